@@ -1,0 +1,3 @@
+//! Criterion benchmarks of the hot paths
+
+#![forbid(unsafe_code)]

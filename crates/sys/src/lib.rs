@@ -1,0 +1,3 @@
+//! Safe wrappers of the Linux calls the drivers need
+
+#![forbid(unsafe_code)]
