@@ -22,6 +22,6 @@ pub fn run_batch<P: Protocol>(protocol: &P, offers: &mut [Offer<'_, P>], now: No
     let mut steps = steps.into_iter();
     for (offer, offered) in offers.iter_mut().zip(offered) {
         let step = if offered { steps.next() } else { None };
-        offer.session.finish(step.unwrap_or(Step::open(0)), offer.lent);
+        offer.session.finish(step.unwrap_or_else(|| Step::open(0)), offer.lent);
     }
 }

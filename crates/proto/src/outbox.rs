@@ -305,7 +305,9 @@ impl Outbox {
                     }
                     n
                 }
-                memory => memory.memory().expect("a promise is never written").len() - self.written,
+                Segment::Owned(bytes) => bytes.len() - self.written,
+                Segment::Shared(bytes) | Segment::Mapped(bytes) => bytes.len() - self.written,
+                Segment::Deferred(_) => panic!("a promise is never written"),
             };
             if n < left {
                 self.written += n;
