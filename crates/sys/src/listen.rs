@@ -4,7 +4,7 @@ use std::{
     fmt, fs, io,
     net::{SocketAddr, TcpListener, ToSocketAddrs},
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
         unix::{
             fs::FileTypeExt,
             net::{UnixListener, UnixStream},
@@ -123,6 +123,12 @@ impl Listener {
     /// Makes every accept in progress fail.
     pub fn interrupt(&self) {
         super::socket::shutdown_both(self.socket.as_fd());
+    }
+}
+
+impl AsRawFd for Listener {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
     }
 }
 
