@@ -16,7 +16,7 @@ const LIMIT: u32 = 64;
 /// A server that may open few files neither spins nor forgets to come back.
 #[test]
 fn out_of_descriptors_neither_spins_nor_lasts() {
-    let setup = Setup { args: &["--max-connections", "1000"], open_files: Some(LIMIT), at_once: 4, ..PLAIN };
+    let setup = Setup { args: &["--max-connections", "1000"], open_files: Some(LIMIT), at_once: 7, ..PLAIN };
     setup.serve(|server, _| {
         let process = server.process();
         ask(&mut server.connect()?, "warm")?;
@@ -25,7 +25,7 @@ fn out_of_descriptors_neither_spins_nor_lasts() {
         let (cpu, begin) = (process.cpu()?, Instant::now());
         thread::sleep(Duration::from_secs(1));
         let (cpu, span) = (process.cpu()? - cpu, begin.elapsed());
-        ensure!(cpu < span / 4, "{cpu:?} of CPU time in {span:?} without anything to do");
+        ensure!(cpu < span / 10, "{cpu:?} of CPU time in {span:?} without anything to do");
         drop(crowd);
         eventually("it serves again", || Ok(Client::connect(server.address()).is_ok() && probe(server).is_ok()))?;
         let said = server.stderr().matches("connections are turned away").count();
@@ -49,7 +49,7 @@ fn those_inside_are_served_while_descriptors_are_short() {
             ask(client, "still-in")?;
         }
         drop(crowd);
-        Ok(())
+        eventually("there is room again", || Ok(probe(server).is_ok()))
     });
 }
 
