@@ -11,7 +11,7 @@ use std::{
 
 use proto::{Now, Peer, Protocol, Session};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use sys::{listen::Listener, socket};
+use sys::socket;
 
 use crate::{
     Config, Driver, Listeners, Shutdown,
@@ -65,8 +65,9 @@ enum Alert {
     Parked(Thread),
     /// `recv`: it sees the end of input, after what has already arrived.
     Reading(Arc<Guest>),
-    /// `accept`: it fails.
-    Accepting(Arc<Listener>),
+    /// `accept`: it fails. A descriptor of its own, since whoever wakes may be the last to let go of it, and the
+    /// listener has to be gone before the driver is.
+    Accepting(OwnedFd),
 }
 
 impl Wake for Alert {
@@ -74,7 +75,7 @@ impl Wake for Alert {
         match &*self {
             Self::Parked(thread) => thread.unpark(),
             Self::Reading(guest) => socket::shutdown_read(guest.socket.as_fd()),
-            Self::Accepting(listener) => listener.interrupt(),
+            Self::Accepting(listener) => socket::shutdown_both(listener.as_fd()),
         }
     }
 }
@@ -97,9 +98,10 @@ pub(crate) fn accept_on_threads(
     let (gate, welcome) = (&gate, &welcome);
     let addresses: Vec<_> = listeners.seats.into_iter().flatten().enumerate().collect();
     crate::on_threads(config, addresses, |(front_end, listener)| {
-        let (listener, counters) = (Arc::new(listener), config.statistics.register());
+        let counters = config.statistics.register();
         let mut door = Door::new(gate, refusal)?;
-        let _registered = shutdown.register(Alert::Accepting(Arc::clone(&listener)).waker());
+        let alert = Alert::Accepting(listener.as_fd().try_clone_to_owned()?);
+        let _registered = shutdown.register(alert.waker());
         while !shutdown.is_draining() {
             let mut tally = Tally::default();
             match door.accept(&listener, false, &mut tally) {
@@ -181,6 +183,10 @@ impl<P: Protocol, G: Fn() -> bool> Conversation<'_, P, G> {
         match read {
             Ok(0) => self.session.end_of_input(),
             Ok(n) => {
+                // A peer that never pauses in the middle of a request meets its deadline here.
+                if self.session.has_input() {
+                    self.session.tick(self.protocol, now);
+                }
                 self.tally.0.bytes_in += n as u64;
                 self.session.received(n, now);
             }

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod accept;
+mod arrived;
 mod blocking;
 mod clock;
 mod counters;

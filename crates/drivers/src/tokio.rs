@@ -20,6 +20,7 @@ use tokio::{task::JoinSet, time::sleep};
 use crate::{
     Config, Driver, Listeners, Shutdown,
     accept::{Accepted, Door, Gate, REST, Ticket},
+    arrived::read_arrived,
     clock,
     counters::{Counters, Tally},
     write::{Pipes, write_front},
@@ -193,7 +194,8 @@ async fn converse<P: Protocol>(
             }
             tally.publish(counters);
             if drain.poll(cx) && !session.has_ended() && session.wants_read() {
-                session.end_of_input(); // What has arrived was read just now.
+                // The runtime may not have heard yet of what has arrived.
+                read_arrived(socket.as_fd(), session, *protocol, clock::now(), tally)?;
                 continue;
             }
             ready!(alarm.as_mut().poll(session.deadline(protocol), cx));

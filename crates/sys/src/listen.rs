@@ -119,11 +119,6 @@ impl Listener {
         let mode = if nonblocking { SocketFlags::NONBLOCK } else { SocketFlags::empty() };
         Ok(rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC | mode)?)
     }
-
-    /// Makes every accept in progress fail.
-    pub fn interrupt(&self) {
-        super::socket::shutdown_both(self.socket.as_fd());
-    }
 }
 
 impl AsRawFd for Listener {

@@ -15,7 +15,7 @@ use super::{
     ring::{Done, Op},
     sending::PIECES_MAX,
 };
-use crate::{accept::Ticket, mailbox::Key, wheel::Alarm, write::write_front};
+use crate::{accept::Ticket, arrived::read_arrived, mailbox::Key, wheel::Alarm, write::write_front};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Receive {
@@ -98,10 +98,13 @@ impl<P: Protocol> Slot<P> {
     pub(super) fn turn(&mut self, key: usize, desk: &mut Desk<'_, P>) -> bool {
         // A broken connection is the peer's affair; nothing to report.
         self.broken |= self.write(key, desk).is_err();
-        let session = self.session.as_mut().expect("batches give sessions back before anything else happens");
-        if self.draining && self.receive == Receive::Off {
-            session.end_of_input();
+        while self.draining && self.receive == Receive::Off && !self.broken && self.session_mut().wants_read() {
+            // The receive may have been cancelled before it saw everything.
+            let session = self.session.as_mut().expect("batches give sessions back before anything else happens");
+            let read = read_arrived(self.socket.as_fd(), session, desk.protocol, desk.now, &mut desk.tally);
+            self.broken |= read.and_then(|()| self.write(key, desk)).is_err();
         }
+        let session = self.session.as_mut().expect("batches give sessions back before anything else happens");
         if session.starts_lingering(desk.now) {
             socket::shutdown_write(self.socket.as_fd());
         }

@@ -85,6 +85,8 @@ fn a_reader_that_stalls_is_cut_off() {
     let setup = Setup { args: &["--stall-timeout", "700ms"], content_bytes: 8 << 20, ..PLAIN };
     setup.serve(|server, _| {
         let process = server.process();
+        probe(server)?; // Now it has opened all that it needs for itself.
+        thread::sleep(Duration::from_millis(200));
         let before = process.descriptors()?;
         let mut stalled = Vec::new();
         for kind in ["shared", "file", "mapped"] {
