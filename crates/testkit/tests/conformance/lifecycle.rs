@@ -1,9 +1,12 @@
 //! The command line, addresses, and what a server says when it cannot serve.
 
-use std::{os::unix::net::UnixListener, process::Command};
+use std::{
+    os::unix::net::{UnixListener, UnixStream},
+    process::Command,
+};
 
 use anyhow::{Context, ensure};
-use testkit::{Client, DriverKind, Finished, Server, run_to_end};
+use testkit::{Client, DriverKind, Finished, Server, eventually, run_to_end};
 
 use crate::bench::{EXE, PLAIN, Setup, ask, socket_path, strace};
 
@@ -26,6 +29,8 @@ fn a_unix_socket_serves_and_leaves_no_file() {
         let listen = format!("unix:{}", path.display());
         // The file of a server that is gone.
         drop(UnixListener::bind(&path)?);
+        // A process that another test is just starting may hold on to it until it has become another program.
+        eventually("nobody listens", || Ok(UnixStream::connect(&path).is_err()))?;
         let mut command = bench.command();
         command.args(["--listen", &listen]);
         let mut server = Server::start_command(command, 1).context("over a stale file")?;
