@@ -1,3 +1,5 @@
 //! Safe wrappers of the Linux calls the drivers need
 
 #![forbid(unsafe_code)]
+
+pub mod beneath;

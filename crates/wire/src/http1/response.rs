@@ -137,9 +137,10 @@ impl Prepared {
         self.bytes.len()
     }
 
-    /// Appends the response, or its head, as sent at `unix` since the epoch.
+    /// Appends the response, or its head, as sent at `unix` since the epoch. Returns the bytes appended.
     #[inline]
-    pub fn push(&self, part: Part, connection: Connection, unix: Duration, out: &mut Vec<u8>) {
+    pub fn push(&self, part: Part, connection: Connection, unix: Duration, out: &mut Vec<u8>) -> usize {
+        let start = out.len();
         let end = match part {
             Part::Head => self.head_len,
             Part::Whole => self.bytes.len(),
@@ -148,7 +149,6 @@ impl Prepared {
         let date_at = self.status.line().len() + DATE_FIELD.len();
         let date_end = date_at + DATE_LEN;
         if connection == Connection::Implied {
-            let start = out.len();
             out.extend_from_slice(&self.bytes[..end]);
             out[start + date_at..start + date_end].copy_from_slice(&date);
         } else {
@@ -156,6 +156,7 @@ impl Prepared {
                 out.extend_from_slice(piece);
             }
         }
+        out.len() - start
     }
 }
 
@@ -165,7 +166,8 @@ mod tests {
 
     fn text(prepared: &Prepared, part: Part, connection: Connection) -> String {
         let mut out = b"before".to_vec();
-        prepared.push(part, connection, Duration::from_secs(784_111_777), &mut out);
+        let appended = prepared.push(part, connection, Duration::from_secs(784_111_777), &mut out);
+        assert_eq!(appended, out.len() - "before".len());
         String::from_utf8(out).unwrap()
     }
 

@@ -217,4 +217,7 @@ fn only_whole_empty_lines_are_skipped() {
     for (input, skipped) in [("\r\n\r\nGET", 4), ("\r", 0), ("\nGET", 0), ("GET\r\n", 0), ("", 0)] {
         assert_eq!(skip_empty_lines(input.as_bytes()), skipped);
     }
+    let mut parser = HeadParser::default();
+    assert!(parser.parse(b"\r", &LIMITS).unwrap().is_none());
+    assert!(!parser.is_torn(), "it may be skipped yet");
 }
