@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod args;
 mod cache;
 mod counters;
 mod page;
@@ -15,6 +16,7 @@ mod server;
 mod site;
 mod statistics;
 
+pub use args::HttpArgs;
 pub use cache::CacheLimits;
 pub use counters::Counters;
 pub use server::{Conn, HttpOptions, HttpServer};

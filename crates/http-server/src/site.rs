@@ -37,7 +37,7 @@ impl Default for SiteOptions {
     fn default() -> Self {
         Self {
             revalidate: Duration::from_secs(1),
-            cache: CacheLimits { entries: 8192, bytes: 64 << 20, descriptors: 1024 },
+            cache: CacheLimits { entries: 8192, bytes: 64 << 20, descriptors: 256 },
             cache_file_max: 16 << 10,
         }
     }

@@ -226,11 +226,6 @@ impl Outbox {
         }
     }
 
-    /// Something can follow at once what was just taken (worth MSG_MORE).
-    pub fn has_more(&self) -> bool {
-        !self.is_empty() && !self.is_waiting()
-    }
-
     /// Nothing can be written before a promise is settled.
     pub fn is_waiting(&self) -> bool {
         matches!(self.queue.front(), Some(Segment::Deferred(_)))
@@ -335,6 +330,12 @@ impl Outbox {
     }
 
     // --- completion view ------------------------------------------------------------------
+
+    /// What [`Outbox::take`] would give is a file or a pipe.
+    pub fn is_file_next(&mut self) -> bool {
+        self.settle();
+        matches!(self.queue.front(), Some(Segment::File(_) | Segment::Pipe(_)))
+    }
 
     /// Moves the next segment out; the caller owns it until the kernel is done with it.
     pub fn take(&mut self) -> Taken {

@@ -111,6 +111,10 @@ impl<P: Protocol> Session<P> {
         self.ended = true;
     }
 
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
     // --- input ----------------------------------------------------------------------------
 
     /// A torn request, or one there was no room to answer, is held; the next read belongs behind it.
@@ -129,14 +133,20 @@ impl<P: Protocol> Session<P> {
         self.inbox.received(n);
     }
 
+    /// Copies `lent` bytes behind the held ones; [`Session::resume`] follows, here or on another thread.
+    pub fn hold(&mut self, lent: &[u8], now: Now) {
+        self.quiet_since = now.instant;
+        self.inbox.extend(lent, 0);
+    }
+
     /// Parses bytes lent by the driver in place; only a torn request at the end is copied.
     #[inline]
     pub fn feed(&mut self, protocol: &P, data: &[u8], now: Now) {
-        self.quiet_since = now.instant;
         if !self.inbox.is_empty() {
-            self.inbox.extend(data, 0);
+            self.hold(data, now);
             return self.resume(protocol, now);
         }
+        self.quiet_since = now.instant;
         let step = match self.accepts_input() {
             true => protocol.on_input(&mut self.conn, data, now, &mut self.outbox),
             false => Step::open(0),
