@@ -19,8 +19,10 @@ use crate::representation::Representation;
 
 /// Independent parts of a large cache; a power of two.
 const SHARDS: usize = 16;
-/// Caches of fewer entries are not divided, so that their bounds stay sharp.
-const SHARDED_ENTRIES_MIN: usize = 256;
+/// What each of them gets at least: a cache with less to give is not divided, so that its bounds stay sharp.
+const SHARD_MIN: CacheLimits = CacheLimits { entries: 16, bytes: 1 << 20, descriptors: 16 };
+/// Memory for an entry beside its contents: two paths, two heads.
+const ENTRY_OVERHEAD_MAX: usize = 16 << 10;
 
 /// What a cache may hold in all.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +35,22 @@ pub struct CacheLimits {
 }
 
 impl CacheLimits {
-    pub(crate) fn is_off(&self) -> bool {
+    fn is_off(&self) -> bool {
         self.entries == 0 || self.bytes == 0
+    }
+
+    fn shards(&self) -> usize {
+        // Nothing can be divided into any number of parts.
+        let enough = |total, least| total == 0 || total >= SHARDS * least;
+        let divisible = enough(self.entries, SHARD_MIN.entries)
+            && enough(self.bytes, SHARD_MIN.bytes)
+            && enough(self.descriptors, SHARD_MIN.descriptors);
+        if divisible { SHARDS } else { 1 }
+    }
+
+    /// The largest contents that a cache of this size keeps in memory; 0 when it is off.
+    pub(crate) fn contents_max(&self) -> usize {
+        if self.is_off() { 0 } else { (self.bytes / self.shards()).saturating_sub(ENTRY_OVERHEAD_MAX) }
     }
 
     fn divided_by(self, parts: usize) -> Self {
@@ -105,7 +121,7 @@ impl Shard {
 
 impl Cache {
     pub(crate) fn new(limits: CacheLimits) -> Self {
-        let count = if limits.entries < SHARDED_ENTRIES_MIN { 1 } else { SHARDS };
+        let count = limits.shards();
         let shard = || Shard(RwLock::new(Ring::new(limits.divided_by(count))));
         Self { shards: (0..count).map(|_| shard()).collect(), hasher: RandomState::default() }
     }

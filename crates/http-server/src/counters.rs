@@ -5,8 +5,10 @@ use std::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-/// More threads than this share stripes.
-const STRIPES: usize = 32;
+/// Threads that have a stripe to themselves: the first ones, which are those that live as long as the server.
+const OWNED: usize = 48;
+/// Stripes that all later threads are dealt to in turn.
+const SHARED: usize = 16;
 
 /// Two cache lines, since processors fetch them in pairs.
 #[derive(Debug)]
@@ -21,12 +23,14 @@ thread_local! {
     static STRIPE: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// Threads are dealt to stripes in turn.
+/// The number of this thread, and with it of its stripe.
+#[inline]
 fn my_stripe() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     STRIPE.with(|stripe| {
         if stripe.get() == usize::MAX {
-            stripe.set(NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES);
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            stripe.set(if number < OWNED { number } else { OWNED + number % SHARED });
         }
         stripe.get()
     })
@@ -34,15 +38,22 @@ fn my_stripe() -> usize {
 
 impl<const N: usize> Default for Counters<N> {
     fn default() -> Self {
-        Self((0..STRIPES).map(|_| Stripe([const { AtomicU64::new(0) }; N])).collect())
+        Self((0..OWNED + SHARED).map(|_| Stripe([const { AtomicU64::new(0) }; N])).collect())
     }
 }
 
 impl<const N: usize> Counters<N> {
     #[inline]
     pub fn add(&self, amounts: &[u64; N]) {
-        for (counter, &amount) in self.0[my_stripe()].0.iter().zip(amounts) {
-            if amount > 0 {
+        let stripe = my_stripe();
+        for (counter, &amount) in self.0[stripe].0.iter().zip(amounts) {
+            if amount == 0 {
+                continue;
+            }
+            if stripe < OWNED {
+                // Nobody else writes here, so the sum needs no locked instruction.
+                counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+            } else {
                 counter.fetch_add(amount, Ordering::Relaxed);
             }
         }
@@ -68,10 +79,10 @@ mod tests {
     fn nothing_is_lost_between_threads() {
         let counters = Counters::<2>::default();
         std::thread::scope(|scope| {
-            for _ in 0..2 * STRIPES {
+            for _ in 0..2 * (OWNED + SHARED) {
                 scope.spawn(|| (0..100).for_each(|n| counters.add(&[1, n])));
             }
         });
-        assert_eq!(counters.sum(), [6400, 64 * 4950]);
+        assert_eq!(counters.sum(), [12_800, 128 * 4_950]);
     }
 }

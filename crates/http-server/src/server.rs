@@ -1,4 +1,6 @@
 //! The protocol: requests in, responses out.
+//!
+//! The path of a cached GET is `inline(always)`, for the reason given in [`wire::http1::request`].
 
 use std::time::{Duration, Instant};
 
@@ -130,7 +132,7 @@ struct Reply<'a> {
 
 impl Reply<'_> {
     /// `unread` is how much input follows the request's head.
-    #[inline]
+    #[inline(always)]
     fn answer(&mut self, request: &Request<'_>, unread: usize) -> Flow {
         // A body is not wanted by any method we know; its end would have to be found before the next request. So it is
         // left unread and the connection closed, which also answers `Expect: 100-continue` in time.
@@ -156,7 +158,7 @@ impl Reply<'_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn file(&mut self, request: &Request<'_>, path: &[u8], encoded: bool, part: Part, connection: Connection) {
         let Self { server, now, .. } = *self;
         let send = |file: &Representation| self.send(file, request, part, connection);
@@ -166,7 +168,7 @@ impl Reply<'_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn send(&mut self, file: &Representation, request: &Request<'_>, part: Part, connection: Connection) {
         if request.conditional {
             match conditional::evaluate(request, file.validators()) {

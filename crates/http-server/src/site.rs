@@ -93,7 +93,7 @@ impl Site {
             cache: Cache::new(options.cache),
             revalidate_ns: u64::try_from(options.revalidate.as_nanos()).unwrap_or(u64::MAX),
             // Contents that are not kept are better sent from the descriptor than read.
-            memory_max: if options.cache.is_off() { 0 } else { options.cache_file_max },
+            memory_max: options.cache_file_max.min(options.cache.contents_max() as u64),
         })
     }
 

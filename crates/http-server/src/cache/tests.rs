@@ -124,3 +124,22 @@ fn only_the_entry_itself_is_removed() {
     cache.remove(&old);
     assert!(cache.look(b"/\0", |entry| Arc::ptr_eq(entry, &new)).unwrap());
 }
+
+/// What may be read into memory fits the cache, however it is divided; else it would be read again for each request.
+#[test]
+fn the_largest_contents_fit_and_are_kept() {
+    let files = Files::new();
+    for (bytes, entries, descriptors) in
+        [(64 << 20, 8192, 256), (64 << 20, 8192, 0), (64 << 20, 8192, 8), (64 << 20, 4, 256), (100 << 10, 8192, 256)]
+    {
+        let limits = CacheLimits { entries, bytes, descriptors };
+        let shard = limits.divided_by(limits.shards());
+        let entry = files.entry(0, 6_000);
+        assert!(entry.held() - 6_000 <= ENTRY_OVERHEAD_MAX);
+        assert!(limits.contents_max() + ENTRY_OVERHEAD_MAX <= shard.bytes && limits.contents_max() > 6_000);
+        assert!(shard.entries > 0 && (shard.descriptors > 0 || descriptors == 0), "{limits:?}");
+    }
+    for off in [CacheLimits { entries: 0, ..SHARD_MIN }, CacheLimits { bytes: 0, ..SHARD_MIN }] {
+        assert_eq!(off.contents_max(), 0);
+    }
+}

@@ -1,4 +1,7 @@
 //! Request heads: strict, incremental, without allocation.
+//!
+//! The usual path is `inline(always)`: a parsed request is a dozen words, and handing it from one function to the next
+//! through memory was a third of the time that reading a short head takes.
 
 use thiserror::Error;
 
@@ -140,7 +143,7 @@ impl HeadParser {
     ///
     /// # Errors
     /// The first rule that the bytes break. The verdict does not depend on how they were torn.
-    #[inline]
+    #[inline(always)]
     pub fn parse<'a>(&mut self, input: &'a [u8], limits: &HeadLimits) -> Result<Option<Request<'a>>, Refusal> {
         let mut request_line = None;
         if self.scan.is_in_first_line() {
@@ -173,7 +176,7 @@ struct RequestLine<'a> {
 }
 
 impl<'a> RequestLine<'a> {
-    #[inline]
+    #[inline(always)]
     fn parse(line: &'a [u8]) -> Result<Self, Refusal> {
         let (rest, version) = match line.strip_suffix(b" HTTP/1.1") {
             Some(rest) => (rest, Version::Http11),
@@ -186,7 +189,7 @@ impl<'a> RequestLine<'a> {
         Ok(Self { method, target: Target::parse(target, method)?, version })
     }
 
-    #[inline]
+    #[inline(always)]
     fn with_fields(self, fields: &'a [u8], head_len: usize) -> Result<Request<'a>, Refusal> {
         let mut usual = [httparse::EMPTY_HEADER; FIELDS_USUAL];
         match httparse::parse_headers(fields, &mut usual) {
@@ -197,6 +200,7 @@ impl<'a> RequestLine<'a> {
     }
 
     #[cold]
+    #[inline(never)]
     fn with_many_fields(self, fields: &'a [u8], head_len: usize) -> Result<Request<'a>, Refusal> {
         let mut many = [httparse::EMPTY_HEADER; FIELDS_MAX];
         match httparse::parse_headers(fields, &mut many) {
@@ -206,7 +210,7 @@ impl<'a> RequestLine<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn judge(self, parsed: &[httparse::Header<'_>], fields: &'a [u8], head_len: usize) -> Result<Request<'a>, Refusal> {
         let mut seen = Seen::default();
         for field in parsed {
@@ -256,7 +260,7 @@ enum Coding {
 
 impl Seen {
     /// Length and first letter rule nearly every field out before a comparison.
-    #[inline]
+    #[inline(always)]
     fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Refusal> {
         match (name.len(), name.first().map_or(0, |first| first | 0x20)) {
             (4, b'h') if name.eq_ignore_ascii_case(b"host") => {
@@ -295,7 +299,7 @@ impl Seen {
     }
 
     /// RFC 9112, section 6.3, refusing everything that two readers could understand differently.
-    #[inline]
+    #[inline(always)]
     fn body(&self, version: Version) -> Result<Body, Refusal> {
         match (&self.coding, self.content_length) {
             (Coding::Absent, None | Some(0)) => Ok(Body::Empty),

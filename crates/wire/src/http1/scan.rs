@@ -29,7 +29,7 @@ impl LineScan {
     ///
     /// Bare LF is refused (RFC 9112, section 2.2, allows it; every intermediary that disagrees about line ends is a
     /// chance to smuggle).
-    #[inline]
+    #[inline(always)]
     pub(super) fn next_line<'a>(
         &mut self,
         input: &'a [u8],

@@ -41,7 +41,7 @@ const CLASS: [u8; 256] = {
 };
 
 impl<'a> Target<'a> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn parse(raw: &'a [u8], method: Method) -> Result<Self, Refusal> {
         let seen = raw.iter().fold(0, |seen, &byte| seen | CLASS[byte as usize]);
         if seen & BAD != 0 {
