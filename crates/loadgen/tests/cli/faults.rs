@@ -178,6 +178,36 @@ fn a_server_that_goes_away_is_refused_connections() {
 }
 
 #[test]
+fn a_unix_listener_that_never_accepts_ends_in_timeouts() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("full.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).expect("a free path");
+    // A queue of 2 at most: the other connections find it full and have nothing to wait on.
+    rustix::net::listen(&listener, 1).expect("bound");
+    let url = format!("unix:{}", path.display());
+    let run = Run::http(&url, &["-c", "6", "-n", "6", "--timeout", "200ms"]);
+    assert_eq!(run.errors("timeout") + run.errors("connect_timeout"), 6, "{}", run.stderr);
+    assert!(run.errors("connect_timeout") > 0, "{}", run.stderr);
+}
+
+#[test]
+fn running_out_of_descriptors_has_its_own_class() {
+    let server = Server::start(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        Act::Say(ok("x"))
+    });
+    let script = format!("ulimit -n 24; exec '{}' \"$@\"", env!("CARGO_BIN_EXE_loadgen"));
+    let output = std::process::Command::new("sh")
+        .args(["-c", &script, "sh", "http", "-c", "64", "-n", "300", "--format", "json", "-t", "1", &server.url()])
+        .output()
+        .expect("a shell");
+    let result: loadgen::result::RunResult = serde_json::from_slice(&output.stdout).expect("a result");
+    assert_eq!(output.status.code(), Some(3));
+    assert!(result.ok > 0 && result.errors["fd_limit"] > 0, "{result:?}");
+    assert_eq!((result.errors.len(), result.requests), (1, 300), "{result:?}");
+}
+
+#[test]
 fn drops_of_bytes_make_a_reply() {
     // Every byte in its own segment, head and body torn everywhere.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");

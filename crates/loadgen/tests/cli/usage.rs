@@ -54,6 +54,16 @@ fn a_target_that_is_not_there_is_1_with_the_reason() {
 }
 
 #[test]
+fn a_cpu_that_is_not_there_is_1_at_once() {
+    let server = Server::start(|_| Act::Say(ok("x")));
+    // The second thread cannot be pinned, and the first does not run for a minute.
+    let output = loadgen(&["http", "-c", "2", "-t", "2", "--pin", "0,1000", "-d", "60s", &server.url()]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.starts_with("error: ") && stderr.contains("CPU 1000"), "{stderr}");
+}
+
+#[test]
 fn failures_are_3_and_counted_on_standard_error() {
     let server = Server::start(|_| Act::SayAndClose(Vec::new()));
     let run = Run::http(&server.url(), &["-c", "1", "-n", "3"]);
