@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use clap::Parser;
@@ -42,7 +42,7 @@ fn serve(http: &HttpArgs, host: Host) -> anyhow::Result<()> {
     // No larger than what a session buffers, or it would be closed without a word instead of answered with 431.
     let head = HeadLimits { head_bytes_max: usual.head_bytes_max.min(host.request_bytes_max()), ..usual };
     let options = HttpOptions { request_timeout: timeouts.request, idle_timeout: timeouts.idle, head };
-    host.serve(HttpServer::new(site, options), |addresses| {
+    host.serve(Arc::new(HttpServer::new(site, options)), |addresses| {
         for address in addresses {
             service::advise(format_args!("try: {}", curl(address, &http.path_to_try())));
         }
