@@ -1,0 +1,221 @@
+//! Sentences made from the figures. A difference inside the noise floor is always called "no difference seen".
+//!
+//! Everything returned is escaped HTML.
+
+use super::format::{count, duration, floor, percent, percent_interval, ratio, significant, thousands};
+use super::series::Group;
+use super::svg::escape;
+use super::view::{Drawable, View, is_open, offered_rps};
+use crate::matrix::model::{Comparison, Drift, Effect, Metric, Ratio, Topic};
+
+/// Sentences a reader takes in before the first picture.
+const VERDICTS_MAX: usize = 5;
+/// Workloads named in one verdict; the matrix has the rest.
+const WORKLOADS_MAX: usize = 3;
+
+/// One paragraph per topic and metric, most telling first.
+pub(super) fn verdicts(view: &View<'_>) -> Vec<String> {
+    let mut topics: Vec<(Topic, Metric, Vec<&Comparison>)> = Vec::new();
+    for comparison in view.summary.comparisons.iter().filter(|c| c.ratio.is_drawable()) {
+        match topics.iter_mut().find(|(topic, metric, _)| (*topic, *metric) == (comparison.topic, comparison.metric)) {
+            Some((.., list)) => list.push(comparison),
+            None => topics.push((comparison.topic, comparison.metric, vec![comparison])),
+        }
+    }
+    topics.iter().take(VERDICTS_MAX).map(|(topic, metric, list)| verdict(view, *topic, *metric, list)).collect()
+}
+
+fn verdict(view: &View<'_>, topic: Topic, metric: Metric, comparisons: &[&Comparison]) -> String {
+    let mut workloads: Vec<&str> = Vec::new();
+    for comparison in comparisons {
+        if !workloads.contains(&comparison.workload.as_str()) {
+            workloads.push(&comparison.workload);
+        }
+    }
+    let mut out = format!("<b>{}</b>", verdict_head(view, topic, metric, comparisons));
+    for workload in workloads.iter().take(WORKLOADS_MAX) {
+        let here: Vec<&Comparison> = comparisons.iter().filter(|c| c.workload == *workload).copied().collect();
+        out += &verdict_sentence(view, topic, workload, &here);
+    }
+    let more = workloads.len().saturating_sub(WORKLOADS_MAX);
+    if more > 0 {
+        out += &format!(" {} more in the matrix.", count(more, "workload"));
+    }
+    out
+}
+
+/// A head that ranks only where the run may rank and every comparison carries it.
+fn verdict_head(view: &View<'_>, topic: Topic, metric: Metric, comparisons: &[&Comparison]) -> String {
+    let is_throughput = metric == Metric::Throughput;
+    let subject = comparisons.first().map_or("", |c| c.subject.as_str());
+    let is_one = comparisons.iter().all(|c| c.subject == subject);
+    let may_rank = !view.summary.setup.quick && is_one && comparisons.iter().all(|c| c.ratio.differs);
+    let name = escape(view.label(subject));
+    let head = match (topic, is_throughput) {
+        (Topic::BestOverReference, false) if may_rank => return format!("{name} is the cheapest of ours."),
+        (Topic::BestOverReference, true) if may_rank => return format!("{name} serves most."),
+        (Topic::BestOverReference, _) => format!("Beside {}", escape(view.reference_label())),
+        (Topic::BestOverNull, _) => "Above the floor".to_owned(),
+        (Topic::BestOverPeer, _) => "Beside the peers".to_owned(),
+        (Topic::ReferenceOverPeer, _) => format!("{} beside the peers", escape(view.reference_label())),
+    };
+    if is_throughput { format!("{head}, throughput.") } else { format!("{head}.") }
+}
+
+fn verdict_sentence(view: &View<'_>, topic: Topic, workload: &str, comparisons: &[&Comparison]) -> String {
+    let clauses: Vec<String> = comparisons.iter().map(|c| clause(view, topic, c)).collect();
+    let noise = comparisons.first().filter(|c| c.floor_percent.is_finite());
+    let noise = noise.map_or(String::new(), |c| format!(" (noise floor {})", floor(c.floor_percent / 100.0)));
+    format!(" On {}{noise} {}.", escape(workload), clauses.join("; "))
+}
+
+fn clause(view: &View<'_>, topic: Topic, comparison: &Comparison) -> String {
+    let value = &comparison.ratio;
+    let (subject, object) = (escape(view.label(&comparison.subject)), escape(view.label(&comparison.object)));
+    let doubt = if is_doubtful(view, comparison) { ", flagged" } else { "" };
+    let interval = percent_interval(value.lo, value.hi, value.median);
+    let times = format!("[{}, {}]", ratio(value.lo), ratio(value.hi));
+    if !value.differs {
+        return format!("no difference seen between <i>{subject}</i> and <i>{object}</i> {}{doubt}", ci(&interval));
+    }
+    let (verb, thing) = match comparison.metric {
+        Metric::ServerCpu => ("costs", "server CPU per request"),
+        Metric::Throughput => ("serves", "requests per second"),
+    };
+    if topic == Topic::BestOverNull || !(0.5..2.0).contains(&value.median) {
+        let amount = ratio(value.median);
+        return format!("<i>{subject}</i> {verb} {amount} × {} the {thing} of <i>{object}</i>{doubt}", ci(&times));
+    }
+    let (amount, way) = (percent(value.median), if value.median < 1.0 { "less" } else { "more" });
+    let way = if comparison.metric == Metric::Throughput && way == "less" { "fewer" } else { way };
+    format!("<i>{subject}</i> {verb} {amount} {way} {} {thing} than <i>{object}</i>{doubt}", ci(&interval))
+}
+
+fn is_doubtful(view: &View<'_>, comparison: &Comparison) -> bool {
+    let column = view.workloads().iter().position(|w| w.name == comparison.workload);
+    let rows = (0..view.cells().len())
+        .filter(|&row| [&comparison.subject, &comparison.object].contains(&&view.cells()[row].id));
+    column.is_some_and(|column| rows.into_iter().any(|row| view.is_doubtful(row, column)))
+}
+
+fn ci(words: &str) -> String {
+    format!("<span class=\"ci\">{words}</span>")
+}
+
+/// Where the servers differ most and where least.
+pub(super) fn matrix_finding(view: &View<'_>) -> String {
+    let mut spans: Vec<(f64, usize, Vec<Ratio>)> = Vec::new();
+    for column in 0..view.workloads().len() {
+        let served = view.compared().filter(|&row| view.series[row].group != Group::Floor);
+        let ratios: Vec<Ratio> = served.filter_map(|row| view.ratio(row, column)).collect();
+        let (low, high) = range(ratios.iter().map(|r| r.median));
+        if ratios.len() > 1 {
+            spans.push((high / low, column, ratios));
+        }
+    }
+    spans.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let name = |column: usize| escape(&view.workloads()[column].name);
+    let words = |ratios: &[Ratio]| {
+        let (low, high) = range(ratios.iter().map(|r| r.median));
+        format!("{} to {} × {}", ratio(low), ratio(high), escape(view.reference_label()))
+    };
+    match spans.as_slice() {
+        [] => "No two servers were measured under the same workload.".to_owned(),
+        [(_, column, ratios)] if ratios.iter().any(|r| r.differs) => {
+            format!("On {}: {}.", name(*column), words(ratios))
+        }
+        all if all.iter().all(|(.., ratios)| !ratios.iter().any(|r| r.differs)) => {
+            format!("No difference from {} was seen anywhere.", escape(view.reference_label()))
+        }
+        [(_, most, wide), .., (_, least, near)] => {
+            let near_words = if near.iter().any(|r| r.differs) { words(near) } else { "no difference seen".to_owned() };
+            let (most, least) = (name(*most), name(*least));
+            format!("The servers lie furthest apart on {most} ({}), closest on {least} ({near_words}).", words(wide))
+        }
+        [(_, column, _)] => format!("No difference was seen on {}.", name(*column)),
+    }
+}
+
+fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)))
+}
+
+/// The largest main effect, and the levels that change nothing.
+pub(super) fn effects_finding(effects: &[&Effect]) -> String {
+    let seen = effects.iter().filter(|e| e.cpu.differs);
+    let largest = seen.max_by(|a, b| a.cpu.median.ln().abs().total_cmp(&b.cpu.median.ln().abs()));
+    let same: Vec<String> = effects.iter().filter(|e| !e.cpu.differs).map(|e| escape(&e.level)).collect();
+    let mut out = largest.map_or(String::new(), |e| {
+        let (level, other) = (escape(&e.level), escape(&e.instead_of));
+        format!("The largest change: {level} instead of {other}, × {} server CPU per request. ", ratio(e.cpu.median))
+    });
+    if !same.is_empty() {
+        out += &format!("No difference seen: {}.", same.join(", "));
+    }
+    out.trim_end().to_owned()
+}
+
+/// The range of p99 over the servers.
+pub(super) fn latency_finding(view: &View<'_>, column: usize) -> String {
+    let workload = &view.workloads()[column];
+    let p99 = |row| {
+        let figures = view.figures(row, column)?;
+        let latency = if is_open(workload) { figures.response.as_ref() } else { figures.service.as_ref() };
+        latency.map(|l| l.p99.median).filter(Drawable::is_drawable)
+    };
+    let mut servers: Vec<(f64, usize)> =
+        view.compared().filter(|&r| view.series[r].group != Group::Floor).filter_map(|r| Some((p99(r)?, r))).collect();
+    servers.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let place = match offered_rps(workload) {
+        Some(rps) => format!("At {} requests/s", thousands(rps)),
+        None => "Closed loop, so service time and not user latency".to_owned(),
+    };
+    let label = |row: usize| escape(&view.series[row].label);
+    match servers.as_slice() {
+        [] => format!("{place}."),
+        [(only, row)] => format!("{place}: p99 of {} is {}.", label(*row), duration(*only)),
+        [(low, first), .., (high, last)] => {
+            let (low, high) = (duration(*low), duration(*high));
+            format!("{place}: p99 from {low} ({}) to {high} ({}).", label(*first), label(*last))
+        }
+    }
+}
+
+/// What share of the reference's cost is the floor's, and what share the kernel's.
+pub(super) fn budget_finding(view: &View<'_>, column: usize) -> String {
+    let Some(own) = view.cpu(view.reference, column) else { return String::new() };
+    let null = view.compared().find(|&row| view.series[row].group == Group::Floor);
+    let name = escape(view.reference_label());
+    let cost = significant(own.median);
+    let mut out = match null.and_then(|row| view.cpu(row, column)) {
+        Some(floor) => {
+            format!("Of {name}’s {cost}\u{a0}µs the null server pays {} for the same bytes.", significant(floor.median))
+        }
+        None => format!("{name} needs {cost}\u{a0}µs of server CPU per request."),
+    };
+    let figures = view.figures(view.reference, column);
+    if let Some((system, user)) = figures.and_then(|f| f.system_us.zip(f.user_us)).filter(|(s, u)| s + u > 0.0) {
+        out += &format!(" Kernel share of {name}: {:.0}\u{a0}%.", 100.0 * system / (system + user));
+    }
+    out
+}
+
+/// How far the controls wandered.
+pub(super) fn drift_finding(view: &View<'_>, drift: &Drift) -> String {
+    let values = |list: &[crate::matrix::model::BlockValue]| -> Vec<f64> {
+        list.iter().map(|v| v.value).filter(Drawable::is_drawable).collect()
+    };
+    let (null, control) = (values(&drift.null_cpu_us), values(&drift.aa_ratio));
+    let mut out = Vec::new();
+    if null.len() > 1 {
+        let (low, high) = range(null.into_iter());
+        out.push(format!("the null server moved by {} between its best and its worst block", percent(high / low)));
+    }
+    if !control.is_empty() {
+        let (low, high) = range(control.into_iter());
+        out.push(format!("the A/A ratio lay between {low:.3} and {high:.3}"));
+    }
+    let noise = view.noise(&drift.workload).map(|n| floor(n.cpu_floor_percent / 100.0));
+    let noise = noise.map_or(String::new(), |noise| format!(" (noise floor {noise})"));
+    format!("On {}: {}{noise}.", escape(&drift.workload), out.join("; "))
+}
