@@ -60,7 +60,7 @@ fn draw(panels: &[Panel], width: Width) -> Drawing {
     for (i, panel) in panels.iter().enumerate() {
         let (x, y) = match width {
             Width::Wide => (i as f64 * (panel_width + 30.0), 24.0),
-            Width::Narrow => (0.0, 24.0 + i as f64 * (panel_height + 60.0)),
+            Width::Narrow => (0.0, 24.0 + i as f64 * (panel_height + 80.0)),
         };
         draw_panel(&mut canvas, panel, Rect::new(x + 56.0, y, panel_width - 62.0, panel_height));
         bottom = y + panel_height;

@@ -32,9 +32,12 @@ struct Axis {
 fn axis(effects: &[&Effect], width: Width) -> Axis {
     let gutter = width.pick(gutter(effects), 8.0);
     let right = width.units() - width.pick(152.0, 14.0);
-    let low = effects.iter().map(|e| e.cpu.lo).fold(0.85, f64::min);
-    let high = effects.iter().map(|e| e.cpu.hi).fold(1.18, f64::max);
-    let scale = Scale::log((low * 0.98, high * 1.03), (gutter, right));
+    let low = effects.iter().map(|e| e.cpu.lo).fold(0.95, f64::min);
+    let high = effects.iter().map(|e| e.cpu.hi).fold(1.05, f64::max);
+    // Out to the next labelled place, so that both ends of the axis can be read.
+    let domain_low = TICKS.into_iter().rev().find(|t| *t <= low).unwrap_or(low) * 0.98;
+    let domain_high = TICKS.into_iter().find(|t| *t >= high).unwrap_or(high) * 1.02;
+    let scale = Scale::log((domain_low, domain_high), (gutter, right));
     let mut ticks = vec![1.0];
     // From 1 outwards, so that "same" always has its room.
     let (below, above): (Vec<f64>, Vec<f64>) = TICKS.into_iter().partition(|t| *t < 1.0);

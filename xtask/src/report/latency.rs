@@ -1,6 +1,7 @@
 //! Latency by percentile: a panel per server, all panels of one workload on the same two axes.
 
 use super::format::{duration, short};
+use super::series::Group;
 use super::svg::{Anchor, Canvas, Drawing, Rect, Scale, Width, fit, log_ticks, picture, text_width};
 use super::view::{View, curve, is_open};
 use crate::matrix::model::{Figures, QuantilePoint};
@@ -38,13 +39,18 @@ impl Panel {
 
 /// Whether any server has a latency curve under this workload.
 pub(super) fn has_curves(view: &View<'_>, column: usize) -> bool {
-    view.compared().any(|row| view.figures(row, column).and_then(|f| Panel::new(row, f)).is_some())
+    !panels(view, column).is_empty()
+}
+
+/// The null server has no panel: it answers before anything could queue.
+fn panels(view: &View<'_>, column: usize) -> Vec<Panel> {
+    let served = view.compared().filter(|&row| view.series[row].group != Group::Floor);
+    served.filter_map(|row| Panel::new(row, view.figures(row, column)?)).collect()
 }
 
 /// Both drawings of one workload; call only where [`has_curves`].
 pub(super) fn pictures(view: &View<'_>, column: usize) -> String {
-    let panels: Vec<Panel> =
-        view.compared().filter_map(|row| view.figures(row, column).and_then(|f| Panel::new(row, f))).collect();
+    let panels = panels(view, column);
     let workload = &view.workloads()[column];
     let (kind, title) = if is_open(workload) {
         ("response time solid, service time dashed", format!("Latency by percentile, {}", workload.name))
@@ -197,9 +203,10 @@ impl<'a> Figure<'a> {
             }
             canvas.line((x.at(value), bottom), (x.at(value), bottom + 4.0), "tick");
             let half = text_width(label, 11.0) / 2.0;
-            if is_last && x.at(value) - half > free_from {
-                canvas.text(x.at(value), bottom + 16.0, "s m num", Anchor::Middle, label);
-                free_from = x.at(value) + half + 4.0;
+            let middle = x.at(value).min(self.width.units() - half);
+            if is_last && middle - half > free_from {
+                canvas.text(middle, bottom + 16.0, "s m num", Anchor::Middle, label);
+                free_from = middle + half + 4.0;
             }
         }
     }

@@ -99,9 +99,9 @@ impl Scale {
     }
 }
 
-/// Labelled places of a linear axis from 0 to at least `greatest`: 3 to 6 steps of 1, 2 or 5 times a power of ten.
+/// Labelled places of a linear axis from 0 to at least `greatest`: at most 5 steps of 1, 2 or 5 times a power of ten.
 pub(super) fn linear_ticks(greatest: f64) -> Vec<f64> {
-    let step = nice_step(greatest / 4.0);
+    let step = nice_step(greatest / 5.0);
     let count = (greatest / step - 1e-9).ceil().max(1.0) as usize;
     (0..=count).map(|i| i as f64 * step).collect()
 }

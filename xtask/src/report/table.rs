@@ -19,14 +19,14 @@ type Column = (&'static str, fn(&Figures) -> Entry);
 
 const COLUMNS: &[Column] = &[
     ("server CPU µs/req", |f| optional(f.cpu_us.as_ref())),
-    ("÷ reference", |f| ratio(f.cpu_ratio.as_ref())),
-    ("of it user µs", |f| plain(f.user_us)),
-    ("of it kernel µs", |f| plain(f.system_us)),
-    ("generator CPU µs/req", |f| interval(&f.client_cpu_us)),
-    ("both µs/req", |f| optional(f.total_cpu_us.as_ref())),
-    ("÷ reference", |f| ratio(f.total_cpu_ratio.as_ref())),
+    ("CPU ÷ reference", |f| ratio(f.cpu_ratio.as_ref())),
     ("req/s", |f| interval(&f.throughput_rps)),
-    ("÷ reference", |f| ratio(f.throughput_ratio.as_ref())),
+    ("req/s ÷ reference", |f| ratio(f.throughput_ratio.as_ref())),
+    ("generator CPU µs/req", |f| interval(&f.client_cpu_us)),
+    ("both CPUs µs/req", |f| optional(f.total_cpu_us.as_ref())),
+    ("both ÷ reference", |f| ratio(f.total_cpu_ratio.as_ref())),
+    ("server user µs", |f| plain(f.user_us)),
+    ("server kernel µs", |f| plain(f.system_us)),
     ("response p50 µs", |f| quantile(f.response.as_ref(), |l| l.p50)),
     ("response p90 µs", |f| quantile(f.response.as_ref(), |l| l.p90)),
     ("response p99 µs", |f| quantile(f.response.as_ref(), |l| l.p99)),
@@ -134,7 +134,11 @@ fn ratio(value: Option<&Ratio>) -> Entry {
         return Entry::missing();
     };
     let [median, lo, hi] = [value.median, value.lo, value.hi].map(ratio_exact);
-    let mark = if value.differs || value.median == 1.0 { "" } else { "\u{a0}~" };
+    if value.lo == value.hi {
+        // The reference over itself: there is nothing to be uncertain about.
+        return Entry { text: median, interval: String::new(), key: Some(value.median) };
+    }
+    let mark = if value.differs { "" } else { "\u{a0}~" };
     Entry { text: median + mark, interval: format!("[{lo}, {hi}]"), key: Some(value.median) }
 }
 

@@ -6,7 +6,7 @@ use super::format::{count, duration, floor, percent, percent_interval, ratio, si
 use super::series::Group;
 use super::svg::escape;
 use super::view::{Drawable, View, is_open, offered_rps};
-use crate::matrix::model::{Comparison, Drift, Effect, Metric, Ratio, Topic};
+use crate::matrix::model::{Comparison, Drift, Effect, Metric, Ratio, Role, Topic};
 
 /// Sentences a reader takes in before the first picture.
 const VERDICTS_MAX: usize = 5;
@@ -33,9 +33,11 @@ fn verdict(view: &View<'_>, topic: Topic, metric: Metric, comparisons: &[&Compar
         }
     }
     let mut out = format!("<b>{}</b>", verdict_head(view, topic, metric, comparisons));
+    let mut said: Option<&str> = None;
     for workload in workloads.iter().take(WORKLOADS_MAX) {
         let here: Vec<&Comparison> = comparisons.iter().filter(|c| c.workload == *workload).copied().collect();
-        out += &verdict_sentence(view, topic, workload, &here);
+        out += &verdict_sentence(view, topic, said, &here);
+        said = here.iter().rev().find(|c| c.ratio.differs).map_or(said, |c| Some(&c.subject));
     }
     let more = workloads.len().saturating_sub(WORKLOADS_MAX);
     if more > 0 {
@@ -62,33 +64,63 @@ fn verdict_head(view: &View<'_>, topic: Topic, metric: Metric, comparisons: &[&C
     if is_throughput { format!("{head}, throughput.") } else { format!("{head}.") }
 }
 
-fn verdict_sentence(view: &View<'_>, topic: Topic, workload: &str, comparisons: &[&Comparison]) -> String {
-    let clauses: Vec<String> = comparisons.iter().map(|c| clause(view, topic, c)).collect();
-    let noise = comparisons.first().filter(|c| c.floor_percent.is_finite());
-    let noise = noise.map_or(String::new(), |c| format!(" (noise floor {})", floor(c.floor_percent / 100.0)));
-    format!(" On {}{noise} {}.", escape(workload), clauses.join("; "))
+/// The comparisons of one workload. What the sentence before has said already (`said`: who, and that the figure is
+/// server CPU) is not said again.
+fn verdict_sentence(view: &View<'_>, topic: Topic, said: Option<&str>, comparisons: &[&Comparison]) -> String {
+    let Some(first) = comparisons.first() else { return String::new() };
+    let mut subject = said;
+    let mut clauses = Vec::new();
+    for comparison in comparisons.iter().filter(|c| c.ratio.differs) {
+        clauses.push(difference(view, topic, subject, comparison));
+        subject = Some(&comparison.subject);
+    }
+    for comparison in comparisons.iter().filter(|c| !c.ratio.differs) {
+        clauses.push(no_difference(view, comparison));
+    }
+    let noise = first.floor_percent;
+    let noise = if noise.is_finite() { format!(" (noise {})", floor(noise / 100.0)) } else { String::new() };
+    format!(" On {}{noise} {}.", escape(&first.workload), clauses.join(", "))
 }
 
-fn clause(view: &View<'_>, topic: Topic, comparison: &Comparison) -> String {
+/// `uring costs 17 % less [−18, −16] server CPU per request than lighttpd`, or, after that, `30 % less […] than nginx`.
+fn difference(view: &View<'_>, topic: Topic, said: Option<&str>, comparison: &Comparison) -> String {
     let value = &comparison.ratio;
-    let (subject, object) = (escape(view.label(&comparison.subject)), escape(view.label(&comparison.object)));
-    let doubt = if is_doubtful(view, comparison) { ", flagged" } else { "" };
-    let interval = percent_interval(value.lo, value.hi, value.median);
-    let times = format!("[{}, {}]", ratio(value.lo), ratio(value.hi));
-    if !value.differs {
-        return format!("no difference seen between <i>{subject}</i> and <i>{object}</i> {}{doubt}", ci(&interval));
-    }
-    let (verb, thing) = match comparison.metric {
-        Metric::ServerCpu => ("costs", "server CPU per request"),
-        Metric::Throughput => ("serves", "requests per second"),
+    let object = named(view, &comparison.object);
+    let (verb, thing, fewer) = match comparison.metric {
+        Metric::ServerCpu => ("costs", "server CPU per request", "less"),
+        Metric::Throughput => ("serves", "requests per second", "fewer"),
     };
+    let is_said = said == Some(&comparison.subject);
+    let lead = if is_said { String::new() } else { format!("{} {verb} ", named(view, &comparison.subject)) };
+    let doubt = doubt(view, comparison);
     if topic == Topic::BestOverNull || !(0.5..2.0).contains(&value.median) {
-        let amount = ratio(value.median);
-        return format!("<i>{subject}</i> {verb} {amount} × {} the {thing} of <i>{object}</i>{doubt}", ci(&times));
+        let times = ci(&format!("[{}, {}]", ratio(value.lo), ratio(value.hi)));
+        let thing = if is_said { "that".to_owned() } else { format!("the {thing}") };
+        return format!("{lead}{}\u{a0}× {times} {thing} of {object}{doubt}", ratio(value.median));
     }
-    let (amount, way) = (percent(value.median), if value.median < 1.0 { "less" } else { "more" });
-    let way = if comparison.metric == Metric::Throughput && way == "less" { "fewer" } else { way };
-    format!("<i>{subject}</i> {verb} {amount} {way} {} {thing} than <i>{object}</i>{doubt}", ci(&interval))
+    let way = if value.median < 1.0 { fewer } else { "more" };
+    let interval = ci(&percent_interval(value.lo, value.hi, value.median));
+    let thing = if is_said { String::new() } else { format!(" {thing}") };
+    format!("{lead}{} {way} {interval}{thing} than {object}{doubt}", percent(value.median))
+}
+
+fn no_difference(view: &View<'_>, comparison: &Comparison) -> String {
+    let (subject, object) = (named(view, &comparison.subject), named(view, &comparison.object));
+    let value = &comparison.ratio;
+    let interval = ci(&percent_interval(value.lo, value.hi, value.median));
+    format!("no difference seen between {subject} and {object} {interval}{}", doubt(view, comparison))
+}
+
+fn named(view: &View<'_>, cell: &str) -> String {
+    let is_null = view.cells().iter().any(|c| c.id == cell && c.role == Role::Null);
+    if is_null {
+        return "the <i>null server</i>".to_owned();
+    }
+    format!("<i>{}</i>", escape(view.label(cell)))
+}
+
+fn doubt(view: &View<'_>, comparison: &Comparison) -> &'static str {
+    if is_doubtful(view, comparison) { " (flagged)" } else { "" }
 }
 
 fn is_doubtful(view: &View<'_>, comparison: &Comparison) -> bool {
@@ -117,7 +149,7 @@ pub(super) fn matrix_finding(view: &View<'_>) -> String {
     let name = |column: usize| escape(&view.workloads()[column].name);
     let words = |ratios: &[Ratio]| {
         let (low, high) = range(ratios.iter().map(|r| r.median));
-        format!("{} to {} × {}", ratio(low), ratio(high), escape(view.reference_label()))
+        format!("{} to {}\u{a0}× {}", ratio(low), ratio(high), escape(view.reference_label()))
     };
     match spans.as_slice() {
         [] => "No two servers were measured under the same workload.".to_owned(),
@@ -147,7 +179,10 @@ pub(super) fn effects_finding(effects: &[&Effect]) -> String {
     let same: Vec<String> = effects.iter().filter(|e| !e.cpu.differs).map(|e| escape(&e.level)).collect();
     let mut out = largest.map_or(String::new(), |e| {
         let (level, other) = (escape(&e.level), escape(&e.instead_of));
-        format!("The largest change: {level} instead of {other}, × {} server CPU per request. ", ratio(e.cpu.median))
+        format!(
+            "The largest change: {level} instead of {other}, ×\u{a0}{} server CPU per request. ",
+            ratio(e.cpu.median)
+        )
     });
     if !same.is_empty() {
         out += &format!("No difference seen: {}.", same.join(", "));
