@@ -2,7 +2,7 @@
 
 use super::format::{duration, significant};
 use super::series::Group;
-use super::svg::{Anchor, Canvas, Drawing, Rect, Scale, Width, fit, linear_ticks, picture, text_width};
+use super::svg::{Anchor, Canvas, Drawing, LABEL_SIZE, Rect, Scale, Width, linear_ticks, picture, text_width};
 use super::view::{Drawable, View};
 
 const ROW_HEIGHT: f64 = 34.0;
@@ -44,7 +44,7 @@ pub(super) fn pictures(view: &View<'_>, column: usize) -> String {
 }
 
 fn draw(view: &View<'_>, bars: &[Bar], width: Width) -> Drawing {
-    let widest = bars.iter().map(|b| text_width(&view.series[b.row].label, 13.0)).fold(0.0, f64::max);
+    let widest = bars.iter().map(|b| text_width(&view.series[b.row].label, LABEL_SIZE)).fold(0.0, f64::max);
     let gutter = (widest + 12.0).clamp(width.pick(112.0, 76.0), width.pick(220.0, 112.0));
     let greatest = bars.iter().map(|b| b.cpu.max(b.client)).fold(0.0, f64::max);
     let ticks = linear_ticks(greatest);
@@ -73,8 +73,8 @@ fn draw(view: &View<'_>, bars: &[Bar], width: Width) -> Drawing {
 
 fn draw_bar(canvas: &mut Canvas, view: &View<'_>, bar: &Bar, scale: &Scale, (left, y): (f64, f64)) {
     let series = &view.series[bar.row];
-    let class = if series.is_reference { "t b" } else { "t" };
-    canvas.text(left - 10.0, y + 11.0, class, Anchor::End, &fit(&series.label, 12.5, left - 10.0));
+    let class = if series.is_reference { "b" } else { "" };
+    canvas.row_label(left - 10.0, y + 7.0, class, &series.label);
     let end = scale.at(bar.cpu);
     let words = match bar.system {
         Some(system) => {

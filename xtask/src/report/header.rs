@@ -45,18 +45,11 @@ pub(super) fn tag(summary: &Summary) -> String {
     format!(" <span class=\"tag\">{words}</span>")
 }
 
-fn stamps(summary: &Summary) -> Vec<(&'static str, String)> {
-    let (setup, progress) = (&summary.setup, &summary.progress);
-    let mut out = Vec::new();
-    if setup.quick {
-        let blocks = count(setup.blocks as usize, "short block");
-        out.push(("Quick, no ranking.", format!("{blocks}: enough to see how things stand, too few to rank.")));
-    }
-    if progress.is_partial {
-        let (done, planned) = (progress.visits_done, count(progress.visits_planned as usize, "visit"));
-        out.push(("Unfinished.", format!("{done} of {planned} made.")));
-    }
-    out
+fn stamps(summary: &Summary) -> Vec<(&'static str, &'static str)> {
+    let quick = ("Quick, no ranking.", "Enough to see how things stand, too little to rank them.");
+    let partial = ("Unfinished.", "Not every planned visit was made.");
+    let stamps = [(summary.setup.quick, quick), (summary.progress.is_partial, partial)];
+    stamps.into_iter().filter(|(applies, _)| *applies).map(|(_, stamp)| stamp).collect()
 }
 
 /// `http-server on seven drivers`.
@@ -110,29 +103,26 @@ pub(super) fn load(workload: &Workload) -> String {
     offered_rps(workload).map_or_else(|| "closed loop".to_owned(), |rps| format!("{}\u{a0}requests/s", thousands(rps)))
 }
 
-/// The run's own warnings, then the cells not to trust and the cells that are missing.
+/// The run's own warnings, then the cells that are hatched or missing in the matrix.
 fn warnings(view: &View<'_>) -> Vec<String> {
     let mut out: Vec<String> = view.summary.warnings.iter().map(|w| escape(w)).collect();
-    let (mut doubtful, mut missing) = (Vec::new(), Vec::new());
-    for row in view.compared() {
-        for column in 0..view.workloads().len() {
-            let place = format!("{} {}", view.series[row].label, view.workloads()[column].name);
-            if view.is_doubtful(row, column) {
-                let flags: Vec<&str> = view.flags(row, column).iter().map(|(flag, _)| flag.name()).collect();
-                doubtful.push(format!("{place} ({})", flags.join(", ")));
-            }
-            if let Some(Outcome::NotRun { reason }) = view.outcome(row, column) {
-                missing.push(format!("{place} ({reason})"));
-            }
-        }
+    let hatched = view.places().filter(|&(row, column)| view.is_doubtful(row, column)).count();
+    if hatched > 0 {
+        out.push(format!("<b>{} hatched</b> below: a flag casts doubt on the figures.", count(hatched, "cell")));
     }
-    for (what, cells) in [("flagged</b>, hatched below", doubtful), ("not run</b>", missing)] {
-        if !cells.is_empty() {
-            let more = cells.len().saturating_sub(NAMED_MAX);
-            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-            let named = cells[..cells.len().min(NAMED_MAX)].join(", ");
-            out.push(format!("<b>{} {what}: {}{more}.", count(cells.len(), "cell"), escape(&named)));
+    let missing = view.places().filter_map(|(row, column)| match view.outcome(row, column)? {
+        Outcome::NotRun { reason } => {
+            let (label, workload) = (&view.series[row].label, &view.workloads()[column].name);
+            Some(format!("{label} {workload} ({reason})"))
         }
+        Outcome::Measured(_) => None,
+    });
+    let missing: Vec<String> = missing.collect();
+    if !missing.is_empty() {
+        let more = missing.len().saturating_sub(NAMED_MAX);
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        let named = escape(&missing[..missing.len().min(NAMED_MAX)].join(", "));
+        out.push(format!("<b>{} not run</b>: {named}{more}.", count(missing.len(), "cell")));
     }
     out
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::format::{compact, floor, ratio, ratio_exact, significant, thousands};
 use super::series::Group;
-use super::svg::{Anchor, Canvas, Drawing, Rect, Width, fit, picture, text_width};
+use super::svg::{Anchor, Canvas, Drawing, LABEL_SIZE, Rect, Width, fit, picture, text_width};
 use super::view::{View, offered_rps};
 use crate::matrix::model::{Flag, Outcome, Ratio};
 
@@ -47,7 +47,7 @@ struct Heat<'a> {
 
 impl<'a> Heat<'a> {
     fn new(view: &'a View<'a>, columns: Range<usize>, width: Width) -> Self {
-        let widest = view.compared().map(|row| text_width(&view.series[row].label, 13.0)).fold(0.0, f64::max);
+        let widest = view.compared().map(|row| text_width(&view.series[row].label, LABEL_SIZE)).fold(0.0, f64::max);
         let gutter = (widest + 12.0).clamp(width.pick(112.0, 76.0), width.pick(220.0, 112.0));
         Self {
             view,
@@ -110,9 +110,14 @@ impl<'a> Heat<'a> {
         canvas.group(&[("class", "colh"), ("data-col", &index)], |canvas| {
             canvas.rect(Rect::new(left, 0.0, self.column_width, self.head - 4.0), "hit");
             for (i, line) in lines.iter().enumerate() {
-                let (class, size) = if i == 0 { ("t b", 13.5) } else { ("s m", 10.5) };
+                let room = self.column_width - 2.0;
+                let (class, size) = match i {
+                    0 if text_width(line, 13.5) <= room => ("t b", 13.5),
+                    0 => ("s b", 11.5),
+                    _ => ("s m", 10.5),
+                };
                 let y = 15.0 + i as f64 * self.width.pick(15.5, 14.0);
-                canvas.text(middle, y, class, Anchor::Middle, &fit(line, size, self.column_width - 2.0));
+                canvas.text(middle, y, class, Anchor::Middle, &fit(line, size, room));
             }
         });
     }
@@ -121,12 +126,11 @@ impl<'a> Heat<'a> {
         let series = &self.view.series[row];
         let ratios: Vec<String> = self.columns.clone().map(|c| self.sort_key(row, c)).collect();
         let (ratios, place) = (ratios.join(","), format!("translate(0 {y})"));
-        let class = if series.is_reference { "t b" } else { "t" };
+        let class = if series.is_reference { "b" } else { "" };
         canvas.group(
             &[("class", "row"), ("data-r", &series.id), ("data-v", &ratios), ("transform", &place)],
             |canvas| {
-                let label = fit(&series.label, 12.5, self.gutter - 10.0);
-                canvas.text(self.gutter - 10.0, self.row_height / 2.0 + 4.0, class, Anchor::End, &label);
+                canvas.row_label(self.gutter - 10.0, self.row_height / 2.0, class, &series.label);
                 for column in self.columns.clone() {
                     self.cell(canvas, row, column);
                 }

@@ -181,9 +181,18 @@ impl<'a> Figure<'a> {
         let latency = figures.and_then(|f| f.response.as_ref().or(f.service.as_ref()));
         let p99 = latency.map(|l| l.p99.median).filter(|v| v.is_finite()).map_or(String::new(), duration);
         let words = if self.width.is_narrow() || p99.is_empty() { p99 } else { format!("p99 {p99}") };
-        let room = self.panel_width - text_width(&words, 11.0) - 8.0;
-        canvas.text(left, top - 5.0, "t b", Anchor::Start, &fit(&series.label, 13.5, room));
-        canvas.text(left + self.panel_width, top - 5.0, "s m num", Anchor::End, &words);
+        let room = self.panel_width - text_width(&words, 11.0) - 6.0;
+        // A long name takes smaller type, and at last the room of the figure: it is in the table too.
+        let (class, size, words) = match &series.label {
+            label if text_width(label, 13.5) <= room => ("t b", 13.5, words.as_str()),
+            label if text_width(label, 11.5) <= room => ("s b", 11.5, words.as_str()),
+            _ => ("s b", 11.5, ""),
+        };
+        let room = if words.is_empty() { self.panel_width } else { room };
+        canvas.text(left, top - 5.0, class, Anchor::Start, &fit(&series.label, size, room));
+        if !words.is_empty() {
+            canvas.text(left + self.panel_width, top - 5.0, "s m num", Anchor::End, words);
+        }
     }
 
     fn axes(&self, canvas: &mut Canvas, index: usize, (x, y): (Scale, Scale)) {

@@ -5,6 +5,9 @@
 
 use std::fmt::Write as _;
 
+/// Pixels of a label's type, a little more because some are bold.
+pub(super) const LABEL_SIZE: f64 = 13.0;
+
 /// Which of the two drawings of a picture is being made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Width {
@@ -143,6 +146,17 @@ impl Canvas {
         let _ = write!(self.out, "<text x=\"{x}\" y=\"{y}\" class=\"{class}\"{anchor}>{}</text>", escape(content));
     }
 
+    /// A row's name at the end of its gutter, in two small lines when it is long. `y` is the middle of the row.
+    pub(super) fn row_label(&mut self, right: f64, y: f64, class: &str, label: &str) {
+        match fit_two_lines(label, LABEL_SIZE, right) {
+            (only, None) => self.text(right, y + 4.0, format!("t {class}").trim_end(), Anchor::End, &only),
+            (first, Some(second)) => {
+                self.text(right, y - 2.5, format!("s {class}").trim_end(), Anchor::End, &first);
+                self.text(right, y + 9.5, format!("s {class}").trim_end(), Anchor::End, &second);
+            }
+        }
+    }
+
     pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
         let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(number);
         let _ = write!(self.out, "<line x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\" class=\"{class}\"/>");
@@ -279,6 +293,17 @@ pub(super) fn fit(text: &str, size: f64, width: f64) -> String {
         }
     }
     "…".to_owned()
+}
+
+/// `text` in one line, or in two where it can be parted at a space or slash; each of them fits into `width`.
+pub(super) fn fit_two_lines(text: &str, size: f64, width: f64) -> (String, Option<String>) {
+    if text_width(text, size) <= width {
+        return (text.to_owned(), None);
+    }
+    let places = text.match_indices([' ', '/']).map(|(at, _)| at + 1);
+    let Some(at) = places.min_by_key(|at| at.abs_diff(text.len() / 2)) else { return (fit(text, size, width), None) };
+    let (first, second) = text.split_at(at);
+    (fit(first.trim_end(), size, width), Some(fit(second, size, width)))
 }
 
 /// For element content and for attribute values in double quotes. Characters XML forbids become U+FFFD. The colon of an

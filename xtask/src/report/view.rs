@@ -51,6 +51,12 @@ impl<'a> View<'a> {
         (0..self.cells().len()).filter(|&row| self.cells()[row].role != Role::Control)
     }
 
+    /// Row and column of every cell of the matrix, row by row.
+    pub(super) fn places(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let columns = self.workloads().len();
+        self.compared().flat_map(move |row| (0..columns).map(move |column| (row, column)))
+    }
+
     pub(super) fn reference_label(&self) -> &str {
         self.series.get(self.reference).map_or("the reference", |series| &series.label)
     }
@@ -106,9 +112,7 @@ impl<'a> View<'a> {
 
     /// The letter of each flag that occurs in the matrix.
     pub(super) fn flag_letters(&self) -> Vec<(Flag, char)> {
-        let columns = 0..self.workloads().len();
-        let places = columns.flat_map(|column| self.compared().map(move |row| (row, column)));
-        let flags = places.flat_map(|(row, column)| self.flags(row, column));
+        let flags = self.places().flat_map(|(row, column)| self.flags(row, column));
         let occurring: BTreeSet<Flag> = flags.map(|(flag, _)| flag).collect();
         occurring.into_iter().zip('a'..='z').collect()
     }
