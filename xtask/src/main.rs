@@ -2,7 +2,8 @@
 mod matrix {
     pub mod model;
 }
-#[allow(dead_code, unreachable_pub, reason = "only the engine calls it")]
 mod report;
 
-fn main() {}
+fn main() {
+    let _ = report::render;
+}
