@@ -156,7 +156,7 @@ impl<'a> Heat<'a> {
         ];
         let letters = self.letters(row, column);
         // On a phone the figure makes room for the letters.
-        let letters_width = self.width.pick(0.0, letters.chars().count() as f64 * 6.5);
+        let letters_width = self.width.pick(0.0, letters.chars().count() as f64 * 8.0);
         canvas.element("a", &attributes, |canvas| match (outcome, self.view.ratio(row, column)) {
             (Outcome::NotRun { reason }, _) => self.missing(canvas, area, &format!("n/a: {reason}")),
             (Outcome::Measured(_), None) => self.missing(canvas, area, "no server CPU"),
