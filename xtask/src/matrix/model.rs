@@ -1,4 +1,5 @@
-//! What `bench-matrix` writes and the report reads: `manifest.json`, the lines of `visits.jsonl`, `summary.json`.
+//! What `bench-matrix` knows and the report reads: the setup, and `summary.json`. What only the engine reads back
+//! (the plan, the single visits) is in [`super::record`].
 //!
 //! Plain data; nothing here measures, computes or draws. `docs/benchmarking.md` describes the files in prose.
 //! CPU costs are microseconds per request, latencies microseconds, loads requests per second, rates of use
@@ -13,26 +14,6 @@ pub const SCHEMA: &str = "bench-matrix/1";
 
 /// Most points of a latency curve, in a visit as in a summary.
 pub const QUANTILE_POINTS_MAX: usize = 120;
-
-// ------------------------------------------------------------------------------------------------ manifest.json
-
-/// `manifest.json`: written once, before the first planned visit; `--resume` runs what it lists and nothing else.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Manifest {
-    pub schema: String,
-    pub setup: Setup,
-    /// One shuffled list per block. A slot is a visit that must happen; its retries are not planned.
-    pub plan: Vec<Vec<Slot>>,
-}
-
-/// One planned visit.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Slot {
-    /// [`Cell::id`].
-    pub cell: String,
-    /// [`Workload::name`].
-    pub workload: String,
-}
 
 /// Everything that was decided or found before measuring.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -182,94 +163,6 @@ pub struct Host {
     pub load1: f64,
 }
 
-// ------------------------------------------------------------------------------------------------ visits.jsonl
-
-/// One line of `visits.jsonl`: one attempt at one slot, appended and flushed when it ended.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Visit {
-    /// Line format, 1.
-    pub v: u32,
-    /// From 0.
-    pub block: u32,
-    /// Index into the block's plan.
-    pub slot: u32,
-    /// From 1; the last attempt of a slot is the one that counts.
-    pub attempt: u32,
-    pub cell: String,
-    pub workload: String,
-    pub started_utc: String,
-    /// From starting the server to its end.
-    pub elapsed_s: f64,
-    /// Whether the figures may be used: measured, and no flag that [`Flag::is_invalid`].
-    pub valid: bool,
-    pub flags: Vec<Flag>,
-    /// Why there are no figures (`server did not start: …`), or what else went wrong (`server exited with 1`).
-    pub failure: Option<String>,
-    pub measured: Option<Measured>,
-    pub host: HostDuring,
-}
-
-/// What the load generator measured in one visit.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Measured {
-    pub duration_s: f64,
-    pub requests: u64,
-    /// Answered and verified.
-    pub ok: u64,
-    /// Failed, by class.
-    pub errors: BTreeMap<String, u64>,
-    pub reconnects: u64,
-    pub bytes_in: u64,
-    pub bytes_out: u64,
-    pub throughput_rps: f64,
-    /// What the server's process cost.
-    pub server: Option<ServerCost>,
-    /// Generator CPU per request.
-    pub client_cpu_us: f64,
-    pub client_busy: f64,
-    /// From the scheduled send; open loop only.
-    pub response: Option<Latency>,
-    /// From the actual send.
-    pub service: Option<Latency>,
-    /// What the generator had to say, or empty.
-    pub note: String,
-}
-
-/// Server CPU per request and its split, all threads of the process.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
-pub struct ServerCost {
-    pub cpu_us: f64,
-    pub user_us: f64,
-    pub system_us: f64,
-    /// CPU seconds per second, over the cores it may use.
-    pub busy: f64,
-    pub rss_bytes: u64,
-    pub context_switches_voluntary: u64,
-    pub context_switches_involuntary: u64,
-}
-
-/// One visit's latencies, microseconds.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Latency {
-    pub mean: f64,
-    pub p50: f64,
-    pub p90: f64,
-    pub p99: f64,
-    pub p999: f64,
-    pub max: f64,
-    /// HdrHistogram V2 + DEFLATE, nanoseconds, base64, as the generator gave it.
-    pub histogram: String,
-}
-
-/// What else the machine did during one visit, from /proc/stat; fractions of one core.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct HostDuring {
-    pub steal: f64,
-    /// Busy time that was neither the server's nor the generator's.
-    pub foreign: f64,
-    pub load1: f64,
-}
-
 /// Why to look twice at a visit.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -284,16 +177,6 @@ pub enum Flag {
 }
 
 impl Flag {
-    pub const ALL: [Self; 7] = [
-        Self::Errors,
-        Self::Failed,
-        Self::ClientSaturated,
-        Self::Lag,
-        Self::Noisy,
-        Self::SharedCore,
-        Self::ServerSaturated,
-    ];
-
     /// The name in the files.
     pub fn name(self) -> &'static str {
         match self {
@@ -334,8 +217,6 @@ impl Flag {
         matches!(self, Self::Errors | Self::Failed)
     }
 }
-
-// ------------------------------------------------------------------------------------------------ summary.json
 
 /// `summary.json`: all that the report draws.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
