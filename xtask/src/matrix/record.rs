@@ -8,7 +8,7 @@ use super::model::{Flag, Setup};
 
 /// `manifest.json`: written once, before the first planned visit; `--resume` runs what it lists and nothing else.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Manifest {
+pub(crate) struct Manifest {
     pub schema: String,
     pub setup: Setup,
     /// One shuffled list per block. A slot is a visit that must happen; its retries are not planned.
@@ -17,7 +17,7 @@ pub struct Manifest {
 
 /// One planned visit.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Slot {
+pub(crate) struct Slot {
     /// [`Cell::id`].
     pub cell: String,
     /// [`Workload::name`].
@@ -26,14 +26,14 @@ pub struct Slot {
 
 /// One line of `visits.jsonl`: one attempt at one slot, appended and flushed when it ended.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Visit {
+pub(crate) struct Visit {
     /// Line format, 1.
     pub v: u32,
     /// From 0.
     pub block: u32,
     /// Index into the block's plan.
     pub slot: u32,
-    /// From 1; the last attempt of a slot is the one that counts.
+    /// From 1. A valid attempt ends the slot; without one, the last that has figures counts.
     pub attempt: u32,
     pub cell: String,
     pub workload: String,
@@ -51,7 +51,7 @@ pub struct Visit {
 
 /// What the load generator measured in one visit.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Measured {
+pub(crate) struct Measured {
     pub duration_s: f64,
     pub requests: u64,
     /// Answered and verified.
@@ -77,7 +77,7 @@ pub struct Measured {
 
 /// Server CPU per request and its split, all threads of the process.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
-pub struct ServerCost {
+pub(crate) struct ServerCost {
     pub cpu_us: f64,
     pub user_us: f64,
     pub system_us: f64,
@@ -90,7 +90,7 @@ pub struct ServerCost {
 
 /// One visit's latencies, microseconds.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Latency {
+pub(crate) struct Latency {
     pub mean: f64,
     pub p50: f64,
     pub p90: f64,
@@ -101,11 +101,12 @@ pub struct Latency {
     pub histogram: String,
 }
 
-/// What else the machine did during one visit, from /proc/stat; fractions of one core.
+/// What else the machine did during one visit, from /proc/stat.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct HostDuring {
+pub(crate) struct HostDuring {
+    /// Fraction of all cores' time that the hypervisor took.
     pub steal: f64,
-    /// Busy time that was neither the server's nor the generator's.
+    /// Busy time that was neither the server's nor the generator's, as a fraction of one core.
     pub foreign: f64,
     pub load1: f64,
 }
