@@ -1,3 +1,91 @@
-//! Seven ways to move bytes between sockets and a Session
+//! Seven ways to move bytes between sockets and a [`proto::Session`].
+//!
+//! A driver owns sockets and threads and knows no protocol; what differs between two drivers is the I/O architecture
+//! and nothing else. `unsafe` is confined to [`mod@uring`].
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
+
+mod accept;
+mod blocking;
+mod clock;
+mod counters;
+mod epoll;
+mod event_loop;
+mod listeners;
+mod mailbox;
+mod pool;
+mod reactor;
+mod shutdown;
+mod table;
+mod tokio;
+mod tokio_uring;
+#[allow(unsafe_code, reason = "the one room for it: a raw ring shares memory with the kernel")]
+mod uring;
+mod wheel;
+mod write;
+
+use std::{io, panic::resume_unwind, sync::Arc, thread::ScopedJoinHandle};
+
+use proto::{Limits, Protocol};
+use sys::affinity::Cpus;
+
+pub use counters::{Counts, Statistics};
+pub use listeners::Listeners;
+pub use shutdown::{Registration, Shutdown};
+pub use table::{DriverKind, UnknownDriver};
+
+/// How a driver is to serve.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Event loops, or runtime threads.
+    pub threads: usize,
+    /// Threads beside the event loops that run the protocol: those of `pool` and `reactor`.
+    pub workers: usize,
+    /// Connections above this are turned away with [`Protocol::refusal`].
+    pub connections_max: usize,
+    pub limits: Limits,
+    /// Threads are dealt out to these processors round robin; all of them share those there are when it is `None`.
+    pub pin: Option<Cpus>,
+    pub statistics: Statistics,
+}
+
+impl Config {
+    fn pin_thread(&self, index: usize) -> io::Result<()> {
+        self.pin.as_ref().map_or(Ok(()), |cpus| cpus.pin_to_one(index))
+    }
+}
+
+/// One way of moving bytes. Implementors are tags, never values.
+pub(crate) trait Driver {
+    /// Whether each thread accepts from a listener of its own.
+    const LISTENER_PER_THREAD: bool;
+
+    /// Why this machine cannot run it, if so.
+    fn probe() -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Returns once `shutdown` drains and the last connection has closed.
+    fn serve<P: Protocol>(
+        protocol: Arc<P>,
+        listeners: Listeners,
+        config: &Config,
+        shutdown: &Shutdown,
+    ) -> io::Result<()>;
+}
+
+/// Runs one event loop per set of listeners, each on a thread of its own, and passes on the first failure.
+fn on_threads<T: Send>(config: &Config, seats: Vec<T>, body: impl Fn(T) -> io::Result<()> + Sync) -> io::Result<()> {
+    let body = &body;
+    std::thread::scope(|scope| {
+        let loops = seats.into_iter().enumerate();
+        let loops = loops.map(|(index, seat)| scope.spawn(move || config.pin_thread(index).and_then(|()| body(seat))));
+        join_all(loops.collect())
+    })
+}
+
+/// The first failure of several threads, once all of them have ended.
+fn join_all(threads: Vec<ScopedJoinHandle<'_, io::Result<()>>>) -> io::Result<()> {
+    let outcomes: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
+    outcomes.into_iter().try_for_each(|outcome| outcome.unwrap_or_else(|panic| resume_unwind(panic)))
+}

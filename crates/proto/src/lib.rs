@@ -1,3 +1,25 @@
-//! The contract between protocols and drivers: pure state, no system call, no clock
+//! The contract between a protocol, which decides, and a driver, which moves bytes.
+//!
+//! This crate never performs a system call, reads a clock or spawns anything: time and bytes are arguments. A
+//! [`Protocol`] turns input into queued output, a [`Session`] holds one connection's buffers and all of its policy
+//! (back-pressure, limits, deadlines, half-close), an [`Outbox`] is the ordered output that drivers write. Everything
+//! here can be driven from a unit test, one byte at a time.
 
 #![forbid(unsafe_code)]
+
+mod batch;
+mod deferred;
+mod inbox;
+mod limits;
+mod outbox;
+mod protocol;
+mod segment;
+mod session;
+
+pub use batch::{Offer, run_batch};
+pub use deferred::{Broken, Promise, Reply};
+pub use limits::Limits;
+pub use outbox::{Front, Outbox, Taken};
+pub use protocol::{Flow, Now, Peer, Protocol, Step, Turn};
+pub use segment::{FileRegion, Pipe, PipeRegion, PipeSource, Segment};
+pub use session::Session;

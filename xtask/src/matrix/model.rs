@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// Version of the three files. A new optional field does not change it; a changed meaning does.
-pub const SCHEMA: &str = "bench-matrix/1";
+pub(crate) const SCHEMA: &str = "bench-matrix/1";
 
 /// Most points of a latency curve, in a visit as in a summary.
-pub const QUANTILE_POINTS_MAX: usize = 120;
+pub(crate) const QUANTILE_POINTS_MAX: usize = 120;
 
 /// Everything that was decided or found before measuring.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Setup {
+pub(crate) struct Setup {
     /// RFC 3339, UTC, to the second.
     pub created_utc: String,
     pub git: Git,
@@ -33,6 +33,9 @@ pub struct Setup {
     pub warmup_s: f64,
     /// How often an invalid visit is repeated at the end of its block.
     pub retries_max: u32,
+    /// No more repeats once all visits together took this long; `None` is no limit.
+    #[serde(default)]
+    pub retry_budget_s: Option<f64>,
     /// [`Cell::id`] of the cell that every ratio is taken against.
     pub reference: String,
     pub cells: Vec<Cell>,
@@ -46,7 +49,7 @@ pub struct Setup {
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Git {
+pub(crate) struct Git {
     /// Abbreviated commit, or `unknown` outside a repository.
     pub sha: String,
     /// Whether tracked files differed from that commit.
@@ -55,7 +58,7 @@ pub struct Git {
 
 /// A server in one configuration: a row of the matrix.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Cell {
+pub(crate) struct Cell {
     /// Unique: `http-server/uring`, `nginx/sendfile-on`, `lighttpd`, `null`, `control-aa`.
     pub id: String,
     /// Short name for tables and curves: `uring`, `nginx`, `null server`, `A/A control`.
@@ -78,7 +81,7 @@ pub struct Cell {
 /// What a cell is in the comparison.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Role {
+pub(crate) enum Role {
     /// One of this project's servers; the reference is one of them.
     Ours,
     /// Somebody else's server.
@@ -91,7 +94,7 @@ pub enum Role {
 
 /// One kind of load: a column of the matrix.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Workload {
+pub(crate) struct Workload {
     /// `get-128B-c64`.
     pub name: String,
     /// `128-byte file, 64 connections`.
@@ -110,7 +113,7 @@ pub struct Workload {
 /// What decides when the next request is sent.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Arrivals {
+pub(crate) enum Arrivals {
     /// The previous reply. Measures throughput; its latencies are service times at saturation, not user latency.
     Closed,
     /// A schedule, the same for every cell. Latency counts from the scheduled send.
@@ -124,7 +127,7 @@ pub enum Arrivals {
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct NotRun {
+pub(crate) struct NotRun {
     pub cell: String,
     pub workload: String,
     /// `a thread per connection: 9,000 threads`.
@@ -132,7 +135,7 @@ pub struct NotRun {
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Pinning {
+pub(crate) struct Pinning {
     /// As taskset takes them: `0`, `0,2-3`.
     pub server_cpus: String,
     pub client_cpus: String,
@@ -142,7 +145,7 @@ pub struct Pinning {
 
 /// Facts of the machine; `None` is "not visible here".
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct Host {
+pub(crate) struct Host {
     pub kernel: String,
     pub cpu_model: String,
     pub cores: u32,
@@ -166,7 +169,7 @@ pub struct Host {
 /// Why to look twice at a visit.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Flag {
+pub(crate) enum Flag {
     Errors,
     Failed,
     ClientSaturated,
@@ -178,7 +181,7 @@ pub enum Flag {
 
 impl Flag {
     /// The name in the files.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Errors => "errors",
             Self::Failed => "failed",
@@ -190,7 +193,7 @@ impl Flag {
         }
     }
 
-    pub fn meaning(self) -> &'static str {
+    pub(crate) fn meaning(self) -> &'static str {
         match self {
             Self::Errors => "some replies failed or were wrong",
             Self::Failed => "the server or the generator did not run to its end",
@@ -208,19 +211,19 @@ impl Flag {
 
     /// Whether a visit with this flag is repeated and, if it stays, is marked in every picture.
     /// The others are remarks: a closed loop is meant to saturate something.
-    pub fn is_invalid(self) -> bool {
+    pub(crate) fn is_invalid(self) -> bool {
         matches!(self, Self::Errors | Self::Failed | Self::Lag | Self::Noisy)
     }
 
     /// Whether the figures may still be shown (marked): a visit with errors has no throughput.
-    pub fn is_fatal(self) -> bool {
+    pub(crate) fn is_fatal(self) -> bool {
         matches!(self, Self::Errors | Self::Failed)
     }
 }
 
 /// `summary.json`: all that the report draws.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Summary {
+pub(crate) struct Summary {
     pub schema: String,
     pub setup: Setup,
     pub progress: Progress,
@@ -238,15 +241,15 @@ pub struct Summary {
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct Progress {
+pub(crate) struct Progress {
     pub visits_planned: u32,
     /// Slots with at least one attempt.
     pub visits_done: u32,
     /// Attempts, retries included.
     pub attempts: u32,
-    /// Slots whose last attempt is not valid.
+    /// Slots without a valid attempt.
     pub visits_invalid: u32,
-    /// Slots whose last attempt has errors or no figures.
+    /// Slots whose every attempt had errors or no figures.
     pub visits_failed: u32,
     pub blocks_complete: u32,
     /// Sum of all attempts' times.
@@ -256,7 +259,7 @@ pub struct Progress {
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct CellResult {
+pub(crate) struct CellResult {
     pub cell: String,
     pub workload: String,
     pub outcome: Outcome,
@@ -264,7 +267,7 @@ pub struct CellResult {
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// `n/a: reason`.
     NotRun {
         reason: String,
@@ -274,7 +277,7 @@ pub enum Outcome {
 
 /// A median over blocks and its 95 % bootstrap interval.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct Interval {
+pub(crate) struct Interval {
     pub median: f64,
     pub lo: f64,
     pub hi: f64,
@@ -282,7 +285,7 @@ pub struct Interval {
 
 /// Subject over object, paired within blocks: the median of the per-block ratios and its 95 % bootstrap interval.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Ratio {
+pub(crate) struct Ratio {
     pub median: f64,
     pub lo: f64,
     pub hi: f64,
@@ -294,7 +297,7 @@ pub struct Ratio {
 
 /// What is known of one cell under one workload.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Figures {
+pub(crate) struct Figures {
     /// Server CPU per request: the figure that ranks. `None` when the generator gave no server usage.
     pub cpu_us: Option<Interval>,
     /// Medians of the split of `cpu_us`; they add up to it only roughly.
@@ -325,7 +328,7 @@ pub struct Figures {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
-pub struct BlockFigures {
+pub(crate) struct BlockFigures {
     /// From 0.
     pub block: u32,
     pub cpu_us: Option<f64>,
@@ -334,14 +337,14 @@ pub struct BlockFigures {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
-pub struct FlagCount {
+pub(crate) struct FlagCount {
     pub flag: Flag,
     pub visits: u32,
 }
 
 /// Quantiles per visit, then the median and interval over visits; `max` is the greatest of all visits.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct LatencyFigures {
+pub(crate) struct LatencyFigures {
     pub p50: Interval,
     pub p90: Interval,
     pub p99: Interval,
@@ -353,7 +356,7 @@ pub struct LatencyFigures {
 
 /// A point of the percentile curve.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
-pub struct QuantilePoint {
+pub(crate) struct QuantilePoint {
     /// 1 / (1 − q).
     pub x: f64,
     /// From the merged histograms of all visits.
@@ -365,7 +368,7 @@ pub struct QuantilePoint {
 
 /// How far the reference is from itself.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Noise {
+pub(crate) struct Noise {
     pub workload: String,
     /// A/A: the control over the reference; `None` when it was not measured.
     pub cpu_aa: Option<Ratio>,
@@ -377,7 +380,7 @@ pub struct Noise {
 
 /// What one choice changes, all else equal, over all closed- and open-loop workloads.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Effect {
+pub(crate) struct Effect {
     /// `driver`.
     pub factor: String,
     /// `uring`.
@@ -394,7 +397,7 @@ pub struct Effect {
 
 /// The controls over the blocks, for one workload: did the machine move?
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Drift {
+pub(crate) struct Drift {
     pub workload: String,
     /// Server CPU per request of the null server.
     pub null_cpu_us: Vec<BlockValue>,
@@ -403,7 +406,7 @@ pub struct Drift {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
-pub struct BlockValue {
+pub(crate) struct BlockValue {
     /// From 0.
     pub block: u32,
     pub value: f64,
@@ -411,7 +414,7 @@ pub struct BlockValue {
 
 /// `subject` over `object`, paired: an input of a verdict sentence.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Comparison {
+pub(crate) struct Comparison {
     pub topic: Topic,
     pub workload: String,
     pub metric: Metric,
@@ -423,7 +426,7 @@ pub struct Comparison {
 
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Topic {
+pub(crate) enum Topic {
     /// Our cheapest cell over the reference (absent when the reference is the cheapest).
     BestOverReference,
     /// Our cheapest cell over the null server: the multiple of the floor.
@@ -436,7 +439,7 @@ pub enum Topic {
 
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Metric {
+pub(crate) enum Metric {
     /// Lower is better.
     ServerCpu,
     /// Higher is better; closed loop only.

@@ -1,0 +1,170 @@
+//! Who is let in: the limit of connections, and what happens when descriptors run out.
+
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec},
+    io::Errno,
+};
+use sys::{eventfd::EventFd, listen::Listener, socket};
+
+use crate::counters::Tally;
+
+/// How long an acceptor rests when even the reserve descriptor is gone.
+pub(crate) const REST: Duration = Duration::from_millis(100);
+/// How often a shortage of descriptors is mentioned.
+const SAY_EVERY: Duration = Duration::from_secs(10);
+
+/// Counts the open connections of a server.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    open: AtomicUsize,
+    max: usize,
+}
+
+/// One open connection.
+#[derive(Debug)]
+pub(crate) struct Ticket(Arc<Gate>);
+
+impl Gate {
+    pub(crate) fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self { open: AtomicUsize::new(0), max })
+    }
+
+    fn admit(self: &Arc<Self>) -> Option<Ticket> {
+        let ticket = Ticket(Arc::clone(self));
+        (self.open.fetch_add(1, Relaxed) < self.max).then_some(ticket)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Relaxed);
+    }
+}
+
+/// What came of an attempt to accept.
+#[derive(Debug)]
+pub(crate) enum Accepted {
+    Connection(OwnedFd, Ticket),
+    /// Turned away, or gone before it was here. There may be others.
+    Nobody,
+    /// None is waiting.
+    Empty,
+    /// No descriptor to take one with: rest for [`REST`].
+    Exhausted,
+}
+
+/// One thread's end of the [`Gate`].
+#[derive(Debug)]
+pub(crate) struct Door {
+    gate: Arc<Gate>,
+    refusal: Vec<u8>,
+    /// Given up to be able to take, and turn away, a connection there is no descriptor for: left in the queue it
+    /// would wake an event loop for ever.
+    reserve: Option<EventFd>,
+    said: Option<Instant>,
+}
+
+impl Door {
+    pub(crate) fn new(gate: &Arc<Gate>, refusal: &[u8]) -> io::Result<Self> {
+        Ok(Self { gate: Arc::clone(gate), refusal: refusal.to_vec(), reserve: Some(EventFd::new()?), said: None })
+    }
+
+    /// # Errors
+    /// What makes the listener useless.
+    pub(crate) fn accept(&mut self, listener: &Listener, nonblocking: bool, tally: &mut Tally) -> io::Result<Accepted> {
+        match listener.accept(nonblocking) {
+            Ok(socket) => Ok(self.admit(socket, tally)),
+            Err(error) => self.failed(listener, error, tally),
+        }
+    }
+
+    pub(crate) fn admit(&mut self, socket: OwnedFd, tally: &mut Tally) -> Accepted {
+        match self.gate.admit() {
+            Some(ticket) => {
+                tally.0.accepted += 1;
+                Accepted::Connection(socket, ticket)
+            }
+            None => self.turn_away(&socket, tally),
+        }
+    }
+
+    pub(crate) fn turn_away(&self, socket: &OwnedFd, tally: &mut Tally) -> Accepted {
+        tally.0.refused += 1;
+        let _ = socket::send_now(socket.as_fd(), &self.refusal); // A courtesy.
+        Accepted::Nobody
+    }
+
+    /// What an accept that failed means.
+    pub(crate) fn failed(&mut self, listener: &Listener, error: io::Error, tally: &mut Tally) -> io::Result<Accepted> {
+        match Errno::from_io_error(&error) {
+            Some(Errno::AGAIN) => Ok(Accepted::Empty),
+            // accept(2): errors of the new connection, and of the network beneath it, are no errors of the listener.
+            Some(
+                Errno::CONNABORTED
+                | Errno::INTR
+                | Errno::PERM
+                | Errno::PROTO
+                | Errno::NETDOWN
+                | Errno::NOPROTOOPT
+                | Errno::HOSTDOWN
+                | Errno::NONET
+                | Errno::HOSTUNREACH
+                | Errno::OPNOTSUPP
+                | Errno::NETUNREACH
+                | Errno::TIMEDOUT,
+            ) => Ok(Accepted::Nobody),
+            Some(Errno::MFILE | Errno::NFILE) => Ok(self.shed(listener, &error, tally)),
+            Some(Errno::NOBUFS | Errno::NOMEM) => Ok(Accepted::Exhausted),
+            _ => Err(error),
+        }
+    }
+
+    /// Takes one connection with the reserve descriptor and turns it away.
+    fn shed(&mut self, listener: &Listener, error: &io::Error, tally: &mut Tally) -> Accepted {
+        if self.said.is_none_or(|at| at.elapsed() > SAY_EVERY) {
+            self.said = Some(Instant::now());
+            tracing::warn!(
+                "connections are turned away: {error}; raise the limit of open files or lower --max-connections"
+            );
+        }
+        if self.reserve.take().is_some()
+            && is_waiting(listener)
+            && let Ok(socket) = listener.accept(true)
+        {
+            self.turn_away(&socket, tally);
+        }
+        self.reserve = EventFd::new().ok();
+        if self.reserve.is_some() { Accepted::Nobody } else { Accepted::Exhausted }
+    }
+}
+
+/// A blocking listener would otherwise wait for the next connection.
+fn is_waiting(listener: &Listener) -> bool {
+    let mut wanted = [PollFd::new(listener, PollFlags::IN)];
+    rustix::event::poll(&mut wanted, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gate_counts_what_is_open() {
+        let gate = Gate::new(2);
+        let (first, second) = (gate.admit(), gate.admit());
+        assert!(first.is_some() && second.is_some());
+        assert!(gate.admit().is_none());
+        drop(first);
+        assert!(gate.admit().is_some());
+    }
+}

@@ -1,0 +1,81 @@
+//! What each thread counts for itself, added up only when somebody asks.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+/// The counters of one thread, on cache lines of their own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Counters {
+    accepted: AtomicU64,
+    refused: AtomicU64,
+    closed: AtomicU64,
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
+}
+
+/// Since the start of the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub accepted: u64,
+    /// Turned away: too many connections, or no descriptor left.
+    pub refused: u64,
+    pub closed: u64,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+}
+
+impl Counts {
+    /// Connections open now.
+    pub fn open(&self) -> u64 {
+        self.accepted.saturating_sub(self.closed)
+    }
+}
+
+/// Adds up what the threads of a driver count.
+#[derive(Clone, Debug, Default)]
+pub struct Statistics(Arc<Mutex<Vec<Arc<Counters>>>>);
+
+impl Statistics {
+    pub fn counts(&self) -> Counts {
+        let mut sum = Counts::default();
+        for counters in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            sum.accepted += counters.accepted.load(Relaxed);
+            sum.refused += counters.refused.load(Relaxed);
+            sum.closed += counters.closed.load(Relaxed);
+            sum.bytes_in += counters.bytes_in.load(Relaxed);
+            sum.bytes_out += counters.bytes_out.load(Relaxed);
+        }
+        sum
+    }
+
+    /// Counters for one more thread, or for one more kind of short-lived ones.
+    pub(crate) fn register(&self) -> Arc<Counters> {
+        let counters = Arc::<Counters>::default();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
+        counters
+    }
+}
+
+/// Counted without a bus lock, published once per turn of a loop.
+#[derive(Debug, Default)]
+pub(crate) struct Tally(pub(crate) Counts);
+
+impl Tally {
+    pub(crate) fn publish(&mut self, counters: &Counters) {
+        let Counts { accepted, refused, closed, bytes_in, bytes_out } = std::mem::take(&mut self.0);
+        for (counter, n) in [
+            (&counters.accepted, accepted),
+            (&counters.refused, refused),
+            (&counters.closed, closed),
+            (&counters.bytes_in, bytes_in),
+            (&counters.bytes_out, bytes_out),
+        ] {
+            if n > 0 {
+                counter.fetch_add(n, Relaxed);
+            }
+        }
+    }
+}

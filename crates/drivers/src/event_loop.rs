@@ -1,0 +1,300 @@
+//! The readiness loop that `epoll` and `reactor` share: edge-triggered epoll through mio. The two differ in where the
+//! protocol runs, which is a [`Workplace`].
+
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    sync::Arc,
+    task::Waker,
+    time::{Duration, Instant},
+};
+
+use mio::{Events, Interest, Poll, Token, event::Event, unix::SourceFd};
+use proto::{Now, Peer, Protocol, Session};
+use slab::Slab;
+use sys::{listen::Listener, socket};
+
+use crate::{
+    Config, Shutdown,
+    accept::{Accepted, Door, Gate, REST},
+    clock,
+    counters::{Counters, Tally},
+    mailbox::{Key, Mailbox},
+    wheel::Wheel,
+    write::Pipes,
+};
+
+mod connection;
+mod workplace;
+
+pub(crate) use workplace::{Inline, Job, Letter, Workplace};
+
+use connection::{Next, Slot};
+
+const EVENTS_MAX: usize = 1024;
+const MAILBOX: Token = Token(usize::MAX);
+/// Listeners count down from here.
+const LISTENERS: usize = usize::MAX - 1;
+/// One read; a fuller socket is read again.
+const READ_BYTES: usize = 32 * 1024;
+/// Connections taken in before those there are get their turn.
+const ACCEPT_MAX: usize = 64;
+
+pub(crate) struct EventLoop<'p, P: Protocol, W: Workplace<P>> {
+    poll: Poll,
+    listeners: Vec<Listener>,
+    door: Door,
+    /// Listeners with more connections waiting, and when to go on with them.
+    accepting: Vec<usize>,
+    accept_at: Option<Instant>,
+    slots: Slab<Slot<P>>,
+    wheel: Wheel,
+    /// Connections to look at in this turn, and those that used up their share of the last one.
+    ready: Vec<usize>,
+    again: Vec<usize>,
+    counters: Arc<Counters>,
+    desk: Desk<'p, P, W>,
+}
+
+/// What every connection needs a hand on.
+pub(crate) struct Desk<'p, P: Protocol, W> {
+    protocol: &'p P,
+    workplace: W,
+    mailbox: Arc<Mailbox<Letter<P>>>,
+    /// One read's worth for each connection of a batch.
+    scratch: Vec<u8>,
+    pipes: Pipes,
+    tally: Tally,
+    limits: proto::Limits,
+    now: Now,
+    draining: bool,
+}
+
+impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
+    pub(crate) fn new(
+        protocol: &'p P,
+        workplace: W,
+        listeners: Vec<Listener>,
+        config: &Config,
+        gate: &Arc<Gate>,
+    ) -> io::Result<Self> {
+        let (poll, mailbox, now) = (Poll::new()?, Mailbox::new()?, clock::now());
+        poll.registry().register(&mut SourceFd(&mailbox.as_fd().as_raw_fd()), MAILBOX, Interest::READABLE)?;
+        for (index, listener) in listeners.iter().enumerate() {
+            let token = Token(LISTENERS - index);
+            poll.registry().register(&mut SourceFd(&listener.as_fd().as_raw_fd()), token, Interest::READABLE)?;
+        }
+        Ok(Self {
+            poll,
+            listeners,
+            door: Door::new(gate, protocol.refusal())?,
+            accepting: Vec::new(),
+            accept_at: None,
+            slots: Slab::new(),
+            wheel: Wheel::new(now.instant),
+            ready: Vec::new(),
+            again: Vec::new(),
+            counters: config.statistics.register(),
+            desk: Desk {
+                protocol,
+                workplace,
+                mailbox,
+                scratch: vec![0; READ_BYTES * W::BATCH],
+                pipes: Pipes::default(),
+                tally: Tally::default(),
+                limits: config.limits,
+                now,
+                draining: false,
+            },
+        })
+    }
+
+    pub(crate) fn run(mut self, shutdown: &Shutdown) -> io::Result<()> {
+        let _registered = shutdown.register(self.desk.mailbox.waker(Key::LOOP));
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        loop {
+            if shutdown.is_draining() && !self.desk.draining {
+                self.drain();
+            }
+            if self.desk.draining && self.slots.is_empty() {
+                self.desk.tally.publish(&self.counters);
+                return Ok(());
+            }
+            match self.poll.poll(&mut events, self.timeout()) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                polled => polled?,
+            }
+            self.desk.now = clock::now();
+            self.ready.append(&mut self.again);
+            events.iter().for_each(|event| self.note(event));
+            self.accept()?;
+            for key in self.wheel.ring(self.desk.now.instant) {
+                self.ring(key);
+            }
+            self.serve_ready();
+            self.desk.tally.publish(&self.counters);
+        }
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        if !self.again.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let now = self.desk.now.instant;
+        let accept = self.accept_at.map(|at| at.saturating_duration_since(now));
+        accept.into_iter().chain(self.wheel.timeout(now)).min()
+    }
+
+    fn note(&mut self, event: &Event) {
+        match event.token() {
+            MAILBOX => {
+                for letter in self.desk.mailbox.collect() {
+                    self.open_letter(letter);
+                }
+            }
+            Token(key) if key > LISTENERS - self.listeners.len() => {
+                self.accepting.push(LISTENERS - key);
+                self.accept_at.get_or_insert(self.desk.now.instant);
+            }
+            Token(key) => {
+                if let Some(slot) = self.slots.get_mut(key) {
+                    slot.ready.note(event);
+                    self.ready.push(key);
+                }
+            }
+        }
+    }
+
+    fn open_letter(&mut self, letter: Letter<P>) {
+        match letter {
+            Letter::Look(Key(key)) => self.ready.push(key),
+            Letter::Back(Key(key), session) => {
+                // A slot whose session is away is never removed.
+                self.slots[key].session = Some(session);
+                self.ready.push(key);
+            }
+        }
+    }
+
+    // --- accepting ------------------------------------------------------------------------
+
+    fn accept(&mut self) -> io::Result<()> {
+        if self.accept_at.is_none_or(|at| at > self.desk.now.instant) {
+            return Ok(());
+        }
+        self.accept_at = None;
+        for _ in 0..ACCEPT_MAX {
+            let Some(&front_end) = self.accepting.last() else { return Ok(()) };
+            let Some(listener) = self.listeners.get(front_end) else { return Ok(()) };
+            match self.door.accept(listener, true, &mut self.desk.tally)? {
+                Accepted::Connection(socket, ticket) => self.open(socket, front_end, ticket)?,
+                Accepted::Nobody => {}
+                Accepted::Empty => drop(self.accepting.pop()),
+                Accepted::Exhausted => {
+                    self.accept_at = Some(self.desk.now.instant + REST);
+                    return Ok(());
+                }
+            }
+        }
+        // No edge comes for those still waiting.
+        self.accept_at = Some(self.desk.now.instant);
+        Ok(())
+    }
+
+    fn open(&mut self, socket: OwnedFd, front_end: usize, ticket: crate::accept::Ticket) -> io::Result<()> {
+        let Desk { protocol, limits, now, .. } = self.desk;
+        let session = Box::new(Session::new(protocol, Peer::new(socket.as_fd(), front_end), limits, now));
+        let entry = self.slots.vacant_entry();
+        let key = entry.key();
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        self.poll.registry().register(&mut SourceFd(&socket.as_raw_fd()), Token(key), interest)?;
+        let slot = entry.insert(Slot::new(socket, session, ticket));
+        // A peer that says nothing has a deadline, too.
+        let deadline = slot.session.as_ref().and_then(|session| session.deadline(protocol));
+        self.wheel.set(key, &mut slot.alarm, deadline);
+        Ok(())
+    }
+
+    // --- serving --------------------------------------------------------------------------
+
+    fn serve_ready(&mut self) {
+        let mut ready = std::mem::take(&mut self.ready);
+        for keys in ready.chunks(W::BATCH) {
+            if W::BATCH > 1 {
+                connection::read_batch(keys, &mut self.slots, &mut self.desk);
+            }
+            for &key in keys {
+                self.turn(key);
+            }
+        }
+        ready.clear();
+        self.ready = ready;
+    }
+
+    fn turn(&mut self, key: usize) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        match slot.turn(Key(key), &mut self.desk) {
+            Next::Wait(deadline) => self.wheel.set(key, &mut slot.alarm, deadline),
+            Next::Away => {}
+            Next::Again => self.again.push(key),
+            Next::Close => {
+                self.desk.tally.0.closed += 1;
+                self.slots.remove(key); // Closing the socket takes it off the poll.
+            }
+        }
+    }
+
+    fn ring(&mut self, key: usize) {
+        if let Some(slot) = self.slots.get_mut(key) {
+            slot.alarm.clear();
+            if let Some(session) = &mut slot.session {
+                session.tick(self.desk.protocol, self.desk.now);
+            }
+            self.ready.push(key);
+        }
+    }
+
+    fn drain(&mut self) {
+        self.desk.draining = true;
+        self.listeners.clear();
+        (self.accepting, self.accept_at) = (Vec::new(), None);
+        for (key, slot) in &mut self.slots {
+            // What has arrived is still answered: look, even though no edge said so.
+            slot.ready.readable = true;
+            self.ready.push(key);
+        }
+        self.serve_ready();
+    }
+}
+
+/// What the edges said and no call has contradicted.
+#[derive(Debug, Default)]
+pub(crate) struct Readiness {
+    readable: bool,
+    writable: bool,
+    /// The end of input was announced: no edge will come for it again.
+    ending: bool,
+}
+
+impl Readiness {
+    fn note(&mut self, event: &Event) {
+        self.ending |= event.is_read_closed() || event.is_error();
+        self.readable |= event.is_readable() || self.ending;
+        self.writable |= event.is_writable();
+    }
+
+    /// A short read drained the socket; skip the EAGAIN round trip, unless the end is still to be read.
+    fn have_read(&mut self, n: usize, room: usize) {
+        self.readable = n == room || self.ending;
+    }
+}
+
+/// Wakes whoever runs a loop up when one of its promises is settled.
+fn waker_of<'a, P: Protocol>(slot: &'a mut Option<Waker>, mailbox: &Arc<Mailbox<Letter<P>>>, key: Key) -> &'a Waker {
+    slot.get_or_insert_with(|| mailbox.waker(key))
+}
+
+/// Says that our side is done.
+fn say_goodbye(socket: &OwnedFd) {
+    socket::shutdown_write(socket.as_fd());
+}

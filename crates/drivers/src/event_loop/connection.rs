@@ -1,0 +1,190 @@
+//! One connection on a readiness loop.
+
+use std::{
+    io,
+    ops::Range,
+    os::fd::{AsFd, OwnedFd},
+    task::Waker,
+    time::Instant,
+};
+
+use proto::{Offer, Protocol, Session, run_batch};
+use slab::Slab;
+use sys::socket;
+
+use super::{Desk, READ_BYTES, Readiness, Workplace, say_goodbye, waker_of};
+use crate::{accept::Ticket, mailbox::Key, wheel::Alarm, write::write_front};
+
+/// Reads before a connection makes room for others.
+const READS_MAX: usize = 16;
+
+pub(super) struct Slot<P: Protocol> {
+    socket: OwnedFd,
+    /// `None`: away with a worker.
+    pub(super) session: Option<Box<Session<P>>>,
+    pub(super) ready: Readiness,
+    pub(super) alarm: Alarm,
+    /// Made when a promise first keeps us waiting.
+    waker: Option<Waker>,
+    _ticket: Ticket,
+}
+
+/// What becomes of a connection after its turn.
+pub(super) enum Next {
+    /// For the kernel, a promise or this deadline.
+    Wait(Option<Instant>),
+    /// The session has left.
+    Away,
+    /// It had its share; others first.
+    Again,
+    Close,
+}
+
+/// What a connection can do next.
+enum Move {
+    Wait,
+    /// The protocol has something to work on: so many bytes read into the scratch space, or held ones.
+    Work(usize),
+    Close,
+}
+
+impl<P: Protocol> Slot<P> {
+    pub(super) fn new(socket: OwnedFd, session: Box<Session<P>>, ticket: Ticket) -> Self {
+        Self {
+            socket,
+            session: Some(session),
+            ready: Readiness::default(),
+            alarm: Alarm::default(),
+            waker: None,
+            _ticket: ticket,
+        }
+    }
+
+    /// Moves bytes until the kernel, the back-pressure or a promise says stop.
+    pub(super) fn turn<W: Workplace<P>>(&mut self, key: Key, desk: &mut Desk<'_, P, W>) -> Next {
+        let Some(mut session) = self.session.take() else { return Next::Away };
+        for _ in 0..READS_MAX {
+            // A broken connection is the peer's affair; nothing to report.
+            let lent = match self.exchange(key, &mut session, desk).unwrap_or(Move::Close) {
+                Move::Close => return Next::Close,
+                Move::Wait => {
+                    let deadline = session.deadline(desk.protocol);
+                    self.session = Some(session);
+                    return Next::Wait(deadline);
+                }
+                Move::Work(n) => &desk.scratch[..n],
+            };
+            match desk.workplace.work(desk.protocol, key, session, lent, desk.now, &desk.mailbox) {
+                Some(back) => session = back,
+                None => return Next::Away,
+            }
+        }
+        self.session = Some(session);
+        Next::Again
+    }
+
+    fn exchange<W>(&mut self, key: Key, session: &mut Session<P>, desk: &mut Desk<'_, P, W>) -> io::Result<Move> {
+        loop {
+            let flushed = self.flush(key, session, desk)?;
+            // Held input gets another chance when there is room for its answers.
+            if flushed && session.has_input() {
+                return Ok(Move::Work(0));
+            }
+            if session.starts_lingering(desk.now) {
+                say_goodbye(&self.socket);
+            }
+            if session.is_done() {
+                return Ok(Move::Close);
+            }
+            if self.ready.readable && session.wants_read() {
+                if let Some(work) = self.read(session, desk)? {
+                    return Ok(work);
+                }
+            } else if desk.draining && !session.has_ended() {
+                session.end_of_input();
+            } else {
+                return Ok(Move::Wait);
+            }
+        }
+    }
+
+    /// True when anything has been written.
+    fn flush<W>(&mut self, key: Key, session: &mut Session<P>, desk: &mut Desk<'_, P, W>) -> io::Result<bool> {
+        let mut flushed = false;
+        while self.ready.writable && !session.outbox().is_empty() && !session.is_aborted() {
+            match write_front(self.socket.as_fd(), session.outbox(), &mut desk.pipes) {
+                Ok(0) => {
+                    let waker = waker_of(&mut self.waker, &desk.mailbox, key);
+                    if session.outbox().poll_reply(waker).is_pending() || session.outbox().is_broken() {
+                        break;
+                    }
+                }
+                Ok(n) => {
+                    session.sent(desk.now);
+                    desk.tally.0.bytes_out += n as u64;
+                    flushed = true;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.ready.writable = false,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(flushed)
+    }
+
+    fn read<W>(&mut self, session: &mut Session<P>, desk: &mut Desk<'_, P, W>) -> io::Result<Option<Move>> {
+        let (space, held) = match session.has_input() {
+            true => (session.recv_space(), true),
+            false => (&mut desk.scratch[..READ_BYTES], false),
+        };
+        let room = space.len();
+        match socket::recv(self.socket.as_fd(), space) {
+            Ok(0) => {
+                self.ready.readable = false;
+                session.end_of_input();
+                Ok(None)
+            }
+            Ok(n) => {
+                self.ready.have_read(n, room);
+                desk.tally.0.bytes_in += n as u64;
+                if held {
+                    session.received(n, desk.now);
+                    return Ok(Some(Move::Work(0)));
+                }
+                Ok(Some(Move::Work(n)))
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.ready.readable = false;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Reads several connections and runs the protocol once for all of them. Whatever it meets beside bytes is left for
+/// the connection's own turn.
+pub(super) fn read_batch<P: Protocol, W>(keys: &[usize], slots: &mut Slab<Slot<P>>, desk: &mut Desk<'_, P, W>) {
+    let mut batch: Vec<(usize, Box<Session<P>>, Range<usize>)> = Vec::with_capacity(keys.len());
+    for (seat, &key) in keys.iter().enumerate() {
+        let Some(slot) = slots.get_mut(key) else { continue };
+        let readable = slot.ready.readable;
+        let Some(session) = slot.session.take_if(|session| readable && session.wants_read()) else { continue };
+        let seat = seat * READ_BYTES..(seat + 1) * READ_BYTES;
+        match socket::recv(slot.socket.as_fd(), &mut desk.scratch[seat.clone()]) {
+            Ok(n) if n > 0 => {
+                slot.ready.have_read(n, READ_BYTES);
+                desk.tally.0.bytes_in += n as u64;
+                batch.push((key, session, seat.start..seat.start + n));
+            }
+            _ => slot.session = Some(session),
+        }
+    }
+    let mut offers: Vec<_> = batch
+        .iter_mut()
+        .map(|(_, session, lent)| Offer { session: &mut **session, lent: &desk.scratch[lent.clone()] })
+        .collect();
+    run_batch(desk.protocol, &mut offers, desk.now);
+    for (key, session, _) in batch {
+        slots[key].session = Some(session);
+    }
+}

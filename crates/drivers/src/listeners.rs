@@ -1,0 +1,41 @@
+use std::io;
+
+use sys::listen::{Address, Listener, Sharing};
+
+/// The bound sockets of a server: for each accepting thread one per address.
+#[derive(Debug)]
+pub struct Listeners {
+    addresses: Vec<Address>,
+    pub(crate) seats: Vec<Vec<Listener>>,
+}
+
+impl Listeners {
+    /// Binds every address, `acceptors` times over where threads accept on their own
+    /// (see [`crate::DriverKind::acceptors`]).
+    ///
+    /// # Errors
+    /// The address that cannot be bound, and why.
+    pub fn bind(addresses: &[Address], acceptors: usize) -> Result<Self, (Address, io::Error)> {
+        let sharing = if acceptors > 1 { Sharing::AmongThreads } else { Sharing::Alone };
+        let mut bound = Self { addresses: Vec::new(), seats: (0..acceptors).map(|_| Vec::new()).collect() };
+        for address in addresses {
+            let failed = |error| (address.clone(), error);
+            let first = Listener::bind(address, sharing).map_err(failed)?;
+            let others = (1..acceptors).map(|_| first.another()).collect::<io::Result<Vec<_>>>().map_err(failed)?;
+            bound.addresses.push(first.address().clone());
+            for (seat, listener) in bound.seats.iter_mut().zip([first].into_iter().chain(others)) {
+                seat.push(listener);
+            }
+        }
+        Ok(bound)
+    }
+
+    /// The addresses, with the ports that the kernel chose.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    pub(crate) fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        self.seats.iter().flatten().try_for_each(|listener| listener.set_nonblocking(nonblocking))
+    }
+}

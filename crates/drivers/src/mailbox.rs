@@ -1,0 +1,79 @@
+//! How other threads reach an event loop: letters, and an eventfd that says there are some.
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Wake, Waker},
+};
+
+use sys::eventfd::EventFd;
+
+#[derive(Debug)]
+pub(crate) struct Mailbox<L> {
+    poke: EventFd,
+    letters: Mutex<Vec<L>>,
+}
+
+/// Says "look at this connection". Slots are reused, so it is a hint: looking must be harmless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key(pub(crate) usize);
+
+impl Key {
+    /// No connection: the loop itself should look around.
+    pub(crate) const LOOP: Self = Self(usize::MAX);
+}
+
+impl<L: Send + 'static> Mailbox<L> {
+    pub(crate) fn new() -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self { poke: EventFd::new()?, letters: Mutex::default() }))
+    }
+
+    fn letters(&self) -> MutexGuard<'_, Vec<L>> {
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn post(&self, letter: L) {
+        let mut letters = self.letters();
+        letters.push(letter);
+        let first = letters.len() == 1;
+        drop(letters);
+        // Whoever posted first has poked, and the loop has not collected since.
+        if first {
+            self.poke.poke();
+        }
+    }
+
+    pub(crate) fn collect(&self) -> Vec<L> {
+        self.poke.clear();
+        std::mem::take(&mut *self.letters())
+    }
+
+    pub(crate) fn waker(self: &Arc<Self>, key: Key) -> Waker
+    where
+        L: From<Key>,
+    {
+        Waker::from(Arc::new(Bell { mailbox: Arc::clone(self), key }))
+    }
+}
+
+impl<L> AsFd for Mailbox<L> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.poke.as_fd()
+    }
+}
+
+struct Bell<L> {
+    mailbox: Arc<Mailbox<L>>,
+    key: Key,
+}
+
+impl<L: From<Key> + Send + 'static> Wake for Bell<L> {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.mailbox.post(self.key.into());
+    }
+}

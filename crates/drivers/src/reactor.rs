@@ -1,0 +1,77 @@
+//! Event loops move the bytes; a pool of workers runs the protocol. A session is in one place at a time, in its slot or
+//! away with a worker, and that alone keeps the order of a connection.
+
+use std::{io, sync::Arc, thread};
+
+use proto::{Now, Protocol, Session};
+
+use crate::{
+    Config, Driver, Listeners, Shutdown,
+    accept::Gate,
+    clock,
+    event_loop::{EventLoop, Job, Letter, Workplace},
+    join_all,
+    mailbox::{Key, Mailbox},
+    on_threads,
+    pool::Queue,
+};
+
+pub(crate) struct Reactor;
+
+/// With the workers.
+struct Pooled<'q, P: Protocol>(&'q Queue<Job<P>>);
+
+impl<P: Protocol> Workplace<P> for Pooled<'_, P> {
+    const BATCH: usize = 1;
+
+    fn work(
+        &self,
+        _: &P,
+        key: Key,
+        mut session: Box<Session<P>>,
+        lent: &[u8],
+        now: Now,
+        home: &Arc<Mailbox<Letter<P>>>,
+    ) -> Option<Box<Session<P>>> {
+        session.hold(lent, now);
+        self.0.push(Job { key, session, home: Arc::clone(home) });
+        None
+    }
+}
+
+impl Driver for Reactor {
+    const LISTENER_PER_THREAD: bool = true;
+
+    fn serve<P: Protocol>(
+        protocol: Arc<P>,
+        listeners: Listeners,
+        config: &Config,
+        shutdown: &Shutdown,
+    ) -> io::Result<()> {
+        listeners.set_nonblocking(true)?;
+        let gate = Gate::new(config.connections_max);
+        // At most one job per connection: bounded by the connections.
+        let jobs = Queue::new(usize::MAX);
+        let (protocol, jobs) = (&*protocol, &jobs);
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..config.workers)
+                .map(|index| {
+                    scope.spawn(move || {
+                        config.pin_thread(index)?;
+                        while let Some(Job { key, mut session, home }) = jobs.pop() {
+                            session.resume(protocol, clock::now());
+                            home.post(Letter::Back(key, session));
+                        }
+                        Ok(())
+                    })
+                })
+                .collect();
+            let outcome = on_threads(config, listeners.seats, |seat| {
+                EventLoop::new(protocol, Pooled(jobs), seat, config, &gate)?.run(shutdown)
+            });
+            jobs.close();
+            let workers = join_all(workers);
+            outcome.and(workers)
+        })
+    }
+}

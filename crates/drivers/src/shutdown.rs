@@ -1,0 +1,55 @@
+//! Tells every loop, task and thread of a driver to finish: a flag, and the wakers of those who sleep.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::Waker,
+};
+
+use slab::Slab;
+
+/// Shared by a server and whoever may stop it.
+#[derive(Clone, Debug, Default)]
+pub struct Shutdown(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    draining: AtomicBool,
+    wakers: Mutex<Slab<Waker>>,
+}
+
+/// Woken on drain until dropped.
+#[derive(Debug)]
+pub struct Registration(Arc<Inner>, usize);
+
+impl Inner {
+    fn wakers(&self) -> MutexGuard<'_, Slab<Waker>> {
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shutdown {
+    /// Stop accepting, answer what has been received, close.
+    pub fn drain(&self) {
+        self.0.draining.store(true, Ordering::Release);
+        let wakers: Vec<_> = self.0.wakers().iter().map(|(_, waker)| waker.clone()).collect();
+        wakers.into_iter().for_each(Waker::wake); // Outside the lock: waking may run a driver's own locks.
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.0.draining.load(Ordering::Acquire)
+    }
+
+    /// Register first, then ask [`Shutdown::is_draining`], or a drain in between is missed.
+    pub fn register(&self, waker: Waker) -> Registration {
+        Registration(Arc::clone(&self.0), self.0.wakers().insert(waker))
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.0.wakers().remove(self.1);
+    }
+}

@@ -1,0 +1,273 @@
+//! One tokio task per connection: a multi-thread runtime, or the current-thread one where one thread is asked for.
+
+use std::{
+    cell::RefCell,
+    future::poll_fn,
+    io,
+    os::fd::{AsFd, OwnedFd},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, ready},
+};
+
+use proto::{Peer, Protocol, Session};
+use sys::{listen::Listener, socket};
+use tokio::{task::JoinSet, time::sleep};
+
+use crate::{
+    Config, Driver, Listeners, Shutdown,
+    accept::{Accepted, Door, Gate, REST, Ticket},
+    clock,
+    counters::{Counters, Tally},
+    write::{Pipes, write_front},
+};
+
+mod pollable;
+mod waiting;
+
+use pollable::Pollable;
+pub(crate) use waiting::{Drain, Timer};
+
+/// One read; a fuller socket is read again.
+const READ_BYTES: usize = 32 * 1024;
+
+thread_local! {
+    /// Where every task of a thread reads to: a task that waits for input holds no buffer.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+}
+
+pub(crate) struct Tokio;
+
+impl Driver for Tokio {
+    const LISTENER_PER_THREAD: bool = false;
+
+    fn serve<P: Protocol>(
+        protocol: Arc<P>,
+        listeners: Listeners,
+        config: &Config,
+        shutdown: &Shutdown,
+    ) -> io::Result<()> {
+        listeners.set_nonblocking(true)?;
+        runtime(config)?.block_on(async {
+            let gate = Gate::new(config.connections_max);
+            let mut acceptors = JoinSet::new();
+            for (front_end, listener) in listeners.seats.into_iter().flatten().enumerate() {
+                let site = Site {
+                    protocol: Arc::clone(&protocol),
+                    config: config.clone(),
+                    shutdown: shutdown.clone(),
+                    front_end,
+                };
+                let door = Door::new(&gate, protocol.refusal())?;
+                acceptors.spawn(accept(site, listener, door));
+            }
+            while let Some(outcome) = acceptors.join_next().await {
+                outcome??;
+            }
+            Ok(())
+        })
+    }
+}
+
+fn runtime(config: &Config) -> io::Result<tokio::runtime::Runtime> {
+    if config.threads == 1 {
+        config.pin_thread(0)?;
+        return tokio::runtime::Builder::new_current_thread().enable_all().build();
+    }
+    let (next, pin) = (AtomicUsize::new(0), config.pin.clone().unwrap_or_default());
+    let on_start = move || {
+        // Unpinned still serves.
+        let _ = pin.pin_to_one(next.fetch_add(1, Ordering::Relaxed));
+    };
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(config.threads)
+        .on_thread_start(on_start)
+        .enable_all()
+        .build()
+}
+
+/// What every task of one address shares.
+struct Site<P> {
+    protocol: Arc<P>,
+    config: Config,
+    shutdown: Shutdown,
+    front_end: usize,
+}
+
+async fn accept<P: Protocol>(site: Site<P>, listener: Listener, mut door: Door) -> io::Result<()> {
+    let counters = site.config.statistics.register();
+    let site = Arc::new(site);
+    let mut tasks = JoinSet::new();
+    let mut entrance = Entrance::new(listener)?;
+    let mut drain = Drain::new(&site.shutdown);
+    while let Some((socket, ticket)) = entrance.next(&mut door, &mut drain, &counters, true).await? {
+        let (site, counters) = (Arc::clone(&site), Arc::clone(&counters));
+        tasks.spawn(async move {
+            let mut tally = Tally::default();
+            // A broken connection is the peer's affair; nothing to report.
+            let _ = converse(socket, &site, &mut tally, &counters).await;
+            tally.0.closed += 1;
+            tally.publish(&counters);
+            drop(ticket);
+        });
+        while tasks.try_join_next().is_some() {}
+    }
+    drop(entrance);
+    while tasks.join_next().await.is_some() {}
+    Ok(())
+}
+
+/// A listener on a tokio runtime.
+pub(crate) struct Entrance {
+    listener: Listener,
+    pollable: Pollable,
+}
+
+impl Entrance {
+    pub(crate) fn new(listener: Listener) -> io::Result<Self> {
+        let pollable = Pollable::new(listener.as_fd().try_clone_to_owned()?)?;
+        Ok(Self { listener, pollable })
+    }
+
+    /// The next connection, or `None` once the server drains.
+    pub(crate) async fn next(
+        &mut self,
+        door: &mut Door,
+        drain: &mut Drain<'_>,
+        counters: &Counters,
+        nonblocking: bool,
+    ) -> io::Result<Option<(OwnedFd, Ticket)>> {
+        loop {
+            let mut tally = Tally::default();
+            let mut accepted = Ok(Accepted::Empty);
+            let ready = poll_fn(|cx| {
+                if drain.poll(cx) {
+                    return Poll::Ready(None);
+                }
+                let accept = || {
+                    accepted = door.accept(&self.listener, nonblocking, &mut tally);
+                    Ok(usize::from(!matches!(accepted, Ok(Accepted::Empty))))
+                };
+                self.pollable.poll_receive(cx, 1, accept).map(Some)
+            });
+            let Some(ready) = ready.await else { return Ok(None) };
+            ready?;
+            tally.publish(counters);
+            match accepted? {
+                Accepted::Connection(socket, ticket) => return Ok(Some((socket, ticket))),
+                Accepted::Nobody | Accepted::Empty => {}
+                Accepted::Exhausted => sleep(REST).await,
+            }
+        }
+    }
+}
+
+async fn converse<P: Protocol>(
+    socket: OwnedFd,
+    site: &Site<P>,
+    tally: &mut Tally,
+    counters: &Counters,
+) -> io::Result<()> {
+    let Site { protocol, config, shutdown, front_end } = site;
+    let peer = Peer::new(socket.as_fd(), *front_end);
+    let session = Session::new(&**protocol, peer, config.limits, clock::now());
+    let mut connection =
+        Connection { session, protocol: &**protocol, pipes: Pipes::default(), socket: Pollable::new(socket)? };
+    let mut drain = Drain::new(shutdown);
+    let mut alarm = pin!(Timer::default());
+    poll_fn(|cx| {
+        loop {
+            let moved = connection.move_bytes(tally, cx)?;
+            let Connection { session, socket, protocol, .. } = &mut connection;
+            if session.starts_lingering(clock::now()) {
+                socket::shutdown_write(socket.as_fd());
+            }
+            if session.is_done() {
+                return Poll::Ready(Ok(()));
+            }
+            if moved {
+                continue;
+            }
+            tally.publish(counters);
+            if drain.poll(cx) && !session.has_ended() && session.wants_read() {
+                session.end_of_input(); // What has arrived was read just now.
+                continue;
+            }
+            ready!(alarm.as_mut().poll(session.deadline(protocol), cx));
+            session.tick(protocol, clock::now());
+        }
+    })
+    .await
+}
+
+struct Connection<'a, P: Protocol> {
+    session: Session<P>,
+    protocol: &'a P,
+    pipes: Pipes,
+    socket: Pollable,
+}
+
+impl<P: Protocol> Connection<'_, P> {
+    /// False: everything that could move is `Pending`, and will wake the task.
+    fn move_bytes(&mut self, tally: &mut Tally, cx: &mut Context<'_>) -> io::Result<bool> {
+        let read = self.read(tally, cx)?;
+        let wrote = self.write(tally, cx)?;
+        if wrote {
+            self.session.resume(self.protocol, clock::now());
+        }
+        Ok(read || wrote)
+    }
+
+    fn read(&mut self, tally: &mut Tally, cx: &mut Context<'_>) -> io::Result<bool> {
+        if !self.session.wants_read() {
+            return Ok(false);
+        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            let held = self.session.has_input();
+            let space = if held { self.session.recv_space() } else { &mut scratch[..] };
+            let (socket, room) = (self.socket.as_fd(), space.len());
+            let n = match self.socket.poll_receive(cx, room, || socket::recv(socket, space)) {
+                Poll::Pending => return Ok(false),
+                Poll::Ready(received) => received?,
+            };
+            let now = clock::now();
+            match n {
+                None => {}
+                Some(0) => self.session.end_of_input(),
+                Some(n) if held => {
+                    self.session.received(n, now);
+                    self.session.resume(self.protocol, now);
+                }
+                Some(n) => self.session.feed(self.protocol, &scratch[..n], now),
+            }
+            tally.0.bytes_in += n.unwrap_or_default() as u64;
+            Ok(true)
+        })
+    }
+
+    fn write(&mut self, tally: &mut Tally, cx: &mut Context<'_>) -> io::Result<bool> {
+        let mut wrote = false;
+        while !self.session.outbox().is_empty() && !self.session.is_aborted() {
+            let Self { session, pipes, socket, .. } = self;
+            match socket.poll_send(cx, || write_front(socket.as_fd(), session.outbox(), pipes)) {
+                Poll::Pending => break,
+                Poll::Ready(Err(error)) => return Err(error),
+                Poll::Ready(Ok(None)) => {}
+                Poll::Ready(Ok(Some(0))) => {
+                    if session.outbox().poll_reply(cx.waker()).is_pending() {
+                        break;
+                    }
+                }
+                Poll::Ready(Ok(Some(n))) => {
+                    tally.0.bytes_out += n as u64;
+                    session.sent(clock::now());
+                    wrote = true;
+                }
+            }
+        }
+        Ok(wrote)
+    }
+}

@@ -1,0 +1,115 @@
+use std::{io, net::Shutdown as Half, pin::pin};
+
+use bytes::Bytes;
+use proto::{FileRegion, PipeRegion, Protocol, Segment, Taken};
+use tokio_uring::{
+    buf::{BoundedBuf, IoBuf},
+    fs::File,
+    net::TcpStream,
+};
+
+use super::{Rest, waiting::Event};
+use crate::{clock, write::fill_scratch};
+
+/// How much of a file or pipe is in memory at a time.
+const CHUNK_BYTES: usize = 128 * 1024;
+
+impl<P: Protocol> Rest<'_, P> {
+    /// Sends all there is, waiting for promises; returns early only when the session is done.
+    pub(super) async fn flush(&mut self, stream: &TcpStream) -> io::Result<()> {
+        while !self.session.is_aborted() {
+            match self.session.outbox().take() {
+                Taken::Segment(segment) => {
+                    let sent = self.send(stream, segment).await?;
+                    self.session.outbox().recycle(sent);
+                }
+                Taken::Waiting => self.settled(stream).await,
+                Taken::Nothing => {
+                    self.session.resume(self.protocol, clock::now());
+                    if self.session.outbox().is_empty() {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, stream: &TcpStream, segment: Segment) -> io::Result<Segment> {
+        Ok(match segment {
+            Segment::Owned(bytes) => Segment::Owned(self.write(stream, bytes).await?),
+            Segment::Shared(bytes) => Segment::Shared(self.write::<Bytes>(stream, bytes).await?),
+            Segment::Mapped(bytes) => Segment::Mapped(self.write::<Bytes>(stream, bytes).await?),
+            Segment::File(region) => Segment::File(self.send_file(stream, region).await?),
+            Segment::Pipe(region) => Segment::Pipe(self.send_pipe(stream, region).await?),
+            promise @ Segment::Deferred(_) => promise,
+        })
+    }
+
+    /// Writes it all, in steps that show whether the peer takes anything.
+    async fn write<B: BoundedBuf<Buf = B> + IoBuf>(&mut self, stream: &TcpStream, bytes: B) -> io::Result<B> {
+        let (mut bytes, mut at) = (bytes, 0);
+        while at < IoBuf::bytes_init(&bytes) {
+            let mut writing = pin!(stream.write(bytes.slice(at..)).submit());
+            let (wrote, back) = loop {
+                match self.event(stream, writing.as_mut()).await {
+                    Event::Done(done) => break done,
+                    Event::Deadline => {
+                        self.session.tick(self.protocol, clock::now());
+                        if self.session.is_aborted() {
+                            stream.shutdown(Half::Both)?; // Ends the write, too.
+                        }
+                    }
+                }
+            };
+            match wrote? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                n => {
+                    at += n;
+                    self.tally.0.bytes_out += n as u64;
+                }
+            }
+
+            self.session.sent(clock::now());
+            bytes = back.into_inner();
+        }
+        Ok(bytes)
+    }
+
+    /// The crate has neither sendfile nor splice: through one buffer per connection.
+    async fn send_file(&mut self, stream: &TcpStream, mut region: FileRegion) -> io::Result<FileRegion> {
+        let file = File::from_std(region.file.try_clone()?.into());
+        while region.len > 0 {
+            let mut chunk = std::mem::take(&mut self.chunk);
+            chunk.clear();
+            let want = region.len.min(CHUNK_BYTES as u64) as usize;
+            chunk.reserve_exact(want);
+            let (read, chunk) = file.read_at(chunk.slice(..want), region.offset).await;
+            let n = read?;
+            if n == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into()); // It shrank.
+            }
+            self.chunk = self.write(stream, chunk.into_inner()).await?;
+            region.offset += n as u64;
+            region.len -= n as u64;
+        }
+        file.close().await?;
+        Ok(region)
+    }
+
+    async fn send_pipe(&mut self, stream: &TcpStream, mut region: PipeRegion) -> io::Result<PipeRegion> {
+        while region.len > 0 {
+            let mut chunk = std::mem::take(&mut self.chunk);
+            chunk.resize(region.len.min(CHUNK_BYTES as u64) as usize, 0);
+            let pipe = fill_scratch(&mut region, &mut self.pipes)?;
+            let n = rustix::io::read(&pipe.reader, &mut chunk[..])?; // The bytes are there: this does not wait.
+            if n == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            chunk.truncate(n);
+            self.chunk = self.write(stream, chunk).await?;
+            region.len -= n as u64;
+        }
+        Ok(region)
+    }
+}

@@ -1,0 +1,52 @@
+use std::{
+    future::{Future, poll_fn},
+    net::Shutdown as Half,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use proto::Protocol;
+use tokio_uring::net::TcpStream;
+
+use super::Rest;
+use crate::clock;
+
+/// What a connection waited for.
+pub(super) enum Event<T> {
+    Done(T),
+    Deadline,
+}
+
+impl<P: Protocol> Rest<'_, P> {
+    /// Waits for an operation and for the session's deadline, whichever comes first.
+    pub(super) async fn event<F: Future>(
+        &mut self,
+        stream: &TcpStream,
+        mut operation: Pin<&mut F>,
+    ) -> Event<F::Output> {
+        poll_fn(|cx| match operation.as_mut().poll(cx) {
+            Poll::Ready(done) => Poll::Ready(Event::Done(done)),
+            Poll::Pending => self.poll_deadline(stream, cx).map(|()| Event::Deadline),
+        })
+        .await
+    }
+
+    /// Returns when a promise is settled, or when the session has run out of patience with it.
+    pub(super) async fn settled(&mut self, stream: &TcpStream) {
+        poll_fn(|cx| match self.session.outbox().poll_reply(cx.waker()) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => self.poll_deadline(stream, cx).map(|()| self.session.tick(self.protocol, clock::now())),
+        })
+        .await;
+    }
+
+    fn poll_deadline(&mut self, stream: &TcpStream, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.draining && self.drain.poll(cx) {
+            self.draining = true;
+            // Reads see what has arrived, then the end of input. A peer that is gone needs no telling.
+            let _ = stream.shutdown(Half::Read);
+        }
+        let deadline = self.session.deadline(self.protocol);
+        Pin::new(&mut self.alarm).poll(deadline, cx)
+    }
+}

@@ -1,0 +1,313 @@
+//! Raw io_uring, a ring per thread: multishot accept and receive, a provided-buffer ring, and one submission for all
+//! the sends of a turn.
+//!
+//! The ring has no sendfile, and its splice always goes to a kernel worker thread; so output that holds a file or a
+//! pipe is written by plain calls, here, whenever the ring says that the socket is writable.
+
+use std::{
+    io, mem,
+    os::fd::{AsFd, OwnedFd},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use proto::{Now, Offer, Peer, Protocol, Session, run_batch};
+use slab::Slab;
+use sys::listen::Listener;
+
+use crate::{
+    Config, Driver, Listeners, Shutdown,
+    accept::{Accepted, Door, Gate, REST},
+    clock,
+    counters::{Counters, Tally},
+    mailbox::{Key, Mailbox},
+    on_threads,
+    wheel::Wheel,
+    write::Pipes,
+};
+
+mod buffers;
+mod connection;
+mod ring;
+mod sending;
+
+use connection::Slot;
+use ring::{Done, Op, Ring};
+
+pub(crate) struct Uring;
+
+impl Driver for Uring {
+    const LISTENER_PER_THREAD: bool = true;
+
+    fn probe() -> io::Result<()> {
+        ring::probe()
+    }
+
+    fn serve<P: Protocol>(
+        protocol: Arc<P>,
+        listeners: Listeners,
+        config: &Config,
+        shutdown: &Shutdown,
+    ) -> io::Result<()> {
+        let gate = Gate::new(config.connections_max);
+        on_threads(config, listeners.seats, |seat| RingLoop::new(&*protocol, seat, config, &gate)?.run(shutdown))
+    }
+}
+
+struct RingLoop<'p, P: Protocol> {
+    listeners: Vec<Entrance>,
+    door: Door,
+    slots: Slab<Slot<P>>,
+    /// Connections to look at once the whole batch of completions has been read, so that one send answers many receives.
+    dirty: Vec<usize>,
+    /// Input that waits to be answered in one go, at most one receive of each connection.
+    received: Vec<Done>,
+    wheel: Wheel,
+    counters: Arc<Counters>,
+    draining: bool,
+    desk: Desk<'p, P>,
+}
+
+/// What every connection needs a hand on.
+struct Desk<'p, P> {
+    protocol: &'p P,
+    ring: Ring,
+    mailbox: Arc<Mailbox<Key>>,
+    pipes: Pipes,
+    tally: Tally,
+    limits: proto::Limits,
+    now: Now,
+}
+
+struct Entrance {
+    listener: Option<Listener>,
+    /// When to arm the accept again after a shortage.
+    rearm_at: Option<Instant>,
+}
+
+impl From<Key> for usize {
+    fn from(Key(key): Key) -> Self {
+        key
+    }
+}
+
+impl<'p, P: Protocol> RingLoop<'p, P> {
+    fn new(protocol: &'p P, listeners: Vec<Listener>, config: &Config, gate: &Arc<Gate>) -> io::Result<Self> {
+        let now = clock::now();
+        let entrance = |listener| Entrance { listener: Some(listener), rearm_at: Some(now.instant) };
+        Ok(Self {
+            listeners: listeners.into_iter().map(entrance).collect(),
+            door: Door::new(gate, protocol.refusal())?,
+            slots: Slab::new(),
+            dirty: Vec::new(),
+            received: Vec::new(),
+            wheel: Wheel::new(now.instant),
+            counters: config.statistics.register(),
+            draining: false,
+            desk: Desk {
+                protocol,
+                ring: Ring::new()?,
+                mailbox: Mailbox::new()?,
+                pipes: Pipes::default(),
+                tally: Tally::default(),
+                limits: config.limits,
+                now,
+            },
+        })
+    }
+
+    fn run(mut self, shutdown: &Shutdown) -> io::Result<()> {
+        let mailbox = Arc::clone(&self.desk.mailbox);
+        let _registered = shutdown.register(mailbox.waker(Key::LOOP));
+        self.desk.ring.watch(mailbox.as_fd());
+        let mut done = Vec::new();
+        loop {
+            if shutdown.is_draining() && !self.draining {
+                self.drain();
+            }
+            if self.draining
+                && self.slots.is_empty()
+                && self.listeners.iter().all(|entrance| entrance.listener.is_none())
+            {
+                self.desk.tally.publish(&self.counters);
+                return Ok(());
+            }
+            self.arm_accepts();
+            self.desk.ring.wait(&mut done, self.timeout())?;
+            self.desk.now = clock::now();
+            for done in done.drain(..) {
+                self.complete(done)?;
+            }
+            self.answer_received();
+            for key in self.wheel.ring(self.desk.now.instant) {
+                self.ring_alarm(key);
+            }
+            for key in mem::take(&mut self.dirty) {
+                self.turn(key);
+            }
+            self.desk.tally.publish(&self.counters);
+        }
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        let now = self.desk.now.instant;
+        let rearm = self.listeners.iter().filter_map(|entrance| entrance.rearm_at).min();
+        let rearm = rearm.map(|at| at.saturating_duration_since(now));
+        rearm.into_iter().chain(self.wheel.timeout(now)).min()
+    }
+
+    fn complete(&mut self, done: Done) -> io::Result<()> {
+        match done.op {
+            Op::Accept => self.accepted(done)?,
+            Op::Cancel => {} // The cancelled operation's own completion tells the outcome.
+            Op::Mail => {
+                for Key(key) in self.desk.mailbox.collect() {
+                    self.mark(key);
+                }
+                if !done.more {
+                    self.desk.ring.watch(self.desk.mailbox.as_fd());
+                }
+            }
+            Op::Receive => self.receive(done),
+            Op::Send | Op::Writable => {
+                self.mark(done.key);
+                self.slots[done.key].complete(done, &mut self.desk);
+            }
+        }
+        Ok(())
+    }
+
+    fn mark(&mut self, key: usize) {
+        if let Some(slot) = self.slots.get_mut(key)
+            && !mem::replace(&mut slot.dirty, true)
+        {
+            self.dirty.push(key);
+        }
+    }
+
+    // --- accepting ------------------------------------------------------------------------
+
+    fn arm_accepts(&mut self) {
+        for (front_end, entrance) in self.listeners.iter_mut().enumerate() {
+            if let Some(listener) = &entrance.listener
+                && entrance.rearm_at.is_some_and(|at| at <= self.desk.now.instant)
+            {
+                entrance.rearm_at = None;
+                self.desk.ring.accept(front_end, listener.as_fd());
+            }
+        }
+    }
+
+    fn accepted(&mut self, done: Done) -> io::Result<()> {
+        let Some(Entrance { listener: Some(listener), .. }) = self.listeners.get(done.key) else { return Ok(()) };
+        let tally = &mut self.desk.tally;
+        let accepted = match self.desk.ring.accepted(done) {
+            Ok(socket) => self.door.admit(socket, tally),
+            Err(_) if self.draining => Accepted::Nobody,
+            Err(error) => self.door.failed(listener, error.into(), tally)?,
+        };
+        if !done.more {
+            let rest = if matches!(accepted, Accepted::Exhausted) { REST } else { Duration::ZERO };
+            let entrance = &mut self.listeners[done.key];
+            entrance.rearm_at = Some(self.desk.now.instant + rest).filter(|_| !self.draining);
+            if self.draining {
+                // Closed only now that the ring has let go of it, so that the port is free at once.
+                entrance.listener = None;
+            }
+        }
+        if let Accepted::Connection(socket, ticket) = accepted {
+            self.open(socket, done.key, ticket);
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, socket: OwnedFd, front_end: usize, ticket: crate::accept::Ticket) {
+        let Desk { protocol, limits, now, .. } = self.desk;
+        let session = Box::new(Session::new(protocol, Peer::new(socket.as_fd(), front_end), limits, now));
+        let key = self.slots.insert(Slot::new(socket, session, ticket, self.draining));
+        self.mark(key);
+    }
+
+    // --- serving --------------------------------------------------------------------------
+
+    fn receive(&mut self, done: Done) {
+        self.mark(done.key);
+        self.slots[done.key].received(done);
+        match done.result() {
+            Ok(n) if n > 0 => {
+                self.desk.tally.0.bytes_in += n as u64;
+                if self.received.iter().any(|earlier| earlier.key == done.key) {
+                    self.answer_received();
+                }
+                self.received.push(done);
+                if self.received.len() >= P::BATCH {
+                    self.answer_received();
+                }
+            }
+            _ => self.desk.ring.give_back(done),
+        }
+    }
+
+    /// Runs the protocol on what has been received, in the kernel's own buffers.
+    fn answer_received(&mut self) {
+        let Desk { protocol, ring, now, .. } = &mut self.desk;
+        match &self.received[..] {
+            [] => return,
+            [done] => self.slots[done.key].session_mut().feed(protocol, ring.received(*done), *now),
+            several => {
+                let mut sessions: Vec<_> =
+                    several.iter().filter_map(|done| self.slots[done.key].session.take()).collect();
+                let offers = sessions.iter_mut().zip(several);
+                let mut offers: Vec<_> = offers
+                    .map(|(session, done)| Offer { session: &mut **session, lent: ring.received(*done) })
+                    .collect();
+                run_batch(*protocol, &mut offers, *now);
+                for (done, session) in several.iter().zip(sessions) {
+                    self.slots[done.key].session = Some(session);
+                }
+            }
+        }
+        for done in self.received.drain(..) {
+            ring.give_back(done);
+        }
+    }
+
+    fn ring_alarm(&mut self, key: usize) {
+        if let Some(slot) = self.slots.get_mut(key) {
+            slot.alarm.clear();
+            slot.session_mut().tick(self.desk.protocol, self.desk.now);
+            self.mark(key);
+        }
+    }
+
+    fn turn(&mut self, key: usize) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        slot.dirty = false;
+        if slot.turn(key, &mut self.desk) {
+            let deadline = slot.session_mut().deadline(self.desk.protocol);
+            self.wheel.set(key, &mut slot.alarm, deadline);
+        } else if slot.is_free() {
+            self.desk.tally.0.closed += 1;
+            self.slots.remove(key);
+        }
+    }
+
+    fn drain(&mut self) {
+        self.draining = true;
+        for (front_end, entrance) in self.listeners.iter_mut().enumerate() {
+            match entrance.rearm_at.take() {
+                Some(_) => entrance.listener = None,
+                None => self.desk.ring.cancel(Op::Accept, front_end),
+            }
+        }
+        for (key, slot) in &mut self.slots {
+            slot.draining = true;
+            if !mem::replace(&mut slot.dirty, true) {
+                self.dirty.push(key);
+            }
+        }
+        for key in mem::take(&mut self.dirty) {
+            self.turn(key);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! A ring that owns every byte the kernel may touch.
+//!
+//! Invariant: memory named by a submitted entry stays in `self` until the entry's last completion has been reaped.
+
+use std::{
+    io,
+    mem::ManuallyDrop,
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    time::{Duration, Instant},
+};
+
+use io_uring::{
+    IoUring, cqueue, opcode, squeue,
+    types::{CancelBuilder, Fd, SubmitArgs, Timespec},
+};
+use proto::Segment;
+use rustix::io::Errno;
+
+use super::{
+    buffers::{BufferRing, GROUP},
+    sending::Sending,
+};
+
+const SUBMISSIONS: u32 = 2048;
+const COMPLETIONS: u32 = 8192;
+/// How long a ring that is dropped waits for what is in flight.
+const REAP_MAX: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Op {
+    Accept,
+    Receive,
+    Send,
+    /// The socket takes bytes again.
+    Writable,
+    Mail,
+    Cancel,
+}
+
+const OPS: [Op; 6] = [Op::Accept, Op::Receive, Op::Send, Op::Writable, Op::Mail, Op::Cancel];
+
+/// One reaped completion.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Done {
+    pub(super) op: Op,
+    pub(super) key: usize,
+    result: i32,
+    /// The multishot request stays armed.
+    pub(super) more: bool,
+    buffer: Option<u16>,
+}
+
+impl Done {
+    pub(super) fn result(&self) -> Result<usize, Errno> {
+        usize::try_from(self.result).map_err(|_| Errno::from_raw_os_error(-self.result))
+    }
+}
+
+pub(super) struct Ring {
+    ring: IoUring,
+    /// Leaked when the kernel cannot be made to let go of it.
+    lent: ManuallyDrop<Lent>,
+    /// Entries whose last completion is still to come.
+    in_flight: usize,
+}
+
+/// Memory that the kernel may touch.
+struct Lent {
+    buffers: BufferRing,
+    /// Indexed by connection key; at most one send per connection is in flight.
+    sending: Vec<Option<Box<Sending>>>,
+}
+
+impl Ring {
+    pub(super) fn new() -> io::Result<Self> {
+        let ring = build()?;
+        let buffers = BufferRing::register(&ring)?;
+        let lent = ManuallyDrop::new(Lent { buffers, sending: Vec::new() });
+        Ok(Self { ring, lent, in_flight: 0 })
+    }
+
+    /// Submits what has been pushed and appends what has completed, waiting for at least one or the timeout.
+    pub(super) fn wait(&mut self, done: &mut Vec<Done>, timeout: Option<Duration>) -> io::Result<()> {
+        let waited = match timeout.map(Timespec::from) {
+            None => self.ring.submit_and_wait(1),
+            Some(timeout) => self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&timeout)),
+        };
+        match waited.map_err(|error| (Errno::from_io_error(&error), error)) {
+            Ok(_) | Err((Some(Errno::INTR | Errno::BUSY | Errno::TIME | Errno::AGAIN), _)) => {}
+            Err((_, error)) => return Err(error),
+        }
+        let before = done.len();
+        done.extend(self.ring.completion().map(|completion| Done {
+            op: OPS[(completion.user_data() >> 56) as usize],
+            key: completion.user_data() as u32 as usize,
+            result: completion.result(),
+            more: cqueue::more(completion.flags()),
+            buffer: cqueue::buffer_select(completion.flags()),
+        }));
+        self.in_flight -= done[before..].iter().filter(|done| !done.more).count();
+        Ok(())
+    }
+
+    // --- requests -------------------------------------------------------------------------
+
+    pub(super) fn accept(&mut self, front_end: usize, listener: BorrowedFd<'_>) {
+        let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        let entry = opcode::AcceptMulti::new(Fd(listener.as_raw_fd())).flags(flags).build();
+        self.push(Op::Accept, front_end, &entry);
+    }
+
+    pub(super) fn receive(&mut self, key: usize, socket: BorrowedFd<'_>) {
+        self.push(Op::Receive, key, &opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP).build());
+    }
+
+    pub(super) fn cancel(&mut self, op: Op, key: usize) {
+        self.push(Op::Cancel, key, &opcode::AsyncCancel::new(user_data(op, key)).build());
+    }
+
+    pub(super) fn wait_writable(&mut self, key: usize, socket: BorrowedFd<'_>) {
+        let events = rustix::event::PollFlags::OUT.bits();
+        self.push(Op::Writable, key, &opcode::PollAdd::new(Fd(socket.as_raw_fd()), events.into()).build());
+    }
+
+    /// Completes whenever `mailbox` becomes readable.
+    pub(super) fn watch(&mut self, mailbox: BorrowedFd<'_>) {
+        let events = rustix::event::PollFlags::IN.bits();
+        let entry = opcode::PollAdd::new(Fd(mailbox.as_raw_fd()), events.into()).multi(true).build();
+        self.push(Op::Mail, 0, &entry);
+    }
+
+    /// Owns `segments` until [`Ring::sent`] returns them.
+    pub(super) fn send(&mut self, key: usize, socket: BorrowedFd<'_>, segments: Vec<Segment>) {
+        if self.lent.sending.len() <= key {
+            self.lent.sending.resize_with(key + 1, || None);
+        }
+        assert!(self.lent.sending[key].is_none(), "one send per connection");
+        let mut sending = Box::new(Sending::new(segments));
+        let entry = sending.entry(socket);
+        self.lent.sending[key] = Some(sending);
+        self.push(Op::Send, key, &entry);
+    }
+
+    fn push(&mut self, op: Op, key: usize, entry: &squeue::Entry) {
+        let entry = entry.clone().user_data(user_data(op, key));
+        self.in_flight += 1;
+        // SAFETY: every pointer in `entry` names memory owned by `self` (see the module's invariant); descriptors that
+        // are closed too early make an operation fail, not misbehave.
+        while unsafe { self.ring.submission().push(&entry) }.is_err() {
+            // A full queue: what is in it goes first. An error here comes again, and is reported, in `wait`.
+            let _ = self.ring.submit();
+        }
+    }
+
+    // --- completions ----------------------------------------------------------------------
+
+    /// The socket that an accept brought.
+    pub(super) fn accepted(&self, done: Done) -> Result<OwnedFd, Errno> {
+        assert!(done.op == Op::Accept);
+        let fd = done.result()?;
+        // SAFETY: a successful accept hands over a fresh descriptor that nobody else knows, once: `Done` is only made
+        // by `wait`, and this is called once for each.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    }
+
+    /// The bytes that a receive brought.
+    pub(super) fn received(&self, done: Done) -> &[u8] {
+        match (done.buffer, done.result()) {
+            (Some(id), Ok(len)) => self.lent.buffers.filled(id, len),
+            _ => &[],
+        }
+    }
+
+    pub(super) fn give_back(&mut self, done: Done) {
+        if let Some(id) = done.buffer {
+            self.lent.buffers.give_back(id);
+        }
+    }
+
+    /// The segments, once all of them are sent; `None` after the rest has been submitted again.
+    pub(super) fn sent(&mut self, done: Done, socket: BorrowedFd<'_>) -> Option<Result<Vec<Segment>, Errno>> {
+        let mut sending = self.lent.sending.get_mut(done.key)?.take()?;
+        match done.result() {
+            Ok(n) if sending.advance(n) => Some(Ok(sending.into_segments())),
+            Ok(_) => {
+                let entry = sending.entry(socket);
+                self.lent.sending[done.key] = Some(sending);
+                self.push(Op::Send, done.key, &entry);
+                None
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let begin = Instant::now();
+        // Whatever is not reaped below, the kernel may still touch.
+        let _ = self.ring.submitter().register_sync_cancel(None, CancelBuilder::any());
+        let mut done = Vec::new();
+        while self.in_flight > 0 && begin.elapsed() < REAP_MAX {
+            if self.wait(&mut done, Some(Duration::from_millis(10))).is_err() {
+                break;
+            }
+        }
+        if self.in_flight == 0 {
+            // SAFETY: nothing is in flight, so the kernel has no use for the memory; it is not used after this.
+            unsafe { ManuallyDrop::drop(&mut self.lent) };
+        }
+    }
+}
+
+/// Whether the kernel lets this process have a ring.
+pub(super) fn probe() -> io::Result<()> {
+    build().map(drop)
+}
+
+fn build() -> io::Result<IoUring> {
+    IoUring::builder()
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .setup_coop_taskrun()
+        .setup_cqsize(COMPLETIONS)
+        .build(SUBMISSIONS)
+}
+
+fn user_data(op: Op, key: usize) -> u64 {
+    (op as u64) << 56 | (key as u64 & 0xffff_ffff)
+}

@@ -1,0 +1,78 @@
+//! Memory on its way out through a ring.
+
+use std::{
+    os::fd::{AsRawFd, BorrowedFd},
+    ptr,
+};
+
+use io_uring::{opcode, squeue, types::Fd};
+use proto::Segment;
+
+/// One send is cut here, so that a reader that takes something, however slowly, is seen to: MSG_WAITALL hides the
+/// progress of a longer one.
+const SEND_MAX: usize = 256 * 1024;
+/// Pieces that one send takes.
+pub(super) const PIECES_MAX: usize = 16;
+
+/// Segments of memory and how far they have been sent.
+pub(super) struct Sending {
+    segments: Vec<Segment>,
+    /// Segments sent to their last byte, and bytes sent of the one after them.
+    whole: usize,
+    part: usize,
+    /// What the kernel reads where there are several pieces; they point into `segments`, whose bytes do not move.
+    pieces: Vec<libc::iovec>,
+    message: libc::msghdr,
+}
+
+impl Sending {
+    pub(super) fn new(segments: Vec<Segment>) -> Self {
+        assert!(segments.iter().all(|segment| segment.memory().is_some()), "files and pipes are not sent from memory");
+        // SAFETY: all zeroes is a valid msghdr: null pointers and no lengths.
+        let message = unsafe { std::mem::zeroed() };
+        Self { segments, whole: 0, part: 0, pieces: Vec::new(), message }
+    }
+
+    /// The entry that sends what is left, or the first of it. Points into `self`, which must not move until then.
+    pub(super) fn entry(&mut self, socket: BorrowedFd<'_>) -> squeue::Entry {
+        let fd = Fd(socket.as_raw_fd());
+        let flags = libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
+        if self.whole + 1 == self.segments.len() {
+            let bytes = self.rest().next().unwrap_or_default();
+            let bytes = &bytes[..bytes.len().min(SEND_MAX)];
+            return opcode::Send::new(fd, bytes.as_ptr(), bytes.len() as u32).flags(flags).build();
+        }
+        let mut left = SEND_MAX;
+        let pieces = self.rest().map(|bytes| {
+            let len = bytes.len().min(left);
+            left -= len;
+            libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: len }
+        });
+        self.pieces = pieces.collect();
+        self.message.msg_iov = self.pieces.as_mut_ptr();
+        self.message.msg_iovlen = self.pieces.len();
+        opcode::SendMsg::new(fd, ptr::from_ref(&self.message)).flags(flags as u32).build()
+    }
+
+    /// What is left of each segment.
+    fn rest(&self) -> impl Iterator<Item = &[u8]> {
+        let segments = self.segments[self.whole..].iter().filter_map(Segment::memory);
+        segments.enumerate().map(|(i, bytes)| if i == 0 { &bytes[self.part..] } else { bytes })
+    }
+
+    /// `n` more bytes have been sent; true when they were the last.
+    pub(super) fn advance(&mut self, n: usize) -> bool {
+        self.part += n;
+        while let Some(bytes) = self.segments.get(self.whole).and_then(Segment::memory)
+            && self.part >= bytes.len()
+        {
+            self.part -= bytes.len();
+            self.whole += 1;
+        }
+        self.whole == self.segments.len()
+    }
+
+    pub(super) fn into_segments(self) -> Vec<Segment> {
+        self.segments
+    }
+}

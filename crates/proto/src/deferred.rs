@@ -1,0 +1,116 @@
+//! An answer that another thread will give, keeping its place in the pipeline.
+
+use std::{
+    fmt, mem,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Poll, Waker},
+};
+
+use crate::Outbox;
+
+/// Bytes fulfilled and not yet taken by the outbox they are meant for.
+pub(crate) type Ledger = Arc<AtomicUsize>;
+
+#[derive(Debug)]
+enum State {
+    Open(Option<Waker>),
+    Answered(Box<Outbox>),
+    Broken,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    ledger: Ledger,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing under this lock can leave the state half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The answering half. Dropping it unfulfilled closes the connection once the replies before it have been sent.
+pub struct Promise(Arc<Shared>);
+
+/// The waiting half, queued in the connection's outbox.
+pub struct Reply(Arc<Shared>);
+
+/// The promise was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken;
+
+pub(crate) fn pair(ledger: Ledger) -> (Promise, Reply) {
+    let shared = Arc::new(Shared { state: Mutex::new(State::Open(None)), ledger });
+    (Promise(Arc::clone(&shared)), Reply(shared))
+}
+
+impl Promise {
+    /// `answer` was written exactly as [`crate::Protocol::on_input`] would have written it.
+    pub fn fulfil(self, answer: Outbox) {
+        self.0.ledger.fetch_add(answer.held(), Ordering::Relaxed);
+        self.settle(State::Answered(Box::new(answer)));
+    }
+
+    fn settle(&self, outcome: State) {
+        let mut state = self.0.state();
+        let State::Open(waker) = &mut *state else { return };
+        let waker = waker.take();
+        *state = outcome;
+        drop(state); // Waking may run the driver's own locks.
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.settle(State::Broken);
+    }
+}
+
+impl Reply {
+    /// Takes the answer if it is there; `Ready(Ok)` at most once.
+    pub fn take(&self) -> Poll<Result<Outbox, Broken>> {
+        let mut state = self.0.state();
+        match mem::replace(&mut *state, State::Broken) {
+            State::Answered(answer) => {
+                self.0.ledger.fetch_sub(answer.held(), Ordering::Relaxed);
+                Poll::Ready(Ok(*answer))
+            }
+            State::Broken => Poll::Ready(Err(Broken)),
+            open @ State::Open(_) => {
+                *state = open;
+                Poll::Pending
+            }
+        }
+    }
+
+    /// `Pending`: `waker` will be woken once the promise is settled.
+    pub fn poll(&self, waker: &Waker) -> Poll<()> {
+        match &mut *self.0.state() {
+            State::Open(Some(old)) if old.will_wake(waker) => Poll::Pending,
+            State::Open(slot) => {
+                *slot = Some(waker.clone());
+                Poll::Pending
+            }
+            State::Answered(_) | State::Broken => Poll::Ready(()),
+        }
+    }
+}
+
+impl fmt::Debug for Promise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Promise")
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reply")
+    }
+}

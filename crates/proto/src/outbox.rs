@@ -1,0 +1,400 @@
+//! The ordered output of one connection: one queue, written by protocols and seen by drivers in two ways, borrowed
+//! (readiness) or taken (completion).
+
+use std::{
+    collections::VecDeque,
+    io::IoSlice,
+    mem,
+    sync::atomic::Ordering,
+    task::{Poll, Waker},
+};
+
+use bytes::Bytes;
+
+use crate::{
+    deferred::{self, Ledger, Promise},
+    segment::{FileRegion, Pipe, PipeRegion, PipeSource, Segment},
+};
+
+/// Bodies at or below this size are copied next to their header instead of being queued.
+const FLATTEN_MAX: usize = 2048;
+/// Output held in memory above which a protocol must stop producing.
+const HIGH_WATER: usize = 256 * 1024;
+/// Queued segments above which a protocol must stop producing.
+const QUEUE_MAX: usize = 64;
+/// The largest buffer that is kept for the next reply.
+const SPARE_CAPACITY_MAX: usize = 64 * 1024;
+
+/// The next thing a readiness driver should write.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "lives on the stack for one write")]
+pub enum Front<'a> {
+    /// As many as the count says are filled in.
+    Memory([IoSlice<'a>; Outbox::IOV], usize),
+    File(&'a FileRegion),
+    Pipe(&'a mut PipeRegion),
+    /// A promise is still open; see [`Outbox::poll_reply`].
+    Waiting,
+}
+
+/// The next thing a completion driver should submit.
+#[derive(Debug)]
+pub enum Taken {
+    /// The caller's until [`Outbox::recycle`]; never `Deferred`.
+    Segment(Segment),
+    Waiting,
+    Nothing,
+}
+
+/// The ordered output of one connection.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    queue: VecDeque<Segment>,
+    /// Inline bytes not yet behind a queued segment; always last in order.
+    tail: Vec<u8>,
+    /// Bytes already written of whatever memory comes first.
+    written: usize,
+    /// Memory bytes in `queue`.
+    queued: usize,
+    /// Segments taken and not yet recycled.
+    in_flight: usize,
+    /// Promises in `queue`, open or settled.
+    deferred: usize,
+    /// Made with the first promise.
+    ledger: Option<Ledger>,
+    /// A promise was dropped: nothing may follow what is queued.
+    cut: bool,
+    spare: Vec<u8>,
+    emptied: Option<Pipe>,
+}
+
+impl Outbox {
+    /// Pieces of memory that one vectored write takes.
+    pub const IOV: usize = 16;
+
+    /// Nothing is queued; something may still be in flight.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.tail.is_empty()
+    }
+
+    /// Nothing is queued and nothing is in flight.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.is_empty() && self.in_flight == 0
+    }
+
+    /// The back-pressure: a protocol stops answering, a session stops reading.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.cut
+            || self.queued + self.tail.len() >= HIGH_WATER
+            || self.queue.len() >= QUEUE_MAX
+            || self.hidden() >= HIGH_WATER
+    }
+
+    /// A promise was dropped, and what came before it has been sent.
+    #[inline]
+    pub fn is_broken(&self) -> bool {
+        self.cut && self.is_idle()
+    }
+
+    /// Bytes held in memory, including answers that wait behind an open promise.
+    #[inline]
+    pub fn held(&self) -> usize {
+        self.queued + self.tail.len() + self.hidden()
+    }
+
+    fn hidden(&self) -> usize {
+        self.ledger.as_ref().map_or(0, |ledger| ledger.load(Ordering::Relaxed))
+    }
+
+    // --- protocols write ------------------------------------------------------------------
+
+    /// The buffer for headers and small replies. Append only.
+    #[inline]
+    pub fn inline(&mut self) -> &mut Vec<u8> {
+        &mut self.tail
+    }
+
+    pub fn push_shared(&mut self, body: &Bytes) {
+        self.push_body(body, Bytes::clone);
+    }
+
+    /// Copies a small body next to its header; only a large one is made shareable.
+    pub fn push_body<B: AsRef<[u8]>>(&mut self, body: &B, share: impl FnOnce(&B) -> Bytes) {
+        if body.as_ref().len() <= FLATTEN_MAX {
+            self.tail.extend_from_slice(body.as_ref());
+        } else {
+            self.push(Segment::Shared(share(body)));
+        }
+    }
+
+    pub fn push_file(&mut self, region: FileRegion) {
+        if region.len > 0 {
+            self.push(Segment::File(region));
+        }
+    }
+
+    pub fn push_pipe(&mut self, region: PipeRegion) {
+        if region.len > 0 {
+            self.push(Segment::Pipe(region));
+        }
+    }
+
+    /// Bytes of a mapped file (see [`Segment::Mapped`]), never copied here.
+    pub fn push_mapped(&mut self, bytes: Bytes) {
+        if !bytes.is_empty() {
+            self.push(Segment::Mapped(bytes));
+        }
+    }
+
+    /// Keeps this place in the order for an answer to come.
+    pub fn defer(&mut self) -> Promise {
+        let (promise, reply) = deferred::pair(Ledger::clone(self.ledger.get_or_insert_default()));
+        self.deferred += 1;
+        self.push(Segment::Deferred(reply));
+        promise
+    }
+
+    fn push(&mut self, segment: Segment) {
+        self.seal();
+        self.append(segment);
+    }
+
+    fn append(&mut self, segment: Segment) {
+        self.queued += segment.held();
+        self.queue.push_back(segment);
+    }
+
+    fn seal(&mut self) {
+        if !self.tail.is_empty() {
+            let full = mem::replace(&mut self.tail, mem::take(&mut self.spare));
+            self.append(Segment::Owned(full));
+        }
+    }
+
+    // --- promises -------------------------------------------------------------------------
+
+    /// Puts given answers in the place of their promises, up to the first that is still open.
+    fn settle(&mut self) {
+        if self.deferred == 0 {
+            return;
+        }
+        let Some(first) = self.queue.iter().position(|segment| matches!(segment, Segment::Deferred(_))) else { return };
+        let mut rest = self.queue.split_off(first);
+        while let Some(segment) = rest.pop_front() {
+            let Segment::Deferred(reply) = segment else {
+                self.queue.push_back(segment);
+                continue;
+            };
+            match reply.take() {
+                Poll::Pending => {
+                    rest.push_front(Segment::Deferred(reply));
+                    break;
+                }
+                Poll::Ready(Ok(answer)) => self.absorb(answer),
+                Poll::Ready(Err(deferred::Broken)) => return self.cut_off(rest),
+            }
+        }
+        self.queue.append(&mut rest);
+    }
+
+    fn absorb(&mut self, mut answer: Self) {
+        answer.seal();
+        self.deferred = self.deferred - 1 + answer.deferred;
+        self.cut |= answer.cut;
+        for segment in answer.queue {
+            self.queued += segment.held();
+            match (self.queue.back_mut(), &segment) {
+                // Many small answers leave in one piece.
+                (Some(Segment::Owned(last)), Segment::Owned(bytes)) if bytes.len() <= FLATTEN_MAX => {
+                    last.extend_from_slice(bytes)
+                }
+                _ => self.queue.push_back(segment),
+            }
+        }
+    }
+
+    /// What came before the dropped promise still goes out; nothing after it will.
+    fn cut_off(&mut self, rest: VecDeque<Segment>) {
+        self.queued -= rest.iter().map(Segment::held).sum::<usize>();
+        self.tail.clear();
+        (self.deferred, self.cut) = (0, true);
+        if self.queue.is_empty() {
+            self.written = 0;
+        }
+    }
+
+    /// Nothing can be written before a promise is settled.
+    pub fn is_waiting(&self) -> bool {
+        matches!(self.queue.front(), Some(Segment::Deferred(_)))
+    }
+
+    /// `Pending`: the front is an open promise, and `waker` will be woken when it is settled.
+    pub fn poll_reply(&mut self, waker: &Waker) -> Poll<()> {
+        self.settle();
+        match self.queue.front() {
+            Some(Segment::Deferred(reply)) => reply.poll(waker),
+            _ => Poll::Ready(()),
+        }
+    }
+
+    // --- readiness view -------------------------------------------------------------------
+
+    /// What to write next, or `None` when nothing is queued.
+    #[inline]
+    pub fn front(&mut self) -> Option<Front<'_>> {
+        self.settle();
+        if self.is_empty() {
+            return None;
+        }
+        if self.queue.front().is_some_and(|segment| segment.memory().is_none()) {
+            return Some(match self.queue.front_mut()? {
+                Segment::File(region) => Front::File(region),
+                Segment::Pipe(region) => Front::Pipe(region),
+                Segment::Deferred(_) | Segment::Owned(_) | Segment::Shared(_) | Segment::Mapped(_) => Front::Waiting,
+            });
+        }
+        let mut iov = [IoSlice::new(&[]); Self::IOV];
+        let mut count = 0;
+        let queued = self.queue.iter().map(Segment::memory);
+        let tail = (!self.tail.is_empty()).then_some(Some(&self.tail[..]));
+        for memory in queued.chain(tail).map_while(|memory| memory).take(Self::IOV) {
+            let skip = if count == 0 { self.written } else { 0 };
+            iov[count] = IoSlice::new(&memory[skip..]);
+            count += 1;
+        }
+        Some(Front::Memory(iov, count))
+    }
+
+    /// The memory in front is followed by a file or pipe that can be sent at once (worth MSG_MORE).
+    pub fn more_after_memory(&self) -> bool {
+        let after = self.queue.iter().find(|segment| segment.memory().is_none());
+        matches!(after, Some(Segment::File(_) | Segment::Pipe(_)))
+    }
+
+    /// `n` bytes of what [`Outbox::front`] showed have been written.
+    ///
+    /// # Panics
+    /// When that is more than it showed.
+    #[inline]
+    pub fn advance(&mut self, mut n: usize) {
+        while n > 0 {
+            let Some(front) = self.queue.front_mut() else {
+                return self.advance_tail(n);
+            };
+            let left = match front {
+                Segment::File(FileRegion { offset, len, .. }) => {
+                    *offset += n as u64;
+                    *len -= n as u64;
+                    if *len > 0 {
+                        return;
+                    }
+                    n
+                }
+                Segment::Pipe(region) => {
+                    region.len -= n as u64;
+                    if region.len > 0 {
+                        return;
+                    }
+                    n
+                }
+                Segment::Owned(bytes) => bytes.len() - self.written,
+                Segment::Shared(bytes) | Segment::Mapped(bytes) => bytes.len() - self.written,
+                Segment::Deferred(_) => panic!("a promise is never written"),
+            };
+            if n < left {
+                self.written += n;
+                return;
+            }
+            n -= left;
+            self.written = 0;
+            if let Some(done) = self.queue.pop_front() {
+                self.queued -= done.held();
+                self.reuse(done);
+            }
+        }
+    }
+
+    fn advance_tail(&mut self, n: usize) {
+        self.written += n;
+        assert!(self.written <= self.tail.len(), "advanced past the end");
+        if self.written == self.tail.len() {
+            self.written = 0;
+            self.tail.clear();
+            if self.tail.capacity() > SPARE_CAPACITY_MAX {
+                self.tail = Vec::new();
+            }
+        }
+    }
+
+    // --- completion view ------------------------------------------------------------------
+
+    /// What [`Outbox::take`] would give is a file or a pipe.
+    pub fn is_file_next(&mut self) -> bool {
+        self.settle();
+        matches!(self.queue.front(), Some(Segment::File(_) | Segment::Pipe(_)))
+    }
+
+    /// Moves the next segment out; the caller owns it until the kernel is done with it.
+    pub fn take(&mut self) -> Taken {
+        self.settle();
+        if self.queue.is_empty() {
+            self.seal();
+        }
+        if self.is_waiting() {
+            return Taken::Waiting;
+        }
+        let Some(mut segment) = self.queue.pop_front() else { return Taken::Nothing };
+        self.queued -= segment.held();
+        segment.skip(mem::take(&mut self.written));
+        self.in_flight += 1;
+        Taken::Segment(segment)
+    }
+
+    /// Ends what [`Outbox::take`] began; owed for every segment taken.
+    pub fn recycle(&mut self, segment: Segment) {
+        self.in_flight -= 1;
+        self.reuse(segment);
+    }
+
+    /// A scratch pipe that has been sent to its last byte.
+    pub fn emptied_pipe(&mut self) -> Option<Pipe> {
+        self.emptied.take()
+    }
+
+    fn reuse(&mut self, segment: Segment) {
+        match segment {
+            Segment::Owned(mut buffer) if buffer.capacity() <= SPARE_CAPACITY_MAX => {
+                buffer.clear();
+                let slot = if self.tail.capacity() == 0 { &mut self.tail } else { &mut self.spare };
+                if slot.capacity() == 0 {
+                    *slot = buffer;
+                }
+            }
+            Segment::Pipe(PipeRegion { source: PipeSource::Filled(pipe), len: 0 }) => self.emptied = Some(pipe),
+            Segment::Owned(_)
+            | Segment::Shared(_)
+            | Segment::File(_)
+            | Segment::Pipe(_)
+            | Segment::Mapped(_)
+            | Segment::Deferred(_) => {}
+        }
+    }
+
+    /// Bytes of buffers kept for later.
+    pub(crate) fn spare_capacity(&self) -> usize {
+        if self.is_empty() { self.tail.capacity() + self.spare.capacity() + self.queue.capacity() } else { 0 }
+    }
+
+    /// Gives spare buffers back to the allocator.
+    pub(crate) fn trim(&mut self) {
+        if self.is_empty() {
+            (self.tail, self.spare, self.queue) = (Vec::new(), Vec::new(), VecDeque::new());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+use std::os::fd::AsFd;
+
+use super::*;
+
+fn file(len: u64) -> FileRegion {
+    let file = std::io::stdin().as_fd().try_clone_to_owned().expect("a descriptor");
+    FileRegion { file: file.into(), offset: 7, len }
+}
+
+/// Memory, file, memory: the borrowing view shows them in order and says when more follows.
+#[test]
+fn front_follows_the_order_of_the_pushes() {
+    let mut out = Outbox::default();
+    out.inline().extend_from_slice(b"head");
+    out.push_file(file(10));
+    out.inline().extend_from_slice(b"tail");
+    assert!(out.more_after_memory());
+    assert!(matches!(out.front(), Some(Front::Memory(iov, 1)) if &*iov[0] == b"head"));
+    out.advance(4);
+    out.advance(6);
+    assert!(matches!(out.front(), Some(Front::File(FileRegion { offset: 13, len: 4, .. }))));
+    out.advance(4);
+    assert!(!out.more_after_memory());
+    assert!(matches!(out.front(), Some(Front::Memory(iov, 1)) if &*iov[0] == b"tail"));
+    out.advance(4);
+    assert!(out.front().is_none() && out.is_idle());
+}
+
+/// A driver may go over from borrowing to taking in the middle of a piece.
+#[test]
+fn taking_goes_on_where_borrowing_stopped() {
+    let mut out = Outbox::default();
+    out.inline().extend_from_slice(b"0123456789");
+    out.push_shared(&Bytes::from(vec![b'x'; 5000]));
+    out.advance(4);
+    let Taken::Segment(first) = out.take() else { panic!("memory") };
+    assert_eq!(first.memory(), Some(&b"456789"[..]));
+    out.recycle(first);
+    out.advance(1000);
+    let Taken::Segment(second) = out.take() else { panic!("memory") };
+    assert_eq!(second.memory().map(<[u8]>::len), Some(4000));
+    assert!(!out.is_idle(), "still in flight");
+    out.recycle(second);
+    assert!(out.is_idle() && matches!(out.take(), Taken::Nothing));
+}
+
+/// One vectored write carries queued memory and the inline bytes behind it.
+#[test]
+fn inline_bytes_leave_with_the_memory_before_them() {
+    let mut out = Outbox::default();
+    out.push_shared(&Bytes::from(vec![b'x'; 5000]));
+    out.inline().extend_from_slice(b"next");
+    assert!(matches!(out.front(), Some(Front::Memory(iov, 2)) if &*iov[1] == b"next"));
+    out.advance(5002);
+    assert!(matches!(out.front(), Some(Front::Memory(iov, 1)) if &*iov[0] == b"xt"));
+}
+
+/// Both marks stop a protocol, and a flush starts it again.
+#[test]
+fn the_high_water_marks_are_kept() {
+    let mut out = Outbox::default();
+    out.inline().resize(HIGH_WATER, 0);
+    assert!(out.is_full());
+    out.advance(HIGH_WATER);
+    assert!(!out.is_full());
+    for _ in 0..QUEUE_MAX {
+        out.push_file(file(1));
+    }
+    assert!(out.is_full());
+}
+
+/// A promise dropped behind settled ones cuts off everything after it, and only that.
+#[test]
+fn a_cut_keeps_the_account_right() {
+    let mut out = Outbox::default();
+    let (kept, dropped) = (out.defer(), out.defer());
+    out.push_shared(&Bytes::from(vec![b'x'; 5000]));
+    let mut answer = Outbox::default();
+    answer.inline().extend_from_slice(b"kept");
+    kept.fulfil(answer);
+    drop(dropped);
+    assert!(matches!(out.front(), Some(Front::Memory(iov, 1)) if &*iov[0] == b"kept"));
+    assert_eq!((out.held(), out.is_broken()), (4, false));
+    out.advance(4);
+    assert!(out.is_broken() && out.is_full() && out.front().is_none());
+}

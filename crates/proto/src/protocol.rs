@@ -1,0 +1,122 @@
+//! What a server implements.
+
+use std::{
+    os::fd::{AsFd, BorrowedFd},
+    time::{Duration, Instant},
+};
+
+use crate::Outbox;
+
+/// One reading of the clocks, taken by a driver once per batch of events.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    pub instant: Instant,
+    /// Since the Unix epoch.
+    pub unix: Duration,
+}
+
+/// The other end of a new connection. Lazy: whoever wants the address asks the socket for it, since a multishot
+/// accept gives none and most protocols do not care.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer<'a> {
+    socket: BorrowedFd<'a>,
+    /// Which of the server's listening addresses was connected to, counted from 0.
+    pub front_end: usize,
+}
+
+impl<'a> Peer<'a> {
+    pub fn new(socket: BorrowedFd<'a>, front_end: usize) -> Self {
+        Peer { socket, front_end }
+    }
+}
+
+impl AsFd for Peer<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket
+    }
+}
+
+/// What becomes of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    Open,
+    /// Close once the queued output has been sent.
+    Close,
+    /// Like `Close`, for a peer that may still be sending: its input is discarded for a while after the output, or the
+    /// kernel would answer it with a reset that can overtake our last reply.
+    Linger,
+    /// Close now; queued output is dropped.
+    Abort,
+}
+
+/// The result of offering input to a protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Step {
+    /// Bytes of the requests that are done with. The session keeps the rest and offers it again.
+    pub consumed: usize,
+    pub flow: Flow,
+    /// A hint: bytes that the torn request at the end still misses; 0 when unknown.
+    pub need: usize,
+}
+
+impl Step {
+    /// All whole requests are answered; the connection goes on.
+    pub fn open(consumed: usize) -> Self {
+        Self { consumed, flow: Flow::Open, need: 0 }
+    }
+}
+
+/// One connection's share of a batch; see [`Protocol::on_ready`].
+#[derive(Debug)]
+pub struct Turn<'a, C> {
+    pub conn: &'a mut C,
+    pub input: &'a [u8],
+    pub out: &'a mut Outbox,
+    /// Written by the protocol.
+    pub step: Step,
+}
+
+/// A request/response protocol, shared by every thread of a server.
+pub trait Protocol: Send + Sync + 'static {
+    /// Parser state of one connection. `Send`, since a driver may move it between threads.
+    type Conn: Send + 'static;
+
+    /// How many connections one [`Protocol::on_ready`] call profits from. At 1 every connection is answered as soon as
+    /// it has been read, which is best unless the protocol has memory latency to hide.
+    const BATCH: usize = 1;
+
+    fn open(&self, peer: Peer<'_>, now: Now) -> Self::Conn;
+
+    /// Answers as many whole (pipelined) requests in `input` as `out` has room for.
+    ///
+    /// Must return early once [`Outbox::is_full`]; it is called again after the flush.
+    fn on_input(&self, conn: &mut Self::Conn, input: &[u8], now: Now, out: &mut Outbox) -> Step;
+
+    /// Everything that became ready in one turn of an event loop, at most [`Protocol::BATCH`] connections of it.
+    /// Drivers that see one connection at a time call [`Protocol::on_input`] instead.
+    fn on_ready(&self, turns: &mut [Turn<'_, Self::Conn>], now: Now) {
+        for turn in turns {
+            turn.step = self.on_input(turn.conn, turn.input, now, turn.out);
+        }
+    }
+
+    /// When to call [`Protocol::on_deadline`]; asked only while no output is pending, since a peer that still takes
+    /// bytes is not idle and one that takes none is the session's affair.
+    ///
+    /// `quiet_since` is the last time a byte moved in either direction.
+    fn deadline(&self, conn: &Self::Conn, quiet_since: Instant) -> Option<Instant> {
+        let _ = (conn, quiet_since);
+        None
+    }
+
+    fn on_deadline(&self, conn: &mut Self::Conn, now: Now, out: &mut Outbox) -> Flow {
+        let _ = (conn, now, out);
+        Flow::Abort
+    }
+
+    /// Said, as far as one write goes, to a peer that is turned away because the server is full.
+    fn refusal(&self) -> &[u8] {
+        b""
+    }
+}

@@ -1,0 +1,83 @@
+//! One piece of output, owning whatever keeps its bytes alive while the kernel reads them.
+
+use std::{os::fd::OwnedFd, sync::Arc};
+
+use bytes::{Buf, Bytes};
+
+use crate::Reply;
+
+/// `len` bytes of a regular file, from `offset`: sent by sendfile or splice.
+#[derive(Clone, Debug)]
+pub struct FileRegion {
+    pub file: Arc<OwnedFd>,
+    pub offset: u64,
+    pub len: u64,
+}
+
+/// Both ends of a kernel pipe.
+#[derive(Debug)]
+pub struct Pipe {
+    pub reader: OwnedFd,
+    pub writer: OwnedFd,
+}
+
+/// Where the bytes of a [`PipeRegion`] are.
+#[derive(Debug)]
+pub enum PipeSource {
+    /// At the head of a pipe that must keep them: the driver tees them into a scratch pipe first.
+    Cached(Arc<Pipe>),
+    /// In a pipe of our own that holds nothing else.
+    Filled(Pipe),
+}
+
+/// `len` bytes in a pipe.
+#[derive(Debug)]
+pub struct PipeRegion {
+    pub source: PipeSource,
+    pub len: u64,
+}
+
+/// One piece of output.
+#[derive(Debug)]
+pub enum Segment {
+    Owned(Vec<u8>),
+    Shared(Bytes),
+    File(FileRegion),
+    Pipe(PipeRegion),
+    /// Bytes of a mapped file. Handed to the kernel only and never read in user space: a page that the file has lost
+    /// is EFAULT there and SIGBUS here.
+    Mapped(Bytes),
+    /// An answer that another thread will give; keeps its place in the order.
+    Deferred(Reply),
+}
+
+impl Segment {
+    /// What a plain send can be given.
+    #[inline]
+    pub fn memory(&self) -> Option<&[u8]> {
+        match self {
+            Self::Owned(bytes) => Some(bytes),
+            Self::Shared(bytes) | Self::Mapped(bytes) => Some(bytes),
+            Self::File(_) | Self::Pipe(_) | Self::Deferred(_) => None,
+        }
+    }
+
+    /// Bytes of ours that this holds in memory; a file, a pipe or a mapping costs nothing to hold.
+    #[inline]
+    pub(crate) fn held(&self) -> usize {
+        match self {
+            Self::Owned(bytes) => bytes.len(),
+            Self::Shared(bytes) => bytes.len(),
+            Self::File(_) | Self::Pipe(_) | Self::Mapped(_) | Self::Deferred(_) => 0,
+        }
+    }
+
+    /// Drops the first `n` bytes of memory.
+    pub(crate) fn skip(&mut self, n: usize) {
+        match self {
+            Self::Owned(bytes) => drop(bytes.drain(..n)),
+            Self::Shared(bytes) | Self::Mapped(bytes) => bytes.advance(n),
+            Self::File(_) | Self::Pipe(_) | Self::Deferred(_) => assert_eq!(n, 0, "only memory is skipped"),
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! One connection without its socket: protocol state, torn input, queued output.
+//!
+//! All back-pressure, limit, half-close and deadline policy is here, so that it is the same on every driver.
+
+use std::{
+    mem,
+    time::{Duration, Instant},
+};
+
+use crate::{Flow, Limits, Now, Outbox, Peer, Protocol, Step, Turn, inbox::Inbox};
+
+/// How long a peer may go on sending what nobody reads any more.
+const LINGER_MAX: Duration = Duration::from_secs(2);
+/// How much of it is read.
+const LINGER_BYTES_MAX: usize = 16 << 20;
+/// A connection quiet for so long gives its spare buffers back.
+const TRIM_AFTER: Duration = Duration::from_secs(1);
+/// Spare buffers not worth an alarm.
+const TRIM_MIN: usize = 512;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Requests are read and answered.
+    Open,
+    /// What is queued is still sent.
+    Closing {
+        linger: bool,
+    },
+    /// Our side is closed; input is discarded until the peer closes too.
+    Lingering {
+        until: Instant,
+        budget: usize,
+    },
+    Aborted,
+}
+
+/// One connection without its socket.
+pub struct Session<P: Protocol> {
+    conn: P::Conn,
+    inbox: Inbox,
+    outbox: Outbox,
+    phase: Phase,
+    /// No more input will come: the peer closed its side, or the server drains. Buffered requests are still answered.
+    ended: bool,
+    quiet_since: Instant,
+    limits: Limits,
+}
+
+impl<P: Protocol> Session<P> {
+    pub fn new(protocol: &P, peer: Peer<'_>, limits: Limits, now: Now) -> Self {
+        Self {
+            conn: protocol.open(peer, now),
+            inbox: Inbox::default(),
+            outbox: Outbox::default(),
+            phase: Phase::Open,
+            ended: false,
+            quiet_since: now.instant,
+            limits,
+        }
+    }
+
+    /// The output, for the driver to write.
+    #[inline]
+    pub fn outbox(&mut self) -> &mut Outbox {
+        &mut self.outbox
+    }
+
+    /// The back-pressure: a driver reads only while this holds.
+    #[inline]
+    pub fn wants_read(&self) -> bool {
+        match self.phase {
+            Phase::Open => !self.ended && !self.outbox.is_full() && self.inbox.len() < self.limits.request_bytes_max,
+            Phase::Lingering { .. } => !self.ended,
+            Phase::Closing { .. } | Phase::Aborted => false,
+        }
+    }
+
+    /// The connection can be closed. Ask only after [`Session::resume`] has followed the last flush.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        match self.phase {
+            Phase::Open => self.outbox.is_broken() || self.ended && self.outbox.is_idle(),
+            Phase::Closing { linger } => self.outbox.is_idle() && (self.ended || !linger),
+            Phase::Lingering { .. } => self.ended,
+            Phase::Aborted => true,
+        }
+    }
+
+    /// Queued output is not to be sent any more.
+    #[inline]
+    pub fn is_aborted(&self) -> bool {
+        self.phase == Phase::Aborted
+    }
+
+    /// True once, when the output has been sent and the driver must shut the writing side down and go on reading.
+    #[inline]
+    pub fn starts_lingering(&mut self, now: Now) -> bool {
+        let starts = self.phase == Phase::Closing { linger: true } && !self.ended && self.outbox.is_idle();
+        if starts {
+            self.phase = Phase::Lingering { until: now.instant + LINGER_MAX, budget: LINGER_BYTES_MAX };
+        }
+        starts
+    }
+
+    /// Nothing has been read that is not answered, and nothing is to be sent.
+    pub fn is_quiet(&self) -> bool {
+        self.inbox.is_empty() && self.outbox.is_idle()
+    }
+
+    pub fn end_of_input(&mut self) {
+        self.ended = true;
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    // --- input ----------------------------------------------------------------------------
+
+    /// A torn request, or one there was no room to answer, is held; the next read belongs behind it.
+    #[inline]
+    pub fn has_input(&self) -> bool {
+        !self.inbox.is_empty()
+    }
+
+    /// Where to read into; [`Session::received`] and [`Session::resume`] follow, on this thread or on another.
+    pub fn recv_space(&mut self) -> &mut [u8] {
+        self.inbox.space(self.limits.request_bytes_max.saturating_sub(self.inbox.len()))
+    }
+
+    pub fn received(&mut self, n: usize, now: Now) {
+        self.quiet_since = now.instant;
+        self.inbox.received(n);
+    }
+
+    /// Copies `lent` bytes behind the held ones; [`Session::resume`] follows, here or on another thread.
+    pub fn hold(&mut self, lent: &[u8], now: Now) {
+        self.quiet_since = now.instant;
+        self.inbox.extend(lent, 0);
+    }
+
+    /// Parses bytes lent by the driver in place; only a torn request at the end is copied.
+    #[inline]
+    pub fn feed(&mut self, protocol: &P, data: &[u8], now: Now) {
+        if !self.inbox.is_empty() {
+            self.hold(data, now);
+            return self.resume(protocol, now);
+        }
+        self.quiet_since = now.instant;
+        let step = match self.accepts_input() {
+            true => protocol.on_input(&mut self.conn, data, now, &mut self.outbox),
+            false => Step::open(0),
+        };
+        self.finish(step, data);
+    }
+
+    /// Offers held input again: after new input, or after a flush made room.
+    #[inline]
+    pub fn resume(&mut self, protocol: &P, now: Now) {
+        if self.inbox.is_empty() {
+            return;
+        }
+        let step = match self.accepts_input() {
+            true => protocol.on_input(&mut self.conn, self.inbox.filled(), now, &mut self.outbox),
+            false => Step::open(0),
+        };
+        self.finish(step, &[]);
+    }
+
+    /// This session's share of a batch: held input and `lent` bytes behind it. [`Session::finish`] follows.
+    pub(crate) fn turn<'a>(&'a mut self, lent: &'a [u8], now: Now) -> Option<Turn<'a, P::Conn>> {
+        self.quiet_since = now.instant;
+        let accepts = self.accepts_input();
+        let input = match self.inbox.is_empty() {
+            true => lent,
+            false => {
+                self.inbox.extend(lent, 0);
+                self.inbox.filled()
+            }
+        };
+        (accepts && !input.is_empty()).then(|| Turn {
+            conn: &mut self.conn,
+            input,
+            out: &mut self.outbox,
+            step: Step::open(0),
+        })
+    }
+
+    fn accepts_input(&self) -> bool {
+        self.phase == Phase::Open && !self.outbox.is_full()
+    }
+
+    /// Applies what the protocol made of the held input, or, where none was held, of the `lent` bytes.
+    pub(crate) fn finish(&mut self, step: Step, lent: &[u8]) {
+        match self.inbox.is_empty() {
+            true if step.consumed < lent.len() => self.inbox.extend(&lent[step.consumed..], step.need),
+            true => assert_eq!(step.consumed, lent.len(), "more was consumed than offered"),
+            false => {
+                assert!(step.consumed <= self.inbox.len(), "more was consumed than offered");
+                self.inbox.consume(step.consumed, step.need);
+            }
+        }
+        self.follow(step.flow);
+        match self.phase {
+            Phase::Open if self.outbox.held() > self.limits.output_bytes_max => self.phase = Phase::Aborted,
+            // A request larger than we are willing to hold.
+            Phase::Open if self.inbox.len() >= self.limits.request_bytes_max && !self.outbox.is_full() => {
+                self.phase = Phase::Closing { linger: true };
+            }
+            Phase::Open => {}
+            Phase::Closing { .. } | Phase::Aborted => self.inbox.clear(),
+            Phase::Lingering { .. } => self.discard(),
+        }
+    }
+
+    fn follow(&mut self, flow: Flow) {
+        if self.phase == Phase::Open {
+            self.phase = match flow {
+                Flow::Open => Phase::Open,
+                Flow::Close => Phase::Closing { linger: false },
+                Flow::Linger => Phase::Closing { linger: true },
+                Flow::Abort => Phase::Aborted,
+            };
+        }
+    }
+
+    fn discard(&mut self) {
+        let discarded = self.inbox.len();
+        self.inbox.consume(discarded, 0);
+        if let Phase::Lingering { budget, .. } = &mut self.phase {
+            *budget = budget.saturating_sub(discarded);
+            if *budget == 0 {
+                self.phase = Phase::Aborted;
+            }
+        }
+    }
+
+    // --- time -----------------------------------------------------------------------------
+
+    /// Bytes of output left us.
+    #[inline]
+    pub fn sent(&mut self, now: Now) {
+        self.quiet_since = now.instant;
+    }
+
+    /// When [`Session::tick`] has something to do. May move later without notice; drivers look again when it comes.
+    #[inline]
+    pub fn deadline(&self, protocol: &P) -> Option<Instant> {
+        if let Phase::Lingering { until, .. } = self.phase {
+            return Some(until);
+        }
+        if !self.outbox.is_idle() {
+            return Some(self.quiet_since + self.limits.stall_max);
+        }
+        let trim = (self.spare_capacity() >= TRIM_MIN).then(|| self.quiet_since + TRIM_AFTER);
+        let protocol = protocol.deadline(&self.conn, self.quiet_since);
+        trim.into_iter().chain(protocol).min()
+    }
+
+    /// Does what is due.
+    pub fn tick(&mut self, protocol: &P, now: Now) {
+        if self.deadline(protocol).is_none_or(|at| at > now.instant) {
+            return;
+        }
+        if self.phase != Phase::Open || !self.outbox.is_idle() {
+            self.phase = Phase::Aborted;
+            return;
+        }
+        if self.spare_capacity() >= TRIM_MIN {
+            self.trim();
+        }
+        if protocol.deadline(&self.conn, self.quiet_since).is_some_and(|at| at <= now.instant) {
+            let flow = protocol.on_deadline(&mut self.conn, now, &mut self.outbox);
+            self.follow(flow);
+        }
+    }
+
+    fn spare_capacity(&self) -> usize {
+        self.inbox.spare_capacity() + self.outbox.spare_capacity()
+    }
+
+    fn trim(&mut self) {
+        self.outbox.trim();
+        if self.inbox.is_empty() {
+            drop(mem::take(&mut self.inbox));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,285 @@
+use std::sync::Mutex;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Front, Offer, Promise, Segment, Taken, run_batch};
+
+/// Lines are answered in order: `N` by N bytes of `x` and a newline; `later N` the same by a promise; `bye` closes;
+/// `huh` lingers. Short answers are inline, longer ones shared.
+#[derive(Default)]
+struct Lines {
+    promises: Mutex<Vec<(Promise, usize)>>,
+    idle: Option<Duration>,
+}
+
+fn answer(n: usize, out: &mut Outbox) {
+    out.push_body(&vec![b'x'; n], |body| body.clone().into());
+    out.inline().push(b'\n');
+}
+
+impl Lines {
+    fn fulfil_all(&self) {
+        for (promise, n) in self.promises.lock().unwrap().drain(..).rev() {
+            let mut out = Outbox::default();
+            answer(n, &mut out);
+            promise.fulfil(out);
+        }
+    }
+}
+
+impl Protocol for Lines {
+    type Conn = ();
+
+    fn open(&self, _: Peer<'_>, _: Now) {}
+
+    fn on_input(&self, (): &mut (), input: &[u8], _: Now, out: &mut Outbox) -> Step {
+        let mut consumed = 0;
+        while !out.is_full() {
+            let Some(end) = input[consumed..].iter().position(|&byte| byte == b'\n') else { break };
+            let line = std::str::from_utf8(&input[consumed..consumed + end]).unwrap();
+            consumed += end + 1;
+            match line.strip_prefix("later ") {
+                Some(n) => self.promises.lock().unwrap().push((out.defer(), n.parse().unwrap())),
+                None if line == "bye" => return Step { flow: Flow::Close, ..Step::open(consumed) },
+                None if line == "huh" => return Step { flow: Flow::Linger, ..Step::open(consumed) },
+                None => answer(line.parse().unwrap(), out),
+            }
+        }
+        Step::open(consumed)
+    }
+
+    fn deadline(&self, (): &(), quiet_since: Instant) -> Option<Instant> {
+        self.idle.map(|idle| quiet_since + idle)
+    }
+}
+
+fn start() -> Now {
+    Now { instant: Instant::now(), unix: Duration::ZERO }
+}
+
+fn session(protocol: &Lines, limits: Limits, now: Now) -> Session<Lines> {
+    let socket = std::io::stdin();
+    Session::new(protocol, Peer::new(std::os::fd::AsFd::as_fd(&socket), 0), limits, now)
+}
+
+/// Writes at most `max` bytes at a time, until nothing can be written.
+fn borrow_all(s: &mut Session<Lines>, sink: &mut Vec<u8>, max: usize) {
+    while let Some(Front::Memory(iov, count)) = s.outbox.front() {
+        let all: Vec<u8> = iov[..count].iter().flat_map(|piece| piece.iter().copied()).collect();
+        let n = all.len().min(max);
+        sink.extend_from_slice(&all[..n]);
+        s.outbox.advance(n);
+    }
+}
+
+fn take_all(s: &mut Session<Lines>, sink: &mut Vec<u8>) {
+    while let Taken::Segment(segment) = s.outbox.take() {
+        sink.extend_from_slice(segment.memory().expect("memory"));
+        s.outbox.recycle(segment);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Line {
+    Now(usize),
+    Later(usize),
+}
+
+fn lines() -> impl Strategy<Value = Vec<Line>> {
+    let size = prop_oneof![0..40_usize, 2040..2060_usize, Just(150_000_usize)];
+    let line = (size, any::<bool>()).prop_map(|(n, later)| if later { Line::Later(n) } else { Line::Now(n) });
+    proptest::collection::vec(line, 0..90)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// However input is torn and output is trickled, borrowed or taken, batched or not: the reply stream is the same.
+    #[test]
+    fn replies_do_not_depend_on_fragmentation(lines in lines(), chunk in 1..400_usize, max_write in 1..300_000_usize, taken: bool, batched: bool) {
+        let (mut request, mut want) = (String::new(), Vec::new());
+        for line in &lines {
+            let (Line::Now(n) | Line::Later(n)) = line;
+            request += &match line { Line::Now(n) => format!("{n}\n"), Line::Later(n) => format!("later {n}\n") };
+            want.extend(std::iter::repeat_n(b'x', *n).chain([b'\n']));
+        }
+        let (protocol, now, mut got) = (Lines::default(), start(), Vec::new());
+        let mut s = session(&protocol, Limits::default(), now);
+        let flush = |s: &mut Session<Lines>, got: &mut Vec<u8>| {
+            if taken { take_all(s, got) } else { borrow_all(s, got, max_write) }
+        };
+        for piece in request.as_bytes().chunks(chunk) {
+            if batched {
+                run_batch(&protocol, &mut [Offer { session: &mut s, lent: piece }], now);
+            } else if s.has_input() && chunk % 2 == 0 {
+                for &byte in piece {
+                    s.recv_space()[0] = byte;
+                    s.received(1, now);
+                }
+                s.resume(&protocol, now);
+            } else {
+                s.feed(&protocol, piece, now);
+            }
+            flush(&mut s, &mut got);
+        }
+        for _ in 0..=lines.len() {
+            protocol.fulfil_all();
+            flush(&mut s, &mut got);
+            s.resume(&protocol, now);
+        }
+        flush(&mut s, &mut got);
+        prop_assert!(got == want, "{} bytes instead of {}", got.len(), want.len());
+        prop_assert!(s.is_quiet());
+    }
+}
+
+/// In whatever order promises are fulfilled, replies leave in the order of their requests.
+#[test]
+fn deferred_replies_keep_their_place() {
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]] {
+        let (protocol, now, mut got) = (Lines::default(), start(), Vec::new());
+        let mut s = session(&protocol, Limits::default(), now);
+        s.feed(&protocol, b"later 1\n0\nlater 2\nlater 3\n0\nlater 4\n", now);
+        let mut promises: Vec<_> = protocol.promises.lock().unwrap().drain(..).map(Some).collect();
+        for i in order {
+            borrow_all(&mut s, &mut got, 1);
+            let (promise, n) = promises[i].take().unwrap();
+            let mut out = Outbox::default();
+            answer(n, &mut out);
+            promise.fulfil(out);
+        }
+        borrow_all(&mut s, &mut got, 1);
+        assert_eq!(got, b"x\n\nxx\nxxx\n\nxxxx\n", "order {order:?}");
+        assert!(s.outbox.is_idle());
+    }
+}
+
+/// A dropped promise ends the connection after the replies before it, never before.
+#[test]
+fn a_dropped_promise_closes_after_what_came_before() {
+    let (protocol, now, mut got) = (Lines::default(), start(), Vec::new());
+    let mut s = session(&protocol, Limits::default(), now);
+    s.feed(&protocol, b"1\nlater 2\n3\n", now);
+    protocol.promises.lock().unwrap().clear();
+    assert!(!s.is_done());
+    borrow_all(&mut s, &mut got, 1);
+    assert_eq!((&got[..], s.is_done()), (&b"x\n"[..], true));
+}
+
+/// Answers piled up behind an open promise count against the output limit.
+#[test]
+fn bytes_behind_an_open_promise_are_bounded() {
+    let (protocol, now) = (Lines::default(), start());
+    let mut s = session(&protocol, Limits { output_bytes_max: 300_000, ..Limits::default() }, now);
+    s.feed(&protocol, b"later 1\nlater 200000\nlater 200000\n", now);
+    let mut promises = protocol.promises.lock().unwrap().split_off(1);
+    for (promise, n) in promises.drain(..) {
+        let mut out = Outbox::default();
+        answer(n, &mut out);
+        promise.fulfil(out);
+    }
+    assert!(!s.wants_read(), "a full outbox stops reading");
+    s.feed(&protocol, b"1\n", now);
+    assert!(s.is_aborted());
+}
+
+/// A peer that takes its time over a reply is not idle; the idle clock starts when the reply has gone.
+#[test]
+fn idle_time_does_not_run_while_output_moves() {
+    let (protocol, begin) = (Lines { idle: Some(Duration::from_secs(2)), ..Lines::default() }, start());
+    let at = |secs| Now { instant: begin.instant + Duration::from_secs(secs), ..begin };
+    let mut s = session(&protocol, Limits::default(), begin);
+    s.feed(&protocol, b"6\n", begin);
+    for secs in 1..=7 {
+        assert!(s.outbox.front().is_some());
+        s.outbox.advance(1);
+        s.sent(at(secs));
+        s.tick(&protocol, at(secs + 1));
+        assert!(!s.is_done());
+    }
+    assert!(s.outbox.is_idle());
+    s.tick(&protocol, at(7 + 2));
+    assert!(s.is_done());
+}
+
+/// A peer that takes nothing for the stall limit is aborted, whatever the protocol's own deadline.
+#[test]
+fn a_stalled_reader_is_aborted() {
+    let (protocol, begin) = (Lines::default(), start());
+    let limits = Limits { stall_max: Duration::from_secs(3), ..Limits::default() };
+    let mut s = session(&protocol, limits, begin);
+    s.feed(&protocol, b"6\n", begin);
+    assert_eq!(s.deadline(&protocol), Some(begin.instant + limits.stall_max));
+    s.tick(&protocol, Now { instant: begin.instant + Duration::from_secs(3), ..begin });
+    assert!(s.is_aborted() && s.is_done());
+}
+
+/// After a lingering close, input is discarded until the peer closes or the time is up.
+#[test]
+fn a_lingering_close_discards_input_for_a_bounded_time() {
+    for peer_closes in [true, false] {
+        let (protocol, begin, mut got) = (Lines::default(), start(), Vec::new());
+        let mut s = session(&protocol, Limits::default(), begin);
+        s.feed(&protocol, b"1\nhuh\n2\n", begin);
+        assert!(!s.starts_lingering(begin), "output comes first");
+        borrow_all(&mut s, &mut got, 9);
+        assert!(!s.is_done() && s.starts_lingering(begin) && !s.starts_lingering(begin));
+        assert!(s.wants_read());
+        s.feed(&protocol, b"3\n", begin);
+        assert!(!s.is_done() && s.outbox.is_empty());
+        if peer_closes {
+            s.end_of_input();
+        } else {
+            s.tick(&protocol, Now { instant: s.deadline(&protocol).unwrap(), ..begin });
+        }
+        assert_eq!((s.is_done(), &got[..]), (true, &b"x\n"[..]));
+    }
+}
+
+/// A request longer than the limit ends the connection instead of growing the inbox.
+#[test]
+fn a_request_above_the_limit_ends_the_connection() {
+    let (protocol, now) = (Lines::default(), start());
+    let mut s = session(&protocol, Limits { request_bytes_max: 1000, ..Limits::default() }, now);
+    for _ in 0..1000 {
+        if s.wants_read() {
+            s.feed(&protocol, b"1", now);
+        }
+    }
+    assert!(!s.wants_read() && s.starts_lingering(now));
+}
+
+/// Half-close is not close: what was received is still answered, even where the outbox was full at the time.
+#[test]
+fn buffered_requests_are_answered_after_the_end_of_input() {
+    let (protocol, now, mut got) = (Lines::default(), start(), Vec::new());
+    let mut s = session(&protocol, Limits::default(), now);
+    s.feed(&protocol, "100000\n".repeat(50).as_bytes(), now);
+    s.end_of_input();
+    while !s.is_done() {
+        borrow_all(&mut s, &mut got, usize::MAX);
+        s.resume(&protocol, now);
+    }
+    assert_eq!(got.len(), 50 * 100_001);
+}
+
+/// A connection that has gone quiet holds no buffers.
+#[test]
+fn quiet_connections_give_their_buffers_back() {
+    let (protocol, begin, mut got) = (Lines::default(), start(), Vec::new());
+    let mut s = session(&protocol, Limits::default(), begin);
+    s.feed(&protocol, b"2000\n20", begin);
+    s.feed(&protocol, b"00\n", begin);
+    borrow_all(&mut s, &mut got, usize::MAX);
+    let due = s.deadline(&protocol).expect("there is something to trim");
+    s.tick(&protocol, Now { instant: due, ..begin });
+    assert_eq!((s.spare_capacity(), s.is_done()), (0, false));
+}
+
+/// What one connection keeps between two requests: the issue of 9,500 idle ones is decided here.
+#[test]
+fn an_idle_session_is_small() {
+    assert!(size_of::<Session<Lines>>() <= 448, "{} bytes", size_of::<Session<Lines>>());
+    assert!(size_of::<Segment>() <= 48, "{} bytes", size_of::<Segment>());
+}

@@ -1,0 +1,176 @@
+use std::{fmt, str::FromStr, time::Duration};
+
+use bytesize::ByteSize;
+use clap::{Args, ValueEnum};
+use drivers::{DriverKind, UnknownDriver};
+use proto::Limits;
+use sys::{
+    affinity::{self, Cpus},
+    listen::Address,
+};
+
+/// Descriptors kept for everything that is not a connection: files, pipes, listeners, event queues.
+const DESCRIPTORS_KEPT: u64 = 512;
+
+/// The flags that all servers share.
+#[derive(Args, Clone, Debug)]
+pub struct ServiceArgs {
+    /// Where to listen: HOST:PORT (port 0 picks a free one) or unix:/PATH; repeatable
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Vec<Address>,
+
+    /// The I/O driver; --list-backends describes them, `auto` picks one and says which
+    #[arg(long, value_name = "NAME", default_value = "epoll")]
+    pub driver: DriverChoice,
+
+    /// Event loops or runtime threads [default: available processors]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub threads: Option<usize>,
+
+    /// Threads beside the event loops that run the protocol, for the drivers that have such
+    /// [default: 64 for pool, available processors for reactor]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub workers: Option<usize>,
+
+    /// Processors to run on, threads dealt out round robin: 0 or 0,2-3
+    #[arg(long, value_name = "CPUS")]
+    pub pin: Option<Cpus>,
+
+    /// Print every choice of back end, and exit
+    #[arg(long)]
+    pub list_backends: bool,
+
+    /// How --list-backends prints
+    #[arg(long, value_name = "FORMAT", default_value = "text", requires = "list_backends")]
+    pub format: Format,
+
+    /// How to log to standard error; RUST_LOG says what
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub log: Log,
+
+    /// Connections above this are turned away [default: what the limit of open files allows]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub max_connections: Option<usize>,
+
+    /// An idle connection is closed after this
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+    pub idle_timeout: Duration,
+
+    /// A request must have arrived whole after this
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    pub request_timeout: Duration,
+
+    /// A peer that takes no byte of its answer for this long is cut off
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    pub stall_timeout: Duration,
+
+    /// The longest request that is buffered
+    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    pub max_request_size: ByteSize,
+
+    /// A connection with more unsent output in memory is cut off
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    pub max_output_buffer: ByteSize,
+
+    /// After SIGTERM or SIGINT, what is in flight has this long to finish
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    pub drain_timeout: Duration,
+}
+
+/// How long a protocol waits for its peer.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// Between two requests.
+    pub idle: Duration,
+    /// From the first byte of a request to its last.
+    pub request: Duration,
+}
+
+/// `--driver`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriverChoice {
+    Auto,
+    Named(DriverKind),
+}
+
+/// `--format`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Text,
+    Json,
+}
+
+/// `--log`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Log {
+    Text,
+    Json,
+}
+
+impl ServiceArgs {
+    pub fn timeouts(&self) -> Timeouts {
+        Timeouts { idle: self.idle_timeout, request: self.request_timeout }
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            request_bytes_max: usize::try_from(self.max_request_size.as_u64()).unwrap_or(usize::MAX),
+            output_bytes_max: usize::try_from(self.max_output_buffer.as_u64()).unwrap_or(usize::MAX),
+            stall_max: self.stall_timeout,
+        }
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.unwrap_or_else(affinity::available)
+    }
+
+    pub(crate) fn workers(&self, driver: DriverKind) -> usize {
+        self.workers.unwrap_or_else(|| if driver == DriverKind::Pool { 64 } else { affinity::available() })
+    }
+
+    /// The limit of connections, given how many files may be open.
+    pub(crate) fn connections_max(&self, open_files: u64) -> usize {
+        let possible = usize::try_from(open_files.saturating_sub(DESCRIPTORS_KEPT)).unwrap_or(usize::MAX).max(1);
+        self.max_connections.unwrap_or(possible)
+    }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".to_owned()),
+        Ok(n) => Ok(n),
+        Err(_) => Err("not a number".to_owned()),
+    }
+}
+
+impl FromStr for DriverChoice {
+    type Err = UnknownDriver;
+
+    fn from_str(name: &str) -> Result<Self, UnknownDriver> {
+        if name == "auto" { Ok(Self::Auto) } else { Ok(Self::Named(name.parse()?)) }
+    }
+}
+
+impl fmt::Display for DriverChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Named(kind) => kind.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_driver_can_be_named() {
+        for &kind in DriverKind::ALL {
+            assert_eq!(kind.name().parse::<DriverChoice>().unwrap(), DriverChoice::Named(kind));
+        }
+        assert_eq!("auto".parse::<DriverChoice>().unwrap(), DriverChoice::Auto);
+        let error = "select".parse::<DriverChoice>().unwrap_err().to_string();
+        assert!(error.contains("select") && error.contains("tokio-uring"), "{error}");
+    }
+}

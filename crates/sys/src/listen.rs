@@ -1,0 +1,207 @@
+//! Listening sockets, TCP and unix (socket(7), unix(7)).
+
+use std::{
+    fmt, fs, io,
+    net::{SocketAddr, TcpListener, ToSocketAddrs},
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
+        unix::{
+            fs::FileTypeExt,
+            net::{UnixListener, UnixStream},
+        },
+    },
+    path::PathBuf,
+    str::FromStr,
+};
+
+use rustix::net::SocketFlags;
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// Connections that wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// Where a server listens: `127.0.0.1:8080`, `[::]:8080`, `localhost:0`, `unix:/run/x.sock`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+/// Why a text is not an address.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:?} is not an address: expected HOST:PORT or unix:/PATH")]
+pub struct AddressError(String);
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let error = || AddressError(text.to_owned());
+        match text.strip_prefix("unix:") {
+            Some("") => Err(error()),
+            Some(path) => Ok(Self::Unix(path.into())),
+            None => Ok(Self::Tcp(text.to_socket_addrs().map_err(|_| error())?.next().ok_or_else(error)?)),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Whether several sockets of one process share a port, the kernel dealing out the connections (SO_REUSEPORT).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    Alone,
+    AmongThreads,
+}
+
+/// A bound, listening socket. The file of a unix socket is removed when the one that made it is dropped.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    address: Address,
+    made_file: bool,
+}
+
+impl Listener {
+    /// # Errors
+    /// `AddrInUse` when another server listens there. With [`Sharing::AmongThreads`] that is found out by binding alone
+    /// first: the kernel would let two servers of one user share a port without a word.
+    pub fn bind(address: &Address, sharing: Sharing) -> io::Result<Self> {
+        match address {
+            Address::Tcp(address) => {
+                if sharing == Sharing::AmongThreads && address.port() != 0 {
+                    drop(bind_tcp(*address, Sharing::Alone)?);
+                }
+                Self::from_tcp(bind_tcp(*address, sharing)?)
+            }
+            Address::Unix(path) => {
+                remove_stale(path)?;
+                let socket = UnixListener::bind(path)?.into();
+                rustix::net::listen(&socket, BACKLOG)?;
+                Ok(Self { socket, address: address.clone(), made_file: true })
+            }
+        }
+    }
+
+    fn from_tcp(socket: TcpListener) -> io::Result<Self> {
+        let address = Address::Tcp(socket.local_addr()?);
+        Ok(Self { socket: socket.into(), address, made_file: false })
+    }
+
+    /// Another listener at the same address for another thread: a socket of its own for TCP, the same one for unix.
+    pub fn another(&self) -> io::Result<Self> {
+        match &self.address {
+            Address::Tcp(address) => Self::from_tcp(bind_tcp(*address, Sharing::AmongThreads)?),
+            Address::Unix(_) => {
+                Ok(Self { socket: self.socket.try_clone()?, address: self.address.clone(), made_file: false })
+            }
+        }
+    }
+
+    /// The address, with the port that the kernel chose.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        Ok(rustix::io::ioctl_fionbio(&self.socket, nonblocking)?)
+    }
+
+    /// The next connection, made non-blocking or not.
+    pub fn accept(&self, nonblocking: bool) -> io::Result<OwnedFd> {
+        let mode = if nonblocking { SocketFlags::NONBLOCK } else { SocketFlags::empty() };
+        Ok(rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC | mode)?)
+    }
+
+    /// Makes every accept in progress fail.
+    pub fn interrupt(&self) {
+        super::socket::shutdown_both(self.socket.as_fd());
+    }
+}
+
+impl AsRawFd for Listener {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Address::Unix(path) = &self.address
+            && self.made_file
+        {
+            let _ = fs::remove_file(path); // Somebody else removed it: as good.
+        }
+    }
+}
+
+fn bind_tcp(address: SocketAddr, sharing: Sharing) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(sharing == Sharing::AmongThreads)?;
+    // Accepted sockets inherit it: one call here instead of one per connection.
+    socket.set_tcp_nodelay(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Removes the socket file of a server that is gone; a living one's stays, and binding will say so.
+fn remove_stale(path: &PathBuf) -> io::Result<()> {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
+    if is_socket && matches!(UnixStream::connect(path), Err(e) if e.kind() == io::ErrorKind::ConnectionRefused) {
+        fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_as_they_are_printed() {
+        for text in ["127.0.0.1:8080", "[::1]:0", "unix:/run/x.sock"] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+        for bad in ["", "8080", "unix:", "127.0.0.1", "127.0.0.1:99999"] {
+            assert!(bad.parse::<Address>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_port_in_use_is_refused_even_where_threads_share_it() {
+        let first = Listener::bind(&"127.0.0.1:0".parse().unwrap(), Sharing::AmongThreads).unwrap();
+        let _second = first.another().unwrap();
+        for sharing in [Sharing::Alone, Sharing::AmongThreads] {
+            let error = Listener::bind(first.address(), sharing).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AddrInUse, "{sharing:?}");
+        }
+    }
+
+    #[test]
+    fn a_stale_socket_file_is_taken_over_and_a_living_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.sock");
+        drop(UnixListener::bind(&path).unwrap()); // Leaves its file behind.
+        let address = Address::Unix(path.clone());
+        let living = Listener::bind(&address, Sharing::Alone).unwrap();
+        assert_eq!(Listener::bind(&address, Sharing::Alone).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert!(path.exists());
+        drop(living);
+        assert!(!path.exists());
+    }
+}
