@@ -2,7 +2,7 @@
 //!
 //! Everything returned is escaped HTML.
 
-use super::format::{count, duration, floor, percent, percent_interval, ratio, significant, thousands};
+use super::format::{duration, floor, percent, percent_interval, ratio, significant, thousands};
 use super::series::Group;
 use super::svg::escape;
 use super::view::{Drawable, View, is_open, offered_rps};
@@ -80,7 +80,7 @@ fn verdict(
     }
     let more = comparisons.len().saturating_sub(WORKLOADS_MAX);
     if more > 0 {
-        out += &format!(" {} more in the matrix.", count(more, "workload"));
+        out += &format!(" {more}\u{a0}more in the matrix.");
     }
     if !unbeaten.is_empty() {
         let names: Vec<String> = unbeaten.iter().map(|name| escape(name)).collect();
