@@ -99,3 +99,61 @@ pub(super) fn elapsed(seconds: f64) -> String {
 pub(super) fn count(n: usize, noun: &str) -> String {
     if n == 1 { format!("1{NBSP}{noun}") } else { format!("{}{NBSP}{noun}s", thousands(n as f64)) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(text: String) -> String {
+        text.replace(NBSP, " ")
+    }
+
+    #[test]
+    fn three_digits_are_significant_whatever_the_size() {
+        let cases = [
+            (0.0, "0"),
+            (0.04604, "0.0460"),
+            (0.46, "0.460"),
+            (4.0, "4.00"),
+            (9.996, "10.0"),
+            (99.96, "100"),
+            (152.4, "152"),
+            (999.6, "1,000"),
+            (1234.5, "1,234"),
+            (2_173_913.0, "2,173,913"),
+            (-4.0, "-4.00"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(significant(value), text, "{value}");
+        }
+        assert_eq!([4.0, 1.5, 10.0, 100.0, 2000.0].map(short), ["4", "1.5", "10", "100", "2,000"]);
+    }
+
+    #[test]
+    fn durations_take_the_unit_that_reads_best() {
+        let cases = [(0.414, "0.414 µs"), (60.0, "60 µs"), (999.4, "999 µs"), (999.6, "1 ms"), (2110.0, "2.11 ms")];
+        for (us, text) in cases {
+            assert_eq!(plain(duration(us)), text);
+        }
+        assert_eq!(plain(duration(1.5e6)), "1.5 s");
+        assert_eq!([45.0, 1028.0, 7260.0].map(|s| plain(elapsed(s))), ["45 s", "17 min 08 s", "2 h 01 min"]);
+    }
+
+    #[test]
+    fn ratios_are_told_as_per_cent_with_as_many_decimals_as_the_difference_deserves() {
+        assert_eq!(plain(percent(0.975)), "2.5 %");
+        assert_eq!(percent_interval(0.964, 0.986, 0.975), "[−3.6, −1.4]");
+        assert_eq!(plain(percent(1.275)), "27 %");
+        assert_eq!(percent_interval(1.26, 1.29, 1.275), "[+26, +29]");
+        assert_eq!([0.9, 9.96, 13.5, 120.4].map(ratio), ["0.90", "10.0", "13.5", "120"]);
+    }
+
+    #[test]
+    fn a_number_and_its_unit_stay_on_one_line() {
+        let texts = [duration(5.0), compact(50_000.0), percent(1.5), floor(0.013), elapsed(61.0), count(2, "cell")];
+        for text in texts {
+            let parted = text.split(' ').any(|word| word.chars().all(char::is_alphabetic));
+            assert!(!parted, "{text}");
+        }
+    }
+}

@@ -73,9 +73,17 @@ fn counted(n: usize, noun: &str) -> String {
 }
 
 fn subtitle(view: &View<'_>) -> String {
-    let others = view.cells().iter().filter(|c| c.role == Role::Peer || c.role == Role::Null);
-    let mut others: Vec<String> =
-        others.map(|c| if c.role == Role::Null { "the null server".to_owned() } else { c.label.clone() }).collect();
+    let mut others: Vec<String> = Vec::new();
+    for cell in view.cells() {
+        let name = match cell.role {
+            Role::Peer => cell.server.clone(),
+            Role::Null => "the null server".to_owned(),
+            Role::Ours | Role::Control => continue,
+        };
+        if !others.contains(&name) {
+            others.push(name);
+        }
+    }
     let figures = "Server CPU per request, throughput and latency";
     match (others.pop(), others.as_slice()) {
         (None, _) => figures.to_owned(),

@@ -48,7 +48,7 @@ struct Heat<'a> {
 impl<'a> Heat<'a> {
     fn new(view: &'a View<'a>, columns: Range<usize>, width: Width) -> Self {
         let widest = view.compared().map(|row| text_width(&view.series[row].label, LABEL_SIZE)).fold(0.0, f64::max);
-        let gutter = (widest + 12.0).clamp(width.pick(112.0, 76.0), width.pick(220.0, 112.0));
+        let gutter = (widest + 12.0).clamp(width.pick(112.0, 76.0), width.pick(220.0, 86.0));
         Self {
             view,
             width,
@@ -80,10 +80,9 @@ impl<'a> Heat<'a> {
                 y += self.row_height;
             }
         });
-        if has_legend {
-            y = self.legend(&mut canvas, y + 10.0);
-        }
-        Drawing { height: y + 4.0, canvas }
+        // Below the last matrix its legend, below the others room for the next one.
+        y = if has_legend { self.legend(&mut canvas, y + 10.0) + 4.0 } else { y + 24.0 };
+        Drawing { height: y, canvas }
     }
 
     fn column_head(&self, canvas: &mut Canvas, column: usize) {
@@ -110,7 +109,7 @@ impl<'a> Heat<'a> {
         canvas.group(&[("class", "colh"), ("data-col", &index)], |canvas| {
             canvas.rect(Rect::new(left, 0.0, self.column_width, self.head - 4.0), "hit");
             for (i, line) in lines.iter().enumerate() {
-                let room = self.column_width - 2.0;
+                let room = self.column_width - self.width.pick(8.0, 2.0);
                 let (class, size) = match i {
                     0 if text_width(line, 13.5) <= room => ("t b", 13.5),
                     0 => ("s b", 11.5),
@@ -147,10 +146,6 @@ impl<'a> Heat<'a> {
         let left = self.gutter + (column - self.columns.start) as f64 * self.column_width;
         let area = Rect::new(left + 1.5, 0.0, self.column_width - 3.0, self.row_height - 3.0);
         let (words, index) = (self.read_out(row, column), column.to_string());
-        let missing = match outcome {
-            Outcome::NotRun { reason } => Some(format!("n/a: {reason}")),
-            Outcome::Measured(_) => self.view.ratio(row, column).is_none().then(|| "no server CPU".to_owned()),
-        };
         let link = format!("#raw-{}-{column}", self.view.series[row].id);
         let attributes = [
             ("href", link.as_str()),
@@ -159,12 +154,22 @@ impl<'a> Heat<'a> {
             ("data-t", &words),
             ("aria-label", &words),
         ];
-        canvas.element("a", &attributes, |canvas| match (missing, self.view.ratio(row, column)) {
-            (None, Some(_)) if self.view.series[row].is_reference => self.reference(canvas, area, row, column),
-            (None, Some(ratio)) => self.tinted(canvas, area, &ratio, self.view.is_doubtful(row, column)),
-            (missing, _) => self.missing(canvas, area, &missing.unwrap_or_default()),
+        let letters = self.letters(row, column);
+        // On a phone the figure makes room for the letters.
+        let letters_width = self.width.pick(0.0, letters.chars().count() as f64 * 8.0);
+        canvas.element("a", &attributes, |canvas| match (outcome, self.view.ratio(row, column)) {
+            (Outcome::NotRun { reason }, _) => self.missing(canvas, area, &format!("n/a: {reason}")),
+            (Outcome::Measured(_), None) => self.missing(canvas, area, "no server CPU"),
+            (Outcome::Measured(_), Some(_)) if self.view.series[row].is_reference => {
+                self.reference(canvas, area, (row, column), letters_width);
+            }
+            (Outcome::Measured(_), Some(ratio)) => {
+                self.tinted(canvas, area, &ratio, self.view.is_doubtful(row, column), letters_width);
+            }
         });
-        self.letters(canvas, area, row, column);
+        if !letters.is_empty() {
+            canvas.text(area.x + area.width - 2.5, 10.0, "xs b", Anchor::End, &letters);
+        }
     }
 
     fn missing(&self, canvas: &mut Canvas, area: Rect, reason: &str) {
@@ -177,17 +182,18 @@ impl<'a> Heat<'a> {
     }
 
     /// The reference prints its own cost: everything else in the column is a multiple of it.
-    fn reference(&self, canvas: &mut Canvas, area: Rect, row: usize, column: usize) {
+    fn reference(&self, canvas: &mut Canvas, area: Rect, (row, column): (usize, usize), letters_width: f64) {
         canvas.rect(area, "ref");
         if self.view.is_doubtful(row, column) {
             canvas.rect_with(area, "flagged", &[("fill", "url(#hatch)")]);
         }
         let cost = self.view.cpu(row, column).map_or_else(|| "1".to_owned(), |cpu| significant(cpu.median));
         let words = self.width.pick(format!("{cost}\u{a0}µs"), cost);
-        canvas.text(area.x + area.width / 2.0, self.row_height / 2.0 + 4.0, "t num b", Anchor::Middle, &words);
+        let middle = area.x + (area.width - letters_width) / 2.0;
+        canvas.text(middle, self.row_height / 2.0 + 4.0, "t num b", Anchor::Middle, &words);
     }
 
-    fn tinted(&self, canvas: &mut Canvas, area: Rect, value: &Ratio, is_doubtful: bool) {
+    fn tinted(&self, canvas: &mut Canvas, area: Rect, value: &Ratio, is_doubtful: bool, letters_width: f64) {
         canvas.rect(area, "paper");
         if value.differs {
             canvas.rect_with(area, tint(value.median), &[("fill-opacity", &opacity(value.median))]);
@@ -200,22 +206,24 @@ impl<'a> Heat<'a> {
         let class = if value.differs { "t num" } else { "t num m" };
         let baseline = self.row_height / 2.0 + 4.0;
         let (left, width) = (area.x - 1.5, self.column_width);
-        let has_room = width >= 104.0;
-        if has_room {
+        let interval = format!("{}–{}", ratio(value.lo), ratio(value.hi));
+        if text_width(&interval, 11.0) <= width * 0.55 - 6.0 {
             canvas.text(left + width * 0.39, baseline, class, Anchor::End, &ratio(value.median));
-            let interval = format!("{}–{}", ratio(value.lo), ratio(value.hi));
             canvas.text(left + width * 0.45, baseline - 0.5, "s num soft", Anchor::Start, &interval);
         } else {
-            canvas.text(left + width / 2.0, baseline - 1.0, class, Anchor::Middle, &ratio(value.median));
+            let middle = left + (width - letters_width) / 2.0;
+            canvas.text(middle, baseline - 1.0, class, Anchor::Middle, &ratio(value.median));
         }
     }
 
-    fn letters(&self, canvas: &mut Canvas, area: Rect, row: usize, column: usize) {
+    /// The letters of the cell's flags; on a phone two places at most, `a+` for more.
+    fn letters(&self, row: usize, column: usize) -> String {
         let flags = self.view.flags(row, column);
         let is_set = |flag: Flag| flags.iter().any(|(f, _)| *f == flag);
-        let letters: String = self.letters.iter().filter(|(f, _)| is_set(*f)).map(|(_, c)| *c).collect();
-        if !letters.is_empty() {
-            canvas.text(area.x + area.width - 2.5, 10.0, "xs b", Anchor::End, &letters);
+        let letters: Vec<char> = self.letters.iter().filter(|(f, _)| is_set(*f)).map(|(_, letter)| *letter).collect();
+        match letters.as_slice() {
+            [first, _, _, ..] if self.width.is_narrow() => format!("{first}+"),
+            all => all.iter().collect(),
         }
     }
 
@@ -240,7 +248,8 @@ impl<'a> Heat<'a> {
 
     /// A strip of the colour scale in ratio units. Returns the y below it.
     fn legend(&self, canvas: &mut Canvas, y: f64) -> f64 {
-        let step = self.width.pick(36.0, 27.0);
+        let room = self.width.units() - self.gutter - text_width("dearer", 10.5) - 6.0;
+        let step = (room / LEGEND.len() as f64).min(self.width.pick(36.0, 27.0));
         let left = self.gutter;
         for (i, &value) in LEGEND.iter().enumerate() {
             let x = left + i as f64 * step;
@@ -255,12 +264,13 @@ impl<'a> Heat<'a> {
         canvas.text(left - 10.0, y + 8.0, "xs m", Anchor::End, "cheaper");
         let end = left + LEGEND.len() as f64 * step + 4.0;
         canvas.text(end, y + 8.0, "xs m", Anchor::Start, "dearer");
-        if !self.width.is_narrow() && !self.letters.is_empty() {
-            let area = Rect::new(self.width.units() - 196.0, y, 20.0, 9.0);
+        let words = "a flag casts doubt, see below";
+        let place = self.width.units() - text_width(words, 10.5) - 32.0;
+        if !self.letters.is_empty() && place > end + text_width("dearer", 10.5) + 12.0 {
+            let area = Rect::new(place, y, 20.0, 9.0);
             canvas.rect(area, "neutral");
             canvas.rect_with(area, "flagged", &[("fill", "url(#hatch)")]);
-            let words = "a flag casts doubt, see below";
-            canvas.text(area.x + 26.0, y + 8.0, "xs m", Anchor::Start, words);
+            canvas.text(place + 26.0, y + 8.0, "xs m", Anchor::Start, words);
         }
         y + 24.0
     }

@@ -215,7 +215,7 @@ impl<'a> Figure<'a> {
             let middle = x.at(value).min(self.width.units() - half);
             if is_last && middle - half > free_from {
                 canvas.text(middle, bottom + 16.0, "s m num", Anchor::Middle, label);
-                free_from = middle + half + 4.0;
+                free_from = middle + half + 7.0;
             }
         }
     }

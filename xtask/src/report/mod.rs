@@ -31,7 +31,7 @@ const CSS: &str = include_str!("report.css");
 const JS: &str = include_str!("report.js");
 
 /// The whole report. Never fails: what cannot be drawn is left out.
-pub fn render(summary: &Summary) -> String {
+pub(crate) fn render(summary: &Summary) -> String {
     let view = View::new(summary);
     let sections: Vec<Section> =
         [Some(matrix(&view)), effects(&view), latency(&view), budget(&view), drift(&view), Some(figures(&view))]

@@ -98,6 +98,40 @@ pub(super) fn quick() -> Summary {
     summary
 }
 
+/// More of everything than fits: long names, twice the workloads, every flag, thirty blocks, great and small ratios.
+pub(super) fn crowded() -> Summary {
+    let mut summary = summary();
+    for cell in &mut summary.setup.cells {
+        cell.label = format!("{}/dashmap/allkeys-lru/gzip", cell.label);
+    }
+    let more = summary.setup.workloads.clone().into_iter().map(|w| Workload { name: again(&w.name), ..w });
+    summary.setup.workloads.extend(more);
+    let more = summary.results.clone().into_iter().map(|r| CellResult { workload: again(&r.workload), ..r });
+    summary.results.extend(more);
+    let all = [Flag::ClientSaturated, Flag::Lag, Flag::Noisy, Flag::ServerSaturated];
+    for (i, result) in summary.results.iter_mut().enumerate() {
+        if let Outcome::Measured(figures) = &mut result.outcome {
+            figures.flags = all[..i % 5].iter().map(|&flag| FlagCount { flag, visits: 1 }).collect();
+            if i % 3 == 0 && result.cell != summary.setup.reference {
+                figures.cpu_ratio = Some(ratio(0.01 * 10f64.powi(i as i32 % 5), 20.0, 1.0));
+            }
+        }
+    }
+    for effect in &mut summary.effects {
+        effect.level = again(&effect.level);
+        effect.cpu = ratio(effect.cpu.median.powi(5), 20.0, 2.4);
+    }
+    for drift in &mut summary.drift {
+        drift.aa_ratio =
+            (0..30).map(|block| BlockValue { block, value: 1.0 + 0.3 * wobble(block as usize, 5) }).collect();
+    }
+    summary
+}
+
+fn again(name: &str) -> String {
+    format!("{name}-once-more-with-a-long-name")
+}
+
 /// Written as JSON, so that an optional field more in the model needs no change here.
 fn setup(cells: &[Cell], workloads: &[Workload]) -> Setup {
     let setup = json!({

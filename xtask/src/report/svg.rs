@@ -244,28 +244,6 @@ pub(super) fn picture(id: &str, title: &str, description: &str, draw: impl Fn(Wi
     one(Width::Wide) + &one(Width::Narrow)
 }
 
-/// Moves label centres apart along one axis, keeping their order and staying inside `low..=high` where there is room.
-/// `sizes` are the labels' extents along that axis. Returns the new centres in the order given.
-pub(super) fn spread(centres: &[f64], sizes: &[f64], low: f64, high: f64) -> Vec<f64> {
-    const ROUNDS: usize = 400;
-    let mut order: Vec<usize> = (0..centres.len()).collect();
-    order.sort_by(|&a, &b| centres[a].total_cmp(&centres[b]));
-    let (Some(&first), Some(&last)) = (order.first(), order.last()) else { return Vec::new() };
-    let mut places = centres.to_vec();
-    for _ in 0..ROUNDS {
-        for pair in order.windows(2) {
-            let missing = (sizes[pair[0]] + sizes[pair[1]]) / 2.0 - (places[pair[1]] - places[pair[0]]);
-            if missing > 0.01 {
-                places[pair[0]] -= missing / 2.0;
-                places[pair[1]] += missing / 2.0;
-            }
-        }
-        places[first] = places[first].max(low + sizes[first] / 2.0);
-        places[last] = places[last].min(high - sizes[last] / 2.0);
-    }
-    places
-}
-
 /// Upper estimate of the width of `text` at `size` pixels, for the widest of the fallback fonts (DejaVu Sans).
 pub(super) fn text_width(text: &str, size: f64) -> f64 {
     let em: f64 = text
@@ -344,4 +322,61 @@ pub(super) fn number(value: f64) -> String {
     debug_assert!(value.is_finite(), "coordinate {value}");
     let tenths = if value.is_finite() { (value * 10.0).round() } else { 0.0 };
     if tenths % 10.0 == 0.0 { format!("{}", tenths / 10.0 + 0.0) } else { format!("{:.1}", tenths / 10.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_scale_gives_equal_ratios_equal_room() {
+        let scale = Scale::log((0.5, 8.0), (0.0, 100.0));
+        let places = [0.5, 1.0, 2.0, 4.0, 8.0].map(|v| scale.at(v));
+        assert!(places.iter().zip([0.0, 25.0, 50.0, 75.0, 100.0]).all(|(a, b)| (a - b).abs() < 1e-9), "{places:?}");
+        assert!((scale.clamped(80.0) - 100.0).abs() < 1e-9 && scale.clamped(0.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_scale_of_one_value_stays_finite() {
+        assert!(Scale::linear((3.0, 3.0), (0.0, 10.0)).at(3.0).is_finite());
+        assert!(Scale::log((3.0, 3.0), (0.0, 10.0)).at(3.0).is_finite());
+    }
+
+    #[test]
+    fn linear_ticks_are_few_round_and_reach_the_greatest_value() {
+        for greatest in [1e-6, 0.07, 0.46, 1.0, 3.9, 8.14, 99.0, 152.0, 2e7] {
+            let ticks = linear_ticks(greatest);
+            assert!((3..=7).contains(&ticks.len()), "{greatest}: {ticks:?}");
+            assert!(ticks[0] == 0.0 && *ticks.last().unwrap() >= greatest * 0.999, "{greatest}: {ticks:?}");
+        }
+    }
+
+    #[test]
+    fn log_ticks_are_ones_and_threes_inside_the_axis() {
+        assert_eq!(log_ticks(45.0, 6500.0), [100.0, 300.0, 1000.0, 3000.0]);
+    }
+
+    #[test]
+    fn what_is_fitted_is_no_wider_than_its_room() {
+        for room in [20.0, 60.0, 90.0, 200.0] {
+            for text in ["nginx, sendfile off", "uring", "kvcache/uring/dashmap/lru", "ünïcödé näme"] {
+                assert!(text_width(&fit(text, 12.5, room), 12.5) <= room, "{text} in {room}");
+                let (first, second) = fit_two_lines(text, 12.5, room);
+                let widest = text_width(&first, 12.5).max(second.map_or(0.0, |s| text_width(&s, 12.5)));
+                assert!(widest <= room, "{text} in two lines of {room}");
+            }
+        }
+        assert_eq!(fit("uring", 12.5, 100.0), "uring");
+    }
+
+    #[test]
+    fn coordinates_are_rounded_to_a_tenth_and_never_minus_zero() {
+        assert_eq!([1.0, 1.25, -0.04, 33.333, 0.1 + 0.2].map(number), ["1", "1.3", "0", "33.3", "0.3"]);
+    }
+
+    #[test]
+    fn escaped_text_has_no_markup_and_no_address() {
+        let escaped = escape("<a href=\"http://x\">&'\u{8}@import");
+        assert_eq!(escaped, "&lt;a href=&quot;http&#58;//x&quot;&gt;&amp;'\u{fffd}&#64;import");
+    }
 }

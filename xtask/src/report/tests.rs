@@ -37,7 +37,7 @@ fn figures_mut(summary: &mut Summary, index: usize) -> &mut Figures {
 
 #[test]
 fn the_report_is_well_formed_and_every_id_and_link_is_sound() {
-    for html in [render(&sample::summary()), render(&sample::quick())] {
+    for html in [sample::summary(), sample::quick(), sample::crowded()].map(|summary| render(&summary)) {
         let document = parse(&html);
         let ids: Vec<&str> = document.descendants().filter_map(|n| n.attribute("id")).collect();
         let unique: BTreeSet<&str> = ids.iter().copied().collect();
@@ -380,7 +380,7 @@ fn main_effects_match_the_golden_drawing() {
 #[ignore = "writes files for the eye"]
 fn write_the_samples() {
     let directory = std::env::var_os("REPORT_SAMPLE_DIR").map_or_else(std::env::temp_dir, Into::into);
-    for (name, summary) in [("full", sample::summary()), ("quick", sample::quick())] {
+    for (name, summary) in [("full", sample::summary()), ("quick", sample::quick()), ("crowded", sample::crowded())] {
         let html = render(&summary);
         let path = directory.join(format!("bench-matrix-sample-{name}.html"));
         std::fs::write(&path, &html).unwrap();
