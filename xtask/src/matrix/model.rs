@@ -234,7 +234,7 @@ pub(crate) struct Summary {
     pub noise: Vec<Noise>,
     pub effects: Vec<Effect>,
     pub drift: Vec<Drift>,
-    /// What the verdict sentences are made of, most telling first.
+    /// What the verdict sentences are made of, workload by workload.
     pub comparisons: Vec<Comparison>,
     /// One sentence each; show them all.
     pub warnings: Vec<String>,
