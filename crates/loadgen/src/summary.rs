@@ -40,7 +40,7 @@ pub fn summarize<P>(subject: Subject, measured: &Measured<P>, server: Option<&Se
     let tally = &measured.tally;
     let duration_s = measured.window.as_secs_f64();
     let is_open = subject.pacing != Pacing::Closed;
-    let server = server.zip(measured.server).map(|(probe, (before, after))| probe.between(before, after));
+    let server = server.zip(measured.server.as_ref()).map(|(probe, (before, after))| probe.between(before, after));
     let leading = if is_open { &tally.response } else { &tally.service };
     let errors: BTreeMap<_, _> =
         tally.errors().filter(|&(_, count)| count > 0).map(|(class, count)| (class.name().to_owned(), count)).collect();

@@ -1,5 +1,7 @@
 //! What another process has used: CPU time to the nanosecond, memory, context switches.
 
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 
@@ -17,16 +19,21 @@ pub struct ServerProbe {
 }
 
 /// What a process had used at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerReading {
     /// Seconds of all its threads, past ones included, from its CPU clock.
     pub cpu_s: f64,
     pub user_s: f64,
     pub system_s: f64,
     pub rss_bytes: u64,
-    /// Of the threads that live at this moment.
-    pub context_switches_voluntary: u64,
-    pub context_switches_involuntary: u64,
+    /// Context switches of each thread that lives at this moment.
+    switches: HashMap<OsString, Switches>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Switches {
+    voluntary: u64,
+    involuntary: u64,
 }
 
 /// Why a process cannot be looked at.
@@ -67,21 +74,24 @@ impl ServerProbe {
         Ok(ServerReading { cpu_s, ..self.read_files()? })
     }
 
-    /// The difference of two readings, as a result reports it.
+    /// The difference of two readings, as a result reports it. Context switches of threads that have ended in between
+    /// are lost.
     #[must_use]
-    pub fn between(&self, before: ServerReading, after: ServerReading) -> ServerUsage {
-        let growth = |before: u64, after: u64| after.saturating_sub(before);
+    pub fn between(&self, before: &ServerReading, after: &ServerReading) -> ServerUsage {
+        let mut switches = Switches::default();
+        for (thread, now) in &after.switches {
+            let then = before.switches.get(thread).copied().unwrap_or_default();
+            switches.voluntary += now.voluntary.saturating_sub(then.voluntary);
+            switches.involuntary += now.involuntary.saturating_sub(then.involuntary);
+        }
         ServerUsage {
             pid: self.pid,
             cpu_s: after.cpu_s - before.cpu_s,
             user_s: after.user_s - before.user_s,
             system_s: after.system_s - before.system_s,
             rss_bytes: after.rss_bytes,
-            context_switches_voluntary: growth(before.context_switches_voluntary, after.context_switches_voluntary),
-            context_switches_involuntary: growth(
-                before.context_switches_involuntary,
-                after.context_switches_involuntary,
-            ),
+            context_switches_voluntary: switches.voluntary,
+            context_switches_involuntary: switches.involuntary,
         }
     }
 
@@ -98,28 +108,27 @@ impl ServerProbe {
         let ticks = rustix::param::clock_ticks_per_second() as f64;
         let status = self.proc.join("status");
         let rss_kib = status_value(&read(&status)?, "VmRSS:").ok_or(UsageError::Format(status))?;
-        let (voluntary, involuntary) = self.context_switches()?;
         Ok(ServerReading {
             cpu_s: 0.0,
             user_s: user as f64 / ticks,
             system_s: system as f64 / ticks,
             rss_bytes: rss_kib * 1024,
-            context_switches_voluntary: voluntary,
-            context_switches_involuntary: involuntary,
+            switches: self.context_switches()?,
         })
     }
 
-    /// Summed over the threads; one that ends while we look is left out.
-    fn context_switches(&self) -> Result<(u64, u64), UsageError> {
+    /// Of every thread; one that ends while we look is left out.
+    fn context_switches(&self) -> Result<HashMap<OsString, Switches>, UsageError> {
         let tasks = self.proc.join("task");
         let unreadable = |why| UsageError::Unreadable { path: tasks.clone(), why };
-        let mut sums = (0, 0);
+        let mut switches = HashMap::new();
         for task in fs::read_dir(&tasks).map_err(unreadable)?.flatten() {
             let Ok(status) = fs::read_to_string(task.path().join("status")) else { continue };
-            sums.0 += status_value(&status, "voluntary_ctxt_switches:").unwrap_or(0);
-            sums.1 += status_value(&status, "nonvoluntary_ctxt_switches:").unwrap_or(0);
+            let value = |key| status_value(&status, key).unwrap_or(0);
+            let (voluntary, involuntary) = (value("voluntary_ctxt_switches:"), value("nonvoluntary_ctxt_switches:"));
+            switches.insert(task.file_name(), Switches { voluntary, involuntary });
         }
-        Ok(sums)
+        Ok(switches)
     }
 }
 
@@ -166,7 +175,7 @@ mod tests {
         while crate::clock::thread_cpu() - start < 20 * crate::clock::MILLISECOND {
             std::hint::spin_loop();
         }
-        let usage = probe.between(before, probe.read_after().expect("readable"));
+        let usage = probe.between(&before, &probe.read_after().expect("readable"));
         assert!(usage.cpu_s >= 0.02, "{usage:?}");
         assert!(usage.rss_bytes > 0);
     }

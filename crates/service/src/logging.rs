@@ -1,3 +1,5 @@
+use std::io::{self, IsTerminal};
+
 use anyhow::anyhow;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
@@ -6,7 +8,11 @@ use crate::args::Log;
 /// Logs to standard error from here on.
 pub(crate) fn start(format: Log) -> anyhow::Result<()> {
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr);
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(io::stderr);
     let started = match format {
         Log::Text => subscriber.try_init(),
         Log::Json => subscriber.json().try_init(),

@@ -10,7 +10,7 @@ use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
 use loadgen::engine::{self, Arrivals, Endpoint, Limit, Load, Measured, Pacing};
 use loadgen::error::ErrorClass;
-use loadgen::http::{Expectation, HttpClient, Question, REFERENCE_BYTES_MAX, Target, Verify};
+use loadgen::http::{Expectation, HttpClient, Question, REFERENCE_BYTES_MAX, Target, TargetError, Verify};
 use loadgen::output;
 use loadgen::result::RunResult;
 use loadgen::summary::{self, Subject};
@@ -135,7 +135,9 @@ pub(super) fn run(args: &HttpArgs) -> Result<Outcome, Failure> {
     let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
     let parse = |url: &String| Target::parse(url, args.unix.as_deref());
     let targets = args.urls.iter().map(parse).collect::<Result<Vec<_>, _>>().map_err(|error| usage(&error))?;
-    let endpoint = Target::endpoint(&targets).map_err(|error| usage(&error))?;
+    let endpoint = Target::endpoint(&targets).map_err(|error| {
+        if matches!(error, TargetError::Unresolved { .. }) { Failure::from(error) } else { usage(&error) }
+    })?;
     let questions = questions(args, &targets)?;
     let load = load(args);
     let server = args.server_pid.map(ServerProbe::open).transpose().context("--server-pid")?;

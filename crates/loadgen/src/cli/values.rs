@@ -14,10 +14,11 @@ pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// A positive, finite number.
+/// A positive number of requests per second, of which each gets its verdict one by one.
 pub(super) fn rate(text: &str) -> Result<f64, String> {
-    let problem = "not a positive number of requests per second";
-    text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0).ok_or_else(|| problem.to_owned())
+    const MAX: f64 = 1e7;
+    let problem = || format!("not a positive number of requests per second up to {MAX}");
+    text.parse().ok().filter(|rate: &f64| *rate > 0.0 && *rate <= MAX).ok_or_else(problem)
 }
 
 /// A positive number up to a limit.

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -31,7 +30,8 @@ impl Endpoint {
     pub fn probe(&self, timeout: Duration) -> std::io::Result<()> {
         match self {
             Self::Tcp(address) => TcpStream::connect_timeout(address, timeout).map(drop),
-            Self::Unix(path) => UnixStream::connect(path).map(drop),
+            // Decided at once. A blocking attempt would wait for ever on a full queue, which is still somebody's.
+            Self::Unix(_) => self.connect().map(drop).map_err(Into::into),
         }
     }
 

@@ -60,7 +60,7 @@ pub enum EngineError {
     Epoll(rustix::io::Errno),
     #[error("cannot pin a thread to CPU {cpu}: {why}")]
     Pin { cpu: usize, why: rustix::io::Errno },
-    #[error("a generator thread failed: {0}")]
+    #[error("cannot wait for events (epoll_pwait2 needs Linux 5.11): {0}")]
     Wait(rustix::io::Errno),
     #[error("a generator thread panicked")]
     Panicked,
@@ -109,6 +109,9 @@ pub fn run<P: ClientProtocol>(
                 let done = done_sender.clone();
                 scope.spawn(move || {
                     let prepared = Worker::prepare(endpoint, load, window, live, protocol, thread, threads);
+                    if prepared.is_err() {
+                        window.stop(0);
+                    }
                     barrier.wait();
                     barrier.wait();
                     let report = prepared.and_then(Worker::run);
@@ -121,7 +124,6 @@ pub fn run<P: ClientProtocol>(
         drop(done_sender);
         barrier.wait();
         let conductor = Conductor { load, window, live, interrupt, done: &done, running: threads };
-        window.set_origin(clock::now());
         let course = conductor.conduct(barrier, server, &mut observe);
         let reports = handles.into_iter().map(|handle| handle.join().map_err(|_| EngineError::Panicked)?);
         let reports = reports.collect::<Result<Vec<_>, _>>()?;
@@ -148,17 +150,22 @@ struct Course {
 
 impl Conductor<'_> {
     fn conduct(mut self, barrier: &Barrier, server: Option<&ServerProbe>, observe: &mut impl FnMut(&Live)) -> Course {
-        let origin = self.window.origin();
-        let warmup = clock::nanos(self.load.warmup);
-        if warmup > 0 {
+        let read_before = || server.and_then(|server| server.read_before().ok());
+        let (before, start);
+        if self.load.warmup.is_zero() {
+            before = read_before();
+            start = clock::now();
+            self.window.set_origin(start);
+            self.window.open(start);
             barrier.wait();
-            self.wait_until(origin + warmup, observe);
-        }
-        let before = server.and_then(|server| server.read_before().ok());
-        let start = clock::now();
-        self.window.open(start);
-        if warmup == 0 {
+        } else {
+            let origin = clock::now();
+            self.window.set_origin(origin);
             barrier.wait();
+            self.wait_until(origin.saturating_add(clock::nanos(self.load.warmup)), observe);
+            before = read_before();
+            start = clock::now();
+            self.window.open(start);
         }
         match (self.load.limit, self.load.pacing) {
             (Limit::Duration(duration), Pacing::Closed) => {

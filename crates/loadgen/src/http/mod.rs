@@ -1,6 +1,8 @@
 //! HTTP/1.1: prebuilt requests, and replies checked as they stream in.
 
 mod target;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 use wire::http1::client::{BodyLength, Eof, Event, Head, HeadTemplate, Persistence, ResponseDecoder};

@@ -46,24 +46,26 @@ fn conditions(result: &RunResult) -> String {
         Some(rate) => parts.push(format!("open loop, {rate} requests/s, {}", setting("arrivals").unwrap_or_default())),
         None => parts.push("closed loop".to_owned()),
     }
-    for (name, label) in [
-        ("connections", "connections"),
-        ("threads", "threads"),
-        ("pipeline", "in flight each"),
-        ("warmup_s", "s warm-up"),
+    for (name, before, one, many) in [
+        ("connections", "", " connection", " connections"),
+        ("threads", "", " thread", " threads"),
+        ("pipeline", "", " in flight each", " in flight each"),
+        ("warmup_s", "", " s warm-up", " s warm-up"),
+        ("verify", "verify ", "", ""),
     ] {
         if let Some(value) = setting(name) {
-            parts.push(format!("{value} {label}"));
+            parts.push(format!("{before}{value}{}", if value == "1" { one } else { many }));
         }
-    }
-    if let Some(verify) = setting("verify") {
-        parts.push(format!("verify {verify}"));
     }
     parts.join(", ")
 }
 
 fn plain(value: &serde_json::Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    match (value.as_str(), value.as_f64()) {
+        (Some(text), _) => text.to_owned(),
+        (None, Some(number)) => number.to_string(),
+        (None, None) => value.to_string(),
+    }
 }
 
 fn write_latencies(out: &mut String, result: &RunResult) -> std::fmt::Result {

@@ -58,7 +58,13 @@ impl<P: ClientProtocol> Worker<'_, P> {
 
     fn open(&mut self, slot: usize, now: Nanos) {
         let since = *self.connections[slot].dialing_since.get_or_insert(now);
-        match self.endpoint.connect() {
+        let mut attempt = self.endpoint.connect();
+        if matches!(attempt, Err(Errno::MFILE)) && !self.parting.is_empty() {
+            // Those were only kept out of courtesy.
+            self.parting.clear();
+            attempt = self.endpoint.connect();
+        }
+        match attempt {
             Ok(Attempt::Connected(socket)) => {
                 if self.install(slot, socket, READ_INTEREST, now) {
                     self.opened(slot, now);

@@ -220,6 +220,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
         // A schedule ends with the last request that falls due before the end, even if that one has to wait.
         let next = self.schedule.as_ref().map_or(now, Schedule::due);
         !self.was_abandoned
+            && !self.window.is_stopped()
             && match self.quota {
                 Some(quota) => quota > 0,
                 None => !self.window.has_ended(next),
