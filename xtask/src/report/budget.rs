@@ -45,7 +45,7 @@ pub(super) fn pictures(view: &View<'_>, column: usize) -> String {
 
 fn draw(view: &View<'_>, bars: &[Bar], width: Width) -> Drawing {
     let widest = bars.iter().map(|b| text_width(&view.series[b.row].label, LABEL_SIZE)).fold(0.0, f64::max);
-    let gutter = (widest + 12.0).clamp(width.pick(112.0, 76.0), width.pick(220.0, 86.0));
+    let gutter = (widest + 12.0).clamp(width.pick(112.0, 76.0), width.pick(220.0, 88.0));
     let greatest = bars.iter().map(|b| b.cpu.max(b.client)).fold(0.0, f64::max);
     let ticks = linear_ticks(greatest);
     let scale = Scale::linear((0.0, greatest.max(f64::MIN_POSITIVE)), (gutter, width.units() - width.pick(58.0, 46.0)));

@@ -118,19 +118,36 @@ fn warnings(view: &View<'_>) -> Vec<String> {
     if hatched > 0 {
         out.push(format!("<b>{} hatched</b> below: a flag casts doubt on the figures.", count(hatched, "cell")));
     }
-    let missing = view.places().filter_map(|(row, column)| match view.outcome(row, column)? {
-        Outcome::NotRun { reason } => {
-            let (label, workload) = (&view.series[row].label, &view.workloads()[column].name);
-            Some(format!("{label} {workload} ({reason})"))
-        }
-        Outcome::Measured(_) => None,
-    });
-    let missing: Vec<String> = missing.collect();
+    let missing = missing(view);
     if !missing.is_empty() {
         let more = missing.len().saturating_sub(NAMED_MAX);
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
         let named = escape(&missing[..missing.len().min(NAMED_MAX)].join(", "));
-        out.push(format!("<b>{} not run</b>: {named}{more}.", count(missing.len(), "cell")));
+        out.push(format!("<b>Not run</b>: {named}{more}."));
+    }
+    out
+}
+
+/// `pool get-1MiB-c16 (reason)`, or `uring (reason)` for a server that could not run at all.
+fn missing(view: &View<'_>) -> Vec<String> {
+    let mut out = Vec::new();
+    for row in view.compared() {
+        let label = &view.series[row].label;
+        let outcomes = (0..view.workloads().len()).filter_map(|column| Some((column, view.outcome(row, column)?)));
+        let outcomes: Vec<(usize, &Outcome)> = outcomes.collect();
+        let reasons = outcomes.iter().filter_map(|(column, outcome)| match outcome {
+            Outcome::NotRun { reason } => Some((*column, reason)),
+            Outcome::Measured(_) => None,
+        });
+        let reasons: Vec<(usize, &String)> = reasons.collect();
+        match reasons.as_slice() {
+            [(_, first), rest @ ..] if reasons.len() == outcomes.len() && rest.iter().all(|(_, r)| r == first) => {
+                out.push(format!("{label} ({first})"));
+            }
+            some => out.extend(
+                some.iter().map(|(column, reason)| format!("{label} {} ({reason})", view.workloads()[*column].name)),
+            ),
+        }
     }
     out
 }

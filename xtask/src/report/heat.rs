@@ -48,7 +48,7 @@ struct Heat<'a> {
 impl<'a> Heat<'a> {
     fn new(view: &'a View<'a>, columns: Range<usize>, width: Width) -> Self {
         let widest = view.compared().map(|row| text_width(&view.series[row].label, LABEL_SIZE)).fold(0.0, f64::max);
-        let gutter = (widest + 12.0).clamp(width.pick(112.0, 76.0), width.pick(220.0, 86.0));
+        let gutter = (widest + 12.0).clamp(width.pick(112.0, 76.0), width.pick(220.0, 88.0));
         Self {
             view,
             width,

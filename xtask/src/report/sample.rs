@@ -336,7 +336,7 @@ fn comparisons() -> Vec<Comparison> {
         (Topic::BestOverNull, "null", 0.90),
     ];
     for (topic, object, cost) in topics {
-        for load in &LOADS[..3] {
+        for load in &LOADS {
             out.push(Comparison {
                 topic,
                 workload: load.0.to_owned(),

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::{effects, render, sample};
-use crate::matrix::model::{Cell, CellResult, Figures, Flag, FlagCount, Interval, Outcome, Role, Summary, Workload};
+use crate::matrix::model::{
+    Cell, CellResult, Figures, Flag, FlagCount, Interval, Outcome, Role, Summary, Topic, Workload,
+};
 
 fn parse(html: &str) -> Document<'_> {
     let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
@@ -257,6 +259,30 @@ fn verdicts_say_who_how_much_the_interval_and_the_noise_floor() {
 }
 
 #[test]
+fn a_reference_that_nobody_beats_is_said_to_be_unbeaten() {
+    let mut summary = sample::summary();
+    summary.comparisons.retain(|c| c.topic != Topic::BestOverReference);
+    let html = render(&summary);
+    let document = parse(&html);
+    let text = all_text(document.descendants().find(|n| has_class(*n, "verdicts")).unwrap());
+    assert!(text.contains("Beside epoll. On get-128B-c64, get-26KB-c64, get-1MiB-c16, "), "{text}");
+    assert!(text.contains(" none of ours cost less than epoll."), "{text}");
+    assert!(!text.contains("cheapest"), "{text}");
+}
+
+#[test]
+fn a_server_that_could_not_run_at_all_is_named_once() {
+    let mut summary = sample::summary();
+    for result in summary.results.iter_mut().filter(|r| r.cell == "http-server/uring") {
+        result.outcome = Outcome::NotRun { reason: "io_uring is disabled".to_owned() };
+    }
+    let html = render(&summary);
+    let document = parse(&html);
+    let text = all_text(document.descendants().find(|n| has_class(*n, "warn")).unwrap());
+    assert!(text.contains("Not run: uring (io_uring is disabled), pool get-1MiB-c16 (64 workers)."), "{text}");
+}
+
+#[test]
 fn a_quick_run_is_stamped_and_does_not_rank() {
     let html = render(&sample::quick());
     let document = parse(&html);
@@ -266,7 +292,7 @@ fn a_quick_run_is_stamped_and_does_not_rank() {
     assert!(!all_text(document.root_element()).contains("is the cheapest"));
     let mut full = sample::summary();
     assert!(!render(&full).contains("is the cheapest"), "not where one workload shows no difference");
-    full.comparisons.truncate(1);
+    full.comparisons.iter_mut().for_each(|c| c.ratio.differs = true);
     assert!(render(&full).contains("uring is the cheapest of ours.") && !render(&full).contains("no ranking"));
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Everything returned is escaped HTML.
 
-use super::format::{count, duration, floor, percent, percent_interval, ratio, significant, thousands};
+use super::format::{duration, floor, percent, percent_interval, ratio, significant, thousands};
 use super::series::Group;
 use super::svg::escape;
 use super::view::{Drawable, View, is_open, offered_rps};
@@ -26,7 +26,9 @@ const QUESTIONS: [(Topic, Metric); 6] = [
 pub(super) fn verdicts(view: &View<'_>) -> Vec<String> {
     let answers = QUESTIONS.into_iter().filter_map(|(topic, metric)| {
         let comparisons = hardest(view, topic, metric);
-        (!comparisons.is_empty()).then(|| verdict(view, topic, metric, &comparisons))
+        let unbeaten = if topic == Topic::BestOverReference { unbeaten(view, &comparisons) } else { Vec::new() };
+        let is_answered = !comparisons.is_empty() || !unbeaten.is_empty();
+        is_answered.then(|| verdict(view, (topic, metric), &comparisons, &unbeaten))
     });
     answers.take(VERDICTS_MAX).collect()
 }
@@ -49,8 +51,26 @@ fn hardest<'a>(view: &View<'a>, topic: Topic, metric: Metric) -> Vec<&'a Compari
     out
 }
 
-fn verdict(view: &View<'_>, topic: Topic, metric: Metric, comparisons: &[&Comparison]) -> String {
-    let mut out = format!("<b>{}</b>", verdict_head(view, topic, metric, comparisons));
+/// The workloads under which the reference was measured beside others of ours and none cost less: there is no
+/// comparison of the best with the reference, because it is the best.
+fn unbeaten<'a>(view: &View<'a>, comparisons: &[&Comparison]) -> Vec<&'a str> {
+    let is_unbeaten = |column: usize| {
+        let rivals = view.compared().filter(|&row| view.series[row].group == Group::Ours && row != view.reference);
+        let has_rivals = rivals.into_iter().any(|row| view.ratio(row, column).is_some());
+        has_rivals && !comparisons.iter().any(|c| c.workload == view.workloads()[column].name)
+    };
+    let columns = (0..view.workloads().len()).filter(|&column| is_unbeaten(column));
+    columns.map(|column| view.workloads()[column].name.as_str()).collect()
+}
+
+fn verdict(
+    view: &View<'_>,
+    (topic, metric): (Topic, Metric),
+    comparisons: &[&Comparison],
+    unbeaten: &[&str],
+) -> String {
+    let may_rank = !view.summary.setup.quick && unbeaten.is_empty();
+    let mut out = format!("<b>{}</b>", verdict_head(view, (topic, metric), comparisons, may_rank));
     let mut said: Option<&str> = None;
     for comparison in comparisons.iter().take(WORKLOADS_MAX) {
         out += &verdict_sentence(view, said, comparison);
@@ -60,25 +80,33 @@ fn verdict(view: &View<'_>, topic: Topic, metric: Metric, comparisons: &[&Compar
     }
     let more = comparisons.len().saturating_sub(WORKLOADS_MAX);
     if more > 0 {
-        out += &format!(" {} more in the matrix.", count(more, "workload"));
+        out += &format!(" {more}\u{a0}more in the matrix.");
+    }
+    if !unbeaten.is_empty() {
+        let names: Vec<String> = unbeaten.iter().map(|name| escape(name)).collect();
+        out += &format!(" On {} none of ours cost less than {}.", names.join(", "), reference(view));
     }
     out
 }
 
 /// A head that ranks only where the run may rank and every comparison carries it.
-fn verdict_head(view: &View<'_>, topic: Topic, metric: Metric, comparisons: &[&Comparison]) -> String {
+fn verdict_head(
+    view: &View<'_>,
+    (topic, metric): (Topic, Metric),
+    comparisons: &[&Comparison],
+    may_rank: bool,
+) -> String {
     let is_throughput = metric == Metric::Throughput;
     let subject = comparisons.first().map_or("", |c| c.subject.as_str());
     let is_one = comparisons.iter().all(|c| c.subject == subject);
-    let may_rank = !view.summary.setup.quick && is_one && comparisons.iter().all(|c| c.ratio.differs);
+    let may_rank = may_rank && is_one && comparisons.iter().all(|c| c.ratio.differs);
     let name = escape(view.label(subject));
     let head = match (topic, is_throughput) {
         (Topic::BestOverReference, false) if may_rank => return format!("{name} is the cheapest of ours."),
-        (Topic::BestOverReference, true) if may_rank => return format!("{name} serves most."),
-        (Topic::BestOverReference, _) => format!("Beside {}", escape(view.reference_label())),
+        (Topic::BestOverReference, _) => format!("Beside {}", reference(view)),
         (Topic::BestOverNull, _) => "Above the floor".to_owned(),
         (Topic::BestOverPeer, _) => "Beside the best peer".to_owned(),
-        (Topic::ReferenceOverPeer, _) => format!("{} beside the best peer", escape(view.reference_label())),
+        (Topic::ReferenceOverPeer, _) => format!("{} beside the best peer", reference(view)),
     };
     if is_throughput { format!("{head}, throughput.") } else { format!("{head}.") }
 }
@@ -136,6 +164,10 @@ fn is_doubtful(view: &View<'_>, comparison: &Comparison) -> bool {
     column.is_some_and(|column| rows.into_iter().any(|row| view.is_doubtful(row, column)))
 }
 
+fn reference(view: &View<'_>) -> String {
+    escape(view.reference_label())
+}
+
 fn ci(words: &str) -> String {
     format!("<span class=\"ci\">{words}</span>")
 }
@@ -155,7 +187,7 @@ pub(super) fn matrix_finding(view: &View<'_>) -> String {
     let name = |column: usize| escape(&view.workloads()[column].name);
     let words = |ratios: &[Ratio]| {
         let (low, high) = range(ratios.iter().map(|r| r.median));
-        format!("{} to {}\u{a0}× {}", ratio(low), ratio(high), escape(view.reference_label()))
+        format!("{} to {}\u{a0}× {}", ratio(low), ratio(high), reference(view))
     };
     match spans.as_slice() {
         [] => "No two servers were measured under the same workload.".to_owned(),
@@ -163,7 +195,7 @@ pub(super) fn matrix_finding(view: &View<'_>) -> String {
             format!("On {}: {}.", name(*column), words(ratios))
         }
         all if all.iter().all(|(.., ratios)| !ratios.iter().any(|r| r.differs)) => {
-            format!("No difference from {} was seen anywhere.", escape(view.reference_label()))
+            format!("No difference from {} was seen anywhere.", reference(view))
         }
         [(_, most, wide), .., (_, least, near)] => {
             let near_words = if near.iter().any(|r| r.differs) { words(near) } else { "no difference seen".to_owned() };
@@ -226,7 +258,7 @@ pub(super) fn latency_finding(view: &View<'_>, column: usize) -> String {
 pub(super) fn budget_finding(view: &View<'_>, column: usize) -> String {
     let Some(own) = view.cpu(view.reference, column) else { return String::new() };
     let null = view.compared().find(|&row| view.series[row].group == Group::Floor);
-    let name = escape(view.reference_label());
+    let name = reference(view);
     let cost = significant(own.median);
     let mut out = match null.and_then(|row| view.cpu(row, column)) {
         Some(floor) => {
