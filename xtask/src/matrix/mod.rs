@@ -177,9 +177,7 @@ fn make_visits(manifest: &Manifest, visits: &mut Vec<Visit>, store: &mut Store, 
     let progress = Progress::new(manifest, visits);
     for (block, slots) in (0..).zip(&manifest.plan) {
         loop {
-            let spent_s: f64 = visits.iter().map(|visit| visit.elapsed_s).sum();
-            let may_repeat = setup.retry_budget_s.is_none_or(|budget_s| spent_s < budget_s);
-            let retries_max = if may_repeat { setup.retries_max } else { 0 };
+            let retries_max = if plan::has_time_to_repeat(manifest, visits) { setup.retries_max } else { 0 };
             let Some(due) = plan::next(block, slots.len(), visits, retries_max) else { break };
             if bench.interrupts.are_pending() {
                 return Ok(false);
