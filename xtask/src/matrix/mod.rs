@@ -80,6 +80,7 @@ fn start(args: &Args) -> Result<ExitCode> {
         eprintln!("warning: load average {:.2}: something else is running, expect noise", setup.host.load1);
     }
     let directory = args.out.clone().unwrap_or_else(|| setup::default_directory(&setup));
+    store::refuse_used(&directory)?;
     let bench = bench(&setup, cells, &binaries, &placement)?;
     calibrate(&mut setup, &bench)?;
     let manifest = Manifest { schema: SCHEMA.to_owned(), plan: plan::shuffled(&setup), setup };
@@ -157,29 +158,30 @@ fn measure(manifest: &Manifest, mut visits: Vec<Visit>, mut store: Store, bench:
     let outcome = make_visits(manifest, &mut visits, &mut store, bench);
     let summary = analysis::summarise(manifest, &visits);
     let report = store.write_summary(&summary)?;
-    outcome?;
+    let is_finished = outcome?;
     print!("{}", output::table(&summary));
     for warning in &summary.warnings {
         println!("warning: {warning}");
     }
     println!("report: {}", setup::shown_path(&report));
-    if summary.progress.is_partial {
+    if !is_finished {
         eprintln!("continue with: cargo xtask bench-matrix --resume {}", setup::shown_path(store.directory()));
         return Ok(ExitCode::from(EXIT_INTERRUPTED));
     }
     Ok(if summary.progress.visits_failed > 0 { ExitCode::from(EXIT_FAILED_VISITS) } else { ExitCode::SUCCESS })
 }
 
-/// Goes through the plan until it is done or the user interrupts.
-fn make_visits(manifest: &Manifest, visits: &mut Vec<Visit>, store: &mut Store, bench: &Bench) -> Result<()> {
+/// Goes through the plan; whether it got to its end before the user interrupted.
+fn make_visits(manifest: &Manifest, visits: &mut Vec<Visit>, store: &mut Store, bench: &Bench) -> Result<bool> {
     let setup = &manifest.setup;
     let progress = Progress::new(manifest, visits);
     for (block, slots) in (0..).zip(&manifest.plan) {
         loop {
-            let spent_s: f64 = visits.iter().map(|visit| visit.elapsed_s).sum();
-            let may_repeat = setup.retry_budget_s.is_none_or(|budget_s| spent_s < budget_s);
-            let retries_max = if may_repeat { setup.retries_max } else { 0 };
+            let retries_max = if plan::has_time_to_repeat(manifest, visits) { setup.retries_max } else { 0 };
             let Some(due) = plan::next(block, slots.len(), visits, retries_max) else { break };
+            if bench.interrupts.are_pending() {
+                return Ok(false);
+            }
             let slot = &slots[due.slot as usize];
             let cell = setup.cells.iter().find(|cell| cell.id == slot.cell);
             let workload = setup.workloads.iter().find(|workload| workload.name == slot.workload);
@@ -189,7 +191,7 @@ fn make_visits(manifest: &Manifest, visits: &mut Vec<Visit>, store: &mut Store, 
             progress.begin(block, cell, workload, due.attempt);
             let started_utc = setup::now_utc();
             let began = Instant::now();
-            let Some(attempt) = bench.visit(cell, workload) else { return Ok(()) };
+            let Some(attempt) = bench.visit(cell, workload) else { return Ok(false) };
             let visit = Visit {
                 v: 1,
                 block,
@@ -208,10 +210,7 @@ fn make_visits(manifest: &Manifest, visits: &mut Vec<Visit>, store: &mut Store, 
             store.append(&visit)?;
             progress.end(&visit);
             visits.push(visit);
-            if bench.interrupts.are_pending() {
-                return Ok(());
-            }
         }
     }
-    Ok(())
+    Ok(true)
 }

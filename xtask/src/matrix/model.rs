@@ -33,7 +33,7 @@ pub(crate) struct Setup {
     pub warmup_s: f64,
     /// How often an invalid visit is repeated at the end of its block.
     pub retries_max: u32,
-    /// No more repeats once all visits together took this long; `None` is no limit.
+    /// A repeat must leave all visits expected to take at most this long; `None` is no limit.
     #[serde(default)]
     pub retry_budget_s: Option<f64>,
     /// [`Cell::id`] of the cell that every ratio is taken against.
@@ -234,7 +234,7 @@ pub(crate) struct Summary {
     pub noise: Vec<Noise>,
     pub effects: Vec<Effect>,
     pub drift: Vec<Drift>,
-    /// What the verdict sentences are made of, most telling first.
+    /// What the verdict sentences are made of, workload by workload.
     pub comparisons: Vec<Comparison>,
     /// One sentence each; show them all.
     pub warnings: Vec<String>,

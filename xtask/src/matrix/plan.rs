@@ -1,7 +1,7 @@
 //! Which visits must be made, in which order, and which of them are still missing.
 
 use super::model::{Flag, Setup};
-use super::record::{Slot, Visit};
+use super::record::{Manifest, Slot, Visit};
 
 /// One shuffled pass over every cell and workload per block. A complete block pairs each cell with the reference under
 /// the same state of the machine; shuffling keeps slow drift from favouring whoever comes first.
@@ -52,6 +52,16 @@ pub(crate) fn next(block: u32, slots: usize, visits: &[Visit], retries_max: u32)
     let due = (0..slots).filter(|&slot| !is_settled[slot] && attempts[slot] <= retries_max);
     let slot = due.min_by_key(|&slot| attempts[slot])?;
     Some(Due { slot: u32::try_from(slot).ok()?, attempt: attempts[slot] + 1 })
+}
+
+/// Whether a repeat still fits: the visits to come are expected to take as long as those made.
+pub(crate) fn has_time_to_repeat(manifest: &Manifest, visits: &[Visit]) -> bool {
+    let Some(budget_s) = manifest.setup.retry_budget_s else { return true };
+    let planned: usize = manifest.plan.iter().map(Vec::len).sum();
+    let to_come = planned.saturating_sub(visits.iter().filter(|visit| visit.attempt == 1).count());
+    let spent_s: f64 = visits.iter().map(|visit| visit.elapsed_s).sum();
+    let mean_s = spent_s / visits.len().max(1) as f64;
+    spent_s + mean_s * (to_come + 1) as f64 <= budget_s
 }
 
 /// The visit that counts among the attempts at one slot: the valid one, else the last that has usable figures, else the
@@ -115,6 +125,22 @@ mod tests {
         assert_eq!(next(1, 3, &visits, 2), Some(Due { slot: 1, attempt: 1 }));
         assert_eq!(next(0, 3, &visits, 2), Some(Due { slot: 0, attempt: 1 }), "another block");
         assert_eq!(next(1, 1, &visits, 2), None);
+    }
+
+    #[test]
+    fn repeats_stop_when_the_visits_to_come_need_the_time() {
+        let mut setup = samples::setup();
+        let fits = |setup: &Setup, visits: usize| {
+            let manifest = Manifest { schema: String::new(), plan: shuffled(setup), setup: setup.clone() };
+            has_time_to_repeat(&manifest, &vec![samples::visit(); visits])
+        };
+        assert!(fits(&setup, 1_000), "no budget is no limit");
+        // 36 visits of 2 s, and one repeat.
+        setup.retry_budget_s = Some(74.0);
+        assert!(fits(&setup, 12) && fits(&setup, 36));
+        assert!(!fits(&setup, 37), "it was made");
+        setup.retry_budget_s = Some(73.0);
+        assert!(!fits(&setup, 12));
     }
 
     #[test]

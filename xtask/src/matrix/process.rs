@@ -88,8 +88,8 @@ impl Process {
 
     /// SIGTERM, then the exit status; a server that does not stop is killed, which is an error.
     pub(crate) fn stop(mut self) -> Result<()> {
-        if let Some(status) = self.child.try_wait().context("wait")? {
-            bail!("{} ended by itself with {status}{}", self.name, self.quote());
+        if let Some(end) = self.how_it_ended() {
+            bail!(end);
         }
         kill(self.nix_pid()?, Signal::SIGTERM).with_context(|| format!("cannot stop {}", self.name))?;
         let deadline = Instant::now() + STOP_WITHIN;
@@ -98,6 +98,12 @@ impl Process {
             Some(status) => bail!("{} ended with {status} after SIGTERM{}", self.name, self.quote()),
             None => bail!("{} still ran {} s after SIGTERM{}", self.name, STOP_WITHIN.as_secs(), self.quote()),
         }
+    }
+
+    /// What to say of a process that has ended without being asked to; `None` while it runs.
+    pub(crate) fn how_it_ended(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok()??;
+        Some(format!("{} ended by itself with {status}{}", self.name, self.quote()))
     }
 
     /// The exit status, or `None` once `give_up` says so (the process then still runs).

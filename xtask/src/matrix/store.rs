@@ -25,11 +25,8 @@ impl Store {
     /// A new run; a directory that already holds one is refused.
     pub(crate) fn create(directory: &Path, manifest: &Manifest) -> Result<Self> {
         fs::create_dir_all(directory).with_context(|| format!("{}", directory.display()))?;
-        let path = directory.join(MANIFEST);
-        if path.exists() {
-            bail!("{}: holds a run already; continue it with --resume or choose another --out", directory.display());
-        }
-        write(&path, &serde_json::to_string_pretty(manifest)?)?;
+        refuse_used(directory)?;
+        write(&directory.join(MANIFEST), &serde_json::to_string_pretty(manifest)?)?;
         let (store, visits) = Self::with_visits(directory)?;
         if !visits.is_empty() {
             bail!("{}: visits without a manifest", directory.display());
@@ -80,6 +77,14 @@ impl Store {
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
+}
+
+/// A run is never written over another.
+pub(crate) fn refuse_used(directory: &Path) -> Result<()> {
+    if directory.join(MANIFEST).exists() {
+        bail!("{}: holds a run already; continue it with --resume or choose another --out", directory.display());
+    }
+    Ok(())
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

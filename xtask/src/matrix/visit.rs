@@ -60,10 +60,13 @@ impl Attempt {
 impl Bench {
     /// Makes one visit; `None` when the user asked to stop at once.
     pub(crate) fn visit(&self, cell: &Cell, workload: &Workload) -> Option<Attempt> {
-        let outcome = self.start_server(cell, workload).and_then(|(server, address)| {
-            let load = self.load(workload, &server, address)?;
+        let outcome = self.start_server(cell, workload).and_then(|(mut server, address)| {
+            let load = self.load(workload, &server, address).map_err(|error| match server.how_it_ended() {
+                Some(end) => error.context(end),
+                None => error,
+            })?;
             let Some((run, host)) = load else { return Ok(None) };
-            // A figure from a server that cannot stop is still a figure, but the visit did not go well.
+            // What was measured is kept in the file, but a server that cannot stop has failed.
             Ok(Some((run, host, server.stop().err())))
         });
         let attempt = match outcome {

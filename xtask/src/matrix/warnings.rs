@@ -12,7 +12,7 @@ pub(crate) fn of(summary: &Summary) -> Vec<String> {
     let progress = &summary.progress;
     let mut warnings = Vec::new();
     if setup.quick {
-        warnings.push(format!("quick: {} short blocks, no ranking", setup.blocks));
+        warnings.push("quick: short visits in few blocks; no ranking".to_owned());
     }
     if progress.is_partial {
         let (done, planned) = (progress.visits_done, progress.visits_planned);

@@ -14,7 +14,8 @@ const ALLOWED: [(&str, &[&str]); 7] = [
     ("wire", &["proto"]),
     ("store", &["proto"]),
     ("drivers", &["proto", "sys"]),
-    ("service", &["drivers", "proto", "sys"]),
+    // It answers metrics and health checks over HTTP.
+    ("service", &["drivers", "proto", "sys", "wire"]),
     ("loadgen", &["proto", "sys", "wire"]),
 ];
 const ALLOWED_TO_SERVERS: [&str; 5] = ["proto", "service", "store", "sys", "wire"];
