@@ -137,14 +137,17 @@ impl Door {
                 "connections are turned away: {error}; raise the limit of open files or lower --max-connections"
             );
         }
+        // The kernel looks for a free descriptor first: it says so with nobody waiting, too, and to ask again at once
+        // would be to ask for ever.
+        let mut outcome = Accepted::Exhausted;
         if self.reserve.take().is_some()
             && is_waiting(listener)
             && let Ok(socket) = listener.accept(true)
         {
-            self.turn_away(&socket, tally);
+            outcome = self.turn_away(&socket, tally);
         }
         self.reserve = EventFd::new().ok();
-        if self.reserve.is_some() { Accepted::Nobody } else { Accepted::Exhausted }
+        if self.reserve.is_some() { outcome } else { Accepted::Exhausted }
     }
 }
 

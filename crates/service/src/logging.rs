@@ -8,11 +8,9 @@ use crate::args::Log;
 /// Logs to standard error from here on.
 pub(crate) fn start(format: Log) -> anyhow::Result<()> {
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_target(false)
-        .with_ansi(io::stderr().is_terminal())
-        .with_writer(io::stderr);
+    let colours = io::stderr().is_terminal();
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
+    let subscriber = subscriber.with_ansi(colours).with_writer(io::stderr);
     let started = match format {
         Log::Text => subscriber.try_init(),
         Log::Json => subscriber.json().try_init(),

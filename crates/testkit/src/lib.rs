@@ -1,3 +1,42 @@
-//! What the end-to-end tests share: servers as processes, misbehaving clients, a server of test protocols
+//! What end-to-end tests share: servers as processes, clients that behave and clients that do not, content to verify.
+//!
+//! Never part of the product. Every wait in here is bounded by [`HANG`], which only says that something hangs: no test
+//! asks how long anything took.
 
 #![forbid(unsafe_code)]
+
+mod client;
+mod content;
+mod process;
+mod server;
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, bail};
+
+pub use client::{Client, Digest};
+pub use content::{Content, digest};
+pub use drivers::DriverKind;
+pub use process::Process;
+pub use server::{Finished, Server, run_to_end};
+
+/// Longer than anything takes on a busy machine.
+pub const HANG: Duration = Duration::from_secs(40);
+
+/// Asks again and again until `condition` holds.
+///
+/// # Errors
+/// `what`, when it does not within [`HANG`], or the condition's own error.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    while !condition().with_context(|| what.to_owned())? {
+        if begin.elapsed() > HANG {
+            bail!("not so after {HANG:?}: {what}");
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}

@@ -1,0 +1,239 @@
+//! The protocol: one line, one reply.
+//!
+//! | line | reply |
+//! |---|---|
+//! | `ID` | `ID` at once |
+//! | `ID MS` | `ID`, from another thread after MS milliseconds |
+//! | `ID MS big` | the same and 100,000 bytes of `x` |
+//! | `ID MS drop` | none: the promise is dropped |
+//! | `shared N`, `file N`, `pipe N`, `mapped N` | the line and the first N bytes of the content file, as that segment |
+//! | `widest` | the most connections that one `on_ready` saw |
+//! | `bye` | `bye`, then the connection is closed |
+//! | `huh` | `huh`, then the connection is closed with a lingering close |
+//! | anything else | `? LINE`, then closed with a lingering close |
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io,
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use bytes::Bytes;
+use proto::{FileRegion, Flow, Now, Outbox, Peer, Pipe, PipeRegion, PipeSource, Protocol, Step, Turn};
+use service::Timeouts;
+use sys::transfer;
+
+use crate::later::Later;
+
+const BIG: &[u8] = &[b'x'; 100_000];
+
+/// Where bodies come from.
+#[derive(Debug, Default)]
+pub(crate) struct Shelf {
+    memory: Bytes,
+    mapped: Bytes,
+    file: Option<Arc<OwnedFd>>,
+    pipes: Mutex<HashMap<u64, Arc<Pipe>>>,
+}
+
+impl Shelf {
+    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+        let memory = Bytes::from(std::fs::read(path)?);
+        let file = OwnedFd::from(File::open(path)?);
+        let mapped = sys::map::map_file(&file, memory.len())?;
+        Ok(Self { memory, mapped, file: Some(Arc::new(file)), pipes: Mutex::default() })
+    }
+
+    /// Puts the first `len` bytes into `out`; `None` when there are not so many.
+    fn push(&self, kind: &str, len: u64, out: &mut Outbox) -> Option<()> {
+        let range = 0..usize::try_from(len).ok()?;
+        let file = self.file.as_ref().filter(|_| range.end <= self.memory.len())?;
+        match kind {
+            "shared" => out.push_shared(&self.memory.slice(range)),
+            "mapped" => out.push_mapped(self.mapped.slice(range)),
+            "file" => out.push_file(FileRegion { file: Arc::clone(file), offset: 0, len }),
+            "pipe" => out.push_pipe(PipeRegion { source: PipeSource::Cached(self.pipe(file, len).ok()?), len }),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn pipe(&self, file: &OwnedFd, len: u64) -> io::Result<Arc<Pipe>> {
+        let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pipe) = pipes.get(&len) {
+            return Ok(Arc::clone(pipe));
+        }
+        let (reader, writer) = transfer::pipe()?;
+        let mut filled = 0;
+        while filled < len {
+            filled += transfer::splice_in(file.as_fd(), filled, &writer, len - filled)? as u64;
+        }
+        let pipe = Arc::new(Pipe { reader, writer });
+        pipes.insert(len, Arc::clone(&pipe));
+        Ok(pipe)
+    }
+}
+
+/// The protocol and what all connections share.
+pub(crate) struct Lab<const BATCH: usize> {
+    shelf: Shelf,
+    timeouts: Timeouts,
+    later: Later,
+    widest: AtomicUsize,
+}
+
+/// One connection.
+#[derive(Debug, Default)]
+pub(crate) struct Conn {
+    /// When the first byte of a line came whose end has not.
+    torn_since: Option<Instant>,
+}
+
+/// What a line asks for.
+enum Request<'a> {
+    Id,
+    Deferred { id: &'a str, after: Duration, answer: Answer },
+    Body { kind: &'a str, len: u64 },
+    Widest,
+    Leave(Flow),
+}
+
+enum Answer {
+    Plain,
+    Big,
+    Dropped,
+}
+
+impl<'a> Request<'a> {
+    fn parse(line: &'a [u8]) -> Option<Self> {
+        let mut words = str::from_utf8(line).ok()?.split(' ');
+        Some(match (words.next()?, words.next(), words.next()) {
+            ("bye", None, None) => Self::Leave(Flow::Close),
+            ("huh", None, None) => Self::Leave(Flow::Linger),
+            ("widest", None, None) => Self::Widest,
+            (kind @ ("shared" | "file" | "pipe" | "mapped"), Some(len), None) => {
+                Self::Body { kind, len: len.parse().ok()? }
+            }
+            (id, None, None) if !id.is_empty() => Self::Id,
+            (id, Some(after), answer) => {
+                let answer = match answer {
+                    None => Answer::Plain,
+                    Some("big") => Answer::Big,
+                    Some("drop") => Answer::Dropped,
+                    Some(_) => return None,
+                };
+                Self::Deferred { id, after: Duration::from_millis(after.parse().ok()?), answer }
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl<const BATCH: usize> Lab<BATCH> {
+    pub(crate) fn new(shelf: Shelf, timeouts: Timeouts) -> anyhow::Result<Self> {
+        let later = Later::start().context("cannot start a thread")?;
+        Ok(Self { shelf, timeouts, later, widest: AtomicUsize::new(0) })
+    }
+
+    fn answer(&self, line: &[u8], now: Now, out: &mut Outbox) -> Flow {
+        let whole_line = |out: &mut Outbox| {
+            out.inline().extend_from_slice(line);
+            out.inline().push(b'\n');
+        };
+        match Request::parse(line) {
+            Some(Request::Id) => whole_line(out),
+            Some(Request::Widest) => {
+                out.inline().extend_from_slice(format!("{}\n", self.widest.load(Ordering::Relaxed)).as_bytes());
+            }
+            Some(Request::Leave(flow)) => {
+                whole_line(out);
+                return flow;
+            }
+            Some(Request::Deferred { id, after, answer }) => self.defer(id, now.instant + after, &answer, out),
+            Some(Request::Body { kind, len }) => {
+                whole_line(out);
+                if self.shelf.push(kind, len, out).is_none() {
+                    return Flow::Abort;
+                }
+            }
+            None => {
+                out.inline().extend_from_slice(b"? ");
+                whole_line(out);
+                return Flow::Linger;
+            }
+        }
+        Flow::Open
+    }
+
+    fn defer(&self, id: &str, at: Instant, answer: &Answer, out: &mut Outbox) {
+        let promise = out.defer();
+        let mut reply = Outbox::default();
+        reply.inline().extend_from_slice(format!("{id}\n").as_bytes());
+        let reply = match answer {
+            Answer::Plain => Some(reply),
+            Answer::Big => {
+                reply.push_shared(&Bytes::from_static(BIG));
+                Some(reply)
+            }
+            Answer::Dropped => None,
+        };
+        self.later.fulfil(at, promise, reply);
+    }
+}
+
+impl<const BATCH: usize> Protocol for Lab<BATCH> {
+    type Conn = Conn;
+
+    const BATCH: usize = BATCH;
+
+    fn open(&self, _: Peer<'_>, _: Now) -> Conn {
+        Conn::default()
+    }
+
+    fn on_input(&self, conn: &mut Conn, input: &[u8], now: Now, out: &mut Outbox) -> Step {
+        let mut step = Step::open(0);
+        while !out.is_full() && step.flow == Flow::Open {
+            let rest = &input[step.consumed..];
+            let Some(len) = rest.iter().position(|&byte| byte == b'\n') else { break };
+            step.flow = self.answer(&rest[..len], now, out);
+            step.consumed += len + 1;
+        }
+        let torn = step.consumed < input.len() && !out.is_full();
+        conn.torn_since = torn.then(|| conn.torn_since.filter(|_| step.consumed == 0).unwrap_or(now.instant));
+        step
+    }
+
+    fn on_ready(&self, turns: &mut [Turn<'_, Conn>], now: Now) {
+        self.widest.fetch_max(turns.len(), Ordering::Relaxed);
+        for turn in turns {
+            turn.step = self.on_input(turn.conn, turn.input, now, turn.out);
+        }
+    }
+
+    fn deadline(&self, conn: &Conn, quiet_since: Instant) -> Option<Instant> {
+        Some(conn.torn_since.map_or(quiet_since + self.timeouts.idle, |since| since + self.timeouts.request))
+    }
+
+    /// An idle peer is left without a word; one that does not finish its line is told.
+    fn on_deadline(&self, conn: &mut Conn, _: Now, out: &mut Outbox) -> Flow {
+        match conn.torn_since {
+            None => Flow::Abort,
+            Some(_) => {
+                out.inline().extend_from_slice(b"timeout\n");
+                Flow::Linger
+            }
+        }
+    }
+
+    fn refusal(&self) -> &[u8] {
+        b"full\n"
+    }
+}

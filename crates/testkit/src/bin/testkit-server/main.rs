@@ -1,0 +1,55 @@
+//! A server of a protocol made for tests, run exactly as a real one.
+
+#![forbid(unsafe_code)]
+
+mod lab;
+mod later;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Context;
+use clap::Parser;
+use service::{Cli, Host, ServiceArgs};
+
+use lab::{Lab, Shelf};
+
+/// Answers lines: what a line may say is described in lab.rs.
+#[derive(Debug, Parser)]
+#[command(version, about)]
+struct Args {
+    #[command(flatten)]
+    service: ServiceArgs,
+
+    /// The file that bodies are the beginning of
+    #[arg(long, value_name = "FILE")]
+    content: Option<PathBuf>,
+
+    /// How many connections the protocol is run for at once
+    #[arg(long, value_name = "N", default_value = "1", value_parser = ["1", "8"])]
+    batch: String,
+}
+
+impl Cli for Args {
+    const NAME: &'static str = "testkit-server";
+    const LISTEN: &'static str = "127.0.0.1:0";
+
+    fn service(&self) -> &ServiceArgs {
+        &self.service
+    }
+}
+
+fn main() -> ExitCode {
+    service::main::<Args>(|args, host| match args.batch.as_str() {
+        "8" => serve::<8>(&args, host),
+        _ => serve::<1>(&args, host),
+    })
+}
+
+fn serve<const BATCH: usize>(args: &Args, host: Host) -> anyhow::Result<()> {
+    let shelf = match &args.content {
+        Some(path) => Shelf::open(path).with_context(|| format!("cannot open {}", path.display()))?,
+        None => Shelf::default(),
+    };
+    let lab = Lab::<BATCH>::new(shelf, host.timeouts())?;
+    host.serve(lab, |_| ())
+}

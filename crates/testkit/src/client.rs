@@ -1,0 +1,187 @@
+//! One end of a connection, in the hands of a test.
+
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    net::Shutdown,
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, bail, ensure};
+use sha2::{Digest as _, Sha256};
+use socket2::{Domain, SockAddr, Socket, Type};
+use sys::listen::Address;
+
+use crate::HANG;
+
+/// SHA-256 and length of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digest {
+    pub sha256: [u8; 32],
+    pub len: u64,
+}
+
+/// A connected socket, TCP or unix; no call on it takes longer than [`HANG`].
+#[derive(Debug)]
+pub struct Client(Socket);
+
+impl Client {
+    pub fn connect(address: &Address) -> io::Result<Self> {
+        Self::connect_with(address, |_| Ok(()))
+    }
+
+    /// A small receive buffer makes the server feel a slow reader soon.
+    pub fn connect_narrow(address: &Address, buffer_bytes: usize) -> io::Result<Self> {
+        Self::connect_with(address, |socket| socket.set_recv_buffer_size(buffer_bytes))
+    }
+
+    fn connect_with(address: &Address, prepare: impl FnOnce(&Socket) -> io::Result<()>) -> io::Result<Self> {
+        let (domain, address) = match address {
+            Address::Tcp(address) => (Domain::for_address(*address), SockAddr::from(*address)),
+            Address::Unix(path) => (Domain::UNIX, SockAddr::unix(path)?),
+        };
+        let socket = Socket::new(domain, Type::STREAM, None)?;
+        prepare(&socket)?;
+        socket.set_read_timeout(Some(HANG))?;
+        socket.set_write_timeout(Some(HANG))?;
+        if domain != Domain::UNIX {
+            socket.set_tcp_nodelay(true)?;
+        }
+        socket.connect(&address)?;
+        Ok(Self(socket))
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.0.write_all(bytes).context("cannot send")
+    }
+
+    /// Half-close: no more will be sent.
+    pub fn end(&self) -> anyhow::Result<()> {
+        self.0.shutdown(Shutdown::Write).context("cannot half-close")
+    }
+
+    /// The bytes and the end of input in one TCP segment, as far as a client can ask for that.
+    pub fn send_and_end(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.0.set_tcp_cork(true).context("cannot cork")?;
+        self.send(bytes)?;
+        self.end()
+    }
+
+    /// Closes with a reset instead of an end.
+    pub fn reset(self) -> anyhow::Result<()> {
+        self.0.set_linger(Some(Duration::ZERO)).context("cannot set SO_LINGER")
+    }
+
+    /// One read: 0 at the end.
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.0.read(buffer) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+
+    /// Exactly `len` bytes.
+    pub fn take(&mut self, len: usize) -> anyhow::Result<Vec<u8>> {
+        let mut got = vec![0; len];
+        let mut filled = 0;
+        while filled < len {
+            let n = self.read(&mut got[filled..]).with_context(|| format!("after {filled} of {len} bytes"))?;
+            ensure!(n > 0, "ended after {filled} of {len} bytes: {}", brief(&got[..filled]));
+            filled += n;
+        }
+        Ok(got)
+    }
+
+    /// Reads as much as `wanted` is long, which must be the same.
+    pub fn expect(&mut self, wanted: &[u8]) -> anyhow::Result<()> {
+        let got = self.take(wanted.len()).with_context(|| format!("expecting {}", brief(wanted)))?;
+        same(&got, wanted)
+    }
+
+    /// Reads to the end; what comes must be `wanted`.
+    pub fn expect_all(&mut self, wanted: &[u8]) -> anyhow::Result<()> {
+        let got = self.read_to_end().with_context(|| format!("expecting {} and the end", brief(wanted)))?;
+        same(&got, wanted)
+    }
+
+    /// Nothing more comes but the end.
+    pub fn expect_end(&mut self) -> anyhow::Result<()> {
+        self.expect_all(b"")
+    }
+
+    /// The end came, whether in an orderly way or by a reset.
+    pub fn expect_gone(&mut self) -> anyhow::Result<()> {
+        let mut buffer = [0; 64];
+        match self.read(&mut buffer) {
+            Ok(0) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => Ok(()),
+            Ok(n) => bail!("expected the end, got {}", brief(&buffer[..n])),
+            Err(error) => Err(error).context("expected the end"),
+        }
+    }
+
+    pub fn read_to_end(&mut self) -> anyhow::Result<Vec<u8>> {
+        let mut got = Vec::new();
+        self.each(256 * 1024, |bytes| got.extend_from_slice(bytes)).with_context(|| format!("got {}", brief(&got)))?;
+        Ok(got)
+    }
+
+    /// All that comes until the end or a reset, whatever it is.
+    pub fn read_until_gone(&mut self) -> (Vec<u8>, io::Result<()>) {
+        let mut got = Vec::new();
+        let outcome = self.each(256 * 1024, |bytes| got.extend_from_slice(bytes));
+        (got, outcome)
+    }
+
+    /// Digest of all that comes, read `step` bytes at a time with a `pause` after each.
+    pub fn digest(&mut self, step: usize, pause: Duration) -> anyhow::Result<Digest> {
+        let (mut hasher, mut len) = (Sha256::new(), 0);
+        let outcome = self.each(step, |bytes| {
+            hasher.update(bytes);
+            len += bytes.len() as u64;
+            if !pause.is_zero() {
+                thread::sleep(pause);
+            }
+        });
+        outcome.with_context(|| format!("after {len} bytes"))?;
+        Ok(Digest { sha256: hasher.finalize().into(), len })
+    }
+
+    fn each(&mut self, step: usize, mut sink: impl FnMut(&[u8])) -> io::Result<()> {
+        let mut buffer = vec![0; step];
+        loop {
+            match self.read(&mut buffer)? {
+                0 => return Ok(()),
+                n => sink(&buffer[..n]),
+            }
+        }
+    }
+
+    /// A second handle to the same connection, for another thread.
+    pub fn another(&self) -> io::Result<Self> {
+        Ok(Self(self.0.try_clone()?))
+    }
+}
+
+fn same(got: &[u8], wanted: &[u8]) -> anyhow::Result<()> {
+    let first = got.iter().zip(wanted).position(|(a, b)| a != b).unwrap_or(got.len().min(wanted.len()));
+    ensure!(
+        got == wanted,
+        "got {} bytes instead of {}; from byte {first} on {} instead of {}",
+        got.len(),
+        wanted.len(),
+        brief(&got[first..]),
+        brief(&wanted[first..]),
+    );
+    Ok(())
+}
+
+fn brief(bytes: &[u8]) -> String {
+    match bytes.len() {
+        0 => "nothing".to_owned(),
+        len @ ..=60 => format!("{len} bytes {:?}", bytes.escape_ascii().to_string()),
+        len => format!("{len} bytes {:?}…", bytes[..60].escape_ascii().to_string()),
+    }
+}

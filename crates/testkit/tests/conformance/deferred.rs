@@ -1,0 +1,132 @@
+//! Replies that another thread gives.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use testkit::eventually;
+
+use crate::bench::{PLAIN, ask};
+
+#[test]
+fn deferred_replies_keep_their_order() {
+    PLAIN.serve(|server, _| {
+        let mut client = server.connect()?;
+        client.send(b"a 300\nb\nc 100\nd\ne 200 big\nf 0\ng\n")?;
+        let big = "x".repeat(100_000);
+        client.expect(format!("a\nb\nc\nd\ne\n{big}f\ng\n").as_bytes())
+    });
+}
+
+/// 60 promises of 500 ms in a row would take 30 s.
+#[test]
+fn waits_for_deferred_replies_overlap() {
+    PLAIN.serve(|server, _| {
+        let begin = std::time::Instant::now();
+        let mut client = server.connect()?;
+        client.send(&b"w 500\n".repeat(60))?;
+        client.end()?;
+        client.expect_all(&b"w\n".repeat(60))?;
+        let took = begin.elapsed();
+        ensure!(took >= Duration::from_millis(500), "a promise was kept early, after {took:?}");
+        ensure!(took < Duration::from_secs(20), "one after the other: {took:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_request_behind_an_open_promise_waits_for_its_turn() {
+    PLAIN.serve(|server, _| {
+        let mut client = server.connect()?;
+        for _ in 0..5 {
+            client.send(b"A 60\n")?;
+            std::thread::sleep(Duration::from_millis(20));
+            client.send(b"B 0\nC\n")?;
+            client.expect(b"A\nB\nC\n")?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_half_close_waits_for_open_promises() {
+    PLAIN.serve(|server, _| {
+        let mut client = server.connect()?;
+        client.send(b"h 100\ni 50\nj\n")?;
+        client.end()?;
+        client.expect_all(b"h\ni\nj\n")
+    });
+}
+
+#[test]
+fn a_dropped_promise_closes_after_what_came_before_it() {
+    PLAIN.serve(|server, _| {
+        let mut client = server.connect()?;
+        client.send(b"k\nl 80\nm 10 drop\nn\n")?;
+        client.expect_all(b"k\nl\n")?;
+        let mut client = server.connect()?;
+        client.send(b"first 0 drop\n")?;
+        client.expect_end()
+    });
+}
+
+/// Pitfall 4: what was meant for a peer that has left never meets the next one in its slot.
+#[test]
+fn peers_that_left_while_promises_were_open_disturb_nobody() {
+    PLAIN.serve(|server, _| {
+        let mut stayer = server.connect()?;
+        for round in 0..30 {
+            for reset in [false, true] {
+                let mut leaver = server.connect()?;
+                leaver.send(&b"z 20 big\n".repeat(3))?;
+                if reset {
+                    leaver.reset()?;
+                }
+            }
+            let mut next = server.connect()?;
+            next.send(b"q 5\nq 30\nr\n")?;
+            ask(&mut stayer, &format!("stay-{round}"))?;
+            next.expect(b"q\nq\nr\n")?;
+        }
+        Ok(())
+    });
+}
+
+/// Descriptors come back although nobody waits for the answers any more.
+#[test]
+fn peers_that_left_while_promises_were_open_leave_nothing_behind() {
+    PLAIN.serve(|server, _| {
+        let process = server.process();
+        ask(&mut server.connect()?, "warm")?;
+        for _ in 0..100 {
+            let mut leaver = server.connect()?;
+            leaver.send(b"z 300 big\n")?;
+            leaver.reset()?;
+        }
+        eventually("few descriptors are open", || Ok(process.descriptors()? < 60))
+    });
+}
+
+#[test]
+fn more_deferred_replies_than_the_outbox_holds() {
+    PLAIN.serve(|server, _| {
+        let requests: String = (0..400).map(|i| format!("{i} {}\n", i * 7919 % 3)).collect();
+        let replies: String = (0..400).map(|i| format!("{i}\n")).collect();
+        let mut client = server.connect()?;
+        client.send(requests.as_bytes())?;
+        client.end()?;
+        client.expect_all(replies.as_bytes())
+    });
+}
+
+/// Answers that wait behind an open promise count as output: the peer is held back, and served in the end.
+#[test]
+fn large_answers_behind_an_open_promise_are_all_sent() {
+    PLAIN.serve(|server, _| {
+        let mut client = server.connect()?;
+        client.send(b"slow 400\n")?;
+        client.send(&b"b 0 big\n".repeat(50))?;
+        client.end()?;
+        let reply = format!("b\n{}", "x".repeat(100_000));
+        client.expect_all(format!("slow\n{}", reply.repeat(50)).as_bytes())
+    });
+}

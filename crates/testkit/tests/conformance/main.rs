@@ -1,0 +1,13 @@
+//! What every driver promises, asked of real processes through real sockets.
+//!
+//! One test is one law, put to every driver with one and with two threads. A failure names them.
+
+mod bench;
+mod bodies;
+mod crowds;
+mod deferred;
+mod lifecycle;
+mod pipelining;
+mod shortage;
+mod signals;
+mod timeouts;

@@ -1,0 +1,248 @@
+//! Many requests at once, requests in pieces, and the ends of both.
+
+use std::{thread, time::Duration};
+
+use testkit::Server;
+
+use crate::bench::{Bench, PLAIN, Setup, ask};
+
+/// Lines of every kind, the same for the same count, and the replies to them.
+fn script(count: usize, server: &Bench<'_>) -> (Vec<u8>, Vec<u8>) {
+    let (mut lines, mut replies) = (Vec::new(), Vec::new());
+    for i in 0..count {
+        let id = format!("request-{i}-{}", "y".repeat(i * i % 300));
+        let body = i * 977 % 9_000;
+        match i % 7 {
+            0 => lines.extend(format!("{id} {}\n", i % 5).bytes()),
+            kind @ 1..=4 if server.setup.content_bytes > 0 => {
+                let verb = ["", "shared", "file", "pipe", "mapped"][kind];
+                let line = format!("{verb} {body}\n");
+                lines.extend(line.bytes());
+                replies.extend(line.bytes());
+                replies.extend(&server.content.bytes()[..body]);
+                continue;
+            }
+            _ => lines.extend(format!("{id}\n").bytes()),
+        }
+        replies.extend(format!("{id}\n").bytes());
+    }
+    (lines, replies)
+}
+
+/// Pitfall 1: buffered pipelined requests are still answered after a half-close.
+#[test]
+fn pipelined_requests_are_all_answered_after_a_half_close() {
+    PLAIN.serve(|server, _| {
+        let requests: Vec<u8> = (0..20_000).flat_map(|i| format!("{i}\n").into_bytes()).collect();
+        let mut client = server.connect()?;
+        client.send(&requests)?;
+        client.end()?;
+        client.expect_all(&requests)
+    });
+}
+
+/// Pitfalls 6 and 8: a peer that sends for long without reading meets back-pressure, not a dead end.
+#[test]
+fn a_peer_that_reads_only_after_sending_a_lot_gets_every_reply() {
+    PLAIN.serve(|server, _| {
+        let line = format!("{}\n", "z".repeat(5_000));
+        let requests = line.repeat(1_600).into_bytes();
+        let mut client = server.connect()?;
+        let mut sender = client.another()?;
+        thread::scope(|scope| {
+            let sending = scope.spawn(|| sender.send(&requests).and_then(|()| sender.end()));
+            thread::sleep(Duration::from_millis(300)); // Long enough for every buffer on the way to be full.
+            client.expect_all(&requests)?;
+            sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    });
+}
+
+/// The fragmentation law through real sockets: however input is torn and output trickles, the stream of replies is the
+/// same. Pitfall 7: bytes do not change their order either.
+#[test]
+fn torn_requests_and_trickled_replies_are_the_same_stream() {
+    let setup = Setup { content_bytes: 10_000, ..PLAIN };
+    setup.serve(|server, bench| {
+        let (requests, replies) = script(400, bench);
+        for (seed, cut_max, read_max) in [(1, 7, 100), (2, 60, 5_000), (3, 3_000, 11), (4, 40_000, 70_000)] {
+            let requests = if cut_max < 10 { script(60, bench) } else { (requests.clone(), replies.clone()) };
+            tear(server, &requests.0, &requests.1, seed, cut_max, read_max)?;
+        }
+        Ok(())
+    });
+}
+
+fn tear(
+    server: &Server,
+    requests: &[u8],
+    replies: &[u8],
+    seed: u64,
+    cut_max: usize,
+    read_max: usize,
+) -> anyhow::Result<()> {
+    let mut random = Random(seed);
+    let mut client = server.connect()?;
+    let mut sender = client.another()?;
+    thread::scope(|scope| {
+        let sending = scope.spawn(move || {
+            let (mut rest, mut random) = (requests, Random(seed + 100));
+            while !rest.is_empty() {
+                let n = random.up_to(cut_max).min(rest.len());
+                sender.send(&rest[..n])?;
+                rest = &rest[n..];
+                if random.up_to(8) == 1 {
+                    thread::sleep(Duration::from_micros(200));
+                }
+            }
+            sender.end()
+        });
+        let mut got = Vec::new();
+        let mut buffer = vec![0; read_max];
+        loop {
+            let n = client.read(&mut buffer[..random.up_to(read_max)])?;
+            if n == 0 {
+                break;
+            }
+            got.extend_from_slice(&buffer[..n]);
+        }
+        anyhow::ensure!(got == replies, "seed {seed}: got {} bytes of {}", got.len(), replies.len());
+        sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+struct Random(u64);
+
+impl Random {
+    /// 1 to `max` (xorshift64).
+    fn up_to(&mut self, max: usize) -> usize {
+        self.0 = self.0.wrapping_mul(2).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        1 + self.0 as usize % max
+    }
+}
+
+/// Pitfall 13: the end of input that arrives with the last bytes is seen.
+#[test]
+fn a_request_and_the_end_in_one_segment_are_both_seen() {
+    PLAIN.serve(|server, _| {
+        for _ in 0..50 {
+            let mut client = server.connect()?;
+            client.send_and_end(b"last\n")?;
+            client.expect_all(b"last\n")?;
+        }
+        Ok(())
+    });
+}
+
+/// A half-close without a request, and one inside of a request: both end the connection.
+#[test]
+fn a_half_close_without_a_whole_request_ends_the_connection() {
+    PLAIN.serve(|server, _| {
+        for torn in [&b""[..], b"half a li"] {
+            let mut client = server.connect()?;
+            client.send_and_end(torn)?;
+            client.expect_end()?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn output_that_is_pending_at_a_half_close_is_still_sent() {
+    let setup = Setup { content_bytes: 6_000_000, ..PLAIN };
+    setup.serve(|server, bench| {
+        for kind in ["shared", "file", "mapped"] {
+            let mut client = server.connect()?;
+            let line = format!("{kind} 6000000\n");
+            client.send(line.as_bytes())?;
+            client.expect(line.as_bytes())?; // So it is on its way.
+            client.end()?;
+            client.expect_all(bench.content.bytes())?;
+        }
+        Ok(())
+    });
+}
+
+/// Pitfall 18: what a peer goes on sending does not turn into a reset that eats the last reply.
+#[test]
+fn a_lingering_close_lets_a_talkative_peer_read_its_last_reply() {
+    PLAIN.serve(|server, _| {
+        let mut client = server.connect()?;
+        let mut sender = client.another()?;
+        client.send(b"huh\n")?;
+        for _ in 0..20 {
+            let _ = sender.send(&[b'm'; 10_000]); // The server may have had enough of it.
+            thread::sleep(Duration::from_millis(2));
+        }
+        client.end()?;
+        client.expect_all(b"huh\n")
+    });
+}
+
+/// The lingering close ends with the peer's half, not with a timeout of the tests.
+#[test]
+fn a_plain_close_and_a_lingering_one_end_the_connection() {
+    PLAIN.serve(|server, _| {
+        let mut client = server.connect()?;
+        client.send(b"one\nbye\nnever\n")?;
+        client.expect_all(b"one\nbye\n")?;
+        let mut client = server.connect()?;
+        client.send(b"one\nhuh\nnever\n")?;
+        client.expect_all(b"one\nhuh\n")
+    });
+}
+
+#[test]
+fn a_request_that_never_ends_is_cut_off_at_the_limit() {
+    let setup = Setup { args: &["--max-request-size", "100KB"], ..PLAIN };
+    setup.serve(|server, _| {
+        let mut client = server.connect()?;
+        ask(&mut client, &"l".repeat(90_000))?;
+        let mut sender = client.another()?;
+        thread::scope(|scope| {
+            // Whether the end comes as an error of this or of the read below is a matter of timing.
+            scope.spawn(move || sender.send(&[b'n'; 3_000_000]).and_then(|()| sender.end()));
+            client.expect_gone()
+        })
+    });
+}
+
+/// `on_ready` sees several connections where a driver can see them, and answers are the same everywhere.
+#[test]
+fn batches_answer_every_connection_alike() {
+    let setup = Setup { args: &["--batch", "8"], content_bytes: 10_000, ..PLAIN };
+    setup.serve(|server, bench| {
+        let mut clients = (0..16).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;
+        for client in &mut clients {
+            ask(client, "here")?; // Now all are accepted.
+        }
+        let (requests, replies) = script(60, bench);
+        for _ in 0..5 {
+            server.process().pause()?;
+            for client in &mut clients {
+                client.send(&requests)?;
+            }
+            server.process().go_on()?;
+            for client in &mut clients {
+                client.expect(&replies)?;
+            }
+        }
+        for client in &clients {
+            client.end()?;
+        }
+        for client in &mut clients {
+            client.expect_end()?;
+        }
+        let mut client = server.connect()?;
+        client.send(b"widest\n")?;
+        client.end()?;
+        let widest: usize = String::from_utf8(client.read_to_end()?)?.trim().parse()?;
+        let batches = matches!(bench.driver, testkit::DriverKind::Epoll | testkit::DriverKind::Uring);
+        anyhow::ensure!(widest <= 8, "a batch of {widest}");
+        anyhow::ensure!(!batches || widest > 1, "the widest batch was {widest}");
+        Ok(())
+    });
+}

@@ -1,0 +1,95 @@
+//! No descriptor left, and other things the kernel may say.
+
+use std::{
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, ensure};
+use testkit::{Client, digest, eventually};
+
+use crate::bench::{PLAIN, Setup, ask, probe, strace};
+
+const LIMIT: u32 = 64;
+
+/// A server that may open few files neither spins nor forgets to come back.
+#[test]
+fn out_of_descriptors_neither_spins_nor_lasts() {
+    let setup = Setup { args: &["--max-connections", "1000"], open_files: Some(LIMIT), at_once: 7, ..PLAIN };
+    setup.serve(|server, _| {
+        let process = server.process();
+        ask(&mut server.connect()?, "warm")?;
+        let crowd: Vec<_> = (0..LIMIT * 2).map(|_| Client::connect(server.address())).collect::<Result<_, _>>()?;
+        thread::sleep(Duration::from_millis(300));
+        let (cpu, begin) = (process.cpu()?, Instant::now());
+        thread::sleep(Duration::from_secs(1));
+        let (cpu, span) = (process.cpu()? - cpu, begin.elapsed());
+        ensure!(cpu < span / 10, "{cpu:?} of CPU time in {span:?} without anything to do");
+        drop(crowd);
+        eventually("it serves again", || Ok(Client::connect(server.address()).is_ok() && probe(server).is_ok()))?;
+        let said = server.stderr().matches("connections are turned away").count();
+        ensure!(said >= 1, "it said nothing about the shortage");
+        ensure!(said <= 4, "it said so {said} times:\n{}", server.stderr());
+        Ok(())
+    });
+}
+
+/// The last free descriptor is a connection's; whoever comes next is turned away, and those inside are served.
+#[test]
+fn those_inside_are_served_while_descriptors_are_short() {
+    let setup = Setup { args: &["--max-connections", "1000"], open_files: Some(LIMIT), ..PLAIN };
+    setup.serve(|server, _| {
+        let mut inside = (0..10).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;
+        for client in &mut inside {
+            ask(client, "in")?;
+        }
+        let crowd: Vec<_> = (0..LIMIT * 2).map(|_| Client::connect(server.address())).collect::<Result<_, _>>()?;
+        for client in &mut inside {
+            ask(client, "still-in")?;
+        }
+        drop(crowd);
+        eventually("there is room again", || Ok(probe(server).is_ok()))
+    });
+}
+
+/// Interrupted calls are nobody's business.
+#[test]
+fn interrupted_calls_are_invisible() {
+    if strace().is_none() {
+        return;
+    }
+    let setup = Setup { content_bytes: 1 << 20, threads: &[1], at_once: 2, ..PLAIN };
+    setup.serve(|server, bench| {
+        let pid = server.process().id().to_string();
+        for calls in ["recvfrom,sendto,sendmsg,sendfile,splice,accept4,epoll_wait", "io_uring_enter"] {
+            let Some(mut tracer) = strace() else { continue };
+            tracer.args(["-e", &format!("inject={calls}:error=EINTR:when=1+3"), "-p", &pid]);
+            let mut tracer = tracer.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+            let outcome = traced(server, bench, &pid);
+            testkit::Process::new(tracer.id()).terminate()?;
+            tracer.wait()?;
+            outcome.with_context(|| format!("{calls} interrupted"))?;
+        }
+        Ok(())
+    });
+}
+
+fn traced(server: &testkit::Server, bench: &crate::bench::Bench<'_>, pid: &str) -> anyhow::Result<()> {
+    let status = format!("/proc/{pid}/status");
+    eventually("it is traced", || Ok(!std::fs::read_to_string(&status)?.contains("TracerPid:\t0")))?;
+    for kind in ["shared", "file", "mapped"] {
+        let mut client = Client::connect_narrow(server.address(), 32 << 10)?;
+        let line = format!("{kind} {}\n", 1 << 20);
+        client.send(b"before 10\n")?;
+        client.send(line.as_bytes())?;
+        client.send(b"after\n")?;
+        client.end()?;
+        client.expect(b"before\n")?;
+        client.expect(line.as_bytes())?;
+        let body = client.take(1 << 20)?;
+        ensure!(digest(&body) == digest(bench.content.bytes()), "{kind}: wrong bytes");
+        client.expect_all(b"after\n")?;
+    }
+    Ok(())
+}

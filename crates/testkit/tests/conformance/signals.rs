@@ -1,0 +1,153 @@
+//! The end: draining, stopping, and what is left afterwards.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, ensure};
+use sys::listen::Address;
+use testkit::{Client, Server, eventually};
+
+use crate::bench::{PLAIN, Setup, ask};
+
+const DRAIN: Setup = Setup { content_bytes: 8 << 20, ..PLAIN };
+
+/// Transfers and promises in flight are finished, idle connections are closed, new ones refused, the port is free, and
+/// the exit status is 0.
+#[test]
+fn a_drain_finishes_what_is_in_flight() {
+    DRAIN.examine(|bench| {
+        let mut server = bench.start()?;
+        let mut quiet = server.connect()?;
+        ask(&mut quiet, "quiet")?;
+        let mut promised = server.connect()?;
+        ask(&mut promised, "in")?;
+        promised.send(b"a 900\nb\nc 100 big\n")?;
+        let mut transfers = Vec::new();
+        for kind in ["shared", "file", "mapped"] {
+            let mut client = Client::connect_narrow(server.address(), 16 << 10)?;
+            let line = format!("{kind} {}\n", 8 << 20);
+            client.send(line.as_bytes())?;
+            client.expect(line.as_bytes())?;
+            transfers.push(client);
+        }
+        thread::sleep(Duration::from_millis(100));
+        server.terminate()?;
+        quiet.expect_end().context("the idle connection")?;
+        // Each loop closes its own listener in its own time.
+        eventually("new connections are refused", || Ok(Client::connect(server.address()).is_err()))?;
+        for (i, mut client) in transfers.into_iter().enumerate() {
+            client.expect_all(bench.content.bytes()).with_context(|| format!("transfer {i}"))?;
+        }
+        promised.expect_all(format!("a\nb\nc\n{}", "x".repeat(100_000)).as_bytes()).context("promises")?;
+        let status = server.wait()?;
+        ensure!(status.code() == Some(0), "{status}");
+        rebind(bench, server.address())
+    });
+}
+
+/// Another server can have the address at once.
+fn rebind(bench: &crate::bench::Bench<'_>, address: &Address) -> anyhow::Result<()> {
+    let mut command = bench.command();
+    command.args(["--listen", &address.to_string()]);
+    let mut next = Server::start_command(command, 1).context("the next server on the same port")?;
+    ensure!(next.address() == address, "another port");
+    ensure!(next.stop()?.success(), "the next server");
+    Ok(())
+}
+
+/// What had arrived when the signal came is answered, too.
+#[test]
+fn a_drain_answers_what_has_arrived() {
+    PLAIN.examine(|bench| {
+        for _ in 0..4 {
+            let mut server = bench.start()?;
+            let mut clients = (0..6).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;
+            for client in &mut clients {
+                ask(client, "in")?;
+            }
+            server.process().pause()?;
+            let requests = b"0123456789\n".repeat(2_000);
+            for client in &mut clients {
+                client.send(&requests)?;
+            }
+            server.terminate()?;
+            server.process().go_on()?;
+            for (i, client) in clients.iter_mut().enumerate() {
+                client.expect_all(&requests).with_context(|| format!("connection {i}"))?;
+            }
+            ensure!(server.wait()?.code() == Some(0), "{}", server.stderr());
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_second_signal_stops_at_once() {
+    PLAIN.examine(|bench| {
+        let mut server = bench.start()?;
+        let mut client = server.connect()?;
+        client.send(b"first\na 60000\n")?;
+        client.expect(b"first\n")?;
+        server.terminate()?;
+        eventually("it drains", || Ok(server.stderr().contains("draining")))?;
+        ensure!(server.is_running()?, "ended with a promise open");
+        let status = server.stop()?;
+        ensure!(status.code() == Some(1), "{status}");
+        client.expect_gone()
+    });
+}
+
+#[test]
+fn the_drain_timeout_is_honoured() {
+    let setup = Setup { args: &["--drain-timeout", "600ms"], ..PLAIN };
+    setup.examine(|bench| {
+        let mut server = bench.start()?;
+        let mut client = server.connect()?;
+        client.send(b"first\na 60000\n")?;
+        client.expect(b"first\n")?;
+        let begin = Instant::now();
+        let status = server.stop()?;
+        ensure!(begin.elapsed() >= Duration::from_millis(600), "early, after {:?}", begin.elapsed());
+        ensure!(status.code() == Some(0), "{status}");
+        client.expect_gone()
+    });
+}
+
+/// Nobody connected, several signals, several addresses: nothing keeps it.
+#[test]
+fn a_server_without_connections_drains_at_once() {
+    PLAIN.examine(|bench| {
+        let mut command = bench.command();
+        command.args(["--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"]);
+        let mut server = Server::start_command(command, 2)?;
+        for address in server.addresses() {
+            ask(&mut Client::connect(address)?, "here")?;
+        }
+        ensure!(server.stop()?.code() == Some(0), "{}", server.stderr());
+        Ok(())
+    });
+}
+
+/// Connections that arrive during the drain are refused or closed, never left hanging.
+#[test]
+fn nobody_hangs_who_connects_during_a_drain() {
+    PLAIN.examine(|bench| {
+        let mut server = bench.start()?;
+        let mut busy = server.connect()?;
+        busy.send(b"a\nb 1000\n")?;
+        busy.expect(b"a\n")?;
+        server.terminate()?;
+        for _ in 0..100 {
+            let Ok(mut late) = Client::connect(server.address()) else { break };
+            let _ = late.send(b"late\n");
+            let _ = late.end();
+            let (got, _) = late.read_until_gone();
+            ensure!(got.is_empty() || got == b"late\n", "got {:?}", got.escape_ascii().to_string());
+        }
+        busy.expect_all(b"b\n")?;
+        ensure!(server.wait()?.code() == Some(0), "{}", server.stderr());
+        Ok(())
+    });
+}
