@@ -27,7 +27,7 @@ pub struct HttpArgs {
     pub revalidate: Duration,
 
     /// Files up to this size are kept in memory as ready responses, larger ones as open descriptors
-    #[arg(long, value_name = "SIZE", default_value = "16KiB")]
+    #[arg(long, value_name = "SIZE", default_value = "8KiB")]
     pub cache_file_max: ByteSize,
 
     /// Memory for cached files; 0 turns the cache off

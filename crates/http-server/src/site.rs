@@ -38,7 +38,9 @@ impl Default for SiteOptions {
         Self {
             revalidate: Duration::from_secs(1),
             cache: CacheLimits { entries: 8192, bytes: 64 << 20, descriptors: 256 },
-            cache_file_max: 16 << 10,
+            // Measured: sendfile costs about as much as a copy at 6 KiB, and an eighth less at 12 KiB. Below that, memory
+            // spares a descriptor.
+            cache_file_max: 8 << 10,
         }
     }
 }

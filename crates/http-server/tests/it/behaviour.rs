@@ -16,7 +16,7 @@ fn world() -> World {
     world.write("empty/nothing.bin", "");
     world.write("with space&\u{e9}.json", "{}");
     world.write("100%41.txt", "percent");
-    world.write("middle.bin", vec![b'm'; 9_000]);
+    world.write("middle.bin", vec![b'm'; 7_000]);
     world.write("large.bin", vec![b'l'; 100_000]);
     world.write(".secret", "dot");
     world.write(".git/config", "dot");
@@ -143,7 +143,7 @@ fn a_file_comes_with_its_type_length_and_validators() {
             ("/empty/nothing.bin", "application/octet-stream", b""),
             ("/with%20space&%C3%a9.json", "application/json", b"{}"),
             ("/100%2541.txt", "text/plain; charset=utf-8", b"percent"),
-            ("/middle.bin", "application/octet-stream", &[b'm'; 9_000]),
+            ("/middle.bin", "application/octet-stream", &[b'm'; 7_000]),
             ("/large.bin", "application/octet-stream", &[b'l'; 100_000]),
         ] {
             let got = world.get(target);

@@ -8,7 +8,7 @@ use http_server::{CacheLimits, SiteOptions};
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Sizes kept behind the head, shared, and as a descriptor.
-const SIZES: [usize; 3] = [100, 10_000, 50_000];
+const SIZES: [usize; 3] = [100, 7_000, 50_000];
 
 fn options(revalidate: Duration) -> SiteOptions {
     SiteOptions { revalidate, ..SiteOptions::default() }

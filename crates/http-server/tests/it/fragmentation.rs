@@ -30,7 +30,7 @@ fn world() -> World {
     let world = World::new(SiteOptions::default());
     world.write("index.html", "<p>home");
     world.write("a.txt", "0123456789");
-    world.write("middle.bin", vec![b'm'; 9_000]);
+    world.write("middle.bin", vec![b'm'; 7_000]);
     world.write("large.bin", vec![b'l'; 60_000]);
     world
 }

@@ -145,6 +145,10 @@ impl HeadParser {
     /// The first rule that the bytes break. The verdict does not depend on how they were torn.
     #[inline(always)]
     pub fn parse<'a>(&mut self, input: &'a [u8], limits: &HeadLimits) -> Result<Option<Request<'a>>, Refusal> {
+        // A TLS greeting on a plain port need not contain a line end to be known for what it is.
+        if self.scan.is_at_start() && input.first().is_some_and(|&byte| byte != b'\r' && !IN_TOKEN[byte as usize]) {
+            return Err(Refusal::Malformed);
+        }
         let mut request_line = None;
         if self.scan.is_in_first_line() {
             let Some((line, next)) = self.scan.next_line(input, limits)? else { return Ok(None) };

@@ -150,7 +150,8 @@ fn faulty_heads_are_refused() {
         ("GET / HTTP/1.1\nHost: h\n\n".into(), Malformed),
         ("GET / HTTP/1.1\r\nHost: h\n\r\n".into(), Malformed),
         ("\nGET / HTTP/1.1\r\n".into(), Malformed),
-        // Before the client has sent more than the line.
+        // Before the client has sent more than this.
+        ("\x16\x03\x01".into(), Malformed),
         ("GET /\r\n".into(), Malformed),
         (line("GET  / HTTP/1.1"), Malformed),
         (line("GET /a b HTTP/1.1"), Malformed),
