@@ -15,7 +15,7 @@ use super::cells::Cells;
 use super::cpus::CpuList;
 use super::host::{Reading, tick_error};
 use super::interrupt::Interrupts;
-use super::model::{Arrivals, Cell, Flag, Pinning, Workload};
+use super::model::{Arrivals, Cell, Flag, Pinning, Role, Workload};
 use super::process::Process;
 use super::record::{HostDuring, Latency, Measured, ServerCost};
 use super::site::Scratch;
@@ -66,8 +66,10 @@ impl Bench {
                 None => error,
             })?;
             let Some((run, host)) = load else { return Ok(None) };
-            // What was measured is kept in the file, but a server that cannot stop has failed.
-            Ok(Some((run, host, server.stop().err())))
+            // What was measured is kept in the file, but a server of ours that does not stop cleanly has failed. How a
+            // peer reports its end is its own affair (lighttpd: 1 when connections were still closing).
+            let end = if cell.role == Role::Peer { server.terminate().map(drop) } else { server.stop() };
+            Ok(Some((run, host, end.err())))
         });
         let attempt = match outcome {
             Ok(None) => return None,
