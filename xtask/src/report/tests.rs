@@ -146,6 +146,7 @@ fn what_is_not_a_number_is_never_drawn() {
             let service = figures.service.as_mut().unwrap();
             (service.p99, service.max) = (broken, f64::NAN);
             service.points.iter_mut().step_by(3).for_each(|p| p.us = f64::NAN);
+            service.points.iter_mut().step_by(5).for_each(|p| p.max_us = f64::INFINITY);
         }
     }
     summary.effects[0].cpu.lo = 0.0;
