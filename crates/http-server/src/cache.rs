@@ -161,7 +161,7 @@ impl Cache {
     }
 
     #[cfg(test)]
-    fn used(&self) -> Used {
+    pub(crate) fn used(&self) -> Used {
         let mut all = Used::default();
         for shard in &self.shards {
             let used = shard.read().used;
@@ -174,8 +174,8 @@ impl Cache {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Used {
-    entries: usize,
+pub(crate) struct Used {
+    pub(crate) entries: usize,
     bytes: usize,
     descriptors: usize,
 }

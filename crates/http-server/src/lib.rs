@@ -9,6 +9,7 @@
 mod args;
 mod cache;
 mod counters;
+mod metrics;
 mod page;
 mod path;
 mod representation;
@@ -19,6 +20,7 @@ mod statistics;
 pub use args::HttpArgs;
 pub use cache::CacheLimits;
 pub use counters::Counters;
+pub use metrics::Requests;
 pub use server::{Conn, HttpOptions, HttpServer};
 pub use site::{Site, SiteOptions};
 pub use statistics::Statistics;

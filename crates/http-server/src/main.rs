@@ -4,7 +4,7 @@ use std::{process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use clap::Parser;
-use http_server::{HttpArgs, HttpOptions, HttpServer};
+use http_server::{HttpArgs, HttpOptions, HttpServer, Requests};
 use service::{Cli, Host, ServiceArgs};
 use sys::listen::Address;
 use wire::http1::HeadLimits;
@@ -36,13 +36,15 @@ fn main() -> ExitCode {
     service::main(|Options { http, .. }, host| serve(&http, host))
 }
 
-fn serve(http: &HttpArgs, host: Host) -> anyhow::Result<()> {
+fn serve(http: &HttpArgs, mut host: Host) -> anyhow::Result<()> {
     let site = http.open_site().with_context(|| format!("cannot serve {}", http.root.display()))?;
     let (timeouts, usual) = (host.timeouts(), HeadLimits::default());
     // No larger than what a session buffers, or it would be closed without a word instead of answered with 431.
     let head = HeadLimits { head_bytes_max: usual.head_bytes_max.min(host.request_bytes_max()), ..usual };
     let options = HttpOptions { request_timeout: timeouts.request, idle_timeout: timeouts.idle, head };
-    host.serve(Arc::new(HttpServer::new(site, options)), |addresses| {
+    let server = Arc::new(HttpServer::new(site, options));
+    host.registry().register_collector(Box::new(Requests(Arc::clone(&server))));
+    host.serve(server, |addresses| {
         for address in addresses {
             service::advise(format_args!("try: {}", curl(address, &http.path_to_try())));
         }

@@ -161,6 +161,27 @@ mod tests {
         assert_eq!(media_type(b"\xff.svg"), "image/svg+xml");
     }
 
+    /// Contents and metadata are of one moment: a file that has changed since its metadata was read is read again.
+    #[test]
+    fn what_changes_while_it_is_read_is_read_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, "0123456789").unwrap();
+        let file = File::open(&path).unwrap();
+        let now = Metadata::of(&file).unwrap();
+        for (before, why) in [
+            (now, "unchanged"),
+            (Metadata { size: 4, ..now }, "grown"),
+            (Metadata { size: 20, ..now }, "shrunk"),
+            (Metadata { changed_ns: 0, ..now }, "rewritten"),
+        ] {
+            let (contents, metadata) = read_unchanging(&file, before, 20).unwrap().expect(why);
+            assert_eq!((&contents[..], metadata), (&b"0123456789"[..], now), "{why}");
+        }
+        assert!(read_unchanging(&file, now, 9).unwrap().is_none(), "too large");
+        assert!(read_unchanging(&file, Metadata { size: 4, ..now }, 9).unwrap().is_none(), "grown too large");
+    }
+
     #[test]
     fn a_file_from_the_future_is_as_old_as_the_response() {
         let metadata = Metadata { device: 1, inode: 1, size: 0, modified_ns: 2_000 * NANOSECONDS, changed_ns: 0 };

@@ -179,6 +179,22 @@ fn nanoseconds(unix: Duration) -> u64 {
 mod tests {
     use super::*;
 
+    /// A file that is gone leaves neither memory nor a descriptor behind.
+    #[test]
+    fn what_is_gone_is_forgotten() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, vec![b'x'; 100_000]).unwrap();
+        let site =
+            Site::open(directory.path(), SiteOptions { revalidate: Duration::ZERO, ..SiteOptions::default() }).unwrap();
+        let now = Now { instant: std::time::Instant::now(), unix: Duration::from_secs(4_000_000_000) };
+        assert!(site.with_file(b"/file", false, now, |_| ()).is_ok());
+        assert_eq!(site.cache.used().entries, 1);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(site.with_file(b"/file", false, now, |_| ()), Err(Absence::MISSING));
+        assert_eq!(site.cache.used().entries, 0);
+    }
+
     /// Whose fault it is decides the class of the status.
     #[test]
     fn every_reason_not_to_open_has_its_status() {

@@ -172,3 +172,36 @@ fn without_a_cache_every_request_opens_its_file() {
     }
     assert_eq!(world.server.statistics().file_opens, 3);
 }
+
+/// While a file is replaced by renaming, every answer is one whole version of it, and what is seen never goes back.
+#[test]
+fn concurrent_readers_see_whole_versions_in_order() {
+    const VERSIONS: usize = 150;
+    let world = World::new(options(Duration::ZERO));
+    // A version is its number, repeated over a size that wanders over every threshold.
+    let contents = |version: usize| (version as u16).to_le_bytes().repeat(1 + version * 7_919 % 30_000);
+    world.write("file", contents(0));
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..3)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut latest = 0;
+                    while latest + 1 < VERSIONS {
+                        let body = world.get("/file").body;
+                        let version = usize::from(u16::from_le_bytes([body[0], body[1]]));
+                        assert!(body == contents(version), "a mixture, {} bytes", body.len());
+                        assert!(version >= latest, "{version} after {latest}");
+                        latest = version;
+                    }
+                })
+            })
+            .collect();
+        for version in 1..VERSIONS {
+            world.write("new", contents(version));
+            fs::rename(world.root.join("new"), world.root.join("file")).unwrap();
+        }
+        for reader in readers {
+            reader.join().unwrap();
+        }
+    });
+}

@@ -62,6 +62,12 @@ fn a_truncated_body_is_short() {
     let run = Run::http(&server.url(), ONE);
     run.assert_errors(&[("short_body", 1)]);
     assert_eq!(run.result.ok, 9);
+    // Behind it in the pipeline are requests that were never answered at all.
+    let server = Server::start(|n| {
+        if n == 1 { Act::SayAndClose(reply("200 OK", "", 100, "too little")) } else { Act::Say(ok("x")) }
+    });
+    let run = Run::http(&server.url(), &["-c", "1", "-n", "8", "-P", "8"]);
+    run.assert_errors(&[("eof_early", 6), ("short_body", 1)]);
 }
 
 #[test]
@@ -110,7 +116,10 @@ fn more_than_was_asked_for_is_a_protocol_error() {
         }
         Act::Say(bytes)
     });
-    Run::http(&server.url(), ONE).assert_errors(&[("protocol", 1)]);
+    let run = Run::http(&server.url(), ONE);
+    run.assert_errors(&[("protocol", 1)]);
+    // It is the reply before it that pays, so that there are as many verdicts as requests.
+    assert_eq!(run.result.requests, 10);
 }
 
 #[test]
