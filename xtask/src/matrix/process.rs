@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn a_server_that_ends_with_an_error_or_by_itself_is_an_error() {
         let (mut server, _log) =
-            shell("trap 'exit 7' TERM; echo listening on 127.0.0.1:1; while :; do sleep 0.01; done");
+            shell("trap 'echo oh >&2; exit 7' TERM; echo listening on 127.0.0.1:1; while :; do sleep 0.01; done");
         server.wait_for_ready_line().unwrap();
         let error = server.stop().unwrap_err().to_string();
         assert!(error.contains("exit status: 7") && error.ends_with(": oh"), "{error}");
