@@ -86,16 +86,25 @@ impl Process {
         Ok(())
     }
 
-    /// SIGTERM, then the exit status; a server that does not stop is killed, which is an error.
-    pub(crate) fn stop(mut self) -> Result<()> {
+    /// SIGTERM, then exit status 0 within a while; anything else is an error.
+    pub(crate) fn stop(self) -> Result<()> {
+        let (name, log) = (self.name.clone(), self.log.clone());
+        let status = self.terminate()?;
+        if !status.success() {
+            bail!("{name} ended with {status} after SIGTERM{}", last_words(&log));
+        }
+        Ok(())
+    }
+
+    /// SIGTERM, then whatever exit status; a server that does not stop is killed, which is an error.
+    pub(crate) fn terminate(mut self) -> Result<ExitStatus> {
         if let Some(end) = self.how_it_ended() {
             bail!(end);
         }
         kill(self.nix_pid()?, Signal::SIGTERM).with_context(|| format!("cannot stop {}", self.name))?;
         let deadline = Instant::now() + STOP_WITHIN;
         match self.wait_until(|| Instant::now() >= deadline)? {
-            Some(status) if status.success() => Ok(()),
-            Some(status) => bail!("{} ended with {status} after SIGTERM{}", self.name, self.quote()),
+            Some(status) => Ok(status),
             None => bail!("{} still ran {} s after SIGTERM{}", self.name, STOP_WITHIN.as_secs(), self.quote()),
         }
     }
@@ -121,11 +130,7 @@ impl Process {
 
     /// `: last words on standard error`, for the end of an error message.
     pub(crate) fn quote(&self) -> String {
-        let said = std::fs::read(&self.log).unwrap_or_default();
-        let tail = &said[said.len().saturating_sub(QUOTE_BYTES_MAX)..];
-        let text = String::from_utf8_lossy(tail);
-        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        if words.is_empty() { String::new() } else { format!(": {words}") }
+        last_words(&self.log)
     }
 
     fn nix_pid(&self) -> Result<Pid> {
@@ -139,6 +144,14 @@ impl Drop for Process {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// The end of a log as `: words`, or nothing.
+fn last_words(log: &Path) -> String {
+    let said = std::fs::read(log).unwrap_or_default();
+    let tail = &said[said.len().saturating_sub(QUOTE_BYTES_MAX)..];
+    let words = String::from_utf8_lossy(tail).split_whitespace().collect::<Vec<_>>().join(" ");
+    if words.is_empty() { words } else { format!(": {words}") }
 }
 
 /// The program, behind `setpriv --pdeathsig` where there is one, so that even a SIGKILL here leaves no server behind.
@@ -198,9 +211,10 @@ mod tests {
     #[test]
     fn a_server_that_ends_with_an_error_or_by_itself_is_an_error() {
         let (mut server, _log) =
-            shell("trap 'exit 7' TERM; echo listening on 127.0.0.1:1; while :; do sleep 0.01; done");
+            shell("trap 'echo oh >&2; exit 7' TERM; echo listening on 127.0.0.1:1; while :; do sleep 0.01; done");
         server.wait_for_ready_line().unwrap();
-        assert!(server.stop().unwrap_err().to_string().contains("exit status: 7"));
+        let error = server.stop().unwrap_err().to_string();
+        assert!(error.contains("exit status: 7") && error.ends_with(": oh"), "{error}");
         let (mut server, _log) = shell("exit 0");
         server.wait_until(|| false).unwrap();
         assert!(server.stop().unwrap_err().to_string().contains("ended by itself"));

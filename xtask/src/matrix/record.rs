@@ -18,9 +18,9 @@ pub(crate) struct Manifest {
 /// One planned visit.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Slot {
-    /// [`Cell::id`].
+    /// [`super::model::Cell::id`].
     pub cell: String,
-    /// [`Workload::name`].
+    /// [`super::model::Workload::name`].
     pub workload: String,
 }
 
