@@ -1,7 +1,7 @@
 //! Seven ways to move bytes between sockets and a [`proto::Session`].
 //!
 //! A driver owns sockets and threads and knows no protocol; what differs between two drivers is the I/O architecture
-//! and nothing else. `unsafe` is confined to [`mod@uring`].
+//! and nothing else. `unsafe` is confined to `uring`.
 
 #![deny(unsafe_code)]
 

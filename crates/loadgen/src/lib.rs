@@ -1,8 +1,19 @@
 //! A load generator that verifies every reply.
 //!
 //! This crate never trusts a server: a reply counts only once it has been checked, and every other outcome lands in
-//! exactly one error class.
+//! exactly one error class. It never waits for ever either: every request, connection attempt and retry has a limit.
+//!
+//! Each protocol is a sans-IO [`protocol::ClientProtocol`]; [`engine`] moves the bytes and keeps the time.
 
 #![forbid(unsafe_code)]
 
+pub mod clock;
+pub mod engine;
+pub mod error;
+pub mod http;
+pub mod null;
+pub mod output;
+pub mod protocol;
 pub mod result;
+pub mod summary;
+pub mod usage;

@@ -1,3 +1,11 @@
+//! The command line of the load generator.
+
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod cli;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

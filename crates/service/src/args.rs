@@ -36,6 +36,10 @@ pub struct ServiceArgs {
     #[arg(long, value_name = "CPUS")]
     pub pin: Option<Cpus>,
 
+    /// Serve /metrics (Prometheus), /healthz and /readyz over HTTP here; off by default
+    #[arg(long, value_name = "ADDR")]
+    pub metrics: Option<Address>,
+
     /// Print every choice of back end, and exit
     #[arg(long)]
     pub list_backends: bool,

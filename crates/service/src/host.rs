@@ -1,22 +1,26 @@
 //! Where a protocol meets its driver, its sockets and the signals.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use anyhow::{Context, anyhow, bail};
 use drivers::{Config, DriverKind, Listeners, Shutdown, Statistics};
 use proto::Protocol;
 use sys::{listen::Address, signals::StopSignals};
 
-use crate::{Cli, DriverChoice, ServiceArgs, Timeouts, output, stopping};
+use crate::{
+    Cli, DriverChoice, ServiceArgs, Timeouts,
+    metrics::{Connections, Metrics, Registry},
+    output, stopping,
+};
 
 /// A process ready to serve one protocol.
-#[derive(Debug)]
 pub struct Host {
     args: ServiceArgs,
     addresses: Vec<Address>,
     driver: DriverKind,
     config: Config,
     signals: StopSignals,
+    registry: Registry,
 }
 
 impl Host {
@@ -40,7 +44,9 @@ impl Host {
             pin: args.pin.clone(),
             statistics: Statistics::default(),
         };
-        Ok(Self { args, addresses, driver, config, signals })
+        let mut registry = Registry::with_prefix(C::NAME.replace('-', "_"));
+        registry.register_collector(Box::new(Connections(config.statistics.clone())));
+        Ok(Self { args, addresses, driver, config, signals, registry })
     }
 
     pub fn timeouts(&self) -> Timeouts {
@@ -52,14 +58,14 @@ impl Host {
         self.config.limits.request_bytes_max
     }
 
-    /// What the driver's threads count.
-    pub fn statistics(&self) -> Statistics {
-        self.config.statistics.clone()
+    /// Where a server registers what it counts beside its connections.
+    pub fn registry(&mut self) -> &mut Registry {
+        &mut self.registry
     }
 
     /// Serves until a signal drains the server and the last connection has closed. `ready` sees the addresses just
     /// before they are announced.
-    pub fn serve<P: Protocol>(self, protocol: P, ready: impl FnOnce(&[Address])) -> anyhow::Result<()> {
+    pub fn serve<P: Protocol>(self, protocol: Arc<P>, ready: impl FnOnce(&[Address])) -> anyhow::Result<()> {
         let listeners = Listeners::bind(&self.addresses, self.driver.acceptors(self.config.threads));
         let listeners =
             listeners.map_err(|(address, why)| anyhow!(why).context(format!("cannot listen on {address}")))?;
@@ -69,8 +75,17 @@ impl Host {
         for address in listeners.addresses() {
             output::announce(format_args!("listening on {address}"));
         }
-        let served = self.driver.serve(Arc::new(protocol), listeners, &self.config, &shutdown);
+        let metrics = self.args.metrics.as_ref();
+        let metrics = metrics.map(|address| Metrics::start(address, self.registry, shutdown.clone())).transpose()?;
+        let served = self.driver.serve(protocol, listeners, &self.config, &shutdown);
+        drop(metrics);
         served.with_context(|| format!("driver {}", self.driver))
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").field("args", &self.args).field("driver", &self.driver).finish_non_exhaustive()
     }
 }
 

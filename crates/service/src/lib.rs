@@ -9,6 +9,7 @@ mod args;
 mod backends;
 mod host;
 mod logging;
+mod metrics;
 mod output;
 mod stopping;
 
@@ -17,6 +18,7 @@ use std::process::ExitCode;
 pub use args::{DriverChoice, Format, Log, ServiceArgs, Timeouts};
 pub use backends::{Choice, Dimension, Invalid};
 pub use host::Host;
+pub use metrics::{Registry, gauge, total};
 pub use output::advise;
 
 /// The command line of a server.

@@ -4,6 +4,7 @@
 //! [`map`], one call and one reason each.
 
 pub mod affinity;
+pub mod beneath;
 pub mod clock;
 pub mod eventfd;
 pub mod limits;

@@ -5,7 +5,7 @@
 mod lab;
 mod later;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use clap::Parser;
@@ -51,5 +51,5 @@ fn serve<const BATCH: usize>(args: &Args, host: Host) -> anyhow::Result<()> {
         None => Shelf::default(),
     };
     let lab = Lab::<BATCH>::new(shelf, host.timeouts())?;
-    host.serve(lab, |_| ())
+    host.serve(Arc::new(lab), |_| ())
 }

@@ -1,0 +1,73 @@
+//! Responses that are the same for everyone: error pages, and the answer to OPTIONS.
+
+use wire::http1::{Prepared, Status, response::Draft};
+
+/// What a resource of ours can be asked.
+const ALLOW: &str = "GET, HEAD, OPTIONS";
+/// Seconds after which a peer that was turned away may try again.
+const RETRY_AFTER: &str = "1";
+
+/// One response for each status, made once.
+///
+/// Nothing of a request is repeated in them, so there is nothing in them to escape.
+#[derive(Debug)]
+pub(crate) struct Pages(Vec<Prepared>);
+
+impl Pages {
+    pub(crate) fn new() -> Self {
+        Self(Status::ALL.iter().map(|&status| page(status, Prepared::draft(status))).collect())
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, status: Status) -> &Prepared {
+        // In the order of `ALL`, which is the order of the enum.
+        &self.0[status as usize]
+    }
+}
+
+/// 301 to a path of this server, already encoded.
+pub(crate) fn moved(location: &[u8]) -> Prepared {
+    let status = Status::MovedPermanently;
+    page(status, Prepared::draft(status).field("Location", location))
+}
+
+/// A whole 503 without a date, for which there is no clock where it is sent.
+pub(crate) fn refusal() -> Vec<u8> {
+    let status = Status::ServiceUnavailable;
+    let body = html(status);
+    let fields = format!(
+        "Connection: close\r\nRetry-After: {RETRY_AFTER}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    [status.line(), &fields, &body].concat().into_bytes()
+}
+
+fn page(status: Status, draft: Draft) -> Prepared {
+    let draft = match status {
+        Status::NoContent => return draft.field("Allow", ALLOW).body(b""),
+        Status::Ok | Status::NotModified => return draft.body(b""),
+        Status::MethodNotAllowed => draft.field("Allow", ALLOW),
+        Status::ServiceUnavailable => draft.field("Retry-After", RETRY_AFTER),
+        Status::MovedPermanently
+        | Status::BadRequest
+        | Status::Forbidden
+        | Status::NotFound
+        | Status::RequestTimeout
+        | Status::PreconditionFailed
+        | Status::UriTooLong
+        | Status::FieldsTooLarge
+        | Status::InternalError
+        | Status::NotImplemented
+        | Status::VersionNotSupported => draft,
+    };
+    let body = html(status);
+    draft
+        .field("Content-Type", "text/html; charset=utf-8")
+        .field("Content-Length", body.len().to_string())
+        .body(body.as_bytes())
+}
+
+fn html(status: Status) -> String {
+    let title = format!("{} {}", status.code(), status.reason());
+    format!("<!doctype html>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n<h1>{title}</h1>\n")
+}

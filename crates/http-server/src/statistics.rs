@@ -1,0 +1,83 @@
+//! What the server counts.
+
+use wire::http1::Status;
+
+use crate::counters::Counters;
+
+/// Totals since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Responses by class of status, from 1xx to 5xx.
+    pub responses: [u64; 5],
+    /// Heads and bodies queued for sending.
+    pub bytes: u64,
+    /// Responses from the cache without a look at the file system.
+    pub cache_hits: u64,
+    /// Cached files found unchanged by a look at the file system.
+    pub cache_revalidations: u64,
+    /// Files opened.
+    pub file_opens: u64,
+}
+
+const RESPONSES: usize = 5;
+const BYTES: usize = 5;
+const HITS: usize = 6;
+const REVALIDATIONS: usize = 7;
+const OPENS: usize = 8;
+const COUNTED: usize = 9;
+
+/// The counters of one server.
+pub(crate) type Totals = Counters<COUNTED>;
+
+impl From<[u64; COUNTED]> for Statistics {
+    fn from(sums: [u64; COUNTED]) -> Self {
+        let mut responses = [0; RESPONSES];
+        responses.copy_from_slice(&sums[..RESPONSES]);
+        Self {
+            responses,
+            bytes: sums[BYTES],
+            cache_hits: sums[HITS],
+            cache_revalidations: sums[REVALIDATIONS],
+            file_opens: sums[OPENS],
+        }
+    }
+}
+
+/// Where a response came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Cache,
+    Revalidated,
+    Opened,
+}
+
+/// What one batch of requests comes to; added to the totals once.
+#[derive(Debug, Default)]
+pub(crate) struct Tally([u64; COUNTED]);
+
+impl Tally {
+    #[inline]
+    pub(crate) fn response(&mut self, status: Status, bytes: usize) {
+        self.0[usize::from(status.code() / 100 - 1).min(RESPONSES - 1)] += 1;
+        self.0[BYTES] += bytes as u64;
+    }
+
+    #[inline]
+    pub(crate) fn body(&mut self, bytes: u64) {
+        self.0[BYTES] += bytes;
+    }
+
+    #[inline]
+    pub(crate) fn source(&mut self, source: Source) {
+        self.0[match source {
+            Source::Cache => HITS,
+            Source::Revalidated => REVALIDATIONS,
+            Source::Opened => OPENS,
+        }] += 1;
+    }
+
+    #[inline]
+    pub(crate) fn add_to(&self, totals: &Totals) {
+        totals.add(&self.0);
+    }
+}

@@ -1,0 +1,65 @@
+//! Replies do not depend on how requests are torn.
+
+use crate::common::World;
+use http_server::SiteOptions;
+use proptest::prelude::*;
+
+const REQUESTS: &[&str] = &[
+    "GET / HTTP/1.1\r\nHost: h\r\n\r\n",
+    "\r\nHEAD /large.bin HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET /large.bin HTTP/1.1\r\nHost: h\r\nUser-Agent: a long name of a program/1.0 (with remarks)\r\n\r\n",
+    "GET /middle%2Ebin HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET /missing HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET /a.txt HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+    "OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET /a.txt HTTP/1.1\r\nHost: h\r\nIf-None-Match: *\r\n\r\n",
+    "BREW / HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET /../x HTTP/1.1\r\nHost: h\r\n\r\n",
+];
+
+const LAST: &[&str] = &[
+    "",
+    "GET /a.txt HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
+    "GET /a.txt HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET /a.txt HTTP/1.1\nHost: h\n\n",
+    "POST /a.txt HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nab",
+    "GET /a.t",
+];
+
+fn world() -> World {
+    let world = World::new(SiteOptions::default());
+    world.write("index.html", "<p>home");
+    world.write("a.txt", "0123456789");
+    world.write("middle.bin", vec![b'm'; 7_000]);
+    world.write("large.bin", vec![b'l'; 60_000]);
+    world
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn replies_do_not_depend_on_fragmentation(
+        picks in proptest::collection::vec(0..REQUESTS.len(), 0..90),
+        last in 0..LAST.len(),
+        chunk in 1..300_usize,
+    ) {
+        let world = world();
+        let mut input: String = picks.iter().map(|&pick| REQUESTS[pick]).collect();
+        input += LAST[last];
+        let whole = world.exchange(input.as_bytes(), input.len().max(1));
+        let torn = world.exchange(input.as_bytes(), chunk);
+        prop_assert!(whole.bytes == torn.bytes && whole.closed == torn.closed);
+        let methods: Vec<&str> = picks.iter().map(|&pick| REQUESTS[pick].trim_start().split(' ').next().unwrap()).collect();
+        let extra = usize::from(!matches!(LAST[last], "" | "GET /a.t"));
+        prop_assert_eq!(whole.responses(&methods).len(), picks.len() + extra);
+        prop_assert_eq!(whole.closed, extra > 0);
+    }
+
+    #[test]
+    fn no_input_panics(input in proptest::collection::vec(any::<u8>(), 0..400), chunk in 1..50_usize) {
+        let world = World::new(SiteOptions::default());
+        let whole = world.exchange(&input, input.len().max(1));
+        prop_assert!(whole.bytes == world.exchange(&input, chunk).bytes);
+    }
+}

@@ -1,0 +1,93 @@
+//! Values of options.
+
+use std::time::Duration;
+
+/// `10s`, `500ms`, `2m`, `1h30m`; a unit is required.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|_| "not a duration like 10s, 500ms or 2m".to_owned())
+}
+
+/// A duration that is not zero.
+pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
+    duration(text).and_then(|duration| {
+        if duration.is_zero() { Err("must be longer than nothing".to_owned()) } else { Ok(duration) }
+    })
+}
+
+/// A positive number of requests per second, of which each gets its verdict one by one.
+pub(super) fn rate(text: &str) -> Result<f64, String> {
+    const MAX: f64 = 1e7;
+    let problem = || format!("not a positive number of requests per second up to {MAX}");
+    text.parse().ok().filter(|rate: &f64| *rate > 0.0 && *rate <= MAX).ok_or_else(problem)
+}
+
+/// A positive number up to a limit.
+pub(super) fn count<const MAX: usize>(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| (1..=MAX).contains(count)).ok_or_else(|| format!("not a number from 1 to {MAX}"))
+}
+
+/// A list of CPUs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cpus(pub(super) Vec<usize>);
+
+impl std::str::FromStr for Cpus {
+    type Err = String;
+
+    /// `0`, `0,2-3`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let problem = || "not a list of CPUs like 0 or 0,2-3".to_owned();
+        let number = |text: &str| {
+            text.parse().ok().filter(|&cpu: &usize| cpu < rustix::thread::CpuSet::MAX_CPU).ok_or_else(problem)
+        };
+        let mut cpus = Vec::new();
+        for part in text.split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let range = number(first)?..=number(last)?;
+            if range.is_empty() {
+                return Err(problem());
+            }
+            cpus.extend(range);
+        }
+        Ok(Self(cpus))
+    }
+}
+
+/// A SHA-256 digest in hexadecimal.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Digest(pub(super) [u8; 32]);
+
+impl std::str::FromStr for Digest {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let problem = || "not a SHA-256 digest of 64 hexadecimal digits".to_owned();
+        if text.len() != 64 || !text.is_ascii() {
+            return Err(problem());
+        }
+        let mut digest = [0; 32];
+        for (byte, pair) in digest.iter_mut().zip(text.as_bytes().chunks(2)) {
+            let digit = |index: usize| char::from(pair[index]).to_digit(16).ok_or_else(problem);
+            *byte = u8::try_from(digit(0)? * 16 + digit(1)?).map_err(|_| problem())?;
+        }
+        Ok(Self(digest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_understood_or_refused() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert!(duration("10").is_err() && duration("soon").is_err() && positive_duration("0s").is_err());
+        assert_eq!(rate("2.5e3"), Ok(2_500.0));
+        assert!(["0", "-1", "inf", "NaN", "x"].iter().all(|text| rate(text).is_err()));
+        assert!(count::<5>("5").is_ok() && count::<5>("6").is_err() && count::<5>("0").is_err());
+        assert_eq!("0,2-3".parse::<Cpus>().expect("valid").0, [0, 2, 3]);
+        assert!(["", "a", "3-2", "1,", "9999999"].iter().all(|text| text.parse::<Cpus>().is_err()));
+        assert_eq!("0a".repeat(32).parse::<Digest>().expect("valid").0, [10; 32]);
+        assert!("0a".parse::<Digest>().is_err() && "zz".repeat(32).parse::<Digest>().is_err());
+    }
+}

@@ -1,0 +1,46 @@
+//! Monotonic time as nanoseconds in a `u64`: cheap to compare, to share between threads and to subtract.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// Nanoseconds of `CLOCK_MONOTONIC`.
+pub type Nanos = u64;
+
+pub const MILLISECOND: Nanos = 1_000_000;
+pub const SECOND: Nanos = 1_000_000_000;
+
+/// Now.
+#[inline]
+#[must_use]
+pub fn now() -> Nanos {
+    nanos_of(clock_gettime(ClockId::Monotonic))
+}
+
+/// CPU time that the calling thread has used.
+#[must_use]
+pub fn thread_cpu() -> Nanos {
+    nanos_of(clock_gettime(ClockId::ThreadCPUTime))
+}
+
+/// A duration as nanoseconds; longer than five centuries becomes five centuries.
+#[must_use]
+pub fn nanos(duration: Duration) -> Nanos {
+    Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
+}
+
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "a measured time is not that precise")]
+pub fn seconds(nanos: Nanos) -> f64 {
+    nanos as f64 / 1e9
+}
+
+/// For a system call that sleeps.
+#[must_use]
+pub(crate) fn timespec(nanos: Nanos) -> Timespec {
+    Timespec { tv_sec: i64::try_from(nanos / SECOND).unwrap_or(i64::MAX), tv_nsec: (nanos % SECOND).cast_signed() }
+}
+
+fn nanos_of(time: Timespec) -> Nanos {
+    time.tv_sec.cast_unsigned() * SECOND + time.tv_nsec.cast_unsigned()
+}

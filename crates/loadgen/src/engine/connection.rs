@@ -1,0 +1,94 @@
+//! One connection slot. The slot stays; the sockets in it come and go.
+
+use std::collections::VecDeque;
+
+use rustix::fd::OwnedFd;
+
+use crate::clock::Nanos;
+use crate::protocol::ClientProtocol;
+
+/// A request that has no verdict yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending<R> {
+    pub(super) request: R,
+    /// When it should have been sent.
+    pub(super) due: Nanos,
+    /// When it was sent.
+    pub(super) sent: Nanos,
+    /// It fell due inside the window.
+    pub(super) is_counted: bool,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Stage {
+    /// No socket; waits for its turn.
+    Closed,
+    /// No socket; failed, and tries again later.
+    Resting {
+        until: Nanos,
+    },
+    Connecting {
+        since: Nanos,
+    },
+    Open,
+}
+
+#[derive(Debug)]
+pub(super) struct Connection<P: ClientProtocol> {
+    pub(super) socket: Option<OwnedFd>,
+    pub(super) stage: Stage,
+    /// Tells this socket's events from those of its predecessors in the slot.
+    pub(super) generation: u32,
+    pub(super) decoder: P::Conn,
+    /// Oldest first.
+    pub(super) inflight: VecDeque<Pending<P::Request>>,
+    /// Sent on an earlier socket that the server had announced to close.
+    pub(super) resend: VecDeque<Pending<P::Request>>,
+    /// What the socket would not take.
+    pub(super) unsent: Vec<u8>,
+    /// When the current attempt began, refusals by a full queue included.
+    pub(super) dialing_since: Option<Nanos>,
+    /// Connections in a row that came to nothing.
+    pub(super) failures: u32,
+    /// The server has answered on this socket, so it no longer sits in the listener's queue.
+    pub(super) is_settled: bool,
+    /// The peer takes no more; what it has sent is still to be read.
+    pub(super) is_write_broken: bool,
+    /// Already in the list of connections with room (open loop).
+    pub(super) is_listed: bool,
+}
+
+impl<P: ClientProtocol> Connection<P> {
+    pub(super) fn new(decoder: P::Conn, pipeline: usize) -> Self {
+        Self {
+            socket: None,
+            stage: Stage::Closed,
+            generation: 0,
+            decoder,
+            inflight: VecDeque::with_capacity(pipeline),
+            resend: VecDeque::new(),
+            unsent: Vec::new(),
+            dialing_since: None,
+            failures: 0,
+            is_settled: false,
+            is_write_broken: false,
+            is_listed: false,
+        }
+    }
+
+    /// Whether another request may be sent now.
+    pub(super) fn has_room(&self, pipeline: usize) -> bool {
+        self.stage == Stage::Open && !self.is_write_broken && self.inflight.len() < pipeline
+    }
+
+    /// Gives up the socket and all that belongs to it but the requests.
+    pub(super) fn clear(&mut self, decoder: P::Conn) -> Option<OwnedFd> {
+        self.stage = Stage::Closed;
+        self.generation = self.generation.wrapping_add(1);
+        self.decoder = decoder;
+        self.unsent.clear();
+        self.is_settled = false;
+        self.is_write_broken = false;
+        self.socket.take()
+    }
+}

@@ -1,0 +1,231 @@
+//! The engine: moves a protocol's bytes, keeps the time, counts.
+//!
+//! One thread per core and nothing shared between them but the window's edges. Each has its own edge-triggered epoll,
+//! connections, histograms and schedule. A reply costs one `recv` and one `send`; `EPOLLOUT` is armed only for a
+//! socket that would not take a request.
+//!
+//! What is counted: in a closed loop with a duration, replies that arrive inside the window. Otherwise (a schedule, or
+//! a number of requests) the requests that fall due inside the window, however late their replies are; the window then
+//! closes with the last of them. A failure is counted in either case even if it shows only after the window, so that a
+//! server that falls silent near the end cannot hide it.
+
+mod connection;
+mod endpoint;
+mod pace;
+mod tally;
+mod window;
+mod worker;
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use crate::clock::{self, MILLISECOND, Nanos};
+use crate::protocol::ClientProtocol;
+use crate::usage::{ServerProbe, ServerReading};
+
+pub use self::endpoint::Endpoint;
+pub use self::pace::{Arrivals, Limit, Pacing};
+pub use self::tally::{LATENCY_NANOS_MAX, Tally};
+pub use self::window::Live;
+use self::window::Window;
+use self::worker::{Worker, WorkerReport};
+
+/// How often the main thread looks at the interrupt flag and reports progress.
+const OBSERVE_EVERY: Nanos = 50 * MILLISECOND;
+
+/// What to do to the server.
+#[derive(Clone, Debug)]
+pub struct Load {
+    pub connections: usize,
+    /// At most one per connection.
+    pub threads: usize,
+    /// CPUs for the threads, round robin; empty leaves them where the scheduler puts them.
+    pub pin: Vec<usize>,
+    /// Requests in flight on one connection.
+    pub pipeline: usize,
+    pub pacing: Pacing,
+    pub limit: Limit,
+    pub warmup: Duration,
+    /// For a connection attempt, and for one request from its sending to the last byte of its reply.
+    pub timeout: Duration,
+    pub seed: u64,
+}
+
+/// Why nothing could be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error("cannot set up an epoll instance: {0}")]
+    Epoll(rustix::io::Errno),
+    #[error("cannot pin a thread to CPU {cpu}: {why}")]
+    Pin { cpu: usize, why: rustix::io::Errno },
+    #[error("cannot wait for events (epoll_pwait2 needs Linux 5.11): {0}")]
+    Wait(rustix::io::Errno),
+    #[error("a generator thread panicked")]
+    Panicked,
+}
+
+/// What the engine saw.
+#[derive(Debug)]
+pub struct Measured<P> {
+    pub window: Duration,
+    pub tally: Tally,
+    pub client_cpu: Duration,
+    /// CPU time of the busiest thread in the window.
+    pub busiest_thread_cpu: Duration,
+    pub threads: usize,
+    /// The server at both edges of the window, if it could be read.
+    pub server: Option<(ServerReading, ServerReading)>,
+    pub was_interrupted: bool,
+    /// The engine gave up before the limit, because the server had not answered for long.
+    pub was_abandoned: bool,
+    /// The protocols as the threads left them.
+    pub protocols: Vec<P>,
+}
+
+/// Drives `endpoint` until the limit, or until `interrupt` is set, and reports progress to `observe`.
+pub fn run<P: ClientProtocol>(
+    endpoint: &Endpoint,
+    load: &Load,
+    make_protocol: impl Fn(usize) -> P,
+    server: Option<&ServerProbe>,
+    interrupt: &AtomicBool,
+    mut observe: impl FnMut(&Live),
+) -> Result<Measured<P>, EngineError> {
+    let threads = load.threads.clamp(1, load.connections.max(1));
+    let window = Window::default();
+    let live = Live::new(threads);
+    let barrier = Barrier::new(threads + 1);
+    let (done_sender, done) = channel();
+    // Best effort: without it the edges of the window are late by the default slack of 50 µs.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+
+    std::thread::scope(|scope| {
+        let (window, live, barrier) = (&window, &live, &barrier);
+        let handles: Vec<_> = (0..threads)
+            .map(|thread| {
+                let protocol = make_protocol(thread);
+                let done = done_sender.clone();
+                scope.spawn(move || {
+                    let prepared = Worker::prepare(endpoint, load, window, live, protocol, thread, threads);
+                    if prepared.is_err() {
+                        window.stop(0);
+                    }
+                    barrier.wait();
+                    barrier.wait();
+                    let report = prepared.and_then(Worker::run);
+                    // The receiver lives until every thread is joined.
+                    let _ = done.send(());
+                    report
+                })
+            })
+            .collect();
+        drop(done_sender);
+        barrier.wait();
+        let conductor = Conductor { load, window, live, interrupt, done: &done, running: threads };
+        let course = conductor.conduct(barrier, server, &mut observe);
+        let reports = handles.into_iter().map(|handle| handle.join().map_err(|_| EngineError::Panicked)?);
+        let reports = reports.collect::<Result<Vec<_>, _>>()?;
+        Ok(merge(course, reports))
+    })
+}
+
+/// The main thread's part: the edges of the window, and the readings that belong exactly there.
+struct Conductor<'a> {
+    load: &'a Load,
+    window: &'a Window,
+    live: &'a Live,
+    interrupt: &'a AtomicBool,
+    done: &'a Receiver<()>,
+    /// Threads that have not finished.
+    running: usize,
+}
+
+struct Course {
+    window: Nanos,
+    server: Option<(ServerReading, ServerReading)>,
+    was_interrupted: bool,
+}
+
+impl Conductor<'_> {
+    fn conduct(mut self, barrier: &Barrier, server: Option<&ServerProbe>, observe: &mut impl FnMut(&Live)) -> Course {
+        let read_before = || server.and_then(|server| server.read_before().ok());
+        let (before, start);
+        if self.load.warmup.is_zero() {
+            before = read_before();
+            start = clock::now();
+            self.window.set_origin(start);
+            self.window.open(start);
+            barrier.wait();
+        } else {
+            let origin = clock::now();
+            self.window.set_origin(origin);
+            barrier.wait();
+            self.wait_until(origin.saturating_add(clock::nanos(self.load.warmup)), observe);
+            before = read_before();
+            start = clock::now();
+            self.window.open(start);
+        }
+        match (self.load.limit, self.load.pacing) {
+            (Limit::Duration(duration), Pacing::Closed) => {
+                self.wait_until(start.saturating_add(clock::nanos(duration)), observe);
+                self.window.close(clock::now());
+            }
+            (Limit::Duration(duration), Pacing::Open { .. }) => {
+                self.window.close(start.saturating_add(clock::nanos(duration)));
+                self.wait_until(Nanos::MAX, observe);
+            }
+            (Limit::Requests(_), _) => self.wait_until(Nanos::MAX, observe),
+        }
+        let end = clock::now();
+        let after = server.and_then(|server| server.read_after().ok());
+        // Let requests in flight end, in bounded time, so that their failures are seen.
+        self.wait_until(Nanos::MAX, observe);
+        let was_interrupted = self.interrupt.load(Ordering::Relaxed);
+        Course { window: end - start, server: before.zip(after), was_interrupted }
+    }
+
+    /// Returns at `deadline`, or when every thread has finished, or right after an interrupt.
+    fn wait_until(&mut self, deadline: Nanos, observe: &mut impl FnMut(&Live)) {
+        while self.running > 0 {
+            if self.interrupt.load(Ordering::Relaxed) {
+                self.window.stop(clock::now());
+                return;
+            }
+            let now = clock::now();
+            if now >= deadline {
+                return;
+            }
+            match self.done.recv_timeout(Duration::from_nanos((deadline - now).min(OBSERVE_EVERY))) {
+                Ok(()) => self.running -= 1,
+                Err(RecvTimeoutError::Timeout) => observe(self.live),
+                Err(RecvTimeoutError::Disconnected) => self.running = 0,
+            }
+        }
+    }
+}
+
+fn merge<P>(course: Course, reports: Vec<WorkerReport<P>>) -> Measured<P> {
+    let mut reports = reports.into_iter();
+    let mut measured = Measured {
+        window: Duration::from_nanos(course.window),
+        tally: Tally::new(),
+        client_cpu: Duration::ZERO,
+        busiest_thread_cpu: Duration::ZERO,
+        threads: reports.len(),
+        server: course.server,
+        was_interrupted: course.was_interrupted,
+        was_abandoned: false,
+        protocols: Vec::with_capacity(reports.len()),
+    };
+    for report in &mut reports {
+        let cpu = Duration::from_nanos(report.cpu);
+        measured.tally.merge(&report.tally);
+        measured.client_cpu += cpu;
+        measured.busiest_thread_cpu = measured.busiest_thread_cpu.max(cpu);
+        measured.was_abandoned |= report.was_abandoned;
+        measured.protocols.push(report.protocol);
+    }
+    measured
+}

@@ -1,0 +1,148 @@
+//! When requests fall due, and how many there will be.
+
+use std::time::Duration;
+
+use crate::clock::Nanos;
+
+/// What sets the pace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pacing {
+    /// The replies: each one lets the next request go.
+    Closed,
+    /// The clock: requests fall due `rate` times a second, whatever the server does.
+    Open { rate: f64, arrivals: Arrivals },
+}
+
+/// The gaps of a schedule.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Arrivals {
+    /// All equal.
+    Constant,
+    /// Exponentially distributed, as those of many independent users.
+    Poisson,
+}
+
+/// When to end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Limit {
+    Duration(Duration),
+    Requests(u64),
+}
+
+/// One thread's share of an open loop: a sequence of due times without end.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    origin: Nanos,
+    /// Mean gap between two requests of this thread.
+    gap: f64,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Constant { index: u64, phase: f64 },
+    Poisson { elapsed: f64, rng: fastrand::Rng },
+}
+
+impl Schedule {
+    /// The share of `thread` among `threads`; together they make `rate` a second.
+    #[expect(clippy::cast_precision_loss, reason = "a number of threads is small")]
+    pub(super) fn new(arrivals: Arrivals, rate: f64, origin: Nanos, seed: u64, thread: usize, threads: usize) -> Self {
+        let gap = 1e9 * threads as f64 / rate;
+        let state = match arrivals {
+            Arrivals::Constant => State::Constant { index: 0, phase: 1e9 * thread as f64 / rate },
+            Arrivals::Poisson => {
+                State::Poisson { elapsed: 0.0, rng: fastrand::Rng::with_seed(seed.wrapping_add(thread as u64)) }
+            }
+        };
+        let mut schedule = Self { origin, gap, state };
+        if arrivals == Arrivals::Poisson {
+            schedule.advance();
+        }
+        schedule
+    }
+
+    /// When the next request falls due.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "exact to a nanosecond for a hundred days"
+    )]
+    pub(super) fn due(&self) -> Nanos {
+        let elapsed = match &self.state {
+            State::Constant { index, phase } => phase + *index as f64 * self.gap,
+            State::Poisson { elapsed, .. } => *elapsed,
+        };
+        self.origin.saturating_add(elapsed as Nanos)
+    }
+
+    /// Goes on to the one after it.
+    pub(super) fn advance(&mut self) {
+        match &mut self.state {
+            State::Constant { index, .. } => *index += 1,
+            // `f64` draws from [0, 1), so the argument of the logarithm is never 0.
+            State::Poisson { elapsed, rng } => *elapsed -= self.gap * (1.0 - rng.f64()).ln(),
+        }
+    }
+}
+
+/// One thread's share of a number of requests.
+pub(super) fn share(total: u64, thread: usize, threads: usize) -> u64 {
+    let (thread, threads) = (thread as u64, threads as u64);
+    total / threads + u64::from(thread < total % threads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn due_times(arrivals: Arrivals, rate: f64, count: usize, thread: usize, threads: usize) -> Vec<Nanos> {
+        let mut schedule = Schedule::new(arrivals, rate, 1_000, 42, thread, threads);
+        let mut next = || {
+            let due = schedule.due();
+            schedule.advance();
+            due
+        };
+        (0..count).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn a_constant_schedule_has_no_drift() {
+        let due = due_times(Arrivals::Constant, 3_000.0, 3_000_001, 0, 1);
+        assert_eq!(due[0], 1_000);
+        assert_eq!(due[3_000_000], 1_000 + 1_000_000_000_000);
+    }
+
+    #[test]
+    fn threads_share_a_constant_schedule_without_gap_or_overlap() {
+        let mut shared: Vec<_> = (0..3).flat_map(|k| due_times(Arrivals::Constant, 1e6, 100, k, 3)).collect();
+        shared.sort_unstable();
+        assert_eq!(shared, due_times(Arrivals::Constant, 1e6, 300, 0, 1));
+    }
+
+    #[test]
+    fn poisson_gaps_have_the_mean_and_the_spread_of_an_exponential() {
+        let due = due_times(Arrivals::Poisson, 10_000.0, 200_001, 0, 1);
+        let gaps: Vec<f64> = due.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let deviation = (gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64).sqrt();
+        // The standard error of the mean is 0.22 %.
+        assert!((mean / 100_000.0 - 1.0).abs() < 0.01, "{mean}");
+        assert!((deviation / mean - 1.0).abs() < 0.02, "{deviation}");
+    }
+
+    #[test]
+    fn the_seed_decides_and_threads_differ() {
+        let due = |thread| due_times(Arrivals::Poisson, 1e3, 50, thread, 2);
+        assert_eq!(due(0), due(0));
+        assert_ne!(due(0), due(1));
+    }
+
+    #[test]
+    fn shares_add_up() {
+        for total in [0, 1, 7, 1_000] {
+            assert_eq!((0..3).map(|thread| share(total, thread, 3)).sum::<u64>(), total);
+        }
+    }
+}

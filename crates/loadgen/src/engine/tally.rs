@@ -1,0 +1,97 @@
+//! What is counted.
+
+use hdrhistogram::Histogram;
+
+use crate::clock::{Nanos, SECOND};
+use crate::error::ErrorClass;
+
+/// Latencies above this are recorded as this.
+pub const LATENCY_NANOS_MAX: Nanos = 60 * SECOND;
+
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// Counts and histograms of one thread, or of all of them.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    pub ok: u64,
+    errors: [u64; ErrorClass::ALL.len()],
+    /// Connections opened again because the server had closed one between two requests.
+    pub reconnects: u64,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    /// From the actual sending, nanoseconds.
+    pub service: Histogram<u64>,
+    /// From the scheduled sending, nanoseconds; empty in a closed loop.
+    pub response: Histogram<u64>,
+}
+
+impl Tally {
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            ok: 0,
+            errors: [0; ErrorClass::ALL.len()],
+            reconnects: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            service: empty_histogram(),
+            response: empty_histogram(),
+        }
+    }
+
+    pub fn fail(&mut self, class: ErrorClass) {
+        self.errors[class as usize] += 1;
+    }
+
+    /// Failures by class; classes that did not occur are included as 0.
+    pub fn errors(&self) -> impl Iterator<Item = (ErrorClass, u64)> + '_ {
+        ErrorClass::ALL.iter().copied().zip(self.errors)
+    }
+
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        self.errors.iter().sum()
+    }
+
+    /// Adds another thread's.
+    pub fn merge(&mut self, other: &Self) {
+        self.ok += other.ok;
+        self.errors.iter_mut().zip(other.errors).for_each(|(sum, part)| *sum += part);
+        self.reconnects += other.reconnects;
+        self.bytes_in += other.bytes_in;
+        self.bytes_out += other.bytes_out;
+        for (sum, part) in [(&mut self.service, &other.service), (&mut self.response, &other.response)] {
+            // Both have the same bounds, so adding cannot fail.
+            let added = sum.add(part);
+            debug_assert!(added.is_ok());
+        }
+    }
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[expect(clippy::expect_used, reason = "the arguments are constants, and a test makes one")]
+fn empty_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, SIGNIFICANT_DIGITS).expect("valid bounds")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merging_adds_everything() {
+        let mut one = Tally::new();
+        one.ok = 2;
+        one.fail(ErrorClass::FdLimit);
+        one.service.saturating_record(2 * LATENCY_NANOS_MAX);
+        let mut sum = one.clone();
+        sum.merge(&one);
+        assert_eq!((sum.ok, sum.failed(), sum.service.len()), (4, 2, 2));
+        assert!(sum.errors().all(|(class, count)| count == if class == ErrorClass::FdLimit { 2 } else { 0 }));
+    }
+}

@@ -1,0 +1,224 @@
+//! How connections are opened, given up and opened again.
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::sockopt;
+
+use super::super::connection::{Pending, Stage};
+use super::super::endpoint::Attempt;
+use super::Worker;
+use crate::clock::{MILLISECOND, Nanos};
+use crate::error::ErrorClass;
+use crate::protocol::ClientProtocol;
+
+/// At most this many connections wait for their first reply: a listener's queue is often 128 long, and what does not
+/// fit into it is retried by the kernel after a second.
+const UNSETTLED_MAX: usize = 100;
+/// A server that is slow to answer (or is not asked) has accepted this many after this time.
+const UNSETTLED_PAUSE: Nanos = 10 * MILLISECOND;
+/// After a failed attempt, doubled with each further one up to the second.
+const REST_MIN: Nanos = 10 * MILLISECOND;
+const REST_MAX: Nanos = 500 * MILLISECOND;
+/// Sockets kept until the server has closed its end.
+const PARTING_MAX: usize = 4096;
+
+const READ_INTEREST: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+pub(super) const WRITE_INTEREST: EventFlags = READ_INTEREST.union(EventFlags::OUT);
+
+/// When to connect again.
+#[derive(Clone, Copy)]
+pub(super) enum Redial {
+    Now,
+    AfterRest,
+}
+
+impl<P: ClientProtocol> Worker<'_, P> {
+    /// Opens connections that are due, in batches that a listener's queue can take.
+    pub(super) fn dial(&mut self, now: Nanos) {
+        if self.to_open.is_empty() || now < self.next_dial_at(now) {
+            return;
+        }
+        let free = UNSETTLED_MAX.saturating_sub(self.unsettled);
+        let allowance = if free == 0 { UNSETTLED_MAX } else { free };
+        let is_issuing = self.is_issuing(now);
+        self.next_dial = now + UNSETTLED_PAUSE;
+        for _ in 0..allowance.min(self.to_open.len()) {
+            let Some(slot) = self.to_open.pop_front() else { return };
+            if is_issuing || !self.connections[slot].resend.is_empty() {
+                self.open(slot, now);
+            }
+        }
+    }
+
+    /// When the next connection may be opened.
+    pub(super) fn next_dial_at(&self, now: Nanos) -> Nanos {
+        if self.unsettled < UNSETTLED_MAX { now } else { self.next_dial }
+    }
+
+    fn open(&mut self, slot: usize, now: Nanos) {
+        let since = *self.connections[slot].dialing_since.get_or_insert(now);
+        let mut attempt = self.endpoint.connect();
+        if matches!(attempt, Err(Errno::MFILE)) && !self.parting.is_empty() {
+            // Those were only kept out of courtesy.
+            self.parting.clear();
+            attempt = self.endpoint.connect();
+        }
+        match attempt {
+            Ok(Attempt::Connected(socket)) => {
+                if self.install(slot, socket, READ_INTEREST, now) {
+                    self.opened(slot, now);
+                }
+            }
+            Ok(Attempt::Pending(socket)) => {
+                self.install(slot, socket, WRITE_INTEREST, now);
+            }
+            Ok(Attempt::QueueFull) if now - since < self.timeout => {
+                self.connections[slot].stage = Stage::Resting { until: now + MILLISECOND };
+            }
+            Ok(Attempt::QueueFull) => self.connect_failed(slot, ErrorClass::ConnectTimeout, now),
+            Err(error) => self.connect_failed(slot, ErrorClass::of_connect(error), now),
+        }
+    }
+
+    fn install(&mut self, slot: usize, socket: OwnedFd, interest: EventFlags, now: Nanos) -> bool {
+        let connection = &mut self.connections[slot];
+        let watched = epoll::add(&self.epoll, &socket, token(slot, connection.generation), interest);
+        connection.stage = Stage::Connecting { since: now };
+        connection.socket = Some(socket);
+        self.unsettled += 1;
+        if let Err(error) = watched {
+            self.connect_failed(slot, ErrorClass::of_connect(error), now);
+        }
+        watched.is_ok()
+    }
+
+    /// The socket of a pending attempt reports something.
+    pub(super) fn decide_attempt(&mut self, slot: usize, now: Nanos) {
+        let Some(socket) = &self.connections[slot].socket else { return };
+        match sockopt::socket_error(socket).and_then(|outcome| outcome) {
+            Ok(()) => match self.set_interest(slot, READ_INTEREST) {
+                Ok(()) => self.opened(slot, now),
+                Err(error) => self.connect_failed(slot, ErrorClass::of_connect(error), now),
+            },
+            Err(error) => self.connect_failed(slot, ErrorClass::of_connect(error), now),
+        }
+    }
+
+    fn opened(&mut self, slot: usize, now: Nanos) {
+        let connection = &mut self.connections[slot];
+        connection.stage = Stage::Open;
+        connection.dialing_since = None;
+        self.refill(slot, now);
+        self.list_if_room(slot);
+    }
+
+    /// Somebody has to bear a failed attempt: the request that would have been sent next.
+    fn connect_failed(&mut self, slot: usize, class: ErrorClass, now: Nanos) {
+        self.failures_in_row += 1;
+        self.connections[slot].failures += 1;
+        self.connections[slot].dialing_since = None;
+        self.hang_up(slot, Redial::AfterRest, now);
+        if let Some(pending) = self.connections[slot].resend.pop_front() {
+            self.settle(pending, Err(class), now);
+            return;
+        }
+        let due = self.schedule.as_ref().map_or(now, |schedule| schedule.due());
+        if due <= now
+            && let Some(is_counted) = self.take_leave(due)
+        {
+            if let Some(schedule) = &mut self.schedule {
+                schedule.advance();
+            }
+            self.outstanding += 1;
+            let request = self.protocol.next();
+            self.settle(Pending { request, due, sent: now, is_counted }, Err(class), now);
+        }
+    }
+
+    /// Fails everything in flight, and connects again.
+    pub(super) fn fail_connection(&mut self, slot: usize, first: ErrorClass, others: ErrorClass, now: Nanos) {
+        self.failures_in_row += 1;
+        let mut class = first;
+        while let Some(pending) = self.connections[slot].inflight.pop_front() {
+            self.settle(pending, Err(class), now);
+            class = others;
+        }
+        self.hang_up(slot, Redial::Now, now);
+    }
+
+    /// The server has announced the end of this connection: what it did not answer goes out again on the next one.
+    pub(super) fn part(&mut self, slot: usize, now: Nanos) {
+        let connection = &mut self.connections[slot];
+        connection.resend.append(&mut connection.inflight);
+        self.tally.reconnects += u64::from(self.window.contains(now));
+        // A server that closes without ever answering would otherwise be dialled as fast as the kernel can.
+        let redial = if connection.is_settled { Redial::Now } else { Redial::AfterRest };
+        connection.failures += u32::from(!connection.is_settled);
+        // Whoever closes first keeps the port for a minute, and it is the server's turn to do so.
+        if let Some(socket) = self.hang_up(slot, redial, now)
+            && self.parting.len() < PARTING_MAX
+        {
+            self.parting.push_back(socket);
+        }
+    }
+
+    /// Empties the slot and puts it in line to connect again.
+    pub(super) fn hang_up(&mut self, slot: usize, redial: Redial, now: Nanos) -> Option<OwnedFd> {
+        let connection = &mut self.connections[slot];
+        if connection.socket.is_some() && !connection.is_settled {
+            self.unsettled -= 1;
+        }
+        let socket = connection.clear(self.protocol.open());
+        match redial {
+            Redial::Now => self.to_open.push_back(slot),
+            Redial::AfterRest => {
+                let rest = REST_MIN << connection.failures.saturating_sub(1).min(10);
+                connection.stage = Stage::Resting { until: now + rest.min(REST_MAX) };
+            }
+        }
+        socket
+    }
+
+    pub(super) fn check_deadlines(&mut self, slot: usize, now: Nanos) {
+        let connection = &mut self.connections[slot];
+        match connection.stage {
+            Stage::Closed => {}
+            Stage::Resting { until } => {
+                if until <= now {
+                    connection.stage = Stage::Closed;
+                    self.to_open.push_back(slot);
+                }
+            }
+            Stage::Connecting { since } => {
+                if now.saturating_sub(since) >= self.timeout {
+                    self.connect_failed(slot, ErrorClass::ConnectTimeout, now);
+                }
+            }
+            Stage::Open => {
+                let oldest = connection.inflight.front().map_or(now, |pending| pending.sent);
+                if now.saturating_sub(oldest) >= self.timeout {
+                    self.fail_connection(slot, ErrorClass::Timeout, ErrorClass::Timeout, now);
+                }
+            }
+        }
+    }
+
+    pub(super) fn wait_for_room(&mut self, slot: usize) -> Result<(), Errno> {
+        self.set_interest(slot, WRITE_INTEREST)
+    }
+
+    pub(super) fn stop_waiting_for_room(&mut self, slot: usize) -> Result<(), Errno> {
+        self.set_interest(slot, READ_INTEREST)
+    }
+
+    fn set_interest(&self, slot: usize, interest: EventFlags) -> Result<(), Errno> {
+        let connection = &self.connections[slot];
+        let Some(socket) = &connection.socket else { return Ok(()) };
+        epoll::modify(&self.epoll, socket, token(slot, connection.generation), interest)
+    }
+}
+
+fn token(slot: usize, generation: u32) -> EventData {
+    EventData::new_u64(u64::from(generation) << 32 | slot as u64)
+}

@@ -1,0 +1,304 @@
+//! What happens on an open connection.
+
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use super::super::connection::{Pending, Stage};
+use super::Worker;
+use super::dial::Redial;
+use crate::clock::{self, Nanos};
+use crate::error::ErrorClass;
+use crate::protocol::{ClientProtocol, EofOutcome, Progress, Then};
+
+/// Reads from one connection before the others get their turn.
+const READS_PER_TURN: usize = 8;
+
+/// The peer will send no more, or something is wrong: read until the kernel says which.
+const ENDING: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
+
+/// How far to read.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Until {
+    /// A short read has emptied the socket; asking again would only return EAGAIN.
+    ShortRead,
+    /// There is an end behind the data. No further event will tell of it.
+    End,
+}
+
+/// Whether a connection is still the one we were talking to.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Fate {
+    Stays,
+    Gone,
+}
+
+impl<P: ClientProtocol> Worker<'_, P> {
+    #[inline]
+    pub(super) fn on_event(&mut self, token: u64, flags: EventFlags) {
+        #[expect(clippy::cast_possible_truncation, reason = "taken apart as it was put together")]
+        let (slot, generation) = ((token & u64::from(u32::MAX)) as usize, (token >> 32) as u32);
+        // The slot may have changed hands since the kernel wrote this event.
+        if self.connections[slot].generation != generation {
+            return;
+        }
+        if matches!(self.connections[slot].stage, Stage::Connecting { .. }) {
+            self.decide_attempt(slot, clock::now());
+        } else if flags.contains(EventFlags::OUT) {
+            self.send_unsent(slot);
+        }
+        let is_ours = self.connections[slot].stage == Stage::Open && self.connections[slot].generation == generation;
+        if is_ours && flags.intersects(EventFlags::IN | ENDING) {
+            self.read(slot, if flags.intersects(ENDING) { Until::End } else { Until::ShortRead });
+        }
+    }
+
+    /// Returns to connections that were left with something to read.
+    pub(super) fn read_again(&mut self) {
+        for (slot, generation) in std::mem::take(&mut self.again) {
+            let connection = &self.connections[slot];
+            if connection.generation == generation && connection.stage == Stage::Open {
+                self.read(slot, Until::End);
+            }
+        }
+    }
+
+    #[inline]
+    fn read(&mut self, slot: usize, until: Until) {
+        for _ in 0..READS_PER_TURN {
+            let Some(socket) = &self.connections[slot].socket else { return };
+            let received = recv(socket, &mut self.buffer[..], RecvFlags::empty());
+            let now = clock::now();
+            match received {
+                Ok((0, _)) => return self.on_eof(slot, now),
+                Ok((length, _)) => {
+                    if self.window.contains(now) {
+                        self.tally.bytes_in += length as u64;
+                    }
+                    if self.consume(slot, length, now) == Fate::Gone {
+                        return;
+                    }
+                    self.refill(slot, now);
+                    if length < self.buffer.len() && until == Until::ShortRead {
+                        return self.serve_schedule(slot, now);
+                    }
+                }
+                Err(Errno::AGAIN) => return self.serve_schedule(slot, now),
+                Err(Errno::INTR) => {}
+                Err(error) => return self.on_read_error(slot, error, now),
+            }
+        }
+        self.again.push((slot, self.connections[slot].generation));
+        self.list_if_room(slot);
+    }
+
+    /// In an open loop the next request may have fallen due while this reply was read.
+    #[inline]
+    fn serve_schedule(&mut self, slot: usize, now: Nanos) {
+        if self.schedule.is_some() {
+            self.list_if_room(slot);
+            self.dispatch(now);
+        }
+    }
+
+    /// Gives each reply in the buffer its verdict.
+    #[inline]
+    fn consume(&mut self, slot: usize, length: usize, now: Nanos) -> Fate {
+        let mut start = 0;
+        while let Some(&pending) = self.connections[slot].inflight.front() {
+            let connection = &mut self.connections[slot];
+            let input = &self.buffer[start..length];
+            let decoded = self.protocol.decode(&mut connection.decoder, pending.request, input);
+            start += decoded.consumed;
+            match decoded.progress {
+                Progress::NeedMore => return Fate::Stays,
+                Progress::Done { verdict, then } => {
+                    connection.inflight.pop_front();
+                    // Nobody asked for what follows, and it is this reply that it was stuck to.
+                    let has_excess = start < length && (connection.inflight.is_empty() || then == Then::Close);
+                    if !connection.is_settled {
+                        connection.is_settled = true;
+                        connection.failures = 0;
+                        self.unsettled -= 1;
+                    }
+                    self.last_reply = now;
+                    self.failures_in_row = 0;
+                    self.settle(pending, if has_excess { Err(ErrorClass::Protocol) } else { verdict }, now);
+                    if then == Then::Close {
+                        self.part(slot, now);
+                        return Fate::Gone;
+                    }
+                    if has_excess {
+                        self.hang_up(slot, Redial::Now, now);
+                        return Fate::Gone;
+                    }
+                }
+                Progress::Broken(class) => {
+                    self.fail_connection(slot, class, class, now);
+                    return Fate::Gone;
+                }
+            }
+        }
+        if start < length {
+            self.fail_unasked(ErrorClass::Protocol, now);
+            self.hang_up(slot, Redial::Now, now);
+            return Fate::Gone;
+        }
+        Fate::Stays
+    }
+
+    #[cold]
+    fn on_eof(&mut self, slot: usize, now: Nanos) {
+        let connection = &mut self.connections[slot];
+        let Some(&pending) = connection.inflight.front() else { return self.part(slot, now) };
+        match self.protocol.on_eof(&mut connection.decoder, pending.request) {
+            EofOutcome::Done(verdict) => {
+                connection.inflight.pop_front();
+                self.last_reply = now;
+                self.failures_in_row = 0;
+                self.settle(pending, verdict, now);
+                self.part(slot, now);
+            }
+            EofOutcome::Failed(_) if connection.is_write_broken => {
+                self.fail_connection(slot, ErrorClass::WriteError, ErrorClass::WriteError, now);
+            }
+            EofOutcome::Failed(class) => self.fail_connection(slot, class, ErrorClass::EofEarly, now),
+        }
+    }
+
+    #[cold]
+    fn on_read_error(&mut self, slot: usize, error: Errno, now: Nanos) {
+        let connection = &self.connections[slot];
+        if connection.inflight.is_empty() {
+            // Nothing was asked for, so nothing failed.
+            return self.part(slot, now);
+        }
+        let class = match error {
+            _ if connection.is_write_broken => ErrorClass::WriteError,
+            Errno::TIMEDOUT => ErrorClass::Timeout,
+            _ => ErrorClass::Reset,
+        };
+        self.fail_connection(slot, class, class, now);
+    }
+
+    /// Sends again what has to be sent again, and in a closed loop fills the pipeline.
+    #[inline]
+    pub(super) fn refill(&mut self, slot: usize, now: Nanos) {
+        self.burst.clear();
+        while self.connections[slot].has_room(self.pipeline) {
+            let again = self.connections[slot].resend.pop_front();
+            let Some(mut pending) = again.or_else(|| self.next_pending(now)) else { break };
+            pending.sent = now;
+            self.protocol.encode(pending.request, &mut self.burst);
+            self.connections[slot].inflight.push_back(pending);
+        }
+        if !self.burst.is_empty() {
+            self.send_burst(slot, now);
+        }
+    }
+
+    /// The next request of a closed loop, whose time is always now.
+    #[inline]
+    fn next_pending(&mut self, now: Nanos) -> Option<Pending<P::Request>> {
+        if self.schedule.is_some() {
+            return None;
+        }
+        let is_counted = self.take_leave(now)?;
+        self.outstanding += 1;
+        Some(Pending { request: self.protocol.next(), due: now, sent: now, is_counted })
+    }
+
+    pub(super) fn send_one(&mut self, slot: usize, pending: Pending<P::Request>) {
+        self.burst.clear();
+        self.protocol.encode(pending.request, &mut self.burst);
+        self.connections[slot].inflight.push_back(pending);
+        self.send_burst(slot, pending.sent);
+        self.list_if_room(slot);
+    }
+
+    #[inline]
+    fn send_burst(&mut self, slot: usize, now: Nanos) {
+        let connection = &mut self.connections[slot];
+        if !connection.unsent.is_empty() {
+            connection.unsent.extend_from_slice(&self.burst);
+            return;
+        }
+        let Some(socket) = &connection.socket else { return };
+        match send(socket, &self.burst, SendFlags::NOSIGNAL) {
+            Ok(length) => {
+                if self.window.contains(now) {
+                    self.tally.bytes_out += length as u64;
+                }
+                if length < self.burst.len() {
+                    self.keep_unsent(slot, length);
+                }
+            }
+            Err(Errno::AGAIN | Errno::INTR) => self.keep_unsent(slot, 0),
+            Err(_) => self.write_broke(slot),
+        }
+    }
+
+    #[cold]
+    fn keep_unsent(&mut self, slot: usize, sent: usize) {
+        self.connections[slot].unsent.extend_from_slice(&self.burst[sent..]);
+        if self.wait_for_room(slot).is_err() {
+            self.write_broke(slot);
+        }
+    }
+
+    #[cold]
+    fn send_unsent(&mut self, slot: usize) {
+        let now = clock::now();
+        while !self.connections[slot].unsent.is_empty() {
+            let connection = &mut self.connections[slot];
+            let Some(socket) = &connection.socket else { return };
+            match send(socket, &connection.unsent, SendFlags::NOSIGNAL) {
+                Ok(length) => {
+                    connection.unsent.drain(..length);
+                    if self.window.contains(now) {
+                        self.tally.bytes_out += length as u64;
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => return self.write_broke(slot),
+            }
+        }
+        if self.stop_waiting_for_room(slot).is_err() {
+            self.write_broke(slot);
+        }
+    }
+
+    /// Replies may have arrived before the end: they are read first, and decide what the rest failed of.
+    #[cold]
+    fn write_broke(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
+        connection.is_write_broken = true;
+        connection.unsent.clear();
+        self.again.push((slot, connection.generation));
+    }
+
+    /// Offers the connection to the schedule.
+    #[inline]
+    pub(super) fn list_if_room(&mut self, slot: usize) {
+        if self.schedule.is_none() {
+            return;
+        }
+        let connection = &mut self.connections[slot];
+        if !connection.is_listed && connection.has_room(self.pipeline) {
+            connection.is_listed = true;
+            self.with_room.push_back(slot);
+        }
+    }
+
+    pub(super) fn take_connection_with_room(&mut self) -> Option<usize> {
+        while let Some(slot) = self.with_room.pop_front() {
+            let connection = &mut self.connections[slot];
+            connection.is_listed = false;
+            if connection.has_room(self.pipeline) {
+                return Some(slot);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,341 @@
+//! One thread of the engine.
+//!
+//! `mod.rs` is the loop and the bookkeeping, `io.rs` what happens on an open connection, `dial.rs` how connections are
+//! opened, given up and opened again.
+
+mod dial;
+mod io;
+
+use std::collections::VecDeque;
+use std::num::NonZeroU64;
+
+use rustix::event::epoll;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use super::connection::{Connection, Pending};
+use super::pace::{Limit, Pacing, Schedule, share};
+use super::tally::Tally;
+use super::window::{Live, Window};
+use super::{Endpoint, EngineError, Load};
+use crate::clock::{self, MILLISECOND, Nanos, SECOND};
+use crate::error::ErrorClass;
+use crate::protocol::{ClientProtocol, Verdict};
+
+/// Events taken from the kernel at once.
+const EVENTS_MAX: usize = 256;
+/// One `recv` asks for this much.
+const READ_BYTES: usize = 128 << 10;
+/// Timeouts are looked for this often at most.
+const TICK_MIN: Nanos = MILLISECOND;
+const TICK_MAX: Nanos = 50 * MILLISECOND;
+/// Without any reply for this long, and with failures only, a run is given up.
+const PATIENCE_MIN: Nanos = 10 * SECOND;
+
+pub(super) struct Worker<'a, P: ClientProtocol> {
+    endpoint: &'a Endpoint,
+    window: &'a Window,
+    live: &'a Live,
+    thread: usize,
+    pipeline: usize,
+    timeout: Nanos,
+
+    protocol: P,
+    epoll: OwnedFd,
+    connections: Vec<Connection<P>>,
+    buffer: Box<[u8]>,
+    /// Requests on their way into one `send`.
+    burst: Vec<u8>,
+    tally: Tally,
+
+    /// Open loop only.
+    schedule: Option<Schedule>,
+    /// Requests that may still be sent; `None` if time is the limit.
+    quota: Option<u64>,
+    /// Requests in flight, or waiting to be sent again.
+    outstanding: usize,
+
+    /// Connections to be opened.
+    to_open: VecDeque<usize>,
+    /// Connections that take another request (open loop).
+    with_room: VecDeque<usize>,
+    /// Connections with something left to read that the kernel will not mention again: slot and generation.
+    again: Vec<(usize, u32)>,
+    /// Sockets that the server is about to close: slot-less, kept so that the lingering state falls on its side.
+    parting: VecDeque<OwnedFd>,
+    /// Connections that the server has not yet answered on.
+    unsettled: usize,
+    next_dial: Nanos,
+    next_tick: Nanos,
+    last_reply: Nanos,
+    failures_in_row: usize,
+    was_abandoned: bool,
+    cpu: CpuWindow,
+}
+
+/// What a thread hands back.
+pub(super) struct WorkerReport<P> {
+    pub(super) protocol: P,
+    pub(super) tally: Tally,
+    /// CPU time inside the window, nanoseconds.
+    pub(super) cpu: Nanos,
+    pub(super) was_abandoned: bool,
+}
+
+/// This thread's CPU clock at the edges. A sleeping thread notices them late, but then its clock has stood still.
+#[derive(Default)]
+struct CpuWindow {
+    start: Option<Nanos>,
+    end: Option<Nanos>,
+}
+
+impl<'a, P: ClientProtocol> Worker<'a, P> {
+    /// Everything that can fail or takes time, before the clock starts.
+    pub(super) fn prepare(
+        endpoint: &'a Endpoint,
+        load: &Load,
+        window: &'a Window,
+        live: &'a Live,
+        protocol: P,
+        thread: usize,
+        threads: usize,
+    ) -> Result<PreparedWorker<'a, P>, EngineError> {
+        if let Some(&cpu) = load.pin.get(thread % load.pin.len().max(1)) {
+            let mut set = CpuSet::new();
+            if cpu >= CpuSet::MAX_CPU {
+                return Err(EngineError::Pin { cpu, why: Errno::INVAL });
+            }
+            set.set(cpu);
+            sched_setaffinity(None, &set).map_err(|why| EngineError::Pin { cpu, why })?;
+        }
+        // Best effort: the default slack of 50 µs would show in an open loop's latency.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(EngineError::Epoll)?;
+        let count = usize::try_from(share(load.connections as u64, thread, threads)).unwrap_or(usize::MAX);
+        let connections = (0..count).map(|_| Connection::new(protocol.open(), load.pipeline)).collect();
+        let quota = match load.limit {
+            Limit::Duration(_) => None,
+            Limit::Requests(requests) => Some(share(requests, thread, threads)),
+        };
+        let worker = Self {
+            endpoint,
+            window,
+            live,
+            thread,
+            pipeline: load.pipeline,
+            timeout: clock::nanos(load.timeout),
+            protocol,
+            epoll,
+            connections,
+            buffer: vec![0; READ_BYTES].into_boxed_slice(),
+            burst: Vec::new(),
+            tally: Tally::new(),
+            schedule: None,
+            quota,
+            outstanding: 0,
+            to_open: (0..count).collect(),
+            with_room: VecDeque::with_capacity(count),
+            again: Vec::new(),
+            parting: VecDeque::new(),
+            unsettled: 0,
+            next_dial: 0,
+            next_tick: 0,
+            last_reply: 0,
+            failures_in_row: 0,
+            was_abandoned: false,
+            cpu: CpuWindow::default(),
+        };
+        Ok(PreparedWorker { worker, pacing: load.pacing, seed: load.seed, threads })
+    }
+
+    /// Runs until the limit is reached and nothing is outstanding.
+    pub(super) fn run(prepared: PreparedWorker<'a, P>) -> Result<WorkerReport<P>, EngineError> {
+        let PreparedWorker { mut worker, pacing, seed, threads } = prepared;
+        let origin = worker.window.origin();
+        if let Pacing::Open { rate, arrivals } = pacing {
+            worker.schedule = Some(Schedule::new(arrivals, rate, origin, seed, worker.thread, threads));
+        }
+        worker.last_reply = origin;
+        worker.turn_until_finished().map_err(EngineError::Wait)?;
+        worker.cpu.note(worker.window, Nanos::MAX);
+        let Self { protocol, tally, cpu, was_abandoned, .. } = worker;
+        Ok(WorkerReport { protocol, tally, cpu: cpu.used(), was_abandoned })
+    }
+
+    fn turn_until_finished(&mut self) -> Result<(), Errno> {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        loop {
+            let mut now = clock::now();
+            self.cpu.note(self.window, now);
+            if now >= self.next_tick {
+                self.tick(now);
+            }
+            if self.is_finished(now) {
+                return Ok(());
+            }
+            self.dial(now);
+            self.read_again();
+            if self.schedule.is_some() {
+                now = clock::now();
+                self.dispatch(now);
+            }
+            let timeout = clock::timespec(self.rest_for(now));
+            events.clear();
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+            for event in &events {
+                self.on_event(event.data.u64(), event.flags);
+            }
+            self.live.set(self.thread, self.tally.ok, self.tally.failed());
+        }
+    }
+
+    /// How long nothing will happen by itself.
+    fn rest_for(&self, now: Nanos) -> Nanos {
+        if !self.again.is_empty() {
+            return 0;
+        }
+        let mut until = self.next_tick;
+        if !self.to_open.is_empty() {
+            until = until.min(self.next_dial_at(now));
+        }
+        if let Some(schedule) = &self.schedule
+            && !self.with_room.is_empty()
+            && self.is_issuing(now)
+        {
+            until = until.min(schedule.due());
+        }
+        until.saturating_sub(now)
+    }
+
+    fn is_finished(&self, now: Nanos) -> bool {
+        self.window.is_stopped() || (self.outstanding == 0 && !self.is_issuing(now))
+    }
+
+    /// Whether new requests will still be sent.
+    fn is_issuing(&self, now: Nanos) -> bool {
+        // A schedule ends with the last request that falls due before the end, even if that one has to wait.
+        let next = self.schedule.as_ref().map_or(now, Schedule::due);
+        !self.was_abandoned
+            && !self.window.is_stopped()
+            && match self.quota {
+                Some(quota) => quota > 0,
+                None => !self.window.has_ended(next),
+            }
+    }
+
+    /// Takes leave to send one more request; says whether it is a counted one.
+    fn take_leave(&mut self, due: Nanos) -> Option<bool> {
+        let has_started = self.window.has_started(due);
+        if self.was_abandoned || self.window.has_ended(due) {
+            return None;
+        }
+        if let (Some(quota), true) = (&mut self.quota, has_started) {
+            *quota = quota.checked_sub(1)?;
+        }
+        Some(has_started)
+    }
+
+    /// Sends what has fallen due, as far as connections have room.
+    fn dispatch(&mut self, now: Nanos) {
+        let mut now = now;
+        while let Some(due) = self.schedule.as_ref().map(Schedule::due)
+            && due <= now
+        {
+            if !self.is_issuing(now) {
+                return;
+            }
+            let is_late = now - due >= self.timeout;
+            let slot = if is_late { None } else { self.take_connection_with_room() };
+            if slot.is_none() && !is_late {
+                return;
+            }
+            let Some(is_counted) = self.take_leave(due) else { return };
+            if let Some(schedule) = &mut self.schedule {
+                schedule.advance();
+            }
+            let pending = Pending { request: self.protocol.next(), due, sent: now, is_counted };
+            self.outstanding += 1;
+            match slot {
+                Some(slot) => self.send_one(slot, pending),
+                None => self.settle(pending, Err(ErrorClass::Timeout), now),
+            }
+            now = clock::now();
+        }
+    }
+
+    /// The one place where a request gets its verdict.
+    #[inline]
+    fn settle(&mut self, pending: Pending<P::Request>, verdict: Verdict, now: Nanos) {
+        self.outstanding -= 1;
+        let is_by_issue = self.schedule.is_some() || self.quota.is_some();
+        let is_counted = match verdict {
+            _ if is_by_issue => pending.is_counted,
+            Ok(()) => self.window.contains(now),
+            Err(_) => self.window.has_started(now),
+        };
+        match verdict {
+            _ if !is_counted => {}
+            Ok(()) => {
+                self.tally.ok += 1;
+                self.tally.service.saturating_record(now.saturating_sub(pending.sent));
+                if self.schedule.is_some() {
+                    self.tally.response.saturating_record(now.saturating_sub(pending.due));
+                }
+            }
+            Err(class) => self.tally.fail(class),
+        }
+    }
+
+    /// A failure that belongs to no request.
+    fn fail_unasked(&mut self, class: ErrorClass, now: Nanos) {
+        if self.window.has_started(now) {
+            self.tally.fail(class);
+        }
+    }
+
+    /// Looks for what has taken too long.
+    fn tick(&mut self, now: Nanos) {
+        self.next_tick = now + (self.timeout / 8).clamp(TICK_MIN, TICK_MAX);
+        self.parting.clear();
+        for slot in 0..self.connections.len() {
+            self.check_deadlines(slot, now);
+        }
+        let patience = PATIENCE_MIN.max(self.timeout.saturating_mul(3));
+        if self.failures_in_row > 3 * self.connections.len() && now - self.last_reply > patience && !self.was_abandoned
+        {
+            self.was_abandoned = true;
+            for slot in 0..self.connections.len() {
+                while let Some(pending) = self.connections[slot].resend.pop_front() {
+                    self.settle(pending, Err(ErrorClass::ConnectFailed), now);
+                }
+            }
+        }
+    }
+}
+
+/// A worker that is ready to start.
+pub(super) struct PreparedWorker<'a, P: ClientProtocol> {
+    worker: Worker<'a, P>,
+    pacing: Pacing,
+    seed: u64,
+    threads: usize,
+}
+
+impl CpuWindow {
+    fn note(&mut self, window: &Window, now: Nanos) {
+        if self.start.is_none() && window.has_started(now) {
+            self.start = Some(clock::thread_cpu());
+        }
+        if self.end.is_none() && window.has_ended(now) {
+            self.end = Some(clock::thread_cpu());
+        }
+    }
+
+    fn used(&self) -> Nanos {
+        self.end.unwrap_or(0).saturating_sub(self.start.unwrap_or(0))
+    }
+}

@@ -1,0 +1,68 @@
+//! Why a request failed. The set is fixed, so that results can be compared and the sums are exact.
+
+use rustix::io::Errno;
+
+/// Declares the classes once: the enum, [`ErrorClass::ALL`] and the names in JSON cannot differ.
+macro_rules! error_classes {
+    ($($(#[doc = $doc:literal])+ $class:ident = $name:literal,)+) => {
+        /// Why a request failed.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub enum ErrorClass { $($(#[doc = $doc])+ $class,)+ }
+
+        impl ErrorClass {
+            pub const ALL: &'static [Self] = &[$(Self::$class,)+];
+
+            /// The key in `errors{}`.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$class => $name,)+ }
+            }
+        }
+    };
+}
+
+error_classes! {
+    /// Nobody listens at the address.
+    ConnectRefused = "connect_refused",
+    /// No answer to the connection attempt within the timeout.
+    ConnectTimeout = "connect_timeout",
+    /// The connection could not be made for another reason (unreachable, not permitted, …).
+    ConnectFailed = "connect_failed",
+    /// The server reset the connection.
+    Reset = "reset",
+    /// The server closed the connection before the reply, or inside its head, without having announced it.
+    EofEarly = "eof_early",
+    /// The request could not be written.
+    WriteError = "write_error",
+    /// No complete reply within the timeout.
+    Timeout = "timeout",
+    /// The reply is not valid in its protocol, or nobody had asked for it.
+    Protocol = "protocol",
+    /// The server answered that it failed or refused (HTTP: anything but 2xx).
+    Status = "status",
+    /// The connection ended inside the body.
+    ShortBody = "short_body",
+    /// The body is complete but not as long as it should be.
+    Length = "length",
+    /// The body is not what it should be.
+    Content = "content",
+    /// No local port was left (EADDRNOTAVAIL).
+    NoPort = "no_port",
+    /// No file descriptor was left (EMFILE, ENFILE).
+    FdLimit = "fd_limit",
+}
+
+impl ErrorClass {
+    /// The class of a failed `socket` or `connect`.
+    #[must_use]
+    pub fn of_connect(error: Errno) -> Self {
+        match error {
+            Errno::CONNREFUSED | Errno::NOENT => Self::ConnectRefused,
+            Errno::TIMEDOUT => Self::ConnectTimeout,
+            Errno::ADDRNOTAVAIL | Errno::ADDRINUSE => Self::NoPort,
+            Errno::MFILE | Errno::NFILE => Self::FdLimit,
+            Errno::CONNRESET => Self::Reset,
+            _ => Self::ConnectFailed,
+        }
+    }
+}

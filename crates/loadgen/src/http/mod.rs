@@ -1,0 +1,164 @@
+//! HTTP/1.1: prebuilt requests, and replies checked as they stream in.
+
+mod target;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+use wire::http1::client::{BodyLength, Eof, Event, Head, HeadTemplate, Persistence, ResponseDecoder};
+
+use crate::error::ErrorClass;
+use crate::protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Then, Verdict};
+
+pub use self::target::{Target, TargetError};
+pub use self::verify::{Expectation, REFERENCE_BYTES_MAX, Reference, Verify};
+
+/// One thing to ask for: the bytes of the request, and what is known of the reply.
+#[derive(Clone, Debug)]
+pub struct Question {
+    pub request: Vec<u8>,
+    pub expectation: Expectation,
+}
+
+/// Asks the questions in turn.
+#[derive(Debug)]
+pub struct HttpClient {
+    verify: Verify,
+    topics: Vec<Topic>,
+    next: usize,
+}
+
+/// A question, and what has been learned from the replies to it.
+#[derive(Debug)]
+struct Topic {
+    request: Vec<u8>,
+    template: HeadTemplate,
+    reference: Reference,
+}
+
+/// One connection's decoder, and how far the current reply agrees with the reference.
+#[derive(Debug)]
+pub struct HttpConn {
+    decoder: ResponseDecoder,
+    head: Head,
+    body_bytes: u64,
+    is_same: bool,
+}
+
+const NO_HEAD: Head = Head { status: 0, body: BodyLength::Exact(0), persistence: Persistence::KeepAlive };
+
+impl HttpClient {
+    /// `questions` must not be empty; `first` is the one to begin with, so that threads do not march in step.
+    #[must_use]
+    pub fn new(questions: &[Question], verify: Verify, first: usize) -> Self {
+        let topic = |question: &Question| Topic {
+            request: question.request.clone(),
+            template: HeadTemplate::new(),
+            reference: Reference::new(&question.expectation),
+        };
+        Self { verify, topics: questions.iter().map(topic).collect(), next: first % questions.len() }
+    }
+
+    /// How many questions got bodies that differ from those `other` got: each thread keeps its own reference.
+    #[must_use]
+    pub fn disagreements(&self, other: &Self) -> usize {
+        if !self.verify.compares_content() {
+            return 0;
+        }
+        self.topics.iter().zip(&other.topics).filter(|(ours, theirs)| !ours.reference.agrees(&theirs.reference)).count()
+    }
+}
+
+impl ClientProtocol for HttpClient {
+    type Request = usize;
+    type Conn = HttpConn;
+
+    fn open(&self) -> HttpConn {
+        HttpConn { decoder: ResponseDecoder::new(), head: NO_HEAD, body_bytes: 0, is_same: true }
+    }
+
+    #[inline]
+    fn next(&mut self) -> usize {
+        let chosen = self.next;
+        self.next = if chosen + 1 == self.topics.len() { 0 } else { chosen + 1 };
+        chosen
+    }
+
+    #[inline]
+    fn encode(&self, request: usize, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.topics[request].request);
+    }
+
+    #[inline]
+    fn decode(&mut self, conn: &mut HttpConn, request: usize, input: &[u8]) -> Decoded {
+        let topic = &mut self.topics[request];
+        let mut rest = input;
+        let progress = loop {
+            match conn.decoder.next(&mut topic.template, &mut rest) {
+                Ok(Event::Body(piece)) => conn.body(piece, &mut topic.reference, self.verify),
+                Ok(Event::Head(head)) => {
+                    conn.head = head;
+                    conn.body_bytes = 0;
+                    conn.is_same = true;
+                }
+                Ok(Event::End) => {
+                    break Progress::Done { verdict: conn.verdict(topic, self.verify), then: conn.then() };
+                }
+                Ok(Event::NeedMore) => break Progress::NeedMore,
+                Err(_) => break Progress::Broken(ErrorClass::Protocol),
+            }
+        };
+        Decoded { consumed: input.len() - rest.len(), progress }
+    }
+
+    fn on_eof(&mut self, conn: &mut HttpConn, request: usize) -> EofOutcome {
+        match conn.decoder.eof() {
+            Eof::EndsBody => EofOutcome::Done(conn.verdict(&mut self.topics[request], self.verify)),
+            Eof::Between | Eof::InHead => EofOutcome::Failed(ErrorClass::EofEarly),
+            Eof::InBody => EofOutcome::Failed(ErrorClass::ShortBody),
+        }
+    }
+}
+
+impl HttpConn {
+    #[inline]
+    fn body(&mut self, piece: &[u8], reference: &mut Reference, verify: Verify) {
+        if verify.compares_content() && self.is_same && is_success(self.head) {
+            self.is_same = reference.compare(self.body_bytes, piece);
+        }
+        self.body_bytes += piece.len() as u64;
+    }
+
+    #[inline]
+    fn verdict(&self, topic: &mut Topic, verify: Verify) -> Verdict {
+        if verify == Verify::None {
+            return Ok(());
+        }
+        if !is_success(self.head) {
+            return Err(ErrorClass::Status);
+        }
+        if verify == Verify::Status {
+            return Ok(());
+        }
+        if !topic.reference.has_length(self.body_bytes) {
+            return Err(ErrorClass::Length);
+        }
+        if verify.compares_content() && !(self.is_same && topic.reference.confirm(self.body_bytes)) {
+            return Err(ErrorClass::Content);
+        }
+        topic.reference.settle(self.body_bytes);
+        Ok(())
+    }
+
+    #[inline]
+    fn then(&self) -> Then {
+        match self.head.persistence {
+            Persistence::KeepAlive => Then::KeepAlive,
+            Persistence::Close => Then::Close,
+        }
+    }
+}
+
+fn is_success(head: Head) -> bool {
+    (200..300).contains(&head.status)
+}

@@ -1,0 +1,226 @@
+//! What the user named: where to connect, and what to ask for there.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+use http::{HeaderName, HeaderValue, Uri};
+
+use crate::engine::Endpoint;
+
+/// One target as given, taken apart.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Target {
+    place: Place,
+    /// For the `Host` header.
+    host: String,
+    /// Path and query.
+    path: String,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Place {
+    Tcp { host: String, port: u16 },
+    Unix(PathBuf),
+}
+
+/// What is wrong with a target, for the user.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    #[error("`{0}` is not a URL like http://127.0.0.1:8080/path or unix:/run/server.sock:/path")]
+    Malformed(String),
+    #[error("`{0}`: only http is spoken, without TLS")]
+    Scheme(String),
+    #[error("`{0}`: credentials in a URL are not supported; use --header 'Authorization: …'")]
+    Credentials(String),
+    #[error("all URLs must name the same server: `{first}` and `{other}` do not")]
+    SeveralServers { first: String, other: String },
+    #[error("`{0}` is not a header like 'Name: value'")]
+    Header(String),
+    #[error("header `{0}` is set by the generator itself")]
+    ReservedHeader(String),
+    #[error("cannot resolve `{host}`: {why}")]
+    Unresolved { host: String, why: String },
+}
+
+impl Target {
+    /// Understands `http://host:port/path`, `unix:/socket`, `unix:/socket:/path`, and with `unix` given a bare `/path`.
+    pub fn parse(text: &str, unix: Option<&Path>) -> Result<Self, TargetError> {
+        if let Some(rest) = text.strip_prefix("unix:") {
+            let (socket, path) =
+                rest.split_once(":/").map_or_else(|| (rest, "/".to_owned()), |(s, p)| (s, format!("/{p}")));
+            if socket.is_empty() || unix.is_some() {
+                return Err(TargetError::Malformed(text.to_owned()));
+            }
+            let path = parse_uri(&path, text)?.0;
+            return Ok(Self { place: Place::Unix(socket.into()), host: "localhost".to_owned(), path });
+        }
+        if let Some(socket) = unix
+            && text.starts_with('/')
+        {
+            let path = parse_uri(text, text)?.0;
+            return Ok(Self { place: Place::Unix(socket.into()), host: "localhost".to_owned(), path });
+        }
+        let (path, uri) = parse_uri(text, text)?;
+        match uri.scheme_str() {
+            Some("http") => {}
+            Some(_) => return Err(TargetError::Scheme(text.to_owned())),
+            None => return Err(TargetError::Malformed(text.to_owned())),
+        }
+        let authority = uri.authority().ok_or_else(|| TargetError::Malformed(text.to_owned()))?;
+        if authority.as_str().contains('@') {
+            return Err(TargetError::Credentials(text.to_owned()));
+        }
+        // `http://host:/` and `http://host:99999/` are accepted by the URI parser.
+        let port = match (authority.port_u16(), authority.as_str().rsplit_once(':')) {
+            (Some(port), _) => port,
+            (None, Some((_, after))) if !after.ends_with(']') => return Err(TargetError::Malformed(text.to_owned())),
+            (None, _) => 80,
+        };
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let place = unix.map_or(Place::Tcp { host, port }, |socket| Place::Unix(socket.into()));
+        Ok(Self { place, host: authority.as_str().to_owned(), path })
+    }
+
+    /// Path and query.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The path without its query, percent-encoding left alone.
+    #[must_use]
+    pub fn file_path(&self) -> &str {
+        self.path.split('?').next().unwrap_or_default()
+    }
+
+    /// The one server all targets name.
+    pub fn endpoint(targets: &[Self]) -> Result<Endpoint, TargetError> {
+        let Some(first) = targets.first() else { return Err(TargetError::Malformed(String::new())) };
+        if let Some(other) = targets.iter().find(|other| other.place != first.place) {
+            let (first, other) = (first.place_text(), other.place_text());
+            return Err(TargetError::SeveralServers { first, other });
+        }
+        match &first.place {
+            Place::Unix(path) => Ok(Endpoint::Unix(path.clone())),
+            Place::Tcp { host, port } => resolve(host, *port).map(Endpoint::Tcp),
+        }
+    }
+
+    /// The bytes of `GET` for this target.
+    pub fn request(&self, headers: &[String]) -> Result<Vec<u8>, TargetError> {
+        let mut text = format!("GET {} HTTP/1.1\r\n", self.path).into_bytes();
+        let mut has_host = false;
+        let mut extra = Vec::new();
+        for header in headers {
+            let (name, value) = parse_header(header)?;
+            // With either of these the server would wait for a body, or answer in a way nobody expects.
+            if ["content-length", "transfer-encoding", "expect", "upgrade"].contains(&name.as_str()) {
+                return Err(TargetError::ReservedHeader(name.as_str().to_owned()));
+            }
+            has_host |= name == http::header::HOST;
+            let (spelled, _) = header.split_once(':').unwrap_or_default();
+            extra.extend_from_slice(spelled.trim().as_bytes());
+            extra.extend_from_slice(b": ");
+            extra.extend_from_slice(value.as_bytes());
+            extra.extend_from_slice(b"\r\n");
+        }
+        if !has_host {
+            text.extend_from_slice(format!("Host: {}\r\n", self.host).as_bytes());
+        }
+        text.extend_from_slice(&extra);
+        text.extend_from_slice(b"\r\n");
+        Ok(text)
+    }
+
+    fn place_text(&self) -> String {
+        match &self.place {
+            Place::Tcp { host, port } => format!("{host}:{port}"),
+            Place::Unix(path) => format!("unix:{}", path.display()),
+        }
+    }
+}
+
+fn parse_uri(text: &str, whole: &str) -> Result<(String, Uri), TargetError> {
+    let malformed = |_| TargetError::Malformed(whole.to_owned());
+    let uri: Uri = text.parse().map_err(malformed)?;
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    Ok((path, uri))
+}
+
+fn parse_header(header: &str) -> Result<(HeaderName, HeaderValue), TargetError> {
+    let malformed = || TargetError::Header(header.to_owned());
+    let (name, value) = header.split_once(':').ok_or_else(malformed)?;
+    let name = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| malformed())?;
+    let value = HeaderValue::from_str(value.trim()).map_err(|_| malformed())?;
+    Ok((name, value))
+}
+
+fn resolve(host: &str, port: u16) -> Result<SocketAddr, TargetError> {
+    let unresolved = |why: String| TargetError::Unresolved { host: host.to_owned(), why };
+    let addresses: Vec<_> = (host, port).to_socket_addrs().map_err(|error| unresolved(error.to_string()))?.collect();
+    // `localhost` is often both; servers more often listen on the older one.
+    let preferred = addresses.iter().find(|address| address.is_ipv4()).or_else(|| addresses.first());
+    preferred.copied().ok_or_else(|| unresolved("no address".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Target, TargetError> {
+        Target::parse(text, None)
+    }
+
+    #[test]
+    fn targets_are_taken_apart() {
+        let cases = [
+            ("http://127.0.0.1:8080/a/b?c=d", "127.0.0.1:8080", "/a/b?c=d"),
+            ("http://127.0.0.1", "127.0.0.1:80", "/"),
+            ("http://[::1]:81?q", "::1:81", "/?q"),
+            ("http://[::1]/", "::1:80", "/"),
+            ("unix:/run/x.sock", "unix:/run/x.sock", "/"),
+            ("unix:/run/x.sock:/page", "unix:/run/x.sock", "/page"),
+        ];
+        for (text, place, path) in cases {
+            let target = parse(text).expect(text);
+            assert_eq!((target.place_text().as_str(), target.path()), (place, path), "{text}");
+        }
+        let socket = Path::new("/run/x.sock");
+        for text in ["/page", "http://example.test/page"] {
+            let target = Target::parse(text, Some(socket)).expect(text);
+            assert_eq!((target.place_text().as_str(), target.path()), ("unix:/run/x.sock", "/page"));
+        }
+    }
+
+    #[test]
+    fn bad_targets_are_refused() {
+        for text in [
+            "",
+            "localhost:80",
+            "/path",
+            "https://x/",
+            "http://u@x/",
+            "http://x:/",
+            "http://x:99999/",
+            "http://a b/",
+            "unix:",
+        ] {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+        let targets = [parse("http://127.0.0.1:1/").expect("valid"), parse("http://127.0.0.1:2/").expect("valid")];
+        assert!(matches!(Target::endpoint(&targets), Err(TargetError::SeveralServers { .. })));
+    }
+
+    #[test]
+    fn a_request_carries_host_and_headers_and_nothing_smuggled() {
+        let target = parse("http://127.0.0.1:8080/x").expect("valid");
+        let request = target.request(&["X-A:  b ".to_owned()]).expect("valid");
+        assert_eq!(request, b"GET /x HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nX-A: b\r\n\r\n");
+        let other_host = target.request(&["host: example".to_owned()]).expect("valid");
+        assert_eq!(other_host, b"GET /x HTTP/1.1\r\nhost: example\r\n\r\n");
+        for bad in ["no colon", "a b: c", "A: b\r\nC: d", "Content-Length: 5"] {
+            assert!(target.request(&[bad.to_owned()]).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! One header line and one row, every column always present.
+
+use crate::error::ErrorClass;
+use crate::result::{Latency, RunResult};
+
+pub(super) fn render(result: &RunResult) -> String {
+    let (names, values): (Vec<_>, Vec<_>) = columns(result).into_iter().unzip();
+    format!("{}\n{}\n", names.join(","), values.iter().map(|value| quote(value)).collect::<Vec<_>>().join(","))
+}
+
+fn columns(result: &RunResult) -> Vec<(String, String)> {
+    let mut columns = Vec::new();
+    let mut add = |name: &str, value: String| columns.push((name.to_owned(), value));
+    add("schema", result.schema.to_string());
+    add("kind", result.kind.clone());
+    add("target", result.target.clone());
+    add("duration_s", result.duration_s.to_string());
+    add("requests", result.requests.to_string());
+    add("ok", result.ok.to_string());
+    for class in ErrorClass::ALL {
+        add(&format!("error_{}", class.name()), result.errors.get(class.name()).unwrap_or(&0).to_string());
+    }
+    add("reconnects", result.reconnects.to_string());
+    add("bytes_in", result.bytes_in.to_string());
+    add("bytes_out", result.bytes_out.to_string());
+    add("throughput_rps", result.throughput_rps.to_string());
+    for (prefix, latency) in [("latency_us", Some(result.latency_us)), ("service_us", result.service_us)] {
+        for (name, value) in named(latency) {
+            add(&format!("{prefix}_{name}"), value);
+        }
+    }
+    add("client_cpu_s", result.client_cpu_s.to_string());
+    let server = result.server;
+    add("server_pid", optional(server.map(|server| server.pid)));
+    add("server_cpu_s", optional(server.map(|server| server.cpu_s)));
+    add("server_rss_bytes", optional(server.map(|server| server.rss_bytes)));
+    add("client_cpu_fraction", result.saturation.client_cpu_fraction.to_string());
+    add("saturation_note", result.saturation.note.clone());
+    columns
+}
+
+fn named(latency: Option<Latency>) -> [(&'static str, String); 10] {
+    let value = |choose: fn(Latency) -> f64| optional(latency.map(choose));
+    [
+        ("mean", value(|latency| latency.mean)),
+        ("stddev", value(|latency| latency.stddev)),
+        ("min", value(|latency| latency.min)),
+        ("p50", value(|latency| latency.p50)),
+        ("p75", value(|latency| latency.p75)),
+        ("p90", value(|latency| latency.p90)),
+        ("p99", value(|latency| latency.p99)),
+        ("p999", value(|latency| latency.p999)),
+        ("p9999", value(|latency| latency.p9999)),
+        ("max", value(|latency| latency.max)),
+    ]
+}
+
+fn optional(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+/// RFC 4180 §2.
+fn quote(value: &str) -> String {
+    if value.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", value.replace('"', "\"\""))
+    } else {
+        value.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_with_separators_are_quoted() {
+        assert_eq!(quote("plain"), "plain");
+        assert_eq!(quote("a,\"b\""), "\"a,\"\"b\"\"\"");
+    }
+}

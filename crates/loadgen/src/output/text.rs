@@ -1,0 +1,168 @@
+//! What a person reads.
+
+use std::fmt::Write as _;
+
+use super::Grouped;
+use crate::result::{Latency, RunResult};
+
+pub(super) fn render(result: &RunResult) -> String {
+    let mut text = String::new();
+    // Writing into a String cannot fail.
+    let _ = write_all(&mut text, result);
+    text
+}
+
+fn write_all(out: &mut String, result: &RunResult) -> std::fmt::Result {
+    writeln!(out, "{}", result.target)?;
+    writeln!(out, "{}", conditions(result))?;
+    writeln!(out)?;
+    let failed = result.requests - result.ok;
+    row(out, "requests", &Grouped(result.requests).to_string(), &format!("in {:.3} s", result.duration_s))?;
+    row(out, "verified", &Grouped(result.ok).to_string(), "")?;
+    row(out, "failed", &Grouped(failed).to_string(), "")?;
+    for (class, count) in &result.errors {
+        row(out, &format!("  {class}"), &Grouped(*count).to_string(), "")?;
+    }
+    if result.reconnects > 0 {
+        row(out, "reconnects", &Grouped(result.reconnects).to_string(), "closed by the server between requests")?;
+    }
+    row(out, "throughput", &rounded(result.throughput_rps), "verified requests/s")?;
+    row(out, "received", &bytes_per_second(result.bytes_in, result.duration_s), "MiB/s")?;
+    row(out, "sent", &bytes_per_second(result.bytes_out, result.duration_s), "MiB/s")?;
+    writeln!(out)?;
+    write_latencies(out, result)?;
+    writeln!(out)?;
+    write_cpu(out, result)
+}
+
+fn row(out: &mut String, name: &str, value: &str, remark: &str) -> std::fmt::Result {
+    writeln!(out, "{}", format!("{name:<18}{value:>15} {remark}").trim_end())
+}
+
+fn conditions(result: &RunResult) -> String {
+    let setting = |name: &str| result.config.get(name).filter(|value| !value.is_null()).map(plain);
+    let mut parts = Vec::new();
+    match setting("rate") {
+        Some(rate) => parts.push(format!("open loop, {rate} requests/s, {}", setting("arrivals").unwrap_or_default())),
+        None => parts.push("closed loop".to_owned()),
+    }
+    for (name, before, one, many) in [
+        ("connections", "", " connection", " connections"),
+        ("threads", "", " thread", " threads"),
+        ("pipeline", "", " in flight each", " in flight each"),
+        ("warmup_s", "", " s warm-up", " s warm-up"),
+        ("verify", "verify ", "", ""),
+    ] {
+        if let Some(value) = setting(name) {
+            parts.push(format!("{before}{value}{}", if value == "1" { one } else { many }));
+        }
+    }
+    parts.join(", ")
+}
+
+fn plain(value: &serde_json::Value) -> String {
+    match (value.as_str(), value.as_f64()) {
+        (Some(text), _) => text.to_owned(),
+        (None, Some(number)) => number.to_string(),
+        (None, None) => value.to_string(),
+    }
+}
+
+fn write_latencies(out: &mut String, result: &RunResult) -> std::fmt::Result {
+    let title = if result.service_us.is_some() {
+        "response time, from the scheduled send"
+    } else {
+        "service time, from the actual send (closed loop: a stalled server is under-counted; see --rate)"
+    };
+    writeln!(out, "{title}")?;
+    write_latency(out, &result.latency_us)?;
+    if let Some(service) = &result.service_us {
+        writeln!(out, "service time, from the actual send")?;
+        write_latency(out, service)?;
+    }
+    Ok(())
+}
+
+fn write_latency(out: &mut String, latency: &Latency) -> std::fmt::Result {
+    let columns = [
+        ("min", latency.min),
+        ("p50", latency.p50),
+        ("p75", latency.p75),
+        ("p90", latency.p90),
+        ("p99", latency.p99),
+        ("p99.9", latency.p999),
+        ("p99.99", latency.p9999),
+        ("max", latency.max),
+        ("mean", latency.mean),
+        ("stddev", latency.stddev),
+    ];
+    for (name, _) in columns {
+        write!(out, "{name:>10}")?;
+    }
+    writeln!(out)?;
+    for (_, value) in columns {
+        write!(out, "{:>10}", duration(value))?;
+    }
+    writeln!(out)
+}
+
+/// Microseconds in the unit that leaves three or four digits.
+fn duration(us: f64) -> String {
+    match us {
+        _ if us >= 1e6 => format!("{:.2} s", us / 1e6),
+        _ if us >= 1e4 => format!("{:.1} ms", us / 1e3),
+        _ if us >= 1e3 => format!("{:.2} ms", us / 1e3),
+        _ => format!("{us:.1} µs"),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
+fn write_cpu(out: &mut String, result: &RunResult) -> std::fmt::Result {
+    let per_request = |cpu_s: f64| {
+        if result.ok == 0 { "-".to_owned() } else { format!("{:.3}", cpu_s * 1e6 / result.ok as f64) }
+    };
+    row(
+        out,
+        "client CPU",
+        &per_request(result.client_cpu_s),
+        &format!("µs per request, {:.0} % of its threads", result.saturation.client_cpu_fraction * 100.0),
+    )?;
+    if let Some(server) = &result.server {
+        let cores = if result.duration_s > 0.0 { server.cpu_s / result.duration_s } else { 0.0 };
+        let remark = format!(
+            "µs per request, {:.0} % of a core, {} MiB resident",
+            cores * 100.0,
+            Grouped(server.rss_bytes >> 20)
+        );
+        row(out, "server CPU", &per_request(server.cpu_s), &remark)?;
+    }
+    if !result.saturation.note.is_empty() {
+        writeln!(out, "note: {}", result.saturation.note)?;
+    }
+    Ok(())
+}
+
+fn rounded(value: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate is positive and far from 2^64")]
+    let whole = value.round() as u64;
+    if value < 100.0 { format!("{value:.2}") } else { Grouped(whole).to_string() }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with two digits")]
+fn bytes_per_second(bytes: u64, seconds: f64) -> String {
+    if seconds > 0.0 { format!("{:.2}", bytes as f64 / seconds / f64::from(1 << 20)) } else { "-".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_keep_three_digits() {
+        let cases =
+            [(0.5, "0.5 µs"), (999.0, "999.0 µs"), (1_500.0, "1.50 ms"), (15_000.0, "15.0 ms"), (2e6, "2.00 s")];
+        for (us, text) in cases {
+            assert_eq!(duration(us), text);
+        }
+    }
+}

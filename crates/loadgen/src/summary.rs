@@ -1,0 +1,177 @@
+//! From what the engine measured to the result that is printed and stored.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+
+use crate::engine::{Measured, Pacing};
+use crate::result::{Latency, RunResult, SCHEMA, Saturation, ServerUsage};
+use crate::usage::ServerProbe;
+
+/// Above this share of a core, a thread or a single-threaded server could do no more.
+const SATURATED: f64 = 0.9;
+
+/// Names of the files written by [`store`].
+pub const RESULT_FILE: &str = "result.json";
+pub const HISTOGRAM_FILE: &str = "latency.hlog";
+
+/// What the engine does not know about its run.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// The protocol, as in [`RunResult::kind`].
+    pub kind: String,
+    pub target: String,
+    pub config: BTreeMap<String, serde_json::Value>,
+    pub pacing: Pacing,
+}
+
+/// Makes the result of a run.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "counts of one run fit a double")]
+pub fn summarize<P>(subject: Subject, measured: &Measured<P>, server: Option<&ServerProbe>) -> RunResult {
+    let tally = &measured.tally;
+    let duration_s = measured.window.as_secs_f64();
+    let is_open = subject.pacing != Pacing::Closed;
+    let server = server.zip(measured.server.as_ref()).map(|(probe, (before, after))| probe.between(before, after));
+    let leading = if is_open { &tally.response } else { &tally.service };
+    let errors: BTreeMap<_, _> =
+        tally.errors().filter(|&(_, count)| count > 0).map(|(class, count)| (class.name().to_owned(), count)).collect();
+    RunResult {
+        schema: SCHEMA,
+        kind: subject.kind,
+        target: subject.target,
+        config: subject.config,
+        duration_s,
+        requests: tally.ok + tally.failed(),
+        ok: tally.ok,
+        errors,
+        reconnects: tally.reconnects,
+        bytes_in: tally.bytes_in,
+        bytes_out: tally.bytes_out,
+        throughput_rps: if duration_s > 0.0 { tally.ok as f64 / duration_s } else { 0.0 },
+        latency_us: latency(leading),
+        service_us: is_open.then(|| latency(&tally.service)),
+        client_cpu_s: measured.client_cpu.as_secs_f64(),
+        saturation: saturation(measured, server.as_ref()),
+        server,
+        histogram: encode(leading),
+        service_histogram: is_open.then(|| encode(&tally.service)),
+    }
+}
+
+fn latency(histogram: &Histogram<u64>) -> Latency {
+    if histogram.is_empty() {
+        return Latency::default();
+    }
+    #[expect(clippy::cast_precision_loss, reason = "at most a minute in nanoseconds")]
+    let quantile = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
+    Latency {
+        mean: histogram.mean() / 1e3,
+        stddev: histogram.stdev() / 1e3,
+        min: quantile(0.0),
+        p50: quantile(0.5),
+        p75: quantile(0.75),
+        p90: quantile(0.9),
+        p99: quantile(0.99),
+        p999: quantile(0.999),
+        p9999: quantile(0.9999),
+        max: quantile(1.0),
+    }
+}
+
+fn saturation<P>(measured: &Measured<P>, server: Option<&ServerUsage>) -> Saturation {
+    let share = |cpu: Duration| {
+        let window = measured.window.as_secs_f64();
+        if window > 0.0 { cpu.as_secs_f64() / window } else { 0.0 }
+    };
+    #[expect(clippy::cast_precision_loss, reason = "a number of threads is small")]
+    let client_cpu_fraction = share(measured.client_cpu) / measured.threads as f64;
+    let server_cores = server.map(|server| share(Duration::from_secs_f64(server.cpu_s.max(0.0))));
+    Saturation { client_cpu_fraction, note: saturation_note(share(measured.busiest_thread_cpu), server_cores) }
+}
+
+/// `client`: CPU seconds per second of the busiest generator thread; `server`: of all the server's threads.
+fn saturation_note(client: f64, server: Option<f64>) -> String {
+    let client_percent = client * 100.0;
+    match server {
+        _ if client <= SATURATED => String::new(),
+        None => format!(
+            "a generator thread was {client_percent:.0} % busy: the throughput may be the generator's limit \
+             (--server-pid would tell)"
+        ),
+        Some(server) if server < SATURATED => format!(
+            "a generator thread was {client_percent:.0} % busy and the server used {:.0} % of a core: the throughput \
+             is the generator's limit, not the server's",
+            server * 100.0
+        ),
+        Some(_) => format!("a generator thread was {client_percent:.0} % busy, and so was the server"),
+    }
+}
+
+/// HdrHistogram V2 + DEFLATE, base64.
+fn encode(histogram: &Histogram<u64>) -> String {
+    let mut bytes = Vec::new();
+    // Writing into memory cannot fail, and the histogram is far below the format's limits.
+    let written = V2DeflateSerializer::new().serialize(histogram, &mut bytes);
+    debug_assert!(written.is_ok());
+    STANDARD.encode(bytes)
+}
+
+/// Writes [`RESULT_FILE`] and [`HISTOGRAM_FILE`] into `directory`, which is created if need be.
+pub fn store<P>(directory: &Path, result: &RunResult, measured: &Measured<P>) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    let mut json = serde_json::to_vec_pretty(result)?;
+    json.push(b'\n');
+    fs::write(directory.join(RESULT_FILE), json)?;
+    let mut file = BufWriter::new(File::create(directory.join(HISTOGRAM_FILE))?);
+    write_log(&mut file, measured)?;
+    file.flush()
+}
+
+/// An HdrHistogram log (version 1.3) of one interval: tag `service`, and in an open loop `response`. Nanoseconds; the
+/// interval's maximum is in milliseconds, as such logs have it.
+fn write_log<P>(out: &mut impl Write, measured: &Measured<P>) -> io::Result<()> {
+    let mut serializer = V2DeflateSerializer::new();
+    let mut log = IntervalLogWriterBuilder::new()
+        .add_comment("loadgen: latencies in nanoseconds")
+        .with_max_value_divisor(1e6)
+        .begin_log_with(out, &mut serializer)?;
+    let tally = &measured.tally;
+    for (name, histogram) in [("service", &tally.service), ("response", &tally.response)] {
+        if !histogram.is_empty() {
+            log.write_histogram(histogram, Duration::ZERO, measured.window, Tag::new(name))
+                .map_err(|error| io::Error::other(format!("{error:?}")))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_says_who_set_the_pace() {
+        assert_eq!(saturation_note(0.5, None), "");
+        assert!(saturation_note(0.95, None).contains("--server-pid"));
+        assert!(saturation_note(0.95, Some(0.4)).contains("not the server's"));
+        assert!(saturation_note(0.95, Some(0.97)).contains("so was the server"));
+    }
+
+    #[test]
+    fn latencies_are_microseconds() {
+        let mut histogram = Histogram::<u64>::new(3).expect("valid");
+        histogram.record_n(2_000, 99).expect("in range");
+        histogram.record(1_000_000).expect("in range");
+        let latency = latency(&histogram);
+        assert!((latency.p50 - 2.0).abs() < 0.01 && (latency.max - 1_000.0).abs() < 1.0, "{latency:?}");
+    }
+}

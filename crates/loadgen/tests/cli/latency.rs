@@ -1,0 +1,131 @@
+//! Measured times against known ones. Lower bounds are exact; upper bounds leave room for a loaded machine.
+
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
+
+use super::Run;
+use super::server::{Act, Server, ok};
+
+#[test]
+fn a_known_service_time_is_measured() {
+    let server = Server::start(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        Act::Say(ok("x"))
+    });
+    let run = Run::http(&server.url(), &["-c", "4", "-n", "100"]);
+    run.assert_errors(&[]);
+    let latency = run.result.latency_us;
+    assert!(latency.min >= 20_000.0 && latency.p50 < 40_000.0, "{latency:?}");
+    // Four connections, 20 ms each: more than 200 a second would be a lie.
+    assert!(run.result.throughput_rps <= 200.0, "{}", run.result.throughput_rps);
+}
+
+/// A server that answers nothing during one stall, as a stopped process would.
+fn stalling_server(after: Duration, stall: Duration) -> Server {
+    let gate = Arc::new(RwLock::new(()));
+    let keeper = Arc::clone(&gate);
+    let (started, start) = std::sync::mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        if start.recv().is_ok() {
+            std::thread::sleep(after);
+            let closed = keeper.write();
+            std::thread::sleep(stall);
+            drop(closed);
+        }
+    });
+    Server::start(move |n| {
+        if n == 0 {
+            // The other end waits for exactly this.
+            let _ = started.send(());
+        }
+        drop(gate.read());
+        Act::Say(ok("x"))
+    })
+}
+
+#[test]
+fn an_open_loop_does_not_overlook_a_stall() {
+    // Stalled for S = 400 ms of T = 2 s, requests that fall due in the stall wait between S and 0: the q-quantile of
+    // all response times is S - (1 - q) T, so 300 ms at 95 % and 380 ms at 99 %.
+    let server = stalling_server(Duration::from_millis(700), Duration::from_millis(400));
+    let options = ["-c", "8", "-R", "1000", "-d", "2s", "--warmup", "0s"];
+    let run = Run::http(&server.url(), &options);
+    run.assert_errors(&[]);
+    assert_eq!(run.result.requests, 2_000);
+    let response = run.result.latency_us;
+    let near = |measured: f64, expected: f64| (measured - expected).abs() < 0.15 * expected;
+    assert!(near(response.p99, 380_000.0), "{response:?}");
+    assert!(near(response.max, 400_000.0), "{response:?}");
+    assert!(response.p50 < 100_000.0, "{response:?}");
+    // What a closed loop would have reported: only the eight requests in flight noticed.
+    let service = run.result.service_us.expect("an open loop has both");
+    assert!(service.p99 < 100_000.0 && service.max >= 300_000.0, "{service:?}");
+}
+
+#[test]
+fn a_stall_at_the_end_is_not_cut_off() {
+    // Everything that falls due after 0.5 s is answered at 1.3 s, after the window has ended at 1 s.
+    let server = stalling_server(Duration::from_millis(500), Duration::from_millis(800));
+    let options = ["-c", "4", "-R", "200", "-d", "1s", "--warmup", "0s"];
+    let run = Run::http(&server.url(), &options);
+    run.assert_errors(&[]);
+    assert_eq!(run.result.requests, 200);
+    assert!(run.result.latency_us.max >= 700_000.0, "{:?}", run.result.latency_us);
+    assert!(run.result.duration_s >= 1.25, "{}", run.result.duration_s);
+}
+
+#[test]
+fn an_overloaded_server_is_late_and_not_fast() {
+    // One connection that takes 10 ms can do 100 a second; 200 a second are asked for during 1 s: the last of them
+    // waits for about a second, and the throughput is that of the server.
+    let server = Server::start(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        Act::Say(ok("x"))
+    });
+    let run = Run::http(&server.url(), &["-c", "1", "-R", "200", "-d", "1s", "--warmup", "0s"]);
+    run.assert_errors(&[]);
+    assert_eq!(run.result.requests, 200);
+    assert!(run.result.throughput_rps <= 100.0, "{}", run.result.throughput_rps);
+    assert!(run.result.latency_us.max >= 1_000_000.0, "{:?}", run.result.latency_us);
+}
+
+#[test]
+fn the_warm_up_is_not_counted() {
+    // The first 300 ms are slow, and all of them are warm-up.
+    let begin = Instant::now();
+    let slow_until = begin + Duration::from_millis(300);
+    let server = Server::start(move |_| {
+        if Instant::now() < slow_until {
+            std::thread::sleep(Duration::from_millis(250));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+        Act::Say(ok("x"))
+    });
+    let run = Run::http(&server.url(), &["-c", "2", "-d", "400ms", "--warmup", "800ms"]);
+    run.assert_errors(&[]);
+    assert!(run.result.latency_us.max < 250_000.0, "{:?}", run.result.latency_us);
+    assert!(run.result.duration_s >= 0.4, "{}", run.result.duration_s);
+}
+
+#[test]
+fn the_first_request_of_a_schedule_is_due_at_once_and_counted() {
+    let server = Server::start(|_| Act::Say(ok("x")));
+    let run = Run::http(&server.url(), &["-c", "1", "-R", "0.001", "-n", "1"]);
+    run.assert_errors(&[]);
+    assert_eq!(run.result.ok, 1);
+}
+
+#[test]
+fn poisson_arrivals_keep_the_rate_and_the_seed_repeats_them() {
+    let server = Server::start(|_| Act::Say(ok("x")));
+    let requests = |seed: &str| {
+        let options = ["-c", "8", "-R", "1000", "--arrivals", "poisson", "-d", "1s", "--warmup", "0s", "--seed", seed];
+        let run = Run::http(&server.url(), &options);
+        run.assert_errors(&[]);
+        run.result.requests
+    };
+    // A Poisson count of mean 1000 has a standard deviation of 32.
+    let first = requests("7");
+    assert!((850..1150).contains(&first), "{first}");
+    assert_eq!(requests("7"), first);
+}

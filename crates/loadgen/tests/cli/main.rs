@@ -1,0 +1,64 @@
+//! The real binary against small servers whose behaviour is known.
+//!
+//! The servers may sleep; what is asserted about time is how long *they* took, never how fast we are.
+
+mod faults;
+mod latency;
+mod null;
+mod server;
+mod usage;
+
+use std::process::{Command, Output};
+
+use loadgen::result::RunResult;
+
+/// `loadgen` with these arguments, run to its end.
+fn loadgen(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_loadgen")).args(arguments).output().expect("the binary runs")
+}
+
+/// What one run of `loadgen http … --format json` came to.
+struct Run {
+    code: Option<i32>,
+    result: RunResult,
+    stderr: String,
+}
+
+impl Run {
+    /// Runs with `--format json`, these options, and one thread unless they say otherwise.
+    fn http(url: &str, options: &[&str]) -> Self {
+        let mut arguments = vec!["http", "--format", "json"];
+        arguments.extend(options);
+        if !options.contains(&"--threads") {
+            arguments.extend(["--threads", "1"]);
+        }
+        arguments.push(url);
+        let output = loadgen(&arguments);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        let result: RunResult = serde_json::from_slice(&output.stdout).unwrap_or_else(|why| {
+            panic!("not a result: {why}: {}{stderr}", String::from_utf8_lossy(&output.stdout));
+        });
+        let run = Self { code: output.status.code(), result, stderr };
+        run.check_sums();
+        run
+    }
+
+    /// True of every result, whatever happened.
+    fn check_sums(&self) {
+        let result = &self.result;
+        assert_eq!(result.requests, result.ok + result.errors.values().sum::<u64>(), "{result:?}");
+        assert_eq!(self.code, Some(if result.errors.is_empty() { 0 } else { 3 }), "{}", self.stderr);
+        let rate = result.throughput_rps * result.duration_s;
+        assert!((rate - result.ok as f64).abs() < 0.5, "{result:?}");
+    }
+
+    fn errors(&self, class: &str) -> u64 {
+        self.result.errors.get(class).copied().unwrap_or(0)
+    }
+
+    /// That exactly these classes occurred, with these counts.
+    fn assert_errors(&self, expected: &[(&str, u64)]) {
+        let found: Vec<_> = self.result.errors.iter().map(|(class, count)| (class.as_str(), *count)).collect();
+        assert_eq!(found, expected, "{}", self.stderr);
+    }
+}

@@ -1,0 +1,127 @@
+//! Servers of a few lines, each with one peculiarity.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What to do after a request.
+pub(crate) enum Act {
+    /// Send these bytes and go on.
+    Say(Vec<u8>),
+    /// Send these bytes and close.
+    SayAndClose(Vec<u8>),
+    /// Send these bytes and reset the connection.
+    SayAndReset(Vec<u8>),
+    /// Never say anything again.
+    FallSilent,
+}
+
+/// A server with a thread per connection. It stops listening when dropped; connections end with their peers.
+pub(crate) struct Server {
+    port: u16,
+    connections: Arc<AtomicU64>,
+    is_over: Arc<AtomicBool>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// `behave` is asked once per request, with a number that counts the requests of all connections from 0.
+    pub(crate) fn start(behave: impl Fn(u64) -> Act + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("bound").port();
+        let (behave, requests) = (Arc::new(behave), Arc::new(AtomicU64::new(0)));
+        let (connections, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (accepted, over) = (Arc::clone(&connections), Arc::clone(&is_over));
+        let acceptor = std::thread::spawn(move || {
+            for socket in listener.incoming().flatten() {
+                if over.load(Ordering::SeqCst) {
+                    return;
+                }
+                accepted.fetch_add(1, Ordering::SeqCst);
+                let (behave, requests) = (Arc::clone(&behave), Arc::clone(&requests));
+                std::thread::spawn(move || converse(socket, &*behave, &requests));
+            }
+        });
+        Self { port, connections, is_over, acceptor: Some(acceptor) }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/", self.port)
+    }
+
+    /// Connections accepted so far; the generator's probe is one of them.
+    pub(crate) fn connections(&self) -> u64 {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        // Wakes the acceptor. If it cannot be reached it has ended already.
+        drop(TcpStream::connect(("127.0.0.1", self.port)));
+        if let Some(acceptor) = self.acceptor.take() {
+            acceptor.join().expect("the acceptor ends");
+        }
+    }
+}
+
+fn converse(mut socket: TcpStream, behave: &dyn Fn(u64) -> Act, requests: &AtomicU64) {
+    socket.set_nodelay(true).expect("a TCP socket");
+    let mut inbox = Vec::new();
+    let mut buffer = [0; 16 << 10];
+    loop {
+        while let Some(end) = inbox.windows(4).position(|window| window == b"\r\n\r\n") {
+            inbox.drain(..end + 4);
+            let act = behave(requests.fetch_add(1, Ordering::SeqCst));
+            let (bytes, ending) = match act {
+                Act::Say(bytes) => (bytes, None),
+                Act::SayAndClose(bytes) => (bytes, Some(false)),
+                Act::SayAndReset(bytes) => (bytes, Some(true)),
+                Act::FallSilent => return wait_for_end(socket),
+            };
+            if socket.write_all(&bytes).is_err() {
+                return;
+            }
+            match ending {
+                None => {}
+                Some(true) => {
+                    // The bytes should be read before the reset overtakes them.
+                    std::thread::sleep(Duration::from_millis(20));
+                    let none = Some(Duration::ZERO);
+                    rustix::net::sockopt::set_socket_linger(socket.as_fd(), none).expect("a socket");
+                    return;
+                }
+                Some(false) => {
+                    // Closing with unread input would be a reset.
+                    let _ = socket.shutdown(std::net::Shutdown::Write);
+                    return wait_for_end(socket);
+                }
+            }
+        }
+        match socket.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(length) => inbox.extend_from_slice(&buffer[..length]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn wait_for_end(mut socket: TcpStream) {
+    let mut buffer = [0; 1024];
+    while socket.read(&mut buffer).is_ok_and(|length| length > 0) {}
+}
+
+/// `200 OK` with this body.
+pub(crate) fn ok(body: &str) -> Vec<u8> {
+    reply("200 OK", "", body.len(), body)
+}
+
+pub(crate) fn reply(status: &str, headers: &str, length: usize, body: &str) -> Vec<u8> {
+    format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\n\r\n{body}").into_bytes()
+}

@@ -1,0 +1,193 @@
+//! The command line: exit codes, formats, files.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+
+use super::server::{Act, Server, ok};
+use super::{Run, loadgen};
+
+#[test]
+fn bad_usage_is_2_with_a_clear_line() {
+    let url = "http://127.0.0.1:9/";
+    let cases: &[&[&str]] = &[
+        &[],
+        &["http"],
+        &["nonsense"],
+        &["http", "ftp://127.0.0.1/"],
+        &["http", "https://127.0.0.1/"],
+        &["http", "not a url"],
+        &["http", url, "http://127.0.0.1:10/"],
+        &["http", "--connections", "0", url],
+        &["http", "--duration", "10", url],
+        &["http", "--duration", "1s", "--requests", "5", url],
+        &["http", "--rate", "-5", url],
+        &["http", "--arrivals", "poisson", url],
+        &["http", "--pin", "x", url],
+        &["http", "--header", "nonsense", url],
+        &["http", "--verify", "sha256", url],
+        &["http", "--expect-sha256", "00", url],
+        &["http", "--no-such-flag", url],
+        &["null", "--protocol", "http", "--listen", "nowhere"],
+    ];
+    for arguments in cases {
+        let output = loadgen(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_target_that_is_not_there_is_1_with_the_reason() {
+    // Bound and dropped: nobody listens there.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
+    let refused = loadgen(&["http", "-n", "1", &format!("http://127.0.0.1:{port}/")]);
+    let missing = loadgen(&["http", "-n", "1", "unix:/nonexistent/socket"]);
+    for (output, why) in [(refused, "refused"), (missing, "No such file")] {
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.starts_with("error: cannot connect to ") && stderr.contains(why), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+}
+
+#[test]
+fn a_cpu_that_is_not_there_is_1_at_once() {
+    let server = Server::start(|_| Act::Say(ok("x")));
+    // The second thread cannot be pinned, and the first does not run for a minute.
+    let output = loadgen(&["http", "-c", "2", "-t", "2", "--pin", "0,1000", "-d", "60s", &server.url()]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.starts_with("error: ") && stderr.contains("CPU 1000"), "{stderr}");
+}
+
+#[test]
+fn failures_are_3_and_counted_on_standard_error() {
+    let server = Server::start(|_| Act::SayAndClose(Vec::new()));
+    let run = Run::http(&server.url(), &["-c", "1", "-n", "3"]);
+    assert_eq!(run.code, Some(3));
+    assert_eq!(run.stderr.trim(), "3 of 3 requests failed: eof_early 3");
+}
+
+#[test]
+fn text_and_csv_say_what_json_says() {
+    let server = Server::start(|_| Act::Say(ok("x")));
+    let url = server.url();
+    let text = loadgen(&["http", "-c", "1", "-n", "7", &url]);
+    let text = String::from_utf8(text.stdout).expect("UTF-8");
+    assert!(text.contains("service time, from the actual send (closed loop"), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("verified") && line.ends_with(" 7")), "{text}");
+    let csv = loadgen(&["http", "-c", "1", "-n", "7", "--format", "csv", &url]);
+    let csv = String::from_utf8(csv.stdout).expect("UTF-8");
+    let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!((lines.len(), lines[0].len()), (2, lines[1].len()), "{csv}");
+    let value = |name| lines[1][lines[0].iter().position(|column| *column == name).expect(name)];
+    assert_eq!((value("ok"), value("error_timeout"), value("target")), ("7", "0", url.as_str()));
+}
+
+#[test]
+fn results_are_stored_and_histograms_can_be_read_back() {
+    use base64::Engine as _;
+    use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+    let server = Server::start(|_| Act::Say(ok("x")));
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().join("run/1");
+    let options = ["-c", "2", "-n", "50", "-R", "5000", "--out", out.to_str().expect("UTF-8")];
+    let run = Run::http(&server.url(), &options);
+    let stored = std::fs::read(out.join("result.json")).expect("stored");
+    assert_eq!(serde_json::from_slice::<loadgen::result::RunResult>(&stored).expect("a result"), run.result);
+
+    let read = |bytes: &[u8]| {
+        hdrhistogram::serialization::Deserializer::new().deserialize::<u64, _>(&mut &bytes[..]).expect("a histogram")
+    };
+    let decode = |text: &str| base64::engine::general_purpose::STANDARD.decode(text).expect("base64");
+    let response = read(&decode(&run.result.histogram));
+    assert_eq!(response.len(), 50);
+    assert!((response.max() as f64 / 1e3 - run.result.latency_us.max).abs() < 1.0);
+
+    let log = std::fs::read(out.join("latency.hlog")).expect("stored");
+    let entries = IntervalLogIterator::new(&log).map(|entry| entry.expect("a log"));
+    let tags: Vec<_> = entries
+        .filter_map(|entry| match entry {
+            LogEntry::Interval(interval) => {
+                assert_eq!(read(&decode(interval.encoded_histogram())).len(), 50);
+                Some(interval.tag().expect("tagged").as_str().to_owned())
+            }
+            LogEntry::BaseTime(_) | LogEntry::StartTime(_) => None,
+        })
+        .collect();
+    assert_eq!(tags, ["service", "response"]);
+}
+
+#[test]
+fn bodies_can_be_known_beforehand() {
+    let server = Server::start(|_| Act::Say(ok("known")));
+    let (url, hex) =
+        (server.url(), |body: &str| Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+    let options = ["-c", "2", "-n", "10", "--verify", "sha256", "--expect-sha256"];
+    Run::http(&url, &[&options[..], &[&hex("known")]].concat()).assert_errors(&[]);
+    Run::http(&url, &[&options[..], &[&hex("other")]].concat()).assert_errors(&[("content", 10)]);
+
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("page");
+    let url = format!("{url}page?query");
+    let options =
+        ["-c", "2", "-n", "10", "--verify", "sha256", "--content-dir", directory.path().to_str().expect("UTF-8")];
+    for (content, errors) in [("known", &[][..]), ("wrong", &[("content", 10)]), ("longer", &[("length", 10)])] {
+        std::fs::write(&file, content).expect("written");
+        Run::http(&url, &options).assert_errors(errors);
+    }
+}
+
+#[test]
+fn several_urls_are_asked_in_turn_each_with_its_own_body() {
+    let server = Server::start(|n| Act::Say(ok(["a", "bb", "ccc"][n as usize % 3])));
+    let (a, b) = (format!("{}a", server.url()), format!("{}b", server.url()));
+    let run = Run::http(&server.url(), &["-c", "1", "-n", "30", "-P", "2", &a, &b]);
+    run.assert_errors(&[]);
+    assert_eq!(run.result.ok, 30);
+}
+
+#[test]
+fn the_servers_usage_is_read() {
+    let server = Server::start(|_| Act::Say(ok("x")));
+    // The server is this very process.
+    let pid = std::process::id().to_string();
+    let run = Run::http(&server.url(), &["-c", "2", "-d", "300ms", "--warmup", "0s", "--server-pid", &pid]);
+    let usage = run.result.server.expect("it lives");
+    assert_eq!(usage.pid, std::process::id());
+    assert!(usage.cpu_s > 0.0 && usage.rss_bytes > 0 && usage.context_switches_voluntary > 0, "{usage:?}");
+    assert!(run.result.client_cpu_s > 0.0 && run.result.saturation.client_cpu_fraction <= 1.05);
+    let gone = loadgen(&["http", "-n", "1", "--server-pid", "4294967295", &server.url()]);
+    assert_eq!(gone.status.code(), Some(1));
+}
+
+#[test]
+fn an_interrupt_ends_the_run_early_and_prints_what_was_measured() {
+    let (asked, was_asked) = std::sync::mpsc::sync_channel(1_000);
+    let server = Server::start(move |_| {
+        std::thread::sleep(Duration::from_millis(5));
+        // Only the first few matter.
+        let _ = asked.try_send(());
+        Act::Say(ok("x"))
+    });
+    let mut child = Command::new(env!("CARGO_BIN_EXE_loadgen"))
+        .args(["http", "-c", "1", "-d", "60s", "--warmup", "0s", "--format", "json", &server.url()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    for _ in 0..20 {
+        was_asked.recv().expect("requests come");
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+    let stderr = BufReader::new(child.stderr.take().expect("piped")).lines().map(|line| line.expect("UTF-8"));
+    assert!(stderr.into_iter().any(|line| line.contains("interrupted")));
+    let output = child.wait_with_output().expect("it ends");
+    let result: loadgen::result::RunResult = serde_json::from_slice(&output.stdout).expect("a result");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(result.ok >= 10 && result.duration_s < 60.0, "{result:?}");
+}

@@ -1,0 +1,248 @@
+//! Files of a directory tree, opened by a path that the kernel keeps beneath its root.
+
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+};
+
+use rustix::{
+    fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat},
+    io::Errno,
+};
+
+/// A rename somewhere in the tree can make one resolution uncertain (openat2(2), EAGAIN); twice in a row is rare.
+const RESOLVE_TRIES: usize = 8;
+
+/// The directory whose files may be opened. It stays the same directory when its name comes to mean another.
+#[derive(Debug)]
+pub struct Root {
+    directory: OwnedFd,
+}
+
+/// A regular file, opened for reading.
+#[derive(Debug)]
+pub struct Opened {
+    pub file: OwnedFd,
+    pub metadata: Metadata,
+}
+
+/// Identity and state of a file. Two that are equal are one file, unchanged: contents cannot change without the
+/// change time, which unlike the modification time nobody can set, and which tells a reused inode number apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metadata {
+    pub device: u64,
+    pub inode: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Last modification, nanoseconds since the epoch.
+    pub modified_ns: i64,
+    /// Last change of contents or inode, nanoseconds since the epoch.
+    pub changed_ns: i64,
+}
+
+/// Why a file cannot be served, by whose affair it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// There is no such file beneath the root, or only by leaving it.
+    Missing,
+    Directory,
+    /// A FIFO, socket or device.
+    NotRegular,
+    Denied,
+    /// Out of descriptors; may pass.
+    Exhausted,
+    Failed(Errno),
+}
+
+impl From<Errno> for OpenError {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            // EXDEV is an escape by `..`, by an absolute link or by a magic link; EINVAL a name the file system cannot
+            // have; ENXIO a socket or a device that is not there.
+            Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP | Errno::NAMETOOLONG | Errno::INVAL => {
+                Self::Missing
+            }
+            Errno::NXIO | Errno::NODEV => Self::NotRegular,
+            Errno::ACCESS | Errno::PERM => Self::Denied,
+            Errno::MFILE | Errno::NFILE => Self::Exhausted,
+            other => Self::Failed(other),
+        }
+    }
+}
+
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> Self {
+        Errno::from_io_error(&error).unwrap_or(Errno::IO).into()
+    }
+}
+
+impl From<&Stat> for Metadata {
+    fn from(stat: &Stat) -> Self {
+        // Nanoseconds in an i64 reach the year 2262.
+        let nanoseconds = |seconds: i64, rest| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
+        Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            modified_ns: nanoseconds(stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or(0)),
+            changed_ns: nanoseconds(stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or(0)),
+        }
+    }
+}
+
+impl Metadata {
+    /// # Errors
+    /// Those of fstat(2).
+    pub fn of(file: impl AsFd) -> Result<Self, OpenError> {
+        Ok(Self::from(&fs::fstat(file)?))
+    }
+}
+
+impl Root {
+    /// # Errors
+    /// Those of openat2(2); among them ENOSYS where the kernel or a sandbox does not know it.
+    pub fn open(path: impl rustix::path::Arg) -> rustix::io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = fs::open(path, flags, Mode::empty())?;
+        fs::openat2(&directory, c".", flags, Mode::empty(), ResolveFlags::BENEATH)?;
+        Ok(Self { directory })
+    }
+
+    /// Opens a regular file for reading, following only links that stay beneath the root. `relative` is a path without
+    /// a leading slash. Never blocks on a FIFO or a device.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open_file(&self, relative: &[u8]) -> Result<Opened, OpenError> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let mut tries = RESOLVE_TRIES;
+        let file = loop {
+            tries -= 1;
+            match fs::openat2(&self.directory, relative, flags, Mode::empty(), resolve) {
+                Err(Errno::AGAIN | Errno::INTR) if tries > 0 => {}
+                outcome => break outcome?,
+            }
+        };
+        let stat = fs::fstat(&file)?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        if kind.is_dir() {
+            return Err(OpenError::Directory);
+        }
+        if !kind.is_file() {
+            return Err(OpenError::NotRegular);
+        }
+        Ok(Opened { metadata: Metadata::from(&stat), file })
+    }
+
+    /// State of whatever a path means now; one cheap call, to be compared with what [`Root::open_file`] once said.
+    ///
+    /// It may follow a link out of the root, so it is no permission to open anything: only equality with a file that
+    /// was opened beneath the root means something.
+    ///
+    /// # Errors
+    /// See [`OpenError`]. An absolute path is `Missing`.
+    pub fn stat(&self, relative: &[u8]) -> Result<Metadata, OpenError> {
+        if relative.starts_with(b"/") {
+            return Err(OpenError::Missing);
+        }
+        Ok(Metadata::from(&fs::statat(&self.directory, relative, AtFlags::empty())?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, io::Read, os::unix::fs::symlink};
+
+    use super::*;
+
+    struct Tree {
+        _outer: tempfile::TempDir,
+        root: Root,
+        path: std::path::PathBuf,
+    }
+
+    /// `root/` with everything a tree may contain, and `secret` beside it.
+    fn tree() -> Tree {
+        let outer = tempfile::tempdir().unwrap();
+        let path = outer.path().join("root");
+        fs::create_dir_all(path.join("sub")).unwrap();
+        fs::write(outer.path().join("secret"), "secret").unwrap();
+        fs::write(path.join("file"), "contents").unwrap();
+        for (target, link) in [
+            ("file", "good"),
+            ("../file", "sub/good"),
+            ("../secret", "escape"),
+            ("/etc/hostname", "absolute"),
+            ("/proc/self/fd/0", "magic"),
+            ("loop", "loop"),
+            ("nowhere", "dangling"),
+            ("..", "up"),
+        ] {
+            symlink(target, path.join(link)).unwrap();
+        }
+        rustix::fs::mkfifoat(rustix::fs::CWD, path.join("fifo"), Mode::RUSR | Mode::WUSR).unwrap();
+        std::os::unix::net::UnixListener::bind(path.join("socket")).unwrap();
+        Tree { root: Root::open(&path).unwrap(), path, _outer: outer }
+    }
+
+    #[test]
+    fn only_regular_files_beneath_the_root_open() {
+        let tree = tree();
+        for good in [&b"file"[..], b"good", b"sub/good", b"./sub//../file"] {
+            let mut text = String::new();
+            fs::File::from(tree.root.open_file(good).unwrap().file).read_to_string(&mut text).unwrap();
+            assert_eq!(text, "contents");
+        }
+        let long = [b'a'; 300];
+        for (bad, why) in [
+            (&b"escape"[..], OpenError::Missing),
+            (b"absolute", OpenError::Missing),
+            (b"magic", OpenError::Missing),
+            (b"loop", OpenError::Missing),
+            (b"dangling", OpenError::Missing),
+            (b"up/secret", OpenError::Missing),
+            (b"../secret", OpenError::Missing),
+            (b"/etc/hostname", OpenError::Missing),
+            (b"file/", OpenError::Missing),
+            (b"", OpenError::Missing),
+            (b"a\0b", OpenError::Missing),
+            (&long, OpenError::Missing),
+            (b"sub", OpenError::Directory),
+            (b".", OpenError::Directory),
+            (b"fifo", OpenError::NotRegular),
+            (b"socket", OpenError::NotRegular),
+        ] {
+            assert_eq!(tree.root.open_file(bad).unwrap_err(), why, "{}", bad.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn metadata_differs_after_every_kind_of_change() {
+        let tree = tree();
+        let file = tree.path.join("file");
+        let same = |before: Metadata| tree.root.stat(b"file") == Ok(before);
+        let now = || tree.root.open_file(b"file").unwrap().metadata;
+        let before = now();
+        assert!(same(before) && before.size == 8);
+
+        fs::write(tree.path.join("new"), "CONTENTS").unwrap();
+        fs::rename(tree.path.join("new"), &file).unwrap();
+        assert!(!same(before), "replaced by a file of the same size");
+
+        let before = now();
+        fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(3).unwrap();
+        assert!(!same(before), "truncated");
+
+        fs::remove_file(&file).unwrap();
+        assert_eq!(tree.root.stat(b"file"), Err(OpenError::Missing));
+        assert_eq!(tree.root.stat(b"/etc/hostname"), Err(OpenError::Missing));
+    }
+
+    #[test]
+    fn a_root_must_be_a_directory_that_is_there() {
+        let tree = tree();
+        assert_eq!(Root::open(tree.path.join("file")).unwrap_err(), Errno::NOTDIR);
+        assert_eq!(Root::open(tree.path.join("none")).unwrap_err(), Errno::NOENT);
+    }
+}

@@ -1,0 +1,196 @@
+//! The client's direction: a response decoder that is fed whatever a socket delivered.
+//!
+//! It is stricter than a browser: what RFC 9112 lets a recipient repair (bare line feeds, two equal lengths, a length
+//! beside a transfer coding) is [`DecodeError`] here, because its user wants to know, not to cope.
+//!
+//! Two paths lead to the same result. The first head on a connection is parsed by `httparse`; later ones are compared
+//! with the last accepted head ([`HeadTemplate`]) byte for byte, `Date` excepted, and parsed only when they differ.
+
+mod chunked;
+mod head;
+#[cfg(test)]
+mod tests;
+
+use memchr::{memchr, memmem};
+
+use self::chunked::{Chunked, Piece};
+pub use self::head::{BodyLength, Head, HeadTemplate, Persistence};
+
+/// A head longer than this is refused.
+pub const HEAD_BYTES_MAX: usize = 64 << 10;
+
+const HEAD_END: &[u8] = b"\r\n\r\n";
+
+/// What the server sent is not HTTP/1 as RFC 9112 has it. The connection is of no further use.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum DecodeError {
+    #[error("the status line or a header is malformed")]
+    Head,
+    #[error("the head is longer than {HEAD_BYTES_MAX} bytes or has more than {} headers", head::HEADERS_MAX)]
+    HeadTooLarge,
+    #[error("the headers that frame the body contradict each other or are not supported")]
+    Framing,
+    #[error("the chunked coding is malformed")]
+    Chunk,
+}
+
+/// One step through a response.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Event<'a> {
+    /// The final head (interim 1xx heads are skipped).
+    Head(Head),
+    /// A piece of the body, without its transfer coding.
+    Body(&'a [u8]),
+    /// The response is complete; the next byte belongs to another one.
+    End,
+    /// All input is used up.
+    NeedMore,
+}
+
+/// Where the end of the stream fell.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Eof {
+    /// Between two responses.
+    Between,
+    /// At the end of a body that is delimited by the end of the stream: the response is complete.
+    EndsBody,
+    InHead,
+    InBody,
+}
+
+/// The state of one connection.
+#[derive(Debug, Default)]
+pub struct ResponseDecoder {
+    state: State,
+    /// The beginning of a head that arrived in pieces.
+    torn: Vec<u8>,
+    /// The first head of a connection is parsed, whatever another connection has seen.
+    is_acquainted: bool,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Head,
+    Exact {
+        left: u64,
+    },
+    Chunked(Chunked),
+    UntilEof,
+}
+
+impl ResponseDecoder {
+    /// A decoder for a fresh connection.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes one step and shortens `input` by what it used. Call again until [`Event::NeedMore`].
+    ///
+    /// `template` may be shared by all connections that ask the same question.
+    #[inline]
+    pub fn next<'a>(&mut self, template: &mut HeadTemplate, input: &mut &'a [u8]) -> Result<Event<'a>, DecodeError> {
+        match &mut self.state {
+            State::Head => self.next_head(template, input),
+            State::Exact { left: 0 } => Ok(self.end()),
+            State::Exact { left } => {
+                let length = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+                *left -= length as u64;
+                Ok(body(input, length))
+            }
+            State::UntilEof => Ok(body(input, input.len())),
+            State::Chunked(chunked) => match chunked.next(input)? {
+                Piece::Data(data) => Ok(Event::Body(data)),
+                Piece::NeedMore => Ok(Event::NeedMore),
+                Piece::End => Ok(self.end()),
+            },
+        }
+    }
+
+    /// The peer will send no more.
+    #[must_use]
+    pub fn eof(&self) -> Eof {
+        match self.state {
+            State::Head if self.torn.is_empty() => Eof::Between,
+            State::Head => Eof::InHead,
+            State::UntilEof => Eof::EndsBody,
+            State::Exact { .. } | State::Chunked(_) => Eof::InBody,
+        }
+    }
+
+    fn end<'a>(&mut self) -> Event<'a> {
+        self.state = State::Head;
+        Event::End
+    }
+
+    #[inline]
+    fn next_head<'a>(&mut self, template: &mut HeadTemplate, input: &mut &'a [u8]) -> Result<Event<'a>, DecodeError> {
+        if self.is_acquainted
+            && self.torn.is_empty()
+            && let Some((head, length)) = template.accept(input)
+        {
+            *input = &input[length..];
+            return Ok(self.begin(head));
+        }
+        self.parse_head(template, input)
+    }
+
+    #[cold]
+    fn parse_head<'a>(&mut self, template: &mut HeadTemplate, input: &mut &'a [u8]) -> Result<Event<'a>, DecodeError> {
+        while !input.is_empty() {
+            let Some(head) = self.gather_head(template, input)? else { return Ok(Event::NeedMore) };
+            self.is_acquainted = true;
+            if !head.is_interim() {
+                return Ok(self.begin(head));
+            }
+        }
+        Ok(Event::NeedMore)
+    }
+
+    /// Finds the end of a head that may have begun in earlier input, and parses it.
+    fn gather_head(&mut self, template: &mut HeadTemplate, input: &mut &[u8]) -> Result<Option<Head>, DecodeError> {
+        let known = self.torn.len();
+        let usable = input.len().min(HEAD_BYTES_MAX - known);
+        let fresh = &input[..usable];
+        self.torn.extend_from_slice(fresh);
+        head::check_beginning(&self.torn)?;
+        let search_from = known.saturating_sub(HEAD_END.len() - 1);
+        let Some(found) = memmem::find(&self.torn[search_from..], HEAD_END) else {
+            if self.torn.len() == HEAD_BYTES_MAX {
+                return Err(DecodeError::HeadTooLarge);
+            }
+            // A finished line may already show that this head will never be valid.
+            if memchr(b'\n', fresh).is_some() {
+                head::check_unfinished(&self.torn)?;
+            }
+            *input = &input[usable..];
+            return Ok(None);
+        };
+        let length = search_from + found + HEAD_END.len();
+        let head = template.learn(&self.torn[..length])?;
+        self.torn.clear();
+        *input = &input[length - known..];
+        Ok(Some(head))
+    }
+
+    #[inline]
+    fn begin<'a>(&mut self, head: Head) -> Event<'a> {
+        self.state = match head.body {
+            BodyLength::Exact(left) => State::Exact { left },
+            BodyLength::Chunked => State::Chunked(Chunked::default()),
+            BodyLength::UntilEof => State::UntilEof,
+        };
+        Event::Head(head)
+    }
+}
+
+#[inline]
+fn body<'a>(input: &mut &'a [u8], length: usize) -> Event<'a> {
+    if length == 0 {
+        return Event::NeedMore;
+    }
+    let (piece, rest) = input.split_at(length);
+    *input = rest;
+    Event::Body(piece)
+}

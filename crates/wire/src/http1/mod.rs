@@ -1,0 +1,13 @@
+//! HTTP/1.0 and HTTP/1.1 message heads (RFC 9110, RFC 9112), on `httparse` and stricter than it.
+
+pub mod client;
+pub mod conditional;
+pub mod date;
+pub mod request;
+pub mod response;
+mod scan;
+mod target;
+
+pub use request::{Body, HeadLimits, HeadParser, Method, Refusal, Request, Version, skip_empty_lines};
+pub use response::{Connection, Part, Prepared, Status};
+pub use target::Target;

@@ -1,0 +1,195 @@
+//! Response heads, and whole responses rendered ahead of time.
+
+use std::time::Duration;
+
+use super::date::{self, DATE_LEN};
+
+macro_rules! statuses {
+    ($($name:ident = $code:literal $reason:literal,)*) => {
+        /// The statuses that our servers send.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Status { $($name,)* }
+
+        impl Status {
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            pub fn code(self) -> u16 {
+                match self { $(Self::$name => $code,)* }
+            }
+
+            /// The reason phrase of RFC 9110.
+            pub fn reason(self) -> &'static str {
+                match self { $(Self::$name => $reason,)* }
+            }
+
+            /// `HTTP/1.1 200 OK` and its CRLF.
+            pub fn line(self) -> &'static str {
+                match self { $(Self::$name => concat!("HTTP/1.1 ", $code, " ", $reason, "\r\n"),)* }
+            }
+        }
+    };
+}
+
+statuses! {
+    Ok = 200 "OK",
+    NoContent = 204 "No Content",
+    MovedPermanently = 301 "Moved Permanently",
+    NotModified = 304 "Not Modified",
+    BadRequest = 400 "Bad Request",
+    Forbidden = 403 "Forbidden",
+    NotFound = 404 "Not Found",
+    MethodNotAllowed = 405 "Method Not Allowed",
+    RequestTimeout = 408 "Request Timeout",
+    PreconditionFailed = 412 "Precondition Failed",
+    UriTooLong = 414 "URI Too Long",
+    FieldsTooLarge = 431 "Request Header Fields Too Large",
+    InternalError = 500 "Internal Server Error",
+    NotImplemented = 501 "Not Implemented",
+    ServiceUnavailable = 503 "Service Unavailable",
+    VersionNotSupported = 505 "HTTP Version Not Supported",
+}
+
+/// What a response says about the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connection {
+    /// Nothing: HTTP/1.1 stays open by itself.
+    Implied,
+    /// HTTP/1.0 clients have to be told.
+    KeepAlive,
+    Close,
+}
+
+impl Connection {
+    /// Goes between two fields: begins with a CRLF and does not end with one.
+    fn field(self) -> &'static [u8] {
+        match self {
+            Self::Implied => b"",
+            Self::KeepAlive => b"\r\nConnection: keep-alive",
+            Self::Close => b"\r\nConnection: close",
+        }
+    }
+}
+
+/// How much of a response is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The answer to HEAD, or the head of a body that comes from elsewhere.
+    Head,
+    Whole,
+}
+
+const DATE_FIELD: &str = "Date: ";
+
+/// A response rendered ahead of time, body included: only the date and the fate of the connection are filled in when
+/// it is sent, so that sending is one copy.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// Status line, a date of blanks, fields, empty line, body.
+    bytes: Box<[u8]>,
+    status: Status,
+    head_len: usize,
+}
+
+/// A [`Prepared`] in the making.
+#[derive(Debug)]
+pub struct Draft {
+    bytes: Vec<u8>,
+    status: Status,
+}
+
+impl Draft {
+    /// Adds a field. `value` must be free of CR and LF; whoever makes it from a request encodes it first.
+    #[must_use]
+    pub fn field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        let value = value.as_ref();
+        debug_assert!(!value.iter().any(|byte| matches!(byte, b'\r' | b'\n')), "a line break in a field value");
+        for piece in [name.as_bytes(), b": ", value, b"\r\n"] {
+            self.bytes.extend_from_slice(piece);
+        }
+        self
+    }
+
+    /// Ends the head. A length, if any, is a field like the others.
+    pub fn body(mut self, body: &[u8]) -> Prepared {
+        self.bytes.extend_from_slice(b"\r\n");
+        let head_len = self.bytes.len();
+        self.bytes.extend_from_slice(body);
+        Prepared { bytes: self.bytes.into_boxed_slice(), status: self.status, head_len }
+    }
+}
+
+impl Prepared {
+    pub fn draft(status: Status) -> Draft {
+        let mut bytes = Vec::with_capacity(512);
+        bytes.extend_from_slice(status.line().as_bytes());
+        bytes.extend_from_slice(DATE_FIELD.as_bytes());
+        bytes.extend_from_slice(&[b' '; DATE_LEN]);
+        bytes.extend_from_slice(b"\r\n");
+        Draft { bytes, status }
+    }
+
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// Bytes of memory that this holds.
+    pub fn held(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Appends the response, or its head, as sent at `unix` since the epoch. Returns the bytes appended.
+    #[inline]
+    pub fn push(&self, part: Part, connection: Connection, unix: Duration, out: &mut Vec<u8>) -> usize {
+        let start = out.len();
+        let end = match part {
+            Part::Head => self.head_len,
+            Part::Whole => self.bytes.len(),
+        };
+        let date = date::date_now(unix);
+        let date_at = self.status.line().len() + DATE_FIELD.len();
+        let date_end = date_at + DATE_LEN;
+        if connection == Connection::Implied {
+            out.extend_from_slice(&self.bytes[..end]);
+            out[start + date_at..start + date_end].copy_from_slice(&date);
+        } else {
+            for piece in [&self.bytes[..date_at], &date, connection.field(), &self.bytes[date_end..end]] {
+                out.extend_from_slice(piece);
+            }
+        }
+        out.len() - start
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(prepared: &Prepared, part: Part, connection: Connection) -> String {
+        let mut out = b"before".to_vec();
+        let appended = prepared.push(part, connection, Duration::from_secs(784_111_777), &mut out);
+        assert_eq!(appended, out.len() - "before".len());
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn only_date_and_connection_are_filled_in_when_sending() {
+        let prepared = Prepared::draft(Status::Ok).field("Content-Length", "4").body(b"body");
+        let date = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+        for (connection, field) in [
+            (Connection::Implied, ""),
+            (Connection::KeepAlive, "Connection: keep-alive\r\n"),
+            (Connection::Close, "Connection: close\r\n"),
+        ] {
+            let head = format!("beforeHTTP/1.1 200 OK\r\n{date}{field}Content-Length: 4\r\n\r\n");
+            assert_eq!(text(&prepared, Part::Head, connection), head);
+            assert_eq!(text(&prepared, Part::Whole, connection), head + "body");
+        }
+    }
+
+    #[test]
+    fn every_status_line_agrees_with_its_code_and_reason() {
+        for status in Status::ALL {
+            assert_eq!(status.line(), format!("HTTP/1.1 {} {}\r\n", status.code(), status.reason()));
+        }
+    }
+}

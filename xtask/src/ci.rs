@@ -1,0 +1,73 @@
+//! `cargo xtask ci`: what a change must pass, step by step, with the time each step took.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::workspace::{cargo, run_shown};
+use crate::{matrix, tidy};
+
+/// A step: what it is called, and what does it.
+type Step = (&'static str, fn() -> Result<()>);
+
+const STEPS: [Step; 6] =
+    [("fmt", fmt), ("clippy", clippy), ("tidy", fences), ("doc", doc), ("benches", benches), ("bench-matrix", smoke)];
+
+pub(crate) fn run() -> Result<ExitCode> {
+    for (name, step) in STEPS {
+        println!("ci: {name}");
+        let began = Instant::now();
+        step().with_context(|| format!("ci: {name}"))?;
+        println!("ci: {name} passed in {:.1} s", began.elapsed().as_secs_f64());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn fmt() -> Result<()> {
+    run_shown(cargo().args(["fmt", "--all", "--", "--check"]))
+}
+
+fn clippy() -> Result<()> {
+    run_shown(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+}
+
+fn fences() -> Result<()> {
+    tidy::run().map(drop)
+}
+
+fn doc() -> Result<()> {
+    run_shown(cargo().args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// Clippy has checked them; that they link needs the optimised dependencies, which `cargo bench` builds anyway.
+fn benches() -> Result<()> {
+    run_shown(cargo().args(["check", "--package", "benches", "--benches", "--profile", "bench"]))
+}
+
+/// A matrix of two drivers, small enough for every change. Only that it works is checked; figures are not judged.
+fn smoke() -> Result<()> {
+    let directory = tempfile::tempdir().context("temporary directory")?;
+    let out = directory.path().join("run");
+    let workloads = "get-128B-c64,get-128B-c64-open,get-1MiB-c16,pipelined-16";
+    let status = Command::new(std::env::current_exe().context("own path")?)
+        .args(["bench-matrix", "--quick", "--blocks", "2", "--slice", "200ms", "--warmup", "100ms", "--seed", "1"])
+        .args(["--filter", "driver=epoll|uring", "--workload", workloads, "--out"])
+        .arg(&out)
+        .status()
+        .context("bench-matrix")?;
+    if !status.success() {
+        bail!("bench-matrix: {status}");
+    }
+    check_run(&out)
+}
+
+fn check_run(directory: &Path) -> Result<()> {
+    let summary = matrix::store::check(directory)?;
+    let progress = summary.progress;
+    if progress.is_partial || progress.visits_failed > 0 {
+        bail!("{} of {} visits made, {} failed", progress.visits_done, progress.visits_planned, progress.visits_failed);
+    }
+    Ok(())
+}

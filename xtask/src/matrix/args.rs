@@ -1,0 +1,210 @@
+//! The flags of bench-matrix.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Parser;
+
+use super::cells::SERVERS;
+use super::cpus::CpuList;
+use super::filter::hint;
+use super::peers::{PROGRAMS, Peer};
+use super::workloads;
+use crate::usage;
+
+const QUICK: Defaults = Defaults { blocks: 3, slice_s: 0.5, warmup_s: 0.3 };
+const FULL: Defaults = Defaults { blocks: 7, slice_s: 1.5, warmup_s: 0.5 };
+
+struct Defaults {
+    blocks: u32,
+    slice_s: f64,
+    warmup_s: f64,
+}
+
+#[derive(Clone, Debug, Parser)]
+pub(crate) struct Args {
+    /// A look in three minutes: 3 blocks of 0.5 s slices, no 9,000 connections; says how things stand, does not rank
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Servers to measure
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "http-server")]
+    pub(crate) servers: Vec<String>,
+    /// What to measure: `driver=uring|epoll,workload=get-128B*,server!=nginx`
+    #[arg(long, value_name = "EXPR")]
+    pub(crate) filter: Option<String>,
+    /// Print what would be measured and how long it takes, and stop
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Where to write [default: bench-results/UTC-COMMIT]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Continue an interrupted run: its plan, minus the visits it has
+    #[arg(long, value_name = "DIR", conflicts_with_all = [
+        "quick", "servers", "filter", "list", "out", "blocks", "slice", "warmup", "seed", "workload", "reference",
+        "server_cpus", "client_cpus", "against",
+    ])]
+    pub(crate) resume: Option<PathBuf>,
+    /// Passes over all cells [default: 7, quick: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    blocks: Option<u32>,
+    /// Measured time of a visit [default: 1500ms, quick: 500ms]
+    #[arg(long, value_name = "DURATION", value_parser = seconds)]
+    slice: Option<f64>,
+    /// Time before it that is not measured [default: 500ms, quick: 300ms]
+    #[arg(long, value_name = "DURATION", value_parser = seconds)]
+    warmup: Option<f64>,
+    /// Seed of the visits' order and of the bootstrap [default: the time]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Workloads by name, comma separated [default: all, quick: without conns-9000]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    workload: Vec<String>,
+    /// The cell that ratios are taken against, such as http-server/epoll [default: the server's default]
+    #[arg(long, value_name = "CELL")]
+    pub(crate) reference: Option<String>,
+    /// CPUs of the server, as taskset takes them; it runs a thread on each
+    #[arg(long, value_name = "LIST", value_parser = CpuList::parse)]
+    server_cpus: Option<CpuList>,
+    /// CPUs of the load generator
+    #[arg(long, value_name = "LIST", value_parser = CpuList::parse)]
+    client_cpus: Option<CpuList>,
+    /// Other people's servers to measure beside ours, where installed: nginx, lighttpd, or none
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "nginx,lighttpd")]
+    against: Vec<String>,
+    /// Run although another bench-matrix runs, or resume although the sources changed
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+impl Args {
+    fn defaults(&self) -> &'static Defaults {
+        if self.quick { &QUICK } else { &FULL }
+    }
+
+    pub(crate) fn blocks(&self) -> u32 {
+        self.blocks.unwrap_or_else(|| self.defaults().blocks)
+    }
+
+    pub(crate) fn slice_s(&self) -> f64 {
+        self.slice.unwrap_or_else(|| self.defaults().slice_s)
+    }
+
+    pub(crate) fn warmup_s(&self) -> f64 {
+        self.warmup.unwrap_or_else(|| self.defaults().warmup_s)
+    }
+
+    pub(crate) fn servers(&self) -> Result<&[String]> {
+        check_names("--servers", &self.servers, &SERVERS)?;
+        Ok(&self.servers)
+    }
+
+    pub(crate) fn workloads(&self) -> Result<Vec<String>> {
+        let known = workloads::names();
+        check_names("--workload", &self.workload, &known.iter().map(String::as_str).collect::<Vec<_>>())?;
+        Ok(if !self.workload.is_empty() {
+            self.workload.clone()
+        } else if self.quick {
+            workloads::quick_names()
+        } else {
+            known
+        })
+    }
+
+    pub(crate) fn peers(&self) -> Result<Vec<Peer>> {
+        if self.against == ["none"] {
+            return Ok(Vec::new());
+        }
+        let mut known = PROGRAMS.to_vec();
+        known.push("none");
+        check_names("--against", &self.against, &known)?;
+        let is_named = |peer: &Peer| self.against.iter().any(|name| name == peer.program());
+        Ok(Peer::ALL.into_iter().filter(is_named).collect())
+    }
+
+    /// Server on the first core and generator on the second where there are two.
+    pub(crate) fn cpus(&self, cores: u32) -> Result<(CpuList, CpuList)> {
+        let server = self.server_cpus.clone().map_or_else(|| CpuList::parse("0"), Ok)?;
+        let default_client = if cores > 1 { "1" } else { "0" };
+        let client = self.client_cpus.clone().map_or_else(|| CpuList::parse(default_client), Ok)?;
+        let highest = server.as_slice().iter().chain(client.as_slice()).max().copied().unwrap_or(0);
+        if highest >= cores as usize {
+            return Err(usage(format!("CPU {highest}: this machine has {cores}, numbered from 0")));
+        }
+        Ok((server, client))
+    }
+}
+
+fn check_names(flag: &str, given: &[String], known: &[&str]) -> Result<()> {
+    match given.iter().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => Err(usage(format!("{flag} `{name}`: unknown; {}", hint(name, known)))),
+        None => Ok(()),
+    }
+}
+
+/// `500ms`, `1.5s`, `2m`.
+fn seconds(text: &str) -> Result<f64, String> {
+    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0)];
+    let parsed = units.iter().find_map(|(unit, factor)| Some(text.strip_suffix(unit)?.parse::<f64>().ok()? * factor));
+    match parsed {
+        Some(seconds) if (0.001..=3_600.0).contains(&seconds) => Ok(seconds),
+        Some(_) => Err("must be between 1ms and 60m".to_owned()),
+        None => Err("expected a number and a unit, such as 500ms or 1.5s".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[&str]) -> Args {
+        Args::try_parse_from(std::iter::once("bench-matrix").chain(words.iter().copied())).unwrap()
+    }
+
+    #[test]
+    fn quick_sets_defaults_and_explicit_flags_win() {
+        let args = parse(&["--quick", "--slice", "0.2s"]);
+        assert_eq!((args.blocks(), args.slice_s(), args.warmup_s()), (3, 0.2, 0.3));
+        assert!(!args.workloads().unwrap().contains(&"conns-9000".to_owned()));
+        let args = parse(&[]);
+        assert_eq!((args.blocks(), args.slice_s()), (7, 1.5));
+        assert!(args.workloads().unwrap().contains(&"conns-9000".to_owned()));
+        assert_eq!(parse(&["--workload", "conns-9000"]).workloads().unwrap(), ["conns-9000"]);
+    }
+
+    #[test]
+    fn names_that_do_not_exist_are_usage_errors_with_a_hint() {
+        let message = |outcome: Result<()>| outcome.unwrap_err().to_string();
+        let error = message(parse(&["--workload", "get-128-c64"]).workloads().map(drop));
+        assert!(error.contains("did you mean `get-128B-c64`?"), "{error}");
+        let error = message(parse(&["--against", "ngin"]).peers().map(drop));
+        assert!(error.contains("did you mean `nginx`?"), "{error}");
+        assert!(message(parse(&["--servers", "fileserver"]).servers().map(drop)).contains("http-server"));
+        assert_eq!(parse(&["--against", "none"]).peers().unwrap(), []);
+        assert_eq!(parse(&["--against", "lighttpd"]).peers().unwrap(), [Peer::Lighttpd]);
+    }
+
+    #[test]
+    fn a_resumed_run_keeps_its_plan() {
+        for flags in [["--quick", "--force"], ["--blocks", "2"], ["--filter", "driver=epoll"], ["--seed", "1"]] {
+            let words = ["bench-matrix", "--resume", "x"].into_iter().chain(flags);
+            assert!(Args::try_parse_from(words).is_err(), "{flags:?}");
+        }
+        assert!(Args::try_parse_from(["bench-matrix", "--resume", "x", "--force"]).is_ok());
+    }
+
+    #[test]
+    fn cpus_must_exist() {
+        assert!(parse(&["--server-cpus", "0-3"]).cpus(2).is_err());
+        let (server, client) = parse(&[]).cpus(2).unwrap();
+        assert!(!server.shares_with(&client));
+        let (server, client) = parse(&[]).cpus(1).unwrap();
+        assert!(server.shares_with(&client), "one core is shared, and said to be");
+    }
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(seconds("1500ms"), Ok(1.5));
+        assert_eq!(seconds("2m"), Ok(120.0));
+        assert!(seconds("5").is_err() && seconds("0s").is_err() && seconds("-1s").is_err() && seconds("nans").is_err());
+    }
+}

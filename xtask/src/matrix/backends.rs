@@ -1,0 +1,162 @@
+//! What a server says of itself: `SERVER --list-backends --format json`, the only list of back ends there is.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Backends {
+    schema: u32,
+    pub(crate) server: String,
+    pub(crate) dimensions: Vec<Dimension>,
+    #[serde(default)]
+    pub(crate) invalid: Vec<Invalid>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Dimension {
+    pub(crate) name: String,
+    pub(crate) flag: String,
+    pub(crate) default: String,
+    pub(crate) choices: Vec<Choice>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Choice {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) unavailable: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Invalid {
+    combination: BTreeMap<String, String>,
+    reason: String,
+}
+
+/// One choice per dimension, in the order of the dimensions.
+#[derive(Clone, Debug)]
+pub(crate) struct Combination {
+    /// Dimension → choice.
+    pub(crate) factors: BTreeMap<String, String>,
+    /// The flags that ask for it.
+    pub(crate) flags: Vec<String>,
+    /// The choices, joined: what names it among its server's.
+    pub(crate) label: String,
+    pub(crate) description: String,
+    /// Why it cannot run here.
+    pub(crate) unavailable: Option<String>,
+}
+
+impl Backends {
+    pub(crate) fn ask(server: &Path) -> Result<Self> {
+        let what = || format!("{} --list-backends", server.file_name().unwrap_or_default().to_string_lossy());
+        let output = Command::new(server).args(["--list-backends", "--format", "json"]).output().with_context(what)?;
+        if !output.status.success() {
+            bail!("{}: {}: {}", what(), output.status, String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Self::parse(&output.stdout).with_context(what)
+    }
+
+    fn parse(json: &[u8]) -> Result<Self> {
+        let backends: Self = serde_json::from_slice(json).context("unexpected output")?;
+        if backends.schema != 1 {
+            bail!("schema {} is not known here", backends.schema);
+        }
+        Ok(backends)
+    }
+
+    /// Every combination of one choice per dimension, in order.
+    pub(crate) fn combinations(&self) -> Vec<Combination> {
+        let nothing = Combination {
+            factors: BTreeMap::new(),
+            flags: Vec::new(),
+            label: String::new(),
+            description: String::new(),
+            unavailable: None,
+        };
+        let mut combinations = vec![nothing];
+        for dimension in &self.dimensions {
+            combinations = combinations
+                .iter()
+                .flat_map(|combination| dimension.choices.iter().map(|choice| combination.with(dimension, choice)))
+                .collect();
+        }
+        for combination in &mut combinations {
+            let invalid = self.invalid.iter().find(|invalid| invalid.matches(&combination.factors));
+            if let Some(invalid) = invalid {
+                combination.unavailable = Some(invalid.reason.clone());
+            }
+        }
+        combinations
+    }
+}
+
+impl Combination {
+    fn with(&self, dimension: &Dimension, choice: &Choice) -> Self {
+        let join = |before: &str, separator: &str, more: &str| {
+            if before.is_empty() { more.to_owned() } else { format!("{before}{separator}{more}") }
+        };
+        let mut next = self.clone();
+        next.factors.insert(dimension.name.clone(), choice.name.clone());
+        next.flags.extend([dimension.flag.clone(), choice.name.clone()]);
+        next.label = join(&self.label, "/", &choice.name);
+        next.description = join(&self.description, "; ", &choice.description);
+        next.unavailable = self.unavailable.clone().or_else(|| choice.unavailable.clone());
+        next
+    }
+}
+
+impl Invalid {
+    fn matches(&self, factors: &BTreeMap<String, String>) -> bool {
+        self.combination.iter().all(|(name, choice)| factors.get(name) == Some(choice))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn sample() -> Backends {
+        let json = br#"{"schema": 1, "server": "http-server", "dimensions": [{"name": "driver", "flag": "--driver",
+            "default": "epoll", "choices": [
+              {"name": "blocking", "description": "a thread per connection", "unavailable": null},
+              {"name": "pool", "description": "workers", "unavailable": null},
+              {"name": "epoll", "description": "one loop", "unavailable": null},
+              {"name": "uring", "description": "raw io_uring", "unavailable": "io_uring is disabled"}]}], "invalid": []}"#;
+        Backends::parse(json).unwrap()
+    }
+
+    #[test]
+    fn combinations_are_the_product_and_say_what_cannot_run() {
+        let mut backends = sample();
+        let choice = |name: &str| Choice { name: name.into(), description: name.into(), unavailable: None };
+        backends.dimensions.push(Dimension {
+            name: "body".into(),
+            flag: "--body".into(),
+            default: "file".into(),
+            choices: vec![choice("file"), choice("pipe")],
+        });
+        backends.invalid.push(Invalid {
+            combination: [("driver".to_owned(), "pool".to_owned()), ("body".to_owned(), "pipe".to_owned())].into(),
+            reason: "no pipes".into(),
+        });
+        let combinations = backends.combinations();
+        assert_eq!(combinations.len(), 8);
+        let find = |label: &str| combinations.iter().find(|combination| combination.label == label).unwrap();
+        assert_eq!(find("epoll/pipe").flags, ["--driver", "epoll", "--body", "pipe"]);
+        assert_eq!(find("epoll/pipe").unavailable, None);
+        assert_eq!(find("pool/pipe").unavailable.as_deref(), Some("no pipes"));
+        assert_eq!(find("pool/file").unavailable, None);
+        assert_eq!(find("uring/file").unavailable.as_deref(), Some("io_uring is disabled"));
+    }
+
+    #[test]
+    fn another_schema_or_garbage_is_an_error() {
+        assert!(Backends::parse(br#"{"schema": 2, "server": "x", "dimensions": []}"#).is_err());
+        assert!(Backends::parse(b"usage: x").is_err());
+    }
+}

@@ -1,0 +1,229 @@
+//! The summary as CSV and as a table for a terminal.
+
+use std::fmt::Write as _;
+
+use super::model::{Figures, Flag, Interval, Outcome, Ratio, Role, Summary};
+
+const COLUMNS: [&str; 27] = [
+    "cell",
+    "role",
+    "workload",
+    "not_run",
+    "visits",
+    "attempts",
+    "cpu_us",
+    "cpu_us_lo",
+    "cpu_us_hi",
+    "cpu_ratio",
+    "cpu_ratio_lo",
+    "cpu_ratio_hi",
+    "differs",
+    "user_us",
+    "system_us",
+    "client_cpu_us",
+    "total_cpu_us",
+    "throughput_rps",
+    "throughput_ratio",
+    "server_busy",
+    "client_busy",
+    "rss_bytes",
+    "p50_us",
+    "p99_us",
+    "p999_us",
+    "max_us",
+    "flags",
+];
+
+/// One row per cell and workload. Percentiles are response times in an open loop, service times in a closed one.
+pub(crate) fn csv(summary: &Summary) -> String {
+    let mut text = COLUMNS.join(",") + "\n";
+    for result in &summary.results {
+        let role =
+            summary.setup.cells.iter().find(|cell| cell.id == result.cell).map_or("", |cell| role_name(cell.role));
+        let mut fields = vec![result.cell.clone(), role.to_owned(), result.workload.clone()];
+        match &result.outcome {
+            Outcome::NotRun { reason } => fields.push(reason.clone()),
+            Outcome::Measured(figures) => fields.extend(figure_fields(figures)),
+        }
+        fields.resize(COLUMNS.len(), String::new());
+        let quoted: Vec<String> = fields.iter().map(|field| quote(field)).collect();
+        text.push_str(&quoted.join(","));
+        text.push('\n');
+    }
+    text
+}
+
+fn figure_fields(figures: &Figures) -> Vec<String> {
+    let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    let interval = |interval: Option<Interval>| {
+        [interval.map(|it| it.median), interval.map(|it| it.lo), interval.map(|it| it.hi)].map(number)
+    };
+    let ratio =
+        |ratio: Option<Ratio>| [ratio.map(|it| it.median), ratio.map(|it| it.lo), ratio.map(|it| it.hi)].map(number);
+    let median = |interval: Option<Interval>| number(interval.map(|it| it.median));
+    let latency = figures.response.as_ref().or(figures.service.as_ref());
+    let flags: Vec<&str> = figures.flags.iter().map(|count| count.flag.name()).collect();
+    let mut fields = vec![String::new(), figures.visits.to_string(), figures.attempts.to_string()];
+    fields.extend(interval(figures.cpu_us));
+    fields.extend(ratio(figures.cpu_ratio));
+    fields.push(figures.cpu_ratio.map_or_else(String::new, |ratio| ratio.differs.to_string()));
+    fields.extend([number(figures.user_us), number(figures.system_us), number(Some(figures.client_cpu_us.median))]);
+    fields.extend([median(figures.total_cpu_us), number(Some(figures.throughput_rps.median))]);
+    fields.push(number(figures.throughput_ratio.map(|ratio| ratio.median)));
+    fields.extend([number(figures.server_busy), number(Some(figures.client_busy))]);
+    fields.push(figures.rss_bytes.map_or_else(String::new, |bytes| bytes.to_string()));
+    fields.extend([
+        number(latency.map(|latency| latency.p50.median)),
+        number(latency.map(|latency| latency.p99.median)),
+        number(latency.map(|latency| latency.p999.median)),
+        number(latency.map(|latency| latency.max)),
+        flags.join(" "),
+    ]);
+    fields
+}
+
+fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::Ours => "ours",
+        Role::Peer => "peer",
+        Role::Null => "null",
+        Role::Control => "control",
+    }
+}
+
+/// RFC 4180: fields with a comma, a quote or a line break are quoted.
+fn quote(field: &str) -> String {
+    if field.contains([',', '"', '\n']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.to_owned() }
+}
+
+/// What a terminal shows at the end: ratios, noise floor, and how to read them.
+pub(crate) fn table(summary: &Summary) -> String {
+    let setup = &summary.setup;
+    let mut rows = vec![vec!["server CPU per request".to_owned()]];
+    rows[0].extend(setup.workloads.iter().map(|workload| workload.name.clone()));
+    for cell in &setup.cells {
+        let mut row = vec![cell.id.clone()];
+        row.extend(setup.workloads.iter().map(|workload| table_entry(summary, &cell.id, &workload.name)));
+        rows.push(row);
+    }
+    let mut floor = vec!["noise floor (A/A)".to_owned()];
+    floor.extend(summary.noise.iter().map(|noise| format!("±{:.1} %", noise.cpu_floor_percent)));
+    rows.push(floor);
+    let mut text = aligned(&rows);
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        text,
+        "\nRatios to {} in the same block: below 1 is cheaper. `~`: no difference seen above the noise floor. `!`: flagged visits.",
+        setup.reference
+    );
+    if setup.quick {
+        text.push_str("quick: no ranking. A run without --quick takes longer slices and more blocks.\n");
+    }
+    text
+}
+
+fn table_entry(summary: &Summary, cell: &str, workload: &str) -> String {
+    let result = summary.results.iter().find(|result| result.cell == cell && result.workload == workload);
+    let figures = match result.map(|result| &result.outcome) {
+        None => return "-".to_owned(),
+        Some(Outcome::NotRun { reason }) if reason.starts_with("failed") => return "failed".to_owned(),
+        Some(Outcome::NotRun { .. }) => return "n/a".to_owned(),
+        Some(Outcome::Measured(figures)) => figures,
+    };
+    let mark = if figures.flags.iter().any(|count| is_worth_a_mark(count.flag)) { "!" } else { "" };
+    match (figures.cpu_us, figures.cpu_ratio) {
+        (Some(cpu), _) if cell == summary.setup.reference => format!("{} µs{mark}", significant(cpu.median)),
+        (_, Some(ratio)) => format!("{:.3}{}{mark}", ratio.median, if ratio.differs { "" } else { " ~" }),
+        (Some(cpu), None) => format!("{} µs{mark}", significant(cpu.median)),
+        (None, None) => "?".to_owned(),
+    }
+}
+
+fn is_worth_a_mark(flag: Flag) -> bool {
+    flag.is_invalid() || flag == Flag::ClientSaturated || flag == Flag::SharedCore
+}
+
+/// Three significant digits.
+fn significant(value: f64) -> String {
+    let decimals = (2.0 - value.abs().max(1e-9).log10().floor()).clamp(0.0, 6.0);
+    format!("{value:.*}", decimals as usize)
+}
+
+/// First column to the left, the others to the right.
+fn aligned(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|text| text.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        for (column, (entry, width)) in row.iter().zip(&widths).enumerate() {
+            // Writing to a String cannot fail.
+            let _ = if column == 0 { write!(text, "{entry:<width$}") } else { write!(text, "  {entry:>width$}") };
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::{NotRun, SCHEMA};
+    use super::super::record::{Manifest, Visit};
+    use super::super::{analysis, plan, samples};
+    use super::*;
+
+    fn summary() -> Summary {
+        let mut setup = samples::setup();
+        let reason = "a, \"b\"".to_owned();
+        setup.not_run = vec![NotRun { cell: "null".into(), workload: "open".into(), reason }];
+        let manifest = Manifest { schema: SCHEMA.to_owned(), plan: plan::shuffled(&setup), setup };
+        let mut visits = Vec::new();
+        for (block, slots) in (0..).zip(&manifest.plan) {
+            for (slot, planned) in (0..).zip(slots) {
+                let cpu_us = if planned.cell == "http-server/pool" { 6.0 } else { 4.0 };
+                let measured = Some(samples::measured(cpu_us));
+                let (cell, workload) = (planned.cell.clone(), planned.workload.clone());
+                visits.push(Visit { block, slot, cell, workload, measured, ..samples::visit() });
+            }
+        }
+        analysis::summarise(&manifest, &visits)
+    }
+
+    #[test]
+    fn csv_has_a_row_per_result_and_every_row_every_column() {
+        let text = csv(&summary());
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 1 + 6 * 2);
+        let header: Vec<&str> = lines[0].split(',').collect();
+        let row: Vec<&str> =
+            lines.iter().find(|line| line.starts_with("http-server/pool,ours,closed")).unwrap().split(',').collect();
+        assert_eq!(row.len(), header.len());
+        let field = |name| row[header.iter().position(|column| *column == name).unwrap()];
+        assert_eq!((field("cpu_us"), field("cpu_ratio"), field("differs")), ("6", "1.5", "true"));
+        let not_run = lines.iter().find(|line| line.starts_with("null,null,open")).unwrap();
+        assert!(not_run.contains("\"a, \"\"b\"\"\""), "{not_run}");
+        assert_eq!(not_run.matches(',').count(), header.len(), "one comma is quoted");
+    }
+
+    #[test]
+    fn the_table_shows_ratios_marks_and_the_floor() {
+        let mut summary = summary();
+        summary.setup.quick = true;
+        let text = table(&summary);
+        let line = |start: &str| {
+            text.lines().find(|line| line.starts_with(start)).unwrap().split_whitespace().collect::<Vec<_>>()
+        };
+        assert_eq!(line("http-server/epoll")[1..], ["4.00", "µs", "4.00", "µs"]);
+        assert_eq!(line("http-server/pool")[1..], ["1.500", "1.500"]);
+        assert_eq!(line("http-server/uring")[1..], ["1.000", "~", "1.000", "~"]);
+        assert_eq!(line("null")[3], "n/a");
+        assert!(text.contains("±1.0 %") && text.contains("quick: no ranking"));
+    }
+
+    #[test]
+    fn three_digits_say_enough() {
+        for (value, text) in [(0.4567, "0.457"), (4.0, "4.00"), (152.3, "152"), (23.45, "23.4"), (0.0, "0.000000")] {
+            assert_eq!(significant(value), text);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! `manifest.json` and the lines of `visits.jsonl`: what a run can be resumed and analysed again from.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::model::{Flag, Setup};
+
+/// `manifest.json`: written once, before the first planned visit; `--resume` runs what it lists and nothing else.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Manifest {
+    pub schema: String,
+    pub setup: Setup,
+    /// One shuffled list per block. A slot is a visit that must happen; its retries are not planned.
+    pub plan: Vec<Vec<Slot>>,
+}
+
+/// One planned visit.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct Slot {
+    /// [`super::model::Cell::id`].
+    pub cell: String,
+    /// [`super::model::Workload::name`].
+    pub workload: String,
+}
+
+/// One line of `visits.jsonl`: one attempt at one slot, appended and flushed when it ended.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Visit {
+    /// Line format, 1.
+    pub v: u32,
+    /// From 0.
+    pub block: u32,
+    /// Index into the block's plan.
+    pub slot: u32,
+    /// From 1. A valid attempt ends the slot; without one, the last that has figures counts.
+    pub attempt: u32,
+    pub cell: String,
+    pub workload: String,
+    pub started_utc: String,
+    /// From starting the server to its end.
+    pub elapsed_s: f64,
+    /// Whether the figures may be used: measured, and no flag that [`Flag::is_invalid`].
+    pub valid: bool,
+    pub flags: Vec<Flag>,
+    /// Why there are no figures (`server did not start: …`), or what else went wrong (`server exited with 1`).
+    pub failure: Option<String>,
+    pub measured: Option<Measured>,
+    pub host: HostDuring,
+}
+
+/// What the load generator measured in one visit.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Measured {
+    pub duration_s: f64,
+    pub requests: u64,
+    /// Answered and verified.
+    pub ok: u64,
+    /// Failed, by class.
+    pub errors: BTreeMap<String, u64>,
+    pub reconnects: u64,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    pub throughput_rps: f64,
+    /// What the server's process cost.
+    pub server: Option<ServerCost>,
+    /// Generator CPU per request.
+    pub client_cpu_us: f64,
+    pub client_busy: f64,
+    /// From the scheduled send; open loop only.
+    pub response: Option<Latency>,
+    /// From the actual send.
+    pub service: Option<Latency>,
+    /// What the generator had to say, or empty.
+    pub note: String,
+}
+
+/// Server CPU per request and its split, all threads of the process.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct ServerCost {
+    pub cpu_us: f64,
+    pub user_us: f64,
+    pub system_us: f64,
+    /// CPU seconds per second, over the cores it may use.
+    pub busy: f64,
+    pub rss_bytes: u64,
+    pub context_switches_voluntary: u64,
+    pub context_switches_involuntary: u64,
+}
+
+/// One visit's latencies, microseconds.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Latency {
+    pub mean: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub p999: f64,
+    pub max: f64,
+    /// HdrHistogram V2 + DEFLATE, nanoseconds, base64, as the generator gave it.
+    pub histogram: String,
+}
+
+/// What else the machine did during one visit, from /proc/stat.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(crate) struct HostDuring {
+    /// Fraction of all cores' time that the hypervisor took.
+    pub steal: f64,
+    /// Busy time that was neither the server's nor the generator's, as a fraction of one core.
+    pub foreign: f64,
+    pub load1: f64,
+}

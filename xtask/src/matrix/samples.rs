@@ -1,0 +1,110 @@
+//! Made-up runs for tests.
+
+use super::model::{Arrivals, Cell, Git, Host, Pinning, Role, Setup, Workload};
+use super::record::{HostDuring, Measured, ServerCost, Visit};
+
+pub(crate) fn cell(id: &str, role: Role, driver: Option<&str>) -> Cell {
+    Cell {
+        id: id.to_owned(),
+        label: id.to_owned(),
+        role,
+        server: id.split('/').next().unwrap_or(id).to_owned(),
+        factors: driver.map(|driver| ("driver".to_owned(), driver.to_owned())).into_iter().collect(),
+        description: String::new(),
+        version: None,
+        command: String::new(),
+        config: None,
+    }
+}
+
+fn workload(name: &str, arrivals: Arrivals) -> Workload {
+    Workload {
+        name: name.to_owned(),
+        title: name.to_owned(),
+        short: ["a".to_owned(), "b".to_owned()],
+        body_bytes: 128,
+        connections: 64,
+        pipeline: 1,
+        arrivals,
+        command: String::new(),
+    }
+}
+
+/// Three drivers, a peer, the null server and the control under a closed and an open workload.
+pub(crate) fn setup() -> Setup {
+    Setup {
+        created_utc: "2026-01-01T00:00:00Z".to_owned(),
+        git: Git { sha: "0123456".to_owned(), dirty: false },
+        rustc: "rustc 1.95.0".to_owned(),
+        command: "cargo xtask bench-matrix".to_owned(),
+        quick: false,
+        seed: 7,
+        blocks: 3,
+        slice_s: 1.5,
+        warmup_s: 0.5,
+        retries_max: 2,
+        retry_budget_s: None,
+        reference: "http-server/epoll".to_owned(),
+        cells: vec![
+            cell("http-server/epoll", Role::Ours, Some("epoll")),
+            cell("http-server/uring", Role::Ours, Some("uring")),
+            cell("http-server/pool", Role::Ours, Some("pool")),
+            cell("nginx/sendfile-on", Role::Peer, None),
+            cell("null", Role::Null, None),
+            cell("control-aa", Role::Control, Some("epoll")),
+        ],
+        workloads: vec![
+            workload("closed", Arrivals::Closed),
+            workload("open", Arrivals::Open { rate_rps: 1e5, fraction: 0.5, capacity_rps: 2e5 }),
+        ],
+        not_run: Vec::new(),
+        pinning: Pinning { server_cpus: "0".to_owned(), client_cpus: "1".to_owned(), shared: false },
+        host: Host::default(),
+        notes: Vec::new(),
+    }
+}
+
+pub(crate) fn measured(cpu_us: f64) -> Measured {
+    Measured {
+        duration_s: 1.5,
+        requests: 1_000,
+        ok: 1_000,
+        errors: [].into(),
+        reconnects: 0,
+        bytes_in: 1,
+        bytes_out: 1,
+        throughput_rps: 1e6 / cpu_us,
+        server: Some(ServerCost {
+            cpu_us,
+            user_us: cpu_us / 4.0,
+            system_us: cpu_us * 3.0 / 4.0,
+            busy: 1.0,
+            rss_bytes: 1 << 20,
+            context_switches_voluntary: 0,
+            context_switches_involuntary: 0,
+        }),
+        client_cpu_us: 3.5,
+        client_busy: 0.8,
+        response: None,
+        service: None,
+        note: String::new(),
+    }
+}
+
+pub(crate) fn visit() -> Visit {
+    Visit {
+        v: 1,
+        block: 0,
+        slot: 0,
+        attempt: 1,
+        cell: "http-server/epoll".to_owned(),
+        workload: "closed".to_owned(),
+        started_utc: "2026-01-01T00:00:00Z".to_owned(),
+        elapsed_s: 2.0,
+        valid: true,
+        flags: Vec::new(),
+        failure: None,
+        measured: Some(measured(4.0)),
+        host: HostDuring::default(),
+    }
+}

@@ -1,0 +1,272 @@
+//! From the flags to a run: what is built, asked and found before the first visit.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Context, Result};
+
+use super::args::Args;
+use super::backends::Backends;
+use super::cells::{Cells, Selection, Server};
+use super::cpus::CpuList;
+use super::filter::Filter;
+use super::model::{Git, Host, NotRun, Pinning, Role, Setup, Workload};
+use super::workloads::{self, OPEN_FRACTION, Timing};
+use crate::usage;
+use crate::workspace::{self, cargo, first_line, run_shown};
+
+/// Starting, connecting and stopping, for the estimate of a run's time.
+const VISIT_OVERHEAD_S: f64 = 0.15;
+/// A quick run repeats a visit only if all visits are still expected to take no longer, so that it ends within three
+/// minutes.
+const QUICK_RETRY_BUDGET_S: f64 = 165.0;
+const QUICK_RETRIES: u32 = 1;
+const RETRIES: u32 = 2;
+
+/// Builds what is measured and what measures, with the output shown.
+pub(crate) fn build(servers: &[String]) -> Result<PathBuf> {
+    let mut command = cargo();
+    command.args(["build", "--release"]);
+    for package in servers.iter().map(String::as_str).chain(["loadgen"]) {
+        command.args(["-p", package]);
+    }
+    run_shown(&mut command)?;
+    Ok(workspace::metadata()?.target_directory.join("release"))
+}
+
+pub(crate) fn loadgen(binaries: &Path) -> PathBuf {
+    binaries.join("loadgen")
+}
+
+pub(crate) fn ask_servers(names: &[String], binaries: &Path, cpus: &CpuList) -> Result<Cells> {
+    let ask = |name: &String| {
+        let executable = binaries.join(name);
+        Ok(Server { backends: Backends::ask(&executable)?, executable })
+    };
+    Ok(Cells::new(names.iter().map(ask).collect::<Result<_>>()?, cpus.clone()))
+}
+
+/// Where server and generator run.
+pub(crate) struct Placement {
+    pub(crate) server: CpuList,
+    pub(crate) client: CpuList,
+}
+
+impl Placement {
+    pub(crate) fn pinning(&self) -> Pinning {
+        Pinning {
+            server_cpus: self.server.text().to_owned(),
+            client_cpus: self.client.text().to_owned(),
+            shared: self.server.shares_with(&self.client),
+        }
+    }
+
+    pub(crate) fn timing(&self, slice_s: f64, warmup_s: f64) -> Timing {
+        Timing { slice_s, warmup_s, client_cpus: self.client.text().to_owned(), client_threads: self.client.len() }
+    }
+}
+
+/// Everything but the open loop's rate, which a calibration visit finds.
+pub(crate) fn plan(args: &Args, cells: &Cells, placement: &Placement, host: Host) -> Result<Setup> {
+    let names = args.workloads()?;
+    let peers = args.peers()?;
+    let vocabulary = cells.vocabulary(&peers, &names);
+    let filter = args.filter.as_deref().map(|text| Filter::parse(text, &vocabulary)).transpose()?.unwrap_or_default();
+    let selection = cells.select(&filter, &peers, args.reference.as_deref())?;
+    let accepted: Vec<String> = names.into_iter().filter(|name| filter.accepts("workload", name)).collect();
+    if accepted.is_empty() {
+        return Err(usage("no workload is left to run"));
+    }
+    let timing = placement.timing(args.slice_s(), args.warmup_s());
+    let workloads = workloads::select(&accepted, &timing);
+    let seed = args.seed.unwrap_or_else(seed_from_time);
+    Ok(Setup {
+        created_utc: now_utc(),
+        git: git(),
+        rustc: first_line("rustc", &["--version"]).unwrap_or_default(),
+        command: shown_command(std::env::args().skip(1), args.seed.is_none().then_some(seed)),
+        quick: args.quick,
+        seed,
+        blocks: args.blocks(),
+        slice_s: args.slice_s(),
+        warmup_s: args.warmup_s(),
+        retries_max: if args.quick { QUICK_RETRIES } else { RETRIES },
+        retry_budget_s: args.quick.then_some(QUICK_RETRY_BUDGET_S),
+        not_run: not_run(&selection, &workloads, host.open_files_hard, args.quick),
+        notes: notes(args.quick, &selection, &workloads),
+        reference: selection.reference,
+        cells: selection.cells,
+        workloads,
+        pinning: placement.pinning(),
+        host,
+    })
+}
+
+fn not_run(selection: &Selection, workloads: &[Workload], open_files: u64, is_quick: bool) -> Vec<NotRun> {
+    let pairs = selection.cells.iter().flat_map(|cell| workloads.iter().map(move |workload| (cell, workload)));
+    pairs
+        .filter_map(|(cell, workload)| {
+            let unavailable = selection.unavailable.iter().find(|(id, _)| *id == cell.id);
+            let reason = unavailable.map(|(_, reason)| reason.clone());
+            let reason = reason.or_else(|| workloads::cannot_run(cell, workload, open_files, is_quick))?;
+            Some(NotRun { cell: cell.id.clone(), workload: workload.name.clone(), reason })
+        })
+        .collect()
+}
+
+fn notes(is_quick: bool, selection: &Selection, workloads: &[Workload]) -> Vec<String> {
+    let mut notes = vec![
+        "Every visit starts a fresh server process; a block visits every cell and workload once, in random order."
+            .to_owned(),
+        "Closed loops measure throughput and the cost of a request at saturation.".to_owned(),
+    ];
+    if workloads.iter().any(|workload| matches!(workload.arrivals, super::model::Arrivals::Open { .. })) {
+        notes.push(format!(
+            "The open loop offers every cell the same load: {:.0} % of what {} served in one closed-loop visit of {} before the first block. Latency and cost at equal load come from it.",
+            OPEN_FRACTION * 100.0,
+            selection.reference,
+            workloads::CALIBRATION,
+        ));
+    }
+    if is_quick {
+        notes.push(format!(
+            "Quick: to end within three minutes, peers run the 128-byte workloads only, a flagged visit is repeated at most once, and only if all visits are still expected to take at most {QUICK_RETRY_BUDGET_S} s."
+        ));
+    }
+    for peer in &selection.missing_peers {
+        notes.push(format!("{peer} is not installed and was left out."));
+    }
+    notes
+}
+
+/// Planned visits and about how many seconds they take.
+pub(crate) fn estimate(setup: &Setup) -> (usize, f64) {
+    let visits = (setup.cells.len() * setup.workloads.len() - setup.not_run.len()) * setup.blocks as usize;
+    (visits, visits as f64 * (setup.slice_s + setup.warmup_s + VISIT_OVERHEAD_S))
+}
+
+/// What `--list` prints.
+pub(crate) fn list(setup: &Setup) -> String {
+    let mut text = String::new();
+    for cell in &setup.cells {
+        let role = match cell.role {
+            Role::Ours if cell.id == setup.reference => "reference",
+            Role::Ours => "ours",
+            Role::Peer => "peer",
+            Role::Null => "null",
+            Role::Control => "control",
+        };
+        for workload in &setup.workloads {
+            let state = setup.why_not(&cell.id, &workload.name).map_or_else(String::new, |why| format!("  n/a: {why}"));
+            text.push_str(format!("{:<24} {:<10} {:<18}{state}", cell.id, role, workload.name).trim_end());
+            text.push('\n');
+        }
+    }
+    let (visits, seconds) = estimate(setup);
+    text + &format!("{visits} visits in {} blocks, about {}\n", setup.blocks, minutes(seconds))
+}
+
+pub(crate) fn minutes(seconds: f64) -> String {
+    let whole = seconds.round() as u64;
+    if whole < 60 { format!("{whole} s") } else { format!("{} min {:02} s", whole / 60, whole % 60) }
+}
+
+pub(crate) fn git() -> Git {
+    let sha = first_line("git", &["rev-parse", "--short=10", "--verify", "--quiet", "HEAD"]);
+    let changed = first_line("git", &["status", "--porcelain", "--untracked-files=no"]);
+    // Outside a repository git says `fatal: …`; nothing is known then.
+    let is_known = |text: &String| !text.starts_with("fatal");
+    Git {
+        sha: sha.filter(is_known).unwrap_or_else(|| "unknown".to_owned()),
+        dirty: changed.is_some_and(|text| is_known(&text)),
+    }
+}
+
+pub(crate) fn now_utc() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+pub(crate) fn default_directory(setup: &Setup) -> PathBuf {
+    let stamp: String = setup.created_utc.chars().filter(|character| !matches!(character, '-' | ':')).collect();
+    workspace::root().join("bench-results").join(format!("{stamp}-{}", setup.git.sha))
+}
+
+fn seed_from_time() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(1, |since| since.as_secs())
+}
+
+/// The command to run the same again: as typed, with the seed, without where its files went.
+fn shown_command(words: impl Iterator<Item = String>, seed: Option<u64>) -> String {
+    let mut shown = vec!["cargo".to_owned(), "xtask".to_owned()];
+    let mut words = words.peekable();
+    while let Some(word) = words.next() {
+        if word == "--out" {
+            words.next();
+        } else if !word.starts_with("--out=") {
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=.,/:".contains(&byte);
+            shown.push(if word.bytes().all(is_plain) { word } else { format!("'{word}'") });
+        }
+    }
+    shown.extend(seed.map(|seed| format!("--seed {seed}")));
+    shown.join(" ")
+}
+
+/// A path as the user would type it: relative to the current directory where it is below it.
+pub(crate) fn shown_path(path: &Path) -> String {
+    let relative = std::env::current_dir().ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_path_buf));
+    relative.as_deref().unwrap_or(path).display().to_string()
+}
+
+/// Prevents two matrices at once on one machine, whoever runs them; held until dropped.
+pub(crate) fn lock(is_forced: bool) -> Result<Option<nix::fcntl::Flock<std::fs::File>>> {
+    use nix::fcntl::{Flock, FlockArg};
+    if is_forced {
+        return Ok(None);
+    }
+    let path = std::env::temp_dir().join("quintet-bench-matrix.lock");
+    // Read access is enough for a lock, and all that another user's file gives.
+    let file = std::fs::File::open(&path).or_else(|_| std::fs::File::create(&path));
+    let file = file.with_context(|| format!("{}", path.display()))?;
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(lock) => Ok(Some(lock)),
+        Err((_, error)) => Err(error).context("another bench-matrix runs on this machine (--force runs all the same)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples;
+    use super::*;
+
+    #[test]
+    fn the_command_to_repeat_has_the_seed_and_no_path_of_this_machine() {
+        let words = ["bench-matrix", "--filter", "driver=uring|epoll", "--out", "/somewhere/x", "--quick", "--out=/y"];
+        let shown = shown_command(words.iter().map(|&word| word.to_owned()), Some(7));
+        assert_eq!(shown, "cargo xtask bench-matrix --filter 'driver=uring|epoll' --quick --seed 7");
+    }
+
+    #[test]
+    fn the_list_names_every_combination_and_the_time() {
+        let mut setup = samples::setup();
+        setup.not_run = vec![NotRun { cell: "null".into(), workload: "open".into(), reason: "no reason".into() }];
+        let text = list(&setup);
+        assert_eq!(text.lines().count(), 6 * 2 + 1);
+        assert!(text.contains("n/a: no reason") && text.contains("reference"));
+        assert!(text.ends_with("33 visits in 3 blocks, about 1 min 11 s\n"), "{text}");
+    }
+
+    #[test]
+    fn results_go_to_a_directory_named_after_time_and_commit() {
+        let directory = default_directory(&samples::setup());
+        assert!(directory.ends_with("bench-results/20260101T000000Z-0123456"), "{}", directory.display());
+    }
+
+    #[test]
+    fn two_matrices_do_not_run_at_once() {
+        let first = lock(false);
+        // Another test process may hold it; then the second attempt here fails all the same.
+        let second = lock(false);
+        assert!(first.is_err() || second.is_err());
+        assert!(lock(true).unwrap().is_none());
+    }
+}

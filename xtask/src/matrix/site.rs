@@ -1,0 +1,75 @@
+//! The files that every server serves: fixed sizes, pseudo-random printable content, the same in every run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+/// Sizes in bytes: a tiny reply, a usual page, a download.
+pub(crate) const SIZES: [u64; 3] = [128, 26_510, 1 << 20];
+const SEED: u64 = 0x5157_4e54;
+
+pub(crate) fn file_name(bytes: u64) -> String {
+    format!("{bytes}.txt")
+}
+
+/// A scratch directory: the site under it, beside the peers' configurations and the servers' logs.
+pub(crate) struct Scratch {
+    directory: TempDir,
+}
+
+impl Scratch {
+    pub(crate) fn new() -> Result<Self> {
+        let directory = tempfile::Builder::new().prefix("bench-matrix-").tempdir().context("temporary directory")?;
+        // Peers that drop their rights must still be able to read the site.
+        let readable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(directory.path(), readable).context("temporary directory")?;
+        let scratch = Self { directory };
+        write_site(&scratch.site())?;
+        Ok(scratch)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn site(&self) -> PathBuf {
+        self.path().join("site")
+    }
+}
+
+fn write_site(site: &Path) -> Result<()> {
+    fs::create_dir(site).with_context(|| format!("{}", site.display()))?;
+    for bytes in SIZES {
+        let path = site.join(file_name(bytes));
+        fs::write(&path, content(bytes)).with_context(|| format!("{}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Printable, in lines of 64, and not compressible by much.
+fn content(bytes: u64) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(SEED ^ bytes);
+    (1..=bytes).map(|position| if position % 64 == 0 { b'\n' } else { random.u8(b'!'..=b'~') }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_site_has_a_file_of_each_size_with_the_same_printable_content_every_time() {
+        let (first, second) = (Scratch::new().unwrap(), Scratch::new().unwrap());
+        for bytes in SIZES {
+            let read = |scratch: &Scratch| fs::read(scratch.site().join(file_name(bytes))).unwrap();
+            let body = read(&first);
+            assert_eq!(body.len() as u64, bytes);
+            assert!(body.iter().all(|byte| byte.is_ascii_graphic() || *byte == b'\n'));
+            assert_eq!(body, read(&second));
+        }
+        let path = first.path().to_path_buf();
+        drop(first);
+        assert!(!path.exists(), "the scratch directory is removed");
+    }
+}

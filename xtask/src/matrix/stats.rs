@@ -1,0 +1,193 @@
+//! Medians, bootstrap intervals over blocks, paired ratios, the noise floor.
+//!
+//! Requests inside a visit are not independent, so the unit of every interval is the block: a block's value goes in
+//! once, and blocks are what is resampled.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use super::model::{Interval, Ratio};
+
+/// Resamples of a bootstrap.
+const RESAMPLES: usize = 10_000;
+/// Below this no interval means anything, and no difference is claimed.
+const BLOCKS_MIN: usize = 3;
+/// No difference smaller than this is ever claimed, however quiet the A/A control was.
+pub(crate) const FLOOR_MIN: f64 = 0.01;
+
+/// The median; NaN for no values, which no caller passes.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
+    (sorted[last / 2] + sorted[last.div_ceil(2)]) / 2.0
+}
+
+/// Bootstraps medians with a seed, so that the same visits give the same summary.
+pub(crate) struct Bootstrap {
+    seed: u64,
+    /// Number of values → for each resample, which two order statistics its median lies between.
+    middles: RefCell<HashMap<usize, Vec<(usize, usize)>>>,
+}
+
+impl Bootstrap {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { seed, middles: RefCell::default() }
+    }
+
+    /// Median and 95 % percentile-bootstrap interval; `None` without values.
+    pub(crate) fn interval(&self, values: &[f64]) -> Option<Interval> {
+        if values.is_empty() {
+            return None;
+        }
+        let mut sorted = values.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        // Which order statistics a resample's median takes depends on the ranks drawn and not on the values.
+        let mut cache = self.middles.borrow_mut();
+        let middles = cache.entry(sorted.len()).or_insert_with(|| draw_middles(sorted.len(), self.seed));
+        let mut medians: Vec<f64> = middles.iter().map(|&(low, high)| (sorted[low] + sorted[high]) / 2.0).collect();
+        medians.sort_unstable_by(f64::total_cmp);
+        Some(Interval {
+            median: median(&sorted),
+            lo: medians[RESAMPLES * 25 / 1000],
+            hi: medians[RESAMPLES * 975 / 1000 - 1],
+        })
+    }
+
+    /// The paired ratio from its logarithm in each block; `floor` as a fraction (0.01 is one per cent).
+    pub(crate) fn ratio(&self, logs: &[f64], floor: f64) -> Option<Ratio> {
+        let log = self.interval(logs)?;
+        let excludes_one = log.lo > 0.0 || log.hi < 0.0;
+        Some(Ratio {
+            median: log.median.exp(),
+            lo: log.lo.exp(),
+            hi: log.hi.exp(),
+            differs: logs.len() >= BLOCKS_MIN && excludes_one && log.median.abs() > floor.ln_1p(),
+            blocks: u32::try_from(logs.len()).unwrap_or(u32::MAX),
+        })
+    }
+}
+
+fn draw_middles(count: usize, seed: u64) -> Vec<(usize, usize)> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut ranks = vec![0; count];
+    let last = count - 1;
+    (0..RESAMPLES)
+        .map(|_| {
+            ranks.fill_with(|| random.usize(..count));
+            ranks.sort_unstable();
+            (ranks[last / 2], ranks[last.div_ceil(2)])
+        })
+        .collect()
+}
+
+/// How large a difference must be to be called one, as a fraction: the half-width of the A/A interval or its distance
+/// from 1, whichever is larger, and at least [`FLOOR_MIN`].
+pub(crate) fn noise_floor(aa: Option<&Ratio>) -> f64 {
+    let Some(aa) = aa else { return FLOOR_MIN };
+    let half_width = ((aa.hi.ln() - aa.lo.ln()) / 2.0).exp_m1();
+    half_width.max(aa.median.ln().abs().exp_m1()).max(FLOOR_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Twelve uniform values make a good enough normal one (mean 0, deviation 1).
+    fn normal(random: &mut fastrand::Rng) -> f64 {
+        (0..12).map(|_| random.f64()).sum::<f64>() - 6.0
+    }
+
+    #[test]
+    fn the_median_is_the_middle_value_or_the_mean_of_the_two_middle_ones() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), 2.5);
+        assert_eq!(median(&[7.0]), 7.0);
+        assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn the_interval_holds_the_true_median_about_as_often_as_it_says() {
+        let bootstrap = Bootstrap::new(1);
+        let mut random = fastrand::Rng::with_seed(2);
+        let runs = 1_000;
+        let held = (0..runs)
+            .filter(|_| {
+                let values: Vec<f64> = (0..25).map(|_| 10.0 + normal(&mut random)).collect();
+                let interval = bootstrap.interval(&values).unwrap();
+                interval.lo <= 10.0 && 10.0 <= interval.hi
+            })
+            .count();
+        // The percentile bootstrap of a median covers 93 to 97 % at this size.
+        assert!((910..=985).contains(&held), "{held} of {runs}");
+    }
+
+    #[test]
+    fn the_interval_narrows_with_the_square_root_of_the_blocks() {
+        let bootstrap = Bootstrap::new(3);
+        let mut random = fastrand::Rng::with_seed(4);
+        let mut mean_width = |blocks: usize| {
+            (0..200)
+                .map(|_| {
+                    let values: Vec<f64> = (0..blocks).map(|_| normal(&mut random)).collect();
+                    let interval = bootstrap.interval(&values).unwrap();
+                    interval.hi - interval.lo
+                })
+                .sum::<f64>()
+                / 200.0
+        };
+        let gain = mean_width(20) / mean_width(80);
+        assert!((1.7..2.4).contains(&gain), "{gain}");
+    }
+
+    #[test]
+    fn seven_blocks_give_the_interval_of_the_exact_bootstrap_distribution() {
+        // P(median of a resample ≤ k-th smallest of 7) = P(Binomial(7, k/7) ≥ 4): 1.0 % for k = 1, 9.7 % for k = 2.
+        let interval = Bootstrap::new(5).interval(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]).unwrap();
+        assert_eq!((interval.lo, interval.median, interval.hi), (2.0, 4.0, 6.0));
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_interval_and_order_does_not_matter() {
+        let (first, second) = (Bootstrap::new(6), Bootstrap::new(6));
+        assert_eq!(first.interval(&[1.0, 9.0, 4.0, 7.0]), second.interval(&[9.0, 7.0, 1.0, 4.0]));
+        assert_eq!(first.interval(&[]), None);
+    }
+
+    #[test]
+    fn a_difference_needs_the_interval_the_floor_and_three_blocks() {
+        let bootstrap = Bootstrap::new(7);
+        let logs = |ratio: f64, blocks: usize| vec![ratio.ln(); blocks];
+        let differs = |logs: &[f64], floor| bootstrap.ratio(logs, floor).unwrap().differs;
+        assert!(differs(&logs(1.05, 3), 0.02));
+        assert!(differs(&logs(0.95, 3), 0.02));
+        assert!(!differs(&logs(1.015, 3), 0.02), "inside the floor");
+        assert!(!differs(&logs(1.5, 2), 0.02), "two blocks");
+        assert!(!differs(&[-0.1, 0.2, 0.3], 0.01), "the interval holds 1");
+    }
+
+    #[test]
+    fn equal_servers_are_seldom_told_apart() {
+        let bootstrap = Bootstrap::new(8);
+        let mut random = fastrand::Rng::with_seed(9);
+        let mut logs = || (0..7).map(|_| 0.02 * normal(&mut random)).collect::<Vec<f64>>();
+        let false_alarms = (0..1_000)
+            .filter(|_| {
+                let floor = noise_floor(bootstrap.ratio(&logs(), 0.0).as_ref());
+                bootstrap.ratio(&logs(), floor).unwrap().differs
+            })
+            .count();
+        assert!(false_alarms < 60, "{false_alarms} of 1000");
+    }
+
+    #[test]
+    fn the_floor_is_the_spread_of_the_control_or_its_distance_from_one_and_never_below_one_per_cent() {
+        let ratio = |median: f64, lo: f64, hi: f64| Ratio { median, lo, hi, differs: false, blocks: 7 };
+        assert_eq!(noise_floor(None), FLOOR_MIN);
+        assert_eq!(noise_floor(Some(&ratio(1.0, 0.999, 1.001))), FLOOR_MIN);
+        let spread = noise_floor(Some(&ratio(1.0, 1.0 / 1.03, 1.03)));
+        assert!((spread - 0.03).abs() < 1e-9, "{spread}");
+        let shifted = noise_floor(Some(&ratio(1.0 / 1.04, 0.95, 0.97)));
+        assert!((shifted - 0.04).abs() < 1e-9, "{shifted}");
+    }
+}

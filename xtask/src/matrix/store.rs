@@ -1,0 +1,168 @@
+//! The run's directory: manifest, visits, and what is derived from them.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use super::model::{SCHEMA, Summary};
+use super::output;
+use super::record::{Manifest, Visit};
+
+const MANIFEST: &str = "manifest.json";
+const VISITS: &str = "visits.jsonl";
+const SUMMARY: &str = "summary.json";
+const CSV: &str = "summary.csv";
+const REPORT: &str = "report.html";
+
+pub(crate) struct Store {
+    directory: PathBuf,
+    visits: File,
+}
+
+impl Store {
+    /// A new run; a directory that already holds one is refused.
+    pub(crate) fn create(directory: &Path, manifest: &Manifest) -> Result<Self> {
+        fs::create_dir_all(directory).with_context(|| format!("{}", directory.display()))?;
+        refuse_used(directory)?;
+        write(&directory.join(MANIFEST), &serde_json::to_string_pretty(manifest)?)?;
+        let (store, visits) = Self::with_visits(directory)?;
+        if !visits.is_empty() {
+            bail!("{}: visits without a manifest", directory.display());
+        }
+        Ok(store)
+    }
+
+    /// An earlier run, to be continued.
+    pub(crate) fn open(directory: &Path) -> Result<(Self, Manifest, Vec<Visit>)> {
+        let path = directory.join(MANIFEST);
+        let text = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
+        let manifest: Manifest = serde_json::from_str(&text).with_context(|| format!("{}", path.display()))?;
+        if manifest.schema != SCHEMA {
+            bail!("{}: schema {}, not {SCHEMA}", path.display(), manifest.schema);
+        }
+        let (store, visits) = Self::with_visits(directory)?;
+        Ok((store, manifest, visits))
+    }
+
+    fn with_visits(directory: &Path) -> Result<(Self, Vec<Visit>)> {
+        let path = directory.join(VISITS);
+        let what = || format!("{}", path.display());
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).with_context(what)?;
+        let text = fs::read_to_string(&path).with_context(what)?;
+        let (visits, whole) = parse_visits(&text).with_context(what)?;
+        // A line that a crash tore is cut off, so that the next one starts afresh.
+        file.set_len(whole).with_context(what)?;
+        file.seek(std::io::SeekFrom::End(0)).with_context(what)?;
+        Ok((Self { directory: directory.to_path_buf(), visits: file }, visits))
+    }
+
+    pub(crate) fn append(&mut self, visit: &Visit) -> Result<()> {
+        let mut line = serde_json::to_string(visit)?;
+        line.push('\n');
+        self.visits.write_all(line.as_bytes()).and_then(|()| self.visits.sync_data()).context(VISITS)
+    }
+
+    /// Writes what is derived from the visits, and returns the path of the report.
+    pub(crate) fn write_summary(&self, summary: &Summary) -> Result<PathBuf> {
+        write(&self.directory.join(SUMMARY), &serde_json::to_string_pretty(summary)?)?;
+        write(&self.directory.join(CSV), &output::csv(summary))?;
+        let report = self.directory.join(REPORT);
+        write(&report, &crate::report::render(summary))?;
+        Ok(report)
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+/// A run is never written over another.
+pub(crate) fn refuse_used(directory: &Path) -> Result<()> {
+    if directory.join(MANIFEST).exists() {
+        bail!("{}: holds a run already; continue it with --resume or choose another --out", directory.display());
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("{}", path.display()))
+}
+
+/// The visits and how many bytes whole lines take.
+fn parse_visits(text: &str) -> Result<(Vec<Visit>, u64)> {
+    let whole = text.rfind('\n').map_or(0, |last| last + 1);
+    let visits = (text[..whole].lines().enumerate())
+        .map(|(number, line)| serde_json::from_str(line).with_context(|| format!("line {}", number + 1)))
+        .collect::<Result<Vec<Visit>>>()?;
+    Ok((visits, whole as u64))
+}
+
+/// Reads a run's files back; an error names the one that is missing or wrong.
+pub(crate) fn check(directory: &Path) -> Result<Summary> {
+    let (_, manifest, visits) = Store::open(directory)?;
+    let path = directory.join(SUMMARY);
+    let text = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
+    let summary: Summary = serde_json::from_str(&text).with_context(|| format!("{}", path.display()))?;
+    if summary.setup != manifest.setup || summary.progress.attempts as usize != visits.len() {
+        bail!("{}: does not belong to its manifest and visits", path.display());
+    }
+    for name in [CSV, REPORT] {
+        let path = directory.join(name);
+        let length = fs::metadata(&path).with_context(|| format!("{}", path.display()))?.len();
+        if length == 0 {
+            bail!("{}: empty", path.display());
+        }
+    }
+    Ok(summary)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{plan, samples};
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let setup = samples::setup();
+        Manifest { schema: SCHEMA.to_owned(), plan: plan::shuffled(&setup), setup }
+    }
+
+    #[test]
+    fn a_torn_last_line_is_forgotten_and_the_next_visit_starts_a_new_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = Store::create(directory.path(), &manifest()).unwrap();
+        store.append(&samples::visit()).unwrap();
+        store.append(&Visit { slot: 1, ..samples::visit() }).unwrap();
+        drop(store);
+        let path = directory.path().join(VISITS);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, &text[..text.len() - 20]).unwrap();
+        let (mut store, read, visits) = Store::open(directory.path()).unwrap();
+        assert_eq!((visits.len(), read), (1, manifest()));
+        store.append(&Visit { slot: 2, ..samples::visit() }).unwrap();
+        let (_, _, visits) = Store::open(directory.path()).unwrap();
+        assert_eq!(visits.iter().map(|visit| visit.slot).collect::<Vec<_>>(), [0, 2]);
+    }
+
+    #[test]
+    fn damage_before_the_last_line_is_an_error_that_names_the_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = Store::create(directory.path(), &manifest()).unwrap();
+        store.append(&samples::visit()).unwrap();
+        let path = directory.path().join(VISITS);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, format!("{text}{{\"v\":1\n{text}")).unwrap();
+        let error = format!("{:#}", Store::open(directory.path()).err().unwrap());
+        assert!(error.contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn a_run_is_never_overwritten() {
+        let directory = tempfile::tempdir().unwrap();
+        Store::create(directory.path(), &manifest()).unwrap();
+        let error = Store::create(directory.path(), &manifest()).err().unwrap().to_string();
+        assert!(error.contains("--resume"), "{error}");
+    }
+}

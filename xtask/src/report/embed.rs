@@ -1,0 +1,84 @@
+//! The data behind the pictures, as JSON inside the page: what the script reads and what a reader can save.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Number, Value, json};
+
+use super::view::{View, curve};
+use crate::matrix::model::{Outcome, Summary};
+
+/// Significant digits of the embedded numbers; `summary.json` has them all.
+const DIGITS: usize = 5;
+
+/// `summary`: the summary with thinned curves. `cells`, `label`, `facts`: per series id of the pictures, the cell's id,
+/// its label and what the filter may ask for. `workloads`: names, in the order of the columns.
+///
+/// Safe inside a `script` element of HTML and of XML alike.
+pub(super) fn json(view: &View<'_>) -> String {
+    let per_series = |value: &dyn Fn(usize) -> Value| -> Value {
+        view.series.iter().enumerate().map(|(row, series)| (series.id.clone(), value(row))).collect()
+    };
+    let workloads: Vec<&str> = view.workloads().iter().map(|w| w.name.as_str()).collect();
+    let document = json!({
+        "summary": summary(view.summary),
+        "cells": per_series(&|row| json!(view.cells()[row].id)),
+        "label": per_series(&|row| json!(view.cells()[row].label)),
+        "facts": per_series(&|row| facts(view, row)),
+        "workloads": workloads,
+    });
+    guard(&document.to_string())
+}
+
+fn facts(view: &View<'_>, row: usize) -> Value {
+    let cell = &view.cells()[row];
+    let mut facts: BTreeMap<&str, &str> = cell.factors.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    facts.insert("server", &cell.server);
+    json!(facts)
+}
+
+fn summary(summary: &Summary) -> Value {
+    let mut thin = summary.clone();
+    for result in &mut thin.results {
+        if let Outcome::Measured(figures) = &mut result.outcome {
+            for latency in [&mut figures.response, &mut figures.service].into_iter().flatten() {
+                latency.points = curve(latency);
+            }
+        }
+    }
+    // A summary is plain data with string keys; if that ever changes, the pictures still stand without the script.
+    let mut value = serde_json::to_value(&thin).unwrap_or(Value::Null);
+    round(&mut value);
+    value
+}
+
+fn round(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let rounded = number.as_f64().and_then(|v| format!("{v:.*e}", DIGITS - 1).parse().ok());
+            if let Some(rounded) = rounded.and_then(Number::from_f64) {
+                *number = rounded;
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(round),
+        Value::Object(map) => map.values_mut().for_each(round),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Outside its strings JSON has none of these characters, so the escapes of strings serve everywhere. The colon of an
+/// address and the at sign go too: whoever searches the file for something it loads must find nothing.
+fn guard(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '<' => out.push_str("\\u003c"),
+            '>' => out.push_str("\\u003e"),
+            '&' => out.push_str("\\u0026"),
+            '@' => out.push_str("\\u0040"),
+            '\u{fffe}' => out.push_str("\\ufffe"),
+            '\u{ffff}' => out.push_str("\\uffff"),
+            _ => out.push(c),
+        }
+    }
+    out.replace("http:", "http\\u003a").replace("https:", "https\\u003a")
+}

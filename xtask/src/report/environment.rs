@@ -1,0 +1,116 @@
+//! Where and how the run was made: facts of the machine, exact commands, configurations of the peers.
+
+use std::fmt::Write as _;
+
+use super::format::{count, elapsed, short};
+use super::svg::escape;
+use super::view::View;
+use crate::matrix::model::{Cell, Setup};
+
+const UNKNOWN: &str = "not visible here";
+
+pub(super) fn html(view: &View<'_>) -> String {
+    let setup = &view.summary.setup;
+    let mut out = "<dl>".to_owned();
+    for (term, facts) in facts(view) {
+        let _ = write!(out, "<dt>{term}</dt><dd>{}</dd>", escape(&facts));
+    }
+    for note in &setup.notes {
+        let _ = write!(out, "<dt>note</dt><dd>{}</dd>", escape(note));
+    }
+    out += "</dl>\n";
+    let _ = writeln!(out, "<h3>Again</h3><pre>{}</pre>", escape(&setup.command));
+    let servers = setup.cells.iter().map(|cell| (cell.label.as_str(), cell.command.as_str()));
+    let _ = writeln!(out, "<h3>Servers</h3><pre>{}</pre>", listing(servers));
+    let loads = setup.workloads.iter().map(|workload| (workload.name.as_str(), workload.command.as_str()));
+    let _ = writeln!(out, "<h3>Loads</h3><pre>{}</pre>", listing(loads));
+    for (labels, config) in configurations(&setup.cells) {
+        let _ = writeln!(out, "<h3>Configuration of {}</h3><pre>{}</pre>", escape(&labels), escape(config.trim_end()));
+    }
+    out
+}
+
+fn facts(view: &View<'_>) -> Vec<(&'static str, String)> {
+    let (setup, progress) = (&view.summary.setup, &view.summary.progress);
+    let host = &setup.host;
+    let known = |fact: &Option<String>| fact.clone().unwrap_or_else(|| UNKNOWN.to_owned());
+    let guest = if host.virtual_machine { ", virtual machine" } else { "" };
+    let memory = short(host.memory_bytes as f64 / f64::from(1 << 30));
+    let ports = host.port_range.map_or_else(|| UNKNOWN.to_owned(), |[low, high]| format!("{low}–{high}"));
+    let backlog = host.somaxconn.map_or_else(|| UNKNOWN.to_owned(), |n| n.to_string());
+    let shared = if setup.pinning.shared { "; they share a core" } else { "; nothing shared" };
+    let changed = if setup.git.dirty { "with changes" } else { "clean" };
+    let mitigations: Vec<String> = host.mitigations.iter().map(|(name, state)| format!("{name}: {state}")).collect();
+    let none_or = |list: Vec<String>, join: &str| if list.is_empty() { "none".to_owned() } else { list.join(join) };
+    let peers: Vec<String> =
+        setup.cells.iter().filter_map(|c| c.version.as_ref().map(|v| format!("{}: {v}", c.label))).collect();
+    vec![
+        ("machine", format!("{}, {}{guest}, {memory}\u{a0}GiB", host.cpu_model, count(host.cores as usize, "core"))),
+        ("kernel", format!("{}, clocksource {}", kernel(&host.kernel), known(&host.clocksource))),
+        ("huge pages", known(&host.transparent_hugepages)),
+        ("governor, SMT", format!("{}; {}", known(&host.governor), known(&host.smt))),
+        ("mitigations", none_or(mitigations, "; ")),
+        (
+            "limits",
+            format!(
+                "somaxconn {backlog}, ip_local_port_range {ports}, open files {} (hard {})",
+                host.open_files_soft, host.open_files_hard
+            ),
+        ),
+        ("load at start", format!("{:.2}", host.load1)),
+        (
+            "pinning",
+            format!("server CPU {}, generator CPU {}{shared}", setup.pinning.server_cpus, setup.pinning.client_cpus),
+        ),
+        ("source", format!("git {} ({changed}), {}", setup.git.sha, setup.rustc)),
+        ("peers", none_or(peers, "; ")),
+        ("made", format!("{}, in {}", setup.created_utc, elapsed(progress.elapsed_s))),
+        ("plan", plan(setup, view)),
+        (
+            "statistics",
+            "median over blocks of the paired ratio; 95\u{a0}% interval from resamples of blocks; \
+             a difference inside the A/A noise floor is none"
+                .to_owned(),
+        ),
+    ]
+}
+
+fn plan(setup: &Setup, view: &View<'_>) -> String {
+    let progress = &view.summary.progress;
+    format!(
+        "{} of {} blocks complete, {} of {}, {}, slices of {}\u{a0}s after {}\u{a0}s of warm-up, up to {} of an \
+         invalid visit, seed {}",
+        progress.blocks_complete,
+        setup.blocks,
+        progress.visits_done,
+        count(progress.visits_planned as usize, "visit"),
+        count(progress.attempts as usize, "attempt"),
+        short(setup.slice_s),
+        short(setup.warmup_s),
+        if setup.retries_max == 1 { "1\u{a0}retry".to_owned() } else { format!("{}\u{a0}retries", setup.retries_max) },
+        setup.seed
+    )
+}
+
+/// `Linux 6.18`, whether or not the fact names the system.
+pub(super) fn kernel(release: &str) -> String {
+    if release.starts_with("Linux") { release.to_owned() } else { format!("Linux {release}") }
+}
+
+fn listing<'a>(lines: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let lines: Vec<String> = lines.map(|(name, command)| escape(&format!("{command}   # {name}"))).collect();
+    lines.join("\n")
+}
+
+/// Each configuration once, with the cells that use it.
+fn configurations(cells: &[Cell]) -> Vec<(String, &str)> {
+    let mut out: Vec<(String, &str)> = Vec::new();
+    for cell in cells {
+        let Some(config) = cell.config.as_deref() else { continue };
+        match out.iter_mut().find(|(_, other)| *other == config) {
+            Some((labels, _)) => *labels += &format!(", {}", cell.label),
+            None => out.push((cell.label.clone(), config)),
+        }
+    }
+    out
+}

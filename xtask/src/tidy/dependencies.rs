@@ -1,0 +1,94 @@
+//! Rules about which crate may depend on which.
+
+use super::Violation;
+use crate::workspace::Package;
+
+/// Servers: a protocol and its stores, which move no bytes themselves.
+const SERVERS: [&str; 5] = ["fileserver", "http-server", "kvcache", "mq-server", "zerocopy"];
+/// What moves bytes; servers get it from `service`.
+const ENGINES: [&str; 4] = ["mio", "tokio", "io-uring", "tokio-uring"];
+/// Crate → the crates of this workspace that it may depend on.
+const ALLOWED: [(&str, &[&str]); 7] = [
+    ("sys", &[]),
+    ("proto", &[]),
+    ("wire", &["proto"]),
+    ("store", &["proto"]),
+    ("drivers", &["proto", "sys"]),
+    // It answers metrics and health checks over HTTP.
+    ("service", &["drivers", "proto", "sys", "wire"]),
+    ("loadgen", &["proto", "sys", "wire"]),
+];
+const ALLOWED_TO_SERVERS: [&str; 5] = ["proto", "service", "store", "sys", "wire"];
+
+pub(super) fn point_one_way(packages: &[Package]) -> Vec<Violation> {
+    packages.iter().flat_map(|package| check(package, packages)).collect()
+}
+
+fn check(package: &Package, packages: &[Package]) -> Vec<Violation> {
+    let is_server = SERVERS.contains(&package.name.as_str());
+    let allowed = ALLOWED.iter().find(|(name, _)| *name == package.name).map(|(_, allowed)| *allowed);
+    let allowed = if is_server { Some(&ALLOWED_TO_SERVERS[..]) } else { allowed };
+    // Tests may look at everything.
+    let normal = package.dependencies.iter().filter(|dependency| dependency.kind.is_none());
+    normal
+        .filter_map(|dependency| {
+            let name = dependency.name.as_str();
+            let is_room = packages.iter().any(|package| package.name == name);
+            if is_room && allowed.is_some_and(|allowed| !allowed.contains(&name)) {
+                let allowed = allowed.unwrap_or_default().join(", ");
+                return Some(format!("must not depend on {name}; of this workspace it may use: {allowed}"));
+            }
+            (is_server && ENGINES.contains(&name))
+                .then(|| format!("must not depend on {name}: a server moves no bytes, drivers do"))
+        })
+        .map(|message| Violation { path: format!("crate {}", package.name), line: 0, message })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::Dependency;
+
+    fn package(name: &str, dependencies: &[(&str, Option<&str>)]) -> Package {
+        let dependency =
+            |(name, kind): &(&str, Option<&str>)| Dependency { name: (*name).into(), kind: kind.map(str::to_owned) };
+        Package { name: name.to_owned(), dependencies: dependencies.iter().map(dependency).collect() }
+    }
+
+    fn workspace(changed: Package) -> Vec<Violation> {
+        let mut packages: Vec<Package> =
+            ["sys", "proto", "wire", "drivers", "service", "loadgen", "http-server", "testkit"]
+                .into_iter()
+                .filter(|name| *name != changed.name)
+                .map(|name| package(name, &[]))
+                .collect();
+        packages.push(changed);
+        point_one_way(&packages)
+    }
+
+    #[test]
+    fn a_dependency_against_the_direction_is_found() {
+        for (from, to) in [
+            ("proto", "sys"),
+            ("wire", "drivers"),
+            ("drivers", "service"),
+            ("loadgen", "http-server"),
+            ("http-server", "drivers"),
+        ] {
+            let found = workspace(package(from, &[(to, None)]));
+            assert_eq!(found.len(), 1, "{from} → {to}");
+            assert!(found[0].to_string().contains(to), "{}", found[0]);
+        }
+        assert_eq!(workspace(package("http-server", &[("service", None), ("wire", None), ("bytes", None)])), []);
+        assert_eq!(workspace(package("http-server", &[("testkit", Some("dev")), ("mio", Some("dev"))])), []);
+    }
+
+    #[test]
+    fn a_server_with_an_event_loop_of_its_own_is_found() {
+        for engine in ENGINES {
+            assert_eq!(workspace(package("http-server", &[(engine, None)])).len(), 1, "{engine}");
+            assert_eq!(workspace(package("drivers", &[(engine, None)])), [], "{engine}");
+        }
+    }
+}
