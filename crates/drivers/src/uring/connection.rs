@@ -77,7 +77,7 @@ impl<P: Protocol> Slot<P> {
     pub(super) fn complete(&mut self, done: Done, desk: &mut Desk<'_, P>) {
         let session = self.session.as_mut().expect("batches give sessions back before anything else happens");
         if done.op == Op::Writable {
-            self.busy = false;
+            self.busy = desk.ring.resend(done.key, self.socket.as_fd());
             return;
         }
         if let Ok(n) = done.result() {
@@ -178,6 +178,8 @@ fn take_memory<P: Protocol>(session: &mut Session<P>) -> Vec<Segment> {
     let mut segments = Vec::new();
     while segments.len() < PIECES_MAX
         && !session.outbox().is_file_next()
+        // Asked here, and not only by the taking: a promise kept in between may turn out to be a file.
+        && !session.outbox().is_waiting()
         && let Taken::Segment(segment) = session.outbox().take()
     {
         segments.push(segment);

@@ -178,19 +178,35 @@ impl Ring {
         }
     }
 
-    /// The segments, once all of them are sent; `None` after the rest has been submitted again.
+    /// The segments, once all of them are sent; `None` after the rest has been submitted again, or waits for the socket.
     pub(super) fn sent(&mut self, done: Done, socket: BorrowedFd<'_>) -> Option<Result<Vec<Segment>, Errno>> {
-        let mut sending = self.lent.sending.get_mut(done.key)?.take()?;
         match done.result() {
-            Ok(n) if sending.advance(n) => Some(Ok(sending.into_segments())),
-            Ok(_) => {
-                let entry = sending.entry(socket);
-                self.lent.sending[done.key] = Some(sending);
-                self.push(Op::Send, done.key, &entry);
-                None
+            Ok(n) => {
+                let sending = self.lent.sending.get_mut(done.key)?;
+                if sending.as_mut()?.advance(n) {
+                    return sending.take().map(|sending| Ok(sending.into_segments()));
+                }
+                self.resend(done.key, socket);
             }
-            Err(error) => Some(Err(error)),
+            Err(Errno::INTR) => {
+                self.resend(done.key, socket);
+            }
+            // The kernel waits for the socket by itself, but not for ever: after many wake-ups it hands the wait to us.
+            Err(Errno::AGAIN) => self.wait_writable(done.key, socket),
+            Err(error) => {
+                self.lent.sending.get_mut(done.key)?.take()?;
+                return Some(Err(error));
+            }
         }
+        None
+    }
+
+    /// Submits what is left of a send; false when there is none.
+    pub(super) fn resend(&mut self, key: usize, socket: BorrowedFd<'_>) -> bool {
+        let Some(Some(sending)) = self.lent.sending.get_mut(key) else { return false };
+        let entry = sending.entry(socket);
+        self.push(Op::Send, key, &entry);
+        true
     }
 }
 
