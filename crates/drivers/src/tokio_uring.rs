@@ -50,7 +50,8 @@ impl Driver for TokioUring {
         listeners.set_nonblocking(true)?;
         let gate = Gate::new(config.connections_max);
         on_threads(config, listeners.seats, |seat| {
-            tokio_uring::start(async {
+            // `tokio_uring::start` would panic where the kernel has no descriptor left for it.
+            tokio_uring::Runtime::new(&tokio_uring::builder())?.block_on(async {
                 let counters = config.statistics.register();
                 let mut doors = Vec::new();
                 for (front_end, listener) in seat.into_iter().enumerate() {

@@ -1,6 +1,6 @@
 //! A driver on the bench: the server of the test protocol running on it, and everything a law wants to know about it.
 
-use std::{path::Path, process::Command, thread};
+use std::{panic::resume_unwind, path::Path, process::Command, thread};
 
 use anyhow::{Context, anyhow};
 use testkit::{Client, Content, DriverKind, Server};
@@ -59,7 +59,7 @@ impl Bench<'_> {
 impl Setup {
     /// Puts the law to every driver.
     pub(crate) fn examine(self, law: impl Fn(&Bench<'_>) -> anyhow::Result<()> + Sync) {
-        let content = Content::new(self.content_bytes).unwrap();
+        let content = Content::new(self.content_bytes).expect("content for the law");
         let subjects: Vec<_> = DriverKind::ALL
             .iter()
             .filter(|&&driver| (self.drivers)(driver))
@@ -78,7 +78,8 @@ impl Setup {
                     })
                     .collect();
                 for examination in examinations {
-                    failures.extend(examination.join().unwrap().err().map(|error| format!("{error:#}")));
+                    let outcome = examination.join().unwrap_or_else(|panic| resume_unwind(panic));
+                    failures.extend(outcome.err().map(|error| format!("{error:#}")));
                 }
             });
         }
@@ -111,6 +112,7 @@ pub(crate) fn ask(client: &mut Client, id: &str) -> anyhow::Result<()> {
 }
 
 /// strace, where it is installed and allowed to trace.
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 pub(crate) fn strace() -> Option<Command> {
     let works = Command::new("strace").args(["-f", "-qq", "-o", "/dev/null", "true"]).output();
     if !works.is_ok_and(|output| output.status.success()) {

@@ -13,13 +13,18 @@ use crate::bench::{PLAIN, Setup, ask, probe, strace};
 
 const LIMIT: u32 = 64;
 
+/// Until every thread has all that it needs for itself: the kernel deals these out.
+fn warm(server: &testkit::Server) -> anyhow::Result<()> {
+    (0..30).try_for_each(|_| probe(server))
+}
+
 /// A server that may open few files neither spins nor forgets to come back.
 #[test]
 fn out_of_descriptors_neither_spins_nor_lasts() {
     let setup = Setup { args: &["--max-connections", "1000"], open_files: Some(LIMIT), at_once: 7, ..PLAIN };
     setup.serve(|server, _| {
         let process = server.process();
-        ask(&mut server.connect()?, "warm")?;
+        warm(server)?;
         let crowd: Vec<_> = (0..LIMIT * 2).map(|_| Client::connect(server.address())).collect::<Result<_, _>>()?;
         thread::sleep(Duration::from_millis(300));
         let (cpu, begin) = (process.cpu()?, Instant::now());
@@ -40,6 +45,7 @@ fn out_of_descriptors_neither_spins_nor_lasts() {
 fn those_inside_are_served_while_descriptors_are_short() {
     let setup = Setup { args: &["--max-connections", "1000"], open_files: Some(LIMIT), ..PLAIN };
     setup.serve(|server, _| {
+        warm(server)?;
         let mut inside = (0..10).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;
         for client in &mut inside {
             ask(client, "in")?;
