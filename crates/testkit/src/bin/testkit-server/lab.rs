@@ -8,6 +8,7 @@
 //! | `ID MS drop` | none: the promise is dropped |
 //! | `shared N`, `file N`, `pipe N`, `mapped N` | the line and the first N bytes of the content file, as that segment |
 //! | `widest` | the most connections that one `on_ready` saw |
+//! | `thread` | the name of the thread that the protocol runs on |
 //! | `bye` | `bye`, then the connection is closed |
 //! | `huh` | `huh`, then the connection is closed with a lingering close |
 //! | anything else | `? LINE`, then closed with a lingering close |
@@ -22,6 +23,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -103,6 +105,7 @@ enum Request<'a> {
     Deferred { id: &'a str, after: Duration, answer: Answer },
     Body { kind: &'a str, len: u64 },
     Widest,
+    Thread,
     Leave(Flow),
 }
 
@@ -119,6 +122,7 @@ impl<'a> Request<'a> {
             ("bye", None, None) => Self::Leave(Flow::Close),
             ("huh", None, None) => Self::Leave(Flow::Linger),
             ("widest", None, None) => Self::Widest,
+            ("thread", None, None) => Self::Thread,
             (kind @ ("shared" | "file" | "pipe" | "mapped"), Some(len), None) => {
                 Self::Body { kind, len: len.parse().ok()? }
             }
@@ -152,6 +156,9 @@ impl<const BATCH: usize> Lab<BATCH> {
             Some(Request::Id) => whole_line(out),
             Some(Request::Widest) => {
                 out.inline().extend_from_slice(format!("{}\n", self.widest.load(Ordering::Relaxed)).as_bytes());
+            }
+            Some(Request::Thread) => {
+                out.inline().extend_from_slice(format!("{:?}\n", thread::current().id()).as_bytes());
             }
             Some(Request::Leave(flow)) => {
                 whole_line(out);
