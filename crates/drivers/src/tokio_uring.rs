@@ -38,7 +38,7 @@ impl Driver for TokioUring {
     const LISTENER_PER_THREAD: bool = true;
 
     fn probe() -> io::Result<()> {
-        crate::uring::Uring::probe()
+        runtime().map(drop)
     }
 
     fn serve<P: Protocol>(
@@ -50,8 +50,7 @@ impl Driver for TokioUring {
         listeners.set_nonblocking(true)?;
         let gate = Gate::new(config.connections_max);
         on_threads(config, listeners.seats, |seat| {
-            // `tokio_uring::start` would panic where the kernel has no descriptor left for it.
-            tokio_uring::Runtime::new(&tokio_uring::builder())?.block_on(async {
+            runtime()?.block_on(async {
                 let counters = config.statistics.register();
                 let mut doors = Vec::new();
                 for (front_end, listener) in seat.into_iter().enumerate() {
@@ -72,6 +71,10 @@ impl Driver for TokioUring {
             })
         })
     }
+}
+
+fn runtime() -> io::Result<tokio_uring::Runtime> {
+    tokio_uring::Runtime::new(&tokio_uring::builder())
 }
 
 /// What every task of one address on one thread shares.

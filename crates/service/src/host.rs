@@ -93,7 +93,9 @@ fn choose(choice: DriverChoice) -> anyhow::Result<DriverKind> {
     match choice {
         DriverChoice::Named(driver) => {
             if let Err(why) = driver.probe() {
-                bail!("driver {driver}: the kernel refuses io_uring: {why}; try --driver epoll");
+                bail!(
+                    "driver {driver}: the kernel refuses io_uring: {why}; try --driver epoll, or Linux 6.1 with kernel.io_uring_disabled=0"
+                );
             }
             Ok(driver)
         }

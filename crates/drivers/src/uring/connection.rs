@@ -84,13 +84,9 @@ impl<P: Protocol> Slot<P> {
             desk.tally.0.bytes_out += n as u64;
             session.sent(desk.now);
         }
-        match desk.ring.sent(done, self.socket.as_fd()) {
-            None => {}
-            Some(Ok(segments)) => {
-                self.busy = false;
-                segments.into_iter().for_each(|segment| session.outbox().recycle(segment));
-            }
-            Some(Err(_)) => (self.busy, self.broken) = (false, true),
+        if let Some(sent) = desk.ring.sent(done, self.socket.as_fd(), |segment| session.outbox().recycle(segment)) {
+            self.busy = false;
+            self.broken |= sent.is_err();
         }
     }
 
@@ -158,11 +154,9 @@ impl<P: Protocol> Slot<P> {
                 }
                 continue;
             }
-            let segments = take_memory(session);
-            if !segments.is_empty() {
-                desk.ring.send(key, socket.as_fd(), segments);
+            if desk.ring.send(key, socket.as_fd(), |segments| take_memory(session, segments)) {
                 *busy = true;
-                continue;
+                return Ok(());
             }
             let waker = waker.get_or_insert_with(|| desk.mailbox.waker(Key(key)));
             if session.outbox().poll_reply(waker).is_pending() {
@@ -174,8 +168,7 @@ impl<P: Protocol> Slot<P> {
 }
 
 /// Memory to be sent at once: all there is before a promise, a file or a pipe.
-fn take_memory<P: Protocol>(session: &mut Session<P>) -> Vec<Segment> {
-    let mut segments = Vec::new();
+fn take_memory<P: Protocol>(session: &mut Session<P>, segments: &mut Vec<Segment>) {
     while segments.len() < PIECES_MAX
         && !session.outbox().is_file_next()
         // Asked here, and not only by the taking: a promise kept in between may turn out to be a file.
@@ -184,5 +177,4 @@ fn take_memory<P: Protocol>(session: &mut Session<P>) -> Vec<Segment> {
     {
         segments.push(segment);
     }
-    segments
 }

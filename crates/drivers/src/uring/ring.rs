@@ -23,6 +23,8 @@ use super::{
 
 const SUBMISSIONS: u32 = 2048;
 const COMPLETIONS: u32 = 8192;
+/// Finished sends kept for the next ones.
+const SPARE_MAX: usize = 64;
 /// How long a ring that is dropped waits for what is in flight.
 const REAP_MAX: Duration = Duration::from_secs(1);
 
@@ -70,13 +72,15 @@ struct Lent {
     buffers: BufferRing,
     /// Indexed by connection key; at most one send per connection is in flight.
     sending: Vec<Option<Box<Sending>>>,
+    #[expect(clippy::vec_box, reason = "the kernel is told where they are")]
+    spare: Vec<Box<Sending>>,
 }
 
 impl Ring {
     pub(super) fn new() -> io::Result<Self> {
         let ring = build()?;
         let buffers = BufferRing::register(&ring)?;
-        let lent = ManuallyDrop::new(Lent { buffers, sending: Vec::new() });
+        let lent = ManuallyDrop::new(Lent { buffers, sending: Vec::new(), spare: Vec::new() });
         Ok(Self { ring, lent, in_flight: 0 })
     }
 
@@ -130,16 +134,22 @@ impl Ring {
         self.push(Op::Mail, 0, &entry);
     }
 
-    /// Owns `segments` until [`Ring::sent`] returns them.
-    pub(super) fn send(&mut self, key: usize, socket: BorrowedFd<'_>, segments: Vec<Segment>) {
+    /// Sends the segments that `load` puts in, and owns them until [`Ring::sent`] gives them back. False when there
+    /// are none.
+    pub(super) fn send(&mut self, key: usize, socket: BorrowedFd<'_>, load: impl FnOnce(&mut Vec<Segment>)) -> bool {
         if self.lent.sending.len() <= key {
             self.lent.sending.resize_with(key + 1, || None);
         }
         assert!(self.lent.sending[key].is_none(), "one send per connection");
-        let mut sending = Box::new(Sending::new(segments));
+        let mut sending = self.lent.spare.pop().unwrap_or_default();
+        if !sending.load(load) {
+            self.lent.spare.push(sending);
+            return false;
+        }
         let entry = sending.entry(socket);
         self.lent.sending[key] = Some(sending);
         self.push(Op::Send, key, &entry);
+        true
     }
 
     fn push(&mut self, op: Op, key: usize, entry: &squeue::Entry) {
@@ -178,27 +188,34 @@ impl Ring {
         }
     }
 
-    /// The segments, once all of them are sent; `None` after the rest has been submitted again, or waits for the socket.
-    pub(super) fn sent(&mut self, done: Done, socket: BorrowedFd<'_>) -> Option<Result<Vec<Segment>, Errno>> {
-        match done.result() {
-            Ok(n) => {
-                let sending = self.lent.sending.get_mut(done.key)?;
-                if sending.as_mut()?.advance(n) {
-                    return sending.take().map(|sending| Ok(sending.into_segments()));
-                }
-                self.resend(done.key, socket);
-            }
-            Err(Errno::INTR) => {
-                self.resend(done.key, socket);
-            }
+    /// `Some` once the send has come to its end and its segments have been given back; `None` after the rest of it has
+    /// been submitted again, or waits for the socket.
+    pub(super) fn sent(
+        &mut self,
+        done: Done,
+        socket: BorrowedFd<'_>,
+        unload: impl FnMut(Segment),
+    ) -> Option<Result<(), Errno>> {
+        let slot = self.lent.sending.get_mut(done.key)?;
+        let outcome = match done.result() {
+            Ok(n) if slot.as_mut()?.advance(n) => Ok(()),
             // The kernel waits for the socket by itself, but not for ever: after many wake-ups it hands the wait to us.
-            Err(Errno::AGAIN) => self.wait_writable(done.key, socket),
-            Err(error) => {
-                self.lent.sending.get_mut(done.key)?.take()?;
-                return Some(Err(error));
+            Err(Errno::AGAIN) => {
+                self.wait_writable(done.key, socket);
+                return None;
             }
+            Ok(_) | Err(Errno::INTR) => {
+                self.resend(done.key, socket);
+                return None;
+            }
+            Err(error) => Err(error),
+        };
+        let mut sending = slot.take()?;
+        sending.unload(unload);
+        if self.lent.spare.len() < SPARE_MAX {
+            self.lent.spare.push(sending);
         }
-        None
+        Some(outcome)
     }
 
     /// Submits what is left of a send; false when there is none.

@@ -25,12 +25,22 @@ pub(super) struct Sending {
     message: libc::msghdr,
 }
 
-impl Sending {
-    pub(super) fn new(segments: Vec<Segment>) -> Self {
-        assert!(segments.iter().all(|segment| segment.memory().is_some()), "files and pipes are not sent from memory");
+impl Default for Sending {
+    fn default() -> Self {
         // SAFETY: all zeroes is a valid msghdr: null pointers and no lengths.
         let message = unsafe { std::mem::zeroed() };
-        Self { segments, whole: 0, part: 0, pieces: Vec::new(), message }
+        Self { segments: Vec::new(), whole: 0, part: 0, pieces: Vec::new(), message }
+    }
+}
+
+impl Sending {
+    /// Takes on what `load` puts in; true when there is something to send.
+    pub(super) fn load(&mut self, load: impl FnOnce(&mut Vec<Segment>)) -> bool {
+        (self.whole, self.part) = (0, 0);
+        load(&mut self.segments);
+        let memory = self.segments.iter().all(|segment| segment.memory().is_some());
+        assert!(memory, "files and pipes are not sent from memory");
+        !self.segments.is_empty()
     }
 
     /// The entry that sends what is left, or the first of it. Points into `self`, which must not move until then.
@@ -72,7 +82,8 @@ impl Sending {
         self.whole == self.segments.len()
     }
 
-    pub(super) fn into_segments(self) -> Vec<Segment> {
-        self.segments
+    /// Gives the segments back, and with them all that the kernel was told of.
+    pub(super) fn unload(&mut self, unload: impl FnMut(Segment)) {
+        self.segments.drain(..).for_each(unload);
     }
 }

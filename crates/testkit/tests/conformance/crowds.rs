@@ -136,7 +136,8 @@ fn connections_reset_before_they_are_accepted_disturb_nobody() {
 fn several_threads_share_the_connections() {
     let setup = Setup { threads: &[2], ..PLAIN };
     setup.serve(|server, bench| {
-        let mut clients = (0..100).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;
+        // Fewer than `pool` has workers, or it would make idle ones give way.
+        let mut clients = (0..50).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;
         let mut threads = HashSet::new();
         for (i, client) in clients.iter_mut().enumerate() {
             client.send(b"thread\n")?;
@@ -144,7 +145,7 @@ fn several_threads_share_the_connections() {
             threads.insert(client.read_to_end().with_context(|| format!("connection {i}"))?);
         }
         let dealt_out = matches!(bench.driver, DriverKind::Epoll | DriverKind::TokioUring | DriverKind::Uring);
-        ensure!(!dealt_out || threads.len() == 2, "{} threads served 100 connections", threads.len());
+        ensure!(!dealt_out || threads.len() == 2, "{} threads served 50 connections", threads.len());
         Ok(())
     });
 }
