@@ -8,6 +8,8 @@ use std::{
 use proto::{Front, Outbox, Pipe, PipeRegion, PipeSource};
 use sys::{socket, transfer};
 
+/// What one connection writes before others get their turn.
+pub(crate) const WRITE_MAX: usize = Outbox::WRITE_MAX;
 /// Scratch pipes kept by one loop.
 const POOLED_MAX: usize = 64;
 
@@ -36,7 +38,9 @@ pub(crate) fn write_front(socket: BorrowedFd<'_>, outbox: &mut Outbox, pipes: &m
     let more = outbox.more_after_memory();
     let n = match outbox.front() {
         Some(Front::Memory(pieces, count)) => socket::send(socket, &pieces[..count], more)?,
-        Some(Front::File(region)) => transfer::sendfile(socket, region.file.as_fd(), region.offset, region.len)?,
+        Some(Front::File(region)) => {
+            transfer::sendfile(socket, region.file.as_fd(), region.offset, region.len.min(WRITE_MAX as u64))?
+        }
         Some(Front::Pipe(region)) => {
             let n = write_pipe(socket, region, pipes)?;
             outbox.advance(n);

@@ -71,6 +71,9 @@ pub struct Outbox {
 impl Outbox {
     /// Pieces of memory that one vectored write takes.
     pub const IOV: usize = 16;
+    /// Bytes that one write takes. A peer's window is seldom larger, and what it does not take at once costs both sides
+    /// more than a second write does.
+    pub const WRITE_MAX: usize = 256 * 1024;
 
     /// Nothing is queued; something may still be in flight.
     #[inline]
@@ -257,13 +260,19 @@ impl Outbox {
             });
         }
         let mut iov = [IoSlice::new(&[]); Self::IOV];
-        let mut count = 0;
+        let (mut count, mut room) = (0, Self::WRITE_MAX);
         let queued = self.queue.iter().map(Segment::memory);
         let tail = (!self.tail.is_empty()).then_some(Some(&self.tail[..]));
         for memory in queued.chain(tail).map_while(|memory| memory).take(Self::IOV) {
             let skip = if count == 0 { self.written } else { 0 };
-            iov[count] = IoSlice::new(&memory[skip..]);
+            let piece = &memory[skip..];
+            let piece = &piece[..piece.len().min(room)];
+            room -= piece.len();
+            iov[count] = IoSlice::new(piece);
             count += 1;
+            if room == 0 {
+                break;
+            }
         }
         Some(Front::Memory(iov, count))
     }

@@ -13,7 +13,12 @@ use slab::Slab;
 use sys::socket;
 
 use super::{Desk, READ_BYTES, Readiness, Workplace, say_goodbye, waker_of};
-use crate::{accept::Ticket, mailbox::Key, wheel::Alarm, write::write_front};
+use crate::{
+    accept::Ticket,
+    mailbox::Key,
+    wheel::Alarm,
+    write::{WRITE_MAX, write_front},
+};
 
 /// Reads before a connection makes room for others.
 const READS_MAX: usize = 16;
@@ -45,6 +50,8 @@ enum Move {
     Wait,
     /// The protocol has something to work on: so many bytes read into the scratch space, or held ones.
     Work(usize),
+    /// There is more to write, but enough has been.
+    Pause,
     Close,
 }
 
@@ -63,15 +70,17 @@ impl<P: Protocol> Slot<P> {
     /// Moves bytes until the kernel, the back-pressure or a promise says stop.
     pub(super) fn turn<W: Workplace<P>>(&mut self, key: Key, desk: &mut Desk<'_, P, W>) -> Next {
         let Some(mut session) = self.session.take() else { return Next::Away };
+        let mut quota = WRITE_MAX;
         for _ in 0..READS_MAX {
             // A broken connection is the peer's affair; nothing to report.
-            let lent = match self.exchange(key, &mut session, desk).unwrap_or(Move::Close) {
+            let lent = match self.exchange(key, &mut session, desk, &mut quota).unwrap_or(Move::Close) {
                 Move::Close => return Next::Close,
                 Move::Wait => {
                     let deadline = session.deadline(desk.protocol);
                     self.session = Some(session);
                     return Next::Wait(deadline);
                 }
+                Move::Pause => break,
                 Move::Work(n) => &desk.scratch[..n],
             };
             match desk.workplace.work(desk.protocol, key, session, lent, desk.now, &desk.mailbox) {
@@ -83,9 +92,18 @@ impl<P: Protocol> Slot<P> {
         Next::Again
     }
 
-    fn exchange<W>(&mut self, key: Key, session: &mut Session<P>, desk: &mut Desk<'_, P, W>) -> io::Result<Move> {
+    fn exchange<W>(
+        &mut self,
+        key: Key,
+        session: &mut Session<P>,
+        desk: &mut Desk<'_, P, W>,
+        quota: &mut usize,
+    ) -> io::Result<Move> {
         loop {
-            let flushed = self.flush(key, session, desk)?;
+            let flushed = self.flush(key, session, desk, quota)?;
+            if *quota == 0 {
+                return Ok(Move::Pause);
+            }
             // Held input gets another chance when there is room for its answers.
             if flushed && session.has_input() {
                 return Ok(Move::Work(0));
@@ -109,9 +127,15 @@ impl<P: Protocol> Slot<P> {
     }
 
     /// True when anything has been written.
-    fn flush<W>(&mut self, key: Key, session: &mut Session<P>, desk: &mut Desk<'_, P, W>) -> io::Result<bool> {
+    fn flush<W>(
+        &mut self,
+        key: Key,
+        session: &mut Session<P>,
+        desk: &mut Desk<'_, P, W>,
+        quota: &mut usize,
+    ) -> io::Result<bool> {
         let mut flushed = false;
-        while self.ready.writable && !session.outbox().is_empty() && !session.is_aborted() {
+        while self.ready.writable && !session.outbox().is_empty() && !session.is_aborted() && *quota > 0 {
             match write_front(self.socket.as_fd(), session.outbox(), &mut desk.pipes) {
                 Ok(0) => {
                     let waker = waker_of(&mut self.waker, &desk.mailbox, key);
@@ -122,6 +146,7 @@ impl<P: Protocol> Slot<P> {
                 Ok(n) => {
                     session.sent(desk.now);
                     desk.tally.0.bytes_out += n as u64;
+                    *quota = quota.saturating_sub(n);
                     flushed = true;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.ready.writable = false,
