@@ -23,6 +23,8 @@ use crate::{
 
 /// Blocked calls return so often, so that deadlines are seen without a system call per request to set them.
 const TICK: Duration = Duration::from_secs(1);
+/// The same for writes: few of them block, and a stalled reader should not be waited for much longer than asked.
+const WRITE_TICK: Duration = Duration::from_millis(250);
 
 pub(crate) struct Blocking;
 
@@ -97,7 +99,7 @@ pub(crate) fn accept_on_threads(
     let gate = Gate::new(config.connections_max);
     let (gate, welcome) = (&gate, &welcome);
     let addresses: Vec<_> = listeners.seats.into_iter().flatten().enumerate().collect();
-    crate::on_threads(config, addresses, |(front_end, listener)| {
+    crate::on_threads(config, shutdown, addresses, |(front_end, listener)| {
         let counters = config.statistics.register();
         let mut door = Door::new(gate, refusal)?;
         let alert = Alert::Accepting(listener.as_fd().try_clone_to_owned()?);
@@ -156,7 +158,7 @@ struct Conversation<'a, P: Protocol, G> {
 impl<P: Protocol, G: Fn() -> bool> Conversation<'_, P, G> {
     fn run(&mut self, tick: Duration, counters: &Counters) -> io::Result<()> {
         set_socket_timeout(self.socket, Timeout::Recv, Some(tick))?;
-        set_socket_timeout(self.socket, Timeout::Send, Some(tick))?;
+        set_socket_timeout(self.socket, Timeout::Send, Some(tick.min(WRITE_TICK)))?;
         let waker = Alert::Parked(thread::current()).waker();
         loop {
             while !self.session.outbox().is_empty() && !self.session.is_aborted() {

@@ -24,7 +24,7 @@ impl Driver for Epoll {
     ) -> io::Result<()> {
         listeners.set_nonblocking(true)?;
         let gate = Gate::new(config.connections_max);
-        on_threads(config, listeners.seats, |seat| {
+        on_threads(config, shutdown, listeners.seats, |seat| {
             EventLoop::new(&*protocol, Inline, seat, config, &gate)?.run(shutdown)
         })
     }

@@ -75,12 +75,24 @@ pub(crate) trait Driver {
     ) -> io::Result<()>;
 }
 
-/// Runs one event loop per set of listeners, each on a thread of its own, and passes on the first failure.
-fn on_threads<T: Send>(config: &Config, seats: Vec<T>, body: impl Fn(T) -> io::Result<()> + Sync) -> io::Result<()> {
-    let body = &body;
+/// Runs one event loop per seat, each on a thread of its own, and passes on the first failure. A server that has lost a
+/// loop would leave its share of the connections waiting: the others drain.
+fn on_threads<T: Send>(
+    config: &Config,
+    shutdown: &Shutdown,
+    seats: Vec<T>,
+    body: impl Fn(T) -> io::Result<()> + Sync,
+) -> io::Result<()> {
+    let run = |index, seat| {
+        let outcome = config.pin_thread(index).and_then(|()| body(seat));
+        if outcome.is_err() {
+            shutdown.drain();
+        }
+        outcome
+    };
+    let run = &run;
     std::thread::scope(|scope| {
-        let loops = seats.into_iter().enumerate();
-        let loops = loops.map(|(index, seat)| scope.spawn(move || config.pin_thread(index).and_then(|()| body(seat))));
+        let loops = seats.into_iter().enumerate().map(|(index, seat)| scope.spawn(move || run(index, seat)));
         join_all(loops.collect())
     })
 }

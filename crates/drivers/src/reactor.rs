@@ -66,7 +66,7 @@ impl Driver for Reactor {
                     })
                 })
                 .collect();
-            let outcome = on_threads(config, listeners.seats, |seat| {
+            let outcome = on_threads(config, shutdown, listeners.seats, |seat| {
                 EventLoop::new(protocol, Pooled(jobs), seat, config, &gate)?.run(shutdown)
             });
             jobs.close();

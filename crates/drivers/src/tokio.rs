@@ -4,6 +4,7 @@ use std::{
     cell::RefCell,
     future::poll_fn,
     io,
+    mem::take,
     os::fd::{AsFd, OwnedFd},
     pin::pin,
     sync::{
@@ -23,7 +24,7 @@ use crate::{
     arrived::read_arrived,
     clock,
     counters::{Counters, Tally},
-    write::{Pipes, write_front},
+    write::{Pipes, WRITE_MAX, write_front},
 };
 
 mod pollable;
@@ -175,13 +176,22 @@ async fn converse<P: Protocol>(
     let Site { protocol, config, shutdown, front_end } = site;
     let peer = Peer::new(socket.as_fd(), *front_end);
     let session = Session::new(&**protocol, peer, config.limits, clock::now());
-    let mut connection =
-        Connection { session, protocol: &**protocol, pipes: Pipes::default(), socket: Pollable::new(socket)? };
+    let mut connection = Connection {
+        session,
+        protocol: &**protocol,
+        pipes: Pipes::default(),
+        socket: Pollable::new(socket)?,
+        paused: false,
+    };
     let mut drain = Drain::new(shutdown);
     let mut alarm = pin!(Timer::default());
     poll_fn(|cx| {
         loop {
             let moved = connection.move_bytes(tally, cx)?;
+            if take(&mut connection.paused) {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             let Connection { session, socket, protocol, .. } = &mut connection;
             if session.starts_lingering(clock::now()) {
                 socket::shutdown_write(socket.as_fd());
@@ -210,6 +220,8 @@ struct Connection<'a, P: Protocol> {
     protocol: &'a P,
     pipes: Pipes,
     socket: Pollable,
+    /// It has written its share; others first.
+    paused: bool,
 }
 
 impl<P: Protocol> Connection<'_, P> {
@@ -251,8 +263,8 @@ impl<P: Protocol> Connection<'_, P> {
     }
 
     fn write(&mut self, tally: &mut Tally, cx: &mut Context<'_>) -> io::Result<bool> {
-        let mut wrote = false;
-        while !self.session.outbox().is_empty() && !self.session.is_aborted() {
+        let (mut wrote, mut quota) = (false, WRITE_MAX);
+        while !self.session.outbox().is_empty() && !self.session.is_aborted() && !self.paused {
             let Self { session, pipes, socket, .. } = self;
             match socket.poll_send(cx, || write_front(socket.as_fd(), session.outbox(), pipes)) {
                 Poll::Pending => break,
@@ -267,6 +279,8 @@ impl<P: Protocol> Connection<'_, P> {
                     tally.0.bytes_out += n as u64;
                     session.sent(clock::now());
                     wrote = true;
+                    quota = quota.saturating_sub(n);
+                    self.paused = quota == 0;
                 }
             }
         }

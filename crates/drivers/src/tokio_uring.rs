@@ -30,7 +30,10 @@ mod waiting;
 
 use waiting::Event;
 
-const READ_BYTES: usize = 16 * 1024;
+/// The first read; a read in flight owns its buffer, so this is what an idle connection holds.
+const READ_MIN: usize = 512;
+/// A connection that fills its buffer gets a larger one, up to this.
+const READ_MAX: usize = 16 * 1024;
 
 pub(crate) struct TokioUring;
 
@@ -49,7 +52,7 @@ impl Driver for TokioUring {
     ) -> io::Result<()> {
         listeners.set_nonblocking(true)?;
         let gate = Gate::new(config.connections_max);
-        on_threads(config, listeners.seats, |seat| {
+        on_threads(config, shutdown, listeners.seats, |seat| {
             runtime()?.block_on(async {
                 let counters = config.statistics.register();
                 let mut doors = Vec::new();
@@ -150,7 +153,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
 
     async fn run(&mut self) -> io::Result<()> {
         let Connection { stream, rest } = self;
-        let mut buffer = Vec::new();
+        let (mut buffer, mut want) = (Vec::new(), READ_MIN);
         loop {
             rest.flush(stream).await?;
             if rest.session.starts_lingering(clock::now()) {
@@ -160,7 +163,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
                 return Ok(());
             }
             rest.tally.publish(rest.counters);
-            buffer.resize(READ_BYTES, 0);
+            buffer.resize(want, 0);
             let (read, back) = {
                 let mut reading = pin!(stream.read(buffer));
                 loop {
@@ -182,6 +185,9 @@ impl<'a, P: Protocol> Connection<'a, P> {
                 n => {
                     rest.tally.0.bytes_in += n as u64;
                     rest.session.feed(rest.protocol, &buffer[..n], clock::now());
+                    if n == want {
+                        want = (want * 2).min(READ_MAX);
+                    }
                 }
             }
         }

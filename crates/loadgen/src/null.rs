@@ -3,24 +3,19 @@
 //! One thread, edge-triggered epoll, one fixed reply for every request, whatever it asks. A request is anything up to
 //! an empty line; pipelined ones are answered with one `send`.
 
-use std::fmt;
-use std::fs;
-use std::net::{SocketAddr, TcpListener};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::os::unix::net::UnixStream;
 
 use memchr::memmem;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, listen, recv, send, sockopt};
+use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send, sockopt};
+use sys::listen::{Address, Listener, Sharing};
 
 const REQUEST_END: &[u8; 4] = b"\r\n\r\n";
 const READ_BYTES: usize = 64 << 10;
 /// The reply is repeated up to about this size, so that a pipeline is answered with one `send`.
 const BURST_BYTES: usize = 64 << 10;
-/// Connections waiting to be accepted.
-const BACKLOG: i32 = 4096;
 const EVENTS_MAX: usize = 256;
 
 const LISTENER: u64 = u64::MAX;
@@ -32,65 +27,17 @@ pub struct NullServer {
     listener: Listener,
 }
 
-#[derive(Debug)]
-enum Listener {
-    Tcp(TcpListener),
-    /// The path is removed when the server ends.
-    Unix(UnixListener, PathBuf),
-}
-
-/// Where to listen.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Listen {
-    Tcp(SocketAddr),
-    Unix(PathBuf),
-}
-
-impl std::str::FromStr for Listen {
-    type Err = String;
-
-    /// `127.0.0.1:8080`, `[::1]:0` or `unix:/path`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.strip_prefix("unix:") {
-            Some("") => Err("a path is missing behind `unix:`".to_owned()),
-            Some(path) => Ok(Self::Unix(path.into())),
-            None => text
-                .parse()
-                .map(Self::Tcp)
-                .map_err(|_| "not an address like 127.0.0.1:8080, [::1]:0 or unix:/path".to_owned()),
-        }
-    }
-}
-
-impl fmt::Display for Listen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => address.fmt(f),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
-
 impl NullServer {
-    /// Binds and listens.
-    pub fn bind(address: &Listen) -> std::io::Result<Self> {
-        let listener = match address {
-            Listen::Tcp(address) => Listener::Tcp(TcpListener::bind(address)?),
-            Listen::Unix(path) => Listener::Unix(UnixListener::bind(path)?, path.clone()),
-        };
-        let server = Self { listener };
-        // The standard library's backlog is shorter.
-        listen(server.listener.as_fd(), BACKLOG)?;
-        rustix::io::ioctl_fionbio(server.listener.as_fd(), true)?;
-        Ok(server)
+    /// Binds and listens. A socket made as our servers make theirs, so that the floor is theirs, too.
+    pub fn bind(address: &Address) -> std::io::Result<Self> {
+        let listener = Listener::bind(address, Sharing::Alone)?;
+        listener.set_nonblocking(true)?;
+        Ok(Self { listener })
     }
 
     /// The address, with the port that was found if it was 0.
-    pub fn address(&self) -> std::io::Result<Listen> {
-        match &self.listener {
-            Listener::Tcp(listener) => listener.local_addr().map(Listen::Tcp),
-            Listener::Unix(_, path) => Ok(Listen::Unix(path.clone())),
-        }
+    pub fn address(&self) -> &Address {
+        self.listener.address()
     }
 
     /// Answers every request with `reply` until `stop` becomes readable.
@@ -123,24 +70,6 @@ impl NullServer {
             if floor.is_accept_paused && !floor.free.is_empty() {
                 floor.accept_all(self.listener.as_fd())?;
             }
-        }
-    }
-}
-
-impl Drop for NullServer {
-    fn drop(&mut self) {
-        if let Listener::Unix(_, path) = &self.listener {
-            // Nothing can be done about a path that is gone already.
-            let _ = fs::remove_file(path);
-        }
-    }
-}
-
-impl AsFd for Listener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Tcp(listener) => listener.as_fd(),
-            Self::Unix(listener, _) => listener.as_fd(),
         }
     }
 }
@@ -346,16 +275,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn addresses_are_parsed_and_printed() {
-        for text in ["127.0.0.1:0", "[::1]:80", "unix:/run/x"] {
-            assert_eq!(text.parse::<Listen>().expect(text).to_string(), text);
-        }
-        for text in ["", "localhost", "unix:", "127.0.0.1"] {
-            assert!(text.parse::<Listen>().is_err(), "{text}");
-        }
-    }
 
     proptest! {
         #[test]

@@ -15,7 +15,13 @@ use super::{
     ring::{Done, Op},
     sending::PIECES_MAX,
 };
-use crate::{accept::Ticket, arrived::read_arrived, mailbox::Key, wheel::Alarm, write::write_front};
+use crate::{
+    accept::Ticket,
+    arrived::read_arrived,
+    mailbox::Key,
+    wheel::Alarm,
+    write::{WRITE_MAX, write_front},
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Receive {
@@ -133,6 +139,7 @@ impl<P: Protocol> Slot<P> {
     /// One operation of the ring, or plain writes until the socket is full.
     fn write(&mut self, key: usize, desk: &mut Desk<'_, P>) -> io::Result<()> {
         let Self { socket, session: Some(session), busy, broken: false, waker, .. } = self else { return Ok(()) };
+        let mut quota = WRITE_MAX;
         while !*busy && !session.is_aborted() {
             if session.outbox().is_empty() {
                 session.resume(desk.protocol, desk.now);
@@ -145,6 +152,12 @@ impl<P: Protocol> Slot<P> {
                     Ok(n) => {
                         desk.tally.0.bytes_out += n as u64;
                         session.sent(desk.now);
+                        quota = quota.saturating_sub(n);
+                        if quota == 0 {
+                            // The ring comes back to it once the others have had their turn.
+                            desk.ring.wait_writable(key, socket.as_fd());
+                            *busy = true;
+                        }
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         desk.ring.wait_writable(key, socket.as_fd());

@@ -50,7 +50,9 @@ impl Driver for Uring {
         shutdown: &Shutdown,
     ) -> io::Result<()> {
         let gate = Gate::new(config.connections_max);
-        on_threads(config, listeners.seats, |seat| RingLoop::new(&*protocol, seat, config, &gate)?.run(shutdown))
+        on_threads(config, shutdown, listeners.seats, |seat| {
+            RingLoop::new(&*protocol, seat, config, &gate)?.run(shutdown)
+        })
     }
 }
 

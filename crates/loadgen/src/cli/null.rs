@@ -4,9 +4,10 @@ use std::os::unix::net::UnixStream;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use loadgen::null::{Listen, NullServer, http_reply};
+use loadgen::null::{NullServer, http_reply};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use sys::listen::Address;
 
 use super::values::Cpus;
 use super::{Failure, Outcome, print};
@@ -22,7 +23,7 @@ pub(super) struct NullArgs {
     protocol: NullProtocol,
     /// Address to listen on: 127.0.0.1:8080 (port 0 picks a free one) or unix:/path
     #[arg(long, value_name = "ADDR")]
-    listen: Listen,
+    listen: Address,
     /// Bytes of the body of every reply
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = body_size)]
     body_size: usize,
@@ -53,8 +54,7 @@ pub(super) fn run(args: &NullArgs) -> Result<Outcome, Failure> {
         signal_hook::low_level::pipe::register(signal, writer).context("cannot handle signals")?;
     }
     let server = NullServer::bind(&args.listen).with_context(|| format!("cannot listen on {}", args.listen))?;
-    let address = server.address().context("cannot tell the address")?;
-    print(&format!("listening on {address}\n"))?;
+    print(&format!("listening on {}\n", server.address()))?;
     let reply = match args.protocol {
         NullProtocol::Http => http_reply(args.body_size),
     };
