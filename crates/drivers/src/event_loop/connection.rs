@@ -101,12 +101,12 @@ impl<P: Protocol> Slot<P> {
     ) -> io::Result<Move> {
         loop {
             let flushed = self.flush(key, session, desk, quota)?;
-            if *quota == 0 {
-                return Ok(Move::Pause);
-            }
             // Held input gets another chance when there is room for its answers.
             if flushed && session.has_input() {
                 return Ok(Move::Work(0));
+            }
+            if *quota == 0 && !session.outbox().is_empty() {
+                return Ok(Move::Pause);
             }
             if session.starts_lingering(desk.now) {
                 say_goodbye(&self.socket);
