@@ -69,7 +69,7 @@ impl Inbox {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         if self.buffer.len() - self.end < want {
-            let len = (self.end + want).max(self.buffer.len() * 2).max(SPACE_MIN);
+            let len = (self.end + want).max(self.buffer.len() * 2);
             self.buffer.resize(len, 0);
         }
     }
