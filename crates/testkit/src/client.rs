@@ -166,7 +166,7 @@ impl Client {
 }
 
 fn same(got: &[u8], wanted: &[u8]) -> anyhow::Result<()> {
-    let first = got.iter().zip(wanted).position(|(a, b)| a != b).unwrap_or(got.len().min(wanted.len()));
+    let first = got.iter().zip(wanted).position(|(a, b)| a != b).unwrap_or_else(|| got.len().min(wanted.len()));
     ensure!(
         got == wanted,
         "got {} bytes instead of {}; from byte {first} on {} instead of {}",
