@@ -44,7 +44,7 @@ impl Inbox {
     /// Room for a read of at most `max` bytes, at least one.
     pub(crate) fn space(&mut self, max: usize) -> &mut [u8] {
         let hint = self.need.clamp(SPACE_MIN, HINT_MAX);
-        self.reserve(hint.min(max.max(1)), SPACE_MIN);
+        self.reserve(hint.min(max.max(1)));
         let end = self.buffer.len().min(self.end + max.max(1));
         &mut self.buffer[self.end..end]
     }
@@ -56,21 +56,20 @@ impl Inbox {
     }
 
     pub(crate) fn extend(&mut self, data: &[u8], need: usize) {
-        self.reserve(data.len(), data.len());
+        self.reserve(data.len());
         self.buffer[self.end..self.end + data.len()].copy_from_slice(data);
         self.end += data.len();
         self.need = need;
     }
 
-    /// Room for `want` more bytes; a new buffer has at least `len_min`.
-    fn reserve(&mut self, want: usize, len_min: usize) {
+    fn reserve(&mut self, want: usize) {
         if self.buffer.len() - self.end >= want {
             return;
         }
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         if self.buffer.len() - self.end < want {
-            let len = (self.end + want).max(self.buffer.len() * 2).max(len_min);
+            let len = (self.end + want).max(self.buffer.len() * 2);
             self.buffer.resize(len, 0);
         }
     }

@@ -7,6 +7,9 @@
 
 mod client;
 mod content;
+mod examine;
+mod holdings;
+mod peers;
 mod process;
 mod server;
 
@@ -20,6 +23,9 @@ use anyhow::{Context, bail};
 pub use client::{Client, Digest};
 pub use content::{Content, digest};
 pub use drivers::DriverKind;
+pub use examine::examine;
+pub use holdings::Holdings;
+pub use peers::{peer, sibling};
 pub use process::Process;
 pub use server::{Finished, Server, run_to_end};
 

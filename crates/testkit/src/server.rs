@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, anyhow, bail};
 use sys::listen::Address;
 
-use crate::{Client, HANG, Process};
+use crate::{Client, HANG, Process, eventually};
 
 /// A running server; killed when this is dropped.
 #[derive(Debug)]
@@ -98,9 +98,11 @@ impl Server {
         Ok(self.child.try_wait()?.is_none())
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until it has ended by itself; then [`Server::stderr`] is all it has said.
     pub fn wait(&mut self) -> anyhow::Result<ExitStatus> {
-        wait(&mut self.child).with_context(|| format!("its standard error: {}", self.stderr()))
+        let status = wait(&mut self.child).with_context(|| format!("its standard error: {}", self.stderr()))?;
+        eventually("its standard error ends", || Ok(self.stderr.reader.is_finished()))?;
+        Ok(status)
     }
 
     /// Drains it and waits.

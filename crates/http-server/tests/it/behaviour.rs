@@ -1,133 +1,29 @@
 //! The table of the README, row by row.
 
-use std::{os::unix::fs::symlink, time::Duration};
+use std::time::Duration;
 
-use crate::common::World;
+use crate::{
+    common::World,
+    probes::{grow_tree, probes},
+};
 use http_server::SiteOptions;
 use proto::{Flow, Protocol};
 
-/// A tree with everything the table speaks of.
 fn world() -> World {
     let world = World::new(SiteOptions::default());
-    world.write("index.html", "<p>home");
-    world.write("a.txt", "0123456789");
-    world.write("sub/index.html", "<p>sub");
-    world.write("sub/b.css", "b{}");
-    world.write("empty/nothing.bin", "");
-    world.write("with space&\u{e9}.json", "{}");
-    world.write("100%41.txt", "percent");
-    world.write("middle.bin", vec![b'm'; 7_000]);
-    world.write("large.bin", vec![b'l'; 100_000]);
-    world.write(".secret", "dot");
-    world.write(".git/config", "dot");
-    world.write("index.d/index.html/x", "a directory called index.html");
-    std::fs::write(world.outside().join("outside.txt"), "outside").unwrap();
-    for (target, link) in [
-        ("a.txt", "link.txt"),
-        ("../outside.txt", "escape.txt"),
-        ("/etc/hostname", "absolute"),
-        ("..", "up"),
-        ("sub", "linked"),
-    ] {
-        symlink(target, world.root.join(link)).unwrap();
-    }
-    std::fs::create_dir(world.root.join("escaping-index")).unwrap();
-    symlink("../../outside.txt", world.root.join("escaping-index/index.html")).unwrap();
+    grow_tree(&world.root);
     world
 }
 
-/// Request lines and fields (`\n` stands for CRLF; `Host: h` is added unless `raw`), status, and whether it closes.
 #[test]
 fn every_probe_is_answered_as_the_table_says() {
     let world = world();
-    let long = "a".repeat(9_000);
-    let probes: Vec<(String, u16, bool)> = [
-        // methods
-        ("GET /a.txt HTTP/1.1\nHost: h\n\n", 200, false),
-        ("HEAD /a.txt HTTP/1.1\nHost: h\n\n", 200, false),
-        ("OPTIONS /a.txt HTTP/1.1\nHost: h\n\n", 204, false),
-        ("OPTIONS * HTTP/1.1\nHost: h\n\n", 204, false),
-        ("POST /a.txt HTTP/1.1\nHost: h\n\n", 405, false),
-        ("POST /a.txt HTTP/1.1\nHost: h\nContent-Length: 3\n\nabc", 405, true),
-        ("PUT /new HTTP/1.1\nHost: h\nContent-Length: 3\nExpect: 100-continue\n\n", 405, true),
-        ("DELETE /a.txt HTTP/1.1\nHost: h\n\n", 405, false),
-        ("TRACE / HTTP/1.1\nHost: h\n\n", 405, false),
-        ("CONNECT h:443 HTTP/1.1\nHost: h\n\n", 405, false),
-        ("BREW /a.txt HTTP/1.1\nHost: h\n\n", 501, false),
-        ("get /a.txt HTTP/1.1\nHost: h\n\n", 501, false),
-        // bodies of requests that should have none
-        ("GET /a.txt HTTP/1.1\nHost: h\nContent-Length: 0\n\n", 200, false),
-        ("GET /a.txt HTTP/1.1\nHost: h\nContent-Length: 2\n\nab", 200, true),
-        ("GET /a.txt HTTP/1.1\nHost: h\nTransfer-Encoding: chunked\n\n0\n\n", 200, true),
-        // ranges are not offered yet, and ignoring them is allowed
-        ("GET /a.txt HTTP/1.1\nHost: h\nRange: bytes=0-1\n\n", 200, false),
-        ("GET /a.txt HTTP/1.1\nHost: h\nRange: foo=0-1\n\n", 200, false),
-        // paths
-        ("GET /a.txt?x=%zz HTTP/1.1\nHost: h\n\n", 200, false),
-        ("GET /a.txt/ HTTP/1.1\nHost: h\n\n", 404, false),
-        ("GET /missing HTTP/1.1\nHost: h\n\n", 404, false),
-        ("GET / HTTP/1.1\nHost: h\n\n", 200, false),
-        ("GET /sub HTTP/1.1\nHost: h\n\n", 301, false),
-        ("GET /sub/ HTTP/1.1\nHost: h\n\n", 200, false),
-        ("GET /empty/ HTTP/1.1\nHost: h\n\n", 404, false),
-        ("GET /index.d/ HTTP/1.1\nHost: h\n\n", 404, false),
-        ("GET //sub//b.css HTTP/1.1\nHost: h\n\n", 200, false),
-        ("GET /sub/../a.txt HTTP/1.1\nHost: h\n\n", 200, false),
-        ("GET /../a.txt HTTP/1.1\nHost: h\n\n", 400, false),
-        ("GET /%2e%2e/a.txt HTTP/1.1\nHost: h\n\n", 400, false),
-        ("GET /sub/..%2fa.txt HTTP/1.1\nHost: h\n\n", 404, false),
-        ("GET /a.txt%00 HTTP/1.1\nHost: h\n\n", 400, false),
-        ("GET /%zz HTTP/1.1\nHost: h\n\n", 400, false),
-        ("GET /link.txt HTTP/1.1\nHost: h\n\n", 200, false),
-        ("GET /linked/b.css HTTP/1.1\nHost: h\n\n", 200, false),
-        ("GET /escape.txt HTTP/1.1\nHost: h\n\n", 404, false),
-        ("GET /absolute HTTP/1.1\nHost: h\n\n", 404, false),
-        ("GET /up/outside.txt HTTP/1.1\nHost: h\n\n", 404, false),
-        ("GET /escaping-index/ HTTP/1.1\nHost: h\n\n", 404, false),
-        ("GET /.secret HTTP/1.1\nHost: h\n\n", 404, false),
-        ("GET /.git/config HTTP/1.1\nHost: h\n\n", 404, false),
-        // versions
-        ("GET /a.txt HTTP/1.9\nHost: h\n\n", 200, false),
-        ("GET /a.txt HTTP/2.0\nHost: h\n\n", 505, true),
-        ("GET /a.txt HTTP/1.0\n\n", 200, true),
-        ("GET /a.txt HTTP/1.0\nConnection: keep-alive\n\n", 200, false),
-        ("GET /a.txt\n", 400, true),
-        ("GET /a.txt HTTP/1.1\nHost: h\nConnection: close\n\n", 200, true),
-        // heads
-        ("GET /a.txt HTTP/1.1\n\n", 400, true),
-        ("GET /a.txt HTTP/1.1\nHost: h\nHost: h\n\n", 400, true),
-        ("GET http://other/a.txt HTTP/1.1\nHost: h\n\n", 200, false),
-        ("GET /a.txt HTTP/1.1\nHost: h\nX: a\n b\n\n", 400, true),
-        ("\n\nGET /a.txt HTTP/1.1\nHost: h\n\n", 200, false),
-        ("GET /a.txt HTTP/1.1\nHost: h\nContent-Length: 0\nTransfer-Encoding: chunked\n\n", 400, true),
-        ("GET /a.txt HTTP/1.1\nHost: h\nContent-Length: 1\nContent-Length: 2\n\n", 400, true),
-        ("GET /a.txt HTTP/1.1\nHost: h\nContent-Length: +5\n\n", 400, true),
-        ("GET /a.txt HTTP/1.1\nHost: h\nTransfer-Encoding: gzip\n\n", 501, true),
-    ]
-    .map(|(request, status, closes)| (request.replace('\n', "\r\n"), status, closes))
-    .into_iter()
-    .chain([
-        (format!("GET /{long} HTTP/1.1\r\nHost: h\r\n\r\n"), 414, true),
-        (format!("GET / HTTP/1.1\r\nHost: h\r\nX: {long}\r\n\r\n"), 431, true),
-        (format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", "X: y\r\n".repeat(2_000)), 431, true),
-        ("GET /a.txt HTTP/1.1\nHost: h\n\n".into(), 400, true),
-        (format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", "a".repeat(300)), 404, false),
-        (format!("GET {} HTTP/1.1\r\nHost: h\r\n\r\n", "/a".repeat(3_000)), 404, false),
-    ])
-    .collect();
     for round in ["opened", "cached"] {
-        for (request, status, closes) in &probes {
-            let shown = &request[..request.len().min(100)];
-            let method = request.split(' ').next().unwrap();
-            let answer = world.exchange(request.as_bytes(), request.len());
-            let responses = answer.responses(&[method]);
-            assert_eq!(responses.len(), 1, "{round}: {shown:?}");
-            assert_eq!((responses[0].status, answer.closed), (*status, *closes), "{round}: {shown:?}");
-            if *status >= 400 && method != "HEAD" {
-                assert_eq!(responses[0].field("content-type"), Some("text/html; charset=utf-8"));
-                assert!(String::from_utf8_lossy(&responses[0].body).contains(&status.to_string()), "{shown:?}");
-            }
-            assert_eq!(responses[0].field("allow").is_some(), matches!(status, 204 | 405), "{shown:?}");
+        for probe in probes() {
+            let answer = world.exchange(probe.request.as_bytes(), probe.request.len());
+            let responses = answer.responses(&[probe.method()]);
+            assert_eq!((responses.len(), answer.closed), (1, probe.closes), "{round}: {:?}", probe.shown());
+            probe.check(&responses[0]);
         }
     }
 }
@@ -153,7 +49,11 @@ fn a_file_comes_with_its_type_length_and_validators() {
             let etag = got.field("etag").unwrap();
             assert!(etag.starts_with('"') && etag.ends_with('"') && etag.len() > 3, "{etag}");
             let head = world.ask(&format!("HEAD {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
-            assert_eq!(head, crate::common::Response { body: vec![], ..got }, "HEAD is GET without the body: {target}");
+            assert_eq!(
+                head,
+                crate::response::Response { body: vec![], ..got },
+                "HEAD is GET without the body: {target}"
+            );
         }
     }
 }

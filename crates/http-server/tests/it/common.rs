@@ -10,6 +10,8 @@ use std::{
 use http_server::{HttpOptions, HttpServer, Site, SiteOptions};
 use proto::{Front, Limits, Now, Peer, Session};
 
+use crate::response::Response;
+
 pub(crate) struct World {
     _outer: tempfile::TempDir,
     pub(crate) root: PathBuf,
@@ -30,9 +32,7 @@ impl World {
     }
 
     pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
-        let path = self.root.join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, contents).unwrap();
+        write(&self.root, name, contents);
     }
 
     pub(crate) fn outside(&self) -> &Path {
@@ -89,26 +89,17 @@ impl World {
     }
 }
 
+/// Writes a file, and the directories it is in.
+pub(crate) fn write(root: &Path, name: &str, contents: impl AsRef<[u8]>) {
+    let path = root.join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, contents).unwrap();
+}
+
 pub(crate) struct Answer {
     pub(crate) bytes: Vec<u8>,
     pub(crate) closed: bool,
     pub(crate) lingers: bool,
-}
-
-#[derive(Debug, PartialEq)]
-pub(crate) struct Response {
-    pub(crate) status: u16,
-    pub(crate) fields: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
-}
-
-impl Response {
-    pub(crate) fn field(&self, name: &str) -> Option<&str> {
-        let mut values = self.fields.iter().filter(|(field, _)| field.eq_ignore_ascii_case(name));
-        let value = values.next().map(|(_, value)| &**value);
-        assert!(values.next().is_none(), "{name} is there twice");
-        value
-    }
 }
 
 impl Answer {
@@ -116,23 +107,10 @@ impl Answer {
     pub(crate) fn responses(&self, methods: &[&str]) -> Vec<Response> {
         let (mut rest, mut responses) = (&self.bytes[..], Vec::new());
         while !rest.is_empty() {
-            let end = rest.windows(4).position(|four| four == b"\r\n\r\n").expect("a whole head");
-            let head = std::str::from_utf8(&rest[..end]).unwrap();
-            rest = &rest[end + 4..];
-            let mut lines = head.split("\r\n");
-            let status = lines.next().unwrap().strip_prefix("HTTP/1.1 ").expect("a status line")[..3].parse().unwrap();
-            let fields = lines.map(|line| line.split_once(": ").expect("a field"));
-            let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-            let mut response = Response { status, fields, body: vec![] };
-            assert_eq!(response.field("date").map(str::len), Some(29), "{head}");
             let method = methods.get(responses.len()).copied().unwrap_or("GET");
-            if method != "HEAD" && !matches!(status, 204 | 304) {
-                let length = response.field("content-length").expect("a length").parse().unwrap();
-                assert!(length <= rest.len(), "{} of {length} bytes came", rest.len());
-                response.body = rest[..length].to_vec();
-                rest = &rest[length..];
-            }
+            let (response, behind) = Response::split(rest, method).expect("a whole response");
             responses.push(response);
+            rest = behind;
         }
         responses
     }

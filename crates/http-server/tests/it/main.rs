@@ -1,4 +1,4 @@
-//! The server through its sessions: everything but the sockets.
+//! The server through its sessions, which is everything but the sockets, and as a process on every driver.
 
 #[cfg(test)]
 mod allocations;
@@ -10,3 +10,9 @@ mod change;
 mod common;
 #[cfg(test)]
 mod fragmentation;
+#[cfg(test)]
+mod probes;
+#[cfg(test)]
+mod process;
+#[cfg(test)]
+mod response;

@@ -277,6 +277,17 @@ fn quiet_connections_give_their_buffers_back() {
     assert_eq!((s.spare_capacity(), s.is_done()), (0, false));
 }
 
+/// What is copied for another thread costs about what it is: buffers of a fixed size, freed between sessions that stay,
+/// remain with the process.
+#[test]
+fn a_held_request_costs_no_more_than_its_bytes() {
+    let (protocol, now) = (Lines::default(), start());
+    let mut s = session(&protocol, Limits::default(), now);
+    s.hold(b"20\n", now);
+    s.resume(&protocol, now);
+    assert!(!s.has_input() && s.inbox.spare_capacity() <= 16, "{} bytes", s.inbox.spare_capacity());
+}
+
 /// What one connection keeps between two requests: the issue of 9,500 idle ones is decided here.
 #[test]
 fn an_idle_session_is_small() {

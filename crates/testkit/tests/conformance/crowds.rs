@@ -3,7 +3,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use anyhow::{Context, ensure};
-use testkit::{Client, DriverKind, eventually};
+use testkit::{Client, DriverKind, Holdings, eventually};
 
 use crate::bench::{PLAIN, Setup, ask, probe};
 
@@ -25,23 +25,10 @@ fn resets_in_mid_transfer_leave_nothing_behind() {
             probe(server)
         };
         round(40)?; // Scratch pipes and worker threads exist now.
-        let idle = |server: &testkit::Server| -> anyhow::Result<(usize, usize)> {
-            // Counts settle: the same twice, some time apart.
-            let mut last = (0, 0);
-            eventually("the counts settle", || {
-                let now = (server.process().descriptors()?, server.process().threads()?);
-                std::thread::sleep(Duration::from_millis(150));
-                Ok(std::mem::replace(&mut last, now) == now)
-            })?;
-            Ok(last)
-        };
-        let before = idle(server)?;
+        let before = process.settled_holdings()?;
         round(500)?;
         // Scratch pipes are kept for reuse, up to a limit; a leak would be in the hundreds.
-        eventually("descriptors and threads are back", || {
-            Ok(process.descriptors()? <= before.0 + 16 && process.threads()? <= before.1 + 4)
-        })
-        .with_context(|| format!("{before:?} before, {:?} after", (process.descriptors(), process.threads())))
+        process.is_back_at(before, Holdings { descriptors: 16, threads: 4 })
     });
 }
 

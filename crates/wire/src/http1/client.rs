@@ -11,7 +11,7 @@ mod head;
 #[cfg(test)]
 mod tests;
 
-use memchr::{memchr, memmem};
+use memchr::{memmem, memrchr};
 
 use self::chunked::{Chunked, Piece};
 pub use self::head::{BodyLength, Head, HeadTemplate, Persistence};
@@ -157,12 +157,13 @@ impl ResponseDecoder {
         head::check_beginning(&self.torn)?;
         let search_from = known.saturating_sub(HEAD_END.len() - 1);
         let Some(found) = memmem::find(&self.torn[search_from..], HEAD_END) else {
+            // Finished lines may already show that this head will never be valid. One that is not finished is left alone,
+            // and so is the size until they are judged, or the verdict would depend on how the bytes arrived.
+            if let Some(end) = memrchr(b'\n', fresh) {
+                head::check_unfinished(&self.torn[..=known + end])?;
+            }
             if self.torn.len() == HEAD_BYTES_MAX {
                 return Err(DecodeError::HeadTooLarge);
-            }
-            // A finished line may already show that this head will never be valid.
-            if memchr(b'\n', fresh).is_some() {
-                head::check_unfinished(&self.torn)?;
             }
             *input = &input[usable..];
             return Ok(None);

@@ -132,6 +132,24 @@ fn a_head_without_end_is_refused() {
     assert_eq!(read_whole(many.as_bytes()).error, Some(DecodeError::HeadTooLarge));
 }
 
+/// Found by a fuzzer: at once, an unfinished line was judged with the finished ones before it, and torn it was not.
+#[test]
+fn a_hopeless_head_is_refused_at_the_same_line_however_it_is_torn() {
+    let long = "y".repeat(HEAD_BYTES_MAX);
+    for (stream, error, eof) in [
+        ("HTTP/1.1 200 OK\r\nConte\0nt".to_owned(), None, Some(Eof::InHead)),
+        ("HTTP/1.1 200 OK\r\nConte\0nt\r\n".to_owned(), Some(DecodeError::Head), None),
+        (format!("HTTP/1.1 200 OK\r\nX\0: y\r\nX: {long}"), Some(DecodeError::Head), None),
+        (format!("HTTP/1.1 200 OK\r\nX: {long}"), Some(DecodeError::HeadTooLarge), None),
+    ] {
+        let whole = read_whole(stream.as_bytes());
+        assert_eq!((whole.error, whole.eof), (error, eof), "{:?}", &stream[..40.min(stream.len())]);
+        let half: Vec<&[u8]> = stream.as_bytes().chunks(stream.len().div_ceil(2)).collect();
+        let single: Vec<&[u8]> = stream.as_bytes().chunks(1).collect();
+        assert_eq!((&read(&half, || None), &read(&single, || None)), (&whole, &whole));
+    }
+}
+
 #[test]
 fn the_template_tolerates_a_new_date_and_nothing_else() {
     let head = |date: &str, tail: &str| format!("HTTP/1.1 200 OK\r\nDate: {date}\r\nContent-Length: 1\r\n{tail}\r\n");

@@ -1,0 +1,45 @@
+//! Thousands of clients who say nothing.
+
+use anyhow::{Context, ensure};
+use testkit::{DriverKind, eventually};
+
+use crate::process::bench::{EVENT_LOOPS, Http, PLAIN, Setup};
+
+/// What one connection that keeps silent may cost.
+const RESIDENT_BYTES_MAX: u64 = 2 << 10;
+/// Its reads own a buffer each, which the kernel holds while a connection is idle.
+const EXEMPT: DriverKind = DriverKind::TokioUring;
+
+/// Each has been answered once, as browsers are before they fall silent.
+#[test]
+fn five_thousand_idle_connections_cost_little_and_keep_nobody_from_being_served() {
+    const COUNT: usize = 5_000;
+    let tree = tempfile::tempdir().unwrap();
+    std::fs::write(tree.path().join("a.txt"), "0123456789").unwrap();
+    let setup = Setup { drivers: &EVENT_LOOPS, at_once: 1, ..PLAIN };
+    setup.serve(tree.path(), |server, driver| {
+        let process = server.process();
+        let connect = |i: usize| -> anyhow::Result<Http> {
+            let mut client = Http::connect(server.address())?;
+            let got = client.get("/a.txt").with_context(|| format!("connection {i}"))?;
+            ensure!(got.status == 200, "connection {i}: {}", got.status);
+            Ok(client)
+        };
+        connect(0)?;
+        let before = process.resident_bytes()?;
+        let mut idle = (0..COUNT).map(connect).collect::<anyhow::Result<Vec<_>>>()?;
+        ensure!(process.descriptors()? >= COUNT, "not all connections are open");
+        let each = || Ok::<_, anyhow::Error>(process.resident_bytes()?.saturating_sub(before) / COUNT as u64);
+        if driver != EXEMPT {
+            // Buffers are given back when nothing has been said for a while.
+            eventually("an idle connection is small", || Ok(each()? <= RESIDENT_BYTES_MAX))
+                .with_context(|| format!("{:?} bytes each", each()))?;
+        }
+        eprintln!("{driver}: {} bytes of resident memory for each of {COUNT} idle connections", each()?);
+        ensure!(connect(COUNT)?.get("/a.txt")?.body == b"0123456789", "the probe");
+        for (i, client) in idle.iter_mut().enumerate().step_by(499) {
+            ensure!(client.get("/a.txt")?.status == 200, "connection {i}, again");
+        }
+        Ok(())
+    });
+}

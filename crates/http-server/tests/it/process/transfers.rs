@@ -1,0 +1,74 @@
+//! Large files: to slow readers, to readers that leave, and while the server drains.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use testkit::{Client, Digest, Holdings, Server, digest, eventually};
+
+use crate::process::bench::{Http, LARGE, PLAIN, Setup, content, drain, get, get_and_close};
+
+/// A reader with little room, who has read the head of the response and nothing of the file yet.
+fn begin(server: &Server, request: &str) -> anyhow::Result<Client> {
+    let mut client = Http::over(Client::connect_narrow(server.address(), 16 << 10)?)?;
+    client.send(request)?;
+    client.skip_head()
+}
+
+#[test]
+fn a_slow_reader_gets_every_byte() {
+    let content = content(LARGE);
+    let whole = Digest { sha256: digest(content.bytes()), len: LARGE as u64 };
+    PLAIN.serve(content.dir(), |server, _| {
+        let got = begin(server, &get_and_close("/content"))?.digest(64 << 10, Duration::from_millis(1))?;
+        ensure!(got == whole, "{} bytes, or wrong ones", got.len);
+        Ok(())
+    });
+}
+
+#[test]
+fn resets_in_mid_transfer_leave_nothing_behind() {
+    let content = content(LARGE);
+    let setup = Setup { at_once: 2, ..PLAIN };
+    setup.serve(content.dir(), |server, _| {
+        let round = |count: usize| -> anyhow::Result<()> {
+            for _ in 0..count {
+                begin(server, &get("/content").repeat(3))?.reset()?;
+            }
+            Ok(())
+        };
+        round(40)?; // Pipes and worker threads exist now.
+        let before = server.process().settled_holdings()?;
+        round(500)?;
+        // Pipes are kept for reuse, up to a limit; a leak would be in the hundreds.
+        server.process().is_back_at(before, Holdings { descriptors: 16, threads: 4 })?;
+        let head = Http::connect(server.address())?.ask("HEAD /content HTTP/1.1\r\nHost: h\r\n\r\n")?;
+        ensure!(head.field("content-length") == Some(&*LARGE.to_string()), "{head:?}");
+        Ok(())
+    });
+}
+
+/// What has begun is finished, what is idle is closed, what is new is refused, and the port is free again.
+#[test]
+fn a_drain_finishes_what_is_in_flight() {
+    let content = content(LARGE);
+    let whole = Digest { sha256: digest(content.bytes()), len: LARGE as u64 };
+    PLAIN.examine(|driver| {
+        let mut server = PLAIN.start(driver, content.dir())?;
+        let address = server.address().clone();
+        let mut idle = Http::connect(&address)?;
+        ensure!(idle.get("/missing")?.status == 404, "before");
+        let transfers = (0..3).map(|_| begin(&server, &get("/content"))).collect::<anyhow::Result<Vec<_>>>()?;
+        server.terminate()?;
+        idle.expect_end().context("the idle connection")?;
+        eventually("new connections are refused", || Ok(Client::connect(&address).is_err()))?;
+        for mut transfer in transfers {
+            let got = transfer.digest(1 << 20, Duration::ZERO).context("a transfer in flight")?;
+            ensure!(got == whole, "{} bytes, or wrong ones", got.len);
+        }
+        let status = server.wait()?;
+        ensure!(status.code() == Some(0), "{status}: {}", server.stderr());
+        let mut command = PLAIN.command(driver, content.dir());
+        command.args(["--listen", &address.to_string()]);
+        drain(&mut Server::start_command(command, 2).context("on the same port")?)
+    });
+}

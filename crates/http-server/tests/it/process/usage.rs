@@ -1,0 +1,71 @@
+//! What is said when the server cannot serve.
+
+use std::{net::TcpListener, process::Command};
+
+use testkit::{Finished, run_to_end};
+
+use crate::process::bench::{EXE, PLAIN};
+
+/// Runs to the end, which must come with this exit status, nothing on standard output, and one line of error.
+fn fails(command: Command, code: i32) -> Finished {
+    let finished = run_to_end(command).unwrap();
+    let errors = finished.stderr.lines().filter(|line| line.starts_with("error: ")).count();
+    assert_eq!((finished.code(), &*finished.stdout, errors), (Some(code), "", 1), "{finished:?}");
+    finished
+}
+
+#[test]
+fn a_missing_directory_is_one_line_and_status_1() {
+    let tree = tempfile::tempdir().unwrap();
+    std::fs::write(tree.path().join("file"), "").unwrap();
+    for (name, why) in [("missing", "No such file or directory"), ("file", "Not a directory")] {
+        let root = tree.path().join(name);
+        PLAIN.examine(|driver| {
+            let finished = fails(PLAIN.command(driver, &root), 1);
+            let begins = format!("error: cannot serve {}: ", root.display());
+            let said = &finished.stderr;
+            anyhow::ensure!(said.lines().count() == 1 && said.starts_with(&begins) && said.contains(why), "{said}");
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn a_busy_port_is_one_line_and_status_1() {
+    let tree = tempfile::tempdir().unwrap();
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let busy = holder.local_addr().unwrap().to_string();
+    for threads in ["1", "2"] {
+        PLAIN.examine(|driver| {
+            let mut command = Command::new(EXE);
+            command.args(["--driver", driver.name(), "--threads", threads, "--listen", &busy, "-d"]).arg(tree.path());
+            let said = fails(command, 1).stderr;
+            let begins = format!("error: cannot listen on {busy}: ");
+            anyhow::ensure!(
+                said.lines().count() == 1 && said.starts_with(&begins) && said.contains("in use"),
+                "{said}"
+            );
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn bad_usage_is_status_2() {
+    for args in [
+        &["--no-such-flag"][..],
+        &["--driver", "select"],
+        &["--threads", "0"],
+        &["--listen", "nowhere"],
+        &["--port", "65536"],
+        &["--port", "1", "--listen", "127.0.0.1:2"],
+        &["--cache-bytes", "much"],
+        &["--idle-timeout", "-1"],
+        &["surplus"],
+    ] {
+        let mut command = Command::new(EXE);
+        command.args(args);
+        let said = fails(command, 2).stderr;
+        assert!(args.iter().any(|arg| said.lines().next().is_some_and(|line| line.contains(arg))), "{args:?}: {said}");
+    }
+}

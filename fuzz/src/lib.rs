@@ -1,0 +1,38 @@
+//! The laws that the fuzz targets put to arbitrary bytes. A breach is a panic.
+//!
+//! The first byte of an input says how the rest is torn, so that one fuzzer explores both.
+
+#![forbid(unsafe_code)]
+
+mod request;
+mod response;
+mod session;
+mod tearing;
+
+pub use request::http1_request;
+pub use response::http1_response;
+pub use session::session;
+
+#[cfg(test)]
+mod tests {
+    type Law = fn(&[u8]);
+
+    /// Every seed, and whatever a fuzzer has found and somebody has kept, still obeys its law.
+    #[test]
+    fn the_corpus_obeys_the_laws() {
+        let targets: [(&str, Law); 3] = [
+            ("http1_request", super::http1_request),
+            ("http1_response", super::http1_response),
+            ("session", super::session),
+        ];
+        for (name, law) in targets {
+            let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(name);
+            let mut count = 0;
+            for entry in std::fs::read_dir(directory).unwrap() {
+                law(&std::fs::read(entry.unwrap().path()).unwrap());
+                count += 1;
+            }
+            assert!(count > 0, "{name} has no seeds");
+        }
+    }
+}
