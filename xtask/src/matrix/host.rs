@@ -30,6 +30,7 @@ pub(crate) fn facts() -> Result<Host> {
         clocksource: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         transparent_hugepages: read("/sys/kernel/mm/transparent_hugepage/enabled").map(|text| bracketed(&text)),
         somaxconn: read("/proc/sys/net/core/somaxconn").and_then(|text| text.parse().ok()),
+        congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control"),
         port_range: read("/proc/sys/net/ipv4/ip_local_port_range").and_then(|text| {
             let mut ports = text.split_whitespace().map(str::parse);
             Some([ports.next()?.ok()?, ports.next()?.ok()?])

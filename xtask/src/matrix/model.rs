@@ -159,6 +159,9 @@ pub(crate) struct Host {
     pub clocksource: Option<String>,
     pub transparent_hugepages: Option<String>,
     pub somaxconn: Option<u64>,
+    /// The system's default for TCP; our own servers use reno on loopback, peers use this.
+    #[serde(default)]
+    pub congestion_control: Option<String>,
     pub port_range: Option<[u16; 2]>,
     pub open_files_soft: u64,
     pub open_files_hard: u64,

@@ -57,6 +57,13 @@ fn facts(view: &View<'_>) -> Vec<(&'static str, String)> {
                 host.open_files_soft, host.open_files_hard
             ),
         ),
+        (
+            "congestion control",
+            format!(
+                "{} by default, as peers have it; our own servers use reno on loopback",
+                known(&host.congestion_control)
+            ),
+        ),
         ("load at start", format!("{:.2}", host.load1)),
         (
             "pinning",

@@ -162,6 +162,7 @@ fn setup(cells: &[Cell], workloads: &[Workload]) -> Setup {
             "clocksource": "tsc",
             "transparent_hugepages": "madvise",
             "somaxconn": 4096,
+            "congestion_control": "cubic",
             "port_range": [32768, 60999],
             "open_files_soft": 65536,
             "open_files_hard": 1_048_576,
