@@ -14,7 +14,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use sys::socket;
 
 use crate::{
-    Config, Driver, Listeners, Shutdown,
+    Config, Driver, Listeners, Serving, Shutdown,
     accept::{Accepted, Door, Gate, REST, Ticket},
     clock,
     counters::{Counters, Tally},
@@ -26,17 +26,16 @@ const TICK: Duration = Duration::from_secs(1);
 /// The same for writes: few of them block, and a stalled reader should not be waited for much longer than asked.
 const WRITE_TICK: Duration = Duration::from_millis(250);
 
+/// A peer that has not said anything yet keeps its place for so many ticks although others wait: it may be about to.
+const SILENT_TICKS_MAX: u32 = 10;
+
 pub(crate) struct Blocking;
 
 impl Driver for Blocking {
     const LISTENER_PER_THREAD: bool = false;
 
-    fn serve<P: Protocol>(
-        protocol: Arc<P>,
-        listeners: Listeners,
-        config: &Config,
-        shutdown: &Shutdown,
-    ) -> io::Result<()> {
+    fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
+        let Serving { protocol, listeners, config, shutdown } = serving;
         let counters = config.statistics.register();
         let (protocol, counters) = (&*protocol, &counters);
         thread::scope(|scope| {
@@ -138,8 +137,16 @@ pub(crate) fn converse<P: Protocol>(
     let peer = Peer::new(guest.socket.as_fd(), guest.front_end);
     let session = Session::new(protocol, peer, config.limits, clock::now());
     let pipes = Pipes::default();
-    let mut conversation =
-        Conversation { socket: &guest.socket, session, protocol, pipes, gives_way, tally: Tally::default() };
+    let mut conversation = Conversation {
+        socket: &guest.socket,
+        session,
+        protocol,
+        pipes,
+        gives_way,
+        quiet_ticks: 0,
+        has_answered: false,
+        tally: Tally::default(),
+    };
     // A broken connection is the peer's affair; nothing to report.
     let _ = conversation.run(tick, counters);
     conversation.tally.0.closed += 1;
@@ -152,6 +159,9 @@ struct Conversation<'a, P: Protocol, G> {
     protocol: &'a P,
     pipes: Pipes,
     gives_way: G,
+    /// Ticks in a row without a byte.
+    quiet_ticks: u32,
+    has_answered: bool,
     tally: Tally,
 }
 
@@ -190,6 +200,7 @@ impl<P: Protocol, G: Fn() -> bool> Conversation<'_, P, G> {
                     self.session.tick(self.protocol, now);
                 }
                 self.tally.0.bytes_in += n as u64;
+                self.quiet_ticks = 0;
                 self.session.received(n, now);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.tick(now),
@@ -210,6 +221,7 @@ impl<P: Protocol, G: Fn() -> bool> Conversation<'_, P, G> {
             }
             Ok(n) => {
                 self.tally.0.bytes_out += n as u64;
+                self.has_answered = true;
                 self.session.sent(now);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.session.tick(self.protocol, now),
@@ -220,7 +232,9 @@ impl<P: Protocol, G: Fn() -> bool> Conversation<'_, P, G> {
 
     fn tick(&mut self, now: Now) {
         self.session.tick(self.protocol, now);
-        if self.session.is_quiet() && (self.gives_way)() {
+        self.quiet_ticks += 1;
+        let idle = self.has_answered || self.quiet_ticks >= SILENT_TICKS_MAX;
+        if idle && self.session.is_quiet() && (self.gives_way)() {
             self.session.end_of_input();
         }
     }

@@ -1,11 +1,11 @@
 //! Edge-triggered epoll, one loop per thread, the protocol on the loop's own thread.
 
-use std::{io, sync::Arc};
+use std::io;
 
 use proto::Protocol;
 
 use crate::{
-    Config, Driver, Listeners, Shutdown,
+    Driver, Serving,
     accept::Gate,
     event_loop::{EventLoop, Inline},
     on_threads,
@@ -16,12 +16,8 @@ pub(crate) struct Epoll;
 impl Driver for Epoll {
     const LISTENER_PER_THREAD: bool = true;
 
-    fn serve<P: Protocol>(
-        protocol: Arc<P>,
-        listeners: Listeners,
-        config: &Config,
-        shutdown: &Shutdown,
-    ) -> io::Result<()> {
+    fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
+        let Serving { protocol, listeners, config, shutdown } = serving;
         listeners.set_nonblocking(true)?;
         let gate = Gate::new(config.connections_max);
         on_threads(config, shutdown, listeners.seats, |seat| {

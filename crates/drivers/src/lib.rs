@@ -67,12 +67,15 @@ pub(crate) trait Driver {
     }
 
     /// Returns once `shutdown` drains and the last connection has closed.
-    fn serve<P: Protocol>(
-        protocol: Arc<P>,
-        listeners: Listeners,
-        config: &Config,
-        shutdown: &Shutdown,
-    ) -> io::Result<()>;
+    fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()>;
+}
+
+/// What a driver is given.
+pub(crate) struct Serving<'a, P> {
+    pub(crate) protocol: Arc<P>,
+    pub(crate) listeners: Listeners,
+    pub(crate) config: &'a Config,
+    pub(crate) shutdown: &'a Shutdown,
 }
 
 /// Runs one event loop per seat, each on a thread of its own, and passes on the first failure. A server that has lost a

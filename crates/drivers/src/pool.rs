@@ -11,7 +11,7 @@ use std::{
 use proto::Protocol;
 
 use crate::{
-    Config, Driver, Listeners, Shutdown,
+    Driver, Serving,
     blocking::{Guest, accept_on_threads, converse},
     join_all,
 };
@@ -26,12 +26,8 @@ pub(crate) struct Pool;
 impl Driver for Pool {
     const LISTENER_PER_THREAD: bool = false;
 
-    fn serve<P: Protocol>(
-        protocol: Arc<P>,
-        listeners: Listeners,
-        config: &Config,
-        shutdown: &Shutdown,
-    ) -> io::Result<()> {
+    fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
+        let Serving { protocol, listeners, config, shutdown } = serving;
         let queue = Queue::<Arc<Guest>>::new(QUEUE_MAX);
         let (protocol, queue) = (&*protocol, &queue);
         thread::scope(|scope| {

@@ -6,7 +6,7 @@ use std::{io, sync::Arc, thread};
 use proto::{Now, Protocol, Session};
 
 use crate::{
-    Config, Driver, Listeners, Shutdown,
+    Driver, Serving,
     accept::Gate,
     clock,
     event_loop::{EventLoop, Job, Letter, Workplace},
@@ -42,12 +42,8 @@ impl<P: Protocol> Workplace<P> for Pooled<'_, P> {
 impl Driver for Reactor {
     const LISTENER_PER_THREAD: bool = true;
 
-    fn serve<P: Protocol>(
-        protocol: Arc<P>,
-        listeners: Listeners,
-        config: &Config,
-        shutdown: &Shutdown,
-    ) -> io::Result<()> {
+    fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
+        let Serving { protocol, listeners, config, shutdown } = serving;
         listeners.set_nonblocking(true)?;
         let gate = Gate::new(config.connections_max);
         // At most one job per connection: bounded by the connections.

@@ -4,7 +4,7 @@ use std::{fmt, io, str::FromStr, sync::Arc};
 
 use proto::Protocol;
 
-use crate::{Config, Driver, Listeners, Shutdown, blocking, epoll, pool, reactor, tokio, tokio_uring, uring};
+use crate::{Config, Driver, Listeners, Serving, Shutdown, blocking, epoll, pool, reactor, tokio, tokio_uring, uring};
 
 /// No driver has this name.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -59,7 +59,8 @@ macro_rules! drivers {
                 config: &Config,
                 shutdown: &Shutdown,
             ) -> io::Result<()> {
-                match self { $(Self::$variant => <$driver as Driver>::serve(protocol, listeners, config, shutdown),)+ }
+                let serving = Serving { protocol, listeners, config, shutdown };
+                match self { $(Self::$variant => <$driver as Driver>::serve(serving),)+ }
             }
         }
     };

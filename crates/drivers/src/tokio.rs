@@ -19,7 +19,7 @@ use sys::{listen::Listener, socket};
 use tokio::{task::JoinSet, time::sleep};
 
 use crate::{
-    Config, Driver, Listeners, Shutdown,
+    Config, Driver, Serving, Shutdown,
     accept::{Accepted, Door, Gate, REST, Ticket},
     arrived::read_arrived,
     clock,
@@ -46,12 +46,8 @@ pub(crate) struct Tokio;
 impl Driver for Tokio {
     const LISTENER_PER_THREAD: bool = false;
 
-    fn serve<P: Protocol>(
-        protocol: Arc<P>,
-        listeners: Listeners,
-        config: &Config,
-        shutdown: &Shutdown,
-    ) -> io::Result<()> {
+    fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
+        let Serving { protocol, listeners, config, shutdown } = serving;
         listeners.set_nonblocking(true)?;
         runtime(config)?.block_on(async {
             let gate = Gate::new(config.connections_max);

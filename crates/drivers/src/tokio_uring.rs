@@ -15,7 +15,7 @@ use sys::listen::Listener;
 use tokio_uring::net::TcpStream;
 
 use crate::{
-    Config, Driver, Listeners, Shutdown,
+    Config, Driver, Serving, Shutdown,
     accept::{Door, Gate},
     clock,
     counters::{Counters, Tally},
@@ -44,12 +44,8 @@ impl Driver for TokioUring {
         runtime().map(drop)
     }
 
-    fn serve<P: Protocol>(
-        protocol: Arc<P>,
-        listeners: Listeners,
-        config: &Config,
-        shutdown: &Shutdown,
-    ) -> io::Result<()> {
+    fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
+        let Serving { protocol, listeners, config, shutdown } = serving;
         listeners.set_nonblocking(true)?;
         let gate = Gate::new(config.connections_max);
         on_threads(config, shutdown, listeners.seats, |seat| {

@@ -19,6 +19,11 @@ impl Cpus {
         pin(self.0.iter().copied())
     }
 
+    /// The processors, in the order given.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = usize> {
+        self.0.iter().copied()
+    }
+
     /// Confines the calling thread to the one that is the `index`th thread's turn.
     pub fn pin_to_one(&self, index: usize) -> io::Result<()> {
         match self.0.len() {

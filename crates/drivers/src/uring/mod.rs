@@ -16,7 +16,7 @@ use slab::Slab;
 use sys::listen::Listener;
 
 use crate::{
-    Config, Driver, Listeners, Shutdown,
+    Config, Driver, Serving, Shutdown,
     accept::{Accepted, Door, Gate, REST},
     clock,
     counters::{Counters, Tally},
@@ -43,12 +43,8 @@ impl Driver for Uring {
         ring::probe()
     }
 
-    fn serve<P: Protocol>(
-        protocol: Arc<P>,
-        listeners: Listeners,
-        config: &Config,
-        shutdown: &Shutdown,
-    ) -> io::Result<()> {
+    fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
+        let Serving { protocol, listeners, config, shutdown } = serving;
         let gate = Gate::new(config.connections_max);
         on_threads(config, shutdown, listeners.seats, |seat| {
             RingLoop::new(&*protocol, seat, config, &gate)?.run(shutdown)

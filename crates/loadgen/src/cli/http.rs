@@ -17,9 +17,10 @@ use loadgen::summary::{self, Subject};
 use loadgen::usage::ServerProbe;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use sys::affinity::Cpus;
 
 use super::progress::Progress;
-use super::values::{Cpus, Digest, count, duration, positive_duration, rate};
+use super::values::{Digest, count, duration, positive_duration, rate};
 use super::{Failure, Outcome, complain, print};
 
 const CONNECTIONS_MAX: usize = 1_000_000;
@@ -218,9 +219,12 @@ fn report(
 }
 
 fn load(args: &HttpArgs) -> Load {
-    let pin = args.pin.clone().unwrap_or_default().0;
+    let pin = args.pin.clone().unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let default_threads = if pin.is_empty() { (cores / 2).max(1) } else { pin.len() };
+    let default_threads = match pin.iter().len() {
+        0 => (cores / 2).max(1),
+        pinned => pinned,
+    };
     let (limit, default_warmup) = match args.requests {
         Some(requests) => (Limit::Requests(requests), Duration::ZERO),
         None => (Limit::Duration(args.duration.unwrap_or(DEFAULT_DURATION)), DEFAULT_WARMUP),
@@ -286,7 +290,7 @@ fn config(args: &HttpArgs, load: &Load) -> BTreeMap<String, Value> {
         ("connections", json!(load.connections)),
         ("headers", json!(args.headers)),
         ("mode", json!(if args.rate.is_some() { "open" } else { "closed" })),
-        ("pin", json!(load.pin)),
+        ("pin", json!(load.pin.iter().collect::<Vec<_>>())),
         ("pipeline", json!(load.pipeline)),
         ("rate", json!(args.rate)),
         ("seed", json!(load.seed)),

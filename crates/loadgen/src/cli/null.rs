@@ -5,11 +5,9 @@ use std::os::unix::net::UnixStream;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use loadgen::null::{NullServer, http_reply};
-use rustix::thread::{CpuSet, sched_setaffinity};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use sys::listen::Address;
+use sys::{affinity::Cpus, listen::Address};
 
-use super::values::Cpus;
 use super::{Failure, Outcome, print};
 
 const EXAMPLE: &str = "Example: taskset -c 0 loadgen null --protocol http --listen 127.0.0.1:8080 &
@@ -43,10 +41,8 @@ fn body_size(text: &str) -> Result<usize, String> {
 }
 
 pub(super) fn run(args: &NullArgs) -> Result<Outcome, Failure> {
-    if let Some(Cpus(cpus)) = &args.pin {
-        let mut set = CpuSet::new();
-        cpus.iter().for_each(|&cpu| set.set(cpu));
-        sched_setaffinity(None, &set).with_context(|| format!("cannot pin to CPUs {cpus:?}"))?;
+    if let Some(cpus) = &args.pin {
+        cpus.pin_to_all().with_context(|| format!("cannot pin to CPUs {cpus}"))?;
     }
     let (stop, signalled) = UnixStream::pair().context("cannot make a socket pair")?;
     for signal in [SIGINT, SIGTERM] {

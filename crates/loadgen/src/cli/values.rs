@@ -26,32 +26,6 @@ pub(super) fn count<const MAX: usize>(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| (1..=MAX).contains(count)).ok_or_else(|| format!("not a number from 1 to {MAX}"))
 }
 
-/// A list of CPUs.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Cpus(pub(super) Vec<usize>);
-
-impl std::str::FromStr for Cpus {
-    type Err = String;
-
-    /// `0`, `0,2-3`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let problem = || "not a list of CPUs like 0 or 0,2-3".to_owned();
-        let number = |text: &str| {
-            text.parse().ok().filter(|&cpu: &usize| cpu < rustix::thread::CpuSet::MAX_CPU).ok_or_else(problem)
-        };
-        let mut cpus = Vec::new();
-        for part in text.split(',') {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let range = number(first)?..=number(last)?;
-            if range.is_empty() {
-                return Err(problem());
-            }
-            cpus.extend(range);
-        }
-        Ok(Self(cpus))
-    }
-}
-
 /// A SHA-256 digest in hexadecimal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Digest(pub(super) [u8; 32]);
@@ -85,8 +59,6 @@ mod tests {
         assert_eq!(rate("2.5e3"), Ok(2_500.0));
         assert!(["0", "-1", "inf", "NaN", "x"].iter().all(|text| rate(text).is_err()));
         assert!(count::<5>("5").is_ok() && count::<5>("6").is_err() && count::<5>("0").is_err());
-        assert_eq!("0,2-3".parse::<Cpus>().expect("valid").0, [0, 2, 3]);
-        assert!(["", "a", "3-2", "1,", "9999999"].iter().all(|text| text.parse::<Cpus>().is_err()));
         assert_eq!("0a".repeat(32).parse::<Digest>().expect("valid").0, [10; 32]);
         assert!("0a".parse::<Digest>().is_err() && "zz".repeat(32).parse::<Digest>().is_err());
     }

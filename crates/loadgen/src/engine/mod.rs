@@ -21,6 +21,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use sys::affinity::Cpus;
+
 use crate::clock::{self, MILLISECOND, Nanos};
 use crate::protocol::ClientProtocol;
 use crate::usage::{ServerProbe, ServerReading};
@@ -42,7 +44,7 @@ pub struct Load {
     /// At most one per connection.
     pub threads: usize,
     /// CPUs for the threads, round robin; empty leaves them where the scheduler puts them.
-    pub pin: Vec<usize>,
+    pub pin: Cpus,
     /// Requests in flight on one connection.
     pub pipeline: usize,
     pub pacing: Pacing,
@@ -58,8 +60,8 @@ pub struct Load {
 pub enum EngineError {
     #[error("cannot set up an epoll instance: {0}")]
     Epoll(rustix::io::Errno),
-    #[error("cannot pin a thread to CPU {cpu}: {why}")]
-    Pin { cpu: usize, why: rustix::io::Errno },
+    #[error("cannot pin a thread to one of the CPUs {cpus}: {why}")]
+    Pin { cpus: Cpus, why: std::io::Error },
     #[error("cannot wait for events (epoll_pwait2 needs Linux 5.11): {0}")]
     Wait(rustix::io::Errno),
     #[error("a generator thread panicked")]

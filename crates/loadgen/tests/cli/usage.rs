@@ -60,7 +60,7 @@ fn a_cpu_that_is_not_there_is_1_at_once() {
     let output = loadgen(&["http", "-c", "2", "-t", "2", "--pin", "0,1000", "-d", "60s", &server.url()]);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(stderr.starts_with("error: ") && stderr.contains("CPU 1000"), "{stderr}");
+    assert!(stderr.starts_with("error: ") && stderr.contains("CPUs 0,1000"), "{stderr}");
 }
 
 #[test]

@@ -12,7 +12,6 @@ use std::num::NonZeroU64;
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::connection::{Connection, Pending};
 use super::pace::{Limit, Pacing, Schedule, share};
@@ -101,14 +100,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
         thread: usize,
         threads: usize,
     ) -> Result<PreparedWorker<'a, P>, EngineError> {
-        if let Some(&cpu) = load.pin.get(thread % load.pin.len().max(1)) {
-            let mut set = CpuSet::new();
-            if cpu >= CpuSet::MAX_CPU {
-                return Err(EngineError::Pin { cpu, why: Errno::INVAL });
-            }
-            set.set(cpu);
-            sched_setaffinity(None, &set).map_err(|why| EngineError::Pin { cpu, why })?;
-        }
+        load.pin.pin_to_one(thread).map_err(|why| EngineError::Pin { cpus: load.pin.clone(), why })?;
         // Best effort: the default slack of 50 µs would show in an open loop's latency.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(EngineError::Epoll)?;
