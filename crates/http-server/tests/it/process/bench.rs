@@ -25,6 +25,7 @@ pub(crate) struct Setup {
 }
 
 pub(crate) const PLAIN: Setup = Setup { drivers: DriverKind::ALL, at_once: 7, args: &["--threads", "1"] };
+pub(crate) const TWO_THREADS: Setup = Setup { args: &["--threads", "2"], ..PLAIN };
 
 impl Setup {
     pub(crate) fn command(self, driver: DriverKind, root: &Path) -> Command {

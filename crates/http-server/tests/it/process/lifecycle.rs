@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use sys::listen::Address;
 use testkit::{Client, DriverKind, Server, eventually, run_to_end};
 
-use crate::process::bench::{EXE, Http, LARGE, PLAIN, Setup, content, drain, get_and_close};
+use crate::process::bench::{EXE, Http, LARGE, PLAIN, TWO_THREADS, content, drain, get_and_close};
 
 fn tree() -> tempfile::TempDir {
     let tree = tempfile::tempdir().unwrap();
@@ -40,7 +40,7 @@ fn several_addresses_are_served_alike() {
 #[test]
 fn two_threads_serve_a_hundred_connections() {
     let tree = tree();
-    Setup { args: &["--threads", "2"], ..PLAIN }.serve(tree.path(), |server, _| {
+    TWO_THREADS.serve(tree.path(), |server, _| {
         let mut clients = (0..100).map(|_| Http::connect(server.address())).collect::<anyhow::Result<Vec<_>>>()?;
         for (i, client) in clients.iter_mut().enumerate() {
             ensure!(client.get("/a.txt")?.body == b"0123456789", "connection {i}");

@@ -5,7 +5,7 @@ use testkit::{Client, DriverKind};
 
 use crate::{
     probes::{grow_tree, probes},
-    process::bench::{Http, PLAIN, Setup, get},
+    process::bench::{Http, PLAIN, TWO_THREADS, get},
     response::Response,
 };
 
@@ -16,8 +16,8 @@ fn every_probe_is_answered_as_the_table_says() {
     let root = tree.path().join("root");
     std::fs::create_dir(&root).unwrap();
     grow_tree(&root);
-    for args in [&["--threads", "1"], &["--threads", "2"]] {
-        Setup { args, ..PLAIN }.serve(&root, |server, driver| {
+    for setup in [PLAIN, TWO_THREADS] {
+        setup.serve(&root, |server, driver| {
             let share = DriverKind::ALL.iter().position(|&kind| kind == driver).unwrap_or_default();
             let is_ours = |index: usize| driver == DriverKind::Epoll || !(index + share).is_multiple_of(3);
             for (_, probe) in probes().iter().enumerate().filter(|(index, _)| is_ours(*index)) {

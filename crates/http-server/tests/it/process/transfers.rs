@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use testkit::{Client, Digest, Holdings, Server, digest, eventually};
 
-use crate::process::bench::{Http, LARGE, PLAIN, Setup, content, drain, get, get_and_close};
+use crate::process::bench::{Http, LARGE, PLAIN, Setup, TWO_THREADS, content, drain, get, get_and_close};
 
 /// A reader with little room, who has read the head of the response and nothing of the file yet.
 fn begin(server: &Server, request: &str) -> anyhow::Result<Client> {
@@ -18,7 +18,7 @@ fn begin(server: &Server, request: &str) -> anyhow::Result<Client> {
 fn a_slow_reader_gets_every_byte() {
     let content = content(LARGE);
     let whole = Digest { sha256: digest(content.bytes()), len: LARGE as u64 };
-    PLAIN.serve(content.dir(), |server, _| {
+    TWO_THREADS.serve(content.dir(), |server, _| {
         let got = begin(server, &get_and_close("/content"))?.digest(64 << 10, Duration::from_millis(1))?;
         ensure!(got == whole, "{} bytes, or wrong ones", got.len);
         Ok(())
@@ -52,23 +52,25 @@ fn resets_in_mid_transfer_leave_nothing_behind() {
 fn a_drain_finishes_what_is_in_flight() {
     let content = content(LARGE);
     let whole = Digest { sha256: digest(content.bytes()), len: LARGE as u64 };
-    PLAIN.examine(|driver| {
-        let mut server = PLAIN.start(driver, content.dir())?;
-        let address = server.address().clone();
-        let mut idle = Http::connect(&address)?;
-        ensure!(idle.get("/missing")?.status == 404, "before");
-        let transfers = (0..3).map(|_| begin(&server, &get("/content"))).collect::<anyhow::Result<Vec<_>>>()?;
-        server.terminate()?;
-        idle.expect_end().context("the idle connection")?;
-        eventually("new connections are refused", || Ok(Client::connect(&address).is_err()))?;
-        for mut transfer in transfers {
-            let got = transfer.digest(1 << 20, Duration::ZERO).context("a transfer in flight")?;
-            ensure!(got == whole, "{} bytes, or wrong ones", got.len);
-        }
-        let status = server.wait()?;
-        ensure!(status.code() == Some(0), "{status}: {}", server.stderr());
-        let mut command = PLAIN.command(driver, content.dir());
-        command.args(["--listen", &address.to_string()]);
-        drain(&mut Server::start_command(command, 2).context("on the same port")?)
-    });
+    for setup in [PLAIN, TWO_THREADS] {
+        setup.examine(|driver| {
+            let mut server = setup.start(driver, content.dir())?;
+            let address = server.address().clone();
+            let mut idle = Http::connect(&address)?;
+            ensure!(idle.get("/missing")?.status == 404, "before");
+            let transfers = (0..3).map(|_| begin(&server, &get("/content"))).collect::<anyhow::Result<Vec<_>>>()?;
+            server.terminate()?;
+            idle.expect_end().context("the idle connection")?;
+            eventually("new connections are refused", || Ok(Client::connect(&address).is_err()))?;
+            for mut transfer in transfers {
+                let got = transfer.digest(1 << 20, Duration::ZERO).context("a transfer in flight")?;
+                ensure!(got == whole, "{} bytes, or wrong ones", got.len);
+            }
+            let status = server.wait()?;
+            ensure!(status.code() == Some(0), "{status}: {}", server.stderr());
+            let mut command = setup.command(driver, content.dir());
+            command.args(["--listen", &address.to_string()]);
+            drain(&mut Server::start_command(command, 2).context("on the same port")?)
+        });
+    }
 }
