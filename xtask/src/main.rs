@@ -4,7 +4,6 @@
 
 mod ci;
 mod matrix;
-#[allow(dead_code, unreachable_pub, reason = "the report is written beside the engine")]
 mod report;
 mod tidy;
 mod workspace;
