@@ -166,6 +166,7 @@ impl Ring {
     // --- completions ----------------------------------------------------------------------
 
     /// The socket that an accept brought.
+    #[expect(clippy::disallowed_methods, reason = "a completion brings a bare descriptor")]
     pub(super) fn accepted(&self, done: Done) -> Result<OwnedFd, Errno> {
         assert!(done.op == Op::Accept);
         let fd = done.result()?;
