@@ -9,9 +9,17 @@ use service::{Cli, Host, ServiceArgs};
 use sys::listen::Address;
 use wire::http1::HeadLimits;
 
+const EXAMPLES: &str = "Examples:
+  http-server                                            this directory on 127.0.0.1:8080
+  http-server -d site --driver uring --threads 4 --listen 0.0.0.0:80
+  http-server -d site --listen unix:/run/site.sock --metrics 127.0.0.1:9100
+  http-server --list-backends
+
+Exit status: 0 after a drain asked for by SIGTERM or SIGINT; 2 bad usage; 1 anything else.";
+
 /// A static web server on seven I/O drivers
 #[derive(Parser, Debug)]
-#[command(version, max_term_width = 120)]
+#[command(version, max_term_width = 120, after_help = EXAMPLES)]
 struct Options {
     #[command(flatten)]
     http: HttpArgs,
