@@ -1,0 +1,150 @@
+//! Where kvcache keeps its strings.
+//!
+//! A [`Store`] is a map from keys to values that knows nothing of time; a [`Policy`] says which entry to give up; a
+//! [`Cache`] is both together, with expiry and a memory limit. Nothing here reads a clock, takes a lock, or touches a
+//! file or a socket. `unsafe` is confined to the packed store.
+
+#![deny(unsafe_code)]
+
+mod cache;
+mod hash;
+mod policy;
+
+use std::mem::MaybeUninit;
+
+use bytes::Bytes;
+
+pub use cache::{Cache, Counts, Moment, OutOfMemory};
+pub use hash::KeyHasher;
+pub use policy::{Policy, PolicyKind, UnknownPolicy};
+
+/// Values from this length on are kept as [`Bytes`] of their own, so that a reply can share them instead of copying.
+pub const SHARED_MIN: usize = 16 * 1024;
+
+/// What is kept beside a value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// Milliseconds since the Unix epoch; 0: never.
+    pub expires_at: u64,
+    /// A memcached client's own.
+    pub flags: u32,
+    /// A memcached client's unique number of this value; 0: none has been given out.
+    pub version: u64,
+    /// How the value is encoded, from 0 to 15: opaque to a store.
+    pub encoding: u8,
+}
+
+/// One entry, as long as the store stands still.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    pub key: &'a [u8],
+    pub value: &'a [u8],
+    pub attributes: Attributes,
+    /// The value again, when it is kept in a form that can be shared.
+    pub shared: Option<&'a Bytes>,
+}
+
+/// How a store gets its memory.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub hasher: KeyHasher,
+    /// Called once for each large piece of fresh memory (a multiple of 2 MiB, aligned to that): the place to ask the
+    /// kernel for huge pages, which a pure crate cannot.
+    pub advise: fn(&mut [MaybeUninit<u8>]),
+    /// Called with memory whose contents are not needed any more; it must read as zeros afterwards, so that giving it
+    /// back to the kernel or zeroing it are both right.
+    pub release: fn(&mut [MaybeUninit<u8>]),
+}
+
+/// A map from keys to values. Keys are looked up by a hash that the caller has computed, once, with
+/// [`Options::hasher`].
+///
+/// Every entry has an *access word* of 32 bits that belongs to the policy. It stays in its block when the entry dies:
+/// a new entry in the same block comes with the word of the dead one, one in fresh memory with 0.
+pub trait Store: Send + Sized {
+    /// Where an entry is. Good until the next `insert`, `replace`, `remove`, `compact` or `clear`.
+    type Place: Copy;
+
+    fn new(options: Options) -> Self;
+
+    /// The hash of a key, for one that comes from the store itself.
+    fn hash(&self, key: &[u8]) -> u64;
+
+    // --- lookup ---------------------------------------------------------------------------
+
+    /// Asks for the memory that [`Store::prefetch_entry`] will read.
+    fn prefetch(&self, hash: u64) {
+        let _ = hash;
+    }
+
+    /// Asks for the memory that [`Store::find`] and [`Store::view`] will read.
+    fn prefetch_entry(&self, hash: u64) {
+        let _ = hash;
+    }
+
+    fn find(&self, hash: u64, key: &[u8]) -> Option<Self::Place>;
+
+    fn view(&self, place: Self::Place) -> View<'_>;
+
+    fn access(&self, place: Self::Place) -> u32;
+
+    fn set_access(&mut self, place: Self::Place, word: u32);
+
+    /// A number for the entry's block, for a policy's queues.
+    fn handle(&self, place: Self::Place) -> u32;
+
+    /// The entry in the block that was once given this number: maybe another one by now, maybe none.
+    fn place(&self, handle: u32) -> Option<Self::Place>;
+
+    // --- change ---------------------------------------------------------------------------
+
+    /// Adds an entry whose key is not there.
+    fn insert(&mut self, hash: u64, key: &[u8], value: &[u8], attributes: Attributes) -> Self::Place;
+
+    /// Gives an entry another value and attributes. True: it has moved to another block, with that block's access word.
+    fn replace(&mut self, hash: u64, place: Self::Place, value: &[u8], attributes: Attributes) -> (Self::Place, bool);
+
+    fn remove(&mut self, hash: u64, place: Self::Place);
+
+    fn clear(&mut self);
+
+    // --- traversal ------------------------------------------------------------------------
+
+    /// Shows some entries and gives the cursor to go on with; 0 begins and ends. Every entry that is there from the
+    /// first call to the last is shown at least once, whatever else happens in between.
+    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(View<'_>)) -> u64;
+
+    /// An entry at random, more or less evenly, if there is any.
+    fn sample(&self, random: u64) -> Option<Self::Place>;
+
+    /// An entry that expires, at random, if there is any.
+    fn sample_expiring(&self, random: u64) -> Option<Self::Place>;
+
+    /// Entries that expire, a few of them at each call: all of them come up as the cursor goes round. Writes their
+    /// places to `found` and gives the next cursor; 0 begins and ends.
+    fn sweep_expiring(&self, cursor: u64, found: &mut Vec<Self::Place>) -> u64;
+
+    // --- memory ---------------------------------------------------------------------------
+
+    fn len(&self) -> usize;
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Entries with a time to expire at.
+    fn expiring(&self) -> usize;
+
+    /// Memory held, as the kernel would count it: free blocks that were used before included.
+    fn bytes(&self) -> usize;
+
+    /// Bytes by which [`Store::bytes`] would grow if such an entry were added.
+    fn growth(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize;
+
+    /// Bytes that one such entry takes, without its share of the tables.
+    fn footprint(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize;
+
+    /// Frees memory of entries that are no longer there for entries of another size, moving what is in the way.
+    /// False: there is nothing more to gain.
+    fn compact(&mut self, key_len: usize, value_len: usize, attributes: Attributes) -> bool;
+}
