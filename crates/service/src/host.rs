@@ -53,6 +53,11 @@ impl Host {
         self.args.timeouts()
     }
 
+    /// Event loops or runtime threads.
+    pub fn threads(&self) -> usize {
+        self.config.threads
+    }
+
     /// The longest request that is buffered, in bytes.
     pub fn request_bytes_max(&self) -> usize {
         self.config.limits.request_bytes_max

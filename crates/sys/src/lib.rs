@@ -1,7 +1,7 @@
 //! Safe wrappers of the Linux calls the drivers need.
 //!
 //! A leaf: knows no protocol, keeps no policy. `rustix` and `nix` do most of it; the little `unsafe` there is lives in
-//! [`map`], one call and one reason each.
+//! [`map`] and [`memory`], one call and one reason each.
 
 pub mod affinity;
 pub mod beneath;
@@ -10,6 +10,7 @@ pub mod eventfd;
 pub mod limits;
 pub mod listen;
 pub mod map;
+pub mod memory;
 pub mod signals;
 pub mod socket;
 pub mod transfer;

@@ -1,14 +1,17 @@
 //! Connected stream sockets (send(2), recv(2), shutdown(2)).
 
 use std::{
+    ffi::OsStr,
     io::{self, IoSlice},
-    os::fd::BorrowedFd,
+    os::{fd::BorrowedFd, unix::ffi::OsStrExt},
 };
 
 use rustix::{
     io::retry_on_intr,
-    net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown},
+    net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrAny, SocketAddrUnix},
 };
+
+use crate::listen::Address;
 
 #[inline]
 pub fn recv(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
@@ -44,4 +47,22 @@ pub fn shutdown_read(socket: BorrowedFd<'_>) {
 /// Ends every operation in progress on the socket.
 pub fn shutdown_both(socket: BorrowedFd<'_>) {
     let _ = rustix::net::shutdown(socket, Shutdown::Both);
+}
+
+/// The address of the other end; a nameless unix socket is `unix:` and nothing.
+pub fn peer(socket: BorrowedFd<'_>) -> io::Result<Address> {
+    address(rustix::net::getpeername(socket)?.ok_or(io::ErrorKind::AddrNotAvailable)?)
+}
+
+/// The address of our end.
+pub fn local(socket: BorrowedFd<'_>) -> io::Result<Address> {
+    address(rustix::net::getsockname(socket)?)
+}
+
+fn address(any: SocketAddrAny) -> io::Result<Address> {
+    if let Ok(unix) = SocketAddrUnix::try_from(any.clone()) {
+        let path = unix.path_bytes().unwrap_or_default();
+        return Ok(Address::Unix(OsStr::from_bytes(path).into()));
+    }
+    Ok(Address::Tcp(any.try_into()?))
 }

@@ -1,0 +1,237 @@
+//! From the arguments of a request to its reply.
+
+use std::{borrow::Cow, time::Instant};
+
+use proto::{Flow, Now, Outbox};
+use store::{OutOfMemory, Store};
+
+use crate::{
+    connection::Conn,
+    reply::Reply,
+    server::KvServer,
+    space::{Item, Keyspace},
+};
+
+mod connection;
+mod server;
+mod strings;
+pub(crate) mod table;
+mod transactions;
+
+pub(crate) use table::Handlers;
+use table::{Command, Flags, TABLE};
+pub(crate) use transactions::Transaction;
+
+/// Arguments quoted in the error about an unknown command, in bytes, as in Redis.
+const QUOTED_MAX: usize = 128;
+
+/// What a client is told instead of an answer, its class first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal(pub(crate) Cow<'static, str>);
+
+/// A handler that succeeds has written one reply, one that fails has written nothing.
+pub(crate) type Outcome = Result<(), Refusal>;
+
+impl Refusal {
+    pub(crate) const SYNTAX: Self = Self(Cow::Borrowed("ERR syntax error"));
+    pub(crate) const NOT_AN_INTEGER: Self = Self(Cow::Borrowed("ERR value is not an integer or out of range"));
+    pub(crate) const NOT_A_FLOAT: Self = Self(Cow::Borrowed("ERR value is not a valid float"));
+    pub(crate) const NO_SUCH_KEY: Self = Self(Cow::Borrowed("ERR no such key"));
+    pub(crate) const OUT_OF_MEMORY: Self =
+        Self(Cow::Borrowed("OOM command not allowed when used memory > 'maxmemory'."));
+
+    pub(crate) fn new(text: impl Into<Cow<'static, str>>) -> Self {
+        Self(text.into())
+    }
+
+    fn arity(command: &Command) -> Self {
+        Self::new(format!("ERR wrong number of arguments for '{}' command", command.name))
+    }
+
+    fn unknown(args: &[&[u8]]) -> Self {
+        let name = shown(args[0], QUOTED_MAX);
+        let mut quoted = String::new();
+        for arg in &args[1..] {
+            if quoted.len() >= QUOTED_MAX {
+                break;
+            }
+            quoted += &format!("'{}' ", shown(arg, QUOTED_MAX - quoted.len()));
+        }
+        Self::new(format!("ERR unknown command '{name}', with args beginning with: {quoted}"))
+    }
+
+    fn unknown_subcommand(container: &str, name: &[u8]) -> Self {
+        let (name, container) = (shown(name, QUOTED_MAX), container.to_uppercase());
+        Self::new(format!("ERR unknown subcommand '{name}'. Try {container} HELP."))
+    }
+}
+
+impl From<OutOfMemory> for Refusal {
+    fn from(_: OutOfMemory) -> Self {
+        Self::OUT_OF_MEMORY
+    }
+}
+
+/// The first `max` bytes, as a line of text can hold them.
+fn shown(bytes: &[u8], max: usize) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(max)]).into_owned()
+}
+
+/// One command being answered.
+pub(crate) struct Call<'c, 's, S: Store + 'static> {
+    pub(crate) server: &'c KvServer<S>,
+    pub(crate) conn: &'c mut Conn<S>,
+    pub(crate) keys: &'c mut Keyspace<'s, S>,
+    /// The command's name first.
+    pub(crate) args: &'c [&'c [u8]],
+    pub(crate) now: Now,
+    pub(crate) reply: Reply<'c>,
+    /// What becomes of the connection after this command.
+    pub(crate) flow: Flow,
+}
+
+/// Answers one request. `args` has at least the command's name.
+pub(crate) fn answer<S: Store + 'static>(
+    server: &KvServer<S>,
+    conn: &mut Conn<S>,
+    keys: &mut Keyspace<'_, S>,
+    args: &[&[u8]],
+    now: Now,
+    out: &mut Outbox,
+) -> Flow {
+    keys.database = conn.database;
+    let reply = Reply { out, version: conn.version };
+    let mut call = Call { server, conn, keys, args, now, reply, flow: Flow::Open };
+    match call.admit() {
+        Ok(Admitted::Run(number)) => {
+            if let Err(refusal) = call.run(number) {
+                call.refuse(&refusal);
+            }
+        }
+        Ok(Admitted::Queue(number)) => call.queue(number),
+        Err(refusal) => {
+            call.conn.spoil_transaction();
+            call.refuse(&refusal);
+        }
+    }
+    let flow = call.flow;
+    conn.refresh(server);
+    flow
+}
+
+enum Admitted {
+    Run(usize),
+    /// A transaction is being put together.
+    Queue(usize),
+}
+
+impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
+    /// Finds the command and checks everything that can be said before it runs.
+    fn admit(&self) -> Result<Admitted, Refusal> {
+        let (number, command) = self.command()?;
+        if !command.takes(self.args.len()) {
+            return Err(Refusal::arity(command));
+        }
+        if !self.conn.authenticated && !command.flags.has(Flags::NO_AUTH) {
+            return Err(Refusal::new("NOAUTH Authentication required."));
+        }
+        match self.conn.is_in_transaction() && !transactions::is_immediate(command.name) {
+            true if command.flags.has(Flags::NO_MULTI) => {
+                Err(Refusal::new(format!("ERR Command '{}' not allowed inside a transaction", command.name)))
+            }
+            true => Ok(Admitted::Queue(number)),
+            false => Ok(Admitted::Run(number)),
+        }
+    }
+
+    fn command(&self) -> Result<(usize, &'static Command), Refusal> {
+        let name = self.args[0];
+        let number = table::find(name).ok_or_else(|| Refusal::unknown(self.args))?;
+        let command = &TABLE[number];
+        match self.args.get(1) {
+            Some(subcommand) if command.flags.has(Flags::CONTAINER) => {
+                let full = [command.name.as_bytes(), b"|", subcommand].concat();
+                let number = table::find(&full).ok_or_else(|| Refusal::unknown_subcommand(command.name, subcommand))?;
+                Ok((number, &TABLE[number]))
+            }
+            _ => Ok((number, command)),
+        }
+    }
+
+    /// Runs a command whose arguments have been counted, and measures it.
+    pub(crate) fn run(&mut self, number: usize) -> Outcome {
+        let began = Instant::now();
+        let outcome = Handlers::<S>::ALL[number](self);
+        self.server.statistics.command(number, began.elapsed(), outcome.is_ok());
+        outcome
+    }
+
+    pub(crate) fn refuse(&mut self, refusal: &Refusal) {
+        self.reply.error(&refusal.0);
+    }
+
+    // --- what handlers use ----------------------------------------------------------------
+
+    /// The item under the key that is argument `index`.
+    pub(crate) fn item(&mut self, index: usize) -> Item<'_, 'c, S> {
+        self.keys.item(self.args[index])
+    }
+
+    /// More than one key, and one moment for all of them.
+    pub(crate) fn hold_all(&mut self) {
+        self.keys.hold_all();
+    }
+
+    /// Argument `index` is this word, in any case.
+    pub(crate) fn is(&self, index: usize, word: &str) -> bool {
+        self.args.get(index).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
+    }
+
+    pub(crate) fn integer(&self, index: usize) -> Result<i64, Refusal> {
+        self.args.get(index).and_then(|arg| parse_integer(arg)).ok_or(Refusal::NOT_AN_INTEGER)
+    }
+
+    /// Milliseconds since the Unix epoch.
+    pub(crate) fn unix_ms(&self) -> u64 {
+        self.keys.now.unix_ms
+    }
+}
+
+/// A decimal number as Redis takes it: no plus, no leading zeros, no spaces.
+pub(crate) fn parse_integer(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let canonical = match digits {
+        [b'0'] => digits.len() == text.len(),
+        [b'1'..=b'9', ..] => digits.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    if !canonical {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_taken_in_one_spelling_only() {
+        for (text, value) in [
+            ("0", Some(0)),
+            ("-1", Some(-1)),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("-9223372036854775808", Some(i64::MIN)),
+            ("9223372036854775808", None),
+            ("-0", None),
+            ("01", None),
+            ("+1", None),
+            (" 1", None),
+            ("1 ", None),
+            ("", None),
+            ("-", None),
+        ] {
+            assert_eq!(parse_integer(text.as_bytes()), value, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What is remembered of a connection between two looks at its input.
+
+use std::{sync::Arc, time::Instant};
+
+use store::Store;
+use wire::resp::{self, RequestParser, Version};
+
+use crate::{clients::Client, commands::Transaction, server::KvServer, space::Space};
+
+/// What is spoken on a connection.
+#[derive(Debug)]
+pub(crate) enum Dialect {
+    /// The first bytes decide.
+    Undecided,
+    Resp(RequestParser),
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Conn<S: Store> {
+    pub(crate) dialect: Dialect,
+    /// The usual case: nothing stands between a GET or SET and the store. See [`Conn::refresh`].
+    pub(crate) is_plain: bool,
+    pub(crate) authenticated: bool,
+    pub(crate) database: u8,
+    pub(crate) version: Version,
+    /// What becomes of replies, by CLIENT REPLY.
+    pub(crate) replies: Replies,
+    /// When the first byte of the request came that is not whole yet.
+    pub(crate) started: Option<Instant>,
+    pub(crate) client: Client,
+    transaction: Option<Box<Transaction<S>>>,
+}
+
+/// CLIENT REPLY
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Replies {
+    On,
+    Off,
+    /// The next command's are dropped.
+    SkipNext,
+    /// This command's are dropped.
+    Skip,
+}
+
+impl<S: Store + 'static> Conn<S> {
+    pub(crate) fn new(dialect: Dialect, authenticated: bool, client: Client) -> Self {
+        Self {
+            dialect,
+            is_plain: false,
+            authenticated,
+            database: 0,
+            version: Version::Resp2,
+            replies: Replies::On,
+            started: None,
+            client,
+            transaction: None,
+        }
+    }
+
+    /// Owed after everything that may change what [`Conn::is_plain`] stands for.
+    pub(crate) fn refresh(&mut self, server: &KvServer<S>) {
+        self.is_plain = matches!(self.dialect, Dialect::Resp(_))
+            && self.authenticated
+            && self.database == 0
+            && self.replies == Replies::On
+            && !self.is_in_transaction()
+            && !server.clients.are_paused();
+    }
+
+    pub(crate) fn limits<'s>(&self, server: &'s KvServer<S>) -> &'s resp::RequestLimits {
+        if self.authenticated { &server.limits } else { &server.limits_before_auth }
+    }
+
+    // --- transactions ---------------------------------------------------------------------
+
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.transaction.as_ref().is_some_and(|transaction| transaction.is_open())
+    }
+
+    pub(crate) fn transaction(&mut self, space: &Arc<Space<S>>) -> &mut Transaction<S> {
+        self.transaction.get_or_insert_with(|| Box::new(Transaction::new(space)))
+    }
+
+    pub(crate) fn take_transaction(&mut self) -> Option<Box<Transaction<S>>> {
+        self.transaction.take()
+    }
+
+    pub(crate) fn spoil_transaction(&mut self) {
+        if let Some(transaction) = self.transaction.as_mut().filter(|transaction| transaction.is_open()) {
+            transaction.spoil();
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Replies to commands, in the version of the protocol that the client has asked for.
+
+use proto::Outbox;
+use wire::resp::{Version, reply};
+
+use crate::space::Value;
+
+/// Where the reply to one command goes. Every command writes exactly one.
+#[derive(Debug)]
+pub(crate) struct Reply<'o> {
+    pub(crate) out: &'o mut Outbox,
+    pub(crate) version: Version,
+}
+
+impl Reply<'_> {
+    pub(crate) fn ok(&mut self) {
+        self.simple("OK");
+    }
+
+    pub(crate) fn simple(&mut self, text: &str) {
+        reply::simple(self.out.inline(), text.as_bytes());
+    }
+
+    /// With its class in front, like `ERR syntax error`.
+    pub(crate) fn error(&mut self, text: &str) {
+        reply::error(self.out.inline(), text.as_bytes());
+    }
+
+    pub(crate) fn integer(&mut self, value: i64) {
+        reply::integer(self.out.inline(), value);
+    }
+
+    pub(crate) fn count(&mut self, value: usize) {
+        self.integer(i64::try_from(value).unwrap_or(i64::MAX));
+    }
+
+    pub(crate) fn bulk(&mut self, bytes: &[u8]) {
+        reply::bulk(self.out.inline(), bytes);
+    }
+
+    pub(crate) fn null(&mut self) {
+        reply::null(self.out.inline(), self.version);
+    }
+
+    /// The null that stands where an array would.
+    pub(crate) fn null_array(&mut self) {
+        reply::null_array(self.out.inline(), self.version);
+    }
+
+    /// A large value is shared with the store instead of copied.
+    pub(crate) fn value(&mut self, value: Option<Value<'_>>) {
+        match value {
+            None => self.null(),
+            Some(Value { bytes, shared: None, .. }) => self.bulk(&bytes),
+            Some(Value { bytes, shared: Some(shared), .. }) => {
+                reply::bulk_header(self.out.inline(), bytes.len());
+                self.out.push_shared(shared);
+                self.out.inline().extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    /// `len` replies follow.
+    pub(crate) fn array(&mut self, len: usize) {
+        reply::array(self.out.inline(), len);
+    }
+
+    /// `len` pairs of replies follow.
+    pub(crate) fn map(&mut self, len: usize) {
+        reply::map(self.out.inline(), len, self.version);
+    }
+
+    /// `len` replies follow, in no order.
+    pub(crate) fn set(&mut self, len: usize) {
+        reply::set(self.out.inline(), len, self.version);
+    }
+
+    pub(crate) fn double(&mut self, value: f64) {
+        reply::double(self.out.inline(), value, self.version);
+    }
+
+    pub(crate) fn boolean(&mut self, value: bool) {
+        reply::boolean(self.out.inline(), value, self.version);
+    }
+
+    /// Text to be shown as it is.
+    pub(crate) fn verbatim(&mut self, text: &str) {
+        reply::verbatim(self.out.inline(), *b"txt", text.as_bytes(), self.version);
+    }
+}

@@ -1,0 +1,155 @@
+//! The protocol: requests in, replies out.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use proto::{Flow, Now, Outbox, Peer, Protocol, Step, Turn};
+use store::Store;
+use wire::resp::{self, Parsed, RequestLimits, RequestParser};
+
+use crate::{
+    clients::Clients,
+    commands,
+    config::Settings,
+    connection::{Conn, Dialect},
+    space::{Keyspace, Space},
+    statistics::Statistics,
+    window::Window,
+};
+
+/// How often an idle connection is looked at, since it may have been killed.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What a [`KvServer`] is made with.
+#[derive(Clone, Debug)]
+pub struct KvOptions {
+    /// From the first byte of a request to its last.
+    pub request_timeout: Duration,
+    /// Between a reply and the next request.
+    pub idle_timeout: Duration,
+    pub limits: RequestLimits,
+    pub password: Option<String>,
+}
+
+/// A cache of strings.
+#[derive(Debug)]
+pub struct KvServer<S: Store> {
+    pub(crate) space: Arc<Space<S>>,
+    pub(crate) settings: Settings,
+    pub(crate) clients: Arc<Clients>,
+    pub(crate) statistics: Statistics,
+    pub(crate) limits: RequestLimits,
+    pub(crate) limits_before_auth: RequestLimits,
+    request_timeout: Duration,
+    idle_timeout: Duration,
+}
+
+impl<S: Store + 'static> KvServer<S> {
+    pub fn new(space: Space<S>, options: KvOptions) -> Self {
+        Self {
+            space: Arc::new(space),
+            settings: Settings::new(options.password.as_deref()),
+            clients: Arc::default(),
+            statistics: Statistics::default(),
+            limits: options.limits,
+            limits_before_auth: options.limits.before_authentication(),
+            request_timeout: options.request_timeout,
+            idle_timeout: options.idle_timeout,
+        }
+    }
+
+    /// Answers the request that `input` begins with, whatever it is.
+    pub(crate) fn one(
+        &self,
+        conn: &mut Conn<S>,
+        input: &[u8],
+        keys: &mut Keyspace<'_, S>,
+        now: Now,
+        out: &mut Outbox,
+    ) -> Step {
+        match &mut conn.dialect {
+            Dialect::Undecided => {
+                conn.dialect = Dialect::Resp(RequestParser::default());
+                conn.refresh(self);
+                self.one(conn, input, keys, now, out)
+            }
+            Dialect::Resp(_) => self.one_resp(conn, input, keys, now, out),
+        }
+    }
+
+    fn one_resp(
+        &self,
+        conn: &mut Conn<S>,
+        input: &[u8],
+        keys: &mut Keyspace<'_, S>,
+        now: Now,
+        out: &mut Outbox,
+    ) -> Step {
+        let limits = conn.limits(self);
+        let Dialect::Resp(parser) = &mut conn.dialect else { return Step::open(0) };
+        let mut args = resp::Args::new();
+        match parser.parse(input, limits, &mut args) {
+            Ok(Parsed::Whole { consumed }) => {
+                let flow = match args.is_empty() {
+                    true => Flow::Open,
+                    false => commands::answer(self, conn, keys, &args, now, out),
+                };
+                Step { flow, ..Step::open(consumed) }
+            }
+            Ok(Parsed::Quoted { consumed }) => {
+                // Rare, and typed by hand: a copy frees the parser for the answer.
+                let owned: Vec<Vec<u8>> = parser.quoted().iter().map(|arg| arg.to_vec()).collect();
+                let args: Vec<&[u8]> = owned.iter().map(Vec::as_slice).collect();
+                let flow = commands::answer(self, conn, keys, &args, now, out);
+                Step { flow, ..Step::open(consumed) }
+            }
+            Ok(Parsed::Torn { need }) => Step { need, ..Step::open(0) },
+            Err(error) => {
+                error.write(out.inline());
+                Step { flow: Flow::Linger, ..Step::open(0) }
+            }
+        }
+    }
+}
+
+impl<S: Store + 'static> Protocol for KvServer<S> {
+    type Conn = Conn<S>;
+
+    /// Enough commands to keep the prefetch window busy, even if each connection brings one.
+    const BATCH: usize = 32;
+
+    fn open(&self, peer: Peer<'_>, now: Now) -> Conn<S> {
+        let authenticated = self.settings.password().is_none();
+        Conn::new(Dialect::Undecided, authenticated, self.clients.enter(peer, now))
+    }
+
+    fn on_input(&self, conn: &mut Conn<S>, input: &[u8], now: Now, out: &mut Outbox) -> Step {
+        let mut turns = [Turn { conn, input, out, step: Step::open(0) }];
+        self.on_ready(&mut turns, now);
+        turns[0].step
+    }
+
+    fn on_ready(&self, turns: &mut [Turn<'_, Conn<S>>], now: Now) {
+        Window::new(self, now).run(turns);
+    }
+
+    fn deadline(&self, conn: &Conn<S>, quiet_since: Instant) -> Option<Instant> {
+        let (since, patience) = match conn.started {
+            Some(started) => (started, self.request_timeout),
+            None => (quiet_since, self.idle_timeout),
+        };
+        // A patience too long to be added has no end.
+        since.checked_add(patience)
+    }
+
+    fn on_deadline(&self, conn: &mut Conn<S>, now: Now, out: &mut Outbox) -> Flow {
+        let _ = (conn, now, out, LOOK);
+        Flow::Close
+    }
+
+    fn refusal(&self) -> &[u8] {
+        b"-ERR max number of clients reached\r\n"
+    }
+}

@@ -1,0 +1,313 @@
+//! All keys: shards behind locks, and what a command sees of them.
+
+use std::{
+    borrow::Cow,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use proto::Now;
+use store::{Attributes, Cache, Counts, KeyHasher, Moment, Options, OutOfMemory, PolicyKind, Store, View};
+
+use crate::codec::Codec;
+
+/// Databases that can be selected.
+pub const DATABASES: u8 = 16;
+/// What begins every key that is not of database 0, and every key of database 0 that begins like this by itself: the
+/// number of the database follows. Thus one table holds all databases, and the usual key costs nothing.
+pub(crate) const MARK: u8 = 0xff;
+
+/// The keys of all databases, divided among shards by their hash.
+#[derive(Debug)]
+pub struct Space<S> {
+    shards: Box<[Shard<S>]>,
+    hasher: KeyHasher,
+    codec: Codec,
+}
+
+/// Two cache lines, since processors fetch them in pairs.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Shard<S>(Mutex<Cache<S>>);
+
+/// What a [`Space`] is made with.
+#[derive(Clone, Debug)]
+pub struct SpaceOptions {
+    pub shards: usize,
+    pub policy: PolicyKind,
+    /// Bytes, for all shards together.
+    pub memory_max: Option<usize>,
+    pub codec: Codec,
+    pub store: Options,
+    pub seed: u64,
+}
+
+impl<S: Store> Space<S> {
+    pub fn new(options: SpaceOptions) -> Self {
+        let shards = options.shards.max(1);
+        let limit = options.memory_max.map(|bytes| bytes / shards);
+        let cache = |index: usize| {
+            Cache::new(options.store.clone(), options.policy, limit, options.seed.wrapping_add(index as u64))
+        };
+        Self {
+            shards: (0..shards).map(|index| Shard(Mutex::new(cache(index)))).collect(),
+            hasher: options.store.hasher.clone(),
+            codec: options.codec,
+        }
+    }
+
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        self.hasher.hash(key)
+    }
+
+    pub fn codec(&self) -> &Codec {
+        &self.codec
+    }
+
+    pub fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Stores use the lower bits of a hash, so this uses the upper ones.
+    #[inline]
+    pub fn shard_of(&self, hash: u64) -> usize {
+        (((hash >> 48) * self.shards.len() as u64) >> 16) as usize
+    }
+
+    #[inline]
+    pub fn lock(&self, shard: usize) -> MutexGuard<'_, Cache<S>> {
+        // A command that panics leaves a cache that is still sound.
+        self.shards[shard].0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows every shard, one after the other.
+    pub fn each(&self, mut visit: impl FnMut(&mut Cache<S>)) {
+        (0..self.shards.len()).for_each(|shard| visit(&mut self.lock(shard)));
+    }
+
+    pub fn bytes(&self) -> usize {
+        let mut bytes = 0;
+        self.each(|cache| bytes += cache.bytes());
+        bytes
+    }
+
+    pub fn counts(&self) -> Counts {
+        let mut sum = Counts::default();
+        self.each(|cache| {
+            sum.hits += cache.counts.hits;
+            sum.misses += cache.counts.misses;
+            sum.evicted += cache.counts.evicted;
+            sum.expired += cache.counts.expired;
+        });
+        sum
+    }
+
+    pub fn set_memory_max(&self, bytes: Option<usize>) {
+        let shards = self.shards.len();
+        self.each(|cache| cache.set_limit(bytes.map(|bytes| bytes / shards)));
+    }
+
+    pub fn set_policy(&self, policy: PolicyKind) {
+        self.each(|cache| cache.set_policy(policy));
+    }
+}
+
+/// The key under which a key of a database is kept.
+#[inline]
+pub fn stored_key(database: u8, key: &[u8]) -> Cow<'_, [u8]> {
+    if database == 0 && key.first() != Some(&MARK) {
+        return Cow::Borrowed(key);
+    }
+    let mut stored = Vec::with_capacity(key.len() + 2);
+    stored.extend_from_slice(&[MARK, database]);
+    stored.extend_from_slice(key);
+    Cow::Owned(stored)
+}
+
+/// The database and the key that a stored key stands for.
+#[inline]
+pub fn key_of(stored: &[u8]) -> (u8, &[u8]) {
+    match stored {
+        [MARK, database, key @ ..] => (*database, key),
+        key => (0, key),
+    }
+}
+
+/// What a command, or a batch of them, sees of the space: shards are locked as it asks for keys, at most one at a time
+/// unless it holds all.
+#[derive(Debug)]
+pub struct Keyspace<'s, S> {
+    space: &'s Space<S>,
+    held: Held<'s, S>,
+    pub database: u8,
+    pub now: Moment,
+}
+
+#[derive(Debug)]
+enum Held<'s, S> {
+    None,
+    One(usize, MutexGuard<'s, Cache<S>>),
+    All(Vec<MutexGuard<'s, Cache<S>>>),
+}
+
+impl<'s, S: Store> Keyspace<'s, S> {
+    pub fn new(space: &'s Space<S>, now: Now) -> Self {
+        let now = Moment { unix_ms: u64::try_from(now.unix.as_millis()).unwrap_or(u64::MAX) };
+        Self { space, held: Held::None, database: 0, now }
+    }
+
+    pub fn space(&self) -> &'s Space<S> {
+        self.space
+    }
+
+    /// The shard of a hash.
+    #[inline]
+    pub fn cache(&mut self, hash: u64) -> &mut Cache<S> {
+        self.shard(self.space.shard_of(hash))
+    }
+
+    #[inline]
+    pub fn shard(&mut self, index: usize) -> &mut Cache<S> {
+        match &self.held {
+            Held::One(held, _) if *held == index => {}
+            Held::All(_) => {}
+            Held::One(..) | Held::None => self.exchange(index),
+        }
+        match &mut self.held {
+            Held::One(_, guard) => guard,
+            Held::All(guards) => &mut guards[index],
+            Held::None => unreachable!("a shard has just been locked"),
+        }
+    }
+
+    #[inline]
+    fn exchange(&mut self, index: usize) {
+        self.held = Held::None; // Unlocked before the next is locked: two held at a time could wait for each other.
+        self.held = Held::One(index, self.space.lock(index));
+    }
+
+    /// From here on nobody else sees or changes a key.
+    pub fn hold_all(&mut self) {
+        if !matches!(self.held, Held::All(_)) {
+            self.held = Held::None;
+            self.held = Held::All((0..self.space.shards()).map(|index| self.space.lock(index)).collect());
+        }
+    }
+
+    pub fn holds_all(&self) -> bool {
+        matches!(self.held, Held::All(_))
+    }
+
+    /// Shows every shard. Unless all are held it is one after the other, and the last one stays locked.
+    pub fn each(&mut self, mut visit: impl FnMut(&mut Cache<S>)) {
+        (0..self.space.shards()).for_each(|shard| visit(self.shard(shard)));
+    }
+
+    pub fn release(&mut self) {
+        self.held = Held::None;
+    }
+
+    /// One key of the selected database.
+    pub fn item<'k>(&mut self, key: &'k [u8]) -> Item<'_, 'k, S> {
+        self.item_of(self.database, key)
+    }
+
+    /// One key of another database.
+    pub fn item_of<'k>(&mut self, database: u8, key: &'k [u8]) -> Item<'_, 'k, S> {
+        let key = stored_key(database, key);
+        let (space, now) = (self.space, self.now);
+        let hash = space.hash(&key);
+        Item { cache: self.cache(hash), codec: &space.codec, hash, key, now }
+    }
+}
+
+/// One key, whether or not there is anything under it.
+#[derive(Debug)]
+pub struct Item<'a, 'k, S> {
+    cache: &'a mut Cache<S>,
+    codec: &'a Codec,
+    hash: u64,
+    key: Cow<'k, [u8]>,
+    now: Moment,
+}
+
+impl<S: Store> Item<'_, '_, S> {
+    /// The value, for a client that reads it: counted as a hit or a miss, and remembered as used.
+    pub fn get(&mut self) -> Option<Value<'_>> {
+        let codec = self.codec;
+        self.cache.get(self.hash, &self.key, self.now).and_then(|view| Value::new(codec, view))
+    }
+
+    /// The value, for a command that changes it; counts as no use.
+    pub fn peek(&mut self) -> Option<Value<'_>> {
+        let codec = self.codec;
+        self.cache.peek(self.hash, &self.key, self.now).and_then(|view| Value::new(codec, view))
+    }
+
+    pub fn exists(&mut self) -> bool {
+        self.attributes().is_some()
+    }
+
+    pub fn attributes(&mut self) -> Option<Attributes> {
+        self.cache.peek(self.hash, &self.key, self.now).map(|view| view.attributes)
+    }
+
+    /// Keeps a value; its encoding is chosen here.
+    pub fn set(&mut self, value: &[u8], attributes: Attributes) -> Result<(), OutOfMemory> {
+        let (value, encoding) = self.codec.encode(value);
+        self.cache.set(self.hash, &self.key, &value, Attributes { encoding, ..attributes }, self.now)
+    }
+
+    /// False: there was nothing.
+    pub fn remove(&mut self) -> bool {
+        self.cache.remove(self.hash, &self.key, self.now)
+    }
+
+    /// Milliseconds since the Unix epoch; 0: never. False: there is nothing.
+    pub fn set_expiry(&mut self, expires_at: u64) -> Result<bool, OutOfMemory> {
+        self.cache.set_expiry(self.hash, &self.key, expires_at, self.now)
+    }
+
+    /// Remembers it as used.
+    pub fn touch(&mut self) -> bool {
+        self.cache.touch(self.hash, &self.key, self.now)
+    }
+
+    pub fn idle_s(&mut self) -> Option<u32> {
+        self.cache.idle_s(self.hash, &self.key, self.now)
+    }
+
+    pub fn frequency(&mut self) -> Option<u8> {
+        self.cache.frequency(self.hash, &self.key, self.now)
+    }
+
+    /// Bytes that the entry takes.
+    pub fn footprint(&mut self) -> Option<usize> {
+        self.cache.footprint(self.hash, &self.key, self.now)
+    }
+
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
+/// A value as a client sees it.
+#[derive(Debug)]
+pub struct Value<'a> {
+    pub bytes: Cow<'a, [u8]>,
+    pub attributes: Attributes,
+    /// The bytes again, when they can be shared instead of copied.
+    pub shared: Option<&'a bytes::Bytes>,
+}
+
+impl<'a> Value<'a> {
+    /// `None`: it cannot be decoded, and is as good as lost.
+    fn new(codec: &Codec, view: View<'a>) -> Option<Self> {
+        let View { value, attributes, shared, .. } = view;
+        match codec.decode(value, attributes.encoding) {
+            Some(Cow::Borrowed(bytes)) => Some(Self { bytes: Cow::Borrowed(bytes), attributes, shared }),
+            Some(decoded) => Some(Self { bytes: decoded, attributes, shared: None }),
+            None => None,
+        }
+    }
+}

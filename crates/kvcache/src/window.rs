@@ -1,0 +1,193 @@
+//! A rolling window over the commands of one batch, across its connections.
+//!
+//! Almost all the time of a GET is waiting for memory: the line of its bucket, then that of its entry. So the commands
+//! of a batch, whichever connections they come from, pass through a ring: the bucket's line is asked for when a command
+//! enters, the entry's [`DEPTH`] commands later, and it is run after another [`DEPTH`].
+
+use std::time::Instant;
+
+use proto::{Flow, Now, Outbox, Step, Turn};
+use store::{Attributes, Store};
+use wire::resp::{Fast, Version, fast, reply};
+
+use crate::{
+    commands::{Refusal, table},
+    connection::Conn,
+    server::KvServer,
+    space::{Keyspace, MARK},
+};
+
+/// Commands between two stages.
+const DEPTH: usize = 12;
+/// A power of two that holds both distances.
+const RING: usize = 32;
+
+/// A GET or SET under way.
+#[derive(Clone, Copy)]
+struct Pending<'i> {
+    hash: u64,
+    key: &'i [u8],
+    /// A SET's.
+    value: Option<&'i [u8]>,
+    /// Which connection of the batch it belongs to.
+    turn: usize,
+}
+
+pub(crate) struct Window<'s, 'i, S: Store + 'static> {
+    server: &'s KvServer<S>,
+    keys: Keyspace<'s, S>,
+    now: Now,
+    ring: [Pending<'i>; RING],
+    entered: usize,
+    /// Entries asked for.
+    asked: usize,
+    left: usize,
+    gets: u64,
+    sets: u64,
+    /// Values at least so long are encoded before they are kept.
+    raw_max: usize,
+}
+
+impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
+    pub(crate) fn new(server: &'s KvServer<S>, now: Now) -> Self {
+        Self {
+            server,
+            keys: Keyspace::new(&server.space, now),
+            now,
+            ring: [Pending { hash: 0, key: b"", value: None, turn: 0 }; RING],
+            entered: 0,
+            asked: 0,
+            left: 0,
+            gets: 0,
+            sets: 0,
+            raw_max: server.space.codec().threshold(),
+        }
+    }
+
+    pub(crate) fn run(mut self, turns: &mut [Turn<'i, Conn<S>>]) {
+        for at in 0..turns.len() {
+            self.turn(turns, at);
+        }
+        self.drain(turns);
+        self.count();
+    }
+
+    /// Takes in what one connection has sent.
+    fn turn(&mut self, turns: &mut [Turn<'i, Conn<S>>], at: usize) {
+        let input = turns[at].input;
+        let mut step = Step::open(0);
+        while step.flow == Flow::Open && step.consumed < input.len() && !turns[at].out.is_full() {
+            let rest = &input[step.consumed..];
+            if turns[at].conn.is_plain
+                && let Some((command, len)) = fast(rest)
+                && let Some((key, value)) = self.usual(command)
+            {
+                self.enter(turns, key, value, at);
+                step.consumed += len;
+                continue;
+            }
+            // Anything else comes after all that came before it.
+            self.drain(turns);
+            let Turn { conn, out, .. } = &mut turns[at];
+            let one = self.server.one(conn, rest, &mut self.keys, self.now, out);
+            step = Step { consumed: step.consumed + one.consumed, ..one };
+            if one.consumed == 0 {
+                break;
+            }
+        }
+        let conn = &mut *turns[at].conn;
+        let is_torn = step.consumed < input.len() && !turns[at].out.is_full();
+        conn.started = if is_torn { conn.started.or(Some(self.now.instant)) } else { None };
+        if conn.client.is_killed() {
+            step.flow = Flow::Abort;
+        }
+        turns[at].step = step;
+    }
+
+    /// Key and value of a command that needs nothing but the store.
+    #[inline]
+    fn usual(&self, command: Fast<'i>) -> Option<(&'i [u8], Option<&'i [u8]>)> {
+        let (key, value) = match command {
+            Fast::Get { key } => (key, None),
+            Fast::Set { key, value } if value.len() < self.raw_max => (key, Some(value)),
+            Fast::Set { .. } => return None,
+        };
+        (key.first() != Some(&MARK)).then_some((key, value))
+    }
+
+    #[inline]
+    fn enter(&mut self, turns: &mut [Turn<'i, Conn<S>>], key: &'i [u8], value: Option<&'i [u8]>, turn: usize) {
+        let hash = self.server.space.hash(key);
+        self.keys.cache(hash).prefetch(hash);
+        self.ring[self.entered % RING] = Pending { hash, key, value, turn };
+        self.entered += 1;
+        if self.entered - self.asked > DEPTH {
+            self.ask();
+        }
+        if self.entered - self.left > 2 * DEPTH {
+            self.leave(turns);
+        }
+    }
+
+    #[inline]
+    fn ask(&mut self) {
+        let hash = self.ring[self.asked % RING].hash;
+        self.keys.cache(hash).prefetch_entry(hash);
+        self.asked += 1;
+    }
+
+    /// Runs the oldest command.
+    #[inline]
+    fn leave(&mut self, turns: &mut [Turn<'i, Conn<S>>]) {
+        let Pending { hash, key, value, turn } = self.ring[self.left % RING];
+        self.left += 1;
+        let Turn { conn, out, .. } = &mut turns[turn];
+        match value {
+            None => self.get(hash, key, conn.version, out),
+            Some(value) => self.set(hash, key, value, out),
+        }
+    }
+
+    /// Runs everything that is under way.
+    fn drain(&mut self, turns: &mut [Turn<'i, Conn<S>>]) {
+        while self.asked < self.entered {
+            self.ask();
+        }
+        while self.left < self.entered {
+            self.leave(turns);
+        }
+    }
+
+    #[inline]
+    fn get(&mut self, hash: u64, key: &[u8], version: Version, out: &mut Outbox) {
+        self.gets += 1;
+        let now = self.keys.now;
+        match self.keys.cache(hash).get(hash, key, now) {
+            None => reply::null(out.inline(), version),
+            Some(view) if view.attributes.encoding == 0 && view.shared.is_none() => {
+                reply::bulk(out.inline(), view.value);
+            }
+            Some(view) => encoded(self.server.space.codec(), view, version, out),
+        }
+    }
+
+    #[inline]
+    fn set(&mut self, hash: u64, key: &[u8], value: &[u8], out: &mut Outbox) {
+        self.sets += 1;
+        let now = self.keys.now;
+        match self.keys.cache(hash).set(hash, key, value, Attributes::default(), now) {
+            Ok(()) => out.inline().extend_from_slice(b"+OK\r\n"),
+            Err(error) => reply::error(out.inline(), Refusal::from(error).0.as_bytes()),
+        }
+    }
+
+    /// Each command of the batch is given an equal part of its time.
+    fn count(&self) {
+        let commands = self.gets + self.sets;
+        if commands > 0 {
+            let each = self.now.instant.elapsed() / u32::try_from(commands).unwrap_or(u32::MAX);
+            self.server.statistics.batch(table::GET, self.gets, each);
+            self.server.statistics.batch(table::SET, self.sets, each);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Advice about memory (madvise(2)).
+
+use std::mem::MaybeUninit;
+
+use rustix::mm::{Advice, madvise};
+
+const PAGE: usize = 4096;
+
+/// Asks for huge pages: fewer misses of the translation cache where memory is read at random. A kernel without them
+/// does without.
+pub fn advise_huge(memory: &mut [MaybeUninit<u8>]) {
+    advise(memory, Advice::LinuxHugepage);
+}
+
+/// Gives the kernel back what the memory holds; it reads as zeros afterwards.
+pub fn release(memory: &mut [MaybeUninit<u8>]) {
+    let whole = advise(memory, Advice::LinuxDontNeed);
+    let (head, rest) = memory.split_at_mut(whole.start);
+    head.fill(MaybeUninit::new(0));
+    rest[whole.len()..].fill(MaybeUninit::new(0));
+}
+
+/// Gives advice about the whole pages of `memory`, and says which bytes they are: none if the kernel refuses.
+fn advise(memory: &mut [MaybeUninit<u8>], advice: Advice) -> std::ops::Range<usize> {
+    let start = memory.as_ptr().align_offset(PAGE).min(memory.len());
+    let len = (memory.len() - start) / PAGE * PAGE;
+    let pages = &mut memory[start..start + len];
+    // SAFETY: the pages are borrowed exclusively and hold no values, only bytes that may as well be uninitialized, so
+    // that nobody can tell when the kernel exchanges them.
+    match unsafe { madvise(pages.as_mut_ptr().cast(), len, advice) } {
+        Ok(()) => start..start + len,
+        Err(_) => 0..0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn released_memory_reads_as_zeros() {
+        for (from, to) in [(0, 5 * PAGE), (1, 5 * PAGE - 1), (100, 200), (PAGE, 2 * PAGE), (0, 0)] {
+            let mut memory = vec![MaybeUninit::new(7_u8); 5 * PAGE];
+            release(&mut memory[from..to]);
+            // SAFETY: every byte was initialized above, and `release` promises zeros.
+            let bytes: Vec<u8> = memory.iter().map(|byte| unsafe { byte.assume_init() }).collect();
+            for (at, &byte) in bytes.iter().enumerate() {
+                assert_eq!(byte, if (from..to).contains(&at) { 0 } else { 7 }, "byte {at} of {from}..{to}");
+            }
+        }
+    }
+
+    #[test]
+    fn advice_leaves_memory_alone() {
+        let mut memory = vec![MaybeUninit::new(7_u8); 5 * PAGE];
+        advise_huge(&mut memory);
+        // SAFETY: every byte was initialized above.
+        assert!(memory.iter().all(|byte| unsafe { byte.assume_init() } == 7));
+    }
+}
