@@ -2,4 +2,9 @@
 
 #![forbid(unsafe_code)]
 
+mod detect;
 pub mod http1;
+pub mod resp;
+pub mod us;
+
+pub use detect::{Detected, Detector, detect};

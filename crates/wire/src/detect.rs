@@ -1,0 +1,42 @@
+//! Which of the protocols on one port a peer speaks.
+
+use memchr::memchr2;
+
+use crate::us::SEPARATOR;
+
+/// What the first bytes of a connection say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detected {
+    /// [`crate::resp`], as an array or as an inline command.
+    Resp,
+    /// [`crate::us`].
+    Us,
+    /// The bytes that decide have not arrived.
+    Unknown,
+}
+
+/// Detects the protocol from the first bytes of a connection: `*` begins a RESP array; otherwise the first line feed or
+/// unit separator decides. Only a prefix of the stream is looked at, so that tearing cannot change the answer.
+pub fn detect(input: &[u8]) -> Detected {
+    Detector::default().detect(input)
+}
+
+/// [`detect`] for bytes that arrive in pieces, each looked at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Detector {
+    searched: usize,
+}
+
+impl Detector {
+    /// `input` starts with the first byte of the connection each time.
+    pub fn detect(&mut self, input: &[u8]) -> Detected {
+        if input.first() == Some(&b'*') {
+            return Detected::Resp;
+        }
+        let Some(found) = memchr2(b'\n', SEPARATOR, input.get(self.searched..).unwrap_or_default()) else {
+            self.searched = input.len();
+            return Detected::Unknown;
+        };
+        if input[self.searched + found] == SEPARATOR { Detected::Us } else { Detected::Resp }
+    }
+}

@@ -1,0 +1,16 @@
+//! The Redis serialization protocol, RESP2 and RESP3 (redis.io/docs/latest/develop/reference/protocol-spec), as Redis 7.0
+//! reads and writes it.
+//!
+//! A server tries [`fast`] on what has arrived and gives everything that it does not recognise to a [`RequestParser`].
+
+pub mod client;
+mod error;
+mod fast;
+mod inline;
+pub mod reply;
+mod request;
+
+pub use error::ProtocolError;
+pub use fast::{FAST_BYTES_MAX, Fast, fast};
+pub use reply::Version;
+pub use request::{Args, Parsed, RequestLimits, RequestParser};

@@ -1,0 +1,145 @@
+//! Replies, appended to a buffer.
+
+use memchr::memchr2;
+
+/// The version that a connection has agreed on by `HELLO`; it starts with RESP2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    #[default]
+    Resp2,
+    Resp3,
+}
+
+/// `+text`; the caller sees to it that the text has no line end.
+#[inline]
+pub fn simple(out: &mut Vec<u8>, text: impl AsRef<[u8]>) {
+    line(out, b'+', text.as_ref());
+}
+
+/// `-text`, which starts with a code such as `ERR `. Line ends in it become blanks, since part of it may be the peer's.
+pub fn error(out: &mut Vec<u8>, text: impl AsRef<[u8]>) {
+    let (start, text) = (out.len(), text.as_ref());
+    line(out, b'-', text);
+    if memchr2(b'\r', b'\n', text).is_some() {
+        let end = out.len() - 2;
+        for byte in &mut out[start..end] {
+            if matches!(byte, b'\r' | b'\n') {
+                *byte = b' ';
+            }
+        }
+    }
+}
+
+#[inline]
+pub fn integer(out: &mut Vec<u8>, value: i64) {
+    number(out, b':', value);
+}
+
+#[inline]
+pub fn bulk(out: &mut Vec<u8>, value: &[u8]) {
+    bulk_header(out, value.len());
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The line in front of a bulk string whose bytes and closing CRLF somebody else writes.
+#[inline]
+pub fn bulk_header(out: &mut Vec<u8>, length: usize) {
+    header(out, b'$', length);
+}
+
+/// No value, where there could be a string.
+#[inline]
+pub fn null(out: &mut Vec<u8>, version: Version) {
+    out.extend_from_slice(match version {
+        Version::Resp2 => b"$-1\r\n",
+        Version::Resp3 => b"_\r\n",
+    });
+}
+
+/// No value, where there could be an array: the answer to `EXEC` when a watched key has changed.
+pub fn null_array(out: &mut Vec<u8>, version: Version) {
+    out.extend_from_slice(match version {
+        Version::Resp2 => b"*-1\r\n",
+        Version::Resp3 => b"_\r\n",
+    });
+}
+
+/// The line in front of `length` replies.
+#[inline]
+pub fn array(out: &mut Vec<u8>, length: usize) {
+    header(out, b'*', length);
+}
+
+/// The line in front of `pairs` keys, each with its value behind it; in RESP2 an array of twice as many.
+pub fn map(out: &mut Vec<u8>, pairs: usize, version: Version) {
+    match version {
+        Version::Resp2 => header(out, b'*', 2 * pairs),
+        Version::Resp3 => header(out, b'%', pairs),
+    }
+}
+
+/// The line in front of `length` replies of which no two are equal.
+pub fn set(out: &mut Vec<u8>, length: usize, version: Version) {
+    header(out, if version == Version::Resp2 { b'*' } else { b'~' }, length);
+}
+
+/// The line in front of a message of `length` parts that nobody has asked for.
+pub fn push(out: &mut Vec<u8>, length: usize, version: Version) {
+    header(out, if version == Version::Resp2 { b'*' } else { b'>' }, length);
+}
+
+/// `1` and `0` in RESP2.
+pub fn boolean(out: &mut Vec<u8>, value: bool, version: Version) {
+    out.extend_from_slice(match (version, value) {
+        (Version::Resp2, true) => b":1\r\n",
+        (Version::Resp2, false) => b":0\r\n",
+        (Version::Resp3, true) => b"#t\r\n",
+        (Version::Resp3, false) => b"#f\r\n",
+    });
+}
+
+/// A floating-point number in as few digits as tell it from its neighbours; in RESP2 a bulk string.
+pub fn double(out: &mut Vec<u8>, value: f64, version: Version) {
+    let text = if value.is_nan() {
+        "nan".to_owned()
+    } else if value.is_infinite() || value == 0.0 || (1e-5..1e17).contains(&value.abs()) {
+        value.to_string()
+    } else {
+        format!("{value:e}")
+    };
+    match version {
+        Version::Resp2 => bulk(out, text.as_bytes()),
+        Version::Resp3 => line(out, b',', text.as_bytes()),
+    }
+}
+
+/// A string for people, with its format (`txt`, `mkd`); in RESP2 a bulk string without one.
+pub fn verbatim(out: &mut Vec<u8>, format: [u8; 3], text: &[u8], version: Version) {
+    if version == Version::Resp2 {
+        return bulk(out, text);
+    }
+    header(out, b'=', text.len() + 4);
+    out.extend_from_slice(&format);
+    out.push(b':');
+    out.extend_from_slice(text);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn line(out: &mut Vec<u8>, kind: u8, text: &[u8]) {
+    out.reserve(text.len() + 3);
+    out.push(kind);
+    out.extend_from_slice(text);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[inline]
+fn header(out: &mut Vec<u8>, kind: u8, length: usize) {
+    number(out, kind, length);
+}
+
+#[inline]
+fn number(out: &mut Vec<u8>, kind: u8, value: impl itoa::Integer) {
+    let mut digits = itoa::Buffer::new();
+    line(out, kind, digits.format(value).as_bytes());
+}

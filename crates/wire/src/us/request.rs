@@ -1,0 +1,122 @@
+use memchr::memchr;
+use thiserror::Error;
+
+use super::SEPARATOR;
+
+/// How large a request may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestLimits {
+    /// The longest request without its separator.
+    pub request_bytes_max: usize,
+}
+
+impl Default for RequestLimits {
+    fn default() -> Self {
+        Self { request_bytes_max: 512 << 20 }
+    }
+}
+
+/// The request is longer than [`RequestLimits::request_bytes_max`]. The connection is closed, since its end is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("request too long")]
+pub struct TooLong;
+
+/// A request, borrowed from the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request<'a> {
+    Get {
+        key: &'a [u8],
+    },
+    /// The value is everything behind the blank that follows the key.
+    Set {
+        key: &'a [u8],
+        value: &'a [u8],
+    },
+    Del {
+        key: &'a [u8],
+    },
+    Multi,
+    Exec,
+    Discard,
+    /// Answered by [`super::reply::error`].
+    Refused(Refusal),
+}
+
+/// Why a request is answered with an error. `Display` is the original's text behind `ERROR: `.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Refusal {
+    /// One word that is no command without arguments.
+    #[error("Unable to parse request")]
+    Unparsable,
+    /// A known verb with too few or too many arguments.
+    #[error("Invalid command format")]
+    Malformed,
+    #[error("Unknown command")]
+    Unknown,
+}
+
+/// What [`RequestParser::parse`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed<'a> {
+    /// `consumed` bytes belong to the request, the separator included.
+    Whole { request: Request<'a>, consumed: usize },
+    /// The separator is missing, and how many bytes in front of it is not known (`need` is 0).
+    Torn { need: usize },
+}
+
+/// Reads requests. One per connection; it remembers how far a torn request has been searched.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RequestParser {
+    searched: usize,
+}
+
+impl RequestParser {
+    /// Part of a request has been seen and the rest not.
+    #[inline]
+    pub fn is_torn(&self) -> bool {
+        self.searched != 0
+    }
+
+    /// Reads the request at the start of `input`. When it is torn, `input` must be offered again from the same byte,
+    /// with more behind it.
+    ///
+    /// # Errors
+    /// More bytes than the limit have arrived without a separator.
+    #[inline]
+    pub fn parse<'a>(&mut self, input: &'a [u8], limits: &RequestLimits) -> Result<Parsed<'a>, TooLong> {
+        let limit = limits.request_bytes_max.saturating_add(1);
+        let until = input.len().min(limit);
+        let Some(found) = memchr(SEPARATOR, &input[self.searched..until]) else {
+            self.searched = until;
+            return if input.len() >= limit { Err(TooLong) } else { Ok(Parsed::Torn { need: 0 }) };
+        };
+        let end = self.searched + found;
+        self.searched = 0;
+        Ok(Parsed::Whole { request: Request::read(&input[..end]), consumed: end + 1 })
+    }
+}
+
+impl<'a> Request<'a> {
+    /// `line` has no separator.
+    #[inline]
+    fn read(line: &'a [u8]) -> Self {
+        match line {
+            [b'G', b'E', b'T', b' ', key @ ..] => Self::with_key(key, |key| Self::Get { key }),
+            [b'D', b'E', b'L', b' ', key @ ..] => Self::with_key(key, |key| Self::Del { key }),
+            [b'S', b'E', b'T', b' ', rest @ ..] => match memchr(b' ', rest) {
+                Some(end) if end > 0 => Self::Set { key: &rest[..end], value: &rest[end + 1..] },
+                _ => Self::Refused(Refusal::Malformed),
+            },
+            b"MULTI" => Self::Multi,
+            b"EXEC" => Self::Exec,
+            b"DISCARD" => Self::Discard,
+            other if memchr(b' ', other).is_some() => Self::Refused(Refusal::Unknown),
+            _ => Self::Refused(Refusal::Unparsable),
+        }
+    }
+
+    #[inline]
+    fn with_key(key: &'a [u8], request: impl FnOnce(&'a [u8]) -> Self) -> Self {
+        if key.is_empty() || memchr(b' ', key).is_some() { Self::Refused(Refusal::Malformed) } else { request(key) }
+    }
+}
