@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    os::fd::AsFd,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -58,8 +59,8 @@ impl Clients {
         let profile = Arc::new(Profile {
             id,
             connected_unix_ms: unix_ms,
-            peer: socket::peer(&peer).ok(),
-            local: socket::local(&peer).ok(),
+            peer: socket::peer(peer.as_fd()).ok(),
+            local: socket::local(peer.as_fd()).ok(),
             last_unix_ms: AtomicU64::new(unix_ms),
             commands: AtomicU64::new(0),
             killed: AtomicBool::new(false),

@@ -302,7 +302,7 @@ pub struct Value<'a> {
 
 impl<'a> Value<'a> {
     /// `None`: it cannot be decoded, and is as good as lost.
-    fn new(codec: &Codec, view: View<'a>) -> Option<Self> {
+    pub(crate) fn new(codec: &Codec, view: View<'a>) -> Option<Self> {
         let View { value, attributes, shared, .. } = view;
         match codec.decode(value, attributes.encoding) {
             Some(Cow::Borrowed(bytes)) => Some(Self { bytes: Cow::Borrowed(bytes), attributes, shared }),

@@ -4,8 +4,6 @@
 //! of a batch, whichever connections they come from, pass through a ring: the bucket's line is asked for when a command
 //! enters, the entry's [`DEPTH`] commands later, and it is run after another [`DEPTH`].
 
-use std::time::Instant;
-
 use proto::{Flow, Now, Outbox, Step, Turn};
 use store::{Attributes, Store};
 use wire::resp::{Fast, Version, fast, reply};
@@ -13,8 +11,9 @@ use wire::resp::{Fast, Version, fast, reply};
 use crate::{
     commands::{Refusal, table},
     connection::Conn,
+    reply::Reply,
     server::KvServer,
-    space::{Keyspace, MARK},
+    space::{Keyspace, MARK, Value},
 };
 
 /// Commands between two stages.
@@ -167,7 +166,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
             Some(view) if view.attributes.encoding == 0 && view.shared.is_none() => {
                 reply::bulk(out.inline(), view.value);
             }
-            Some(view) => encoded(self.server.space.codec(), view, version, out),
+            Some(view) => Reply { out, version }.value(Value::new(self.server.space.codec(), view)),
         }
     }
 

@@ -8,6 +8,7 @@
 
 mod cache;
 mod hash;
+mod naive;
 mod policy;
 
 use std::mem::MaybeUninit;
@@ -16,6 +17,9 @@ use bytes::Bytes;
 
 pub use cache::{Cache, Counts, Moment, OutOfMemory};
 pub use hash::KeyHasher;
+pub type Packed = naive::Naive;
+pub type StdStore = naive::Naive;
+pub type HashbrownStore = naive::Naive;
 pub use policy::{Policy, PolicyKind, UnknownPolicy};
 
 /// Values from this length on are kept as [`Bytes`] of their own, so that a reply can share them instead of copying.

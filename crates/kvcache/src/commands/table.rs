@@ -29,13 +29,13 @@ pub struct Command {
 pub struct Keys(pub i16, pub i16, pub i16);
 
 macro_rules! flags {
-    ($($name:ident = $bit:expr, $text:literal;)+) => {
+    ($($(#[$doc:meta])* $name:ident = $bit:expr, $text:literal;)+) => {
         /// What a command does and when it may run, by Redis's names.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct Flags(pub(crate) u32);
 
         impl Flags {
-            $(pub const $name: Self = Self(1 << $bit);)+
+            $($(#[$doc])* pub const $name: Self = Self(1 << $bit);)+
 
             pub fn names(self) -> impl Iterator<Item = &'static str> {
                 [$((Self::$name, $text),)+].into_iter().filter(move |(flag, _)| self.has(*flag)).map(|(_, name)| name)
@@ -144,9 +144,8 @@ const NAME_MAX: usize = 32;
 
 /// The number of a command, whatever the case of its name.
 pub fn find(name: &[u8]) -> Option<usize> {
-    static NUMBERS: LazyLock<HashMap<&[u8], usize, foldhash::fast::RandomState>> = LazyLock::new(|| {
-        TABLE.iter().enumerate().map(|(number, command)| (command.name.as_bytes(), number)).collect()
-    });
+    static NUMBERS: LazyLock<HashMap<&[u8], usize, foldhash::fast::RandomState>> =
+        LazyLock::new(|| TABLE.iter().enumerate().map(|(number, command)| (command.name.as_bytes(), number)).collect());
     let mut lower = [0; NAME_MAX];
     let lower = lower.get_mut(..name.len())?;
     lower.copy_from_slice(name);
