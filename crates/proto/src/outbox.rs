@@ -229,6 +229,12 @@ impl Outbox {
         }
     }
 
+    /// An answer is still to come, or has come and not been looked at. A protocol whose next request must not overtake
+    /// it stops here; it is called again once the answer has been taken.
+    pub fn has_promises(&self) -> bool {
+        self.deferred > 0
+    }
+
     /// Nothing can be written before a promise is settled.
     pub fn is_waiting(&self) -> bool {
         matches!(self.queue.front(), Some(Segment::Deferred(_)))
