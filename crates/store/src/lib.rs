@@ -9,6 +9,7 @@
 mod cache;
 mod hash;
 mod policy;
+pub mod slotted;
 
 use std::mem::MaybeUninit;
 
@@ -17,6 +18,7 @@ use bytes::Bytes;
 pub use cache::{Cache, Counts, Moment, OutOfMemory};
 pub use hash::KeyHasher;
 pub use policy::{Policy, PolicyKind, UnknownPolicy};
+pub use slotted::{HashbrownStore, StdStore};
 
 /// Values from this length on are kept as [`Bytes`] of their own, so that a reply can share them instead of copying.
 pub const SHARED_MIN: usize = 16 * 1024;
