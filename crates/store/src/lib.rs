@@ -8,7 +8,6 @@
 
 mod cache;
 mod hash;
-mod naive;
 mod policy;
 pub mod slotted;
 
@@ -18,11 +17,10 @@ use bytes::Bytes;
 
 pub use cache::{Cache, Counts, Moment, OutOfMemory};
 pub use hash::KeyHasher;
-pub type Packed = naive::Naive;
-pub type StdStore = naive::Naive;
-pub type HashbrownStore = naive::Naive;
 pub use policy::{Policy, PolicyKind, UnknownPolicy};
 pub use slotted::{HashbrownStore, StdStore};
+/// Until branch `packed` is merged.
+pub type Packed = HashbrownStore;
 
 /// Values from this length on are kept as [`Bytes`] of their own, so that a reply can share them instead of copying.
 pub const SHARED_MIN: usize = 16 * 1024;
