@@ -29,7 +29,7 @@ pub type KeyBuffer = [u8; KEY_BYTES_MAX];
 /// The key of a meta request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetaKey<'a> {
-    /// As it stands in the line; this is what the `k` flag returns.
+    /// As it stands in the line; not decoded.
     pub raw: &'a [u8],
     /// The `b` flag: `raw` is base64, known to be well formed.
     pub is_base64: bool,
@@ -47,6 +47,18 @@ impl<'a> MetaKey<'a> {
         }
         let length = BASE64.decode_slice(self.raw, buffer).unwrap_or(0);
         &buffer[..length]
+    }
+
+    /// Appends the key as a reply returns it. Of several spellings in base64 only one is ever written.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        if !self.is_base64 {
+            return out.extend_from_slice(self.raw);
+        }
+        let mut buffer = [0; KEY_BYTES_MAX];
+        let start = out.len();
+        out.resize(start + KEY_BYTES_MAX, 0);
+        let length = BASE64.encode_slice(self.bytes(&mut buffer), &mut out[start..]).unwrap_or(0);
+        out.truncate(start + length);
     }
 
     pub(super) fn is_well_formed(&self) -> bool {

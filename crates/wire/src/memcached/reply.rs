@@ -118,7 +118,7 @@ fn meta_flags(out: &mut Vec<u8>, key: &MetaKey<'_>, flags: &MetaFlags<'_>, item:
         match (letter, item) {
             (b'O', _) => returned(out, b'O', |out| out.extend_from_slice(token)),
             (b'k', _) => {
-                returned(out, b'k', |out| out.extend_from_slice(key.raw));
+                returned(out, b'k', |out| key.write(out));
                 if key.is_base64 {
                     out.extend_from_slice(b" b");
                 }

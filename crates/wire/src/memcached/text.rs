@@ -109,7 +109,10 @@ pub(super) fn command(line: Line<'_>) -> Result<Command<'_>, HangUp> {
 fn unknown<'a>(line: Line<'a>, verb: &[u8]) -> Result<Command<'a>, HangUp> {
     let last = Words::new(line.text).take(WORDS_MAX).last().unwrap_or_default();
     // Nearly every verb begins with one of these letters, and memcached looks no further then.
-    let is_near = verb.len() < 2 || matches!(verb[0], b'g' | b's' | b'a' | b'c' | b'i' | b'd' | b't');
+    let is_near = match *verb {
+        [b'm', _] | [] | [_] => true,
+        [first, ..] => b"gsacidt".contains(&first),
+    };
     if !is_near && last.starts_with(b"HTTP/") { Err(HangUp::Http) } else { Ok(Command::Refused(Refusal::Unknown)) }
 }
 
