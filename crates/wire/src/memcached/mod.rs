@@ -12,7 +12,7 @@ mod request;
 mod text;
 
 pub use error::{HangUp, Refusal};
-pub use meta::{KeyBuffer, MetaFlags, MetaKey, Mode};
+pub use meta::{KeyBuffer, MetaFlags, MetaKey};
 pub use number::Expiry;
 pub use request::{Direction, Keys, Limits, Parsed, Request, RequestParser, StoreMode};
 pub use text::Words;

@@ -108,7 +108,7 @@ pub enum Request<'a> {
     MetaSet {
         key: MetaKey<'a>,
         mode: StoreMode,
-        /// With `mode` not [`StoreMode::Cas`], appending and prepending still honour `flags.cas`.
+        /// With `mode` not [`StoreMode::Cas`], appending and prepending still honour `flags.cas()`.
         flags: MetaFlags<'a>,
         value: &'a [u8],
     },
@@ -201,6 +201,7 @@ impl RequestParser {
     ///
     /// # Errors
     /// The peer is no memcached client. Neither this nor anything else depends on how the bytes were torn.
+    #[inline]
     pub fn parse<'a>(&mut self, input: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, HangUp> {
         if self.refused_bytes > 0 {
             return Ok(self.skip(input));

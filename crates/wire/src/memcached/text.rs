@@ -3,7 +3,7 @@
 use memchr::memchr;
 
 use super::{
-    Direction, HangUp, KEY_BYTES_MAX, Keys, MetaFlags, MetaKey, Mode, Refusal, Request, StoreMode,
+    Direction, HangUp, KEY_BYTES_MAX, Keys, MetaFlags, MetaKey, Refusal, Request, StoreMode,
     number::{signed, unsigned, unsigned32},
     request::{Command, Store},
 };
@@ -33,15 +33,13 @@ impl<'a> Iterator for Words<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
-        let blanks = self.rest.iter().take_while(|&&byte| byte == b' ').count();
-        let rest = &self.rest[blanks..];
-        if rest.is_empty() {
-            self.rest = rest;
-            return None;
-        }
-        let end = memchr(b' ', rest).unwrap_or(rest.len());
-        self.rest = &rest[end..];
-        Some(&rest[..end])
+        let start = self.rest.iter().position(|&byte| byte != b' ').unwrap_or(self.rest.len());
+        let rest = &self.rest[start..];
+        // Words are short; a call would cost more than it could save.
+        let end = rest.iter().position(|&byte| byte == b' ').unwrap_or(rest.len());
+        let (word, rest) = rest.split_at(end);
+        self.rest = rest;
+        (!word.is_empty()).then_some(word)
     }
 }
 
@@ -261,7 +259,7 @@ fn shutdown(mut words: Words<'_>) -> Outcome<'_> {
 
 /// The key of a meta command, when there are not too many words behind it.
 fn meta_key<'a>(words: &mut Words<'a>, too_many: Refusal) -> Result<&'a [u8], Refusal> {
-    let count = words.take(META_WORDS_MAX).count();
+    let count = { *words }.take(META_WORDS_MAX).count();
     let key = check_key(words.next().ok_or(Refusal::Unknown)?)?;
     if count + 1 > META_WORDS_MAX { Err(too_many) } else { Ok(key) }
 }
@@ -287,14 +285,14 @@ fn meta_set(mut words: Words<'_>) -> Outcome<'_> {
 }
 
 fn set_mode(flags: &MetaFlags<'_>) -> Result<StoreMode, Refusal> {
-    Ok(match (flags.mode, flags.cas) {
-        (None | Some(Mode(b'S' | b'R')), Some(cas)) => StoreMode::Cas(cas),
-        (None | Some(Mode(b'S')), None) => StoreMode::Set,
-        (Some(Mode(b'R')), None) => StoreMode::Replace,
-        (Some(Mode(b'E')), _) => StoreMode::Add,
-        (Some(Mode(b'A')), _) => StoreMode::Append,
-        (Some(Mode(b'P')), _) => StoreMode::Prepend,
-        (Some(Mode(_)), _) => return Err(Refusal::BadSetMode),
+    Ok(match (flags.mode(), flags.cas()) {
+        (None | Some(b'S' | b'R'), Some(cas)) => StoreMode::Cas(cas),
+        (None | Some(b'S'), None) => StoreMode::Set,
+        (Some(b'R'), None) => StoreMode::Replace,
+        (Some(b'E'), _) => StoreMode::Add,
+        (Some(b'A'), _) => StoreMode::Append,
+        (Some(b'P'), _) => StoreMode::Prepend,
+        (Some(_), _) => return Err(Refusal::BadSetMode),
     })
 }
 
@@ -307,10 +305,10 @@ fn meta_delete(mut words: Words<'_>) -> Outcome<'_> {
 fn meta_arithmetic(mut words: Words<'_>) -> Outcome<'_> {
     let key = meta_key(&mut words, Refusal::TooManyFlags)?;
     let (flags, key) = MetaFlags::parse(words, key).map_err(blurred)?;
-    let direction = match flags.mode {
-        None | Some(Mode(b'I' | b'+')) => Direction::Increment,
-        Some(Mode(b'D' | b'-')) => Direction::Decrement,
-        Some(Mode(_)) => return Err(Refusal::BadArithmeticMode),
+    let direction = match flags.mode() {
+        None | Some(b'I' | b'+') => Direction::Increment,
+        Some(b'D' | b'-') => Direction::Decrement,
+        Some(_) => return Err(Refusal::BadArithmeticMode),
     };
     Ok(Request::MetaArithmetic { key, direction, flags }.into())
 }
