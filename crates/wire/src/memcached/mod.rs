@@ -19,3 +19,6 @@ pub use text::Words;
 
 /// The longest key, as it stands in the line.
 pub const KEY_BYTES_MAX: usize = 250;
+
+#[cfg(test)]
+mod tests;
