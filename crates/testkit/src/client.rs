@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, bail, ensure};
+use rustix::{io::Errno, net::RecvFlags};
 use sha2::{Digest as _, Sha256};
 use socket2::{Domain, SockAddr, Socket, Type};
 use sys::listen::Address;
@@ -79,6 +80,15 @@ impl Client {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 read => return read,
             }
+        }
+    }
+
+    /// One read that does not wait: `None` when nothing has come, 0 at the end.
+    pub fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match rustix::net::recv(&self.0, buffer, RecvFlags::DONTWAIT) {
+            Ok((n, _)) => Ok(Some(n)),
+            Err(Errno::AGAIN) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 
