@@ -36,6 +36,13 @@ impl Client {
         Self::connect_with(address, |socket| socket.set_recv_buffer_size(buffer_bytes))
     }
 
+    /// To a unix socket, without waiting where its queue is full.
+    pub fn connect_now(address: &Address) -> io::Result<Self> {
+        let client = Self::connect_with(address, |socket| socket.set_nonblocking(true))?;
+        client.0.set_nonblocking(false)?;
+        Ok(client)
+    }
+
     fn connect_with(address: &Address, prepare: impl FnOnce(&Socket) -> io::Result<()>) -> io::Result<Self> {
         let (domain, address) = match address {
             Address::Tcp(address) => (Domain::for_address(*address), SockAddr::from(*address)),
