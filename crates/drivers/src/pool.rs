@@ -16,7 +16,7 @@ use crate::{
     join_all,
 };
 
-/// Connections that may wait for a worker.
+/// Connections that may wait for a worker; whoever comes then is turned away.
 const QUEUE_MAX: usize = 1024;
 /// How soon an idle connection gives way to one that waits.
 const TICK: Duration = Duration::from_millis(100);
@@ -28,7 +28,7 @@ impl Driver for Pool {
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;
-        let queue = Queue::<Arc<Guest>>::new(QUEUE_MAX);
+        let queue = Queue::<Arc<Guest>>::default();
         let (protocol, queue) = (&*protocol, &queue);
         thread::scope(|scope| {
             let workers = (0..config.workers).map(|index| {
@@ -42,8 +42,8 @@ impl Driver for Pool {
                 })
             });
             let workers: Vec<_> = workers.collect();
-            let outcome = accept_on_threads(listeners, config, shutdown, protocol.refusal(), |guest, _| {
-                queue.push(Arc::new(guest));
+            let outcome = accept_on_threads(listeners, config, shutdown, protocol.refusal(), |guest| {
+                queue.try_push(guest, QUEUE_MAX)
             });
             queue.close();
             let workers = join_all(workers);
@@ -52,13 +52,11 @@ impl Driver for Pool {
     }
 }
 
-/// Bounded, first in first out; a full queue makes the pusher wait.
+/// First in first out.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     not_empty: Condvar,
-    not_full: Condvar,
-    len_max: usize,
 }
 
 #[derive(Debug)]
@@ -67,32 +65,42 @@ struct State<T> {
     open: bool,
 }
 
-impl<T> Queue<T> {
-    pub(crate) fn new(len_max: usize) -> Self {
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
         let state = Mutex::new(State { items: VecDeque::new(), open: true });
-        Self { state, not_empty: Condvar::new(), not_full: Condvar::new(), len_max }
+        Self { state, not_empty: Condvar::new() }
     }
+}
 
+impl<T> Queue<T> {
     fn state(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// For items that something else bounds.
     pub(crate) fn push(&self, item: T) {
-        let full = |state: &mut State<T>| state.items.len() >= self.len_max;
-        let mut state = self.not_full.wait_while(self.state(), full).unwrap_or_else(PoisonError::into_inner);
+        self.state().items.push_back(item);
+        self.not_empty.notify_one();
+    }
+
+    /// # Errors
+    /// The item, when `len_max` others wait.
+    pub(crate) fn try_push(&self, item: T, len_max: usize) -> Result<(), T> {
+        let mut state = self.state();
+        if state.items.len() >= len_max {
+            return Err(item);
+        }
         state.items.push_back(item);
         drop(state);
         self.not_empty.notify_one();
+        Ok(())
     }
 
     /// `None` once closed and empty.
     pub(crate) fn pop(&self) -> Option<T> {
         let nothing = |state: &mut State<T>| state.items.is_empty() && state.open;
         let mut state = self.not_empty.wait_while(self.state(), nothing).unwrap_or_else(PoisonError::into_inner);
-        let item = state.items.pop_front();
-        drop(state);
-        self.not_full.notify_one();
-        item
+        state.items.pop_front()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -102,5 +110,21 @@ impl<T> Queue<T> {
     pub(crate) fn close(&self) {
         self.state().open = false;
         self.not_empty.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_queue_gives_the_item_back_and_takes_it_once_there_is_room() {
+        let queue = Queue::default();
+        assert_eq!((queue.try_push(1, 2), queue.try_push(2, 2)), (Ok(()), Ok(())));
+        assert_eq!((queue.try_push(3, 2), queue.is_empty()), (Err(3), false));
+        assert_eq!(queue.pop(), Some(1));
+        assert_eq!(queue.try_push(3, 2), Ok(()));
+        queue.close();
+        assert_eq!([queue.pop(), queue.pop(), queue.pop()], [Some(2), Some(3), None]);
     }
 }
