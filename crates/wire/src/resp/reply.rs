@@ -32,11 +32,16 @@ pub fn error(out: &mut Vec<u8>, text: impl AsRef<[u8]>) {
 
 #[inline]
 pub fn integer(out: &mut Vec<u8>, value: i64) {
-    number(out, b':', value);
+    match usize::try_from(value) {
+        Ok(value) => header(out, b':', value),
+        Err(_) => number(out, b':', value),
+    }
 }
 
 #[inline]
 pub fn bulk(out: &mut Vec<u8>, value: &[u8]) {
+    // Length, its line, and the end.
+    out.reserve(value.len() + 32);
     bulk_header(out, value.len());
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");
@@ -133,13 +138,19 @@ fn line(out: &mut Vec<u8>, kind: u8, text: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// A line with a number, which is a small one nearly always.
 #[inline]
-fn header(out: &mut Vec<u8>, kind: u8, length: usize) {
-    number(out, kind, length);
+fn header(out: &mut Vec<u8>, kind: u8, value: usize) {
+    match value {
+        0..10 => out.extend_from_slice(&[kind, b'0' + value as u8, b'\r', b'\n']),
+        10..100 => {
+            let [tens, ones] = [value / 10, value % 10].map(|digit| b'0' + digit as u8);
+            out.extend_from_slice(&[kind, tens, ones, b'\r', b'\n']);
+        }
+        _ => number(out, kind, value),
+    }
 }
 
-#[inline]
 fn number(out: &mut Vec<u8>, kind: u8, value: impl itoa::Integer) {
-    let mut digits = itoa::Buffer::new();
-    line(out, kind, digits.format(value).as_bytes());
+    line(out, kind, itoa::Buffer::new().format(value).as_bytes());
 }

@@ -52,7 +52,7 @@ fn every_kind_of_reply_is_understood() {
         (b"VA 1\r\nx\r\n", Reply::MetaValue { flags: b"", value: b"x" }),
         (b"HD c7 O1\r\n", Reply::Meta { code: *b"HD", flags: b"c7 O1" }),
         (b"EN\r\n", Reply::Meta { code: *b"EN", flags: b"" }),
-        (b"OK\r\n", Reply::Meta { code: *b"OK", flags: b"" }),
+        (b"OK\r\n", Reply::Line(b"OK")),
         (b"ERROR\r\n", Reply::Error(b"ERROR")),
         (b"CLIENT_ERROR bad data chunk\r\n", Reply::Error(b"CLIENT_ERROR bad data chunk")),
         (b"SERVER_ERROR object too large for cache\r\n", Reply::Error(b"SERVER_ERROR object too large for cache")),
