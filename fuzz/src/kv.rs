@@ -178,7 +178,7 @@ fn answer(request: &memcached::Request<'_>, out: &mut Vec<u8>) {
     let _ = (flags.expiry(), flags.vivify(), flags.recache(), flags.cas(), flags.client_flags(), flags.delta());
     let start = out.len();
     let item = memcached::reply::Item { length: 1, is_won: true, ..Default::default() };
-    memcached::reply::meta_value_header(out, key, flags, &item);
+    memcached::reply::meta_value_header(out, 1, key, flags, memcached::reply::About::Item(&item));
     out.extend_from_slice(b"x\r\n");
     let decoded = memcached::client::ReplyDecoder::default().decode(&out[start..]);
     match decoded {

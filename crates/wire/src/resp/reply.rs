@@ -16,9 +16,14 @@ pub fn simple(out: &mut Vec<u8>, text: impl AsRef<[u8]>) {
     line(out, b'+', text.as_ref());
 }
 
-/// `-text`, which starts with a code such as `ERR `. Line ends in it become blanks, since part of it may be the peer's.
+/// `-text`, which starts with a code such as `ERR `. Line ends in it become blanks and those at its end are left out, as
+/// in Redis, since part of it may be the peer's.
 pub fn error(out: &mut Vec<u8>, text: impl AsRef<[u8]>) {
-    let (start, text) = (out.len(), text.as_ref());
+    let mut text = text.as_ref();
+    while let Some(rest) = text.strip_suffix(b"\n").or_else(|| text.strip_suffix(b"\r")) {
+        text = rest;
+    }
+    let start = out.len();
     line(out, b'-', text);
     if memchr2(b'\r', b'\n', text).is_some() {
         let end = out.len() - 2;
