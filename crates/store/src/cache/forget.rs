@@ -143,7 +143,8 @@ impl<S: Store> Cache<S> {
     }
 
     fn compact(&mut self, Size { key_len, value_len, attributes }: Size) {
-        let policy = &mut self.policy;
-        self.store.compact(key_len, value_len, attributes, &mut |handle| policy.moved(handle));
+        let mut moved = Vec::new();
+        self.store.compact(key_len, value_len, attributes, &mut |handle| moved.push(handle));
+        moved.into_iter().for_each(|handle| self.policy.moved(&self.store, handle));
     }
 }

@@ -3,13 +3,13 @@
 use store::{Attributes, HashbrownStore, Options, Store, View};
 
 /// "Bytes" per entry: so many that what a policy takes for its queues does not matter.
-pub const ENTRY: usize = 1 << 24;
+pub(crate) const ENTRY: usize = 1 << 24;
 
 #[derive(Debug)]
-pub struct Entries(HashbrownStore);
+pub(crate) struct Entries(HashbrownStore);
 
 /// FNV-1a, then the finalizer of SplitMix64.
-pub fn hash(key: &[u8]) -> u64 {
+pub(crate) fn hash(key: &[u8]) -> u64 {
     let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let hash = key.iter().fold(0xcbf2_9ce4_8422_2325, step);
     let hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -56,13 +56,7 @@ impl Store for Entries {
         self.0.insert(hash, key, value, attributes)
     }
 
-    fn replace(
-        &mut self,
-        hash: u64,
-        place: Self::Place,
-        value: &[u8],
-        attributes: Attributes,
-    ) -> (Self::Place, bool) {
+    fn replace(&mut self, hash: u64, place: Self::Place, value: &[u8], attributes: Attributes) -> (Self::Place, bool) {
         self.0.replace(hash, place, value, attributes)
     }
 

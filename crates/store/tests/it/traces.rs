@@ -10,7 +10,7 @@ use crate::entries::{ENTRY, Entries, hash};
 const REQUESTS_PER_S: u64 = 1000;
 
 #[derive(Clone, Copy, Debug)]
-pub enum Trace {
+pub(crate) enum Trace {
     /// Keys with Zipf's distribution.
     Zipf(f64),
     /// The same, and from time to time a run of so many cache sizes of keys that nobody asks for again.
@@ -22,7 +22,7 @@ pub enum Trace {
 }
 
 impl Trace {
-    pub const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Zipf(0.8),
         Self::Zipf(0.99),
         Self::Zipf(1.1),
@@ -34,7 +34,7 @@ impl Trace {
         Self::Loop(200),
     ];
 
-    pub fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         match self {
             Self::Zipf(skew) => format!("Zipf {skew}"),
             Self::ZipfAndScans(skew, length) => format!("Zipf {skew}, scans of {length} ×"),
@@ -44,7 +44,7 @@ impl Trace {
     }
 
     /// Key numbers: `requests` of them, of about `keys` different ones, for a cache of `entries`.
-    pub fn requests(self, keys: usize, entries: usize, requests: usize, seed: u64) -> Vec<u64> {
+    pub(crate) fn requests(self, keys: usize, entries: usize, requests: usize, seed: u64) -> Vec<u64> {
         let mut random = fastrand::Rng::with_seed(seed);
         let zipf = |skew| Zipf::new(keys, skew);
         match self {
@@ -96,7 +96,7 @@ impl Zipf {
 }
 
 /// The share of requests that are hits, the first quarter not counted, in percent.
-pub fn hit_ratio(policy: PolicyKind, entries: usize, requests: &[u64]) -> f64 {
+pub(crate) fn hit_ratio(policy: PolicyKind, entries: usize, requests: &[u64]) -> f64 {
     let seed = 1;
     let options = Options { hasher: KeyHasher::with_seed(seed), advise: |_| (), release: |_| () };
     // Half an entry for the policy itself.
@@ -118,7 +118,7 @@ pub fn hit_ratio(policy: PolicyKind, entries: usize, requests: &[u64]) -> f64 {
 }
 
 /// The same for a true LRU list.
-pub fn hit_ratio_of_exact_lru(entries: usize, requests: &[u64]) -> f64 {
+pub(crate) fn hit_ratio_of_exact_lru(entries: usize, requests: &[u64]) -> f64 {
     let (mut last_use, mut by_age) = (HashMap::new(), BTreeMap::new());
     let mut at = 0_u64;
     ratio(requests, |key| {
