@@ -84,24 +84,25 @@ impl<S: Store> Cache<S> {
             return Ok(());
         }
         let before = self.bytes();
-        let most = match before > self.limit {
-            true => SHRINK_ENTRIES,
-            false => EVICT_MAX + footprint / EVICT_BYTES,
+        // While a lowered limit is being reached, it is enough that some go and nothing gets worse.
+        let (goal, least) = match before > self.limit {
+            true => (before + self.policy.growth(), SHRINK_ENTRIES),
+            false => (self.limit, 1),
         };
-        for evicted in 1..=most {
+        for evicted in 1..=EVICT_MAX + footprint / EVICT_BYTES {
             let evicted_any = self.evict(now) || self.expire_any(now);
             if !evicted_any || evicted % EVICT_BEFORE_COMPACT == 0 {
                 self.compact(size);
             }
-            if self.bytes_with(size) <= self.limit {
+            let bytes = self.bytes_with(size);
+            if bytes <= self.limit || bytes <= goal && evicted >= least {
                 return Ok(());
             }
             if !evicted_any {
-                return Err(OutOfMemory);
+                break;
             }
         }
-        // While a lowered limit is being reached, it is enough that nothing gets worse.
-        if self.bytes_with(size) <= before { Ok(()) } else { Err(OutOfMemory) }
+        Err(OutOfMemory)
     }
 
     /// Whether an entry is there and another value of this size takes no more memory.

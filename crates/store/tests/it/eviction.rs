@@ -108,8 +108,8 @@ pub(crate) fn a_full_cache_refuses_without_losing_anything<S: Store>() {
     assert!(cache.bytes() <= LIMIT + LIMIT / 64);
     // What has expired makes room before anything is refused.
     let later = Moment { unix_ms: NOW.unix_ms + 1000 };
-    let hash = cache.store().hash(b"new");
-    assert_eq!(cache.set(hash, b"new", &[b'n'; 900], NEVER, later), Ok(()));
+    let hash = cache.store().hash(b"new:1");
+    assert_eq!(cache.set(hash, b"new:1", &[b'n'; 1000], LATER, later), Ok(()));
     assert!(cache.counts.expired > 0 && cache.bytes() <= LIMIT);
     let lost = (2..entries - 1).filter(|number| get(&mut cache, &format!("key:{number}")).is_none()).count();
     assert_eq!(lost, 0);
@@ -160,7 +160,7 @@ pub(crate) fn a_lowered_limit_is_reached<S: Store>() {
         assert_eq!(cache.bytes(), cache.store().bytes());
         let before = cache.bytes();
         cache.set_limit(Some(LIMIT));
-        assert_eq!(set(&mut cache, "while it is being reached", 1000, NEVER), Ok(()));
+        assert_eq!(set(&mut cache, "30000", 1000, NEVER), Ok(()));
         assert!(cache.bytes() <= before + LIMIT / 64, "{policy}");
         let steps = (1..).take_while(|_| !cache.shrink_some(NOW)).count();
         assert!(cache.bytes() <= LIMIT && steps > 10, "{policy}: {} bytes after {steps} steps", cache.bytes());
