@@ -2,8 +2,8 @@ use store::PolicyKind;
 
 use crate::traces::{Trace, hit_ratio, hit_ratio_of_exact_lru};
 
-const KEYS: usize = 20_000;
-const REQUESTS: usize = 200_000;
+const KEYS: usize = 10_000;
+const REQUESTS: usize = 100_000;
 
 #[test]
 fn s3_fifo_answers_no_less_than_an_exact_lru() {
