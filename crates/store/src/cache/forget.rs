@@ -12,7 +12,7 @@ const EVICT_BYTES: usize = 16;
 /// Entries given up at a time when the limit has been lowered.
 const SHRINK_ENTRIES: usize = 64;
 /// Steps of looking for expired entries when nothing else may be given up.
-const EXPIRE_STEPS: usize = 2;
+const EXPIRE_STEPS: usize = 16;
 impl<S: Store> Cache<S> {
     /// Removes some of what has expired; called from time to time. True: a whole round is done.
     pub fn expire_some(&mut self, now: Moment) -> bool {
@@ -95,7 +95,8 @@ impl<S: Store> Cache<S> {
                 self.compact(size);
             }
             let bytes = self.bytes_with(size);
-            if bytes <= self.limit || bytes <= goal && evicted >= least {
+            let is_enough = evicted >= least || evicted > 1 && !evicted_any;
+            if bytes <= self.limit || bytes <= goal && is_enough {
                 return Ok(());
             }
             if !evicted_any {
@@ -137,10 +138,10 @@ impl<S: Store> Cache<S> {
     /// Removes some of what has expired. False: none was found.
     fn expire_any(&mut self, now: Moment) -> bool {
         let before = self.counts.expired;
-        for _ in 0..EXPIRE_STEPS {
+        (0..EXPIRE_STEPS).any(|_| {
             self.expire_some(now);
-        }
-        self.counts.expired != before
+            self.counts.expired != before
+        })
     }
 
     fn compact(&mut self, Size { key_len, value_len, attributes }: Size) {

@@ -44,6 +44,8 @@ pub(super) struct Fifo {
     ghost: Ghost,
     /// What the words of queued entries are marked with; changes when the queues are emptied.
     mark: u32,
+    /// The mark before, if what such words say still holds.
+    former_mark: Option<u32>,
     /// A walk through the store for entries that are not queued: the cursor.
     walk: Option<u64>,
     /// Entries in the store when the walk began, 0 when there is none: memory is counted as if they were queued, so
@@ -61,19 +63,31 @@ impl Fifo {
             limbo: Ring::default(),
             ghost: Ghost::default(),
             mark: MARK_STEP,
+            former_mark: None,
             walk: None,
             expected: 0,
             is_last_small: false,
         }
     }
 
-    /// Empties the queues. So many entries that are in the store are queued as time goes by.
+    /// Forgets everything. So many entries that are in the store are queued as time goes by.
     pub(super) fn restart(&mut self, entries: usize) {
-        let mark = match (self.mark + MARK_STEP) & MARK {
+        let mark = self.next_mark();
+        *self = Self { mark, walk: (entries > 0).then_some(0), expected: entries, ..Self::new() };
+    }
+
+    /// Gets rid of handles that lead nowhere by queuing so many entries anew.
+    fn requeue(&mut self, entries: usize) {
+        (self.small, self.main, self.limbo) = (Ring::default(), Ring::default(), Ring::default());
+        (self.former_mark, self.mark) = (Some(self.mark), self.next_mark());
+        (self.walk, self.expected) = (Some(0), entries);
+    }
+
+    fn next_mark(&self) -> u32 {
+        match (self.mark + MARK_STEP) & MARK {
             0 => MARK_STEP,
             next => next,
-        };
-        *self = Self { mark, walk: (entries > 0).then_some(0), expected: entries, ..Self::new() };
+        }
     }
 
     /// The low byte of an entry that has just been used.
@@ -99,7 +113,7 @@ impl Fifo {
             return block & (MARK | MAIN) | uses;
         }
         if self.handles() > store.len() * 2 + SURPLUS_MAX {
-            self.restart(store.len());
+            self.requeue(store.len());
         }
         let queue = if stays { &mut self.main } else { &mut self.small };
         queue.push(store.handle(place));
@@ -164,10 +178,13 @@ impl Fifo {
         }
         for place in found {
             let word = store.access(place);
-            if word & MARK != self.mark {
-                store.set_access(place, word & !(MARK | USES) | self.mark | MAIN);
-                self.main.push(store.handle(place));
+            if word & MARK == self.mark {
+                continue;
             }
+            let known = if self.former_mark == Some(word & MARK) { word & (MAIN | USES) } else { 0 };
+            store.set_access(place, word & !(MARK | MAIN | USES) | self.mark | known);
+            let queue = if known & MAIN != 0 { &mut self.main } else { &mut self.small };
+            queue.push(store.handle(place));
         }
     }
 
