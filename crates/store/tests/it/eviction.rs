@@ -98,7 +98,7 @@ pub(crate) fn a_full_cache_refuses_without_losing_anything<S: Store>() {
     let entries = fill(&mut cache, "key", 1000, NEVER);
     assert_eq!((cache.len(), cache.counts.evicted), (entries, 0));
     // Another value of the same size needs no more memory, and an expiry next to none.
-    for number in [0, 1, entries - 1] {
+    for number in 0..200 {
         let key = format!("key:{number}");
         let hash = cache.store().hash(key.as_bytes());
         assert_eq!(cache.set(hash, key.as_bytes(), &[b'w'; 1000], NEVER, NOW), Ok(()));
@@ -112,7 +112,7 @@ pub(crate) fn a_full_cache_refuses_without_losing_anything<S: Store>() {
     let is_set = |_: u32| cache.set(hash, b"new:1", &[b'n'; 1000], LATER, later).is_ok();
     assert!((1..10_000).any(is_set));
     assert!(cache.counts.expired > 0 && cache.bytes() <= LIMIT);
-    let lost = (2..entries - 1).filter(|number| get(&mut cache, &format!("key:{number}")).is_none()).count();
+    let lost = (200..entries).filter(|number| get(&mut cache, &format!("key:{number}")).is_none()).count();
     assert_eq!(lost, 0);
 }
 
