@@ -294,7 +294,7 @@ impl<S: Store> Cache<S> {
             self.changed(hash);
             self.counts.evicted += 1;
             if evicted % EVICT_BEFORE_COMPACT == 0 {
-                self.store.compact(key_len, value_len, attributes);
+                self.store.compact(key_len, value_len, attributes, &mut |_| ());
             }
             if self.bytes() + self.store.growth(key_len, value_len, attributes) <= self.limit {
                 return Ok(());
