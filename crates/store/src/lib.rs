@@ -8,7 +8,8 @@
 
 mod cache;
 mod hash;
-mod naive;
+#[allow(unsafe_code, reason = "the one room for it: memory of its own, and what Rust has no safe word for")]
+pub mod packed;
 mod policy;
 pub mod slotted;
 
@@ -18,9 +19,7 @@ use bytes::Bytes;
 
 pub use cache::{Cache, Counts, Moment, OutOfMemory};
 pub use hash::KeyHasher;
-pub type Packed = naive::Naive;
-pub type StdStore = naive::Naive;
-pub type HashbrownStore = naive::Naive;
+pub use packed::Packed;
 pub use policy::{Policy, PolicyKind, UnknownPolicy};
 pub use slotted::{HashbrownStore, StdStore};
 
