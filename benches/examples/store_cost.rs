@@ -1,5 +1,6 @@
-//! What a store costs in process: nanoseconds for a GET and a SET of random keys, one at a time and through a rolling
-//! window, bytes for each key, and the longest single insertion while it grows.
+//! What a store costs in process: nanoseconds of processor time for a GET and a SET of random keys, one at a time and
+//! through a rolling window (the fastest of many slices, and the median one), bytes for each key, and the longest
+//! single insertion while it grows.
 //!
 //! `cargo run --release -p benches --example store_cost -- [store] [keys] [value bytes]`
 
@@ -8,16 +9,19 @@
 use std::{
     env,
     hint::black_box,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use rustix::time::{ClockId, clock_gettime};
 use store::{Attributes, HashbrownStore, KeyHasher, Options, Packed, StdStore, Store};
 
 /// Commands between two stages of the window, as in kvcache.
 const DEPTH: usize = 12;
 const KEY_BYTES: usize = 16;
-/// Each figure is the least of so many rounds; other processes take their share of time.
-const ROUNDS: usize = 5;
+type Key = [u8; KEY_BYTES];
+/// Requests that are timed together: fewer milliseconds than a scheduler leaves a thread alone.
+const SLICE: usize = 16 * 1024;
+const ROUNDS: usize = 3;
 
 fn main() {
     let mut arguments = env::args().skip(1);
@@ -34,57 +38,67 @@ fn main() {
 
 fn report<S: Store>(keys: usize, value_len: usize) {
     let mut random = fastrand::Rng::with_seed(1);
-    let keys: Vec<[u8; KEY_BYTES]> = (0..keys).map(|_| std::array::from_fn(|_| random.u8(b'a'..=b'z'))).collect();
+    let keys: Vec<Key> = (0..keys).map(|_| std::array::from_fn(|_| random.u8(b'a'..=b'z'))).collect();
     let value = vec![b'v'; value_len];
     let options =
         Options { hasher: KeyHasher::with_seed(1), advise: sys::memory::advise_huge, release: sys::memory::release };
     let mut store = S::new(options);
     let before = resident();
     let mut longest = Duration::ZERO;
-    let start = Instant::now();
+    let start = processor_time();
     for key in &keys {
-        let at = Instant::now();
+        let at = processor_time();
         let hash = store.hash(key);
         if store.find(hash, key).is_none() {
             store.insert(hash, key, &value, Attributes::default());
         }
-        longest = longest.max(at.elapsed());
+        longest = longest.max(processor_time() - at);
     }
-    let filled = start.elapsed();
+    let filled = processor_time() - start;
     let per_key = |bytes: usize| bytes as f64 / store.len() as f64;
     println!("{} keys of {KEY_BYTES} + {value_len} B", store.len());
     println!("  bytes per key: {:.1} counted, {:.1} resident", per_key(store.bytes()), per_key(resident() - before));
-    println!("  filling: {:.1} ns each, longest {longest:?}", filled.as_nanos() as f64 / keys.len() as f64);
+    println!("  filling: {:.1} ns each with the clock, longest {longest:?}", filled.as_nanos() as f64 / keys.len() as f64);
 
     // Blocks of requests are prepared beforehand, in the order in which they come in.
-    let requests: Vec<[u8; KEY_BYTES]> = (0..1 << 20).map(|_| keys[random.usize(..keys.len())]).collect();
+    let requests: Vec<Key> = (0..1 << 20).map(|_| keys[random.usize(..keys.len())]).collect();
     drop(keys);
     let mut reply = vec![0; value_len.max(64)];
-    let one = least(&requests, || requests.iter().for_each(|key| get(&store, store.hash(key), key, &mut reply)));
-    let rolling = least(&requests, || roll(&mut store, &requests, |store, hash, key| get(store, hash, key, &mut reply)));
-    println!("  GET: {one:.1} ns one at a time, {rolling:.1} rolling");
-    let one = least(&requests, || {
-        for key in &requests {
+    let one = cost(&requests, |slice| slice.iter().for_each(|key| get(&store, store.hash(key), key, &mut reply)));
+    let rolling =
+        cost(&requests, |slice| roll(&mut store, slice, |store, hash, key| get(store, hash, key, &mut reply)));
+    println!("  GET: {one} ns one at a time, {rolling} rolling");
+    let one = cost(&requests, |slice| {
+        for key in slice {
             let hash = store.hash(key);
             set(&mut store, hash, key, &value);
         }
     });
-    let rolling = least(&requests, || roll(&mut store, &requests, |store, hash, key| set(store, hash, key, &value)));
-    println!("  SET: {one:.1} ns one at a time, {rolling:.1} rolling");
+    let rolling = cost(&requests, |slice| roll(&mut store, slice, |store, hash, key| set(store, hash, key, &value)));
+    println!("  SET: {one} ns one at a time, {rolling} rolling");
 }
 
-/// Nanoseconds for each request in the shortest of some rounds.
-fn least(requests: &[[u8; KEY_BYTES]], mut round: impl FnMut()) -> f64 {
-    let mut time = || {
-        let start = Instant::now();
-        round();
-        start.elapsed().as_nanos() as f64 / requests.len() as f64
+/// Processor time for each request, in nanoseconds: of the fastest slice, and of the median one.
+fn cost(requests: &[Key], mut serve: impl FnMut(&[Key])) -> String {
+    let mut time = |slice: &[Key]| {
+        let start = processor_time();
+        serve(slice);
+        (processor_time() - start).as_nanos() as f64 / slice.len() as f64
     };
-    (0..ROUNDS).map(|_| time()).fold(f64::INFINITY, f64::min)
+    let rounds = (0..ROUNDS).flat_map(|_| requests.chunks_exact(SLICE));
+    let mut times: Vec<f64> = rounds.map(&mut time).collect();
+    times.sort_by(f64::total_cmp);
+    format!("{:.1} ({:.1})", times[0], times[times.len() / 2])
+}
+
+/// Of this thread.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 #[inline]
-fn get<S: Store>(store: &S, hash: u64, key: &[u8; KEY_BYTES], reply: &mut [u8]) {
+fn get<S: Store>(store: &S, hash: u64, key: &Key, reply: &mut [u8]) {
     if let Some(place) = store.find(hash, key) {
         copy_out(store.view(place).value, reply);
     }
@@ -92,7 +106,7 @@ fn get<S: Store>(store: &S, hash: u64, key: &[u8; KEY_BYTES], reply: &mut [u8]) 
 }
 
 #[inline]
-fn set<S: Store>(store: &mut S, hash: u64, key: &[u8; KEY_BYTES], value: &[u8]) {
+fn set<S: Store>(store: &mut S, hash: u64, key: &Key, value: &[u8]) {
     match store.find(hash, key) {
         Some(place) => _ = store.replace(hash, place, value, Attributes::default()),
         None => _ = store.insert(hash, key, value, Attributes::default()),
@@ -104,8 +118,8 @@ fn set<S: Store>(store: &mut S, hash: u64, key: &[u8; KEY_BYTES], value: &[u8]) 
 #[inline]
 fn roll<S: Store>(
     store: &mut S,
-    requests: &[[u8; KEY_BYTES]],
-    mut done: impl FnMut(&mut S, u64, &[u8; KEY_BYTES]),
+    requests: &[Key],
+    mut done: impl FnMut(&mut S, u64, &Key),
 ) {
     const RING: usize = 32;
     let mut hashes = [0; RING];

@@ -124,7 +124,7 @@ impl Arena {
     /// Bytes of a block.
     #[inline]
     pub(super) fn block_bytes(&self, at: u32) -> usize {
-        self.pages.get(page_of(at)).map_or(0, |page| classes::units(usize::from(page.class)) * UNIT)
+        self.pages.get(page_of(at)).map_or(UNIT, |page| classes::units(usize::from(page.class)) * UNIT)
     }
 
     /// A block of a class. Its access word is there, its header is not.

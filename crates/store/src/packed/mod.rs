@@ -60,37 +60,37 @@ impl Store for Packed {
 
     // --- lookup ---------------------------------------------------------------------------
 
-    #[inline]
+    #[inline(always)]
     fn prefetch(&self, hash: u64) {
         self.table.prefetch(hash);
     }
 
-    #[inline]
+    #[inline(always)]
     fn prefetch_entry(&self, hash: u64) {
         if let Some(block) = self.table.guess(hash) {
             let bytes = self.arena.block_bytes(block);
             let first = self.arena.block(block).as_ptr();
+            // A small entry may reach into the next line or not: asking twice is cheaper than a branch that is often
+            // foretold wrongly.
             prefetch(first);
-            // The address within its line says whether a small entry reaches into the next.
-            let lines = (first.addr() % LINE + bytes).div_ceil(LINE).min(LINES_AHEAD);
-            (1..lines).for_each(|line| prefetch(first.wrapping_add(line * LINE)));
+            prefetch(first.wrapping_add((bytes - 1).min(2 * LINE)));
+            if bytes > 2 * LINE {
+                (1..LINES_AHEAD.min(bytes / LINE)).for_each(|line| prefetch(first.wrapping_add(line * LINE)));
+            }
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&self, hash: u64, key: &[u8]) -> Option<Place> {
-        let found = self.table.find(hash, |block| {
+        let is = |block| {
             let block = self.arena.block(block);
             let header = Header::read(block);
-            match header.is_long_key() {
-                false => header.is_key(block, key),
-                true => self.key(header, block) == key,
-            }
-        });
-        found.map(Place)
+            header.is_key(block, key) || header.is_long_key() && self.key(header, block) == key
+        };
+        self.table.find(hash, is).map(Place)
     }
 
-    #[inline]
+    #[inline(always)]
     fn view(&self, place: Place) -> View<'_> {
         let block = self.arena.block(place.0);
         let header = Header::read(block);
@@ -135,7 +135,7 @@ impl Store for Packed {
         Place(at)
     }
 
-    #[inline]
+    #[inline(always)]
     fn replace(&mut self, hash: u64, place: Place, value: &[u8], attributes: Attributes) -> (Place, bool) {
         let block = self.arena.block_mut(place.0);
         let old = Header::read(block);

@@ -134,16 +134,26 @@ impl Table {
     }
 
     /// The block of which `is` says that it is meant.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
         let segment = self.segment(self.index_of(hash));
-        let tag = tag_of(hash);
-        for at in 0..GROUPS {
+        let group = segment.group(home_of(hash));
+        for slot in group.with_tag(tag_of(hash)) {
+            if is(group.block(slot)) {
+                return Some(group.block(slot));
+            }
+        }
+        if group.is_passed() { Self::find_further(segment, hash, is) } else { None }
+    }
+
+    /// The same, in the groups behind the one that the hash names.
+    #[cold]
+    #[inline(never)]
+    fn find_further(segment: &Segment, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
+        for at in 1..GROUPS {
             let group = segment.group(home_of(hash) + at);
-            for slot in group.with_tag(tag) {
-                if is(group.block(slot)) {
-                    return Some(group.block(slot));
-                }
+            if let Some(slot) = group.with_tag(tag_of(hash)).find(|&slot| is(group.block(slot))) {
+                return Some(group.block(slot));
             }
             if !group.is_passed() {
                 break;
