@@ -22,6 +22,7 @@ use self::{
     arena::Arena,
     classes::{UNIT, class_of},
     entry::Header,
+    group::tag_of,
     memory::{LINE, prefetch},
     outside::Outside,
     table::{Blocks, Table},
@@ -82,12 +83,14 @@ impl Store for Packed {
 
     #[inline(always)]
     fn find(&self, hash: u64, key: &[u8]) -> Option<Place> {
-        let is = |block| {
-            let block = self.arena.block(block);
-            let header = Header::read(block);
-            header.is_key(block, key) || header.is_long_key() && self.key(header, block) == key
-        };
-        self.table.find(hash, is).map(Place)
+        let group = self.table.home(hash);
+        // Not `Iterator::find`: the compiler would make a call of its closure.
+        for slot in group.with_tag(tag_of(hash)) {
+            if self.is_key(group.block(slot), key) {
+                return Some(Place(group.block(slot)));
+            }
+        }
+        if group.is_passed() { self.find_further(hash, key) } else { None }
     }
 
     #[inline(always)]
@@ -234,6 +237,19 @@ impl Store for Packed {
 }
 
 impl Packed {
+    #[inline(always)]
+    fn is_key(&self, block: u32, key: &[u8]) -> bool {
+        let block = self.arena.block(block);
+        let header = Header::read(block);
+        header.is_key(block, key) || header.is_long_key() && self.key(header, block) == key
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_further(&self, hash: u64, key: &[u8]) -> Option<Place> {
+        self.table.find_further(hash, |block| self.is_key(block, key)).map(Place)
+    }
+
     #[inline]
     fn write(&mut self, header: Header, key: &[u8], value: &[u8], attributes: Attributes) -> u32 {
         let at = self.arena.allocate(class_of(header.block_len()));
@@ -275,6 +291,7 @@ impl Packed {
         View { key: self.key(header, block), value, attributes, shared }
     }
 
+    #[cold]
     fn key<'s>(&'s self, header: Header, block: &'s [u8]) -> &'s [u8] {
         self.entries().key(header, block)
     }

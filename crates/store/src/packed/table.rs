@@ -121,35 +121,27 @@ impl Table {
 
     // --- lookup ---------------------------------------------------------------------------
 
+    /// The group that a hash names.
+    #[inline(always)]
+    pub(super) fn home(&self, hash: u64) -> &Group {
+        self.segment(self.index_of(hash)).group(home_of(hash))
+    }
+
     #[inline]
     pub(super) fn prefetch(&self, hash: u64) {
-        prefetch(self.segment(self.index_of(hash)).group(home_of(hash)));
+        prefetch(self.home(hash));
     }
 
     /// The block that is probably meant.
     #[inline]
     pub(super) fn guess(&self, hash: u64) -> Option<u32> {
-        let group = self.segment(self.index_of(hash)).group(home_of(hash));
+        let group = self.home(hash);
         group.with_tag(tag_of(hash)).next().map(|slot| group.block(slot))
     }
 
-    /// The block of which `is` says that it is meant.
-    #[inline(always)]
-    pub(super) fn find(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
+    /// The block of which `is` says that it is meant, if it is in one of the groups behind that which the hash names.
+    pub(super) fn find_further(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
         let segment = self.segment(self.index_of(hash));
-        let group = segment.group(home_of(hash));
-        for slot in group.with_tag(tag_of(hash)) {
-            if is(group.block(slot)) {
-                return Some(group.block(slot));
-            }
-        }
-        if group.is_passed() { Self::find_further(segment, hash, is) } else { None }
-    }
-
-    /// The same, in the groups behind the one that the hash names.
-    #[cold]
-    #[inline(never)]
-    fn find_further(segment: &Segment, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
         for at in 1..GROUPS {
             let group = segment.group(home_of(hash) + at);
             if let Some(slot) = group.with_tag(tag_of(hash)).find(|&slot| is(group.block(slot))) {
