@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
-use loadgen::engine::{self, Arrivals, Endpoint, Limit, Load, Measured, Pacing};
+use loadgen::engine::{self, Arrivals, Endpoint, Limit, Load, Measured, Pacing, Reuse};
 use loadgen::error::ErrorClass;
 use loadgen::http::{Expectation, HttpClient, Question, REFERENCE_BYTES_MAX, Target, TargetError, Verify};
 use loadgen::output;
@@ -173,7 +173,7 @@ pub(super) fn run(args: &HttpArgs) -> Result<Outcome, Failure> {
 fn compare_threads(measured: &mut Measured<HttpClient>) {
     let Some((first, others)) = measured.protocols.split_first() else { return };
     for _ in 0..others.iter().map(|other| first.disagreements(other)).sum() {
-        measured.tally.fail(ErrorClass::Content);
+        measured.tally.fail(ErrorClass::Content, 1);
     }
 }
 
@@ -238,6 +238,8 @@ fn load(args: &HttpArgs) -> Load {
         threads: args.threads.unwrap_or(default_threads).min(args.connections),
         pin,
         pipeline: args.pipeline,
+        batch: 1,
+        reuse: Reuse::Keep,
         pacing: args.rate.map_or(Pacing::Closed, |rate| Pacing::Open { rate, arrivals }),
         limit,
         warmup: args.warmup.unwrap_or(default_warmup),

@@ -47,12 +47,25 @@ pub struct Load {
     pub pin: Cpus,
     /// Requests in flight on one connection.
     pub pipeline: usize,
+    /// Requests that travel together: sent in one write, and followed by the next batch when all are answered.
+    /// [`Self::pipeline`] is a multiple of it. In an open loop it is 1, since requests fall due one by one.
+    pub batch: usize,
+    pub reuse: Reuse,
     pub pacing: Pacing,
     pub limit: Limit,
     pub warmup: Duration,
     /// For a connection attempt, and for one request from its sending to the last byte of its reply.
     pub timeout: Duration,
     pub seed: u64,
+}
+
+/// What a connection is good for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reuse {
+    /// As many requests as the server will answer on it.
+    Keep,
+    /// One batch. The client closes it after the last reply, and latency counts from the attempt to connect.
+    Once,
 }
 
 /// Why nothing could be measured.
