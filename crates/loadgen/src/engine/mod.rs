@@ -27,7 +27,8 @@ use crate::clock::{self, MILLISECOND, Nanos};
 use crate::protocol::ClientProtocol;
 use crate::usage::{ServerProbe, ServerReading};
 
-pub use self::endpoint::Endpoint;
+pub use self::endpoint::{Endpoint, EndpointError};
+pub(crate) use self::pace::share;
 pub use self::pace::{Arrivals, Limit, Pacing};
 pub use self::tally::{LATENCY_NANOS_MAX, Tally};
 pub use self::window::Live;
