@@ -188,7 +188,7 @@ mod tests {
         let values: HashSet<_> = (0..10_000).map(|key| text(|out| space.value(key, out))).collect();
         assert_eq!(values.len(), 10_000);
         // What is stored today must verify tomorrow.
-        assert_eq!(text(|out| space.value(0, out)), "vqDk46VZNCID");
+        assert_eq!(text(|out| space.value(0, out)), "v2cH7lDqgI0X");
     }
 
     #[test]
