@@ -185,6 +185,7 @@ impl<S: Store> Cache<S> {
     pub fn set_expiry(&mut self, hash: u64, key: &[u8], expires_at: u64, now: Moment) -> Result<bool, OutOfMemory> {
         let Some(view) = self.peek(hash, key, now) else { return Ok(false) };
         if view.attributes.expires_at == expires_at {
+            self.changed(hash); // Somebody has changed it, if only to what it was.
             return Ok(true);
         }
         let (value, attributes) = (view.value.to_vec(), Attributes { expires_at, ..view.attributes });
@@ -200,10 +201,26 @@ impl<S: Store> Cache<S> {
     }
 
     pub fn clear(&mut self) {
+        self.touch_watched();
         self.store.clear();
         self.policy.cleared();
         self.sweep = 0;
-        self.watched.keys.values_mut().for_each(|(_, changes)| *changes += 1);
+    }
+
+    /// Counts a change of every watched key that is there.
+    fn touch_watched(&mut self) {
+        let Self { store, watched, .. } = self;
+        let mut cursor = 0;
+        while !watched.keys.is_empty() {
+            cursor = store.scan(cursor, &mut |view| {
+                if let Some((_, changes)) = watched.keys.get_mut(&store.hash(view.key)) {
+                    *changes += 1;
+                }
+            });
+            if cursor == 0 {
+                break;
+            }
+        }
     }
 
     // --- watching -------------------------------------------------------------------------

@@ -12,8 +12,19 @@ use crate::{
     space::{Item, Keyspace},
 };
 
+mod bitfield;
+mod bits;
 mod connection;
-mod server;
+mod counters;
+mod expiry;
+mod generic;
+mod glob;
+mod lcs;
+mod long_double;
+mod objects;
+mod ranges;
+mod scan;
+mod set_options;
 mod strings;
 pub(crate) mod table;
 mod transactions;
@@ -115,6 +126,10 @@ pub(crate) fn answer<S: Store + 'static>(
         }
     }
     let flow = call.flow;
+    // What comes next in the batch needs one shard at a time again.
+    if keys.holds_all() {
+        keys.release();
+    }
     conn.refresh(server);
     flow
 }
@@ -137,7 +152,7 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
         }
         match self.conn.is_in_transaction() && !transactions::is_immediate(command.name) {
             true if command.flags.has(Flags::NO_MULTI) => {
-                Err(Refusal::new(format!("ERR Command '{}' not allowed inside a transaction", command.name)))
+                Err(Refusal::new("ERR Command not allowed inside a transaction"))
             }
             true => Ok(Admitted::Queue(number)),
             false => Ok(Admitted::Run(number)),
@@ -189,6 +204,26 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
 
     pub(crate) fn integer(&self, index: usize) -> Result<i64, Refusal> {
         self.args.get(index).and_then(|arg| parse_integer(arg)).ok_or(Refusal::NOT_AN_INTEGER)
+    }
+
+    /// The longest string that a command may make, in bytes; proto-max-bulk-len.
+    pub(crate) fn string_bytes_max(&self) -> usize {
+        self.server.limits.bulk_bytes_max
+    }
+
+    /// The name of the command in lower case.
+    fn name(&self) -> String {
+        String::from_utf8_lossy(self.args[0]).to_lowercase()
+    }
+
+    /// The arguments are too few, or an odd number.
+    pub(crate) fn wrong_arity(&self) -> Refusal {
+        Refusal::new(format!("ERR wrong number of arguments for '{}' command", self.name()))
+    }
+
+    /// A time that is not positive, or too far away to be counted in milliseconds.
+    pub(crate) fn invalid_expiry(&self) -> Refusal {
+        Refusal::new(format!("ERR invalid expire time in '{}' command", self.name()))
     }
 
     /// Milliseconds since the Unix epoch.
