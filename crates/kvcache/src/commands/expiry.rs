@@ -122,8 +122,7 @@ fn time_left<S: Store>(call: &mut Call<'_, '_, S>, base: Base, unit: Unit) -> Ou
             let ms = if base == Base::Now { (at - now).max(0) } else { at };
             match unit {
                 Unit::Milliseconds => ms,
-                // Rounded; at the end of time it overflows as it does in Redis.
-                Unit::Seconds => ms.wrapping_add(500) / 1000,
+                Unit::Seconds => ((ms.unsigned_abs() + 500) / 1000).cast_signed(),
             }
         }
     };
