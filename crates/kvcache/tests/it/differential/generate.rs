@@ -100,6 +100,10 @@ const RARE: &[(&str, Check)] = &[
     ("SCAN <value>", Check::Kind),
 ];
 
+/// Arguments that are wrong almost everywhere.
+const JUNK: &[&str] =
+    &["foo", "", "-1", "0", "9223372036854775807", "-9223372036854775808", "1e3", "NX", "99999999999999999999", "a\r\nb"];
+
 /// One command, and how its replies are compared.
 #[derive(Clone)]
 pub(super) struct Request {
@@ -137,7 +141,8 @@ impl Generator {
         match self.rng.u32(..400) {
             0..4 => {
                 // Both may still hold what has expired until it is asked for.
-                let args = std::iter::once(b"EXISTS".to_vec()).chain((0..KEYS).map(name)).collect();
+                let args = std::iter::once(b"EXISTS".to_vec()).chain((0..KEYS).map(name));
+                let args = args.chain(JUNK.iter().map(|&junk| junk.into())).collect();
                 requests.push(Request { args, check: Check::Exact });
                 requests.push(self.fill("DBSIZE", Check::Exact));
             }
@@ -174,12 +179,16 @@ impl Generator {
 
     /// Takes an argument away, adds one or replaces one. No time that is short comes of it.
     fn spoil(&mut self, request: &mut Request) {
-        let junk = self.one_of(&["foo", "", "-1", "0", "9223372036854775807", "-9223372036854775808", "1e3", "NX", "99999999999999999999", "a\r\nb"]);
+        let junk = self.one_of(JUNK);
         let len = request.args.len();
         match self.rng.u32(..3) {
             0 if len > 1 => drop(request.args.pop()),
             1 if len > 1 => request.args[self.rng.usize(1..len)] = junk.into(),
             _ => request.args.push(junk.into()),
+        }
+        // Other cursors than 0 are each server's own.
+        if request.check == Check::Scan && request.args.get(1).is_some_and(|cursor| cursor != b"0") {
+            request.check = Check::Kind;
         }
     }
 
