@@ -61,7 +61,7 @@ impl<S: Store> Space<S> {
         }
     }
 
-    /// Owed by everyone who adds a key of another database than 0 other than through [`Keyspace::item`], before its
+    /// Owed by everyone who adds a key of another database than 0 other than through `Keyspace::item`, before its
     /// shard is unlocked.
     pub fn note_marked(&self) {
         // Mostly set already, and then its line stays shared between processors.
