@@ -5,12 +5,18 @@ use std::collections::VecDeque;
 use rustix::fd::OwnedFd;
 
 use crate::clock::Nanos;
-use crate::protocol::ClientProtocol;
+use crate::protocol::{Batch as _, ClientProtocol};
 
-/// A request that has no verdict yet.
+/// Requests that travel together and have no verdict yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending<R> {
     pub(super) request: R,
+    pub(super) stamp: Stamp,
+}
+
+/// What decides how a verdict is counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stamp {
     /// When it should have been sent.
     pub(super) due: Nanos,
     /// When it was sent.
@@ -40,45 +46,90 @@ pub(super) struct Connection<P: ClientProtocol> {
     /// Tells this socket's events from those of its predecessors in the slot.
     pub(super) generation: u32,
     pub(super) decoder: P::Conn,
-    /// Oldest first.
+    /// Batches, oldest first.
     pub(super) inflight: VecDeque<Pending<P::Request>>,
     /// Sent on an earlier socket that the server had announced to close.
     pub(super) resend: VecDeque<Pending<P::Request>>,
     /// What the socket would not take.
-    pub(super) unsent: Vec<u8>,
+    pub(super) unsent: Unsent,
     /// When the current attempt began, refusals by a full queue included.
     pub(super) dialing_since: Option<Nanos>,
     /// Connections in a row that came to nothing.
     pub(super) failures: u32,
     /// The server has answered on this socket, so it no longer sits in the listener's queue.
     pub(super) is_settled: bool,
+    /// What the protocol says first has been answered, or it says nothing.
+    pub(super) is_welcome: bool,
     /// The peer takes no more; what it has sent is still to be read.
     pub(super) is_write_broken: bool,
     /// Already in the list of connections with room (open loop).
     pub(super) is_listed: bool,
 }
 
+/// Bytes that wait for room in the socket.
+#[derive(Debug, Default)]
+pub(super) struct Unsent {
+    bytes: Vec<u8>,
+    /// How many of them have been sent. A large batch leaves in many pieces, and is not moved for each.
+    sent: usize,
+}
+
+impl Unsent {
+    pub(super) fn rest(&self) -> &[u8] {
+        &self.bytes[self.sent..]
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    pub(super) fn advance(&mut self, sent: usize) {
+        self.sent += sent;
+        if self.sent == self.bytes.len() {
+            self.clear();
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.sent = 0;
+    }
+}
+
 impl<P: ClientProtocol> Connection<P> {
-    pub(super) fn new(decoder: P::Conn, pipeline: usize) -> Self {
+    pub(super) fn new(decoder: P::Conn, batches: usize) -> Self {
         Self {
             socket: None,
             stage: Stage::Closed,
             generation: 0,
             decoder,
-            inflight: VecDeque::with_capacity(pipeline),
+            inflight: VecDeque::with_capacity(batches),
             resend: VecDeque::new(),
-            unsent: Vec::new(),
+            unsent: Unsent::default(),
             dialing_since: None,
             failures: 0,
             is_settled: false,
+            is_welcome: false,
             is_write_broken: false,
             is_listed: false,
         }
     }
 
-    /// Whether another request may be sent now.
-    pub(super) fn has_room(&self, pipeline: usize) -> bool {
-        self.stage == Stage::Open && !self.is_write_broken && self.inflight.len() < pipeline
+    /// Whether another batch may be sent now, `batches` being what may be in flight.
+    pub(super) fn has_room(&self, batches: usize) -> bool {
+        self.stage == Stage::Open && !self.is_write_broken && self.inflight.len() < batches
+    }
+
+    /// The `count` oldest requests, all of one batch, have got their verdicts.
+    #[inline]
+    pub(super) fn answered(&mut self, count: u64) {
+        if let Some(oldest) = self.inflight.front_mut() {
+            if oldest.request.left() > count {
+                oldest.request = oldest.request.without(count);
+            } else {
+                self.inflight.pop_front();
+            }
+        }
     }
 
     /// Gives up the socket and all that belongs to it but the requests.
@@ -88,6 +139,7 @@ impl<P: ClientProtocol> Connection<P> {
         self.decoder = decoder;
         self.unsent.clear();
         self.is_settled = false;
+        self.is_welcome = false;
         self.is_write_broken = false;
         self.socket.take()
     }
