@@ -242,6 +242,7 @@ impl<const BATCH: usize> Protocol for Lab<BATCH> {
     fn open(&self, peer: Peer<'_>, _: Now) -> Conn {
         Conn {
             torn_since: None,
+            holds: false,
             front_end: peer.front_end,
             receive_bytes: sockopt::socket_recv_buffer_size(peer).unwrap_or(0),
             send_bytes: sockopt::socket_send_buffer_size(peer).unwrap_or(0),
