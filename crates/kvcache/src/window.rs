@@ -43,6 +43,8 @@ pub(crate) struct Window<'s, 'i, S: Store + 'static> {
     left: usize,
     gets: u64,
     sets: u64,
+    /// Commands wait: none of them takes the short way.
+    paused: bool,
     /// Values at least so long are encoded before they are kept.
     raw_max: usize,
 }
@@ -59,6 +61,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
             left: 0,
             gets: 0,
             sets: 0,
+            paused: server.clients.are_paused(),
             raw_max: server.space.codec().threshold(),
         }
     }
@@ -78,6 +81,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         while step.flow == Flow::Open && step.consumed < input.len() && !turns[at].out.is_full() {
             let rest = &input[step.consumed..];
             if turns[at].conn.is_plain
+                && !self.paused
                 && let Some((command, len)) = fast(rest)
                 && let Some((key, value)) = self.usual(command)
             {
@@ -181,6 +185,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         let commands = self.gets + self.sets;
         if commands > 0 {
             let each = self.now.instant.elapsed() / u32::try_from(commands).unwrap_or(u32::MAX);
+            self.server.statistics.batch_size(commands);
             self.server.statistics.batch(table::GET, self.gets, each);
             self.server.statistics.batch(table::SET, self.sets, each);
         }

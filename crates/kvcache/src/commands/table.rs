@@ -4,7 +4,10 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use store::Store;
 
-use super::{Call, Outcome, connection, server, strings, transactions};
+use super::{
+    Call, Outcome, acl, administration::with_administration, client, cluster, command_info, config, connection, debug,
+    help, info, latency, perf, scripting, server, slowlog, strings, transactions,
+};
 
 /// Answers one command.
 pub(crate) type Handler<S> = fn(&mut Call<'_, '_, S>) -> Outcome;
@@ -38,7 +41,7 @@ macro_rules! flags {
             $($(#[$doc])* pub const $name: Self = Self(1 << $bit);)+
 
             pub fn names(self) -> impl Iterator<Item = &'static str> {
-                [$((Self::$name, $text),)+].into_iter().filter(move |(flag, _)| self.has(*flag)).map(|(_, name)| name)
+                [$((Self::$name, $text),)+].into_iter().filter(move |(flag, name)| self.has(*flag) && !name.is_empty()).map(|(_, name)| name)
             }
         }
     };
@@ -49,17 +52,18 @@ flags! {
     READONLY = 1, "readonly";
     DENYOOM = 2, "denyoom";
     ADMIN = 3, "admin";
-    FAST = 4, "fast";
-    NO_AUTH = 5, "no_auth";
-    NO_MULTI = 6, "no_multi";
-    NOSCRIPT = 7, "noscript";
-    LOADING = 8, "loading";
-    STALE = 9, "stale";
-    SKIP_MONITOR = 10, "skip_monitor";
-    SKIP_SLOWLOG = 11, "skip_slowlog";
-    ALLOW_BUSY = 12, "allow_busy";
-    /// Takes a subcommand.
-    CONTAINER = 31, "container";
+    NOSCRIPT = 4, "noscript";
+    LOADING = 5, "loading";
+    STALE = 6, "stale";
+    SKIP_MONITOR = 7, "skip_monitor";
+    SKIP_SLOWLOG = 8, "skip_slowlog";
+    FAST = 9, "fast";
+    NO_AUTH = 10, "no_auth";
+    NO_ASYNC_LOADING = 11, "no_async_loading";
+    NO_MULTI = 12, "no_multi";
+    ALLOW_BUSY = 13, "allow_busy";
+    /// Takes a subcommand; no flag of Redis's.
+    CONTAINER = 31, "";
 }
 
 impl Flags {
@@ -100,40 +104,26 @@ const NO_KEYS: Keys = Keys(0, 0, 0);
 const ONE_KEY: Keys = Keys(1, 1, 1);
 const ALL_KEYS: Keys = Keys(1, -1, 1);
 
-commands! {
+with_administration! { commands! {
     /// Returns the string value of a key.
     "get" (2) [READONLY FAST] ONE_KEY, "string" "1.0.0" => strings::get;
     /// Sets the string value of a key, ignoring its type. The key is created if it doesn't exist.
     "set" (-3) [WRITE DENYOOM] ONE_KEY, "string" "1.0.0" => strings::set;
     /// Deletes one or more keys.
     "del" (-2) [WRITE] ALL_KEYS, "generic" "1.0.0" => strings::del;
-    /// Returns the server's liveliness response.
-    "ping" (-1) [FAST] NO_KEYS, "connection" "1.0.0" => connection::ping;
-    /// Returns the given string.
-    "echo" (2) [FAST] NO_KEYS, "connection" "1.0.0" => connection::echo;
-    /// Closes the connection.
-    "quit" (-1) [NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY] NO_KEYS, "connection" "1.0.0" => connection::quit;
-    /// Handshakes with the server.
-    "hello" (-1) [NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY] NO_KEYS, "connection" "6.0.0" => connection::hello;
-    /// Authenticates the connection.
-    "auth" (-2) [NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY] NO_KEYS, "connection" "1.0.0" => connection::auth;
-    /// Changes the selected database.
-    "select" (2) [LOADING STALE FAST] NO_KEYS, "connection" "1.0.0" => connection::select;
-    /// Returns the number of keys in the database.
-    "dbsize" (1) [READONLY FAST] NO_KEYS, "server" "1.0.0" => server::dbsize;
     /// Removes all keys from all databases.
     "flushall" (-1) [WRITE] NO_KEYS, "server" "1.0.0" => server::flushall;
     /// Starts a transaction.
     "multi" (1) [NOSCRIPT LOADING STALE FAST ALLOW_BUSY] NO_KEYS, "transactions" "1.2.0" => transactions::multi;
     /// Executes all commands in a transaction.
-    "exec" (1) [NOSCRIPT LOADING STALE] NO_KEYS, "transactions" "1.2.0" => transactions::exec;
+    "exec" (1) [NOSCRIPT LOADING STALE SKIP_SLOWLOG] NO_KEYS, "transactions" "1.2.0" => transactions::exec;
     /// Discards a transaction.
     "discard" (1) [NOSCRIPT LOADING STALE FAST ALLOW_BUSY] NO_KEYS, "transactions" "2.0.0" => transactions::discard;
     /// Monitors changes to keys to determine the execution of a transaction.
-    "watch" (-2) [NOSCRIPT LOADING STALE FAST NO_MULTI ALLOW_BUSY] ALL_KEYS, "transactions" "2.2.0" => transactions::watch;
+    "watch" (-2) [NOSCRIPT LOADING STALE FAST ALLOW_BUSY] ALL_KEYS, "transactions" "2.2.0" => transactions::watch;
     /// Forgets about watched keys of a transaction.
     "unwatch" (1) [NOSCRIPT LOADING STALE FAST ALLOW_BUSY] NO_KEYS, "transactions" "2.2.0" => transactions::unwatch;
-}
+} }
 
 /// The numbers of the commands that the window runs.
 pub(crate) const GET: usize = 0;
