@@ -157,6 +157,24 @@ impl Facts {
         self.addresses.get().map_or(&[], Vec::as_slice)
     }
 
+    /// The hosts of TCP addresses, with blanks between them.
+    pub(crate) fn bound(&self) -> String {
+        let host = |address: &Address| match address {
+            Address::Tcp(address) => Some(address.ip().to_string()),
+            Address::Unix(_) => None,
+        };
+        self.addresses().iter().filter_map(host).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The path of the first unix socket, if there is one.
+    pub(crate) fn unix_socket(&self) -> String {
+        let path = |address: &Address| match address {
+            Address::Unix(path) => Some(path.display().to_string()),
+            Address::Tcp(_) => None,
+        };
+        self.addresses().iter().find_map(path).unwrap_or_default()
+    }
+
     /// The first port; 0: there is none.
     pub fn port(&self) -> u16 {
         let port = |address: &Address| match address {

@@ -13,6 +13,7 @@ mod config;
 mod connection;
 mod journal;
 mod maintenance;
+mod memory_size;
 mod metrics;
 mod owners;
 mod pause;
@@ -26,7 +27,7 @@ mod testing;
 mod timer;
 mod window;
 
-pub use args::KvArgs;
+pub use args::{KvArgs, Whether, eviction_dimension};
 pub use codec::Codec;
 pub use config::{Facts, StopServer};
 pub use connection::Conn;

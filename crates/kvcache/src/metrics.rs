@@ -16,7 +16,6 @@ use crate::{
 };
 
 /// Collects what a [`KvServer`] counts.
-#[derive(Debug)]
 pub struct Metrics<S: Store>(pub Arc<KvServer<S>>);
 
 impl<S: Store + 'static> Collector for Metrics<S> {
@@ -53,6 +52,12 @@ impl<S: Store + 'static> Collector for Metrics<S> {
     }
 }
 
+impl<S: Store> fmt::Debug for Metrics<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
 fn signed(value: usize) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
@@ -79,7 +84,7 @@ fn durations(encoder: &mut DescriptorEncoder<'_>, commands: &[(&'static str, Rea
         let buckets: Vec<(f64, u64)> = (0..BUCKETS).map(|bucket| (edge(bucket), reading.buckets[bucket])).collect();
         let labels = [("command", *command)];
         let mut metric = family.encode_family(&labels)?;
-        metric.encode_histogram::<()>(reading.time_ns as f64 / 1e9, reading.buckets.iter().sum(), &buckets, None)?;
+        metric.encode_histogram::<[(&str, &str); 1]>(reading.time_ns as f64 / 1e9, reading.buckets.iter().sum(), &buckets, None)?;
     }
     Ok(())
 }

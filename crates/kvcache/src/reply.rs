@@ -1,5 +1,8 @@
 //! Replies to commands, in the version of the protocol that the client has asked for.
 
+use std::ops::Range;
+
+use bytes::Bytes;
 use proto::Outbox;
 use wire::resp::{Version, reply};
 
@@ -52,11 +55,29 @@ impl Reply<'_> {
         match value {
             None => self.null(),
             Some(Value { bytes, shared: None, .. }) => self.bulk(&bytes),
-            Some(Value { bytes, shared: Some(shared), .. }) => {
-                reply::bulk_header(self.out.inline(), bytes.len());
-                self.out.push_shared(shared);
-                self.out.inline().extend_from_slice(b"\r\n");
-            }
+            Some(Value { shared: Some(shared), .. }) => self.shared(shared),
+        }
+    }
+
+    /// A value that has left its entry.
+    pub(crate) fn kept(&mut self, value: Option<&Bytes>) {
+        match value {
+            None => self.null(),
+            Some(value) => self.shared(value),
+        }
+    }
+
+    fn shared(&mut self, value: &Bytes) {
+        reply::bulk_header(self.out.inline(), value.len());
+        self.out.push_shared(value);
+        self.out.inline().extend_from_slice(b"\r\n");
+    }
+
+    /// Some bytes of a value; of a large one they are shared.
+    pub(crate) fn part(&mut self, value: &Value<'_>, range: Range<usize>) {
+        match value.shared {
+            None => self.bulk(&value.bytes[range]),
+            Some(shared) => self.shared(&shared.slice(range)),
         }
     }
 

@@ -2,7 +2,10 @@
 
 use std::{
     borrow::Cow,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use proto::Now;
@@ -22,6 +25,8 @@ pub struct Space<S> {
     shards: Box<[Shard<S>]>,
     hasher: KeyHasher,
     codec: Codec,
+    /// There may be keys of other databases than 0. Written by who holds the lock of such a key's shard.
+    has_marked: AtomicBool,
 }
 
 /// Two cache lines, since processors fetch them in pairs.
@@ -52,6 +57,16 @@ impl<S: Store> Space<S> {
             shards: (0..shards).map(|index| Shard(Mutex::new(cache(index)))).collect(),
             hasher: options.store.hasher.clone(),
             codec: options.codec,
+            has_marked: AtomicBool::new(false),
+        }
+    }
+
+    /// Owed by everyone who adds a key that begins with [`MARK`] other than through an [`Item`], before its shard is
+    /// unlocked.
+    pub fn note_marked(&self) {
+        // Mostly set already, and then its line stays shared between processors.
+        if !self.has_marked.load(Ordering::Relaxed) {
+            self.has_marked.store(true, Ordering::Relaxed);
         }
     }
 
@@ -163,12 +178,12 @@ impl<'s, S: Store> Keyspace<'s, S> {
     }
 
     /// The shard of a hash.
-    #[inline]
+    #[inline(always)]
     pub fn cache(&mut self, hash: u64) -> &mut Cache<S> {
         self.shard(self.space.shard_of(hash))
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn shard(&mut self, index: usize) -> &mut Cache<S> {
         match &self.held {
             Held::One(held, _) if *held == index => {}
@@ -182,7 +197,7 @@ impl<'s, S: Store> Keyspace<'s, S> {
         }
     }
 
-    #[inline]
+    #[cold]
     fn exchange(&mut self, index: usize) {
         self.held = Held::None; // Unlocked before the next is locked: two held at a time could wait for each other.
         self.held = Held::One(index, self.space.lock(index));
@@ -205,6 +220,18 @@ impl<'s, S: Store> Keyspace<'s, S> {
         (0..self.space.shards()).for_each(|shard| visit(self.shard(shard)));
     }
 
+    /// Removes everything from every database.
+    pub fn clear(&mut self) {
+        self.hold_all();
+        self.each(Cache::clear);
+        self.space.has_marked.store(false, Ordering::Relaxed);
+    }
+
+    /// Every key is known to be of database 0. What is known of shards that are not locked may have changed.
+    pub fn has_one_database(&self) -> bool {
+        !self.space.has_marked.load(Ordering::Relaxed)
+    }
+
     pub fn release(&mut self) {
         self.held = Held::None;
     }
@@ -219,7 +246,11 @@ impl<'s, S: Store> Keyspace<'s, S> {
         let key = stored_key(database, key);
         let (space, now, no_touch) = (self.space, self.now, self.no_touch);
         let hash = space.hash(&key);
-        Item { cache: self.cache(hash), codec: &space.codec, hash, key, no_touch, now }
+        let cache = self.cache(hash);
+        if let Cow::Owned(_) = key {
+            space.note_marked();
+        }
+        Item { cache, codec: &space.codec, hash, key, no_touch, now }
     }
 }
 

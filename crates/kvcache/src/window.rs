@@ -104,7 +104,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     }
 
     /// Key and value of a command that needs nothing but the store.
-    #[inline]
+    #[inline(always)]
     fn usual(&self, command: Fast<'i>) -> Option<(&'i [u8], Option<&'i [u8]>)> {
         let (key, value) = match command {
             Fast::Get { key } => (key, None),
@@ -114,7 +114,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         (key.first() != Some(&MARK)).then_some((key, value))
     }
 
-    #[inline]
+    #[inline(always)]
     fn enter(&mut self, turns: &mut [Turn<'i, Conn<S>>], key: &'i [u8], value: Option<&'i [u8]>, turn: usize) {
         let hash = self.server.space.hash(key);
         self.keys.cache(hash).prefetch(hash);
@@ -128,7 +128,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn ask(&mut self) {
         let hash = self.ring[self.asked % RING].hash;
         self.keys.cache(hash).prefetch_entry(hash);
@@ -136,7 +136,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     }
 
     /// Runs the oldest command.
-    #[inline]
+    #[inline(always)]
     fn leave(&mut self, turns: &mut [Turn<'i, Conn<S>>]) {
         let Pending { hash, key, value, turn } = self.ring[self.left % RING];
         self.left += 1;
@@ -157,7 +157,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn get(&mut self, hash: u64, key: &[u8], version: Version, out: &mut Outbox) {
         self.gets += 1;
         let now = self.keys.now;
@@ -170,7 +170,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn set(&mut self, hash: u64, key: &[u8], value: &[u8], out: &mut Outbox) {
         self.sets += 1;
         let now = self.keys.now;

@@ -96,7 +96,7 @@ macro_rules! with_administration {
             /// The version of Redis that is spoken.
             "lolwut" (-1) [READONLY FAST] NO_KEYS, "server" "5.0.0" => server::lolwut;
             /// The number of keys in this database.
-            "dbsize" (1) [READONLY FAST] NO_KEYS, "server" "1.0.0" => server::dbsize;
+            "dbsize" (1) [READONLY FAST] NO_KEYS, "server" "1.0.0" => scan::dbsize;
             /// The number of replicas that have seen everything: none.
             "wait" (3) [NOSCRIPT] NO_KEYS, "generic" "3.0.0" => server::wait;
             /// Becomes a replica: only NO ONE is offered.

@@ -6,8 +6,8 @@ use proto::Flow;
 use store::Store;
 use wire::resp::Version;
 
-use super::{Call, Outcome, Refusal};
-use crate::{connection::Replies, space::DATABASES};
+use super::{Call, Outcome, Refusal, generic::parse_database};
+use crate::connection::Replies;
 
 pub(super) fn ping<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     match call.args {
@@ -30,12 +30,11 @@ pub(super) fn quit<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 pub(super) fn select<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let database = call.integer(1)?;
+    let database = parse_database(call.args[1])?;
     if call.server.facts.is_cluster && database != 0 {
         return Err(Refusal::new("ERR SELECT is not allowed in cluster mode"));
     }
-    let database = u8::try_from(database).ok().filter(|&database| database < DATABASES);
-    call.conn.database = database.ok_or_else(|| Refusal::new("ERR DB index is out of range"))?;
+    call.conn.database = database;
     call.keys.database = call.conn.database;
     call.reply.ok();
     Ok(())

@@ -166,17 +166,17 @@ impl<S: Store> Call<'_, '_, S> {
     /// all of them.
     fn info_keyspace(&mut self, lines: &mut Lines) {
         let (mut keys, mut expiring) = ([0_u64; DATABASES as usize], [0_u64; DATABASES as usize]);
+        let has_one = self.keys.has_one_database();
         self.keys.each(|cache| {
-            let mut cursor = 0;
-            let is_single = !self.server.other_databases.load(Relaxed);
-            if is_single {
+            if has_one {
                 keys[0] += cache.len() as u64;
                 expiring[0] += cache.store().expiring() as u64;
                 return;
             }
+            let mut cursor = 0;
             loop {
                 cursor = cache.store().scan(cursor, &mut |view| {
-                    let database = usize::from(key_of(view.key).0) % keys.len();
+                    let database = usize::from(key_of(view.key).0) % DATABASES as usize;
                     keys[database] += 1;
                     expiring[database] += u64::from(view.attributes.expires_at != 0);
                 });

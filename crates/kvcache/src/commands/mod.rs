@@ -19,20 +19,31 @@ use crate::{
 
 mod acl;
 mod administration;
+mod bitfield;
+mod bits;
 mod client;
 mod cluster;
 mod command_info;
 mod config;
 mod connection;
+mod counters;
 mod debug;
 mod details;
+mod expiry;
+mod generic;
 mod glob;
 mod help;
 mod info;
 mod latency;
+mod lcs;
+mod long_double;
+mod objects;
 mod perf;
+mod ranges;
+mod scan;
 mod scripting;
 mod server;
+mod set_options;
 mod slowlog;
 mod strings;
 mod syntax;
@@ -139,6 +150,10 @@ pub(crate) fn answer<S: Store + 'static>(
         replies @ (Replies::On | Replies::Off) => replies,
     };
     keys.no_touch = false;
+    // What comes next in the batch needs one shard at a time again.
+    if keys.holds_all() {
+        keys.release();
+    }
     conn.refresh(server);
     flow
 }
@@ -283,6 +298,26 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
 
     pub(crate) fn integer(&self, index: usize) -> Result<i64, Refusal> {
         self.args.get(index).and_then(|arg| parse_integer(arg)).ok_or(Refusal::NOT_AN_INTEGER)
+    }
+
+    /// The longest string that a command may make, in bytes; proto-max-bulk-len.
+    pub(crate) fn string_bytes_max(&self) -> usize {
+        self.server.limits.bulk_bytes_max
+    }
+
+    /// The name of the command in lower case.
+    fn name(&self) -> String {
+        String::from_utf8_lossy(self.args[0]).to_lowercase()
+    }
+
+    /// The arguments are too few, or an odd number.
+    pub(crate) fn wrong_arity(&self) -> Refusal {
+        Refusal::new(format!("ERR wrong number of arguments for '{}' command", self.name()))
+    }
+
+    /// A time that is not positive, or too far away to be counted in milliseconds.
+    pub(crate) fn invalid_expiry(&self) -> Refusal {
+        Refusal::new(format!("ERR invalid expire time in '{}' command", self.name()))
     }
 
     /// Milliseconds since the Unix epoch.

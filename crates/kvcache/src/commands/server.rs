@@ -8,19 +8,6 @@ use store::Store;
 use super::{Call, Outcome, Refusal};
 use crate::REDIS_VERSION;
 
-pub(super) fn dbsize<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let mut len = 0;
-    call.keys.each(|cache| len += cache.len());
-    call.reply.count(len);
-    Ok(())
-}
-
-pub(super) fn flushall<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.keys.each(|cache| cache.clear());
-    call.reply.ok();
-    Ok(())
-}
-
 /// Nothing has been saved since the start, which counts as a save in Redis, too.
 pub(super) fn lastsave<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     call.reply.integer(i64::try_from(call.server.facts.started_unix.as_secs()).unwrap_or(i64::MAX));
