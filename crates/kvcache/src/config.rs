@@ -56,7 +56,8 @@ pub struct Facts {
     pub run_id: String,
     pub started: Instant,
     pub started_unix: Duration,
-    pub(crate) addresses: OnceLock<Vec<Address>>,
+    /// Written when the server begins to listen.
+    pub addresses: OnceLock<Vec<Address>>,
 }
 
 impl Settings {
@@ -152,8 +153,8 @@ impl Default for Facts {
 }
 
 impl Facts {
-    /// Where the server listens; empty before it does.
-    pub fn addresses(&self) -> &[Address] {
+    /// Empty before the server listens.
+    fn listened(&self) -> &[Address] {
         self.addresses.get().map_or(&[], Vec::as_slice)
     }
 
@@ -163,7 +164,7 @@ impl Facts {
             Address::Tcp(address) => Some(address.ip().to_string()),
             Address::Unix(_) => None,
         };
-        self.addresses().iter().filter_map(host).collect::<Vec<_>>().join(" ")
+        self.listened().iter().filter_map(host).collect::<Vec<_>>().join(" ")
     }
 
     /// The path of the first unix socket, if there is one.
@@ -172,7 +173,7 @@ impl Facts {
             Address::Unix(path) => Some(path.display().to_string()),
             Address::Tcp(_) => None,
         };
-        self.addresses().iter().find_map(path).unwrap_or_default()
+        self.listened().iter().find_map(path).unwrap_or_default()
     }
 
     /// The first port; 0: there is none.
@@ -181,7 +182,7 @@ impl Facts {
             Address::Tcp(address) => Some(address.port()),
             Address::Unix(_) => None,
         };
-        self.addresses().iter().find_map(port).unwrap_or(0)
+        self.listened().iter().find_map(port).unwrap_or(0)
     }
 }
 
