@@ -80,7 +80,7 @@ fn durations(encoder: &mut DescriptorEncoder<'_>, commands: &[(&'static str, Rea
     let help = "Time a command took in the server; commands answered together share theirs evenly";
     let mut family = encoder.encode_descriptor("command_duration_seconds", help, None, MetricType::Histogram)?;
     for (command, reading) in commands.iter().filter(|(_, reading)| reading.calls > 0) {
-        let edge = |bucket: usize| if bucket == BUCKETS - 1 { f64::MAX } else { upper_ns(bucket) as f64 / 1e9 };
+        let edge = |bucket: usize| if bucket == BUCKETS - 1 { f64::INFINITY } else { upper_ns(bucket) as f64 / 1e9 };
         let buckets: Vec<(f64, u64)> = (0..BUCKETS).map(|bucket| (edge(bucket), reading.buckets[bucket])).collect();
         let labels = [("command", *command)];
         let mut metric = family.encode_family(&labels)?;

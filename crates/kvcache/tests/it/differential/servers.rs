@@ -11,14 +11,14 @@ use testkit::{Client, Server, eventually};
 
 /// A Redis of the test's own, on a unix socket; killed when this is dropped.
 #[derive(Debug)]
-pub(super) struct Redis {
+pub(crate) struct Redis {
     child: Child,
     address: Address,
     _directory: TempDir,
 }
 
 impl Redis {
-    pub(super) fn start(exe: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn start(exe: &Path) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
         let socket = directory.path().join("redis.sock");
         let mut command = Command::new(exe);
@@ -32,7 +32,7 @@ impl Redis {
         Ok(redis)
     }
 
-    pub(super) fn address(&self) -> &Address {
+    pub(crate) fn address(&self) -> &Address {
         &self.address
     }
 }
