@@ -6,7 +6,7 @@ use bytes::Bytes;
 use proto::Outbox;
 use wire::resp::{Version, reply};
 
-use crate::space::Value;
+use crate::{commands::quote, space::Value};
 
 /// Where the reply to one command goes. Every command writes exactly one.
 #[derive(Debug)]
@@ -24,9 +24,9 @@ impl Reply<'_> {
         reply::simple(self.out.inline(), text.as_bytes());
     }
 
-    /// With its class in front, like `ERR syntax error`.
+    /// With its class in front, like `ERR syntax error`; see [`quote`] for what a client has sent.
     pub(crate) fn error(&mut self, text: &str) {
-        reply::error(self.out.inline(), text.as_bytes());
+        reply::error(self.out.inline(), quote::unquote(text));
     }
 
     pub(crate) fn integer(&mut self, value: i64) {

@@ -82,6 +82,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
             let rest = &input[step.consumed..];
             if turns[at].conn.is_plain
                 && !self.paused
+                && (step.consumed > 0 || !turns[at].conn.is_mid_request())
                 && let Some((command, len)) = fast(rest)
                 && let Some((key, value)) = self.usual(command)
             {

@@ -74,7 +74,9 @@ fn write<S: Store>(call: &mut Call<'_, '_, S>, operations: &[Operation], last_bi
             let old = kind.load(&value, offset);
             let (new, answer) = match action {
                 Action::Get => return Some(old),
-                Action::Set(new, overflow) => (kind.fit(new.into(), overflow)?, old),
+                // A negative number is a large one to an unsigned field.
+                Action::Set(new, overflow) if kind.is_signed => (kind.fit(new.into(), overflow)?, old),
+                Action::Set(new, overflow) => (kind.fit(new.cast_unsigned().into(), overflow)?, old),
                 Action::Increment(by, overflow) => {
                     let sum = kind.fit(i128::from(old) + i128::from(by), overflow)?;
                     (sum, sum)

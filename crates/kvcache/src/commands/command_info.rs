@@ -192,6 +192,7 @@ fn key_specification(command: &Command, access: &str, [begin, last, step]: [i16;
     let notes = match command.name {
         "set" => Some("RW and ACCESS due to the optional `GET` argument"),
         "getex" => Some("RW and UPDATE because it changes the TTL"),
+        "bitfield" => Some("This command allows both access and modification of the key"),
         _ => None,
     };
     reply.map(if notes.is_some() { 4 } else { 3 });

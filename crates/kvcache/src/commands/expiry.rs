@@ -2,7 +2,7 @@
 
 use store::Store;
 
-use super::{Call, Outcome, Refusal, set_options::Unit};
+use super::{Call, Outcome, Refusal, quote::quote, set_options::Unit};
 
 /// What EXPIRE asks of the expiry that there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Conditions {
                 b"gt" => conditions.greater = true,
                 b"lt" => conditions.less = true,
                 _ => {
-                    let option = String::from_utf8_lossy(option);
+                    let option = quote(option, usize::MAX);
                     return Err(Refusal::new(format!("ERR Unsupported option {option}")));
                 }
             }

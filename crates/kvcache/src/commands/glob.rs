@@ -126,7 +126,7 @@ mod tests {
             ("h[a-b]llo", "hbllo", true),
             ("h[b-a]llo", "hallo", true),
             ("[a-]", "-", false),
-            ("[a-]x", "b", true),
+            ("[a-]x", "x", true),
             ("[\\]]", "]", true),
             ("[\\", "\\", true),
             ("[abc", "c", true),

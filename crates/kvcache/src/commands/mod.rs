@@ -39,6 +39,7 @@ mod lcs;
 mod long_double;
 mod objects;
 mod perf;
+pub(crate) mod quote;
 mod ranges;
 mod scan;
 mod scripting;
@@ -50,6 +51,7 @@ mod syntax;
 pub(crate) mod table;
 mod transactions;
 
+use quote::quote;
 pub(crate) use table::Handlers;
 use table::{Command, Flags, TABLE};
 pub(crate) use transactions::Transaction;
@@ -81,19 +83,20 @@ impl Refusal {
     }
 
     fn unknown(args: &[&[u8]]) -> Self {
-        let name = shown(args[0], QUOTED_MAX);
-        let mut quoted = String::new();
+        let mut quoted = Vec::new();
         for arg in &args[1..] {
             if quoted.len() >= QUOTED_MAX {
                 break;
             }
-            quoted += &format!("'{}' ", shown(arg, QUOTED_MAX - quoted.len()));
+            let arg = quote::until_zero(arg, QUOTED_MAX - quoted.len());
+            quoted.extend_from_slice(&[b"'", arg, b"' "].concat());
         }
+        let (name, quoted) = (quote(args[0], QUOTED_MAX), quote(&quoted, usize::MAX));
         Self::new(format!("ERR unknown command '{name}', with args beginning with: {quoted}"))
     }
 
     fn unknown_subcommand(container: &str, name: &[u8]) -> Self {
-        let (name, container) = (shown(name, QUOTED_MAX), container.to_uppercase());
+        let (name, container) = (quote(name, QUOTED_MAX), container.to_uppercase());
         Self::new(format!("ERR unknown subcommand '{name}'. Try {container} HELP."))
     }
 }
@@ -102,11 +105,6 @@ impl From<OutOfMemory> for Refusal {
     fn from(_: OutOfMemory) -> Self {
         Self::OUT_OF_MEMORY
     }
-}
-
-/// The first `max` bytes, as a line of text can hold them.
-fn shown(bytes: &[u8], max: usize) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(max)]).into_owned()
 }
 
 /// One command being answered.
@@ -179,10 +177,7 @@ fn answer_into<S: Store + 'static>(
             call.queue(number);
             call.conn.publish(number);
         }
-        Err(refusal) => {
-            call.conn.spoil_transaction();
-            call.refuse(&refusal);
-        }
+        Err(refusal) => call.reject(&refusal),
     }
     call.flow
 }
@@ -272,6 +267,17 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
             client: client::address_of(profile),
             client_name: profile.texts().name.clone(),
         }
+    }
+
+    /// Refuses a command that has not been admitted, and with it the transaction that it should have been part of.
+    fn reject(&mut self, refusal: &Refusal) {
+        self.conn.spoil_transaction();
+        if !self.is(0, "EXEC") {
+            return self.refuse(refusal);
+        }
+        self.end_transaction();
+        let why = refusal.0.strip_prefix("ERR ").unwrap_or(&refusal.0);
+        self.refuse(&Refusal::new(format!("EXECABORT Transaction discarded because of: {why}")));
     }
 
     pub(crate) fn refuse(&mut self, refusal: &Refusal) {

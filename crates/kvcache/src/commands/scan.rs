@@ -8,7 +8,7 @@ use bytes::Bytes;
 use store::{Moment, Store, View};
 use wire::resp::reply;
 
-use super::{Call, Outcome, Refusal, glob};
+use super::{Call, Outcome, Refusal, glob, quote::until_zero};
 use crate::space::{Keyspace, key_of};
 
 /// Elements that one SCAN looks at, unless it says COUNT.
@@ -167,6 +167,7 @@ fn step<S: Store>(keys: &mut Keyspace<'_, S>, cursor: u64, mut visit: impl FnMut
 
 /// As `strtoul` takes it, which knows signs and takes nothing at all for 0.
 fn parse_cursor(text: &[u8]) -> Result<u64, Refusal> {
+    let text = until_zero(text, usize::MAX);
     let (is_negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),

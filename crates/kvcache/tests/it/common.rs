@@ -14,7 +14,7 @@ const PYTHON: &str = "QUINTET_PYTHON";
 
 pub(crate) fn start(args: &[&str]) -> anyhow::Result<Server> {
     let exe = Path::new(env!("CARGO_BIN_EXE_kvcache"));
-    Server::start(exe, ["--listen", "127.0.0.1:0", "--store", "hashbrown"].iter().chain(args))
+    Server::start(exe, ["--listen", "127.0.0.1:0"].iter().chain(args))
 }
 
 /// Where a server listens.

@@ -85,8 +85,8 @@ struct Both {
 struct Pair {
     redis: Replies,
     kvcache: Replies,
-    /// How the replies will be compared that EXEC gives.
-    queued: Vec<Check>,
+    /// The commands whose replies EXEC will give.
+    queued: Vec<Request>,
 }
 
 impl Both {
@@ -148,8 +148,7 @@ impl Both {
         let pair = &mut self.pairs[connection];
         let wanted = pair.redis.next().with_context(|| format!("Redis, {request:?}"))?;
         let got = pair.kvcache.next().with_context(|| format!("kvcache, {request:?}"))?;
-        let check = request.check;
-        let outcome = pair.check(check, &wanted, &got);
+        let outcome = pair.check(&request, &wanted, &got);
         self.history.push_back((connection, request));
         if self.history.len() > HISTORY_MAX {
             self.history.pop_front();
@@ -168,33 +167,36 @@ impl Both {
         let is_related = |request: &&(usize, Request)| {
             let words = ["MULTI", "EXEC", "SELECT", "DISCARD", "FLUSHALL", "FLUSHDB"];
             words.iter().any(|word| request.1.args[0].eq_ignore_ascii_case(word.as_bytes()))
-                || request.1.args[1..].iter().any(|arg| arg.len() > 1 && last.args[1..].contains(arg))
+                || request.1.args[1..].iter().any(|arg| arg.starts_with(b"k") && last.args[1..].contains(arg))
         };
-        let mut lines: Vec<String> = self.history.iter().rev().filter(is_related).take(40).map(|r| format!("{r:?}")).collect();
+        let mut lines: Vec<String> = self.history.iter().rev().filter(is_related).take(400).map(|r| format!("{r:?}")).collect();
         lines.reverse();
         lines.join("\n")
     }
 }
 
 impl Pair {
-    fn check(&mut self, check: Check, wanted: &[u8], got: &[u8]) -> anyhow::Result<()> {
-        let (wanted, got) = (Node::parse(wanted)?, Node::parse(got)?);
+    fn check(&mut self, request: &Request, wanted: &[u8], got: &[u8]) -> anyhow::Result<()> {
+        let (wanted, got, check) = (Node::parse(wanted)?, Node::parse(got)?, request.check);
         if wanted.raw == b"+QUEUED\r\n" && got.raw == wanted.raw {
-            self.queued.push(check);
+            self.queued.push(request.clone());
             return Ok(());
         }
-        let is_exec = !self.queued.is_empty() && wanted.children.len() == self.queued.len() && wanted.raw[0] == b'*';
-        if !is_exec {
-            // A transaction that has come to nothing, or none.
-            if check == Check::Exact && (wanted.raw == b"+OK\r\n" || wanted.raw[0] != b'-' || wanted.raw.starts_with(b"-EXECABORT")) {
-                self.queued.clear();
-            }
+        let is_end = ["EXEC", "DISCARD"].iter().any(|word| request.args[0].eq_ignore_ascii_case(word.as_bytes()));
+        if !is_end {
+            return compare(check, &wanted, &got);
+        }
+        let queued = std::mem::take(&mut self.queued);
+        if wanted.children.is_empty() {
+            // It has come to nothing, or there was none.
             return compare(check, &wanted, &got);
         }
         ensure!(wanted.head() == got.head(), "another number of answers");
-        let queued = std::mem::take(&mut self.queued);
-        for ((check, wanted), got) in queued.into_iter().zip(&wanted.children).zip(&got.children) {
-            compare(check, wanted, got)?;
+        for ((request, wanted), got) in queued.iter().zip(&wanted.children).zip(&got.children) {
+            compare(request.check, wanted, got).with_context(|| {
+                let (wanted, got) = (wanted.raw.escape_ascii(), got.raw.escape_ascii());
+                format!("queued: {request:?}\n  Redis   {wanted}\n  kvcache {got}")
+            })?;
         }
         Ok(())
     }

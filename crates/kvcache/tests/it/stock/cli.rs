@@ -84,7 +84,7 @@ fn redis_cli_inserts_in_bulk() -> anyhow::Result<()> {
 fn redis_cli_watches() -> anyhow::Result<()> {
     let Some(cli) = Cli::start(&[])? else { return Ok(()) };
     cli.says(&["set", "k", "v"])?;
-    for (args, wanted) in [(vec!["--stat", "-i", "0.01"], "keys"), (vec!["--latency", "--raw", "-i", "0.1"], ".")] {
+    for (args, wanted) in [(vec!["--stat", "-i", "0.01"], "data"), (vec!["--latency", "--raw", "-i", "0.1"], ".")] {
         let mut child = cli.command(&args)?.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         let stdout = child.stdout.take().context("no output")?;

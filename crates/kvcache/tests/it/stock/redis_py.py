@@ -104,7 +104,7 @@ def server(r):
     assert entries[0]["command"] == b"ECHO x", entries
     assert r.config_set("slowlog-log-slower-than", 10000) and r.slowlog_reset()
     assert r.command_count() == len(r.command()) > 80
-    assert r.command()["set"]["arity"] == -3 and r.command_getkeys("MSET", "a", 1, "b", 2) == ["a", "b"]
+    assert r.command()["set"]["arity"] == -3 and list(r.command_getkeys("MSET", "a", 1, "b", 2)) in (["a", "b"], [b"a", b"b"])
     assert "get" in r.command_list() or b"get" in r.command_list()
     assert r.dbsize() > 0 and r.time()[0] > 0 and r.lastsave() and r.role()[0] in (b"master", "master")
     assert r.acl_whoami() in ("default", b"default") and r.wait(0, 0) == 0
