@@ -97,17 +97,13 @@ impl Clients {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All profiles, oldest first.
+    /// All profiles but of those that are being closed, oldest first.
     pub fn list(&self) -> Vec<Arc<Profile>> {
-        self.all().values().cloned().collect()
+        self.all().values().filter(|profile| !profile.killed.load(Relaxed)).cloned().collect()
     }
 
     pub fn len(&self) -> usize {
         self.all().len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// All that have ever come.

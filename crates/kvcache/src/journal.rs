@@ -157,7 +157,9 @@ pub(crate) fn kept(command: &str, args: &[&[u8]]) -> Vec<Vec<u8>> {
     let secret_from = match command {
         "auth" => 1,
         "hello" => 2,
-        "config|set" => args.iter().position(|arg| arg.eq_ignore_ascii_case(b"requirepass")).map_or(usize::MAX, |at| at + 1),
+        "config|set" => {
+            args.iter().position(|arg| arg.eq_ignore_ascii_case(b"requirepass")).map_or(usize::MAX, |at| at + 1)
+        }
         _ => usize::MAX,
     };
     let shown = if args.len() > ARGS_MAX { ARGS_MAX - 1 } else { args.len() };

@@ -62,8 +62,7 @@ impl Cli for Options {
     fn default_metrics(&self) -> Option<String> {
         let (host, port) = (env::var("METRICS_HOST").ok(), env::var("METRICS_PORT").ok());
         let usual = (METRICS_HOST.to_owned(), METRICS_PORT.to_owned());
-        (host.is_some() || port.is_some())
-            .then(|| format!("{}:{}", host.unwrap_or(usual.0), port.unwrap_or(usual.1)))
+        (host.is_some() || port.is_some()).then(|| format!("{}:{}", host.unwrap_or(usual.0), port.unwrap_or(usual.1)))
     }
 }
 

@@ -48,7 +48,12 @@ impl<S: Store + 'static> Collector for Metrics<S> {
         gauge(encoder, "memory_bytes", "Memory that entries and tables take", signed(bytes))?;
         let limit = server.settings.memory_max().unwrap_or(0);
         gauge(encoder, "memory_limit_bytes", "Memory that entries may take; 0: no limit", signed(limit))?;
-        gauge(encoder, "waiting_connections", "Connections held by CLIENT PAUSE", signed(server.clients.pause.waiting()))
+        gauge(
+            encoder,
+            "waiting_connections",
+            "Connections held by CLIENT PAUSE",
+            signed(server.clients.pause.waiting()),
+        )
     }
 }
 
@@ -84,7 +89,12 @@ fn durations(encoder: &mut DescriptorEncoder<'_>, commands: &[(&'static str, Rea
         let buckets: Vec<(f64, u64)> = (0..BUCKETS).map(|bucket| (edge(bucket), reading.buckets[bucket])).collect();
         let labels = [("command", *command)];
         let mut metric = family.encode_family(&labels)?;
-        metric.encode_histogram::<[(&str, &str); 1]>(reading.time_ns as f64 / 1e9, reading.buckets.iter().sum(), &buckets, None)?;
+        metric.encode_histogram::<[(&str, &str); 1]>(
+            reading.time_ns as f64 / 1e9,
+            reading.buckets.iter().sum(),
+            &buckets,
+            None,
+        )?;
     }
     Ok(())
 }

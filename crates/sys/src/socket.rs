@@ -11,7 +11,7 @@ use std::{
 
 use rustix::{
     io::{fcntl_dupfd_cloexec, retry_on_intr},
-    net::{sockopt, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrAny, SocketAddrUnix},
+    net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrAny, SocketAddrUnix, sockopt},
 };
 
 use crate::listen::Address;

@@ -27,7 +27,11 @@ pub(super) fn id<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 pub(super) fn getname<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let name = call.conn.client.profile().texts().name.clone();
-    if name.is_empty() { call.reply.null() } else { call.reply.bulk(name.as_bytes()) }
+    if name.is_empty() {
+        call.reply.null()
+    } else {
+        call.reply.bulk(name.as_bytes())
+    }
     Ok(())
 }
 

@@ -164,7 +164,7 @@ fn describe(command: &'static Command, reply: &mut Reply<'_>) {
     subcommands.into_iter().for_each(|subcommand| describe(subcommand, reply));
 }
 
-/// Either one range of keys, or one key each.
+/// One key each, but for the last one, which is a range.
 fn key_specifications(command: &Command, reply: &mut Reply<'_>) {
     let Keys(first, last, step) = command.keys;
     if first == 0 {
@@ -174,15 +174,15 @@ fn key_specifications(command: &Command, reply: &mut Reply<'_>) {
     if accesses.is_empty() {
         accesses.push(basic_access(command));
     }
-    let is_split = accesses.len() > 1;
-    reply.set(accesses.len());
+    let count = accesses.len();
+    reply.set(count);
     for (at, access) in accesses.into_iter().enumerate() {
-        let begin = if is_split { first + at as i16 } else { first };
-        // Relative to the first one, or from the end.
+        let begin = first + at as i16;
+        // Relative to the first one, or from the end. All but the last specification are of one key.
         let last = match last {
-            _ if is_split => 0,
+            _ if at + 1 < count => 0,
             ..0 => last,
-            0.. => last - first,
+            0.. => last - begin,
         };
         key_specification(command, access, [begin, last, step], reply);
     }

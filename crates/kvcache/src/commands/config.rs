@@ -27,9 +27,8 @@ enum Set<S: Store + 'static> {
 
 pub(super) fn get<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let patterns: Vec<_> = call.args[2..].iter().map(|pattern| pattern.to_ascii_lowercase()).collect();
-    let is_wanted = |parameter: &&Parameter<S>| {
-        patterns.iter().any(|pattern| glob::matches(pattern, parameter.name.as_bytes()))
-    };
+    let is_wanted =
+        |parameter: &&Parameter<S>| patterns.iter().any(|pattern| glob::matches(pattern, parameter.name.as_bytes()));
     let parameters = parameters::<S>();
     let wanted: Vec<_> = parameters.iter().filter(is_wanted).collect();
     call.reply.map(wanted.len());
@@ -92,13 +91,33 @@ pub(super) fn resetstat<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 /// listed where tools look for it and one value tells the truth.
 fn parameters<S: Store + 'static>() -> Vec<Parameter<S>> {
     let changing: [Parameter<S>; 7] = [
-        Parameter { name: "maxmemory", get: |server| text(server.settings.memory_max().unwrap_or(0)), set: Set::Parsed(memory_max) },
+        Parameter {
+            name: "maxmemory",
+            get: |server| text(server.settings.memory_max().unwrap_or(0)),
+            set: Set::Parsed(memory_max),
+        },
         Parameter { name: "maxmemory-policy", get: |server| text(server.settings.policy()), set: Set::Parsed(policy) },
-        Parameter { name: "requirepass", get: |server| text(server.settings.password().unwrap_or_default()), set: Set::Parsed(password) },
+        Parameter {
+            name: "requirepass",
+            get: |server| text(server.settings.password().unwrap_or_default()),
+            set: Set::Parsed(password),
+        },
         Parameter { name: "timeout", get: |server| text(idle_seconds(server)), set: Set::Parsed(idle_timeout) },
-        Parameter { name: "slowlog-log-slower-than", get: |server| text(server.journal.slower_than_us.load(Relaxed)), set: Set::Parsed(slower_than) },
-        Parameter { name: "slowlog-max-len", get: |server| text(server.journal.slow_max.load(Relaxed)), set: Set::Parsed(slow_max) },
-        Parameter { name: "latency-monitor-threshold", get: |server| text(server.journal.delay_ms.load(Relaxed)), set: Set::Parsed(delay_threshold) },
+        Parameter {
+            name: "slowlog-log-slower-than",
+            get: |server| text(server.journal.slower_than_us.load(Relaxed)),
+            set: Set::Parsed(slower_than),
+        },
+        Parameter {
+            name: "slowlog-max-len",
+            get: |server| text(server.journal.slow_max.load(Relaxed)),
+            set: Set::Parsed(slow_max),
+        },
+        Parameter {
+            name: "latency-monitor-threshold",
+            get: |server| text(server.journal.delay_ms.load(Relaxed)),
+            set: Set::Parsed(delay_threshold),
+        },
     ];
     let fixed = |(name, get)| Parameter { name, get, set: Set::Fixed };
     changing.into_iter().chain(fixed_parameters::<S>().into_iter().map(fixed)).collect()

@@ -5,7 +5,11 @@ use std::{fmt::Display, sync::atomic::Ordering::Relaxed};
 use store::Store;
 
 use super::{Call, Outcome};
-use crate::{REDIS_VERSION, memory_size::for_people, space::{DATABASES, key_of}};
+use crate::{
+    REDIS_VERSION,
+    memory_size::for_people,
+    space::{DATABASES, key_of},
+};
 
 mod counters;
 
@@ -185,7 +189,9 @@ impl<S: Store> Call<'_, '_, S> {
                 }
             }
         });
-        for (database, (keys, expiring)) in keys.into_iter().zip(expiring).enumerate().filter(|(_, (keys, _))| *keys > 0) {
+        for (database, (keys, expiring)) in
+            keys.into_iter().zip(expiring).enumerate().filter(|(_, (keys, _))| *keys > 0)
+        {
             lines.add(&format!("db{database}"), format_args!("keys={keys},expires={expiring},avg_ttl=0"));
         }
     }

@@ -23,10 +23,8 @@ pub(super) fn reset<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 fn table(Measured { period, commands, batches }: &Measured) -> String {
     let calls: u64 = commands.iter().map(|(_, reading)| reading.calls).sum();
     let seconds = period.as_secs_f64().max(f64::MIN_POSITIVE);
-    let mut text = format!(
-        "period_seconds:{seconds:.3}\nrequests:{calls}\nrequests_per_second:{:.0}\n",
-        calls as f64 / seconds
-    );
+    let mut text =
+        format!("period_seconds:{seconds:.3}\nrequests:{calls}\nrequests_per_second:{:.0}\n", calls as f64 / seconds);
     for (name, reading) in commands {
         let us = |ns: f64| ns / 1000.0;
         let [p50, p99] = [0.5, 0.99].map(|share| us(reading.percentile_ns(share) as f64));

@@ -192,7 +192,8 @@ mod tests {
 
     #[test]
     fn a_line_becomes_arguments() {
-        let arguments = parsed("key:key value [NX|XX] [EX seconds:integer|KEEPTTL] [TYPE <A|B>] <field value>... NO ONE");
+        let arguments =
+            parsed("key:key value [NX|XX] [EX seconds:integer|KEEPTTL] [TYPE <A|B>] <field value>... NO ONE");
         assert_eq!(arguments.len(), 8);
         assert_eq!(arguments[0].what, What::Value { name: "key", kind: "key" });
         let What::OneOf(choices) = &arguments[2].what else { panic!("{:?}", arguments[2]) };
@@ -217,7 +218,8 @@ mod tests {
     fn arguments_are_written_as_redis_does() {
         let mut out = Outbox::default();
         Syntax("key:key").write(&mut Reply { out: &mut out, version: Version::Resp2 });
-        let wanted = "*1\r\n*6\r\n$4\r\nname\r\n$3\r\nkey\r\n$4\r\ntype\r\n$3\r\nkey\r\n$14\r\nkey_spec_index\r\n:0\r\n";
+        let wanted =
+            "*1\r\n*6\r\n$4\r\nname\r\n$3\r\nkey\r\n$4\r\ntype\r\n$3\r\nkey\r\n$14\r\nkey_spec_index\r\n:0\r\n";
         assert_eq!(out.inline(), wanted.as_bytes());
     }
 }

@@ -5,7 +5,9 @@ use std::{collections::HashMap, sync::LazyLock};
 use store::Store;
 
 use super::{
-    Call, Outcome, administration::with_administration, acl, bitfield, bits, client, cluster, command_info, config, connection, counters, debug, expiry, generic, help, info, latency, lcs, objects, perf, ranges, scan, scripting, server, slowlog, strings, transactions,
+    Call, Outcome, acl, administration::with_administration, bitfield, bits, client, cluster, command_info, config,
+    connection, counters, debug, expiry, generic, help, info, latency, lcs, objects, perf, ranges, scan, scripting,
+    server, slowlog, strings, transactions,
 };
 
 /// Answers one command.

@@ -23,7 +23,7 @@ impl Redis {
         let socket = directory.path().join("redis.sock");
         let mut command = Command::new(exe);
         command.args(["--port", "0", "--save", "", "--appendonly", "no", "--databases", "16"]);
-        // As much as kvcache takes by default.
+        // As much as kvcache is told to take.
         command.args(["--proto-max-bulk-len", "1mb"]);
         command.arg("--dir").arg(directory.path()).arg("--unixsocket").arg(&socket);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
@@ -47,5 +47,5 @@ impl Drop for Redis {
 
 pub(super) fn kvcache(args: &[&str]) -> anyhow::Result<Server> {
     let exe = Path::new(env!("CARGO_BIN_EXE_kvcache"));
-    Server::start(exe, ["--listen", "127.0.0.1:0"].iter().chain(args))
+    Server::start(exe, ["--listen", "127.0.0.1:0", "--max-request-size", "1MiB"].iter().chain(args))
 }

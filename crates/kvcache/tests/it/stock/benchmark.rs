@@ -15,7 +15,21 @@ fn redis_benchmark_runs_its_string_tests() -> anyhow::Result<()> {
     for (pipeline, threads) in [("1", "1"), ("16", "2")] {
         let server = start(&["--threads", threads])?;
         let mut command = Command::new(&program);
-        command.args(["-p", &port(&server)?, "-t", TESTS, "-P", pipeline, "-n", "2000", "-c", "20", "-r", "1000", "--csv"]);
+        command.args([
+            "-p",
+            &port(&server)?,
+            "-t",
+            TESTS,
+            "-P",
+            pipeline,
+            "-n",
+            "2000",
+            "-c",
+            "20",
+            "-r",
+            "1000",
+            "--csv",
+        ]);
         let finished = run(command)?;
         let tests: Vec<_> = finished.stdout.lines().filter(|line| line.starts_with('"')).collect();
         // A heading, and a line for each test.
