@@ -22,7 +22,7 @@ use crate::{
 
 /// All connections.
 #[derive(Debug, Default)]
-pub struct Clients {
+pub(crate) struct Clients {
     all: Mutex<BTreeMap<u64, Arc<Profile>>>,
     next_id: AtomicU64,
     pub(crate) pause: Pause,
@@ -30,7 +30,7 @@ pub struct Clients {
 
 /// What others may know of a connection, and do to it.
 #[derive(Debug, Default)]
-pub struct Profile {
+pub(crate) struct Profile {
     pub id: u64,
     pub connected_unix_ms: u64,
     pub peer: Option<Address>,
@@ -56,7 +56,7 @@ pub struct Profile {
 
 /// What a client says of itself.
 #[derive(Clone, Debug, Default)]
-pub struct Texts {
+pub(crate) struct Texts {
     pub name: String,
     pub library: String,
     pub library_version: String,
@@ -64,7 +64,7 @@ pub struct Texts {
 
 /// A connection's own entry among [`Clients`]; it leaves with it.
 #[derive(Debug)]
-pub struct Client {
+pub(crate) struct Client {
     clients: Arc<Clients>,
     profile: Arc<Profile>,
 }
@@ -98,16 +98,16 @@ impl Clients {
     }
 
     /// All profiles but of those that are being closed, oldest first.
-    pub fn list(&self) -> Vec<Arc<Profile>> {
+    pub(crate) fn list(&self) -> Vec<Arc<Profile>> {
         self.all().values().filter(|profile| !profile.killed.load(Relaxed)).cloned().collect()
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.all().len()
     }
 
     /// All that have ever come.
-    pub fn entered(&self) -> u64 {
+    pub(crate) fn entered(&self) -> u64 {
         self.next_id.load(Relaxed)
     }
 
@@ -125,7 +125,7 @@ impl Clients {
 }
 
 impl Profile {
-    pub fn texts(&self) -> MutexGuard<'_, Texts> {
+    pub(crate) fn texts(&self) -> MutexGuard<'_, Texts> {
         self.texts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -139,7 +139,7 @@ impl Profile {
     }
 
     /// The descriptor's number.
-    pub fn descriptor(&self) -> i32 {
+    pub(crate) fn descriptor(&self) -> i32 {
         self.socket.map_or(-1, Handle::number)
     }
 }
@@ -156,6 +156,12 @@ impl Client {
     #[inline]
     pub(crate) fn is_killed(&self) -> bool {
         self.profile.killed.load(Relaxed)
+    }
+
+    /// Its last command, by the number in the table.
+    #[inline]
+    pub(crate) fn ran(&self, number: usize) {
+        self.profile.last_command.store(number + 1, Relaxed);
     }
 
     /// A batch of its commands has been looked at.

@@ -16,7 +16,7 @@ use crate::clients::Clients;
 
 /// Settings that commands read and CONFIG SET writes.
 #[derive(Debug)]
-pub struct Settings {
+pub(crate) struct Settings {
     password: RwLock<Option<Arc<str>>>,
     /// `usize::MAX`: no limit.
     memory_max: AtomicUsize,
@@ -80,7 +80,7 @@ impl Settings {
     }
 
     /// What AUTH asks for.
-    pub fn password(&self) -> Option<Arc<str>> {
+    pub(crate) fn password(&self) -> Option<Arc<str>> {
         self.password.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -91,7 +91,7 @@ impl Settings {
     }
 
     /// Bytes for entries; `None`: no limit.
-    pub fn memory_max(&self) -> Option<usize> {
+    pub(crate) fn memory_max(&self) -> Option<usize> {
         Some(self.memory_max.load(Relaxed)).filter(|&max| max != usize::MAX)
     }
 
@@ -99,7 +99,7 @@ impl Settings {
         self.memory_max.store(bytes.unwrap_or(usize::MAX), Relaxed);
     }
 
-    pub fn policy(&self) -> PolicyKind {
+    pub(crate) fn policy(&self) -> PolicyKind {
         *self.policy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -108,7 +108,7 @@ impl Settings {
     }
 
     /// `None`: an idle connection may stay for ever.
-    pub fn idle_timeout(&self) -> Option<Duration> {
+    pub(crate) fn idle_timeout(&self) -> Option<Duration> {
         Some(self.idle_ms.load(Relaxed)).filter(|&ms| ms != u64::MAX).map(Duration::from_millis)
     }
 

@@ -142,7 +142,7 @@ impl<S: Store + 'static> Conn<S> {
     /// Shows others what CLIENT LIST says of it.
     pub(crate) fn publish(&self, command: usize) {
         let profile = self.client.profile();
-        profile.last_command.store(command + 1, Relaxed);
+        self.client.ran(command);
         profile.database.store(self.database, Relaxed);
         profile.version.store(if self.version == Version::Resp3 { 3 } else { 2 }, Relaxed);
         let open = self.transaction.as_ref().filter(|transaction| transaction.is_open());

@@ -31,7 +31,7 @@ const SAMPLES: usize = 16;
 
 /// Figures that change with time.
 #[derive(Debug, Default)]
-pub struct Gauges {
+pub(crate) struct Gauges {
     pub ops_per_sec: AtomicU64,
     pub input_bytes_per_sec: AtomicU64,
     pub output_bytes_per_sec: AtomicU64,

@@ -12,13 +12,13 @@ use std::{
 use crate::commands::table::TABLE;
 
 /// Buckets of a latency histogram: bucket `n` counts what took less than 2^n × 64 ns, the last one everything else.
-pub const BUCKETS: usize = 28;
+pub(crate) const BUCKETS: usize = 28;
 /// Buckets of batch sizes: bucket `n` counts batches of 2^n commands and more, the last one everything above, too.
-pub const BATCH_BUCKETS: usize = 16;
+pub(crate) const BATCH_BUCKETS: usize = 16;
 
 /// One command's figures.
 #[derive(Debug, Default)]
-pub struct CommandStatistics {
+pub(crate) struct CommandStatistics {
     pub calls: AtomicU64,
     /// Answered with an error.
     pub failed: AtomicU64,
@@ -30,7 +30,7 @@ pub struct CommandStatistics {
 
 /// Figures of all commands, by their numbers in the table.
 #[derive(Debug)]
-pub struct Statistics {
+pub(crate) struct Statistics {
     commands: Box<[CommandStatistics]>,
     batches: [AtomicU64; BATCH_BUCKETS],
     /// Error replies, by their first word.
@@ -49,7 +49,7 @@ struct Baseline {
 
 /// Figures since PERF RESET.
 #[derive(Clone, Debug)]
-pub struct Measured {
+pub(crate) struct Measured {
     pub period: Duration,
     pub commands: Vec<(&'static str, Reading)>,
     pub batches: [u64; BATCH_BUCKETS],
@@ -57,7 +57,7 @@ pub struct Measured {
 
 /// One command's figures at a moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Reading {
+pub(crate) struct Reading {
     pub calls: u64,
     pub failed: u64,
     pub rejected: u64,
@@ -84,13 +84,13 @@ impl Baseline {
 
 impl Statistics {
     /// What has been called or refused, by name.
-    pub fn readings(&self) -> impl Iterator<Item = (&'static str, Reading)> {
+    pub(crate) fn readings(&self) -> impl Iterator<Item = (&'static str, Reading)> {
         let commands = TABLE.iter().zip(&self.commands).map(|(command, figures)| (command.name, figures.read()));
         commands.filter(|(_, reading)| reading.calls + reading.rejected > 0)
     }
 
     /// Commands of all kinds.
-    pub fn calls(&self) -> u64 {
+    pub(crate) fn calls(&self) -> u64 {
         self.commands.iter().map(|command| command.calls.load(Relaxed)).sum()
     }
 
@@ -122,7 +122,7 @@ impl Statistics {
     }
 
     /// Error replies by class.
-    pub fn errors_by_class(&self) -> Vec<(String, u64)> {
+    pub(crate) fn errors_by_class(&self) -> Vec<(String, u64)> {
         self.errors().iter().map(|(class, count)| (class.clone(), *count)).collect()
     }
 
@@ -140,7 +140,7 @@ impl Statistics {
         }
     }
 
-    pub fn batches(&self) -> [u64; BATCH_BUCKETS] {
+    pub(crate) fn batches(&self) -> [u64; BATCH_BUCKETS] {
         std::array::from_fn(|bucket| self.batches[bucket].load(Relaxed))
     }
 
@@ -149,7 +149,7 @@ impl Statistics {
     }
 
     /// What has come since [`Statistics::begin_perf`].
-    pub fn measured(&self) -> Measured {
+    pub(crate) fn measured(&self) -> Measured {
         let perf = self.perf();
         let now = TABLE.iter().zip(&self.commands).enumerate();
         let since = now.map(|(number, (command, figures))| {
@@ -216,7 +216,7 @@ impl Reading {
     }
 
     /// Nanoseconds below which a share of the calls took, as an upper edge of a bucket.
-    pub fn percentile_ns(&self, share: f64) -> u64 {
+    pub(crate) fn percentile_ns(&self, share: f64) -> u64 {
         let total: u64 = self.buckets.iter().sum();
         let wanted = ((total as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
@@ -228,13 +228,13 @@ impl Reading {
     }
 
     /// Nanoseconds per call.
-    pub fn mean_ns(&self) -> f64 {
+    pub(crate) fn mean_ns(&self) -> f64 {
         if self.calls == 0 { 0.0 } else { self.time_ns as f64 / self.calls as f64 }
     }
 }
 
 /// Nanoseconds that nothing in a bucket has reached, but in the last one.
-pub fn upper_ns(bucket: usize) -> u64 {
+pub(crate) fn upper_ns(bucket: usize) -> u64 {
     64 << bucket
 }
 
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn errors_are_counted_by_their_first_word() {
         let statistics = Statistics::default();
-        ["ERR a", "NOAUTH b", "ERR c"].map(|text| statistics.error(text));
+        ["ERR a", "NOAUTH b", "ERR c"].into_iter().for_each(|text| statistics.error(text));
         assert_eq!(statistics.errors_by_class(), [("ERR".to_owned(), 2), ("NOAUTH".to_owned(), 1)]);
     }
 }

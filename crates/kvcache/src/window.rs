@@ -77,7 +77,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     /// Takes in what one connection has sent.
     fn turn(&mut self, turns: &mut [Turn<'i, Conn<S>>], at: usize) {
         let input = turns[at].input;
-        let mut step = Step::open(0);
+        let (mut step, mut last) = (Step::open(0), None);
         while step.flow == Flow::Open && step.consumed < input.len() && !turns[at].out.is_full() {
             let rest = &input[step.consumed..];
             if turns[at].conn.is_plain
@@ -86,10 +86,12 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
                 && let Some((command, len)) = fast(rest)
                 && let Some((key, value)) = self.usual(command)
             {
+                last = Some(if value.is_some() { table::SET } else { table::GET });
                 self.enter(turns, key, value, at);
                 step.consumed += len;
                 continue;
             }
+            last = None;
             // Anything else comes after all that came before it.
             self.drain(turns);
             let Turn { conn, out, .. } = &mut turns[at];
@@ -101,6 +103,9 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         }
         let turn = &mut turns[at];
         turn.conn.looked(input, &mut step, turn.out, self.now);
+        if let Some(number) = last {
+            turn.conn.client.ran(number);
+        }
         turn.step = step;
     }
 

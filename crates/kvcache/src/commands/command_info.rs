@@ -91,8 +91,11 @@ pub(super) fn getkeys_and_flags<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome
     Ok(())
 }
 
+/// Keys, and what is done to each.
+type Keyed<'a> = Vec<(&'a [u8], &'static str)>;
+
 /// The command behind COMMAND GETKEYS, and its keys with what it does to each.
-fn asked_about<'a>(args: &'a [&'a [u8]]) -> Result<(&'static Command, Vec<(&'a [u8], &'static str)>), Refusal> {
+fn asked_about<'a>(args: &'a [&'a [u8]]) -> Result<(&'static Command, Keyed<'a>), Refusal> {
     let args = &args[2..];
     let container = table::find(args[0]).map(|number| &TABLE[number]);
     let full = [args[0], b"|", args.get(1).copied().unwrap_or_default()].concat();
@@ -108,7 +111,8 @@ fn asked_about<'a>(args: &'a [&'a [u8]]) -> Result<(&'static Command, Vec<(&'a [
         return Err(Refusal::new("ERR Invalid number of arguments specified for command"));
     }
     let access: Vec<&str> = details::of(command.name).access().collect();
-    let access_of = |at: usize| access.get(at).or(access.last()).copied().unwrap_or(basic_access(command));
+    let basic = basic_access(command);
+    let access_of = |at: usize| access.get(at).or_else(|| access.last()).copied().unwrap_or(basic);
     Ok((command, command.keys_among(args).enumerate().map(|(at, key)| (key, access_of(at))).collect()))
 }
 
@@ -134,7 +138,7 @@ pub(super) fn categories(command: &Command) -> Vec<&'static str> {
         "slow" => !flags.has(Flags::FAST),
         category => explicit.contains(&category),
     };
-    acl::CATEGORIES.into_iter().filter(|category| is_in(&category)).collect()
+    acl::CATEGORIES.into_iter().filter(|category| is_in(category)).collect()
 }
 
 /// What a command does to its keys, if nothing more is known.

@@ -42,7 +42,7 @@ pub(super) fn get<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 /// All settings take effect, or none does.
 pub(super) fn set<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let pairs = &call.args[2..];
-    if pairs.len() % 2 != 0 {
+    if !pairs.len().is_multiple_of(2) {
         return Err(Refusal::SYNTAX);
     }
     let parameters = parameters::<S>();
@@ -125,9 +125,10 @@ fn parameters<S: Store + 'static>() -> Vec<Parameter<S>> {
 
 type Get<S> = fn(&KvServer<S>) -> String;
 
-fn fixed_parameters<S: Store + 'static>() -> [(&'static str, Get<S>); 28] {
+fn fixed_parameters<S: Store + 'static>() -> [(&'static str, Get<S>); 29] {
     [
         ("maxclients", |server| text(server.facts.connections_max)),
+        ("maxmemory-samples", |_| text(store::SAMPLE)),
         ("databases", |_| text(DATABASES)),
         ("port", |server| text(server.facts.port())),
         ("bind", |server| server.facts.bound()),

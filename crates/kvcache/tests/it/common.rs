@@ -67,7 +67,6 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Finished> {
 }
 
 /// A Python with the client libraries, or why there is none has been said.
-#[expect(clippy::print_stderr, reason = "whoever runs the tests is to know what they did not test")]
 pub(crate) fn python() -> anyhow::Result<Option<PathBuf>> {
     let why = match std::env::var_os(PYTHON).map(PathBuf::from) {
         None => format!("{PYTHON} names no interpreter with redis and pymemcache"),

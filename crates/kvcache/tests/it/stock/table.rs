@@ -37,13 +37,11 @@ fn add(list: &Reply<'_>, commands: &mut BTreeMap<String, Command>) -> anyhow::Re
         ensure!(parts.len() == 10, "{parts:?}");
         let Reply::Bulk(name) = &parts[0] else { bail!("no name: {parts:?}") };
         // Key specifications are in an order; flags, categories and tips are not.
-        let sorted = |part: &Reply<'_>| match part {
-            Reply::Array(items) => {
-                let mut items: Vec<_> = items.iter().map(|item| format!("{item:?}")).collect();
-                items.sort();
-                items.join(" ")
-            }
-            other => format!("{other:?}"),
+        let sorted = |part: &Reply<'_>| {
+            let Reply::Array(items) = part else { return format!("{part:?}") };
+            let mut items: Vec<_> = items.iter().map(|item| format!("{item:?}")).collect();
+            items.sort();
+            items.join(" ")
         };
         commands.insert(String::from_utf8_lossy(name).into_owned(), parts[1..9].iter().map(sorted).collect());
         add(&parts[9], commands)?;
