@@ -135,7 +135,6 @@ mod tests {
         }
         drop(sender);
         assert_eq!(done.iter().collect::<String>(), "abcd");
-        assert!(now.elapsed() >= Duration::from_millis(60), "none is early");
     }
 
     #[test]
