@@ -15,7 +15,7 @@ pub(crate) type Handler<S> = fn(&mut Call<'_, '_, S>) -> Outcome;
 
 /// What is to be known of a command without running it.
 #[derive(Debug)]
-pub struct Command {
+pub(crate) struct Command {
     /// In lower case; a subcommand is `container|name`.
     pub name: &'static str,
     pub summary: &'static str,
@@ -30,18 +30,18 @@ pub struct Command {
 
 /// Which arguments are keys: the first, the last (negative: from the end) and the step, 0 0 0 for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keys(pub i16, pub i16, pub i16);
+pub(crate) struct Keys(pub i16, pub i16, pub i16);
 
 macro_rules! flags {
     ($($(#[$doc:meta])* $name:ident = $bit:expr, $text:literal;)+) => {
         /// What a command does and when it may run, by Redis's names.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub struct Flags(pub(crate) u32);
+        pub(crate) struct Flags(pub(crate) u32);
 
         impl Flags {
-            $($(#[$doc])* pub const $name: Self = Self(1 << $bit);)+
+            $($(#[$doc])* pub(crate) const $name: Self = Self(1 << $bit);)+
 
-            pub fn names(self) -> impl Iterator<Item = &'static str> {
+            pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
                 [$((Self::$name, $text),)+].into_iter().filter(move |(flag, name)| self.has(*flag) && !name.is_empty()).map(|(_, name)| name)
             }
         }
@@ -68,14 +68,14 @@ flags! {
 }
 
 impl Flags {
-    pub const NONE: Self = Self(0);
+    pub(crate) const NONE: Self = Self(0);
 
     #[inline]
-    pub const fn has(self, flag: Self) -> bool {
+    pub(crate) const fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0
     }
 
-    pub const fn and(self, other: Self) -> Self {
+    pub(crate) const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
@@ -83,7 +83,7 @@ impl Flags {
 macro_rules! commands {
     ($(#[doc = $summary:literal] $name:literal ($arity:literal) [$($flag:ident)*] $keys:expr, $group:literal $since:literal => $handler:path;)+) => {
         /// All commands; the position of one in it is its number.
-        pub const TABLE: &[Command] = &[$(Command {
+        pub(crate) const TABLE: &[Command] = &[$(Command {
             name: $name,
             summary: $summary.trim_ascii(),
             arity: $arity,
@@ -257,7 +257,7 @@ pub(crate) const SET: usize = 1;
 const NAME_MAX: usize = 32;
 
 /// The number of a command, whatever the case of its name.
-pub fn find(name: &[u8]) -> Option<usize> {
+pub(crate) fn find(name: &[u8]) -> Option<usize> {
     static NUMBERS: LazyLock<HashMap<&[u8], usize, foldhash::fast::RandomState>> =
         LazyLock::new(|| TABLE.iter().enumerate().map(|(number, command)| (command.name.as_bytes(), number)).collect());
     let mut lower = [0; NAME_MAX];
@@ -268,7 +268,7 @@ pub fn find(name: &[u8]) -> Option<usize> {
 }
 
 impl Command {
-    pub fn takes(&self, arguments: usize) -> bool {
+    pub(crate) fn takes(&self, arguments: usize) -> bool {
         match usize::try_from(self.arity) {
             Ok(exactly) => arguments == exactly,
             Err(_) => arguments >= usize::from(self.arity.unsigned_abs()),
@@ -276,7 +276,7 @@ impl Command {
     }
 
     /// The keys among the arguments.
-    pub fn keys_among<'a>(&self, args: &'a [&'a [u8]]) -> impl Iterator<Item = &'a [u8]> {
+    pub(crate) fn keys_among<'a>(&self, args: &'a [&'a [u8]]) -> impl Iterator<Item = &'a [u8]> {
         let Keys(first, last, step) = self.keys;
         let last = if last < 0 { args.len() as i16 + last } else { last };
         let positions = (first > 0).then_some(first..=last).into_iter().flatten();
