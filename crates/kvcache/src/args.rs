@@ -1,8 +1,9 @@
 use bytesize::ByteSize;
-use clap::Args;
+use clap::{Args, ValueEnum};
+use service::{Choice, Dimension};
 use store::{KeyHasher, Options, PolicyKind};
 
-use crate::{Codec, Sharing, SpaceOptions, StoreKind};
+use crate::{Codec, Sharing, SpaceOptions, StoreKind, memory_size};
 
 /// What kvcache takes beside the flags that all servers share.
 #[derive(Args, Clone, Debug)]
@@ -20,16 +21,32 @@ pub struct KvArgs {
     #[arg(long, value_name = "POLICY", default_value = "allkeys-s3fifo")]
     pub eviction: PolicyKind,
 
-    /// Memory for entries, like 100mb or 1GiB; 0: no limit
-    #[arg(long, value_name = "SIZE", default_value = "0")]
+    /// Memory for entries, like 100mb or 1GiB, both powers of 1024; 0: no limit
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = memory)]
     pub maxmemory: ByteSize,
 
     /// What AUTH asks for
     #[arg(long, value_name = "PASSWORD")]
     pub requirepass: Option<String>,
+
+    /// Answer CLUSTER like a cluster of this one node, for clients that know clusters only
+    #[arg(long, value_name = "WHETHER", default_value = "no")]
+    pub cluster: Whether,
+}
+
+/// As Redis's configuration says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Whether {
+    Yes,
+    No,
 }
 
 impl KvArgs {
+    /// Bytes; `None`: no limit.
+    pub fn memory_max(&self) -> Option<usize> {
+        usize::try_from(self.maxmemory.as_u64()).ok().filter(|&bytes| bytes > 0)
+    }
+
     /// For a server with so many threads.
     pub fn space(&self, threads: usize, sharing: Sharing) -> SpaceOptions {
         let seed = fastrand::u64(..);
@@ -40,7 +57,7 @@ impl KvArgs {
                 Sharing::Owned => threads,
             }),
             policy: self.eviction,
-            memory_max: usize::try_from(self.maxmemory.as_u64()).ok().filter(|&bytes| bytes > 0),
+            memory_max: self.memory_max(),
             codec: Codec::default(),
             store: Options {
                 hasher: KeyHasher::with_seed(seed),
@@ -49,5 +66,24 @@ impl KvArgs {
             },
             seed: fastrand::u64(..),
         }
+    }
+}
+
+fn memory(text: &str) -> Result<ByteSize, String> {
+    memory_size::parse(text).map(ByteSize).ok_or_else(|| "not an amount of memory, like 100mb or 1GiB".to_owned())
+}
+
+/// What `--list-backends` says of eviction.
+pub fn eviction_dimension() -> Dimension {
+    let choice = |kind: &PolicyKind| Choice {
+        name: kind.name().to_owned(),
+        description: kind.about().trim().to_owned(),
+        unavailable: None,
+    };
+    Dimension {
+        name: "eviction",
+        flag: "--eviction",
+        default: PolicyKind::AllKeysS3Fifo.name().to_owned(),
+        choices: PolicyKind::ALL.iter().map(choice).collect(),
     }
 }

@@ -1,6 +1,9 @@
 //! What is remembered of a connection between two looks at its input.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Instant,
+};
 
 use proto::{Flow, Now, Outbox, Step};
 use store::Store;
@@ -27,6 +30,10 @@ pub struct Conn<S: Store> {
     pub(crate) version: Version,
     /// What becomes of replies, by CLIENT REPLY.
     pub(crate) replies: Replies,
+    /// CLIENT NO-TOUCH: reading a key is no use of it.
+    pub(crate) no_touch: bool,
+    /// Nothing more is looked at while an answer is to come.
+    pub(crate) held: bool,
     /// When the first byte of the request came that is not whole yet.
     pub(crate) started: Option<Instant>,
     pub(crate) client: Client,
@@ -53,6 +60,8 @@ impl<S: Store + 'static> Conn<S> {
             database: 0,
             version: Version::Resp2,
             replies: Replies::On,
+            no_touch: false,
+            held: false,
             started: None,
             client,
             transaction: None,
@@ -70,22 +79,41 @@ impl<S: Store + 'static> Conn<S> {
             && self.authenticated
             && self.database == 0
             && self.replies == Replies::On
+            && !self.no_touch
+            && !self.held
             && !self.is_in_transaction()
             && !server.clients.are_paused();
     }
 
     /// Commands may be run by another thread, out of sight of the connection.
     pub(crate) fn may_travel(&self, server: &KvServer<S>) -> bool {
-        self.authenticated && self.replies == Replies::On && !self.is_in_transaction() && !server.clients.are_paused()
+        let is_usual = self.authenticated && self.replies == Replies::On && !self.no_touch && !self.held;
+        is_usual && !self.is_in_transaction() && !server.clients.are_paused()
     }
 
     /// Owed after every look at `input`, of which `step` has come.
     pub(crate) fn looked(&mut self, input: &[u8], step: &mut Step, out: &Outbox, now: Now) {
         let is_torn = step.consumed < input.len() && !out.is_full() && !out.has_promises();
         self.started = if is_torn { self.started.or(Some(now.instant)) } else { None };
+        self.client.seen(now);
         if self.client.is_killed() {
             step.flow = Flow::Abort;
         }
+    }
+
+    /// Has to wait, for an answer that is to come or since the server is paused and the dialect has no commands that
+    /// could be let through.
+    #[inline]
+    pub(crate) fn is_held(&mut self, server: &KvServer<S>, out: &mut Outbox) -> bool {
+        self.held &= out.has_promises();
+        let knows_commands = matches!(self.dialect, Dialect::Resp(_) | Dialect::Undecided);
+        self.held || !knows_commands && server.clients.are_paused() && self.hold(server, out)
+    }
+
+    /// Waits for the end of a pause. False: there is none.
+    pub(crate) fn hold(&mut self, server: &KvServer<S>, out: &mut Outbox) -> bool {
+        self.held = server.clients.pause.hold(out);
+        self.held
     }
 
     /// The parser has seen a part of the request that comes next, so nothing but the parser may read it.
@@ -103,8 +131,23 @@ impl<S: Store + 'static> Conn<S> {
         self.transaction.as_ref().is_some_and(|transaction| transaction.is_open())
     }
 
+    pub(crate) fn has_queued_writes(&self) -> bool {
+        self.transaction.as_ref().is_some_and(|transaction| transaction.writes())
+    }
+
     pub(crate) fn transaction(&mut self, space: &Arc<Space<S>>) -> &mut Transaction<S> {
         self.transaction.get_or_insert_with(|| Box::new(Transaction::new(space)))
+    }
+
+    /// Shows others what CLIENT LIST says of it.
+    pub(crate) fn publish(&self, command: usize) {
+        let profile = self.client.profile();
+        self.client.ran(command);
+        profile.database.store(self.database, Relaxed);
+        profile.version.store(if self.version == Version::Resp3 { 3 } else { 2 }, Relaxed);
+        let open = self.transaction.as_ref().filter(|transaction| transaction.is_open());
+        profile.queued.store(open.map_or(-1, |open| i64::try_from(open.queued()).unwrap_or(i64::MAX)), Relaxed);
+        profile.watched.store(self.transaction.as_ref().map_or(0, |transaction| transaction.watched()), Relaxed);
     }
 
     pub(crate) fn take_transaction(&mut self) -> Option<Box<Transaction<S>>> {

@@ -11,17 +11,27 @@ mod codec;
 mod commands;
 mod config;
 mod connection;
+mod journal;
+mod maintenance;
+mod memory_size;
+mod metrics;
 mod owners;
+mod pause;
 mod reply;
 mod server;
 mod space;
 mod statistics;
 mod table;
+#[cfg(test)]
+mod testing;
+mod timer;
 mod window;
 
-pub use args::KvArgs;
+pub use args::{KvArgs, Whether, eviction_dimension};
 pub use codec::Codec;
+pub use config::{Facts, StopServer};
 pub use connection::Conn;
+pub use metrics::Metrics;
 pub use server::{KvOptions, KvServer};
 pub use space::{Space, SpaceOptions};
 pub use table::{Sharing, StoreKind, UnknownStore, WithStore, dimension as store_dimension};

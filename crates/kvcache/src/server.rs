@@ -2,31 +2,32 @@
 
 use std::{
     io,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
 use proto::{Flow, Now, Outbox, Peer, Protocol, Step, Turn};
 use store::Store;
+use sys::listen::Address;
 use wire::resp::{self, Parsed, RequestLimits, RequestParser};
 
 use crate::{
     clients::Clients,
     commands,
-    config::Settings,
+    config::{Facts, Settings},
     connection::{Conn, Dialect},
+    journal::Journal,
+    maintenance::{Gauges, Maintenance},
     owners::Owners,
     space::{Keyspace, Space},
     statistics::Statistics,
     table::Sharing,
+    timer::Timer,
     window::Window,
 };
 
-/// How often an idle connection is looked at, since it may have been killed.
-const LOOK: Duration = Duration::from_secs(1);
-
 /// What a [`KvServer`] is made with.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct KvOptions {
     /// From the first byte of a request to its last.
     pub request_timeout: Duration,
@@ -34,6 +35,9 @@ pub struct KvOptions {
     pub idle_timeout: Duration,
     pub limits: RequestLimits,
     pub password: Option<String>,
+    /// As the space was made with.
+    pub memory_max: Option<usize>,
+    pub facts: Facts,
 }
 
 /// A cache of strings.
@@ -43,26 +47,36 @@ pub struct KvServer<S: Store> {
     pub(crate) settings: Settings,
     pub(crate) clients: Arc<Clients>,
     pub(crate) statistics: Statistics,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) gauges: Gauges,
+    pub(crate) timer: Timer,
+    pub(crate) facts: Facts,
+    maintenance: Mutex<Option<Maintenance>>,
     /// Of a partitioned store.
     pub(crate) owners: OnceLock<Owners>,
     pub(crate) limits: RequestLimits,
     pub(crate) limits_before_auth: RequestLimits,
     request_timeout: Duration,
-    idle_timeout: Duration,
 }
 
 impl<S: Store + 'static> KvServer<S> {
     pub fn new(space: Space<S>, options: KvOptions) -> Self {
+        let policy = space.lock(0).policy();
+        let password = options.password.as_deref();
         Self {
             space: Arc::new(space),
-            settings: Settings::new(options.password.as_deref()),
+            settings: Settings::new(password, options.memory_max, policy, options.idle_timeout),
             clients: Arc::default(),
             statistics: Statistics::default(),
+            journal: Arc::default(),
+            gauges: Gauges::default(),
+            timer: Timer::default(),
+            facts: options.facts,
+            maintenance: Mutex::new(None),
             owners: OnceLock::new(),
             limits: options.limits,
             limits_before_auth: options.limits.before_authentication(),
             request_timeout: options.request_timeout,
-            idle_timeout: options.idle_timeout,
         }
     }
 
@@ -71,6 +85,10 @@ impl<S: Store + 'static> KvServer<S> {
     /// # Errors
     /// When the system has no thread to spare.
     pub fn start(self: &Arc<Self>, sharing: Sharing) -> io::Result<()> {
+        let maintenance = Maintenance::start(Arc::clone(self))?;
+        if let Some(twice) = self.lock_maintenance().replace(maintenance) {
+            twice.stop();
+        }
         if sharing == Sharing::Owned {
             let owners = Owners::start(self)?;
             if let Err(twice) = self.owners.set(owners) {
@@ -82,9 +100,23 @@ impl<S: Store + 'static> KvServer<S> {
 
     /// Ends them, once the last connection has gone.
     pub fn stop(&self) {
+        let maintenance = self.lock_maintenance().take();
+        if let Some(maintenance) = maintenance {
+            maintenance.stop();
+        }
         if let Some(owners) = self.owners.get() {
             owners.stop();
         }
+    }
+
+    fn lock_maintenance(&self) -> MutexGuard<'_, Option<Maintenance>> {
+        self.maintenance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the server where it listens, for those who ask.
+    pub fn listens_on(&self, addresses: &[Address]) {
+        // Said once, by whoever serves.
+        let _ = self.facts.addresses.set(addresses.to_vec());
     }
 
     /// Answers the request that `input` begins with, whatever it is.
@@ -96,6 +128,9 @@ impl<S: Store + 'static> KvServer<S> {
         now: Now,
         out: &mut Outbox,
     ) -> Step {
+        if conn.is_held(self, out) {
+            return Step::open(0);
+        }
         match &mut conn.dialect {
             Dialect::Undecided => {
                 conn.dialect = Dialect::Resp(RequestParser::default());
@@ -115,12 +150,16 @@ impl<S: Store + 'static> KvServer<S> {
         out: &mut Outbox,
     ) -> Step {
         match self.hear(conn, input) {
+            Heard::Request(args, _) if commands::must_wait(self, conn, &args) && conn.hold(self, out) => Step::open(0),
             Heard::Request(args, consumed) => {
                 let flow = commands::answer(self, conn, keys, &args, now, out);
                 Step { flow, ..Step::open(consumed) }
             }
             Heard::Quoted(args, consumed) => {
                 let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+                if commands::must_wait(self, conn, &args) && conn.hold(self, out) {
+                    return Step::open(0);
+                }
                 let flow = commands::answer(self, conn, keys, &args, now, out);
                 Step { flow, ..Step::open(consumed) }
             }
@@ -187,16 +226,14 @@ impl<S: Store + 'static> Protocol for KvServer<S> {
     }
 
     fn deadline(&self, conn: &Conn<S>, quiet_since: Instant) -> Option<Instant> {
-        let (since, patience) = match conn.started {
-            Some(started) => (started, self.request_timeout),
-            None => (quiet_since, self.idle_timeout),
-        };
         // A patience too long to be added has no end.
-        since.checked_add(patience)
+        match conn.started {
+            Some(started) => started.checked_add(self.request_timeout),
+            None => quiet_since.checked_add(self.settings.idle_timeout()?),
+        }
     }
 
-    fn on_deadline(&self, conn: &mut Conn<S>, now: Now, out: &mut Outbox) -> Flow {
-        let _ = (conn, now, out, LOOK);
+    fn on_deadline(&self, _: &mut Conn<S>, _: Now, _: &mut Outbox) -> Flow {
         Flow::Close
     }
 

@@ -155,6 +155,8 @@ pub struct Keyspace<'s, S> {
     space: &'s Space<S>,
     held: Held<'s, S>,
     pub database: u8,
+    /// Reading a key counts as no use of it.
+    pub no_touch: bool,
     pub now: Moment,
 }
 
@@ -168,7 +170,7 @@ enum Held<'s, S> {
 impl<'s, S: Store> Keyspace<'s, S> {
     pub fn new(space: &'s Space<S>, now: Now) -> Self {
         let now = Moment { unix_ms: u64::try_from(now.unix.as_millis()).unwrap_or(u64::MAX) };
-        Self { space, held: Held::None, database: 0, now }
+        Self { space, held: Held::None, database: 0, no_touch: false, now }
     }
 
     pub fn space(&self) -> &'s Space<S> {
@@ -242,13 +244,13 @@ impl<'s, S: Store> Keyspace<'s, S> {
     /// One key of another database.
     pub fn item_of<'k>(&mut self, database: u8, key: &'k [u8]) -> Item<'_, 'k, S> {
         let key = stored_key(database, key);
-        let (space, now) = (self.space, self.now);
+        let (space, now, no_touch) = (self.space, self.now, self.no_touch);
         let hash = space.hash(&key);
         let cache = self.cache(hash);
         if let Cow::Owned(_) = key {
             space.note_marked();
         }
-        Item { cache, codec: &space.codec, hash, key, now }
+        Item { cache, codec: &space.codec, hash, key, no_touch, now }
     }
 }
 
@@ -259,14 +261,27 @@ pub struct Item<'a, 'k, S> {
     codec: &'a Codec,
     hash: u64,
     key: Cow<'k, [u8]>,
+    no_touch: bool,
     now: Moment,
 }
 
 impl<S: Store> Item<'_, '_, S> {
     /// The value, for a client that reads it: counted as a hit or a miss, and remembered as used.
     pub fn get(&mut self) -> Option<Value<'_>> {
+        if self.no_touch {
+            return self.look();
+        }
         let codec = self.codec;
         self.cache.get(self.hash, &self.key, self.now).and_then(|view| Value::new(codec, view))
+    }
+
+    /// Counted, and not remembered as used.
+    fn look(&mut self) -> Option<Value<'_>> {
+        match self.exists() {
+            true => self.cache.counts.hits += 1,
+            false => self.cache.counts.misses += 1,
+        }
+        self.peek()
     }
 
     /// The value, for a command that changes it; counts as no use.

@@ -43,6 +43,8 @@ pub(crate) struct Window<'s, 'i, S: Store + 'static> {
     left: usize,
     gets: u64,
     sets: u64,
+    /// Commands wait: none of them takes the short way.
+    paused: bool,
     /// Values at least so long are encoded before they are kept.
     raw_max: usize,
 }
@@ -59,6 +61,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
             left: 0,
             gets: 0,
             sets: 0,
+            paused: server.clients.are_paused(),
             raw_max: server.space.codec().threshold(),
         }
     }
@@ -74,18 +77,21 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     /// Takes in what one connection has sent.
     fn turn(&mut self, turns: &mut [Turn<'i, Conn<S>>], at: usize) {
         let input = turns[at].input;
-        let mut step = Step::open(0);
+        let (mut step, mut last) = (Step::open(0), None);
         while step.flow == Flow::Open && step.consumed < input.len() && !turns[at].out.is_full() {
             let rest = &input[step.consumed..];
             if turns[at].conn.is_plain
+                && !self.paused
                 && (step.consumed > 0 || !turns[at].conn.is_mid_request())
                 && let Some((command, len)) = fast(rest)
                 && let Some((key, value)) = self.usual(command)
             {
+                last = Some(if value.is_some() { table::SET } else { table::GET });
                 self.enter(turns, key, value, at);
                 step.consumed += len;
                 continue;
             }
+            last = None;
             // Anything else comes after all that came before it.
             self.drain(turns);
             let Turn { conn, out, .. } = &mut turns[at];
@@ -97,6 +103,9 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         }
         let turn = &mut turns[at];
         turn.conn.looked(input, &mut step, turn.out, self.now);
+        if let Some(number) = last {
+            turn.conn.client.ran(number);
+        }
         turn.step = step;
     }
 
@@ -182,6 +191,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         let commands = self.gets + self.sets;
         if commands > 0 {
             let each = self.now.instant.elapsed() / u32::try_from(commands).unwrap_or(u32::MAX);
+            self.server.statistics.batch_size(commands);
             self.server.statistics.batch(table::GET, self.gets, each);
             self.server.statistics.batch(table::SET, self.sets, each);
         }

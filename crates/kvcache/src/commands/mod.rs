@@ -1,32 +1,53 @@
 //! From the arguments of a request to its reply.
 
-use std::{borrow::Cow, time::Instant};
+use std::{
+    borrow::Cow,
+    time::{Duration, Instant},
+};
 
 use proto::{Flow, Now, Outbox};
 use store::{OutOfMemory, Store};
 
 use crate::{
-    connection::Conn,
+    connection::{Conn, Replies},
+    journal::{self, Delay, SlowCommand},
+    pause::Paused,
     reply::Reply,
     server::KvServer,
     space::{Item, Keyspace},
 };
 
+mod acl;
+mod administration;
 mod bitfield;
 mod bits;
+mod client;
+mod cluster;
+mod command_info;
+mod config;
 mod connection;
 mod counters;
+mod debug;
+mod details;
 mod expiry;
 mod generic;
 mod glob;
+mod help;
+mod info;
+mod latency;
 mod lcs;
 mod long_double;
 mod objects;
+mod perf;
 pub(crate) mod quote;
 mod ranges;
 mod scan;
+mod scripting;
+mod server;
 mod set_options;
+mod slowlog;
 mod strings;
+mod syntax;
 pub(crate) mod table;
 mod transactions;
 
@@ -108,7 +129,41 @@ pub(crate) fn answer<S: Store + 'static>(
     now: Now,
     out: &mut Outbox,
 ) -> Flow {
-    keys.database = conn.database;
+    (keys.database, keys.no_touch) = (conn.database, conn.no_touch);
+    let flow = match conn.replies {
+        Replies::On | Replies::SkipNext => answer_into(server, conn, keys, args, now, out),
+        Replies::Off | Replies::Skip => {
+            let mut unheard = Outbox::default();
+            let flow = answer_into(server, conn, keys, args, now, &mut unheard);
+            // Only CLIENT REPLY ON is heard, since it has taken effect.
+            if conn.replies == Replies::On {
+                out.inline().extend_from_slice(unheard.inline());
+            }
+            flow
+        }
+    };
+    conn.replies = match conn.replies {
+        Replies::SkipNext => Replies::Skip,
+        Replies::Skip => Replies::On,
+        replies @ (Replies::On | Replies::Off) => replies,
+    };
+    keys.no_touch = false;
+    // What comes next in the batch needs one shard at a time again.
+    if keys.holds_all() {
+        keys.release();
+    }
+    conn.refresh(server);
+    flow
+}
+
+fn answer_into<S: Store + 'static>(
+    server: &KvServer<S>,
+    conn: &mut Conn<S>,
+    keys: &mut Keyspace<'_, S>,
+    args: &[&[u8]],
+    now: Now,
+    out: &mut Outbox,
+) -> Flow {
     let reply = Reply { out, version: conn.version };
     let mut call = Call { server, conn, keys, args, now, reply, flow: Flow::Open };
     match call.admit() {
@@ -116,17 +171,29 @@ pub(crate) fn answer<S: Store + 'static>(
             if let Err(refusal) = call.run(number) {
                 call.refuse(&refusal);
             }
+            call.conn.publish(number);
         }
-        Ok(Admitted::Queue(number)) => call.queue(number),
+        Ok(Admitted::Queue(number)) => {
+            call.queue(number);
+            call.conn.publish(number);
+        }
         Err(refusal) => call.reject(&refusal),
     }
-    let flow = call.flow;
-    // What comes next in the batch needs one shard at a time again.
-    if keys.holds_all() {
-        keys.release();
+    call.flow
+}
+
+/// CLIENT PAUSE concerns this request.
+pub(crate) fn must_wait<S: Store + 'static>(server: &KvServer<S>, conn: &mut Conn<S>, args: &[&[u8]]) -> bool {
+    let writes = |conn: &Conn<S>| match table::find(args[0]) {
+        Some(number) if TABLE[number].name == "exec" => conn.has_queued_writes(),
+        Some(number) => TABLE[number].flags.has(Flags::WRITE),
+        None => false,
+    };
+    match server.clients.pause.what() {
+        Paused::Nothing => false,
+        Paused::Writes => conn.authenticated && writes(conn),
+        Paused::All => conn.authenticated && table::find(args[0]).is_some(),
     }
-    conn.refresh(server);
-    flow
 }
 
 enum Admitted {
@@ -139,6 +206,10 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
     /// Finds the command and checks everything that can be said before it runs.
     fn admit(&self) -> Result<Admitted, Refusal> {
         let (number, command) = self.command()?;
+        self.admit_command(number, command).inspect_err(|_| self.server.statistics.rejected(number))
+    }
+
+    fn admit_command(&self, number: usize, command: &'static Command) -> Result<Admitted, Refusal> {
         if !command.takes(self.args.len()) {
             return Err(Refusal::arity(command));
         }
@@ -172,8 +243,30 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
     pub(crate) fn run(&mut self, number: usize) -> Outcome {
         let began = Instant::now();
         let outcome = Handlers::<S>::ALL[number](self);
-        self.server.statistics.command(number, began.elapsed(), outcome.is_ok());
+        let took = began.elapsed();
+        self.server.statistics.command(number, took, outcome.is_ok());
+        let journal = &self.server.journal;
+        if journal.is_slow(took) && !TABLE[number].flags.has(Flags::SKIP_SLOWLOG) {
+            journal.add_slow(self.slow_command(number, took));
+        }
+        if journal.is_delay(took) {
+            let event = if TABLE[number].flags.has(Flags::FAST) { "fast-command" } else { "command" };
+            journal.add_delay(event, Delay { unix_s: self.now.unix.as_secs(), ms: millis(took) });
+        }
         outcome
+    }
+
+    /// What the slow log keeps of this command.
+    fn slow_command(&self, number: usize, took: Duration) -> SlowCommand {
+        let profile = self.conn.client.profile();
+        SlowCommand {
+            id: 0,
+            unix_s: self.now.unix.as_secs(),
+            took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+            args: journal::kept(TABLE[number].name, self.args),
+            client: client::address_of(profile),
+            client_name: profile.texts().name.clone(),
+        }
     }
 
     /// Refuses a command that has not been admitted, and with it the transaction that it should have been part of.
@@ -188,6 +281,7 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
     }
 
     pub(crate) fn refuse(&mut self, refusal: &Refusal) {
+        self.server.statistics.error(&refusal.0);
         self.reply.error(&refusal.0);
     }
 
@@ -236,6 +330,11 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
     pub(crate) fn unix_ms(&self) -> u64 {
         self.keys.now.unix_ms
     }
+}
+
+/// Whole milliseconds.
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A decimal number as Redis takes it: no plus, no leading zeros, no spaces.

@@ -5,8 +5,9 @@ use std::{collections::HashMap, sync::LazyLock};
 use store::Store;
 
 use super::{
-    Call, Outcome, bitfield, bits, connection, counters, expiry, generic, lcs, objects, ranges, scan, strings,
-    transactions,
+    Call, Outcome, acl, administration::with_administration, bitfield, bits, client, cluster, command_info, config,
+    connection, counters, debug, expiry, generic, help, info, latency, lcs, objects, perf, ranges, scan, scripting,
+    server, slowlog, strings, transactions,
 };
 
 /// Answers one command.
@@ -14,7 +15,7 @@ pub(crate) type Handler<S> = fn(&mut Call<'_, '_, S>) -> Outcome;
 
 /// What is to be known of a command without running it.
 #[derive(Debug)]
-pub struct Command {
+pub(crate) struct Command {
     /// In lower case; a subcommand is `container|name`.
     pub name: &'static str,
     pub summary: &'static str,
@@ -29,19 +30,19 @@ pub struct Command {
 
 /// Which arguments are keys: the first, the last (negative: from the end) and the step, 0 0 0 for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keys(pub i16, pub i16, pub i16);
+pub(crate) struct Keys(pub i16, pub i16, pub i16);
 
 macro_rules! flags {
     ($($(#[$doc:meta])* $name:ident = $bit:expr, $text:literal;)+) => {
         /// What a command does and when it may run, by Redis's names.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub struct Flags(pub(crate) u32);
+        pub(crate) struct Flags(pub(crate) u32);
 
         impl Flags {
-            $($(#[$doc])* pub const $name: Self = Self(1 << $bit);)+
+            $($(#[$doc])* pub(crate) const $name: Self = Self(1 << $bit);)+
 
-            pub fn names(self) -> impl Iterator<Item = &'static str> {
-                [$((Self::$name, $text),)+].into_iter().filter(move |(flag, _)| self.has(*flag)).map(|(_, name)| name)
+            pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
+                [$((Self::$name, $text),)+].into_iter().filter(move |(flag, name)| self.has(*flag) && !name.is_empty()).map(|(_, name)| name)
             }
         }
     };
@@ -52,28 +53,29 @@ flags! {
     READONLY = 1, "readonly";
     DENYOOM = 2, "denyoom";
     ADMIN = 3, "admin";
-    FAST = 4, "fast";
-    NO_AUTH = 5, "no_auth";
-    NO_MULTI = 6, "no_multi";
-    NOSCRIPT = 7, "noscript";
-    LOADING = 8, "loading";
-    STALE = 9, "stale";
-    SKIP_MONITOR = 10, "skip_monitor";
-    SKIP_SLOWLOG = 11, "skip_slowlog";
-    ALLOW_BUSY = 12, "allow_busy";
-    /// Takes a subcommand.
-    CONTAINER = 31, "container";
+    NOSCRIPT = 4, "noscript";
+    LOADING = 5, "loading";
+    STALE = 6, "stale";
+    SKIP_MONITOR = 7, "skip_monitor";
+    SKIP_SLOWLOG = 8, "skip_slowlog";
+    FAST = 9, "fast";
+    NO_AUTH = 10, "no_auth";
+    NO_ASYNC_LOADING = 11, "no_async_loading";
+    NO_MULTI = 12, "no_multi";
+    ALLOW_BUSY = 13, "allow_busy";
+    /// Takes a subcommand; no flag of Redis's.
+    CONTAINER = 31, "";
 }
 
 impl Flags {
-    pub const NONE: Self = Self(0);
+    pub(crate) const NONE: Self = Self(0);
 
     #[inline]
-    pub const fn has(self, flag: Self) -> bool {
+    pub(crate) const fn has(self, flag: Self) -> bool {
         self.0 & flag.0 != 0
     }
 
-    pub const fn and(self, other: Self) -> Self {
+    pub(crate) const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
@@ -81,7 +83,7 @@ impl Flags {
 macro_rules! commands {
     ($(#[doc = $summary:literal] $name:literal ($arity:literal) [$($flag:ident)*] $keys:expr, $group:literal $since:literal => $handler:path;)+) => {
         /// All commands; the position of one in it is its number.
-        pub const TABLE: &[Command] = &[$(Command {
+        pub(crate) const TABLE: &[Command] = &[$(Command {
             name: $name,
             summary: $summary.trim_ascii(),
             arity: $arity,
@@ -106,7 +108,7 @@ const ALL_KEYS: Keys = Keys(1, -1, 1);
 /// Each with a value behind it.
 const PAIRS: Keys = Keys(1, -1, 2);
 
-commands! {
+with_administration! { commands! {
     /// Shows the value of a key.
     "get" (2) [READONLY FAST] ONE_KEY, "string" "1.0.0" => strings::get;
     /// Gives a key a value, if it is absent or present and for a time if that is asked for.
@@ -231,24 +233,10 @@ commands! {
     "memory|stats" (2) [] NO_KEYS, "server" "4.0.0" => objects::memory_stats;
     /// Shows the memory that a key takes.
     "memory|usage" (-3) [READONLY] Keys(2, 2, 1), "server" "4.0.0" => objects::memory_usage;
-    /// Counts the keys of the database.
-    "dbsize" (1) [READONLY FAST] NO_KEYS, "server" "1.0.0" => scan::dbsize;
     /// Deletes all keys of all databases.
     "flushall" (-1) [WRITE] NO_KEYS, "server" "1.0.0" => scan::flushall;
     /// Deletes all keys of the database.
     "flushdb" (-1) [WRITE] NO_KEYS, "server" "1.0.0" => scan::flushdb;
-    /// Returns the server's liveliness response.
-    "ping" (-1) [FAST] NO_KEYS, "connection" "1.0.0" => connection::ping;
-    /// Returns the given string.
-    "echo" (2) [FAST] NO_KEYS, "connection" "1.0.0" => connection::echo;
-    /// Closes the connection.
-    "quit" (-1) [NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY] NO_KEYS, "connection" "1.0.0" => connection::quit;
-    /// Handshakes with the server.
-    "hello" (-1) [NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY] NO_KEYS, "connection" "6.0.0" => connection::hello;
-    /// Authenticates the connection.
-    "auth" (-2) [NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY] NO_KEYS, "connection" "1.0.0" => connection::auth;
-    /// Changes the selected database.
-    "select" (2) [LOADING STALE FAST] NO_KEYS, "connection" "1.0.0" => connection::select;
     /// Starts a transaction.
     "multi" (1) [NOSCRIPT LOADING STALE FAST ALLOW_BUSY] NO_KEYS, "transactions" "1.2.0" => transactions::multi;
     /// Executes all commands in a transaction.
@@ -259,7 +247,7 @@ commands! {
     "watch" (-2) [NOSCRIPT LOADING STALE FAST ALLOW_BUSY] ALL_KEYS, "transactions" "2.2.0" => transactions::watch;
     /// Forgets about watched keys of a transaction.
     "unwatch" (1) [NOSCRIPT LOADING STALE FAST ALLOW_BUSY] NO_KEYS, "transactions" "2.2.0" => transactions::unwatch;
-}
+} }
 
 /// The numbers of the commands that the window runs.
 pub(crate) const GET: usize = 0;
@@ -269,7 +257,7 @@ pub(crate) const SET: usize = 1;
 const NAME_MAX: usize = 32;
 
 /// The number of a command, whatever the case of its name.
-pub fn find(name: &[u8]) -> Option<usize> {
+pub(crate) fn find(name: &[u8]) -> Option<usize> {
     static NUMBERS: LazyLock<HashMap<&[u8], usize, foldhash::fast::RandomState>> =
         LazyLock::new(|| TABLE.iter().enumerate().map(|(number, command)| (command.name.as_bytes(), number)).collect());
     let mut lower = [0; NAME_MAX];
@@ -280,7 +268,7 @@ pub fn find(name: &[u8]) -> Option<usize> {
 }
 
 impl Command {
-    pub fn takes(&self, arguments: usize) -> bool {
+    pub(crate) fn takes(&self, arguments: usize) -> bool {
         match usize::try_from(self.arity) {
             Ok(exactly) => arguments == exactly,
             Err(_) => arguments >= usize::from(self.arity.unsigned_abs()),
@@ -288,7 +276,7 @@ impl Command {
     }
 
     /// The keys among the arguments.
-    pub fn keys_among<'a>(&self, args: &'a [&'a [u8]]) -> impl Iterator<Item = &'a [u8]> {
+    pub(crate) fn keys_among<'a>(&self, args: &'a [&'a [u8]]) -> impl Iterator<Item = &'a [u8]> {
         let Keys(first, last, step) = self.keys;
         let last = if last < 0 { args.len() as i16 + last } else { last };
         let positions = (first > 0).then_some(first..=last).into_iter().flatten();

@@ -5,7 +5,10 @@ use std::{mem, sync::Arc};
 use proto::Flow;
 use store::Store;
 
-use super::{Call, Outcome, Refusal};
+use super::{
+    Call, Outcome, Refusal,
+    table::{Flags, TABLE},
+};
 use crate::{
     reply::Reply,
     space::{Space, stored_key},
@@ -64,6 +67,11 @@ impl<S: Store> Transaction<S> {
 
     pub(crate) fn queued(&self) -> usize {
         self.queue.len()
+    }
+
+    /// EXEC would change something.
+    pub(crate) fn writes(&self) -> bool {
+        self.queue.iter().any(|queued| TABLE[queued.number].flags.has(Flags::WRITE))
     }
 
     pub(crate) fn watched(&self) -> usize {

@@ -9,7 +9,7 @@
 
 mod generate;
 mod reply;
-mod servers;
+pub(crate) mod servers;
 
 use std::{collections::VecDeque, env};
 

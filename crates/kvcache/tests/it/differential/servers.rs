@@ -11,19 +11,19 @@ use testkit::{Client, Server, eventually};
 
 /// A Redis of the test's own, on a unix socket; killed when this is dropped.
 #[derive(Debug)]
-pub(super) struct Redis {
+pub(crate) struct Redis {
     child: Child,
     address: Address,
     _directory: TempDir,
 }
 
 impl Redis {
-    pub(super) fn start(exe: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn start(exe: &Path) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
         let socket = directory.path().join("redis.sock");
         let mut command = Command::new(exe);
         command.args(["--port", "0", "--save", "", "--appendonly", "no", "--databases", "16"]);
-        // As much as kvcache takes by default.
+        // As much as kvcache is told to take.
         command.args(["--proto-max-bulk-len", "1mb"]);
         command.arg("--dir").arg(directory.path()).arg("--unixsocket").arg(&socket);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
@@ -32,7 +32,7 @@ impl Redis {
         Ok(redis)
     }
 
-    pub(super) fn address(&self) -> &Address {
+    pub(crate) fn address(&self) -> &Address {
         &self.address
     }
 }
@@ -47,5 +47,5 @@ impl Drop for Redis {
 
 pub(super) fn kvcache(args: &[&str]) -> anyhow::Result<Server> {
     let exe = Path::new(env!("CARGO_BIN_EXE_kvcache"));
-    Server::start(exe, ["--listen", "127.0.0.1:0"].iter().chain(args))
+    Server::start(exe, ["--listen", "127.0.0.1:0", "--max-request-size", "1MiB"].iter().chain(args))
 }
