@@ -4,6 +4,7 @@
 
 mod detect;
 pub mod http1;
+pub mod memcached;
 pub mod resp;
 pub mod us;
 

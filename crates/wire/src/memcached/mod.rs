@@ -1,0 +1,21 @@
+//! memcached's text and meta protocols, as memcached 1.6.18 reads and writes them (its `protocol.txt`).
+//!
+//! Where 1.6.18 cuts a number that does not fit its type down to one that does, here it is refused: a length that two
+//! readers understand differently would let a value be taken for commands.
+
+pub mod client;
+mod error;
+mod meta;
+mod number;
+pub mod reply;
+mod request;
+mod text;
+
+pub use error::{HangUp, Refusal};
+pub use meta::{KeyBuffer, MetaFlags, MetaKey, Mode};
+pub use number::Expiry;
+pub use request::{Direction, Keys, Limits, Parsed, Request, RequestParser, StoreMode};
+pub use text::Words;
+
+/// The longest key, as it stands in the line.
+pub const KEY_BYTES_MAX: usize = 250;

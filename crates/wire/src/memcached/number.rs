@@ -1,0 +1,76 @@
+//! Numbers as C's `strtol` family reads them, and what they mean as times.
+
+/// When an item expires, as a request says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    Never,
+    /// A negative time: the item is stored and gone.
+    Immediately,
+    /// Seconds from now, up to thirty days.
+    In(u32),
+    /// Seconds since 1970.
+    At(i64),
+}
+
+/// Longer times are points in time.
+const RELATIVE_SECONDS_MAX: i64 = 60 * 60 * 24 * 30;
+
+impl From<i64> for Expiry {
+    fn from(seconds: i64) -> Self {
+        match u32::try_from(seconds) {
+            Ok(0) => Self::Never,
+            Ok(relative) if seconds <= RELATIVE_SECONDS_MAX => Self::In(relative),
+            Err(_) if seconds < 0 => Self::Immediately,
+            Ok(_) | Err(_) => Self::At(seconds),
+        }
+    }
+}
+
+/// `strtoul` into 64 bits: a minus is allowed as long as the result looks like no negative number.
+#[inline]
+pub(super) fn unsigned(token: &[u8]) -> Option<u64> {
+    let (is_negative, magnitude) = magnitude(token)?;
+    if !is_negative {
+        return Some(magnitude);
+    }
+    let value = magnitude.wrapping_neg();
+    i64::try_from(value).ok().map(|_| value)
+}
+
+/// `strtoul`, refusing what does not fit.
+#[inline]
+pub(super) fn unsigned32(token: &[u8]) -> Option<u32> {
+    u32::try_from(unsigned(token)?).ok()
+}
+
+/// `strtol` into 64 bits.
+#[inline]
+pub(super) fn signed(token: &[u8]) -> Option<i64> {
+    let (is_negative, magnitude) = magnitude(token)?;
+    if is_negative { 0_i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
+}
+
+/// Leading blanks, a sign, digits; then the token ends or a blank follows, behind which anything may stand.
+#[inline]
+fn magnitude(token: &[u8]) -> Option<(bool, u64)> {
+    let blanks = token.iter().take_while(|&&byte| is_blank(byte)).count();
+    let (is_negative, digits) = match token[blanks..] {
+        [b'-', ref digits @ ..] => (true, digits),
+        [b'+', ref digits @ ..] => (false, digits),
+        ref digits => (false, digits),
+    };
+    let mut value = 0_u64;
+    for (at, &byte) in digits.iter().enumerate() {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return (at > 0 && is_blank(byte)).then_some((is_negative, value));
+        }
+        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+    }
+    (!digits.is_empty()).then_some((is_negative, value))
+}
+
+/// C's `isspace`.
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}
