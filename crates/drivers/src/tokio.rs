@@ -270,6 +270,8 @@ impl<P: Protocol> Connection<'_, P> {
                     if session.outbox().poll_reply(cx.waker()).is_pending() {
                         break;
                     }
+                    // An answer may be empty, and input may have waited for it.
+                    wrote = true;
                 }
                 Poll::Ready(Ok(Some(n))) => {
                     tally.0.bytes_out += n as u64;

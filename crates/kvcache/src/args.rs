@@ -2,7 +2,7 @@ use bytesize::ByteSize;
 use clap::Args;
 use store::{KeyHasher, Options, PolicyKind};
 
-use crate::{Codec, SpaceOptions, StoreKind};
+use crate::{Codec, Sharing, SpaceOptions, StoreKind};
 
 /// What kvcache takes beside the flags that all servers share.
 #[derive(Args, Clone, Debug)]
@@ -11,7 +11,8 @@ pub struct KvArgs {
     #[arg(long, value_name = "NAME", default_value = "packed")]
     pub store: StoreKind,
 
-    /// Parts of the key space, each behind a lock of its own [default: 1 with one thread, else 16 per thread]
+    /// Parts of the key space, each behind a lock of its own or, with --store partitioned, owned by a thread
+    /// [default: 1 with one thread, else 16 per thread; partitioned: 1 per thread]
     #[arg(long, value_name = "N", env = "NUM_SHARDS")]
     pub shards: Option<usize>,
 
@@ -30,10 +31,14 @@ pub struct KvArgs {
 
 impl KvArgs {
     /// For a server with so many threads.
-    pub fn space(&self, threads: usize) -> SpaceOptions {
+    pub fn space(&self, threads: usize, sharing: Sharing) -> SpaceOptions {
         let seed = fastrand::u64(..);
         SpaceOptions {
-            shards: self.shards.unwrap_or(if threads == 1 { 1 } else { 16 * threads }),
+            shards: self.shards.unwrap_or(match sharing {
+                Sharing::Locked if threads == 1 => 1,
+                Sharing::Locked => 16 * threads,
+                Sharing::Owned => threads,
+            }),
             policy: self.eviction,
             memory_max: usize::try_from(self.maxmemory.as_u64()).ok().filter(|&bytes| bytes > 0),
             codec: Codec::default(),

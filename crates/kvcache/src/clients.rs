@@ -53,6 +53,21 @@ pub struct Client {
 }
 
 impl Clients {
+    /// A client that is not among all.
+    pub(crate) fn nobody(self: &Arc<Self>) -> Client {
+        let profile = Profile {
+            id: 0,
+            connected_unix_ms: 0,
+            peer: None,
+            local: None,
+            last_unix_ms: AtomicU64::new(0),
+            commands: AtomicU64::new(0),
+            killed: AtomicBool::new(false),
+            texts: Mutex::default(),
+        };
+        Client { clients: Arc::clone(self), profile: Arc::new(profile) }
+    }
+
     pub(crate) fn enter(self: &Arc<Self>, peer: Peer<'_>, now: Now) -> Client {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
         let unix_ms = u64::try_from(now.unix.as_millis()).unwrap_or(u64::MAX);

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
+use proto::{Flow, Now, Outbox, Step};
 use store::Store;
 use wire::resp::{self, RequestParser, Version};
 
@@ -58,6 +59,11 @@ impl<S: Store + 'static> Conn<S> {
         }
     }
 
+    /// For commands that have left their connection.
+    pub(crate) fn of_nobody(server: &KvServer<S>) -> Self {
+        Self::new(Dialect::Resp(RequestParser::default()), true, server.clients.nobody())
+    }
+
     /// Owed after everything that may change what [`Conn::is_plain`] stands for.
     pub(crate) fn refresh(&mut self, server: &KvServer<S>) {
         self.is_plain = matches!(self.dialect, Dialect::Resp(_))
@@ -66,6 +72,20 @@ impl<S: Store + 'static> Conn<S> {
             && self.replies == Replies::On
             && !self.is_in_transaction()
             && !server.clients.are_paused();
+    }
+
+    /// Commands may be run by another thread, out of sight of the connection.
+    pub(crate) fn may_travel(&self, server: &KvServer<S>) -> bool {
+        self.authenticated && self.replies == Replies::On && !self.is_in_transaction() && !server.clients.are_paused()
+    }
+
+    /// Owed after every look at `input`, of which `step` has come.
+    pub(crate) fn looked(&mut self, input: &[u8], step: &mut Step, out: &Outbox, now: Now) {
+        let is_torn = step.consumed < input.len() && !out.is_full() && !out.has_promises();
+        self.started = if is_torn { self.started.or(Some(now.instant)) } else { None };
+        if self.client.is_killed() {
+            step.flow = Flow::Abort;
+        }
     }
 
     pub(crate) fn limits<'s>(&self, server: &'s KvServer<S>) -> &'s resp::RequestLimits {

@@ -11,6 +11,7 @@ mod codec;
 mod commands;
 mod config;
 mod connection;
+mod owners;
 mod reply;
 mod server;
 mod space;
@@ -23,7 +24,7 @@ pub use codec::Codec;
 pub use connection::Conn;
 pub use server::{KvOptions, KvServer};
 pub use space::{Space, SpaceOptions};
-pub use table::{StoreKind, UnknownStore, WithStore, dimension as store_dimension};
+pub use table::{Sharing, StoreKind, UnknownStore, WithStore, dimension as store_dimension};
 
 /// The version of Redis whose commands and error texts these are.
 pub const REDIS_VERSION: &str = "7.0.15";

@@ -2,8 +2,9 @@
 
 use std::{process::ExitCode, sync::Arc};
 
+use anyhow::Context;
 use clap::Parser;
-use kvcache::{KvArgs, KvOptions, KvServer, Space, WithStore, store_dimension};
+use kvcache::{KvArgs, KvOptions, KvServer, Sharing, Space, WithStore, store_dimension};
 use service::{Cli, Dimension, Host, ServiceArgs};
 use store::Store;
 use sys::listen::Address;
@@ -53,7 +54,7 @@ struct Serve<'a> {
 impl WithStore for Serve<'_> {
     type Output = anyhow::Result<()>;
 
-    fn with<S: Store + 'static>(self) -> anyhow::Result<()> {
+    fn with<S: Store + 'static>(self, sharing: Sharing) -> anyhow::Result<()> {
         let Self { kv, host } = self;
         let timeouts = host.timeouts();
         let options = KvOptions {
@@ -62,12 +63,16 @@ impl WithStore for Serve<'_> {
             limits: RequestLimits { bulk_bytes_max: host.request_bytes_max(), ..RequestLimits::default() },
             password: kv.requirepass.clone(),
         };
-        let space = Space::<S>::new(kv.space(host.threads()));
-        host.serve(Arc::new(KvServer::new(space, options)), |addresses| {
+        let space = Space::<S>::new(kv.space(host.threads(), sharing));
+        let server = Arc::new(KvServer::new(space, options));
+        server.start(sharing).context("cannot start a thread")?;
+        let served = host.serve(Arc::clone(&server), |addresses| {
             if let Some(address) = addresses.first() {
                 service::advise(format_args!("try: {}", redis_cli(address)));
             }
-        })
+        });
+        server.stop();
+        served
     }
 }
 

@@ -1,7 +1,8 @@
 //! The protocol: requests in, replies out.
 
 use std::{
-    sync::Arc,
+    io,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -14,8 +15,10 @@ use crate::{
     commands,
     config::Settings,
     connection::{Conn, Dialect},
+    owners::Owners,
     space::{Keyspace, Space},
     statistics::Statistics,
+    table::Sharing,
     window::Window,
 };
 
@@ -40,6 +43,8 @@ pub struct KvServer<S: Store> {
     pub(crate) settings: Settings,
     pub(crate) clients: Arc<Clients>,
     pub(crate) statistics: Statistics,
+    /// Of a partitioned store.
+    pub(crate) owners: OnceLock<Owners>,
     pub(crate) limits: RequestLimits,
     pub(crate) limits_before_auth: RequestLimits,
     request_timeout: Duration,
@@ -53,10 +58,32 @@ impl<S: Store + 'static> KvServer<S> {
             settings: Settings::new(options.password.as_deref()),
             clients: Arc::default(),
             statistics: Statistics::default(),
+            owners: OnceLock::new(),
             limits: options.limits,
             limits_before_auth: options.limits.before_authentication(),
             request_timeout: options.request_timeout,
             idle_timeout: options.idle_timeout,
+        }
+    }
+
+    /// Starts the threads that work beside the drivers.
+    ///
+    /// # Errors
+    /// When the system has no thread to spare.
+    pub fn start(self: &Arc<Self>, sharing: Sharing) -> io::Result<()> {
+        if sharing == Sharing::Owned {
+            let owners = Owners::start(self)?;
+            if let Err(twice) = self.owners.set(owners) {
+                twice.stop();
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends them, once the last connection has gone.
+    pub fn stop(&self) {
+        if let Some(owners) = self.owners.get() {
+            owners.stop();
         }
     }
 
@@ -87,31 +114,52 @@ impl<S: Store + 'static> KvServer<S> {
         now: Now,
         out: &mut Outbox,
     ) -> Step {
-        let limits = conn.limits(self);
-        let Dialect::Resp(parser) = &mut conn.dialect else { return Step::open(0) };
-        let mut args = resp::Args::new();
-        match parser.parse(input, limits, &mut args) {
-            Ok(Parsed::Whole { consumed }) => {
-                let flow = match args.is_empty() {
-                    true => Flow::Open,
-                    false => commands::answer(self, conn, keys, &args, now, out),
-                };
-                Step { flow, ..Step::open(consumed) }
-            }
-            Ok(Parsed::Quoted { consumed }) => {
-                // Rare, and typed by hand: a copy frees the parser for the answer.
-                let owned: Vec<Vec<u8>> = parser.quoted().iter().map(|arg| arg.to_vec()).collect();
-                let args: Vec<&[u8]> = owned.iter().map(Vec::as_slice).collect();
+        match self.hear(conn, input) {
+            Heard::Request(args, consumed) => {
                 let flow = commands::answer(self, conn, keys, &args, now, out);
                 Step { flow, ..Step::open(consumed) }
             }
-            Ok(Parsed::Torn { need }) => Step { need, ..Step::open(0) },
-            Err(error) => {
+            Heard::Quoted(args, consumed) => {
+                let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+                let flow = commands::answer(self, conn, keys, &args, now, out);
+                Step { flow, ..Step::open(consumed) }
+            }
+            Heard::Nothing(consumed) => Step::open(consumed),
+            Heard::Torn(need) => Step { need, ..Step::open(0) },
+            Heard::Nonsense(error) => {
                 error.write(out.inline());
                 Step { flow: Flow::Linger, ..Step::open(0) }
             }
         }
     }
+
+    /// Reads the RESP request at the start of `input`.
+    pub(crate) fn hear<'i>(&self, conn: &mut Conn<S>, input: &'i [u8]) -> Heard<'i> {
+        let limits = conn.limits(self);
+        let Dialect::Resp(parser) = &mut conn.dialect else { return Heard::Torn(0) };
+        let mut args = resp::Args::new();
+        match parser.parse(input, limits, &mut args) {
+            Ok(Parsed::Whole { consumed }) if args.is_empty() => Heard::Nothing(consumed),
+            Ok(Parsed::Whole { consumed }) => Heard::Request(args, consumed),
+            // Rare, and typed by hand: a copy frees the parser.
+            Ok(Parsed::Quoted { consumed }) => {
+                Heard::Quoted(parser.quoted().iter().map(|arg| arg.to_vec()).collect(), consumed)
+            }
+            Ok(Parsed::Torn { need }) => Heard::Torn(need),
+            Err(error) => Heard::Nonsense(error),
+        }
+    }
+}
+
+/// What a connection's input begins with. Numbers are bytes: those of the request, or those that are missing.
+pub(crate) enum Heard<'i> {
+    Request(resp::Args<'i>, usize),
+    /// An inline command with quotes.
+    Quoted(Vec<Vec<u8>>, usize),
+    /// A request without a command.
+    Nothing(usize),
+    Torn(usize),
+    Nonsense(resp::ProtocolError),
 }
 
 impl<S: Store + 'static> Protocol for KvServer<S> {
@@ -132,7 +180,10 @@ impl<S: Store + 'static> Protocol for KvServer<S> {
     }
 
     fn on_ready(&self, turns: &mut [Turn<'_, Conn<S>>], now: Now) {
-        Window::new(self, now).run(turns);
+        match self.owners.get() {
+            None => Window::new(self, now).run(turns),
+            Some(owners) => owners.run(self, turns, now),
+        }
     }
 
     fn deadline(&self, conn: &Conn<S>, quiet_since: Instant) -> Option<Instant> {

@@ -9,11 +9,20 @@ use store::{HashbrownStore, Packed, StdStore, Store};
 pub trait WithStore {
     type Output;
 
-    fn with<S: Store + 'static>(self) -> Self::Output;
+    fn with<S: Store + 'static>(self, sharing: Sharing) -> Self::Output;
+}
+
+/// Who runs the commands on a shard's keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Whichever thread has read them, under a lock.
+    Locked,
+    /// A thread that owns the shard.
+    Owned,
 }
 
 macro_rules! stores {
-    ($($(#[doc = $about:literal])+ $kind:ident = $name:literal => $store:ty,)+) => {
+    ($($(#[doc = $about:literal])+ $kind:ident = $name:literal => $store:ty, $sharing:ident;)+) => {
         /// Where entries are kept.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum StoreKind {
@@ -33,7 +42,7 @@ macro_rules! stores {
 
             /// Turns the choice into a type.
             pub fn with<F: WithStore>(self, action: F) -> F::Output {
-                match self { $(Self::$kind => action.with::<$store>(),)+ }
+                match self { $(Self::$kind => action.with::<$store>(Sharing::$sharing),)+ }
             }
         }
     };
@@ -41,11 +50,13 @@ macro_rules! stores {
 
 stores! {
     /// one-line buckets of tags and offsets, an arena of size classes; the fastest and the smallest
-    Packed = "packed" => Packed,
+    Packed = "packed" => Packed, Locked;
     /// hashbrown's table in front of a slab of entries
-    Hashbrown = "hashbrown" => HashbrownStore,
+    Hashbrown = "hashbrown" => HashbrownStore, Locked;
     /// the standard library's map in front of a slab of entries
-    Std = "std" => StdStore,
+    Std = "std" => StdStore, Locked;
+    /// shared nothing: packed, each shard owned by a thread of its own, to which commands travel
+    Partitioned = "partitioned" => Packed, Owned;
 }
 
 /// Not the name of a store.

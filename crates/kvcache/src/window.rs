@@ -94,13 +94,9 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
                 break;
             }
         }
-        let conn = &mut *turns[at].conn;
-        let is_torn = step.consumed < input.len() && !turns[at].out.is_full();
-        conn.started = if is_torn { conn.started.or(Some(self.now.instant)) } else { None };
-        if conn.client.is_killed() {
-            step.flow = Flow::Abort;
-        }
-        turns[at].step = step;
+        let turn = &mut turns[at];
+        turn.conn.looked(input, &mut step, turn.out, self.now);
+        turn.step = step;
     }
 
     /// Key and value of a command that needs nothing but the store.

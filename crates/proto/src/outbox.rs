@@ -114,6 +114,11 @@ impl Outbox {
 
     // --- protocols write ------------------------------------------------------------------
 
+    /// All that is held are bytes written by [`Outbox::inline`].
+    pub fn is_inline(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// The buffer for headers and small replies. Append only.
     #[inline]
     pub fn inline(&mut self) -> &mut Vec<u8> {
@@ -158,6 +163,20 @@ impl Outbox {
         self.deferred += 1;
         self.push(Segment::Deferred(reply));
         promise
+    }
+
+    /// Everything that another outbox holds, none of it written yet.
+    pub fn push_outbox(&mut self, other: Self) {
+        if other.queue.is_empty() {
+            self.tail.extend_from_slice(&other.tail);
+            return;
+        }
+        self.seal();
+        // A promise of the other keeps its own ledger: the answer is accounted for there until it is taken.
+        self.deferred += other.deferred;
+        self.cut |= other.cut;
+        other.queue.into_iter().for_each(|segment| self.append(segment));
+        self.tail.extend_from_slice(&other.tail);
     }
 
     fn push(&mut self, segment: Segment) {
@@ -227,6 +246,12 @@ impl Outbox {
         if self.queue.is_empty() {
             self.written = 0;
         }
+    }
+
+    /// An answer is still to come, or has come and not been looked at. A protocol whose next request must not overtake
+    /// it stops here; it is called again once the answer has been taken.
+    pub fn has_promises(&self) -> bool {
+        self.deferred > 0
     }
 
     /// Nothing can be written before a promise is settled.

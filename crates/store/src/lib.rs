@@ -8,8 +8,8 @@
 
 mod cache;
 mod hash;
-mod naive;
 mod policy;
+pub mod slotted;
 
 use std::mem::MaybeUninit;
 
@@ -17,10 +17,10 @@ use bytes::Bytes;
 
 pub use cache::{Cache, Counts, Moment, OutOfMemory};
 pub use hash::KeyHasher;
-pub type Packed = naive::Naive;
-pub type StdStore = naive::Naive;
-pub type HashbrownStore = naive::Naive;
 pub use policy::{Policy, PolicyKind, UnknownPolicy};
+pub use slotted::{HashbrownStore, StdStore};
+/// Until branch `packed` is merged.
+pub type Packed = HashbrownStore;
 
 /// Values from this length on are kept as [`Bytes`] of their own, so that a reply can share them instead of copying.
 pub const SHARED_MIN: usize = 16 * 1024;
@@ -108,6 +108,13 @@ pub trait Store: Send + Sized {
     /// Gives an entry another value and attributes. True: it has moved to another block, with that block's access word.
     fn replace(&mut self, hash: u64, place: Self::Place, value: &[u8], attributes: Attributes) -> (Self::Place, bool);
 
+    /// Gives an entry another time to expire at (0: never) without moving or copying it, where that can be done. False:
+    /// nothing has been done, and `replace` will do it.
+    fn set_expiry(&mut self, place: Self::Place, expires_at: u64) -> bool {
+        let _ = (place, expires_at);
+        false
+    }
+
     fn remove(&mut self, hash: u64, place: Self::Place);
 
     fn clear(&mut self);
@@ -148,7 +155,9 @@ pub trait Store: Send + Sized {
     /// Bytes that one such entry takes, without its share of the tables.
     fn footprint(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize;
 
-    /// Frees memory of entries that are no longer there for entries of another size, moving what is in the way.
-    /// False: there is nothing more to gain.
-    fn compact(&mut self, key_len: usize, value_len: usize, attributes: Attributes) -> bool;
+    /// Frees memory of entries that are no longer there for entries of another size, moving what is in the way. An
+    /// entry that moves takes its access word along, and `moved` is told its new handle: a policy's queues would lose
+    /// it otherwise. False: there is nothing more to gain.
+    fn compact(&mut self, key_len: usize, value_len: usize, attributes: Attributes, moved: &mut dyn FnMut(u32))
+    -> bool;
 }

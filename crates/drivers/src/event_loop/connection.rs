@@ -126,7 +126,7 @@ impl<P: Protocol> Slot<P> {
         }
     }
 
-    /// True when anything has been written.
+    /// True when anything has been written, or a promise has been settled.
     fn flush<W>(
         &mut self,
         key: Key,
@@ -142,6 +142,8 @@ impl<P: Protocol> Slot<P> {
                     if session.outbox().poll_reply(waker).is_pending() || session.outbox().is_broken() {
                         break;
                     }
+                    // An answer may be empty, and input may have waited for it.
+                    flushed = true;
                 }
                 Ok(n) => {
                     session.sent(desk.now);

@@ -51,6 +51,21 @@ fn a_request_behind_an_open_promise_waits_for_its_turn() {
     });
 }
 
+/// The first hold has output before it, the last one has nothing around it at all.
+#[test]
+fn input_held_for_an_empty_answer_is_looked_at_again() {
+    PLAIN.serve(|server, _| {
+        let mut client = server.connect()?;
+        client.send(b"a\nh 60 hold\nb\nh 0 hold\nc\n")?;
+        client.expect(b"a\nb\nc\n")?;
+        client.send(b"h 60 hold\nd\n")?;
+        client.expect(b"d\n")?;
+        client.send(b"h 60 hold\ne\n")?;
+        client.end()?;
+        client.expect_all(b"e\n")
+    });
+}
+
 #[test]
 fn a_half_close_waits_for_open_promises() {
     PLAIN.serve(|server, _| {

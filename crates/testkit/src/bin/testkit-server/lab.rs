@@ -5,6 +5,7 @@
 //! | `ID` | `ID` at once |
 //! | `ID MS` | `ID`, from another thread after MS milliseconds |
 //! | `ID MS big` | the same and 100,000 bytes of `x` |
+//! | `ID MS hold` | nothing, after MS milliseconds; what follows is looked at only then |
 //! | `ID MS drop` | none: the promise is dropped |
 //! | `shared N`, `file N`, `pipe N`, `mapped N` | the line and the first N bytes of the content file, as that segment |
 //! | `widest` | the most connections that one `on_ready` saw |
@@ -97,6 +98,8 @@ pub(crate) struct Lab<const BATCH: usize> {
 pub(crate) struct Conn {
     /// When the first byte of a line came whose end has not.
     torn_since: Option<Instant>,
+    /// Nothing more is looked at while an answer is to come.
+    holds: bool,
 }
 
 /// What a line asks for.
@@ -112,6 +115,7 @@ enum Request<'a> {
 enum Answer {
     Plain,
     Big,
+    Nothing,
     Dropped,
 }
 
@@ -131,6 +135,7 @@ impl<'a> Request<'a> {
                 let answer = match answer {
                     None => Answer::Plain,
                     Some("big") => Answer::Big,
+                    Some("hold") => Answer::Nothing,
                     Some("drop") => Answer::Dropped,
                     Some(_) => return None,
                 };
@@ -190,6 +195,7 @@ impl<const BATCH: usize> Lab<BATCH> {
                 reply.push_shared(&Bytes::from_static(BIG));
                 Some(reply)
             }
+            Answer::Nothing => Some(Outbox::default()),
             Answer::Dropped => None,
         };
         self.later.fulfil(at, promise, reply);
@@ -207,13 +213,15 @@ impl<const BATCH: usize> Protocol for Lab<BATCH> {
 
     fn on_input(&self, conn: &mut Conn, input: &[u8], now: Now, out: &mut Outbox) -> Step {
         let mut step = Step::open(0);
-        while !out.is_full() && step.flow == Flow::Open {
+        conn.holds &= out.has_promises();
+        while !out.is_full() && step.flow == Flow::Open && !conn.holds {
             let rest = &input[step.consumed..];
             let Some(len) = rest.iter().position(|&byte| byte == b'\n') else { break };
             step.flow = self.answer(&rest[..len], now, out);
+            conn.holds = rest[..len].ends_with(b" hold");
             step.consumed += len + 1;
         }
-        let torn = step.consumed < input.len() && !out.is_full();
+        let torn = step.consumed < input.len() && !out.is_full() && !conn.holds;
         conn.torn_since = torn.then(|| conn.torn_since.filter(|_| step.consumed == 0).unwrap_or(now.instant));
         step
     }

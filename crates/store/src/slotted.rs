@@ -1,0 +1,208 @@
+//! Stores of safe Rust alone: a slab of entries and a table of their numbers.
+//!
+//! They are what the packed store is compared with. A lookup costs three cache misses (table, slot, record), a table
+//! doubles all at once, and memory comes from the global allocator, so that [`Options::advise`] and
+//! [`Options::release`] are never called.
+
+mod index;
+mod record;
+mod slots;
+
+pub use index::{HashbrownIndex, Index, StdIndex};
+pub use slots::Slots;
+
+use self::record::Record;
+use crate::{Attributes, KeyHasher, Options, Store, View};
+
+/// Entries that one step of [`Store::scan`] shows at most, and slots it looks at.
+const SCAN_ENTRIES: usize = 8;
+const SCAN_SLOTS: usize = 64;
+/// Entries that one step of [`Store::sweep_expiring`] finds at most.
+const SWEEP_ENTRIES: usize = 32;
+/// Slots tried at random for a sample, before it takes the next that is in use.
+const SAMPLE_TRIES: usize = 32;
+
+/// A slab of entries, found by an [`Index`]. A place is a slot's number, and so is a handle.
+#[derive(Debug)]
+pub struct Slotted<I> {
+    hasher: KeyHasher,
+    index: I,
+    slots: Slots,
+}
+
+/// A store on the standard library's hash map.
+pub type StdStore = Slotted<StdIndex>;
+/// A store on hashbrown's hash table.
+pub type HashbrownStore = Slotted<HashbrownIndex>;
+
+impl<I: Index> Store for Slotted<I> {
+    type Place = u32;
+
+    fn new(options: Options) -> Self {
+        Self { hasher: options.hasher, index: I::default(), slots: Slots::default() }
+    }
+
+    fn hash(&self, key: &[u8]) -> u64 {
+        self.hasher.hash(key)
+    }
+
+    // --- lookup ---------------------------------------------------------------------------
+
+    #[inline]
+    fn find(&self, hash: u64, key: &[u8]) -> Option<u32> {
+        self.index.find(&self.slots, hash, key)
+    }
+
+    #[inline]
+    fn view(&self, place: u32) -> View<'_> {
+        self.slots.view(place)
+    }
+
+    #[inline]
+    fn access(&self, place: u32) -> u32 {
+        self.slots.access(place)
+    }
+
+    #[inline]
+    fn set_access(&mut self, place: u32, word: u32) {
+        self.slots.set_access(place, word);
+    }
+
+    #[inline]
+    fn handle(&self, place: u32) -> u32 {
+        place
+    }
+
+    #[inline]
+    fn place(&self, handle: u32) -> Option<u32> {
+        self.slots.is_used(handle as usize).then_some(handle)
+    }
+
+    // --- change ---------------------------------------------------------------------------
+
+    fn insert(&mut self, hash: u64, key: &[u8], value: &[u8], attributes: Attributes) -> u32 {
+        let slot = self.slots.insert(hash, key, value, attributes);
+        self.index.insert(&mut self.slots, hash, slot);
+        slot
+    }
+
+    fn replace(&mut self, _: u64, place: u32, value: &[u8], attributes: Attributes) -> (u32, bool) {
+        self.slots.replace(place, value, attributes);
+        (place, false)
+    }
+
+    fn set_expiry(&mut self, place: u32, expires_at: u64) -> bool {
+        self.slots.set_expiry(place, expires_at)
+    }
+
+    fn remove(&mut self, hash: u64, place: u32) {
+        self.index.remove(&mut self.slots, hash, place);
+        self.slots.remove(place);
+    }
+
+    fn clear(&mut self) {
+        (self.index, self.slots) = (I::default(), Slots::default());
+    }
+
+    // --- traversal ------------------------------------------------------------------------
+
+    /// Goes from the last slot to the first, because that is where entries move when the slab is gathered: one that
+    /// has not been shown yet stays ahead. The cursor is one more than the next slot.
+    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(View<'_>)) -> u64 {
+        let end = from_cursor(cursor, self.slots.len());
+        let mut at = end;
+        let mut shown = 0;
+        while at > 0 && shown < SCAN_ENTRIES && end - at < SCAN_SLOTS {
+            at -= 1;
+            if self.slots.is_used(at) {
+                visit(self.slots.view(at as u32));
+                shown += 1;
+            }
+        }
+        at as u64
+    }
+
+    fn sample(&self, random: u64) -> Option<u32> {
+        let len = self.slots.len();
+        if self.slots.used() == 0 {
+            return None;
+        }
+        let mut state = random;
+        let tries = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            below(len, state)
+        });
+        let found = tries.take(SAMPLE_TRIES).find(|&slot| self.slots.is_used(slot));
+        let start = below(len, random);
+        let found = found.or_else(|| (start..len).chain(0..start).find(|&slot| self.slots.is_used(slot)));
+        found.map(|slot| slot as u32)
+    }
+
+    fn sample_expiring(&self, random: u64) -> Option<u32> {
+        let expiring = self.slots.expiring();
+        // Mixed as `sample` does it, so that callers may be careless with their low bits.
+        let mixed = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        expiring.get(below(expiring.len(), mixed)).copied()
+    }
+
+    /// Goes from the last to the first: what is removed meanwhile is replaced by the last one, which has come up.
+    fn sweep_expiring(&self, cursor: u64, found: &mut Vec<u32>) -> u64 {
+        let expiring = self.slots.expiring();
+        let end = from_cursor(cursor, expiring.len());
+        let start = end.saturating_sub(SWEEP_ENTRIES);
+        found.extend_from_slice(&expiring[start..end]);
+        start as u64
+    }
+
+    // --- memory ---------------------------------------------------------------------------
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.slots.used()
+    }
+
+    #[inline]
+    fn expiring(&self) -> usize {
+        self.slots.expiring().len()
+    }
+
+    #[inline]
+    fn bytes(&self) -> usize {
+        self.slots.bytes() + self.index.bytes()
+    }
+
+    #[inline]
+    fn growth(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize {
+        Record::bytes_of(key_len, value_len, attributes) + self.slots.growth(attributes) + self.index.growth()
+    }
+
+    fn footprint(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize {
+        Slots::SLOT_BYTES + Record::bytes_of(key_len, value_len, attributes)
+    }
+
+    /// Gathers the slab when half of it is vacant, and renews the table when half a sixteenth of it cannot be used.
+    /// Both take time in proportion to the number of entries, and both are rare in proportion to it.
+    fn compact(&mut self, _: usize, _: usize, _: Attributes, moved: &mut dyn FnMut(u32)) -> bool {
+        let is_sparse = self.slots.used() < self.slots.len() / 2;
+        if is_sparse {
+            self.slots.gather(|slots, from, to| {
+                self.index.rename(slots, slots.hash(to), from, to);
+                moved(to);
+            });
+        }
+        self.index.renew(&mut self.slots) || is_sparse
+    }
+}
+
+/// Where a traversal goes on that began at the end.
+fn from_cursor(cursor: u64, len: usize) -> usize {
+    match usize::try_from(cursor) {
+        Ok(0) | Err(_) => len,
+        Ok(cursor) => cursor.min(len),
+    }
+}
+
+/// A number below `len`, from a random one.
+fn below(len: usize, random: u64) -> usize {
+    ((u128::from(random) * len as u128) >> 64) as usize
+}
