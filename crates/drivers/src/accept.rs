@@ -104,6 +104,12 @@ impl Door {
         Accepted::Nobody
     }
 
+    /// The same for one that has been let in, when nobody can serve it after all. It counts as turned away only.
+    pub(crate) fn turn_away_admitted(&self, socket: &OwnedFd, tally: &mut Tally) {
+        tally.0.accepted -= 1;
+        self.turn_away(socket, tally);
+    }
+
     /// What an accept that failed means.
     pub(crate) fn failed(&mut self, listener: &Listener, error: io::Error, tally: &mut Tally) -> io::Result<Accepted> {
         match Errno::from_io_error(&error) {

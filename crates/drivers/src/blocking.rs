@@ -25,9 +25,8 @@ use crate::{
 const TICK: Duration = Duration::from_secs(1);
 /// The same for writes: few of them block, and a stalled reader should not be waited for much longer than asked.
 const WRITE_TICK: Duration = Duration::from_millis(250);
-
-/// A peer that has not said anything yet keeps its place for so many ticks although others wait: it may be about to.
-const SILENT_TICKS_MAX: u32 = 10;
+/// No read waits for less, however little patience is left.
+const READ_TICK_MIN: Duration = Duration::from_millis(1);
 
 pub(crate) struct Blocking;
 
@@ -39,14 +38,11 @@ impl Driver for Blocking {
         let counters = config.statistics.register();
         let (protocol, counters) = (&*protocol, &counters);
         thread::scope(|scope| {
-            accept_on_threads(listeners, config, shutdown, protocol.refusal(), |guest, door| {
-                let guest = Arc::new(guest);
+            accept_on_threads(listeners, config, shutdown, protocol.refusal(), |guest| {
                 let ours = Arc::clone(&guest);
-                let serve = move || converse(&ours, protocol, config, shutdown, counters, TICK, || false);
-                if thread::Builder::new().spawn_scoped(scope, serve).is_err() {
-                    // No thread to be had is no reason to stop serving those who have one.
-                    door.turn_away(&guest.socket, &mut Tally::default());
-                }
+                let serve = move || converse(&ours, protocol, config, shutdown, counters, TICK, || None);
+                // No thread to be had is no reason to stop serving those who have one.
+                thread::Builder::new().spawn_scoped(scope, serve).map(drop).map_err(|_| guest)
             })
         })
     }
@@ -87,13 +83,13 @@ impl Alert {
     }
 }
 
-/// Accepts until drained, on a thread per address.
+/// Accepts until drained, on a thread per address. Whom `welcome` gives back is turned away.
 pub(crate) fn accept_on_threads(
     listeners: Listeners,
     config: &Config,
     shutdown: &Shutdown,
     refusal: &[u8],
-    welcome: impl Fn(Guest, &Door) + Sync,
+    welcome: impl Fn(Arc<Guest>) -> Result<(), Arc<Guest>> + Sync,
 ) -> io::Result<()> {
     let gate = Gate::new(config.connections_max);
     let (gate, welcome) = (&gate, &welcome);
@@ -107,8 +103,11 @@ pub(crate) fn accept_on_threads(
             let mut tally = Tally::default();
             match door.accept(&listener, false, &mut tally) {
                 Ok(Accepted::Connection(socket, ticket)) => {
+                    if let Err(guest) = welcome(Arc::new(Guest { socket, front_end, _ticket: ticket })) {
+                        door.turn_away_admitted(&guest.socket, &mut tally);
+                    }
+                    // Only now, so that each connection counts once, as let in or as turned away.
                     tally.publish(&counters);
-                    welcome(Guest { socket, front_end, _ticket: ticket }, &door);
                 }
                 Ok(Accepted::Nobody | Accepted::Empty) => tally.publish(&counters),
                 Ok(Accepted::Exhausted) => thread::sleep(REST),
@@ -120,7 +119,9 @@ pub(crate) fn accept_on_threads(
     })
 }
 
-/// Serves one connection to its end. `gives_way`: others wait for this thread, so an idle peer has to go.
+/// Serves one connection to its end. Blocked calls return every `tick`. `patience`: for how long a peer that has not
+/// said anything yet may keep this thread from others, `None` while there are none; one that has been answered before
+/// gives way after one tick.
 pub(crate) fn converse<P: Protocol>(
     guest: &Arc<Guest>,
     protocol: &P,
@@ -128,7 +129,7 @@ pub(crate) fn converse<P: Protocol>(
     shutdown: &Shutdown,
     counters: &Counters,
     tick: Duration,
-    gives_way: impl Fn() -> bool,
+    patience: impl Fn() -> Option<Duration>,
 ) {
     let _registered = shutdown.register(Alert::Reading(Arc::clone(guest)).waker());
     if shutdown.is_draining() {
@@ -142,37 +143,42 @@ pub(crate) fn converse<P: Protocol>(
         session,
         protocol,
         pipes,
-        gives_way,
-        quiet_ticks: 0,
+        tick,
+        patience,
+        read_tick: Duration::ZERO,
+        quiet_for: Duration::ZERO,
         has_answered: false,
         tally: Tally::default(),
     };
     // A broken connection is the peer's affair; nothing to report.
-    let _ = conversation.run(tick, counters);
+    let _ = conversation.run(counters);
     conversation.tally.0.closed += 1;
     conversation.tally.publish(counters);
 }
 
-struct Conversation<'a, P: Protocol, G> {
+struct Conversation<'a, P: Protocol, F> {
     socket: &'a OwnedFd,
     session: Session<P>,
     protocol: &'a P,
     pipes: Pipes,
-    gives_way: G,
-    /// Ticks in a row without a byte.
-    quiet_ticks: u32,
+    tick: Duration,
+    patience: F,
+    /// How soon a read that nothing comes of returns.
+    read_tick: Duration,
+    /// Spent in such reads since the last byte.
+    quiet_for: Duration,
     has_answered: bool,
     tally: Tally,
 }
 
-impl<P: Protocol, G: Fn() -> bool> Conversation<'_, P, G> {
-    fn run(&mut self, tick: Duration, counters: &Counters) -> io::Result<()> {
-        set_socket_timeout(self.socket, Timeout::Recv, Some(tick))?;
-        set_socket_timeout(self.socket, Timeout::Send, Some(tick.min(WRITE_TICK)))?;
+impl<P: Protocol, F: Fn() -> Option<Duration>> Conversation<'_, P, F> {
+    fn run(&mut self, counters: &Counters) -> io::Result<()> {
+        self.set_read_tick(self.patience())?;
+        set_socket_timeout(self.socket, Timeout::Send, Some(self.tick.min(WRITE_TICK)))?;
         let waker = Alert::Parked(thread::current()).waker();
         loop {
             while !self.session.outbox().is_empty() && !self.session.is_aborted() {
-                self.write(&waker, tick)?;
+                self.write(&waker)?;
             }
             self.session.resume(self.protocol, clock::now());
             if !self.session.outbox().is_empty() && !self.session.is_aborted() {
@@ -200,22 +206,22 @@ impl<P: Protocol, G: Fn() -> bool> Conversation<'_, P, G> {
                     self.session.tick(self.protocol, now);
                 }
                 self.tally.0.bytes_in += n as u64;
-                self.quiet_ticks = 0;
+                self.quiet_for = Duration::ZERO;
                 self.session.received(n, now);
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.tick(now),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.tick(now)?,
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    fn write(&mut self, waker: &Waker, tick: Duration) -> io::Result<()> {
+    fn write(&mut self, waker: &Waker) -> io::Result<()> {
         let wrote = write_front(self.socket.as_fd(), self.session.outbox(), &mut self.pipes);
         let now = clock::now();
         match wrote {
             Ok(0) => {
                 if self.session.outbox().poll_reply(waker).is_pending() {
-                    thread::park_timeout(tick);
+                    thread::park_timeout(self.tick);
                     self.session.tick(self.protocol, now);
                 }
             }
@@ -230,12 +236,32 @@ impl<P: Protocol, G: Fn() -> bool> Conversation<'_, P, G> {
         Ok(())
     }
 
-    fn tick(&mut self, now: Now) {
+    /// A read came to nothing.
+    fn tick(&mut self, now: Now) -> io::Result<()> {
         self.session.tick(self.protocol, now);
-        self.quiet_ticks += 1;
-        let idle = self.has_answered || self.quiet_ticks >= SILENT_TICKS_MAX;
-        if idle && self.session.is_quiet() && (self.gives_way)() {
+        self.quiet_for += self.read_tick;
+        let patience = self.patience().filter(|_| self.session.is_quiet());
+        if patience.is_some_and(|patience| self.quiet_for >= patience) {
             self.session.end_of_input();
+            return Ok(());
         }
+        self.set_read_tick(patience)
+    }
+
+    /// For how long this peer may stay quiet; `None`: nobody waits for the thread.
+    fn patience(&self) -> Option<Duration> {
+        let silent = (self.patience)()?;
+        Some(if self.has_answered { self.tick } else { silent })
+    }
+
+    /// Reads return when patience ends, if that is sooner than a tick. Costs a system call only when it changes.
+    fn set_read_tick(&mut self, patience: Option<Duration>) -> io::Result<()> {
+        let left = patience.map_or(self.tick, |patience| patience.saturating_sub(self.quiet_for));
+        let read_tick = left.clamp(READ_TICK_MIN, self.tick);
+        if read_tick != self.read_tick {
+            set_socket_timeout(self.socket, Timeout::Recv, Some(read_tick))?;
+            self.read_tick = read_tick;
+        }
+        Ok(())
     }
 }

@@ -19,8 +19,9 @@ pub(crate) struct Counters {
 /// Since the start of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
+    /// Let in. A connection counts here or among the refused, never in both.
     pub accepted: u64,
-    /// Turned away: too many connections, or no descriptor left.
+    /// Turned away: too many connections, no descriptor or thread left, or no room in the queue of `pool`.
     pub refused: u64,
     pub closed: u64,
     pub bytes_in: u64,

@@ -1,6 +1,6 @@
 use std::io;
 
-use sys::listen::{Address, Listener, Sharing};
+use sys::listen::{Address, ListenOptions, Listener, Sharing};
 
 /// The bound sockets of a server: for each accepting thread one per address.
 #[derive(Debug)]
@@ -10,17 +10,29 @@ pub struct Listeners {
 }
 
 impl Listeners {
+    /// [`Listeners::bind_with`] the usual options.
+    ///
+    /// # Errors
+    /// The address that cannot be bound, and why.
+    pub fn bind(addresses: &[Address], acceptors: usize) -> Result<Self, (Address, io::Error)> {
+        Self::bind_with(addresses, acceptors, ListenOptions::default())
+    }
+
     /// Binds every address, `acceptors` times over where threads accept on their own
     /// (see [`crate::DriverKind::acceptors`]).
     ///
     /// # Errors
     /// The address that cannot be bound, and why.
-    pub fn bind(addresses: &[Address], acceptors: usize) -> Result<Self, (Address, io::Error)> {
+    pub fn bind_with(
+        addresses: &[Address],
+        acceptors: usize,
+        options: ListenOptions,
+    ) -> Result<Self, (Address, io::Error)> {
         let sharing = if acceptors > 1 { Sharing::AmongThreads } else { Sharing::Alone };
         let mut bound = Self { addresses: Vec::new(), seats: (0..acceptors).map(|_| Vec::new()).collect() };
         for address in addresses {
             let failed = |error| (address.clone(), error);
-            let first = Listener::bind(address, sharing).map_err(failed)?;
+            let first = Listener::bind_with(address, sharing, options).map_err(failed)?;
             let others = (1..acceptors).map(|_| first.another()).collect::<io::Result<Vec<_>>>().map_err(failed)?;
             bound.addresses.push(first.address().clone());
             for (seat, listener) in bound.seats.iter_mut().zip([first].into_iter().chain(others)) {

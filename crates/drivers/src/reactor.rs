@@ -47,7 +47,7 @@ impl Driver for Reactor {
         listeners.set_nonblocking(true)?;
         let gate = Gate::new(config.connections_max);
         // At most one job per connection: bounded by the connections.
-        let jobs = Queue::new(usize::MAX);
+        let jobs = Queue::default();
         let (protocol, jobs) = (&*protocol, &jobs);
         thread::scope(|scope| {
             let workers: Vec<_> = (0..config.workers)

@@ -6,7 +6,7 @@ use drivers::{DriverKind, UnknownDriver};
 use proto::Limits;
 use sys::{
     affinity::{self, Cpus},
-    listen::Address,
+    listen::{Address, ListenOptions},
 };
 
 /// Descriptors kept for everything that is not a connection: files, pipes, listeners, event queues.
@@ -55,6 +55,15 @@ pub struct ServiceArgs {
     /// Connections above this are turned away [default: what the limit of open files allows]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub max_connections: Option<usize>,
+
+    /// Connections that wait to be accepted, as listen(2) has it; the kernel cuts it to net.core.somaxconn
+    #[arg(long, value_name = "N", default_value_t = ListenOptions::BACKLOG, value_parser = clap::value_parser!(i32).range(1..))]
+    pub backlog: i32,
+
+    /// Send and receive buffer of a TCP connection in the kernel, which doubles it
+    /// [default: what the kernel adapts to each connection]
+    #[arg(long, value_name = "SIZE", value_parser = buffer_bytes)]
+    pub socket_buffer: Option<usize>,
 
     /// An idle connection is closed after this
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
@@ -124,6 +133,10 @@ impl ServiceArgs {
         }
     }
 
+    pub(crate) fn listen_options(&self) -> ListenOptions {
+        ListenOptions { backlog: self.backlog, buffer_bytes: self.socket_buffer }
+    }
+
     pub(crate) fn threads(&self) -> usize {
         self.threads.unwrap_or_else(affinity::available)
     }
@@ -147,6 +160,15 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
+/// What setsockopt(2) takes: a positive `int`.
+fn buffer_bytes(text: &str) -> Result<usize, String> {
+    let bytes = text.parse::<ByteSize>()?.as_u64();
+    match i32::try_from(bytes) {
+        Ok(0) | Err(_) => Err(format!("must be at least 1 byte and at most {} bytes", i32::MAX)),
+        Ok(bytes) => Ok(bytes.unsigned_abs() as usize),
+    }
+}
+
 impl FromStr for DriverChoice {
     type Err = UnknownDriver;
 
@@ -167,6 +189,14 @@ impl fmt::Display for DriverChoice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_buffer_is_as_large_as_a_socket_can_be_told() {
+        assert_eq!((buffer_bytes("64KiB"), buffer_bytes("4096")), (Ok(64 << 10), Ok(4096)));
+        for bad in ["0", "2GiB", "large", ""] {
+            assert!(buffer_bytes(bad).is_err(), "{bad:?}");
+        }
+    }
 
     #[test]
     fn every_driver_can_be_named() {

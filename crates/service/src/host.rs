@@ -1,34 +1,50 @@
 //! Where a protocol meets its driver, its sockets and the signals.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, mpsc},
+};
 
 use anyhow::{Context, anyhow, bail};
-use drivers::{Config, DriverKind, Listeners, Shutdown, Statistics};
+use drivers::{Config, DriverKind, Listeners, Statistics};
 use proto::Protocol;
 use sys::{listen::Address, signals::StopSignals};
 
 use crate::{
     Cli, DriverChoice, ServiceArgs, Timeouts,
     metrics::{Connections, Metrics, Registry},
-    output, stopping,
+    output,
+    stopping::{AtEnd, Stop, Watch},
 };
 
 /// A process ready to serve one protocol.
 pub struct Host {
     args: ServiceArgs,
     addresses: Vec<Address>,
+    listen_front_ends: usize,
+    metrics: Option<Address>,
     driver: DriverKind,
     config: Config,
     signals: StopSignals,
     registry: Registry,
+    stop: Stop,
+    /// Hears of it when the server is to stop.
+    stopped: mpsc::Receiver<()>,
+    at_end: AtEnd,
 }
 
 impl Host {
     pub(crate) fn new<C: Cli>(cli: &C) -> anyhow::Result<Self> {
         let args = cli.service().clone();
-        let addresses = match &args.listen[..] {
+        let mut addresses = match &args.listen[..] {
             [] => cli.default_addresses().iter().map(|address| Ok(address.parse()?)).collect::<anyhow::Result<_>>()?,
             listen => listen.to_vec(),
+        };
+        let listen_front_ends = addresses.len();
+        addresses.extend(cli.more_addresses());
+        let metrics = match &args.metrics {
+            None => cli.default_metrics().map(|address| address.parse()).transpose().context("metrics")?,
+            said => said.clone(),
         };
         // Before any thread is started: threads inherit the mask and the processors.
         let signals = StopSignals::block().context("cannot block signals")?;
@@ -46,7 +62,21 @@ impl Host {
         };
         let mut registry = Registry::with_prefix(C::NAME.replace('-', "_"));
         registry.register_collector(Box::new(Connections(config.statistics.clone())));
-        Ok(Self { args, addresses, driver, config, signals, registry })
+        let (stop, stopped) = Stop::new();
+        let at_end = AtEnd::default();
+        Ok(Self {
+            args,
+            addresses,
+            listen_front_ends,
+            metrics,
+            driver,
+            config,
+            signals,
+            registry,
+            stop,
+            stopped,
+            at_end,
+        })
     }
 
     pub fn timeouts(&self) -> Timeouts {
@@ -68,23 +98,52 @@ impl Host {
         &mut self.registry
     }
 
-    /// Serves until a signal drains the server and the last connection has closed. `ready` sees the addresses just
-    /// before they are announced.
+    /// How many addresses are `--listen` ones, or their defaults. [`proto::Peer::front_end`] counts these from 0, and
+    /// behind them those of [`Cli::more_addresses`].
+    pub fn listen_front_ends(&self) -> usize {
+        self.listen_front_ends
+    }
+
+    /// What the threads of the driver count: connections and bytes.
+    pub fn statistics(&self) -> Statistics {
+        self.config.statistics.clone()
+    }
+
+    /// Lets the protocol stop its own server.
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Does something once when no more requests are expected, such as saving what the server holds: after the drain,
+    /// or when the drain timeout ends it. In that case connections that were too slow are still there, and the protocol
+    /// may be running for them. A second signal stops the server without it. An error makes the exit status 1.
+    pub fn at_end(&mut self, last: impl FnOnce() -> anyhow::Result<()> + Send + 'static) {
+        self.at_end.set(last);
+    }
+
+    /// Serves until a signal or a [`Stop`] drains the server and the last connection has closed; then it returns. It
+    /// does not where connections outlast the drain timeout: the process exits, so [`Host::at_end`] is the place for
+    /// what must not be missed. `ready` sees the addresses just before they are announced.
     pub fn serve<P: Protocol>(self, protocol: Arc<P>, ready: impl FnOnce(&[Address])) -> anyhow::Result<()> {
-        let listeners = Listeners::bind(&self.addresses, self.driver.acceptors(self.config.threads));
+        let acceptors = self.driver.acceptors(self.config.threads);
+        let listeners = Listeners::bind_with(&self.addresses, acceptors, self.args.listen_options());
         let listeners =
             listeners.map_err(|(address, why)| anyhow!(why).context(format!("cannot listen on {address}")))?;
-        let shutdown = Shutdown::default();
-        stopping::watch(self.signals, shutdown.clone(), self.args.drain_timeout, listeners.addresses());
+        let shutdown = self.stop.shutdown().clone();
+        let at_end = self.at_end.clone();
+        let watch = Watch::new(self.stop, self.args.drain_timeout, listeners.addresses(), self.at_end);
+        watch.start(self.signals, self.stopped);
         ready(listeners.addresses());
         for address in listeners.addresses() {
             output::announce(format_args!("listening on {address}"));
         }
-        let metrics = self.args.metrics.as_ref();
+        let metrics = self.metrics.as_ref();
         let metrics = metrics.map(|address| Metrics::start(address, self.registry, shutdown.clone())).transpose()?;
         let served = self.driver.serve(protocol, listeners, &self.config, &shutdown);
         drop(metrics);
-        served.with_context(|| format!("driver {}", self.driver))
+        let ended = at_end.run();
+        served.with_context(|| format!("driver {}", self.driver))?;
+        ended
     }
 }
 

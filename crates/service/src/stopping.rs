@@ -1,27 +1,126 @@
-//! SIGTERM and SIGINT: drain at the first, stop at the second, and never later than the drain timeout.
+//! SIGTERM, SIGINT and what the protocol asks for itself: drain at the first, stop at the second signal, and never
+//! later than the drain timeout.
 
-use std::{path::PathBuf, process, thread, time::Duration};
+use std::{
+    fmt,
+    path::PathBuf,
+    process,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
+    thread,
+    time::Duration,
+};
 
 use drivers::Shutdown;
 use sys::{listen::Address, signals::StopSignals};
 
-/// Waits for signals on threads of its own.
-pub(crate) fn watch(signals: StopSignals, shutdown: Shutdown, drain_timeout: Duration, addresses: &[Address]) {
-    let files: Vec<_> = addresses.iter().filter_map(socket_file).collect();
-    thread::spawn(move || {
-        let Ok(signal) = signals.wait() else { return };
-        tracing::info!("{signal}: draining");
-        shutdown.drain();
+use crate::output;
+
+/// Stops a server from within: the same drain that SIGTERM begins, with the same timeout and the same exit status, 0.
+#[derive(Clone, Debug)]
+pub struct Stop {
+    shutdown: Shutdown,
+    asked: mpsc::Sender<()>,
+}
+
+impl Stop {
+    pub(crate) fn new() -> (Self, mpsc::Receiver<()>) {
+        let (asked, stopped) = mpsc::channel();
+        (Self { shutdown: Shutdown::default(), asked }, stopped)
+    }
+
+    /// Begins the drain and returns at once: connections that are idle are closed, what has arrived is answered. `why`
+    /// is for the log. May be called by a protocol, on any thread, more than once.
+    pub fn drain(&self, why: impl fmt::Display) {
+        tracing::info!("{why}: draining");
+        let _ = self.asked.send(()); // Nobody listens any more: it is past that.
+        self.shutdown.drain();
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.shutdown.is_draining()
+    }
+
+    pub(crate) fn shutdown(&self) -> &Shutdown {
+        &self.shutdown
+    }
+}
+
+type Last = Box<dyn FnOnce() -> anyhow::Result<()> + Send>;
+
+/// What is done once at the end: by whoever served, or else when the drain takes too long.
+#[derive(Clone, Default)]
+pub(crate) struct AtEnd(Arc<Mutex<End>>);
+
+#[derive(Default)]
+struct End {
+    last: Option<Last>,
+    begun: bool,
+}
+
+impl AtEnd {
+    fn end(&self) -> MutexGuard<'_, End> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set(&self, last: impl FnOnce() -> anyhow::Result<()> + Send + 'static) {
+        self.end().last = Some(Box::new(last));
+    }
+
+    /// The drain has ended. Never returns when it took too long.
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let mut end = self.end();
+        end.begun = true;
+        let last = end.last.take();
+        drop(end); // However long this takes, it is not the drain that does.
+        last.map_or(Ok(()), |last| last())
+    }
+
+    /// The drain takes too long: ends the process, unless whoever served is at it already.
+    fn run_and_leave(&self, drain_timeout: Duration, files: &[PathBuf]) {
+        let mut end = self.end();
+        if end.begun {
+            return;
+        }
+        tracing::warn!("connections still open after the drain timeout of {drain_timeout:?} are cut off");
+        let outcome = end.last.take().map_or(Ok(()), |last| last());
+        if let Err(error) = &outcome {
+            output::to_stderr(format_args!("error: {error:#}"));
+        }
+        leave(files, i32::from(outcome.is_err()))
+    }
+}
+
+/// Sees to it that the server ends.
+pub(crate) struct Watch {
+    stop: Stop,
+    drain_timeout: Duration,
+    /// Of unix sockets.
+    files: Vec<PathBuf>,
+    at_end: AtEnd,
+}
+
+impl Watch {
+    pub(crate) fn new(stop: Stop, drain_timeout: Duration, addresses: &[Address], at_end: AtEnd) -> Self {
+        Self { stop, drain_timeout, files: addresses.iter().filter_map(socket_file).collect(), at_end }
+    }
+
+    /// Waits for signals, and for a drain to take too long, on threads of its own.
+    pub(crate) fn start(self, signals: StopSignals, stopped: mpsc::Receiver<()>) {
+        let Self { stop, drain_timeout, files, at_end } = self;
         let late = files.clone();
         thread::spawn(move || {
+            let Ok(()) = stopped.recv() else { return };
             thread::sleep(drain_timeout);
-            tracing::warn!("connections still open after the drain timeout of {drain_timeout:?} are cut off");
-            leave(&late, 0);
+            at_end.run_and_leave(drain_timeout, &late);
         });
-        let Ok(signal) = signals.wait() else { return };
-        tracing::warn!("{signal} again: stopping at once");
-        leave(&files, 1);
-    });
+        thread::spawn(move || {
+            let Ok(signal) = signals.wait() else { return };
+            stop.drain(signal);
+            let Ok(signal) = signals.wait() else { return };
+            tracing::warn!("{signal} again: stopping at once");
+            leave(&files, 1);
+        });
+    }
 }
 
 fn socket_file(address: &Address) -> Option<PathBuf> {

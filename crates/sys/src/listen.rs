@@ -17,9 +17,6 @@ use std::{
 use rustix::net::SocketFlags;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Connections that wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
-const BACKLOG: i32 = 4096;
-
 /// What controls congestion where there is none: a connection within this host. A default that paces (bbr) would arm a
 /// timer for every 64 KiB of a large body, which costs several times what sending them does. Every kernel has this one.
 const LOOPBACK_CONGESTION: &str = "reno";
@@ -65,46 +62,75 @@ pub enum Sharing {
     AmongThreads,
 }
 
+/// What the kernel keeps for a listening socket and for its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenOptions {
+    /// Connections that wait to be accepted (listen(2)); the kernel cuts it to `net.core.somaxconn`.
+    pub backlog: i32,
+    /// SO_RCVBUF and SO_SNDBUF of TCP connections in bytes, which the kernel cuts to `net.core.rmem_max` and
+    /// `net.core.wmem_max` and then doubles; `None`: those that it adapts to each connection. Those of a unix socket
+    /// stay as they are, since its connections inherit nothing.
+    pub buffer_bytes: Option<usize>,
+}
+
+impl ListenOptions {
+    pub const BACKLOG: i32 = 4096;
+}
+
+impl Default for ListenOptions {
+    fn default() -> Self {
+        Self { backlog: Self::BACKLOG, buffer_bytes: None }
+    }
+}
+
 /// A bound, listening socket. The file of a unix socket is removed when the one that made it is dropped.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
     address: Address,
+    options: ListenOptions,
     made_file: bool,
 }
 
 impl Listener {
+    /// [`Listener::bind_with`] the usual options.
+    pub fn bind(address: &Address, sharing: Sharing) -> io::Result<Self> {
+        Self::bind_with(address, sharing, ListenOptions::default())
+    }
+
     /// # Errors
     /// `AddrInUse` when another server listens there. With [`Sharing::AmongThreads`] that is found out by binding alone
     /// first: the kernel would let two servers of one user share a port without a word.
-    pub fn bind(address: &Address, sharing: Sharing) -> io::Result<Self> {
+    pub fn bind_with(address: &Address, sharing: Sharing, options: ListenOptions) -> io::Result<Self> {
         match address {
             Address::Tcp(address) => {
                 if sharing == Sharing::AmongThreads && address.port() != 0 {
-                    drop(bind_tcp(*address, Sharing::Alone)?);
+                    drop(bind_tcp(*address, Sharing::Alone, options)?);
                 }
-                Self::from_tcp(bind_tcp(*address, sharing)?)
+                Self::from_tcp(bind_tcp(*address, sharing, options)?, options)
             }
             Address::Unix(path) => {
                 remove_stale(path)?;
                 let socket = UnixListener::bind(path)?.into();
-                rustix::net::listen(&socket, BACKLOG)?;
-                Ok(Self { socket, address: address.clone(), made_file: true })
+                rustix::net::listen(&socket, options.backlog)?;
+                Ok(Self { socket, address: address.clone(), options, made_file: true })
             }
         }
     }
 
-    fn from_tcp(socket: TcpListener) -> io::Result<Self> {
+    fn from_tcp(socket: TcpListener, options: ListenOptions) -> io::Result<Self> {
         let address = Address::Tcp(socket.local_addr()?);
-        Ok(Self { socket: socket.into(), address, made_file: false })
+        Ok(Self { socket: socket.into(), address, options, made_file: false })
     }
 
     /// Another listener at the same address for another thread: a socket of its own for TCP, the same one for unix.
     pub fn another(&self) -> io::Result<Self> {
+        let options = self.options;
         match &self.address {
-            Address::Tcp(address) => Self::from_tcp(bind_tcp(*address, Sharing::AmongThreads)?),
+            Address::Tcp(address) => Self::from_tcp(bind_tcp(*address, Sharing::AmongThreads, options)?, options),
             Address::Unix(_) => {
-                Ok(Self { socket: self.socket.try_clone()?, address: self.address.clone(), made_file: false })
+                let (socket, address) = (self.socket.try_clone()?, self.address.clone());
+                Ok(Self { socket, address, options, made_file: false })
             }
         }
     }
@@ -147,18 +173,23 @@ impl Drop for Listener {
     }
 }
 
-fn bind_tcp(address: SocketAddr, sharing: Sharing) -> io::Result<TcpListener> {
+fn bind_tcp(address: SocketAddr, sharing: Sharing, options: ListenOptions) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(sharing == Sharing::AmongThreads)?;
-    // Accepted sockets inherit it: one call here instead of one per connection.
+    // Accepted sockets inherit what follows: one call here instead of one per connection.
     socket.set_tcp_nodelay(true)?;
+    if let Some(bytes) = options.buffer_bytes {
+        // Before listening, since the window that is announced to new connections depends on it (tcp(7)).
+        socket.set_recv_buffer_size(bytes)?;
+        socket.set_send_buffer_size(bytes)?;
+    }
     if address.ip().is_loopback() {
         // Without it the system's default works, too.
         let _ = rustix::net::sockopt::set_tcp_congestion(&socket, LOOPBACK_CONGESTION);
     }
     socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
+    socket.listen(options.backlog)?;
     Ok(socket.into())
 }
 
@@ -193,6 +224,43 @@ mod tests {
             let error = Listener::bind(first.address(), sharing).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::AddrInUse, "{sharing:?}");
         }
+    }
+
+    #[test]
+    fn connections_inherit_the_buffers_that_were_asked_for() {
+        const BYTES: usize = 48 << 10;
+        let options = ListenOptions { buffer_bytes: Some(BYTES), ..ListenOptions::default() };
+        let address = "127.0.0.1:0".parse().unwrap();
+        let first = Listener::bind_with(&address, Sharing::AmongThreads, options).unwrap();
+        let another = first.another().unwrap();
+        for listener in [&first, &another] {
+            let receive = rustix::net::sockopt::socket_recv_buffer_size(listener).unwrap();
+            let send = rustix::net::sockopt::socket_send_buffer_size(listener).unwrap();
+            assert_eq!((receive, send), (2 * BYTES, 2 * BYTES));
+        }
+        drop(first); // All connections are for the other one now.
+        let _client = std::net::TcpStream::connect(another.address().to_string()).unwrap();
+        let socket = another.accept(false).unwrap();
+        assert_eq!(rustix::net::sockopt::socket_recv_buffer_size(&socket).unwrap(), 2 * BYTES);
+        assert_eq!(rustix::net::sockopt::socket_send_buffer_size(&socket).unwrap(), 2 * BYTES);
+    }
+
+    /// The kernel lets in one more than was asked for (unix(7) does not say so, listen(2) calls it a hint).
+    #[test]
+    fn so_many_connections_wait_as_were_asked_for() {
+        const BACKLOG: usize = 3;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.sock");
+        let options = ListenOptions { backlog: BACKLOG as i32, ..ListenOptions::default() };
+        let _listener = Listener::bind_with(&Address::Unix(path.clone()), Sharing::Alone, options).unwrap();
+        let connect = || {
+            let socket = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+            socket.set_nonblocking(true).unwrap();
+            socket.connect(&socket2::SockAddr::unix(&path).unwrap()).map(|()| socket)
+        };
+        let waiting: Vec<_> = (0..2 * BACKLOG).map_while(|_| connect().ok()).collect();
+        assert_eq!(waiting.len(), BACKLOG + 1);
+        assert_eq!(connect().unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

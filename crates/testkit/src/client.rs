@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, bail, ensure};
+use rustix::{io::Errno, net::RecvFlags};
 use sha2::{Digest as _, Sha256};
 use socket2::{Domain, SockAddr, Socket, Type};
 use sys::listen::Address;
@@ -33,6 +34,13 @@ impl Client {
     /// A small receive buffer makes the server feel a slow reader soon.
     pub fn connect_narrow(address: &Address, buffer_bytes: usize) -> io::Result<Self> {
         Self::connect_with(address, |socket| socket.set_recv_buffer_size(buffer_bytes))
+    }
+
+    /// To a unix socket, without waiting where its queue is full.
+    pub fn connect_now(address: &Address) -> io::Result<Self> {
+        let client = Self::connect_with(address, |socket| socket.set_nonblocking(true))?;
+        client.0.set_nonblocking(false)?;
+        Ok(client)
     }
 
     fn connect_with(address: &Address, prepare: impl FnOnce(&Socket) -> io::Result<()>) -> io::Result<Self> {
@@ -79,6 +87,15 @@ impl Client {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 read => return read,
             }
+        }
+    }
+
+    /// One read that does not wait: `None` when nothing has come, 0 at the end.
+    pub fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match rustix::net::recv(&self.0, buffer, RecvFlags::DONTWAIT) {
+            Ok((n, _)) => Ok(Some(n)),
+            Err(Errno::AGAIN) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -55,6 +55,16 @@ impl Process {
         self.signal(Signal::STOP)
     }
 
+    /// Whether all its threads stand still.
+    pub fn is_paused(self) -> anyhow::Result<bool> {
+        let path = format!("/proc/{}/task", self.0);
+        let mut threads = fs::read_dir(&path).with_context(|| format!("cannot list {path}"))?;
+        threads.try_fold(true, |so_far, thread| {
+            let status = fs::read_to_string(thread?.path().join("status"))?;
+            Ok(so_far && status.contains("\nState:\tT"))
+        })
+    }
+
     pub fn go_on(self) -> io::Result<()> {
         self.signal(Signal::CONT)
     }

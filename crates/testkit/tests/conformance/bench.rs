@@ -3,7 +3,8 @@
 use std::{panic::resume_unwind, path::Path, process::Command, thread};
 
 use anyhow::{Context, anyhow};
-use testkit::{Client, Content, DriverKind, Server};
+use sys::listen::Address;
+use testkit::{Client, Content, DriverKind, Server, eventually};
 
 pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_testkit-server");
 
@@ -19,10 +20,19 @@ pub(crate) struct Setup {
     pub(crate) at_once: usize,
     /// Started by a shell that may open so many files.
     pub(crate) open_files: Option<u32>,
+    /// With `--metrics`, for [`Bench::counts`].
+    pub(crate) metrics: bool,
 }
 
-pub(crate) const PLAIN: Setup =
-    Setup { args: &[], threads: &[1, 2], drivers: |_| true, content_bytes: 0, at_once: 14, open_files: None };
+pub(crate) const PLAIN: Setup = Setup {
+    args: &[],
+    threads: &[1, 2],
+    drivers: |_| true,
+    content_bytes: 0,
+    at_once: 14,
+    open_files: None,
+    metrics: false,
+};
 
 /// One driver with one number of threads.
 pub(crate) struct Bench<'a> {
@@ -30,6 +40,14 @@ pub(crate) struct Bench<'a> {
     pub(crate) threads: usize,
     pub(crate) setup: Setup,
     pub(crate) content: &'a Content,
+}
+
+/// Connections as the server counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) accepted: usize,
+    pub(crate) refused: usize,
+    pub(crate) open: usize,
 }
 
 impl Bench<'_> {
@@ -47,8 +65,34 @@ impl Bench<'_> {
         if self.setup.content_bytes > 0 {
             command.arg("--content").arg(self.content.path());
         }
+        if self.setup.metrics {
+            command.args(["--metrics", &self.metrics().to_string()]);
+        }
         command.args(self.setup.args);
         command
+    }
+
+    fn metrics(&self) -> Address {
+        Address::Unix(socket_path(self).with_extension("metrics"))
+    }
+
+    /// What the server counts.
+    pub(crate) fn counts(&self) -> anyhow::Result<Counts> {
+        let mut scraper = Client::connect(&self.metrics())?;
+        scraper.send(b"GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")?;
+        let text = String::from_utf8(scraper.read_to_end()?)?;
+        let count = |name: &str| -> anyhow::Result<usize> {
+            let name = format!("testkit_server_connections_{name} ");
+            let value = text.lines().find_map(|line| line.strip_prefix(&name));
+            Ok(value.with_context(|| format!("no {name}in {text}"))?.parse()?)
+        };
+        Ok(Counts { accepted: count("accepted_total")?, refused: count("refused_total")?, open: count("open")? })
+    }
+
+    /// Waits until the server counts as many: it adds up after the fact.
+    pub(crate) fn comes_to_count(&self, wanted: Counts) -> anyhow::Result<()> {
+        eventually("connections are counted right", || Ok(self.counts().is_ok_and(|counts| counts == wanted)))
+            .with_context(|| format!("{:?} instead of {wanted:?}", self.counts()))
     }
 
     pub(crate) fn start(&self) -> anyhow::Result<Server> {
@@ -103,6 +147,13 @@ impl Setup {
 pub(crate) fn probe(server: &Server) -> anyhow::Result<()> {
     let mut client = server.connect()?;
     ask(&mut client, "probe")
+}
+
+/// A request that finds room is answered. Where the server is full, it is told so, or loses the connection: a refusal
+/// does not wait for what has been sent, and may be lost to the reset that answers that.
+pub(crate) fn finds_room(server: &Server) -> anyhow::Result<bool> {
+    let mut client = server.connect()?;
+    Ok(client.send(b"room\n").is_ok() && client.take(5).is_ok_and(|got| got == b"room\n"))
 }
 
 /// One line, echoed.

@@ -1,11 +1,15 @@
 //! Many connections: resets, idle ones, more than are allowed.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, io::ErrorKind, time::Duration};
 
 use anyhow::{Context, ensure};
 use testkit::{Client, DriverKind, Holdings, eventually};
 
-use crate::bench::{PLAIN, Setup, ask, probe};
+use crate::bench::{Counts, PLAIN, Setup, ask, finds_room, probe};
+
+/// What `pool` has when nothing is said, and how many connections may wait for them.
+const POOL_WORKERS: usize = 64;
+const POOL_QUEUE: usize = 1_024;
 
 #[test]
 fn resets_in_mid_transfer_leave_nothing_behind() {
@@ -33,7 +37,7 @@ fn resets_in_mid_transfer_leave_nothing_behind() {
 }
 
 /// Drivers that need no thread per connection hold thousands; a thread per connection holds them, too; `pool` makes
-/// idle ones give way. All of them answer.
+/// idle ones give way, and turns away whom its queue has no room for. All of them answer.
 #[test]
 fn thousands_of_idle_connections_keep_nobody_from_being_served() {
     const COUNT: usize = 5_000;
@@ -45,20 +49,118 @@ fn thousands_of_idle_connections_keep_nobody_from_being_served() {
             client.send(b"here\n")?;
             idle.push(client);
         }
+        if bench.driver == DriverKind::Pool {
+            for (i, client) in idle.iter_mut().enumerate() {
+                is_answered_or_turned_away(client).with_context(|| format!("connection {i}"))?;
+            }
+            return eventually("the probe is answered", || finds_room(server));
+        }
         probe(server).context("the probe")?;
-        let holds = bench.driver != DriverKind::Pool;
-        for (i, client) in idle.iter_mut().enumerate().filter(|(i, _)| holds || i % 500 == 0) {
+        for (i, client) in idle.iter_mut().enumerate() {
             client.expect(b"here\n").with_context(|| format!("connection {i}"))?;
         }
-        if holds {
-            ensure!(server.process().descriptors()? >= COUNT, "not all connections are open");
-            let each = server.process().resident_bytes()? / COUNT as u64;
-            eprintln!("{}: {each} bytes of resident memory for each of {COUNT} idle connections", bench.driver);
-            for (i, client) in idle.iter_mut().enumerate().step_by(97) {
-                ask(client, "again").with_context(|| format!("connection {i}, again"))?;
-            }
+        ensure!(server.process().descriptors()? >= COUNT, "not all connections are open");
+        let each = server.process().resident_bytes()? / COUNT as u64;
+        eprintln!("{}: {each} bytes of resident memory for each of {COUNT} idle connections", bench.driver);
+        for (i, client) in idle.iter_mut().enumerate().step_by(97) {
+            ask(client, "again").with_context(|| format!("connection {i}, again"))?;
         }
         Ok(())
+    });
+}
+
+/// The reply; or, instead of it, the refusal, which a reset may overtake since the request was not read.
+fn is_answered_or_turned_away(client: &mut Client) -> anyhow::Result<()> {
+    let mut said = [0; 64];
+    match client.read(&mut said) {
+        Ok(n) => {
+            ensure!([&b"here\n"[..], b"full\n"].contains(&&said[..n]), "got {:?}", said[..n].escape_ascii().to_string())
+        }
+        Err(error) => ensure!(error.kind() == ErrorKind::ConnectionReset, "{error}"),
+    }
+    Ok(())
+}
+
+/// Peers who never say anything are held, or turned away and told so, or closed once others need their place. Nobody
+/// hangs, whoever does speak is answered, and every connection is counted once.
+#[test]
+fn thousands_of_silent_connections_keep_nobody_from_being_served() {
+    const COUNT: usize = 5_000;
+    let setup = Setup { threads: &[2], at_once: 1, metrics: true, ..PLAIN };
+    setup.serve(|server, bench| {
+        let connect = |i| server.connect().with_context(|| format!("connection {i}"));
+        let mut held = (0..COUNT).map(connect).collect::<anyhow::Result<Vec<_>>>()?;
+        let (mut probes, mut refused) = (0, 0);
+        eventually("the probe is answered", || {
+            probes += 1;
+            let answered = finds_room(server)?;
+            refused += usize::from(!answered);
+            Ok(answered)
+        })?;
+        refused += leave_only_the_held(&mut held)?;
+        if bench.driver == DriverKind::Pool {
+            ensure!(held.len() <= POOL_WORKERS + POOL_QUEUE, "{} are held", held.len());
+        } else {
+            ensure!((held.len(), refused) == (COUNT, 0), "{} of {COUNT} are held, {refused} refused", held.len());
+        }
+        let accepted = COUNT + probes - refused;
+        eventually("connections are counted right", || {
+            // Those that are held may be on the move: `pool` goes on making them give way to each other.
+            ensure!(leave_only_the_held(&mut held)? == 0, "turned away late");
+            let wanted = Counts { accepted, refused, open: held.len() };
+            Ok(bench.counts().is_ok_and(|counts| counts == wanted))
+        })
+        .with_context(|| format!("{:?}; {accepted} let in, {refused} refused, {} held", bench.counts(), held.len()))?;
+        drop(held);
+        eventually("they have left", || Ok(bench.counts()?.open == 0))
+    });
+}
+
+/// Drops the connections that have ended; how many of them had been told that the server is full.
+fn leave_only_the_held(clients: &mut Vec<Client>) -> anyhow::Result<usize> {
+    let (mut held, mut refused) = (Vec::new(), 0);
+    for (i, mut client) in clients.drain(..).enumerate() {
+        let mut said = [0; 64];
+        match client.read_now(&mut said).with_context(|| format!("connection {i}"))? {
+            None => held.push(client),
+            Some(0) => {}
+            Some(n) => {
+                ensure!(&said[..n] == b"full\n", "connection {i} got {:?}", said[..n].escape_ascii().to_string());
+                client.expect_end().with_context(|| format!("connection {i}, turned away"))?;
+                refused += 1;
+            }
+        }
+    }
+    *clients = held;
+    Ok(refused)
+}
+
+/// Whoever finds the queue full is told so at once; who waits in it has a place, and is served in turn.
+#[test]
+fn a_full_queue_turns_newcomers_away_and_keeps_those_who_wait() {
+    const NEWCOMERS: usize = 50;
+    let args = &["--workers", "1", "--request-timeout", "300s"];
+    let setup = Setup { args, threads: &[1], drivers: |driver| driver == DriverKind::Pool, metrics: true, ..PLAIN };
+    setup.serve(|server, bench| {
+        let mut busy = server.connect()?;
+        ask(&mut busy, "in")?;
+        busy.send(b"ha")?; // Holds the only worker: a request has begun.
+        let mut waiting = (0..POOL_QUEUE).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;
+        for i in 0..NEWCOMERS {
+            server.connect()?.expect_all(b"full\n").with_context(|| format!("newcomer {i}"))?;
+        }
+        bench.comes_to_count(Counts { accepted: 1 + POOL_QUEUE, refused: NEWCOMERS, open: 1 + POOL_QUEUE })?;
+        for client in [0, 1, POOL_QUEUE - 1] {
+            waiting[client].send(b"here\n")?;
+        }
+        busy.send(b"lf\n")?;
+        busy.expect(b"half\n")?;
+        let (mut last, mut first) = (waiting.pop().context("the last")?, waiting.drain(..2).collect::<Vec<_>>());
+        first.iter_mut().try_for_each(|client| client.expect(b"here\n")).context("the first in the queue")?;
+        drop(waiting);
+        last.expect(b"here\n").context("the last in the queue")?;
+        drop((busy, first, last));
+        bench.comes_to_count(Counts { accepted: 1 + POOL_QUEUE, refused: NEWCOMERS, open: 0 })
     });
 }
 
@@ -79,11 +181,7 @@ fn connections_above_the_limit_are_turned_away_and_there_is_room_again_later() {
                 ask(client, "still-in")?;
             }
             drop(inside);
-            eventually("there is room again", || {
-                let mut client = server.connect()?;
-                // Refused or not, this may be reset by a refusal that nobody reads.
-                Ok(client.send(b"room\n").is_ok() && client.take(5).is_ok_and(|got| got == b"room\n"))
-            })?;
+            eventually("there is room again", || finds_room(server))?;
             // The one that found room must be seen to be gone before all four places are asked for.
             eventually("the probe has left", || {
                 let clients = (0..4).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;

@@ -8,6 +8,7 @@ mod crowds;
 mod deferred;
 mod lifecycle;
 mod pipelining;
+mod service;
 mod shortage;
 mod signals;
 mod timeouts;

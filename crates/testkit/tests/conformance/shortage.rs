@@ -7,14 +7,14 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use testkit::{Client, DriverKind, digest, eventually};
+use testkit::{Client, DriverKind, Process, Server, digest, eventually};
 
-use crate::bench::{PLAIN, Setup, ask, probe, strace};
+use crate::bench::{Bench, Counts, PLAIN, Setup, ask, probe, strace};
 
 const LIMIT: u32 = 64;
 
 /// Until every thread has all that it needs for itself: the kernel deals these out.
-fn warm(server: &testkit::Server) -> anyhow::Result<()> {
+fn warm(server: &Server) -> anyhow::Result<()> {
     (0..30).try_for_each(|_| probe(server))
 }
 
@@ -67,28 +67,17 @@ fn interrupted_calls_are_invisible() {
     }
     let setup = Setup { content_bytes: 1 << 20, threads: &[1], at_once: 2, ..PLAIN };
     setup.serve(|server, bench| {
-        let pid = server.process().id().to_string();
         // tokio-uring forgets a submission that fails. The kernel interrupts only waits, and it never waits there.
         let ring = (bench.driver == DriverKind::Uring).then_some("io_uring_enter");
         for calls in ["recvfrom,sendto,sendmsg,sendfile,splice,accept4,epoll_wait"].into_iter().chain(ring) {
-            let Some(mut tracer) = strace() else { continue };
-            let inject = format!("inject={calls}:error=EINTR:when=1+3");
-            tracer.args(["-e", &format!("trace={calls}"), "-e", &inject, "-p", &pid]);
-            let mut tracer = tracer.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-            let outcome = traced(server, bench, &pid);
-            // A tracer that goes in the middle of an injection leaves ENOSYS behind: let the server come to rest.
-            thread::sleep(Duration::from_millis(200));
-            testkit::Process::new(tracer.id()).terminate()?;
-            tracer.wait()?;
-            outcome.with_context(|| format!("{calls} interrupted"))?;
+            let inject = format!("{calls}:error=EINTR:when=1+3");
+            traced(server, &inject, || transfers(server, bench)).with_context(|| format!("{calls} interrupted"))?;
         }
         Ok(())
     });
 }
 
-fn traced(server: &testkit::Server, bench: &crate::bench::Bench<'_>, pid: &str) -> anyhow::Result<()> {
-    let status = format!("/proc/{pid}/status");
-    eventually("it is traced", || Ok(!std::fs::read_to_string(&status)?.contains("TracerPid:\t0")))?;
+fn transfers(server: &Server, bench: &Bench<'_>) -> anyhow::Result<()> {
     for kind in ["shared", "file", "mapped"] {
         let mut client = Client::connect_narrow(server.address(), 32 << 10)?;
         let line = format!("{kind} {}\n", 1 << 20);
@@ -103,4 +92,47 @@ fn traced(server: &testkit::Server, bench: &crate::bench::Bench<'_>, pid: &str) 
         client.expect_all(b"after\n")?;
     }
     Ok(())
+}
+
+/// `blocking` without a thread for one more: that one is turned away and counted, and the server goes on.
+#[test]
+fn whoever_there_is_no_thread_for_is_turned_away_and_counted() {
+    const COUNT: usize = 5;
+    if strace().is_none() {
+        return;
+    }
+    let drivers = |driver| driver == DriverKind::Blocking;
+    let setup = Setup { drivers, threads: &[1], metrics: true, ..PLAIN };
+    setup.serve(|server, bench| {
+        let mut inside = server.connect()?;
+        ask(&mut inside, "in")?;
+        traced(server, "clone,clone3:error=EAGAIN", || {
+            (0..COUNT).try_for_each(|_| server.connect()?.expect_all(b"full\n"))?;
+            ask(&mut inside, "still-in")
+        })?;
+        bench.comes_to_count(Counts { accepted: 1, refused: COUNT, open: 1 })?;
+        probe(server)?;
+        bench.comes_to_count(Counts { accepted: 2, refused: COUNT, open: 1 })
+    });
+}
+
+/// `body` while these calls of the server go wrong (strace(1), `inject=`).
+fn traced(server: &Server, inject: &str, body: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let pid = server.process().id().to_string();
+    let calls = inject.split(':').next().unwrap_or_default();
+    let mut tracer = strace().context("strace")?;
+    tracer.args(["-e", &format!("trace={calls}"), "-e", &format!("inject={inject}"), "-p", &pid]);
+    let mut tracer = tracer.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    let outcome = eventually("every thread of it is traced", || {
+        let mut threads = std::fs::read_dir(format!("/proc/{pid}/task"))?;
+        threads.try_fold(true, |so_far, thread| {
+            Ok(so_far && !std::fs::read_to_string(thread?.path().join("status"))?.contains("TracerPid:\t0"))
+        })
+    });
+    let outcome = outcome.and_then(|()| body());
+    // A tracer that goes in the middle of an injection leaves ENOSYS behind: let the server come to rest.
+    thread::sleep(Duration::from_millis(200));
+    Process::new(tracer.id()).terminate()?;
+    tracer.wait()?;
+    outcome
 }

@@ -10,6 +10,9 @@
 //! | `shared N`, `file N`, `pipe N`, `mapped N` | the line and the first N bytes of the content file, as that segment |
 //! | `widest` | the most connections that one `on_ready` saw |
 //! | `thread` | the name of the thread that the protocol runs on |
+//! | `entrance` | the front end connected to, how many of them are `--listen` ones, the receive and send buffer |
+//! | `counts` | the connections accepted, refused and open |
+//! | `stop` | `stop`, and the server drains |
 //! | `bye` | `bye`, then the connection is closed |
 //! | `huh` | `huh`, then the connection is closed with a lingering close |
 //! | anything else | `? LINE`, then closed with a lingering close |
@@ -31,7 +34,8 @@ use std::{
 use anyhow::Context;
 use bytes::Bytes;
 use proto::{FileRegion, Flow, Now, Outbox, Peer, Pipe, PipeRegion, PipeSource, Protocol, Step, Turn};
-use service::Timeouts;
+use rustix::net::sockopt;
+use service::{Host, Statistics, Stop, Timeouts};
 use sys::transfer;
 
 use crate::later::Later;
@@ -89,17 +93,23 @@ impl Shelf {
 pub(crate) struct Lab<const BATCH: usize> {
     shelf: Shelf,
     timeouts: Timeouts,
+    listen_front_ends: usize,
+    statistics: Statistics,
+    stop: Stop,
     later: Later,
     widest: AtomicUsize,
 }
 
 /// One connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Conn {
     /// When the first byte of a line came whose end has not.
     torn_since: Option<Instant>,
     /// Nothing more is looked at while an answer is to come.
     holds: bool,
+    front_end: usize,
+    receive_bytes: usize,
+    send_bytes: usize,
 }
 
 /// What a line asks for.
@@ -109,6 +119,9 @@ enum Request<'a> {
     Body { kind: &'a str, len: u64 },
     Widest,
     Thread,
+    Entrance,
+    Counts,
+    Stop,
     Leave(Flow),
 }
 
@@ -127,6 +140,9 @@ impl<'a> Request<'a> {
             ("huh", None, None) => Self::Leave(Flow::Linger),
             ("widest", None, None) => Self::Widest,
             ("thread", None, None) => Self::Thread,
+            ("entrance", None, None) => Self::Entrance,
+            ("counts", None, None) => Self::Counts,
+            ("stop", None, None) => Self::Stop,
             (kind @ ("shared" | "file" | "pipe" | "mapped"), Some(len), None) => {
                 Self::Body { kind, len: len.parse().ok()? }
             }
@@ -147,23 +163,39 @@ impl<'a> Request<'a> {
 }
 
 impl<const BATCH: usize> Lab<BATCH> {
-    pub(crate) fn new(shelf: Shelf, timeouts: Timeouts) -> anyhow::Result<Self> {
-        let later = Later::start().context("cannot start a thread")?;
-        Ok(Self { shelf, timeouts, later, widest: AtomicUsize::new(0) })
+    pub(crate) fn new(shelf: Shelf, host: &Host) -> anyhow::Result<Self> {
+        Ok(Self {
+            shelf,
+            timeouts: host.timeouts(),
+            listen_front_ends: host.listen_front_ends(),
+            statistics: host.statistics(),
+            stop: host.stop(),
+            later: Later::start().context("cannot start a thread")?,
+            widest: AtomicUsize::new(0),
+        })
     }
 
-    fn answer(&self, line: &[u8], now: Now, out: &mut Outbox) -> Flow {
+    fn answer(&self, conn: &Conn, line: &[u8], now: Now, out: &mut Outbox) -> Flow {
+        let say = |out: &mut Outbox, text: String| out.inline().extend_from_slice(text.as_bytes());
         let whole_line = |out: &mut Outbox| {
             out.inline().extend_from_slice(line);
             out.inline().push(b'\n');
         };
         match Request::parse(line) {
             Some(Request::Id) => whole_line(out),
-            Some(Request::Widest) => {
-                out.inline().extend_from_slice(format!("{}\n", self.widest.load(Ordering::Relaxed)).as_bytes());
+            Some(Request::Widest) => say(out, format!("{}\n", self.widest.load(Ordering::Relaxed))),
+            Some(Request::Thread) => say(out, format!("{:?}\n", thread::current().id())),
+            Some(Request::Entrance) => {
+                let Conn { front_end, receive_bytes, send_bytes, .. } = conn;
+                say(out, format!("{front_end} {} {receive_bytes} {send_bytes}\n", self.listen_front_ends));
             }
-            Some(Request::Thread) => {
-                out.inline().extend_from_slice(format!("{:?}\n", thread::current().id()).as_bytes());
+            Some(Request::Counts) => {
+                let counts = self.statistics.counts();
+                say(out, format!("{} {} {}\n", counts.accepted, counts.refused, counts.open()));
+            }
+            Some(Request::Stop) => {
+                whole_line(out);
+                self.stop.drain("stop");
             }
             Some(Request::Leave(flow)) => {
                 whole_line(out);
@@ -207,8 +239,14 @@ impl<const BATCH: usize> Protocol for Lab<BATCH> {
 
     const BATCH: usize = BATCH;
 
-    fn open(&self, _: Peer<'_>, _: Now) -> Conn {
-        Conn::default()
+    fn open(&self, peer: Peer<'_>, _: Now) -> Conn {
+        Conn {
+            torn_since: None,
+            holds: false,
+            front_end: peer.front_end,
+            receive_bytes: sockopt::socket_recv_buffer_size(peer).unwrap_or(0),
+            send_bytes: sockopt::socket_send_buffer_size(peer).unwrap_or(0),
+        }
     }
 
     fn on_input(&self, conn: &mut Conn, input: &[u8], now: Now, out: &mut Outbox) -> Step {
@@ -217,7 +255,7 @@ impl<const BATCH: usize> Protocol for Lab<BATCH> {
         while !out.is_full() && step.flow == Flow::Open && !conn.holds {
             let rest = &input[step.consumed..];
             let Some(len) = rest.iter().position(|&byte| byte == b'\n') else { break };
-            step.flow = self.answer(&rest[..len], now, out);
+            step.flow = self.answer(conn, &rest[..len], now, out);
             conn.holds = rest[..len].ends_with(b" hold");
             step.consumed += len + 1;
         }

@@ -10,6 +10,7 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc};
 use anyhow::Context;
 use clap::Parser;
 use service::{Cli, Host, ServiceArgs};
+use sys::listen::Address;
 
 use lab::{Lab, Shelf};
 
@@ -27,14 +28,38 @@ struct Args {
     /// How many connections the protocol is run for at once
     #[arg(long, value_name = "N", default_value = "1", value_parser = ["1", "8"])]
     batch: String,
+
+    /// One more address to listen on, which the protocol is told of; repeatable
+    #[arg(long, value_name = "ADDR")]
+    more_listen: Vec<Address>,
+
+    /// Where metrics are served without --metrics
+    #[arg(long, value_name = "ADDR")]
+    usual_metrics: Option<String>,
+
+    /// A file that is written at the end
+    #[arg(long, value_name = "FILE")]
+    last_words: Option<PathBuf>,
 }
 
 impl Cli for Args {
     const NAME: &'static str = "testkit-server";
     const LISTEN: &'static str = "127.0.0.1:0";
 
+    const DEFAULTS: &'static [(&'static str, &'static str)] = &[("backlog", "4000")];
+    const ENVIRONMENT: &'static [(&'static str, &'static str)] =
+        &[("backlog", "LAB_QUEUE_LIMIT"), ("socket-buffer", "LAB_BUFFER_SIZE")];
+
     fn service(&self) -> &ServiceArgs {
         &self.service
+    }
+
+    fn more_addresses(&self) -> Vec<Address> {
+        self.more_listen.clone()
+    }
+
+    fn default_metrics(&self) -> Option<String> {
+        self.usual_metrics.clone()
     }
 }
 
@@ -45,11 +70,16 @@ fn main() -> ExitCode {
     })
 }
 
-fn serve<const BATCH: usize>(args: &Args, host: Host) -> anyhow::Result<()> {
+fn serve<const BATCH: usize>(args: &Args, mut host: Host) -> anyhow::Result<()> {
     let shelf = match &args.content {
         Some(path) => Shelf::open(path).with_context(|| format!("cannot open {}", path.display()))?,
         None => Shelf::default(),
     };
-    let lab = Lab::<BATCH>::new(shelf, host.timeouts())?;
+    let lab = Lab::<BATCH>::new(shelf, &host)?;
+    if let Some(path) = args.last_words.clone() {
+        host.at_end(move || {
+            std::fs::write(&path, "the end\n").with_context(|| format!("cannot write {}", path.display()))
+        });
+    }
     host.serve(Arc::new(lab), |_| ())
 }

@@ -1,0 +1,148 @@
+//! The command line of a server.
+
+use std::env;
+
+use clap::{Arg, Command};
+use sys::listen::Address;
+
+use crate::{Dimension, Invalid, ServiceArgs};
+
+/// The command line of a server.
+pub trait Cli: clap::Parser {
+    /// As in `--list-backends`.
+    const NAME: &'static str;
+    /// Where it listens when nothing is said.
+    const LISTEN: &'static str;
+
+    /// Flags, by their long names, with other defaults than the shared ones: `("idle-timeout", "1day")`.
+    const DEFAULTS: &'static [(&'static str, &'static str)] = &[];
+
+    /// Flags, by their long names, with one more environment variable: `("backlog", "CONN_QUEUE_LIMIT")`. It counts
+    /// only where the usual one, `NAME_FLAG`, is not set.
+    const ENVIRONMENT: &'static [(&'static str, &'static str)] = &[];
+
+    /// The flags that all servers share.
+    fn service(&self) -> &ServiceArgs;
+
+    /// What can be chosen beside the driver.
+    fn dimensions() -> Vec<Dimension> {
+        Vec::new()
+    }
+
+    /// Combinations that do not work, and why not.
+    fn invalid() -> Vec<Invalid> {
+        Vec::new()
+    }
+
+    /// Addresses to listen on instead of [`Cli::LISTEN`] when no `--listen` is given.
+    fn default_addresses(&self) -> Vec<String> {
+        vec![Self::LISTEN.to_owned()]
+    }
+
+    /// Addresses to listen on behind those of `--listen`, for front ends that speak something else;
+    /// [`crate::Host::listen_front_ends`] tells the two apart.
+    fn more_addresses(&self) -> Vec<Address> {
+        Vec::new()
+    }
+
+    /// Where metrics are served when no `--metrics` is given; `None`: nowhere.
+    fn default_metrics(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Parses the command line; every flag also reads an environment variable named after the server and the flag, like
+/// `HTTP_SERVER_LISTEN`.
+pub(crate) fn parse<C: Cli>() -> C {
+    let mut matches = command::<C>(|variable| env::var_os(variable).is_some()).get_matches();
+    C::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit())
+}
+
+/// The command with the defaults of this server and its environment, in which `is_set` says what there is.
+fn command<C: Cli>(is_set: impl Fn(&str) -> bool) -> Command {
+    let prefix = C::NAME.replace('-', "_").to_uppercase();
+    let command = C::command();
+    for (flag, _) in C::DEFAULTS.iter().chain(C::ENVIRONMENT) {
+        debug_assert!(command.get_arguments().any(|arg| arg.get_long() == Some(flag)), "{}: no --{flag}", C::NAME);
+    }
+    command.mut_args(|arg| {
+        let Some(flag) = arg.get_long().map(str::to_owned) else { return arg };
+        let arg = match entry(C::DEFAULTS, &flag) {
+            Some(default) => arg.default_value(default),
+            None => arg,
+        };
+        let usual = format!("{prefix}_{}", flag.replace('-', "_").to_uppercase());
+        let other = entry(C::ENVIRONMENT, &flag).filter(|other| !is_set(&usual) && is_set(other));
+        with_variable(arg, other.map_or(usual, str::to_owned))
+    })
+}
+
+fn entry(table: &[(&'static str, &'static str)], flag: &str) -> Option<&'static str> {
+    table.iter().find_map(|&(name, value)| (name == flag).then_some(value))
+}
+
+/// A server's own flag may name its variable itself.
+fn with_variable(arg: Arg, variable: String) -> Arg {
+    if arg.get_env().is_some() { arg } else { arg.env(variable).hide_env(true) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::{FromArgMatches, Parser};
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Flags {
+        #[command(flatten)]
+        service: ServiceArgs,
+    }
+
+    impl Cli for Flags {
+        const NAME: &'static str = "some-server";
+        const LISTEN: &'static str = "127.0.0.1:0";
+        const DEFAULTS: &'static [(&'static str, &'static str)] =
+            &[("max-request-size", "512MiB"), ("idle-timeout", "1day"), ("max-connections", "9")];
+        const ENVIRONMENT: &'static [(&'static str, &'static str)] = &[("backlog", "QUEUE_LIMIT")];
+
+        fn service(&self) -> &ServiceArgs {
+            &self.service
+        }
+    }
+
+    fn parse(arguments: &[&str]) -> ServiceArgs {
+        let command = command::<Flags>(|_| false);
+        let arguments = ["some-server"].iter().chain(arguments);
+        Flags::from_arg_matches(&command.try_get_matches_from(arguments).unwrap()).unwrap().service
+    }
+
+    #[test]
+    fn a_server_has_defaults_of_its_own_and_flags_still_win() {
+        let (usual, said) = (parse(&[]), parse(&["--idle-timeout", "3s", "--max-connections", "7"]));
+        assert_eq!(usual.max_request_size.as_u64(), 512 << 20);
+        assert_eq!((usual.idle_timeout, said.idle_timeout), (Duration::from_hours(24), Duration::from_secs(3)));
+        assert_eq!((usual.max_connections, said.max_connections), (Some(9), Some(7)));
+        assert_eq!(usual.request_timeout, Duration::from_secs(10));
+    }
+
+    #[test]
+    fn help_shows_the_defaults_of_the_server() {
+        let help = command::<Flags>(|_| false).render_long_help().to_string();
+        assert!(help.contains("[default: 512MiB]") && help.contains("[default: 1day]"), "{help}");
+        assert!(!help.contains("[default: 60s]"), "{help}");
+    }
+
+    #[test]
+    fn the_other_variable_counts_only_without_the_usual_one() {
+        let variable = |set: &[&str]| {
+            let command = command::<Flags>(|variable| set.contains(&variable));
+            let arg = command.get_arguments().find(|arg| arg.get_long() == Some("backlog")).unwrap();
+            arg.get_env().unwrap().to_str().unwrap().to_owned()
+        };
+        assert_eq!(variable(&[]), "SOME_SERVER_BACKLOG");
+        assert_eq!(variable(&["QUEUE_LIMIT"]), "QUEUE_LIMIT");
+        assert_eq!(variable(&["QUEUE_LIMIT", "SOME_SERVER_BACKLOG"]), "SOME_SERVER_BACKLOG");
+    }
+}

@@ -1,0 +1,234 @@
+//! What a server is given beside its connections: front ends, counters, a way to stop itself, a last word.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::{Context, ensure};
+use sys::listen::{Address, ListenOptions};
+use testkit::{Client, Server, eventually, run_to_end};
+
+use crate::bench::{Bench, PLAIN, Setup, ask, socket_path};
+
+/// The reply to one line, in words.
+fn words(client: &mut Client, line: &str) -> anyhow::Result<Vec<usize>> {
+    client.send(format!("{line}\n").as_bytes())?;
+    let mut reply = Vec::new();
+    while reply.last() != Some(&b'\n') {
+        reply.extend(client.take(1)?);
+    }
+    let reply = String::from_utf8(reply)?;
+    reply.split_whitespace().map(|word| word.parse().with_context(|| format!("{line}: {reply}"))).collect()
+}
+
+fn last_words(bench: &Bench<'_>) -> PathBuf {
+    socket_path(bench).with_extension("last")
+}
+
+/// Addresses count in the order they are announced in, whatever their kind; those of other flags come last.
+#[test]
+fn every_front_end_knows_its_number() {
+    PLAIN.examine(|bench| {
+        let path = socket_path(bench);
+        let mut command = bench.command();
+        command.args(["--more-listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"]);
+        command.args(["--listen", &format!("unix:{}", path.display()), "--more-listen", "[::1]:0"]);
+        let mut server = Server::start_command(command, 4)?;
+        ensure!(matches!(server.addresses()[1], Address::Unix(_)), "{:?}", server.addresses());
+        for (number, address) in server.addresses().iter().enumerate().cycle().take(12) {
+            let entrance = words(&mut Client::connect(address)?, "entrance")?;
+            ensure!(entrance[..2] == [number, 2], "{address}: {entrance:?}");
+        }
+        ensure!(server.stop()?.success(), "{}", server.stderr());
+        Ok(())
+    });
+}
+
+/// A server asks for its own counters; the connection that it answers on is one of them.
+#[test]
+fn a_server_sees_what_its_driver_counts() {
+    let setup = Setup { args: &["--max-connections", "3"], ..PLAIN };
+    setup.serve(|server, _| {
+        let mut inside = (0..3).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;
+        inside.iter_mut().try_for_each(|client| ask(client, "in"))?;
+        server.connect()?.expect_all(b"full\n")?;
+        eventually("3 let in, 1 refused, 3 open", || Ok(words(&mut inside[0], "counts")? == [3, 1, 3]))?;
+        inside.truncate(1);
+        eventually("2 have left", || Ok(words(&mut inside[0], "counts")? == [3, 1, 1]))?;
+        drop(inside);
+        eventually("there is room again", || crate::bench::finds_room(server))
+    });
+}
+
+/// The drain that SIGTERM begins: the reply is sent, promises are kept, idle connections closed, the exit status is 0.
+#[test]
+fn a_server_may_stop_itself() {
+    PLAIN.examine(|bench| {
+        let mut command = bench.command();
+        command.arg("--last-words").arg(last_words(bench));
+        let mut server = Server::start_command(command, 1)?;
+        let (mut idle, mut promised) = (server.connect()?, server.connect()?);
+        ask(&mut idle, "in")?;
+        promised.send(b"in\na 600\nb\n")?;
+        promised.expect(b"in\n")?;
+        let mut client = server.connect()?;
+        client.send(b"before\nstop\n")?;
+        client.expect_all(b"before\nstop\n")?;
+        idle.expect_end().context("the idle connection")?;
+        ensure!(!last_words(bench).exists(), "the last word came before the end");
+        promised.expect_all(b"a\nb\n").context("promises")?;
+        let status = server.wait()?;
+        ensure!(status.code() == Some(0), "{status}: {}", server.stderr());
+        ensure!(fs::read(last_words(bench))? == b"the end\n", "other words");
+        Ok(())
+    });
+}
+
+/// Whether a signal began the drain or the server itself, it does not wait for ever, and the last word is not lost.
+#[test]
+fn the_last_word_is_said_even_when_the_drain_takes_too_long() {
+    let setup = Setup { args: &["--drain-timeout", "300ms"], ..PLAIN };
+    setup.examine(|bench| {
+        for by_signal in [true, false] {
+            let mut command = bench.command();
+            command.arg("--last-words").arg(last_words(bench));
+            let mut server = Server::start_command(command, 1)?;
+            let mut stuck = server.connect()?;
+            stuck.send(b"in\na 60000\n")?;
+            stuck.expect(b"in\n")?;
+            match by_signal {
+                true => server.terminate()?,
+                false => ask(&mut server.connect()?, "stop")?,
+            }
+            let status = server.wait()?;
+            ensure!(status.code() == Some(0), "{status}: {}", server.stderr());
+            ensure!(server.stderr().contains("drain timeout of 300ms"), "{}", server.stderr());
+            fs::remove_file(last_words(bench)).context("the last word")?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_last_word_that_cannot_be_said_is_an_error() {
+    for (args, request) in [(&[][..], &b"stop\n"[..]), (&["--drain-timeout", "300ms"], b"a 60000\nstop\n")] {
+        let setup = Setup { args, threads: &[1], ..PLAIN };
+        setup.examine(|bench| {
+            let mut command = bench.command();
+            command.arg("--last-words").arg(bench.content.dir().join("missing/file"));
+            let mut server = Server::start_command(command, 1)?;
+            let mut client = server.connect()?;
+            client.send(request)?;
+            let status = server.wait()?;
+            ensure!(status.code() == Some(1), "{status}: {}", server.stderr());
+            let said = server.stderr();
+            let errors = said.lines().filter(|line| line.starts_with("error: cannot write ")).count();
+            ensure!(errors == 1, "{said}");
+            Ok(())
+        });
+    }
+}
+
+/// From a flag, or from a variable of another name; the usual variable and the flag come first. The kernel doubles it.
+#[test]
+fn connections_have_the_buffers_that_were_asked_for() {
+    PLAIN.examine(|bench| {
+        for (other, usual, flag, bytes) in [
+            (Some("20480"), None, None, 40_960),
+            (Some("1"), Some("24KiB"), None, 49_152),
+            (Some("1"), Some("1"), Some("32KiB"), 65_536),
+            (None, None, Some("32KiB"), 65_536),
+        ] {
+            let mut command = bench.command();
+            command.envs(other.map(|value| ("LAB_BUFFER_SIZE", value)));
+            command.envs(usual.map(|value| ("TESTKIT_SERVER_SOCKET_BUFFER", value)));
+            command.args(flag.map(|value| format!("--socket-buffer={value}")));
+            let mut server = Server::start_command(command, 1)?;
+            for _ in 0..4 {
+                let entrance = words(&mut server.connect()?, "entrance")?;
+                ensure!(entrance[2..] == [bytes, bytes], "{other:?} {usual:?} {flag:?}: {entrance:?}");
+            }
+            ensure!(server.stop()?.success(), "{}", server.stderr());
+        }
+        Ok(())
+    });
+}
+
+/// On a unix socket, where a connection attempt fails at once when the queue is full: the kernel takes one more.
+#[test]
+fn so_many_connections_wait_as_were_asked_for() {
+    let setup = Setup { drivers: |driver| driver == testkit::DriverKind::Blocking, threads: &[1], ..PLAIN };
+    setup.examine(|bench| {
+        let address = format!("unix:{}", socket_path(bench).display());
+        for (variable, args, backlog) in
+            [("5", &[][..], 5), ("5", &["--backlog", "7"], 7), ("", &["--backlog", "3"], 3)]
+        {
+            let mut command = bench.command();
+            command.args(["--listen", &address]).args(args);
+            if !variable.is_empty() {
+                command.env("LAB_QUEUE_LIMIT", variable);
+            }
+            let mut server = Server::start_command(command, 1)?;
+            // It sits in accept(2), and takes one more when it goes on.
+            server.process().pause()?;
+            eventually("it is paused", || server.process().is_paused())?;
+            let waiting: Vec<_> = (0..20).map_while(|_| Client::connect_now(server.address()).ok()).collect();
+            server.process().go_on()?;
+            ensure!(waiting.len() == backlog + 1, "{} connections wait, {backlog} were asked for", waiting.len());
+            drop(waiting);
+            ensure!(server.stop()?.success(), "{}", server.stderr());
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn bad_values_of_variables_are_bad_usage() {
+    for (variable, value) in [
+        ("LAB_QUEUE_LIMIT", "many"),
+        ("LAB_QUEUE_LIMIT", "0"),
+        ("LAB_BUFFER_SIZE", "2GiB"),
+        ("TESTKIT_SERVER_BACKLOG", "-1"),
+    ] {
+        let mut command = std::process::Command::new(crate::bench::EXE);
+        command.env(variable, value);
+        let finished = run_to_end(command).unwrap();
+        assert_eq!(finished.code(), Some(2), "{variable}: {finished:?}");
+        assert!(finished.stderr.contains(value), "{variable}: {finished:?}");
+    }
+}
+
+/// The usual defaults are the server's own; this one's backlog differs from that of the others.
+#[test]
+fn help_shows_the_defaults_of_the_server() {
+    let mut command = std::process::Command::new(crate::bench::EXE);
+    command.arg("--help");
+    let finished = run_to_end(command).unwrap();
+    assert_ne!(ListenOptions::BACKLOG, 4_000);
+    assert!(finished.stdout.contains("[default: 4000]"), "{finished:?}");
+}
+
+#[test]
+fn metrics_have_a_default_address_where_the_server_says_so() {
+    let setup = Setup { drivers: |driver| driver == testkit::DriverKind::Epoll, threads: &[1], ..PLAIN };
+    setup.examine(|bench| {
+        let (usual, said) = (socket_path(bench).with_extension("usual"), socket_path(bench).with_extension("said"));
+        for (args, served, other) in [(None, &usual, &said), (Some(&said), &said, &usual)] {
+            let mut command = bench.command();
+            command.args(["--usual-metrics", &format!("unix:{}", usual.display())]);
+            if let Some(path) = args {
+                command.args(["--metrics", &format!("unix:{}", path.display())]);
+            }
+            let mut server = Server::start_command(command, 1)?;
+            eventually("metrics are served", || Ok(Client::connect(&Address::Unix(served.clone())).is_ok()))?;
+            ensure!(!other.exists(), "at both addresses");
+            ensure!(server.stop()?.success(), "{}", server.stderr());
+        }
+        let mut command = bench.command();
+        command.args(["--usual-metrics", "nowhere"]);
+        let finished = run_to_end(command)?;
+        ensure!(
+            finished.code() == Some(1) && finished.stderr.contains("\"nowhere\" is not an address"),
+            "{finished:?}"
+        );
+        Ok(())
+    });
+}
