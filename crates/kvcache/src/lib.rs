@@ -11,18 +11,22 @@ mod codec;
 mod commands;
 mod config;
 mod connection;
+mod memcached;
 mod owners;
 mod reply;
 mod server;
+mod snapshot;
 mod space;
 mod statistics;
 mod table;
+mod us;
 mod window;
 
 pub use args::KvArgs;
-pub use codec::Codec;
-pub use connection::Conn;
+pub use codec::{Codec, Compression, UnknownCompression, dimension as compression_dimension};
+pub use connection::{Conn, FrontEnd};
 pub use server::{KvOptions, KvServer};
+pub use snapshot::SnapshotError;
 pub use space::{Space, SpaceOptions};
 pub use table::{Sharing, StoreKind, UnknownStore, WithStore, dimension as store_dimension};
 

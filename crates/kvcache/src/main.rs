@@ -4,7 +4,7 @@ use std::{process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use clap::Parser;
-use kvcache::{KvArgs, KvOptions, KvServer, Sharing, Space, WithStore, store_dimension};
+use kvcache::{FrontEnd, KvArgs, KvOptions, KvServer, Sharing, Space, WithStore, compression_dimension, store_dimension};
 use service::{Cli, Dimension, Host, ServiceArgs};
 use store::Store;
 use sys::listen::Address;
@@ -14,6 +14,7 @@ const EXAMPLES: &str = "Examples:
   kvcache                                                RESP on 127.0.0.1:6379
   kvcache --maxmemory 1GiB --threads 4 --driver uring --listen 0.0.0.0:6379
   kvcache --listen unix:/run/cache.sock --metrics 127.0.0.1:9100
+  kvcache --memcached-listen 127.0.0.1:11211 --compression lz4 --snapshot /var/lib/kvcache/keys
   kvcache --list-backends
 
 Exit status: 0 after a drain asked for by SIGTERM or SIGINT; 2 bad usage; 1 anything else.";
@@ -32,12 +33,18 @@ impl Cli for Options {
     const NAME: &'static str = "kvcache";
     const LISTEN: &'static str = "127.0.0.1:6379";
 
+    const ENVIRONMENT: &'static [(&'static str, &'static str)] = &[("compression", "ENABLE_COMPRESSION")];
+
     fn service(&self) -> &ServiceArgs {
         &self.service
     }
 
     fn dimensions() -> Vec<Dimension> {
-        vec![store_dimension()]
+        vec![store_dimension(), compression_dimension()]
+    }
+
+    fn more_addresses(&self) -> Vec<Address> {
+        self.kv.front_ends().map(|(address, _)| address.clone()).collect()
     }
 }
 
@@ -55,16 +62,25 @@ impl WithStore for Serve<'_> {
     type Output = anyhow::Result<()>;
 
     fn with<S: Store + 'static>(self, sharing: Sharing) -> anyhow::Result<()> {
-        let Self { kv, host } = self;
+        let Self { kv, mut host } = self;
         let timeouts = host.timeouts();
         let options = KvOptions {
             request_timeout: timeouts.request,
             idle_timeout: timeouts.idle,
             limits: RequestLimits { bulk_bytes_max: host.request_bytes_max(), ..RequestLimits::default() },
             password: kv.requirepass.clone(),
+            snapshot: kv.snapshot.clone(),
+            front_ends: std::iter::repeat_n(FrontEnd::Detect, host.listen_front_ends())
+                .chain(kv.front_ends().map(|(_, front_end)| front_end))
+                .collect(),
         };
         let space = Space::<S>::new(kv.space(host.threads(), sharing));
         let server = Arc::new(KvServer::new(space, options));
+        if kv.snapshot.is_some() {
+            server.load()?;
+            let server = Arc::clone(&server);
+            host.at_end(move || server.save().context("what was to be kept is lost"));
+        }
         server.start(sharing).context("cannot start a thread")?;
         let served = host.serve(Arc::clone(&server), |addresses| {
             if let Some(address) = addresses.first() {

@@ -13,6 +13,7 @@ use crate::{
 };
 
 mod connection;
+mod persistence;
 mod server;
 mod strings;
 pub(crate) mod table;

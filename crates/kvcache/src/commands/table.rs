@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use store::Store;
 
-use super::{Call, Outcome, connection, server, strings, transactions};
+use super::{Call, Outcome, connection, persistence, server, strings, transactions};
 
 /// Answers one command.
 pub(crate) type Handler<S> = fn(&mut Call<'_, '_, S>) -> Outcome;
@@ -123,6 +123,12 @@ commands! {
     "dbsize" (1) [READONLY FAST] NO_KEYS, "server" "1.0.0" => server::dbsize;
     /// Removes all keys from all databases.
     "flushall" (-1) [WRITE] NO_KEYS, "server" "1.0.0" => server::flushall;
+    /// Synchronously saves the database to disk.
+    "save" (1) [ADMIN NOSCRIPT NO_MULTI] NO_KEYS, "server" "1.0.0" => persistence::save;
+    /// Asynchronously saves the database to disk.
+    "bgsave" (-1) [ADMIN NOSCRIPT] NO_KEYS, "server" "1.0.0" => persistence::bgsave;
+    /// Returns the Unix timestamp of the last successful save to disk.
+    "lastsave" (1) [LOADING STALE FAST] NO_KEYS, "server" "1.0.0" => persistence::lastsave;
     /// Starts a transaction.
     "multi" (1) [NOSCRIPT LOADING STALE FAST ALLOW_BUSY] NO_KEYS, "transactions" "1.2.0" => transactions::multi;
     /// Executes all commands in a transaction.
@@ -138,6 +144,7 @@ commands! {
 /// The numbers of the commands that the window runs.
 pub(crate) const GET: usize = 0;
 pub(crate) const SET: usize = 1;
+pub(crate) const DEL: usize = 2;
 
 /// Longer names than this are of no command.
 const NAME_MAX: usize = 32;
@@ -180,7 +187,7 @@ mod tests {
             assert_eq!(find(command.name.as_bytes()), Some(number), "{} is there twice", command.name);
             assert_eq!(find(command.name.to_uppercase().as_bytes()), Some(number));
         }
-        assert_eq!((TABLE[GET].name, TABLE[SET].name), ("get", "set"));
+        assert_eq!((TABLE[GET].name, TABLE[SET].name, TABLE[DEL].name), ("get", "set", "del"));
         assert_eq!(find(b"nonesuch"), None);
         assert_eq!(find(&[b'x'; 4096]), None);
     }

@@ -103,18 +103,45 @@ pub struct Item {
 /// order. What concerns an item is left out where there is none.
 pub fn meta(out: &mut Vec<u8>, code: Code, key: &MetaKey<'_>, flags: &MetaFlags<'_>, item: Option<&Item>) {
     out.extend_from_slice(code.letters());
-    meta_flags(out, key, flags, item);
+    meta_flags(out, key, flags, ALL, item);
+}
+
+/// [`meta`] for a command that returns only these flags, whatever others it was given.
+pub fn meta_only(
+    out: &mut Vec<u8>,
+    code: Code,
+    key: &MetaKey<'_>,
+    flags: &MetaFlags<'_>,
+    only: &[u8],
+    item: &Item,
+) {
+    out.extend_from_slice(code.letters());
+    meta_flags(out, key, flags, only, Some(item));
 }
 
 /// The line in front of a value whose bytes and closing CRLF somebody else writes: `VA length flags`.
 pub fn meta_value_header(out: &mut Vec<u8>, key: &MetaKey<'_>, flags: &MetaFlags<'_>, item: &Item) {
-    out.extend_from_slice(b"VA ");
-    decimal(out, item.length);
-    meta_flags(out, key, flags, Some(item));
+    meta_value_header_only(out, key, flags, ALL, item);
 }
 
-fn meta_flags(out: &mut Vec<u8>, key: &MetaKey<'_>, flags: &MetaFlags<'_>, item: Option<&Item>) {
-    for (letter, token) in flags.iter() {
+/// [`meta_value_header`] for a command that returns only these flags, whatever others it was given.
+pub fn meta_value_header_only(
+    out: &mut Vec<u8>,
+    key: &MetaKey<'_>,
+    flags: &MetaFlags<'_>,
+    only: &[u8],
+    item: &Item,
+) {
+    out.extend_from_slice(b"VA ");
+    decimal(out, item.length);
+    meta_flags(out, key, flags, only, Some(item));
+}
+
+/// Every flag that a reply may return.
+const ALL: &[u8] = b"Okcfslht";
+
+fn meta_flags(out: &mut Vec<u8>, key: &MetaKey<'_>, flags: &MetaFlags<'_>, only: &[u8], item: Option<&Item>) {
+    for (letter, token) in flags.iter().filter(|(letter, _)| only.contains(letter)) {
         match (letter, item) {
             (b'O', _) => returned(out, b'O', |out| out.extend_from_slice(token)),
             (b'k', _) => {

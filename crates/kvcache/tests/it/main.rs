@@ -1,0 +1,4 @@
+//! kvcache as a process, on every driver, beside what it must agree with.
+
+#[cfg(test)]
+mod process;
