@@ -54,7 +54,7 @@ pub(crate) fn exchange(client: &mut Client, request: &[u8], wanted: &[u8]) -> an
 }
 
 pub(crate) fn on_every_driver(test: impl Fn(DriverKind) -> anyhow::Result<()> + Sync) {
-    examine(DriverKind::ALL, 2, test);
+    examine(DriverKind::ALL, 2, |&driver| test(driver).with_context(|| driver.to_string()));
 }
 
 /// Somebody else's server; killed when this is dropped.
