@@ -3,7 +3,7 @@
 use store::{Attributes, Store};
 use wire::memcached::{
     Direction, Expiry, KEY_BYTES_MAX, MetaFlags, MetaKey, StoreMode,
-    reply::{self, Code},
+    reply::{self, About, Code},
 };
 
 use super::{
@@ -40,10 +40,10 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         let Some(before) = item.attributes() else { return Ok(None) };
         let idle_s = item.idle_s().unwrap_or(0);
         let mut after = before;
-        if let Some(at) = flags.expiry.and_then(|expiry| entry::expires_at(expiry, now)) {
+        if let Some(at) = flags.expiry().and_then(|expiry| entry::expires_at(expiry, now)) {
             after.expires_at = at;
         }
-        let is_wanted = before.version & STALE != 0 || is_to_be_renewed(flags.recache, after, now);
+        let is_wanted = before.version & STALE != 0 || is_to_be_renewed(flags.recache(), after, now);
         let is_won = is_wanted && before.version & CLAIMED == 0;
         if is_won {
             after.version |= CLAIMED;
@@ -62,7 +62,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         let (now, out) = (self.keys.now.unix_ms, &mut *self.out);
         let counters = &self.memcached.counters;
         counters.got(true);
-        if flags.expiry.is_some() {
+        if flags.expiry().is_some() {
             counters.touched(true);
         }
         let mut item = self.keys.item(bytes);
@@ -83,12 +83,12 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         };
         match flags.has(b'v') {
             true => {
-                reply::meta_value_header(out.inline(), key, flags, &about);
+                reply::meta_value_header(out.inline(), about.length, key, flags, About::Item(&about));
                 write_value(out, value);
             }
-            false => reply::meta(out.inline(), Code::Done, key, flags, Some(&about)),
+            false => reply::meta(out.inline(), Code::Done, key, flags, About::Item(&about)),
         }
-        if flags.expiry.is_some_and(|expiry| entry::expires_at(expiry, now).is_none()) {
+        if flags.expiry().is_some_and(|expiry| entry::expires_at(expiry, now).is_none()) {
             item.remove();
         }
     }
@@ -97,11 +97,11 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         self.memcached.counters.got(false);
         // Counts the miss where all protocols count theirs.
         let _ = self.item(bytes).get();
-        if let Some(expiry) = flags.vivify {
+        if let Some(expiry) = flags.vivify() {
             return self.vivify(bytes, key, flags, expiry);
         }
         if !flags.has(b'q') {
-            reply::meta(self.out.inline(), Code::Miss, key, flags, None);
+            reply::meta(self.out.inline(), Code::Miss, key, flags, About::Nothing);
         }
     }
 
@@ -123,10 +123,10 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         };
         match flags.has(b'v') {
             true => {
-                reply::meta_value_header(self.out.inline(), key, flags, &about);
+                reply::meta_value_header(self.out.inline(), 0, key, flags, About::Item(&about));
                 reply::line(self.out.inline(), b"");
             }
-            false => reply::meta(self.out.inline(), Code::Done, key, flags, Some(&about)),
+            false => reply::meta(self.out.inline(), Code::Done, key, flags, About::Item(&about)),
         }
     }
 
@@ -134,11 +134,11 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         self.memcached.counters.cmd_meta.add();
         let offer = Offer {
             mode,
-            flags: flags.client_flags,
-            expiry: flags.expiry.unwrap_or(Expiry::Never),
-            cas: flags.cas,
+            flags: flags.client_flags(),
+            expiry: flags.expiry().unwrap_or(Expiry::Never),
+            cas: flags.cas(),
             invalidates: flags.has(b'I'),
-            vivify: flags.vivify,
+            vivify: flags.vivify(),
             wants_number: flags.has(b'c'),
             ..Offer::of(value)
         };
@@ -152,9 +152,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
             Verdict::NotFound => Code::NotFound,
             Verdict::TooLarge | Verdict::NoMemory => return self.say(false, verdict.word()),
         };
-        // Of all flags, only `c` concerns what has been stored.
-        let out = self.out.inline();
-        reply::meta_only(out, code, key, flags, b"Okc", &reply::Item { cas: number, ..reply::Item::default() });
+        reply::meta(self.out.inline(), code, key, flags, About::Stored { cas: number });
     }
 
     pub(super) fn meta_delete(&mut self, key: &MetaKey<'_>, flags: &MetaFlags<'_>) {
@@ -167,9 +165,9 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         memcached.counters.deleted(found.is_some());
         let code = match found {
             None => Code::NotFound,
-            Some(found) if flags.cas.is_some_and(|cas| cas == 0 || cas != found.version & NUMBER) => Code::Exists,
+            Some(found) if flags.cas().is_some_and(|cas| cas == 0 || cas != found.version & NUMBER) => Code::Exists,
             Some(found) if flags.has(b'I') => {
-                let expiry = flags.expiry.map(|expiry| entry::expires_at(expiry, now));
+                let expiry = flags.expiry().map(|expiry| entry::expires_at(expiry, now));
                 let expires_at = expiry.unwrap_or(Some(found.expires_at));
                 let stale = Attributes { version: STALE | memcached.numbers.next(), ..found };
                 let kept = match expires_at {
@@ -190,7 +188,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
             }
         };
         if !(code == Code::Done && flags.has(b'q')) {
-            reply::meta(self.out.inline(), code, key, flags, None);
+            reply::meta(self.out.inline(), code, key, flags, About::Nothing);
         }
     }
 
@@ -199,15 +197,15 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         let mut buffer = [0; KEY_BYTES_MAX];
         let bytes = key.bytes(&mut buffer);
         let found = self.item(bytes).attributes();
-        let is_outdated = |found: Attributes| flags.cas.is_some_and(|cas| cas != 0 && cas != found.version & NUMBER);
+        let is_outdated = |found: Attributes| flags.cas().is_some_and(|cas| cas != 0 && cas != found.version & NUMBER);
         if found.is_some_and(is_outdated) {
-            return reply::meta(self.out.inline(), Code::Exists, key, flags, None);
+            return reply::meta(self.out.inline(), Code::Exists, key, flags, About::Nothing);
         }
-        let value = match (self.add(bytes, direction, flags.delta), flags.vivify) {
+        let value = match (self.add(bytes, direction, flags.delta()), flags.vivify()) {
             (Ok(value), _) => value,
             (Err(Unchanged::NotFound), Some(expiry)) => return self.vivify_number(bytes, key, flags, expiry),
             (Err(Unchanged::NotFound), None) => {
-                return reply::meta(self.out.inline(), Code::NotFound, key, flags, None);
+                return reply::meta(self.out.inline(), Code::NotFound, key, flags, About::Nothing);
             }
             (Err(unchanged), _) => return self.say(false, unchanged.line()),
         };
@@ -220,7 +218,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
 
     /// Makes the item that was to be counted.
     fn vivify_number(&mut self, bytes: &[u8], key: &MetaKey<'_>, flags: &MetaFlags<'_>, expiry: Expiry) {
-        let digits = flags.initial.to_string();
+        let digits = flags.initial().to_string();
         let offer = Offer { mode: StoreMode::Add, expiry, wants_number: flags.has(b'c'), ..Offer::of(digits.as_bytes()) };
         let (verdict, number) = self.keep(bytes, &offer);
         if verdict != Verdict::Stored {
@@ -228,13 +226,13 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         }
         let expires_at = entry::expires_at(expiry, self.now_ms()).unwrap_or(0);
         let attributes = Attributes { expires_at, version: number, ..Attributes::default() };
-        self.meta_number(key, flags, flags.initial, attributes);
+        self.meta_number(key, flags, flags.initial(), attributes);
     }
 
     /// Gives a number that has been counted the expiry and the unique number that were asked for.
     fn number_seen(&mut self, key: &[u8], flags: &MetaFlags<'_>) -> Result<Attributes, store::OutOfMemory> {
         let now = self.now_ms();
-        if let Some(expiry) = flags.expiry {
+        if let Some(expiry) = flags.expiry() {
             entry::expire(&mut self.item(key), expiry, now)?;
         }
         if flags.has(b'c') {
@@ -245,19 +243,17 @@ impl<S: Store + 'static> Call<'_, '_, S> {
 
     fn meta_number(&mut self, key: &MetaKey<'_>, flags: &MetaFlags<'_>, value: u64, attributes: Attributes) {
         let digits = value.to_string();
-        let about = reply::Item {
-            length: digits.len(),
+        let about = About::Number {
             cas: attributes.version & NUMBER,
             ttl_seconds: entry::ttl_seconds(attributes, self.now_ms()),
-            ..reply::Item::default()
         };
         let out = self.out.inline();
         match flags.has(b'v') {
             true => {
-                reply::meta_value_header_only(out, key, flags, b"Oktc", &about);
+                reply::meta_value_header(out, digits.len(), key, flags, about);
                 reply::line(out, digits);
             }
-            false => reply::meta_only(out, Code::Done, key, flags, b"Oktc", &about),
+            false => reply::meta(out, Code::Done, key, flags, about),
         }
     }
 

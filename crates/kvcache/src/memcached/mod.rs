@@ -151,7 +151,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
             Request::Verbosity { level: _, noreply } => self.say(noreply, "OK"),
             Request::Stats { args } => self.stats(args),
             Request::Quit => return Flow::Close,
-            Request::Shutdown { .. } => self.say(false, "ERROR: shutdown not enabled"),
+            Request::Shutdown(_) => reply::refusal(self.out.inline(), Refusal::NoShutdown),
             Request::MetaGet { key, flags } => self.meta_get(&key, &flags),
             Request::MetaSet { key, mode, flags, value } => self.meta_set(&key, mode, &flags, value),
             Request::MetaDelete { key, flags } => self.meta_delete(&key, &flags),
@@ -237,10 +237,6 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         let found = self.item(key).remove();
         self.memcached.counters.deleted(found);
         self.say(noreply, if found { "DELETED" } else { Verdict::NotFound.word() });
-    }
-
-    fn refuse(&mut self, refusal: Refusal) {
-        reply::refusal(self.out.inline(), refusal);
     }
 }
 

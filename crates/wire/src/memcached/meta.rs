@@ -29,7 +29,7 @@ pub type KeyBuffer = [u8; KEY_BYTES_MAX];
 /// The key of a meta request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetaKey<'a> {
-    /// As it stands in the line; this is what the `k` flag returns.
+    /// As it stands in the line; not decoded.
     pub raw: &'a [u8],
     /// The `b` flag: `raw` is base64, known to be well formed.
     pub is_base64: bool,
@@ -49,45 +49,38 @@ impl<'a> MetaKey<'a> {
         &buffer[..length]
     }
 
+    /// Appends the key as a reply returns it. Of several spellings in base64 only one is ever written.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        if !self.is_base64 {
+            return out.extend_from_slice(self.raw);
+        }
+        let mut buffer = [0; KEY_BYTES_MAX];
+        let start = out.len();
+        out.resize(start + KEY_BYTES_MAX, 0);
+        let length = BASE64.encode_slice(self.bytes(&mut buffer), &mut out[start..]).unwrap_or(0);
+        out.truncate(start + length);
+    }
+
     pub(super) fn is_well_formed(&self) -> bool {
         let mut buffer = [0; KEY_BYTES_MAX];
         !self.is_base64 || !self.bytes(&mut buffer).is_empty()
     }
 }
 
-/// What the `M` flag of `ms` and `ma` chose, a letter whose meaning depends on the command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mode(pub u8);
-
-/// The flags of a meta request. Any flag may be given to any command, and means nothing to most of them.
+/// The flags of a meta request, known to be well formed. Any flag may be given to any command, and means nothing to most
+/// of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetaFlags<'a> {
     words: Words<'a>,
     /// A bit for each letter that was given.
-    given: u128,
-    /// `T`: the time to live, from now on.
-    pub expiry: Option<Expiry>,
-    /// `N`: create a missing item with this time to live.
-    pub vivify: Option<Expiry>,
-    /// `R`: who asks first when less than this is left wins the right to renew the item.
-    pub recache: Option<Expiry>,
-    /// `C`: only if the item's unique number is this.
-    pub cas: Option<u64>,
-    /// `F`: 32 bits to keep with the item.
-    pub client_flags: u32,
-    /// `J`: the value that `ma` creates.
-    pub initial: u64,
-    /// `D`: what `ma` adds or subtracts.
-    pub delta: u64,
-    /// `M`.
-    pub mode: Option<Mode>,
+    given: u64,
 }
 
 impl<'a> MetaFlags<'a> {
     /// Whether the flag was given.
     #[inline]
     pub fn has(&self, letter: u8) -> bool {
-        letter < 128 && self.given >> letter & 1 != 0
+        self.given & bit(letter) != 0
     }
 
     /// Letter and token of each flag, in the order in which a reply repeats those that it returns.
@@ -95,33 +88,72 @@ impl<'a> MetaFlags<'a> {
         self.words.filter_map(|word| word.split_first().map(|(&letter, token)| (letter, token)))
     }
 
+    /// The token of a flag.
+    #[inline]
+    pub fn token(&self, letter: u8) -> Option<&'a [u8]> {
+        if !self.has(letter) {
+            return None;
+        }
+        self.iter().find(|&(given, _)| given == letter).map(|(_, token)| token)
+    }
+
     /// `O`: what the reply repeats.
     pub fn opaque(&self) -> Option<&'a [u8]> {
-        self.iter().find(|&(letter, _)| letter == b'O').map(|(_, token)| token)
+        self.token(b'O')
+    }
+
+    /// `T`: the time to live, from now on.
+    pub fn expiry(&self) -> Option<Expiry> {
+        signed(self.token(b'T')?).map(Expiry::from)
+    }
+
+    /// `N`: create a missing item with this time to live.
+    pub fn vivify(&self) -> Option<Expiry> {
+        signed(self.token(b'N')?).map(Expiry::from)
+    }
+
+    /// `R`: who asks first when less than this is left wins the right to renew the item.
+    pub fn recache(&self) -> Option<Expiry> {
+        signed(self.token(b'R')?).map(Expiry::from)
+    }
+
+    /// `C`: only if the item's unique number is this.
+    pub fn cas(&self) -> Option<u64> {
+        unsigned(self.token(b'C')?)
+    }
+
+    /// `F`: 32 bits to keep with the item.
+    pub fn client_flags(&self) -> u32 {
+        self.token(b'F').and_then(unsigned32).unwrap_or(0)
+    }
+
+    /// `J`: the value that `ma` creates.
+    pub fn initial(&self) -> u64 {
+        self.token(b'J').and_then(unsigned).unwrap_or(0)
+    }
+
+    /// `D`: what `ma` adds or subtracts.
+    pub fn delta(&self) -> u64 {
+        self.token(b'D').and_then(unsigned).unwrap_or(1)
+    }
+
+    /// `M`: a letter whose meaning depends on the command.
+    pub(super) fn mode(&self) -> Option<u8> {
+        self.token(b'M').and_then(|token| token.first().copied())
     }
 
     /// Reads the words behind the key, or behind the length of `ms`.
+    #[inline]
     pub(super) fn parse(words: Words<'a>, key: &'a [u8]) -> Result<(Self, MetaKey<'a>), Refusal> {
-        let mut flags = Self {
-            words,
-            given: 0,
-            expiry: None,
-            vivify: None,
-            recache: None,
-            cas: None,
-            client_flags: 0,
-            initial: 0,
-            delta: 1,
-            mode: None,
-        };
+        let mut flags = Self { words, given: 0 };
         // A repeated or unknown flag is reported at once, of bad tokens the last, and an opaque only if all else is well.
         let (mut fault, mut opaque) = (None, None);
         for (letter, token) in flags.iter() {
             if letter >= 127 || flags.has(letter) {
                 return Err(Refusal::DuplicateFlag);
             }
-            flags.given |= 1 << letter;
-            match flags.take(letter, token, key) {
+            flags.given |= bit(letter);
+            match check(letter, token, key) {
                 Ok(()) => {}
                 Err(Refusal::InvalidFlag) => return Err(Refusal::InvalidFlag),
                 Err(Refusal::OpaqueTooLong) => opaque = Some(Refusal::OpaqueTooLong),
@@ -129,30 +161,32 @@ impl<'a> MetaFlags<'a> {
                 Err(refusal) => fault = Some(refusal),
             }
         }
-        if let Some(refusal) = fault.or(opaque) {
-            return Err(refusal);
+        match fault.or(opaque) {
+            Some(refusal) => Err(refusal),
+            None => Ok((flags, MetaKey { raw: key, is_base64: flags.has(b'b') })),
         }
-        Ok((flags, MetaKey { raw: key, is_base64: flags.has(b'b') }))
     }
-    fn take(&mut self, letter: u8, token: &'a [u8], key: &'a [u8]) -> Result<(), Refusal> {
-        let expiry = || signed(token).map(Expiry::from).ok_or(Refusal::BadToken);
-        match letter {
-            b'T' => self.expiry = Some(expiry()?),
-            b'N' => self.vivify = Some(expiry()?),
-            b'R' => self.recache = Some(expiry()?),
-            b'C' => self.cas = Some(unsigned(token).ok_or(Refusal::BadToken)?),
-            b'F' => self.client_flags = unsigned32(token).ok_or(Refusal::BadCommandLine)?,
-            b'J' => self.initial = unsigned(token).ok_or(Refusal::BadInitialValue)?,
-            b'D' => self.delta = unsigned(token).ok_or(Refusal::BadDeltaValue)?,
-            b'M' => match *token {
-                [mode] => self.mode = Some(Mode(mode)),
-                _ => return Err(Refusal::BadModeLength),
-            },
-            b'O' if token.len() >= OPAQUE_BYTES_MAX => return Err(Refusal::OpaqueTooLong),
-            b'b' if !(MetaKey { raw: key, is_base64: true }).is_well_formed() => return Err(Refusal::UndecodableKey),
-            b'O' | b'b' | b'P' | b'L' | b'I' | b'c' | b'f' | b'h' | b'k' | b'l' | b'q' | b's' | b't' | b'u' | b'v' => {}
-            _ => return Err(Refusal::InvalidFlag),
-        }
-        Ok(())
-    }
+}
+
+/// Flags are letters.
+#[inline]
+fn bit(letter: u8) -> u64 {
+    if letter & 0xc0 == 0x40 { 1 << (letter & 0x3f) } else { 0 }
+}
+
+#[inline]
+fn check(letter: u8, token: &[u8], key: &[u8]) -> Result<(), Refusal> {
+    let (is_valid, refusal) = match letter {
+        b'c' | b'f' | b'h' | b'k' | b'l' | b'q' | b's' | b't' | b'u' | b'v' | b'I' | b'L' | b'P' => return Ok(()),
+        b'T' | b'N' | b'R' => (signed(token).is_some(), Refusal::BadToken),
+        b'C' => (unsigned(token).is_some(), Refusal::BadToken),
+        b'F' => (unsigned32(token).is_some(), Refusal::BadCommandLine),
+        b'J' => (unsigned(token).is_some(), Refusal::BadInitialValue),
+        b'D' => (unsigned(token).is_some(), Refusal::BadDeltaValue),
+        b'M' => (token.len() == 1, Refusal::BadModeLength),
+        b'O' => (token.len() < OPAQUE_BYTES_MAX, Refusal::OpaqueTooLong),
+        b'b' => (MetaKey { raw: key, is_base64: true }.is_well_formed(), Refusal::UndecodableKey),
+        _ => (false, Refusal::InvalidFlag),
+    };
+    if is_valid { Ok(()) } else { Err(refusal) }
 }

@@ -12,10 +12,13 @@ mod request;
 mod text;
 
 pub use error::{HangUp, Refusal};
-pub use meta::{KeyBuffer, MetaFlags, MetaKey, Mode};
+pub use meta::{KeyBuffer, MetaFlags, MetaKey};
 pub use number::{Expiry, unsigned as parse_unsigned};
-pub use request::{Direction, Keys, Limits, Parsed, Request, RequestParser, StoreMode};
+pub use request::{Direction, Keys, Limits, Parsed, Request, RequestParser, ShutdownMode, StoreMode};
 pub use text::Words;
 
 /// The longest key, as it stands in the line.
 pub const KEY_BYTES_MAX: usize = 250;
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use super::{
 pub struct Limits {
     /// The largest value.
     pub value_bytes_max: usize,
-    /// The longest command line with its end.
+    /// The longest command line without its LF.
     pub line_bytes_max: usize,
     /// The longest line of `get` and its kin, which may ask for many keys.
     pub keys_line_bytes_max: usize,
@@ -38,6 +38,15 @@ pub enum StoreMode {
 pub enum Direction {
     Increment,
     Decrement,
+}
+
+/// The word behind `shutdown`. A server that does not let itself be shut down says so whatever the word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShutdownMode {
+    Now,
+    Graceful,
+    /// Answered with [`Refusal::BadShutdownMode`].
+    Unknown,
 }
 
 /// A request, borrowed from the input. With `noreply`, nothing is answered, not even an error.
@@ -98,9 +107,7 @@ pub enum Request<'a> {
         args: Keys<'a>,
     },
     Quit,
-    Shutdown {
-        is_graceful: bool,
-    },
+    Shutdown(ShutdownMode),
     MetaGet {
         key: MetaKey<'a>,
         flags: MetaFlags<'a>,
@@ -108,7 +115,7 @@ pub enum Request<'a> {
     MetaSet {
         key: MetaKey<'a>,
         mode: StoreMode,
-        /// With `mode` not [`StoreMode::Cas`], appending and prepending still honour `flags.cas`.
+        /// With `mode` not [`StoreMode::Cas`], appending and prepending still honour `flags.cas()`.
         flags: MetaFlags<'a>,
         value: &'a [u8],
     },
@@ -201,6 +208,7 @@ impl RequestParser {
     ///
     /// # Errors
     /// The peer is no memcached client. Neither this nor anything else depends on how the bytes were torn.
+    #[inline]
     pub fn parse<'a>(&mut self, input: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, HangUp> {
         if self.refused_bytes > 0 {
             return Ok(self.skip(input));
@@ -234,17 +242,10 @@ impl RequestParser {
     /// The offset behind the line's LF.
     #[inline]
     fn find_line(&mut self, input: &[u8], limits: &Limits) -> Result<Option<usize>, HangUp> {
-        let usual = input.len().min(limits.line_bytes_max);
-        if self.searched < usual {
-            if let Some(found) = memchr(b'\n', &input[self.searched..usual]) {
-                return Ok(Some(self.searched + found + 1));
-            }
-            self.searched = usual;
+        match self.search(input, limits.line_bytes_max) {
+            None if input.len() > limits.line_bytes_max => self.find_long_line(input, limits),
+            found => Ok(found),
         }
-        if input.len() < limits.line_bytes_max {
-            return Ok(None);
-        }
-        self.find_long_line(input, limits)
     }
 
     #[cold]
@@ -252,12 +253,21 @@ impl RequestParser {
         if !text::takes_many_keys(input) {
             return Err(HangUp::LineTooLong);
         }
-        let until = input.len().min(limits.keys_line_bytes_max.max(self.searched));
-        if let Some(found) = memchr(b'\n', &input[self.searched..until]) {
-            return Ok(Some(self.searched + found + 1));
+        match self.search(input, limits.keys_line_bytes_max) {
+            None if input.len() > limits.keys_line_bytes_max => Err(HangUp::LineTooLong),
+            found => Ok(found),
         }
-        self.searched = until;
-        if input.len() < limits.keys_line_bytes_max { Ok(None) } else { Err(HangUp::LineTooLong) }
+    }
+
+    /// The offset behind the first LF, which has at most `line_bytes_max` in front of it.
+    #[inline]
+    fn search(&mut self, input: &[u8], line_bytes_max: usize) -> Option<usize> {
+        let until = input.len().min(line_bytes_max.saturating_add(1));
+        let found = memchr(b'\n', input.get(self.searched..until)?);
+        if found.is_none() {
+            self.searched = until;
+        }
+        found.map(|found| self.searched + found + 1)
     }
 
     fn with_value<'a>(

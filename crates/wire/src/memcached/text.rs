@@ -3,7 +3,7 @@
 use memchr::memchr;
 
 use super::{
-    Direction, HangUp, KEY_BYTES_MAX, Keys, MetaFlags, MetaKey, Mode, Refusal, Request, StoreMode,
+    Direction, HangUp, KEY_BYTES_MAX, Keys, MetaFlags, MetaKey, Refusal, Request, ShutdownMode, StoreMode,
     number::{signed, unsigned, unsigned32},
     request::{Command, Store},
 };
@@ -33,15 +33,13 @@ impl<'a> Iterator for Words<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
-        let blanks = self.rest.iter().take_while(|&&byte| byte == b' ').count();
-        let rest = &self.rest[blanks..];
-        if rest.is_empty() {
-            self.rest = rest;
-            return None;
-        }
-        let end = memchr(b' ', rest).unwrap_or(rest.len());
-        self.rest = &rest[end..];
-        Some(&rest[..end])
+        let start = self.rest.iter().position(|&byte| byte != b' ').unwrap_or(self.rest.len());
+        let rest = &self.rest[start..];
+        // Words are short; a call would cost more than it could save.
+        let end = rest.iter().position(|&byte| byte == b' ').unwrap_or(rest.len());
+        let (word, rest) = rest.split_at(end);
+        self.rest = rest;
+        (!word.is_empty()).then_some(word)
     }
 }
 
@@ -98,7 +96,7 @@ pub(super) fn command(line: Line<'_>) -> Result<Command<'_>, HangUp> {
         b"version" => Ok(Request::Version.into()),
         b"stats" => Ok(Request::Stats { args: Keys { words } }.into()),
         b"quit" => Ok(Request::Quit.into()),
-        b"shutdown" => shutdown(words),
+        b"shutdown" => Ok(Request::Shutdown(shutdown_mode(words)).into()),
         _ => return unknown(line, verb),
     };
     Ok(command.unwrap_or_else(Command::Refused))
@@ -109,7 +107,10 @@ pub(super) fn command(line: Line<'_>) -> Result<Command<'_>, HangUp> {
 fn unknown<'a>(line: Line<'a>, verb: &[u8]) -> Result<Command<'a>, HangUp> {
     let last = Words::new(line.text).take(WORDS_MAX).last().unwrap_or_default();
     // Nearly every verb begins with one of these letters, and memcached looks no further then.
-    let is_near = verb.len() < 2 || matches!(verb[0], b'g' | b's' | b'a' | b'c' | b'i' | b'd' | b't');
+    let is_near = match *verb {
+        [b'm', _] | [] | [_] => true,
+        [first, ..] => b"gsacidt".contains(&first),
+    };
     if !is_near && last.starts_with(b"HTTP/") { Err(HangUp::Http) } else { Ok(Command::Refused(Refusal::Unknown)) }
 }
 
@@ -248,17 +249,17 @@ fn verbosity(words: Words<'_>) -> Outcome<'_> {
     short.or_silence(level.map(|level| Request::Verbosity { level, noreply: short.noreply }.into()))
 }
 
-fn shutdown(mut words: Words<'_>) -> Outcome<'_> {
+fn shutdown_mode(mut words: Words<'_>) -> ShutdownMode {
     match (words.next(), words.next()) {
-        (None, _) => Ok(Request::Shutdown { is_graceful: false }.into()),
-        (Some(b"graceful"), None) => Ok(Request::Shutdown { is_graceful: true }.into()),
-        _ => Err(Refusal::BadShutdownMode),
+        (None, _) => ShutdownMode::Now,
+        (Some(b"graceful"), None) => ShutdownMode::Graceful,
+        (Some(_), _) => ShutdownMode::Unknown,
     }
 }
 
 /// The key of a meta command, when there are not too many words behind it.
 fn meta_key<'a>(words: &mut Words<'a>, too_many: Refusal) -> Result<&'a [u8], Refusal> {
-    let count = words.take(META_WORDS_MAX).count();
+    let count = { *words }.take(META_WORDS_MAX).count();
     let key = check_key(words.next().ok_or(Refusal::Unknown)?)?;
     if count + 1 > META_WORDS_MAX { Err(too_many) } else { Ok(key) }
 }
@@ -284,14 +285,14 @@ fn meta_set(mut words: Words<'_>) -> Outcome<'_> {
 }
 
 fn set_mode(flags: &MetaFlags<'_>) -> Result<StoreMode, Refusal> {
-    Ok(match (flags.mode, flags.cas) {
-        (None | Some(Mode(b'S' | b'R')), Some(cas)) => StoreMode::Cas(cas),
-        (None | Some(Mode(b'S')), None) => StoreMode::Set,
-        (Some(Mode(b'R')), None) => StoreMode::Replace,
-        (Some(Mode(b'E')), _) => StoreMode::Add,
-        (Some(Mode(b'A')), _) => StoreMode::Append,
-        (Some(Mode(b'P')), _) => StoreMode::Prepend,
-        (Some(Mode(_)), _) => return Err(Refusal::BadSetMode),
+    Ok(match (flags.mode(), flags.cas()) {
+        (None | Some(b'S' | b'R'), Some(cas)) => StoreMode::Cas(cas),
+        (None | Some(b'S'), None) => StoreMode::Set,
+        (Some(b'R'), None) => StoreMode::Replace,
+        (Some(b'E'), _) => StoreMode::Add,
+        (Some(b'A'), _) => StoreMode::Append,
+        (Some(b'P'), _) => StoreMode::Prepend,
+        (Some(_), _) => return Err(Refusal::BadSetMode),
     })
 }
 
@@ -304,10 +305,10 @@ fn meta_delete(mut words: Words<'_>) -> Outcome<'_> {
 fn meta_arithmetic(mut words: Words<'_>) -> Outcome<'_> {
     let key = meta_key(&mut words, Refusal::TooManyFlags)?;
     let (flags, key) = MetaFlags::parse(words, key).map_err(blurred)?;
-    let direction = match flags.mode {
-        None | Some(Mode(b'I' | b'+')) => Direction::Increment,
-        Some(Mode(b'D' | b'-')) => Direction::Decrement,
-        Some(Mode(_)) => return Err(Refusal::BadArithmeticMode),
+    let direction = match flags.mode() {
+        None | Some(b'I' | b'+') => Direction::Increment,
+        Some(b'D' | b'-') => Direction::Decrement,
+        Some(_) => return Err(Refusal::BadArithmeticMode),
     };
     Ok(Request::MetaArithmetic { key, direction, flags }.into())
 }

@@ -14,3 +14,6 @@ pub use error::ProtocolError;
 pub use fast::{FAST_BYTES_MAX, Fast, fast};
 pub use reply::Version;
 pub use request::{Args, Parsed, RequestLimits, RequestParser};
+
+#[cfg(test)]
+mod tests;

@@ -11,3 +11,6 @@ pub use request::{Parsed, Refusal, Request, RequestLimits, RequestParser, TooLon
 
 /// The byte behind every request and every answer.
 pub const SEPARATOR: u8 = 0x1f;
+
+#[cfg(test)]
+mod tests;

@@ -29,7 +29,7 @@ impl Proxy {
         let socket = scratch.path().join("proxy.sock");
         let servers: String = servers.iter().map(|server| format!("   - {server}:1\n")).collect();
         let config = format!(
-            "pool:\n  listen: {} 0777\n  hash: fnv1a_64\n  distribution: ketama\n  redis: {redis}\n  servers:\n{servers}",
+            "pool:\n  listen: {} 0777\n  hash: md5\n  distribution: ketama\n  redis: {redis}\n  servers:\n{servers}",
             socket.display(),
         );
         std::fs::write(scratch.path().join("proxy.yml"), config)?;

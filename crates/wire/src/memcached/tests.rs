@@ -1,0 +1,98 @@
+mod observed;
+mod replies;
+mod tearing;
+
+use super::{HangUp, Limits, MetaKey, Parsed, Request, RequestParser};
+
+/// What a stream comes to: requests in short, errors in memcached's words, a hang-up as `†`, and `…` for a torn rest.
+fn meaning(input: &[u8], limits: &Limits) -> String {
+    torn_meaning(input, &[usize::MAX], limits)
+}
+
+/// [`meaning`] of input that arrives in pieces, each offered with what is left of earlier ones.
+fn torn_meaning(input: &[u8], sizes: &[usize], limits: &Limits) -> String {
+    let mut parser = RequestParser::default();
+    let (mut start, mut end, mut said) = (0, 0, Vec::new());
+    let mut sizes = sizes.iter().cycle();
+    'arrival: while end < input.len() {
+        end = input.len().min(end.saturating_add(*sizes.next().unwrap_or(&1)));
+        while start < end {
+            start += match parser.parse(&input[start..end], limits) {
+                Ok(Parsed::Whole { request, consumed }) => {
+                    said.push(describe(&request));
+                    consumed
+                }
+                Ok(Parsed::Refused { refusal, consumed }) => {
+                    said.push(refusal.text().to_owned());
+                    consumed
+                }
+                Ok(Parsed::Skipped { consumed }) => consumed,
+                Ok(Parsed::Torn { need }) => {
+                    assert!(parser.is_torn() && need <= limits.value_bytes_max + 2);
+                    continue 'arrival;
+                }
+                Err(HangUp::Http | HangUp::Binary | HangUp::LineTooLong) => {
+                    said.push("†".to_owned());
+                    return said.join(" | ");
+                }
+            };
+        }
+    }
+    if start < end || parser.is_torn() {
+        said.push("…".to_owned());
+    }
+    said.join(" | ")
+}
+
+fn describe(request: &Request<'_>) -> String {
+    let words = |keys: super::Keys<'_>| keys.into_iter().map(text).collect::<Vec<_>>().join(" ");
+    match *request {
+        Request::Get { keys, with_cas } => format!("get{} {}", if with_cas { "s" } else { "" }, words(keys)),
+        Request::GetAndTouch { expiry, keys, with_cas } => {
+            format!("gat{} {expiry:?} {}", if with_cas { "s" } else { "" }, words(keys))
+        }
+        Request::Store { mode, key, flags, expiry, value, noreply } => {
+            format!("{mode:?} {} {flags} {expiry:?}{} = {}", text(key), quiet(noreply), text(value))
+        }
+        Request::TooLarge { outdated, noreply } => {
+            format!("too large{}, {}", quiet(noreply), outdated.map_or_else(|| "-".to_owned(), |key| meta_key(&key)))
+        }
+        Request::Touch { key, expiry, noreply } => format!("touch {} {expiry:?}{}", text(key), quiet(noreply)),
+        Request::Delete { key, noreply } => format!("delete {}{}", text(key), quiet(noreply)),
+        Request::Arithmetic { direction, key, delta, noreply } => {
+            format!("{direction:?} {} {delta}{}", text(key), quiet(noreply))
+        }
+        Request::FlushAll { delay, noreply } => format!("flush {delay:?}{}", quiet(noreply)),
+        Request::Version => "version".to_owned(),
+        Request::Verbosity { level, noreply } => format!("verbosity {level}{}", quiet(noreply)),
+        Request::Stats { args } => format!("stats {}", words(args)),
+        Request::Quit => "quit".to_owned(),
+        Request::Shutdown(mode) => format!("shutdown {mode:?}"),
+        Request::MetaGet { key, flags } => format!("mg {}{}", meta_key(&key), meta_flags(&flags)),
+        Request::MetaSet { key, mode, flags, value } => {
+            format!("ms {mode:?} {}{} = {}", meta_key(&key), meta_flags(&flags), text(value))
+        }
+        Request::MetaDelete { key, flags } => format!("md {}{}", meta_key(&key), meta_flags(&flags)),
+        Request::MetaArithmetic { key, direction, flags } => {
+            format!("ma {direction:?} {}{}", meta_key(&key), meta_flags(&flags))
+        }
+        Request::MetaDebug { key } => format!("me {}", meta_key(&key)),
+        Request::MetaNoop => "mn".to_owned(),
+    }
+}
+
+fn quiet(noreply: bool) -> &'static str {
+    if noreply { " quietly" } else { "" }
+}
+
+fn text(bytes: &[u8]) -> String {
+    bytes.escape_ascii().to_string()
+}
+
+fn meta_key(key: &MetaKey<'_>) -> String {
+    text(key.bytes(&mut [0; super::KEY_BYTES_MAX]))
+}
+
+fn meta_flags(flags: &super::MetaFlags<'_>) -> String {
+    flags.iter().map(|(letter, token)| format!(" {}{}", char::from(letter), text(token))).collect()
+}
