@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
     task::{Wake, Waker},
     thread::{self, Thread},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use proto::{Now, Peer, Protocol, Session};
@@ -25,7 +25,11 @@ use crate::{
 const TICK: Duration = Duration::from_secs(1);
 /// The same for writes: few of them block, and a stalled reader should not be waited for much longer than asked.
 const WRITE_TICK: Duration = Duration::from_millis(250);
-/// No read waits for less, however little patience is left.
+/// While others wait, a peer that has not said anything keeps its place for so long, counted from when it was let in:
+/// it may be about to. Time spent in a queue is part of it, which is what makes a long queue of silent peers a short
+/// wait: those who come to its head have mostly used theirs up, and are only looked at.
+const SILENCE_MAX: Duration = Duration::from_secs(1);
+/// No read waits for less, however little of that is left.
 const READ_TICK_MIN: Duration = Duration::from_millis(1);
 
 pub(crate) struct Blocking;
@@ -40,7 +44,7 @@ impl Driver for Blocking {
         thread::scope(|scope| {
             accept_on_threads(listeners, config, shutdown, protocol.refusal(), |guest| {
                 let ours = Arc::clone(&guest);
-                let serve = move || converse(&ours, protocol, config, shutdown, counters, TICK, || None);
+                let serve = move || converse(&ours, protocol, config, shutdown, counters, TICK, || false);
                 // No thread to be had is no reason to stop serving those who have one.
                 thread::Builder::new().spawn_scoped(scope, serve).map(drop).map_err(|_| guest)
             })
@@ -53,6 +57,7 @@ impl Driver for Blocking {
 pub(crate) struct Guest {
     socket: OwnedFd,
     front_end: usize,
+    since: Instant,
     _ticket: Ticket,
 }
 
@@ -103,7 +108,8 @@ pub(crate) fn accept_on_threads(
             let mut tally = Tally::default();
             match door.accept(&listener, false, &mut tally) {
                 Ok(Accepted::Connection(socket, ticket)) => {
-                    if let Err(guest) = welcome(Arc::new(Guest { socket, front_end, _ticket: ticket })) {
+                    let guest = Guest { socket, front_end, since: Instant::now(), _ticket: ticket };
+                    if let Err(guest) = welcome(Arc::new(guest)) {
                         door.turn_away_admitted(&guest.socket, &mut tally);
                     }
                     // Only now, so that each connection counts once, as let in or as turned away.
@@ -119,9 +125,8 @@ pub(crate) fn accept_on_threads(
     })
 }
 
-/// Serves one connection to its end. Blocked calls return every `tick`. `patience`: for how long a peer that has not
-/// said anything yet may keep this thread from others, `None` while there are none; one that has been answered before
-/// gives way after one tick.
+/// Serves one connection to its end. Blocked calls return every `tick`. `gives_way`: others wait for this thread, so an
+/// idle peer has to go, after one tick if it has been answered before.
 pub(crate) fn converse<P: Protocol>(
     guest: &Arc<Guest>,
     protocol: &P,
@@ -129,7 +134,7 @@ pub(crate) fn converse<P: Protocol>(
     shutdown: &Shutdown,
     counters: &Counters,
     tick: Duration,
-    patience: impl Fn() -> Option<Duration>,
+    gives_way: impl Fn() -> bool,
 ) {
     let _registered = shutdown.register(Alert::Reading(Arc::clone(guest)).waker());
     if shutdown.is_draining() {
@@ -144,9 +149,9 @@ pub(crate) fn converse<P: Protocol>(
         protocol,
         pipes,
         tick,
-        patience,
+        gives_way,
         read_tick: Duration::ZERO,
-        quiet_for: Duration::ZERO,
+        quiet_since: guest.since,
         has_answered: false,
         tally: Tally::default(),
     };
@@ -156,24 +161,24 @@ pub(crate) fn converse<P: Protocol>(
     conversation.tally.publish(counters);
 }
 
-struct Conversation<'a, P: Protocol, F> {
+struct Conversation<'a, P: Protocol, G> {
     socket: &'a OwnedFd,
     session: Session<P>,
     protocol: &'a P,
     pipes: Pipes,
     tick: Duration,
-    patience: F,
+    gives_way: G,
     /// How soon a read that nothing comes of returns.
     read_tick: Duration,
-    /// Spent in such reads since the last byte.
-    quiet_for: Duration,
+    /// The last byte in either direction, or when the connection was let in.
+    quiet_since: Instant,
     has_answered: bool,
     tally: Tally,
 }
 
-impl<P: Protocol, F: Fn() -> Option<Duration>> Conversation<'_, P, F> {
+impl<P: Protocol, G: Fn() -> bool> Conversation<'_, P, G> {
     fn run(&mut self, counters: &Counters) -> io::Result<()> {
-        self.set_read_tick(self.patience())?;
+        self.set_read_tick(self.patience(Instant::now()))?;
         set_socket_timeout(self.socket, Timeout::Send, Some(self.tick.min(WRITE_TICK)))?;
         let waker = Alert::Parked(thread::current()).waker();
         loop {
@@ -206,7 +211,7 @@ impl<P: Protocol, F: Fn() -> Option<Duration>> Conversation<'_, P, F> {
                     self.session.tick(self.protocol, now);
                 }
                 self.tally.0.bytes_in += n as u64;
-                self.quiet_for = Duration::ZERO;
+                self.quiet_since = now.instant;
                 self.session.received(n, now);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.tick(now)?,
@@ -228,6 +233,7 @@ impl<P: Protocol, F: Fn() -> Option<Duration>> Conversation<'_, P, F> {
             Ok(n) => {
                 self.tally.0.bytes_out += n as u64;
                 self.has_answered = true;
+                self.quiet_since = now.instant;
                 self.session.sent(now);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.session.tick(self.protocol, now),
@@ -239,25 +245,24 @@ impl<P: Protocol, F: Fn() -> Option<Duration>> Conversation<'_, P, F> {
     /// A read came to nothing.
     fn tick(&mut self, now: Now) -> io::Result<()> {
         self.session.tick(self.protocol, now);
-        self.quiet_for += self.read_tick;
-        let patience = self.patience().filter(|_| self.session.is_quiet());
-        if patience.is_some_and(|patience| self.quiet_for >= patience) {
+        let patience = self.patience(now.instant);
+        if patience.is_some_and(|left| left.is_zero()) {
             self.session.end_of_input();
             return Ok(());
         }
         self.set_read_tick(patience)
     }
 
-    /// For how long this peer may stay quiet; `None`: nobody waits for the thread.
-    fn patience(&self) -> Option<Duration> {
-        let silent = (self.patience)()?;
-        Some(if self.has_answered { self.tick } else { silent })
+    /// For how much longer this peer may keep its place; `None`: as long as it likes.
+    fn patience(&self, now: Instant) -> Option<Duration> {
+        let patience = if self.has_answered { self.tick } else { SILENCE_MAX };
+        let is_idle = self.session.is_quiet() && (self.gives_way)();
+        is_idle.then(|| patience.saturating_sub(now.duration_since(self.quiet_since)))
     }
 
     /// Reads return when patience ends, if that is sooner than a tick. Costs a system call only when it changes.
     fn set_read_tick(&mut self, patience: Option<Duration>) -> io::Result<()> {
-        let left = patience.map_or(self.tick, |patience| patience.saturating_sub(self.quiet_for));
-        let read_tick = left.clamp(READ_TICK_MIN, self.tick);
+        let read_tick = patience.unwrap_or(self.tick).clamp(READ_TICK_MIN, self.tick);
         if read_tick != self.read_tick {
             set_socket_timeout(self.socket, Timeout::Recv, Some(read_tick))?;
             self.read_tick = read_tick;

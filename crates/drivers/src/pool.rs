@@ -20,10 +20,6 @@ use crate::{
 const QUEUE_MAX: usize = 1024;
 /// How soon an idle connection gives way to one that waits.
 const TICK: Duration = Duration::from_millis(100);
-/// The same for a peer that has not said anything yet, and may be about to, where few wait.
-const SILENCE_MAX: Duration = Duration::from_secs(1);
-/// And where many do. A request that came while its connection waited is there before the worker is.
-const SILENCE_MIN: Duration = Duration::from_millis(10);
 
 pub(crate) struct Pool;
 
@@ -34,14 +30,13 @@ impl Driver for Pool {
         let Serving { protocol, listeners, config, shutdown } = serving;
         let queue = Queue::<Arc<Guest>>::default();
         let (protocol, queue) = (&*protocol, &queue);
-        let patience = || patience(queue.len(), config.workers);
         thread::scope(|scope| {
             let workers = (0..config.workers).map(|index| {
                 scope.spawn(move || {
                     config.pin_thread(index)?;
                     let counters = config.statistics.register();
                     while let Some(guest) = queue.pop() {
-                        converse(&guest, protocol, config, shutdown, &counters, TICK, patience);
+                        converse(&guest, protocol, config, shutdown, &counters, TICK, || !queue.is_empty());
                     }
                     Ok(())
                 })
@@ -55,16 +50,6 @@ impl Driver for Pool {
             outcome.and(workers)
         })
     }
-}
-
-/// For how long a peer that has said nothing yet keeps its worker; `None`: nobody waits for one.
-///
-/// Whoever comes last has as many rounds of all workers before it as the queue is long in workers, and these share
-/// [`SILENCE_MAX`] evenly. A queue shorter than the workers are many leaves each peer the whole of it; if all of a long
-/// one are silent, they have been through in a few times [`SILENCE_MAX`], since patience grows again as it shortens.
-fn patience(waiting: usize, workers: usize) -> Option<Duration> {
-    let rounds = u32::try_from(waiting.div_ceil(workers)).unwrap_or(u32::MAX);
-    (rounds > 0).then(|| (SILENCE_MAX / rounds).max(SILENCE_MIN))
 }
 
 /// First in first out.
@@ -118,8 +103,8 @@ impl<T> Queue<T> {
         state.items.pop_front()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.state().items.len()
+    pub(crate) fn is_empty(&self) -> bool {
+        self.state().items.is_empty()
     }
 
     pub(crate) fn close(&self) {
@@ -136,19 +121,10 @@ mod tests {
     fn a_full_queue_gives_the_item_back_and_takes_it_once_there_is_room() {
         let queue = Queue::default();
         assert_eq!((queue.try_push(1, 2), queue.try_push(2, 2)), (Ok(()), Ok(())));
-        assert_eq!((queue.try_push(3, 2), queue.len()), (Err(3), 2));
+        assert_eq!((queue.try_push(3, 2), queue.is_empty()), (Err(3), false));
         assert_eq!(queue.pop(), Some(1));
         assert_eq!(queue.try_push(3, 2), Ok(()));
         queue.close();
         assert_eq!([queue.pop(), queue.pop(), queue.pop()], [Some(2), Some(3), None]);
-    }
-
-    #[test]
-    fn patience_with_the_silent_shrinks_as_the_queue_grows() {
-        assert_eq!(patience(0, 64), None);
-        assert_eq!([1, 64].map(|waiting| patience(waiting, 64)), [Some(SILENCE_MAX); 2]);
-        assert_eq!(patience(65, 64), Some(SILENCE_MAX / 2));
-        assert_eq!(patience(QUEUE_MAX, 64), Some(SILENCE_MAX / 16));
-        assert_eq!(patience(QUEUE_MAX, 1), Some(SILENCE_MIN));
     }
 }

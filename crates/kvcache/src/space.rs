@@ -161,12 +161,12 @@ impl<'s, S: Store> Keyspace<'s, S> {
     }
 
     /// The shard of a hash.
-    #[inline]
+    #[inline(always)]
     pub fn cache(&mut self, hash: u64) -> &mut Cache<S> {
         self.shard(self.space.shard_of(hash))
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn shard(&mut self, index: usize) -> &mut Cache<S> {
         match &self.held {
             Held::One(held, _) if *held == index => {}
@@ -180,7 +180,7 @@ impl<'s, S: Store> Keyspace<'s, S> {
         }
     }
 
-    #[inline]
+    #[cold]
     fn exchange(&mut self, index: usize) {
         self.held = Held::None; // Unlocked before the next is locked: two held at a time could wait for each other.
         self.held = Held::One(index, self.space.lock(index));

@@ -101,19 +101,20 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     }
 
     /// Key, deed and length of a request that needs nothing but the store.
-    #[inline]
+    #[inline(always)]
     fn usual(&self, conn: &Conn<S>, input: &'i [u8]) -> Option<(&'i [u8], Deed<&'i [u8]>, usize)> {
-        let (key, deed, len) = match (&conn.dialect, fast(input)) {
-            (Dialect::Us(us), _) => us.usual(input, self.server.limits.bulk_bytes_max)?,
-            (_, Some((Fast::Get { key }, len))) => (key, Deed::Get, len),
-            (_, Some((Fast::Set { key, value }, len))) => (key, Deed::Set(value), len),
-            (_, None) => return None,
+        let (key, deed, len) = match &conn.dialect {
+            Dialect::Us(us) => us.usual(input, self.server.limits.bulk_bytes_max)?,
+            _ => match fast(input)? {
+                (Fast::Get { key }, len) => (key, Deed::Get, len),
+                (Fast::Set { key, value }, len) => (key, Deed::Set(value), len),
+            },
         };
         let is_kept_raw = !matches!(deed, Deed::Set(value) if value.len() >= self.raw_max);
         (is_kept_raw && key.first() != Some(&MARK)).then_some((key, deed, len))
     }
 
-    #[inline]
+    #[inline(always)]
     fn enter(&mut self, turns: &mut [Turn<'i, Conn<S>>], key: &'i [u8], deed: Deed<&'i [u8]>, turn: usize) {
         let hash = self.server.space.hash(key);
         self.keys.cache(hash).prefetch(hash);
@@ -127,7 +128,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn ask(&mut self) {
         let hash = self.ring[self.asked % RING].hash;
         self.keys.cache(hash).prefetch_entry(hash);
@@ -135,7 +136,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     }
 
     /// Runs the oldest command.
-    #[inline]
+    #[inline(always)]
     fn leave(&mut self, turns: &mut [Turn<'i, Conn<S>>]) {
         let Pending { hash, key, deed, turn } = self.ring[self.left % RING];
         self.left += 1;
@@ -159,7 +160,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn get(&mut self, hash: u64, key: &[u8], version: Version, out: &mut Outbox) {
         self.gets += 1;
         let now = self.keys.now;
@@ -172,7 +173,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn set(&mut self, hash: u64, key: &[u8], value: &[u8], out: &mut Outbox) {
         self.sets += 1;
         let now = self.keys.now;

@@ -164,6 +164,22 @@ fn a_full_queue_turns_newcomers_away_and_keeps_those_who_wait() {
     });
 }
 
+/// Clients that are slow to speak are not taken for silent, though many wait: `pool` with one worker serves them all.
+#[test]
+fn a_client_that_hesitates_in_a_crowd_is_served() {
+    let setup = Setup { args: &["--workers", "1"], at_once: 7, ..PLAIN };
+    setup.serve(|server, _| {
+        let mut crowd = (0..100).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;
+        std::thread::sleep(Duration::from_millis(200)); // A fifth of the patience that `pool` has.
+        for client in &mut crowd {
+            client.send_and_end(b"here\n")?;
+        }
+        let served =
+            |(i, client): (usize, &mut Client)| client.expect_all(b"here\n").with_context(|| format!("client {i}"));
+        crowd.iter_mut().enumerate().try_for_each(served)
+    });
+}
+
 #[test]
 fn connections_above_the_limit_are_turned_away_and_there_is_room_again_later() {
     let setup = Setup { args: &["--max-connections", "4"], ..PLAIN };
