@@ -118,6 +118,11 @@ impl<S: Store + 'static> Conn<S> {
         }
     }
 
+    /// The parser has seen a part of the request that comes next, so nothing but the parser may read it.
+    pub(crate) fn is_mid_request(&self) -> bool {
+        matches!(&self.dialect, Dialect::Resp(parser) if parser.is_torn())
+    }
+
     pub(crate) fn limits<'s>(&self, server: &'s KvServer<S>) -> &'s resp::RequestLimits {
         if self.authenticated { &server.limits } else { &server.limits_before_auth }
     }

@@ -2,7 +2,10 @@
 
 use std::{
     borrow::Cow,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use proto::Now;
@@ -22,6 +25,8 @@ pub struct Space<S> {
     shards: Box<[Shard<S>]>,
     hasher: KeyHasher,
     codec: Codec,
+    /// There may be keys of other databases than 0. Written by who holds the lock of such a key's shard.
+    has_marked: AtomicBool,
 }
 
 /// Two cache lines, since processors fetch them in pairs.
@@ -52,6 +57,16 @@ impl<S: Store> Space<S> {
             shards: (0..shards).map(|index| Shard(Mutex::new(cache(index)))).collect(),
             hasher: options.store.hasher.clone(),
             codec: options.codec,
+            has_marked: AtomicBool::new(false),
+        }
+    }
+
+    /// Owed by everyone who adds a key that begins with [`MARK`] other than through an [`Item`], before its shard is
+    /// unlocked.
+    pub fn note_marked(&self) {
+        // Mostly set already, and then its line stays shared between processors.
+        if !self.has_marked.load(Ordering::Relaxed) {
+            self.has_marked.store(true, Ordering::Relaxed);
         }
     }
 
@@ -203,6 +218,18 @@ impl<'s, S: Store> Keyspace<'s, S> {
         (0..self.space.shards()).for_each(|shard| visit(self.shard(shard)));
     }
 
+    /// Removes everything from every database.
+    pub fn clear(&mut self) {
+        self.hold_all();
+        self.each(Cache::clear);
+        self.space.has_marked.store(false, Ordering::Relaxed);
+    }
+
+    /// Every key is known to be of database 0. What is known of shards that are not locked may have changed.
+    pub fn has_one_database(&self) -> bool {
+        !self.space.has_marked.load(Ordering::Relaxed)
+    }
+
     pub fn release(&mut self) {
         self.held = Held::None;
     }
@@ -217,7 +244,11 @@ impl<'s, S: Store> Keyspace<'s, S> {
         let key = stored_key(database, key);
         let (space, now) = (self.space, self.now);
         let hash = space.hash(&key);
-        Item { cache: self.cache(hash), codec: &space.codec, hash, key, now }
+        let cache = self.cache(hash);
+        if let Cow::Owned(_) = key {
+            space.note_marked();
+        }
+        Item { cache, codec: &space.codec, hash, key, now }
     }
 
     /// One key of database 0 whose hash is known, and which does not begin with [`MARK`].

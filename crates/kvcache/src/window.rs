@@ -80,6 +80,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         while step.flow == Flow::Open && step.consumed < input.len() && !turns[at].out.is_full() {
             let rest = &input[step.consumed..];
             if turns[at].conn.is_plain
+                && (step.consumed > 0 || !turns[at].conn.is_mid_request())
                 && let Some((key, deed, len)) = self.usual(turns[at].conn, rest)
             {
                 self.enter(turns, key, deed, at);

@@ -4,8 +4,7 @@ use proto::Flow;
 use store::Store;
 use wire::resp::Version;
 
-use super::{Call, Outcome, Refusal};
-use crate::space::DATABASES;
+use super::{Call, Outcome, Refusal, generic::parse_database};
 
 pub(super) fn ping<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     match call.args {
@@ -28,9 +27,7 @@ pub(super) fn quit<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 pub(super) fn select<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let database = call.integer(1).map_err(|_| Refusal::new("ERR invalid DB index"))?;
-    let database = u8::try_from(database).ok().filter(|&database| database < DATABASES);
-    call.conn.database = database.ok_or_else(|| Refusal::new("ERR DB index is out of range"))?;
+    call.conn.database = parse_database(call.args[1])?;
     call.keys.database = call.conn.database;
     call.reply.ok();
     Ok(())

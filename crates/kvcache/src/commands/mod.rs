@@ -12,13 +12,26 @@ use crate::{
     space::{Item, Keyspace},
 };
 
+mod bitfield;
+mod bits;
 mod connection;
+mod counters;
+mod expiry;
+mod generic;
+mod glob;
+mod lcs;
+mod long_double;
+mod objects;
 mod persistence;
-mod server;
+pub(crate) mod quote;
+mod ranges;
+mod scan;
+mod set_options;
 mod strings;
 pub(crate) mod table;
 mod transactions;
 
+use quote::quote;
 pub(crate) use table::Handlers;
 use table::{Command, Flags, TABLE};
 pub(crate) use transactions::Transaction;
@@ -50,19 +63,20 @@ impl Refusal {
     }
 
     fn unknown(args: &[&[u8]]) -> Self {
-        let name = shown(args[0], QUOTED_MAX);
-        let mut quoted = String::new();
+        let mut quoted = Vec::new();
         for arg in &args[1..] {
             if quoted.len() >= QUOTED_MAX {
                 break;
             }
-            quoted += &format!("'{}' ", shown(arg, QUOTED_MAX - quoted.len()));
+            let arg = quote::until_zero(arg, QUOTED_MAX - quoted.len());
+            quoted.extend_from_slice(&[b"'", arg, b"' "].concat());
         }
+        let (name, quoted) = (quote(args[0], QUOTED_MAX), quote(&quoted, usize::MAX));
         Self::new(format!("ERR unknown command '{name}', with args beginning with: {quoted}"))
     }
 
     fn unknown_subcommand(container: &str, name: &[u8]) -> Self {
-        let (name, container) = (shown(name, QUOTED_MAX), container.to_uppercase());
+        let (name, container) = (quote(name, QUOTED_MAX), container.to_uppercase());
         Self::new(format!("ERR unknown subcommand '{name}'. Try {container} HELP."))
     }
 }
@@ -71,11 +85,6 @@ impl From<OutOfMemory> for Refusal {
     fn from(_: OutOfMemory) -> Self {
         Self::OUT_OF_MEMORY
     }
-}
-
-/// The first `max` bytes, as a line of text can hold them.
-fn shown(bytes: &[u8], max: usize) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(max)]).into_owned()
 }
 
 /// One command being answered.
@@ -110,12 +119,13 @@ pub(crate) fn answer<S: Store + 'static>(
             }
         }
         Ok(Admitted::Queue(number)) => call.queue(number),
-        Err(refusal) => {
-            call.conn.spoil_transaction();
-            call.refuse(&refusal);
-        }
+        Err(refusal) => call.reject(&refusal),
     }
     let flow = call.flow;
+    // What comes next in the batch needs one shard at a time again.
+    if keys.holds_all() {
+        keys.release();
+    }
     conn.refresh(server);
     flow
 }
@@ -138,7 +148,7 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
         }
         match self.conn.is_in_transaction() && !transactions::is_immediate(command.name) {
             true if command.flags.has(Flags::NO_MULTI) => {
-                Err(Refusal::new(format!("ERR Command '{}' not allowed inside a transaction", command.name)))
+                Err(Refusal::new("ERR Command not allowed inside a transaction"))
             }
             true => Ok(Admitted::Queue(number)),
             false => Ok(Admitted::Run(number)),
@@ -167,6 +177,17 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
         outcome
     }
 
+    /// Refuses a command that has not been admitted, and with it the transaction that it should have been part of.
+    fn reject(&mut self, refusal: &Refusal) {
+        self.conn.spoil_transaction();
+        if !self.is(0, "EXEC") {
+            return self.refuse(refusal);
+        }
+        self.end_transaction();
+        let why = refusal.0.strip_prefix("ERR ").unwrap_or(&refusal.0);
+        self.refuse(&Refusal::new(format!("EXECABORT Transaction discarded because of: {why}")));
+    }
+
     pub(crate) fn refuse(&mut self, refusal: &Refusal) {
         self.reply.error(&refusal.0);
     }
@@ -190,6 +211,26 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
 
     pub(crate) fn integer(&self, index: usize) -> Result<i64, Refusal> {
         self.args.get(index).and_then(|arg| parse_integer(arg)).ok_or(Refusal::NOT_AN_INTEGER)
+    }
+
+    /// The longest string that a command may make, in bytes; proto-max-bulk-len.
+    pub(crate) fn string_bytes_max(&self) -> usize {
+        self.server.limits.bulk_bytes_max
+    }
+
+    /// The name of the command in lower case.
+    fn name(&self) -> String {
+        String::from_utf8_lossy(self.args[0]).to_lowercase()
+    }
+
+    /// The arguments are too few, or an odd number.
+    pub(crate) fn wrong_arity(&self) -> Refusal {
+        Refusal::new(format!("ERR wrong number of arguments for '{}' command", self.name()))
+    }
+
+    /// A time that is not positive, or too far away to be counted in milliseconds.
+    pub(crate) fn invalid_expiry(&self) -> Refusal {
+        Refusal::new(format!("ERR invalid expire time in '{}' command", self.name()))
     }
 
     /// Milliseconds since the Unix epoch.

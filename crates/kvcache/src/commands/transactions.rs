@@ -84,6 +84,10 @@ impl<S: Store> Call<'_, '_, S> {
         let bytes: usize = self.args.iter().map(|arg| arg.len()).sum();
         let bytes_max = self.server.limits.bulk_bytes_max;
         let transaction = self.conn.transaction(&self.server.space);
+        if transaction.spoiled {
+            // EXEC will refuse: what would be the use of keeping it?
+            return self.reply.simple("QUEUED");
+        }
         transaction.queued_bytes += bytes;
         if transaction.queued_bytes > bytes_max {
             transaction.spoil();

@@ -176,7 +176,8 @@ impl Requests {
                 format!("ms {key} {}{flags}\r\n{value}\r\n", value.len())
             }
             17 => format!("md {}{}\r\n", self.key(), self.flags(&["k", "O=", "q", "C=", "I", "T=", "c", "t"])),
-            18..20 => format!("ma {}{}\r\n", self.key(), self.flags(&["k", "O=", "q", "v", "t", "N=", "J=", "D=", "MA=", "C="])),
+            // N in front of t: the other way round, memcached returns what the item had before.
+            18..20 => format!("ma {}{}\r\n", self.key(), self.flags(&["k", "O=", "q", "v", "N=", "t", "J=", "D=", "MA=", "C="])),
             20 => format!("me {}\r\n", self.key()),
             21 => self.odd(),
             22 if self.random.u8(..8) == 0 => format!("flush_all{}\r\n", self.noreply()),
@@ -245,7 +246,8 @@ fn compare(seed: u64, requests: usize, mut make: impl FnMut(&mut Requests) -> St
         let expected = theirs.ask(&request, seed)?;
         let answered = ours.ask(&request, seed)?;
         let about = |other: &&String| (0..KEYS).map(|n| format!("key{n}")).any(|key| other.contains(&key) && request.contains(&key));
-        let before: Vec<_> = history.iter().filter(about).rev().take(12).rev().collect();
+        let before: Vec<_> = history.iter().filter(about).collect();
+        let before = &before[before.len().saturating_sub(12)..];
         ensure!(
             expected == answered,
             "request {at}\n{}\nmemcached: {expected:?}\nours:      {answered:?}",
