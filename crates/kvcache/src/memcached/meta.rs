@@ -98,7 +98,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         // Counts the miss where all protocols count theirs.
         let _ = self.item(bytes).get();
         if let Some(expiry) = flags.vivify() {
-            return self.vivify(bytes, key, flags, expiry);
+            return self.vivify(bytes, key, flags, flags.expiry().unwrap_or(expiry));
         }
         if !flags.has(b'q') {
             reply::meta(self.out.inline(), Code::Miss, key, flags, About::Nothing);
@@ -112,8 +112,14 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         let expires_at = entry::expires_at(expiry, now);
         let attributes =
             Attributes { expires_at: expires_at.unwrap_or(0), version: CLAIMED | number, ..Attributes::default() };
-        if expires_at.is_some() && self.item(bytes).set_with_version(b"", attributes).is_err() {
-            return self.say(false, Verdict::NoMemory.word());
+        if expires_at.is_some() {
+            let mut item = self.item(bytes);
+            if item.set_with_version(b"", attributes).is_err() {
+                return self.say(false, Verdict::NoMemory.word());
+            }
+            if let Some(made) = item.attributes() {
+                entry::fetched(&mut item, made);
+            }
         }
         let about = reply::Item {
             cas: number,
@@ -138,7 +144,6 @@ impl<S: Store + 'static> Call<'_, '_, S> {
             expiry: flags.expiry().unwrap_or(Expiry::Never),
             cas: flags.cas(),
             invalidates: flags.has(b'I'),
-            vivify: flags.vivify(),
             wants_number: flags.has(b'c'),
             ..Offer::of(value)
         };
@@ -196,18 +201,18 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         self.memcached.counters.cmd_meta.add();
         let mut buffer = [0; KEY_BYTES_MAX];
         let bytes = key.bytes(&mut buffer);
-        let found = self.item(bytes).attributes();
-        let is_outdated = |found: Attributes| flags.cas().is_some_and(|cas| cas != 0 && cas != found.version & NUMBER);
-        if found.is_some_and(is_outdated) {
-            return reply::meta(self.out.inline(), Code::Exists, key, flags, About::Nothing);
-        }
-        let value = match (self.add(bytes, direction, flags.delta()), flags.vivify()) {
+        let value = match (self.add(bytes, direction, flags.delta(), flags.cas()), flags.vivify()) {
             (Ok(value), _) => value,
             (Err(Unchanged::NotFound), Some(expiry)) => return self.vivify_number(bytes, key, flags, expiry),
             (Err(Unchanged::NotFound), None) => {
                 return reply::meta(self.out.inline(), Code::NotFound, key, flags, About::Nothing);
             }
-            (Err(unchanged), _) => return self.say(false, unchanged.line()),
+            (Err(Unchanged::Outdated), _) => {
+                return reply::meta(self.out.inline(), Code::Exists, key, flags, About::Nothing);
+            }
+            (Err(unchanged @ (Unchanged::NotANumber | Unchanged::NoMemory)), _) => {
+                return self.say(false, unchanged.line());
+            }
         };
         match self.number_seen(bytes, flags) {
             Err(_) => self.say(false, Verdict::NoMemory.word()),

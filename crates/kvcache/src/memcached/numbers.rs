@@ -13,6 +13,8 @@ const NO_MEMORY: &str = "SERVER_ERROR out of memory in incr";
 pub(super) enum Unchanged {
     NotFound,
     NotANumber,
+    /// It has another unique number than the one asked for.
+    Outdated,
     NoMemory,
 }
 
@@ -21,6 +23,7 @@ impl Unchanged {
         match self {
             Self::NotFound => Verdict::NotFound.word(),
             Self::NotANumber => NOT_A_NUMBER,
+            Self::Outdated => Verdict::Exists.word(),
             Self::NoMemory => NO_MEMORY,
         }
     }
@@ -28,7 +31,7 @@ impl Unchanged {
 
 impl<S: Store + 'static> Call<'_, '_, S> {
     pub(super) fn arithmetic(&mut self, key: &[u8], direction: Direction, delta: u64, noreply: bool) {
-        match (self.add(key, direction, delta), noreply) {
+        match (self.add(key, direction, delta, None), noreply) {
             (_, true) => {}
             (Ok(value), false) => reply::number(self.out.inline(), value),
             (Err(unchanged), false) => self.say(false, unchanged.line()),
@@ -37,7 +40,13 @@ impl<S: Store + 'static> Call<'_, '_, S> {
 
     /// Counts up, round the end of 64 bits, or down, to 0 at the least. What has become shorter is padded with blanks,
     /// which are part of the value as every other command sees it.
-    pub(super) fn add(&mut self, key: &[u8], direction: Direction, delta: u64) -> Result<u64, Unchanged> {
+    pub(super) fn add(
+        &mut self,
+        key: &[u8],
+        direction: Direction,
+        delta: u64,
+        cas: Option<u64>,
+    ) -> Result<u64, Unchanged> {
         let counters = &self.memcached.counters;
         let mut item = self.keys.item(key);
         let is_up = direction == Direction::Increment;
@@ -45,6 +54,11 @@ impl<S: Store + 'static> Call<'_, '_, S> {
             counters.counted(is_up, false);
             return Err(Unchanged::NotFound);
         };
+        // memcached looks at an empty value before, and at any other after it has looked at the unique number.
+        let is_outdated = cas.is_some_and(|cas| cas != 0 && cas != old.attributes.version & entry::NUMBER);
+        if is_outdated && !old.bytes.is_empty() {
+            return Err(Unchanged::Outdated);
+        }
         let before = number(&old.bytes).ok_or(Unchanged::NotANumber)?;
         let (width, attributes) = (old.bytes.len(), old.attributes);
         let after = if is_up { before.wrapping_add(delta) } else { before.saturating_sub(delta) };

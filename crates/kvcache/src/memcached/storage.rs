@@ -23,8 +23,6 @@ pub(super) struct Offer<'a> {
     pub(super) cas: Option<u64>,
     /// An outdated number does not refuse the value but makes it stale.
     pub(super) invalidates: bool,
-    /// The expiry of an item that appending or prepending creates; `None`: it creates none.
-    pub(super) vivify: Option<Expiry>,
     /// The unique number of the new item is asked for.
     pub(super) wants_number: bool,
 }
@@ -38,7 +36,6 @@ impl<'a> Offer<'a> {
             value,
             cas: None,
             invalidates: false,
-            vivify: None,
             wants_number: false,
         }
     }
@@ -105,7 +102,8 @@ impl<S: Store + 'static> Call<'_, '_, S> {
                 self.item(key).touch();
                 Err(Verdict::NotStored)
             }
-            (StoreMode::Replace, None) => Err(Verdict::NotStored),
+            // The `N` flag of `ms` makes no difference yet in the version that we are.
+            (StoreMode::Replace | StoreMode::Append | StoreMode::Prepend, None) => Err(Verdict::NotStored),
             (StoreMode::Cas(_), None) => Err(Verdict::NotFound),
             (StoreMode::Cas(cas), Some(old)) => {
                 let number = old.version & NUMBER;
@@ -121,10 +119,6 @@ impl<S: Store + 'static> Call<'_, '_, S> {
                 self.write(key, offer.value, Attributes { version, expires_at: old.expires_at, ..fresh }, None, offer)
             }
             (StoreMode::Append | StoreMode::Prepend, Some(old)) => self.extend(key, offer, old),
-            (StoreMode::Append | StoreMode::Prepend, None) => match offer.vivify {
-                Some(expiry) => self.write(key, offer.value, fresh, Some(expiry), offer),
-                None => Err(Verdict::NotStored),
-            },
         }
     }
 

@@ -95,6 +95,8 @@ struct Requests {
     random: Rng,
     /// Known to the side under test and to memcached alike.
     numbers: usize,
+    /// To be made next, last one first.
+    next: Vec<String>,
 }
 
 impl Requests {
@@ -156,8 +158,29 @@ impl Requests {
         flags.replace("MA", "M")
     }
 
+    /// A set whose unique number is used again, by somebody who may be late. Only numbers of one key are compared: we
+    /// give them out when asked, memcached when it stores.
+    fn late(&mut self) -> String {
+        let (key, number) = (self.key(), self.numbers);
+        let between = match self.random.u8(..6) {
+            0 => format!("set {key} 0 0 2\r\n12\r\n"),
+            1 => format!("append {key} 0 0 1\r\n3\r\n"),
+            2 => format!("md {key} I{}\r\n", self.flags(&["T="])),
+            3 => format!("incr {key} 1\r\n"),
+            4 => format!("mg {key} c R2000\r\n"),
+            _ => format!("touch {key} 100\r\n"),
+        };
+        let late = format!("ms {key} 1 c I C\u{1}{number}\u{1}{}\r\n9\r\n", self.flags(&["k", "T=", "F="]));
+        self.next = vec![format!("mg {key} v t c f\r\n"), format!("mg {key} v t\r\n"), late, between];
+        format!("ms {key} 1 c T1000\r\n8\r\n")
+    }
+
     fn any(&mut self) -> String {
-        match self.random.u8(..24) {
+        if let Some(next) = self.next.pop() {
+            return next;
+        }
+        match self.random.u8(..25) {
+            24 => self.late(),
             0..4 => self.simple(),
             4 => format!("incr {} {}{}\r\n", self.key(), self.value().trim(), self.noreply()),
             5 => format!("decr {} {}{}\r\n", self.key(), self.random.u16(..300), self.noreply()),
@@ -169,14 +192,14 @@ impl Requests {
                 let (exptime, noreply) = (self.exptime(), self.noreply());
                 format!("cas {key} 3 {exptime} {} {number}{noreply}\r\n{value}\r\n", value.len())
             }
-            10..14 => format!("mg {}{}\r\n", self.key(), self.flags(&["v", "k", "O=", "q", "f", "s", "t", "c", "h", "T=", "N=", "R="])),
+            10..14 => format!("mg {}{}\r\n", self.key(), self.flags(&["N=", "T=", "R=", "v", "k", "O=", "q", "f", "s", "t", "c", "h"])),
             14..17 => {
                 let (key, value) = (self.key(), self.value());
-                let flags = self.flags(&["k", "O=", "q", "c", "T=", "F=", "C=", "I", "M=", "N="]);
+                let flags = self.flags(&["k", "O=", "q", "c", "T=", "F=", "C=", "M=", "N="]);
                 format!("ms {key} {}{flags}\r\n{value}\r\n", value.len())
             }
             17 => format!("md {}{}\r\n", self.key(), self.flags(&["k", "O=", "q", "C=", "I", "T=", "c", "t"])),
-            // N in front of t: the other way round, memcached returns what the item had before.
+            // N in front of t, as for mg: the other way round, memcached returns what the item had before.
             18..20 => format!("ma {}{}\r\n", self.key(), self.flags(&["k", "O=", "q", "v", "N=", "t", "J=", "D=", "MA=", "C="])),
             20 => format!("me {}\r\n", self.key()),
             21 => self.odd(),
@@ -237,7 +260,7 @@ fn compare(seed: u64, requests: usize, mut make: impl FnMut(&mut Requests) -> St
     let _memcached = Foreign::start(command, &[&address])?;
     let kv = Kv::start(["--compression", "lz4"])?;
     let (mut theirs, mut ours) = (Side::connect(&address)?, Side::connect(kv.memcached())?);
-    let mut made = Requests { random: Rng::with_seed(seed), numbers: 0 };
+    let mut made = Requests { random: Rng::with_seed(seed), numbers: 0, next: Vec::new() };
     let mut history = Vec::new();
     for at in 0..requests {
         let request = make(&mut made);
