@@ -4,7 +4,9 @@ use std::{process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use clap::Parser;
-use kvcache::{FrontEnd, KvArgs, KvOptions, KvServer, Sharing, Space, WithStore, compression_dimension, store_dimension};
+use kvcache::{
+    FrontEnd, KvArgs, KvOptions, KvServer, Sharing, Space, WithStore, compression_dimension, store_dimension,
+};
 use service::{Cli, Dimension, Host, ServiceArgs};
 use store::Store;
 use sys::listen::Address;

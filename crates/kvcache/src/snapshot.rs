@@ -99,11 +99,9 @@ impl Keeper {
             return Ok(Began::Before);
         }
         let (keeper, space) = (Arc::clone(self), Arc::clone(space));
-        let spawned = thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
-            match keeper.try_save(&space) {
-                Ok(_) => tracing::info!("the snapshot has been saved"),
-                Err(error) => tracing::error!("the snapshot has not been saved: {error}"),
-            }
+        let spawned = thread::Builder::new().name("snapshot".to_owned()).spawn(move || match keeper.try_save(&space) {
+            Ok(_) => tracing::info!("the snapshot has been saved"),
+            Err(error) => tracing::error!("the snapshot has not been saved: {error}"),
         });
         match spawned {
             Ok(_) => Ok(Began::Now),

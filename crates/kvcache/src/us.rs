@@ -103,7 +103,13 @@ pub(crate) fn one<S: Store + 'static>(
 }
 
 impl Us {
-    fn answer<S: Store>(&mut self, request: Request<'_>, bytes_max: usize, keys: &mut Keyspace<'_, S>, out: &mut Outbox) {
+    fn answer<S: Store>(
+        &mut self,
+        request: Request<'_>,
+        bytes_max: usize,
+        keys: &mut Keyspace<'_, S>,
+        out: &mut Outbox,
+    ) {
         if let Some((key, deed)) = deed(request) {
             return match &mut self.transaction {
                 Some(transaction) => transaction.queue(key, deed, bytes_max, out),

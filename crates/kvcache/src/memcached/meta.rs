@@ -12,6 +12,7 @@ use super::{
     numbers::Unchanged,
     write_value,
 };
+use crate::codec::FETCHED;
 
 /// What `mg` found out about an item before it changed anything.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +52,9 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         if flags.has(b'c') && after.version & NUMBER == 0 {
             after.version |= memcached.numbers.next();
         }
-        after.encoding |= crate::codec::FETCHED;
+        if !flags.has(b'u') {
+            after.encoding |= FETCHED;
+        }
         if after != before {
             item.annotate(after)?;
         }
@@ -66,7 +69,8 @@ impl<S: Store + 'static> Call<'_, '_, S> {
             counters.touched(true);
         }
         let mut item = self.keys.item(bytes);
-        let Some(value) = item.get() else {
+        let value = if flags.has(b'u') { item.peek() } else { item.get() };
+        let Some(value) = value else {
             // It cannot be decoded.
             return self.meta_miss(bytes, key, flags);
         };
@@ -224,7 +228,8 @@ impl<S: Store + 'static> Call<'_, '_, S> {
     /// Makes the item that was to be counted.
     fn vivify_number(&mut self, bytes: &[u8], key: &MetaKey<'_>, flags: &MetaFlags<'_>, expiry: Expiry) {
         let digits = flags.initial().to_string();
-        let offer = Offer { mode: StoreMode::Add, expiry, wants_number: flags.has(b'c'), ..Offer::of(digits.as_bytes()) };
+        let offer =
+            Offer { mode: StoreMode::Add, expiry, wants_number: flags.has(b'c'), ..Offer::of(digits.as_bytes()) };
         let (verdict, number) = self.keep(bytes, &offer);
         if verdict != Verdict::Stored {
             return self.say(false, verdict.word());

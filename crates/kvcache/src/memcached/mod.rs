@@ -123,7 +123,9 @@ fn parse<'i, S: Store>(
 
 /// memcached's ASCII authentication: the first request is a `set`, of any key, whose value is `user password`.
 fn authenticate<S: Store>(server: &KvServer<S>, request: &Request<'_>) -> Result<(), &'static str> {
-    let Request::Store { mode: StoreMode::Set, value, .. } = request else { return Err("CLIENT_ERROR unauthenticated") };
+    let Request::Store { mode: StoreMode::Set, value, .. } = request else {
+        return Err("CLIENT_ERROR unauthenticated");
+    };
     let Some(password) = server.settings.password() else { return Ok(()) };
     match value.strip_prefix(b"default ") {
         Some(given) if given == password.as_bytes() => Ok(()),

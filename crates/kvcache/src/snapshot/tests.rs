@@ -131,7 +131,10 @@ fn a_file_is_replaced_as_a_whole_or_not_at_all() {
     let path = directory.path().join("keys");
     let keeper = Keeper::new(Some(path.clone()));
     let full = space(1);
-    fill(&full, &Model::from([(b"key".to_vec(), (b"value".to_vec(), Attributes { version: 7, ..Attributes::default() }))]));
+    fill(
+        &full,
+        &Model::from([(b"key".to_vec(), (b"value".to_vec(), Attributes { version: 7, ..Attributes::default() }))]),
+    );
     assert_eq!(keeper.load(&full).unwrap(), 0, "no file is no error");
     keeper.save(&full).unwrap();
     let failed = replace(&path, |_| Err(io::ErrorKind::StorageFull.into()));
@@ -144,7 +147,8 @@ fn a_file_is_replaced_as_a_whole_or_not_at_all() {
 
 #[test]
 fn keys_that_do_not_fit_are_an_error() {
-    let model: Model = (0..2000_u32).map(|n| (n.to_le_bytes().to_vec(), (vec![0; 1000], Attributes::default()))).collect();
+    let model: Model =
+        (0..2000_u32).map(|n| (n.to_le_bytes().to_vec(), (vec![0; 1000], Attributes::default()))).collect();
     let file = saved(&model);
     let small = space(1);
     small.set_memory_max(Some(100_000));

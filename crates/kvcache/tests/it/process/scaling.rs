@@ -101,9 +101,15 @@ fn redis_clients_are_served_through_twemproxy_by_two_servers() {
     assert!(shares.iter().all(|&share| share > 0) && shares.iter().sum::<usize>() == KEYS, "{shares:?}");
     ask(command(&words("DEL", keys())), format!(":{KEYS}\r\n"));
     ask(command(&words("MSET", pairs())), "+OK\r\n".to_owned());
-    ask(command(&words("MGET", keys())), format!("*{KEYS}\r\n{}", values().map(|value| bulk(&value)).collect::<String>()));
+    ask(
+        command(&words("MGET", keys())),
+        format!("*{KEYS}\r\n{}", values().map(|value| bulk(&value)).collect::<String>()),
+    );
     ask(command(&words("DEL", keys().take(10))), ":10\r\n".to_owned());
-    let missing = keys().zip(values()).enumerate().map(|(n, (_, value))| if n < 10 { "$-1\r\n".to_owned() } else { bulk(&value) });
+    let missing = keys()
+        .zip(values())
+        .enumerate()
+        .map(|(n, (_, value))| if n < 10 { "$-1\r\n".to_owned() } else { bulk(&value) });
     ask(command(&words("MGET", keys())), format!("*{KEYS}\r\n{}", missing.collect::<String>()));
     drop(proxy);
     servers.into_iter().for_each(|kv| kv.stop().unwrap());
@@ -115,7 +121,8 @@ fn memcached_clients_are_served_through_twemproxy_by_two_servers() {
     let addresses: Vec<_> = servers.iter().map(Kv::memcached).collect();
     let Some(proxy) = Proxy::start(false, &addresses).unwrap() else { return };
     let mut client = Client::connect(&proxy.address()).unwrap();
-    let mut ask = |request: String, wanted: String| exchange(&mut client, request.as_bytes(), wanted.as_bytes()).unwrap();
+    let mut ask =
+        |request: String, wanted: String| exchange(&mut client, request.as_bytes(), wanted.as_bytes()).unwrap();
     for n in 0..KEYS {
         ask(format!("set key{n} {n} 0 5\r\nv{n:04}\r\n"), "STORED\r\n".to_owned());
         ask(format!("get key{n}\r\n"), format!("VALUE key{n} {n} 5\r\nv{n:04}\r\nEND\r\n"));

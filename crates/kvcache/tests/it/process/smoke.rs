@@ -15,7 +15,11 @@ fn every_protocol_is_spoken_on_every_driver_and_sees_the_same_keys() {
         let (mut us, mut memcached) = (Client::connect(kv.us())?, Client::connect(kv.memcached())?);
         exchange(&mut resp, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nv\r\n w\r\n", b"+OK\r\n")?;
         exchange(&mut us, b"GET k\x1fGET none\x1f", b"v\r\n w\x1f(nil)\x1f")?;
-        exchange(&mut memcached, b"get k none\r\nmg k v s\r\n", b"VALUE k 0 5\r\nv\r\n w\r\nEND\r\nVA 5 s5\r\nv\r\n w\r\n")?;
+        exchange(
+            &mut memcached,
+            b"get k none\r\nmg k v s\r\n",
+            b"VALUE k 0 5\r\nv\r\n w\r\nEND\r\nVA 5 s5\r\nv\r\n w\r\n",
+        )?;
         exchange(&mut us, b"SET k a\nb c\x1fDEL none\x1fGET k\x1f", b"OK\x1fERROR: Key does not exist\x1fa\nb c\x1f")?;
         exchange(&mut detected, b"SET l 1\x1fGET k\x1f", b"OK\x1fa\nb c\x1f")?;
         exchange(&mut memcached, b"incr l 41\r\nset m 7 0 1 noreply\r\nx\r\nmn\r\n", b"42\r\nMN\r\n")?;
@@ -84,7 +88,8 @@ fn a_password_is_asked_for_whatever_the_protocol() {
 fn a_flush_that_was_put_off_takes_what_is_there_by_then() {
     let kv = Kv::start::<&str>([]).unwrap();
     let mut client = Client::connect(kv.memcached()).unwrap();
-    exchange(&mut client, b"set a 0 0 1\r\n1\r\nflush_all 1\r\nset b 0 0 1\r\n2\r\n", b"STORED\r\nOK\r\nSTORED\r\n").unwrap();
+    exchange(&mut client, b"set a 0 0 1\r\n1\r\nflush_all 1\r\nset b 0 0 1\r\n2\r\n", b"STORED\r\nOK\r\nSTORED\r\n")
+        .unwrap();
     testkit::eventually("both are gone", || {
         client.send(b"mg a\r\nmg b\r\nmn\r\n")?;
         let mut got = Vec::new();

@@ -74,7 +74,9 @@ fn a_damaged_file_is_refused_and_left_alone() {
     drop(client);
     kv.stop().unwrap();
     let whole = std::fs::read(&file).unwrap();
-    for (damaged, why) in [(&whole[..whole.len() - 1], "cut short"), (&[], "cut short"), (b"not ours at all, but long enough", "damaged")] {
+    for (damaged, why) in
+        [(&whole[..whole.len() - 1], "cut short"), (&[], "cut short"), (b"not ours at all, but long enough", "damaged")]
+    {
         std::fs::write(&file, damaged).unwrap();
         let mut command = Command::new(EXE);
         command.args(["--listen", "127.0.0.1:0", "--snapshot"]).arg(&file);
