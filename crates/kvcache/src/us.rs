@@ -42,22 +42,30 @@ pub(crate) enum Deed<V> {
     Del,
 }
 
+/// A request that needs nothing but the store, in whatever protocol.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Usual<'i> {
+    pub(crate) key: &'i [u8],
+    pub(crate) deed: Deed<&'i [u8]>,
+    /// Bytes of the request.
+    pub(crate) len: usize,
+}
+
 impl Us {
     pub(crate) fn is_in_transaction(&self) -> bool {
         self.transaction.is_some()
     }
 
-    /// Recognises a whole request on one key at the start of `input`, and says how many bytes it is long. `None` means
-    /// that [`one`] has to look.
+    /// Recognises a whole request on one key at the start of `input`. `None` means that [`one`] has to look.
     #[inline]
-    pub(crate) fn usual<'i>(&self, input: &'i [u8], bytes_max: usize) -> Option<(&'i [u8], Deed<&'i [u8]>, usize)> {
+    pub(crate) fn usual<'i>(&self, input: &'i [u8], bytes_max: usize) -> Option<Usual<'i>> {
         if self.parser.is_torn() {
             return None; // It knows how far the request has been searched.
         }
         let parsed = RequestParser::default().parse(input, &RequestLimits { request_bytes_max: bytes_max });
         let Ok(Parsed::Whole { request, consumed }) = parsed else { return None };
         let (key, deed) = deed(request)?;
-        Some((key, deed, consumed))
+        Some(Usual { key, deed, len: consumed })
     }
 }
 

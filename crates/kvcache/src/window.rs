@@ -14,7 +14,7 @@ use crate::{
     reply::Reply,
     server::KvServer,
     space::{Keyspace, MARK, Value},
-    us::{self, Deed},
+    us::{self, Deed, Usual},
 };
 
 /// Commands between two stages.
@@ -81,7 +81,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
             let rest = &input[step.consumed..];
             if turns[at].conn.is_plain
                 && (step.consumed > 0 || !turns[at].conn.is_mid_request())
-                && let Some((key, deed, len)) = self.usual(turns[at].conn, rest)
+                && let Some(Usual { key, deed, len }) = self.usual(turns[at].conn, rest)
             {
                 self.enter(turns, key, deed, at);
                 step.consumed += len;
@@ -101,18 +101,18 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         turn.step = step;
     }
 
-    /// Key, deed and length of a request that needs nothing but the store.
+    /// The request that `input` begins with, if it needs nothing but the store.
     #[inline(always)]
-    fn usual(&self, conn: &Conn<S>, input: &'i [u8]) -> Option<(&'i [u8], Deed<&'i [u8]>, usize)> {
-        let (key, deed, len) = match &conn.dialect {
+    fn usual(&self, conn: &Conn<S>, input: &'i [u8]) -> Option<Usual<'i>> {
+        let usual = match &conn.dialect {
             Dialect::Us(us) => us.usual(input, self.server.limits.bulk_bytes_max)?,
-            _ => match fast(input)? {
-                (Fast::Get { key }, len) => (key, Deed::Get, len),
-                (Fast::Set { key, value }, len) => (key, Deed::Set(value), len),
+            Dialect::Undecided(_) | Dialect::Resp(_) | Dialect::Memcached(_) => match fast(input)? {
+                (Fast::Get { key }, len) => Usual { key, deed: Deed::Get, len },
+                (Fast::Set { key, value }, len) => Usual { key, deed: Deed::Set(value), len },
             },
         };
-        let is_kept_raw = !matches!(deed, Deed::Set(value) if value.len() >= self.raw_max);
-        (is_kept_raw && key.first() != Some(&MARK)).then_some((key, deed, len))
+        let is_kept_raw = !matches!(usual.deed, Deed::Set(value) if value.len() >= self.raw_max);
+        (is_kept_raw && usual.key.first() != Some(&MARK)).then_some(usual)
     }
 
     #[inline(always)]

@@ -190,7 +190,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         self.memcached.counters.cmd_flush.add();
         match delay {
             Expiry::Never | Expiry::Immediately => self.keys.each(|cache| cache.clear()),
-            later => match expires_at(later, self.now_ms()) {
+            Expiry::In(_) | Expiry::At(_) => match expires_at(delay, self.now_ms()) {
                 Some(at) => self.memcached.flush.at(at),
                 None => self.keys.each(|cache| cache.clear()),
             },
