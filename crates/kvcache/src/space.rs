@@ -61,8 +61,8 @@ impl<S: Store> Space<S> {
         }
     }
 
-    /// Owed by everyone who adds a key that begins with [`MARK`] other than through an [`Item`], before its shard is
-    /// unlocked.
+    /// Owed by everyone who adds a key of another database than 0 other than through `Keyspace::item`, before its
+    /// shard is unlocked.
     pub fn note_marked(&self) {
         // Mostly set already, and then its line stays shared between processors.
         if !self.has_marked.load(Ordering::Relaxed) {

@@ -35,7 +35,8 @@ struct Operation {
 
 pub(super) fn bitfield<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let operations = parse(call)?;
-    match operations.iter().filter(|operation| !matches!(operation.action, Action::Get)).map(Operation::last_bit).max() {
+    match operations.iter().filter(|operation| !matches!(operation.action, Action::Get)).map(Operation::last_bit).max()
+    {
         None => read(call, &operations),
         Some(last_bit) => write(call, &operations, last_bit)?,
     }
@@ -74,9 +75,7 @@ fn write<S: Store>(call: &mut Call<'_, '_, S>, operations: &[Operation], last_bi
             let old = kind.load(&value, offset);
             let (new, answer) = match action {
                 Action::Get => return Some(old),
-                // A negative number is a large one to an unsigned field.
-                Action::Set(new, overflow) if kind.is_signed => (kind.fit(new.into(), overflow)?, old),
-                Action::Set(new, overflow) => (kind.fit(new.cast_unsigned().into(), overflow)?, old),
+                Action::Set(new, overflow) => (kind.fit(kind.as_set(new, overflow), overflow)?, old),
                 Action::Increment(by, overflow) => {
                     let sum = kind.fit(i128::from(old) + i128::from(by), overflow)?;
                     (sum, sum)
@@ -165,7 +164,8 @@ impl Kind {
     /// The number at a bit; behind the end there are zeros.
     fn load(self, bytes: &[u8], offset: usize) -> i64 {
         let first = offset >> 3;
-        let window = (first..first + 9).fold(0_u128, |sum, at| sum << 8 | u128::from(bytes.get(at).copied().unwrap_or(0)));
+        let window =
+            (first..first + 9).fold(0_u128, |sum, at| sum << 8 | u128::from(bytes.get(at).copied().unwrap_or(0)));
         let number = (window >> (72 - (offset & 7) as u32 - self.bits)) as u64 & self.mask();
         self.interpret(number)
     }
@@ -191,10 +191,25 @@ impl Kind {
         if self.is_signed { (bits << unused).cast_signed() >> unused } else { bits.cast_signed() }
     }
 
+    /// What Redis takes a number for that SET writes: in an unsigned field a negative one for a large one, and in a
+    /// signed field one that is too far below for one that is above, since its reckoning overflows there.
+    fn as_set(self, number: i64, overflow: Overflow) -> i128 {
+        let overflows = self.bits < 64 && number < self.max_signed() - i64::MAX;
+        match self.is_signed {
+            false => number.cast_unsigned().into(),
+            true if overflows && overflow == Overflow::Saturate => i64::MAX.into(),
+            true => number.into(),
+        }
+    }
+
+    fn max_signed(self) -> i64 {
+        i64::MAX >> (64 - self.bits)
+    }
+
     /// `None`: the number does not fit, and that is a failure.
     fn fit(self, number: i128, overflow: Overflow) -> Option<i64> {
         let (min, max) = match self.is_signed {
-            true => (-1_i128 << (self.bits - 1), (1_i128 << (self.bits - 1)) - 1),
+            true => (-1_i128 << (self.bits - 1), self.max_signed().into()),
             false => (0, (1_i128 << self.bits) - 1),
         };
         match overflow {
@@ -224,6 +239,24 @@ mod tests {
             prop_assert_eq!(kind.load(&changed, offset), number);
             kind.store(&mut changed, offset, kind.load(&bytes, offset));
             prop_assert_eq!(changed, bytes);
+        }
+    }
+
+    #[test]
+    fn numbers_to_be_set_are_taken_as_by_redis() {
+        let kind = |is_signed, bits| Kind { is_signed, bits };
+        for (kind, number, saturated) in [
+            (kind(true, 5), -17, -16),
+            (kind(true, 5), i64::MIN, 15),
+            (kind(true, 5), 15 - i64::MAX, -16),
+            (kind(true, 64), i64::MIN, i64::MIN),
+            (kind(false, 8), -1, 255),
+        ] {
+            assert_eq!(
+                kind.fit(kind.as_set(number, Overflow::Saturate), Overflow::Saturate),
+                Some(saturated),
+                "{kind:?}"
+            );
         }
     }
 

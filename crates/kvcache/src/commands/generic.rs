@@ -20,7 +20,10 @@ pub(super) fn touch<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     count_keys(call, |call, key| call.keys.item(key).touch())
 }
 
-fn count_keys<S: Store>(call: &mut Call<'_, '_, S>, mut is_one: impl FnMut(&mut Call<'_, '_, S>, &[u8]) -> bool) -> Outcome {
+fn count_keys<S: Store>(
+    call: &mut Call<'_, '_, S>,
+    mut is_one: impl FnMut(&mut Call<'_, '_, S>, &[u8]) -> bool,
+) -> Outcome {
     if call.args.len() > 2 {
         call.hold_all();
     }

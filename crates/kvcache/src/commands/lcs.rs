@@ -111,9 +111,8 @@ impl<'v> Table<'v> {
             Refusal::new("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len")
         })?;
         let mut lens = Vec::new();
-        lens.try_reserve_exact(cells).map_err(|_| {
-            Refusal::new("ERR Insufficient memory, failed allocating transient memory for LCS")
-        })?;
+        lens.try_reserve_exact(cells)
+            .map_err(|_| Refusal::new("ERR Insufficient memory, failed allocating transient memory for LCS"))?;
         lens.resize(cells, 0);
         let mut table = Self { a, b, lens };
         table.fill();
@@ -125,8 +124,7 @@ impl<'v> Table<'v> {
         for (row, byte) in self.a.iter().enumerate() {
             let (above, here) = self.lens[row * width..][..2 * width].split_at_mut(width);
             for (column, other) in self.b.iter().enumerate() {
-                here[column + 1] =
-                    if byte == other { above[column] + 1 } else { above[column + 1].max(here[column]) };
+                here[column + 1] = if byte == other { above[column] + 1 } else { above[column + 1].max(here[column]) };
             }
         }
     }

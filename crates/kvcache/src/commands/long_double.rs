@@ -163,7 +163,8 @@ fn parse_decimal(text: &[u8]) -> Option<Finite> {
 fn parse_hexadecimal(text: &[u8]) -> Option<Finite> {
     let (digits, exponent) = Digits::split(text, b'p', u8::is_ascii_hexdigit)?;
     let number = BigUint::parse_bytes(digits.all.as_bytes(), 16)?;
-    Finite::round(&number, exponent.saturating_sub(4 * digits.behind_point).clamp(-(1 << 40), 1 << 40), false).in_range()
+    Finite::round(&number, exponent.saturating_sub(4 * digits.behind_point).clamp(-(1 << 40), 1 << 40), false)
+        .in_range()
 }
 
 /// The digits of a number, without its point.
@@ -229,7 +230,9 @@ impl fmt::Display for Finite {
 
 /// `number` / 2^`power`, rounded to the nearest, ties to even. `number` is below 2^121.
 fn divide_by_power(number: u128, power: u64) -> u128 {
-    let Some(half) = u32::try_from(power - 1).ok().filter(|&half| half < 127).map(|half| 1_u128 << half) else { return 0 };
+    let Some(half) = u32::try_from(power - 1).ok().filter(|&half| half < 127).map(|half| 1_u128 << half) else {
+        return 0;
+    };
     let (quotient, remainder) = (number / half / 2, number % (half << 1));
     match remainder.cmp(&half) {
         Ordering::Less => quotient,
@@ -273,7 +276,25 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_refused() {
-        for text in ["", " 1", "1 ", "1e", "1e+", "0x", "0x1p", "nan", "NaN(1)", ".", "-", "1.2.3", "abc", "1e5000", "1e-5000", "0x1p16384", "1\0"] {
+        for text in [
+            "",
+            " 1",
+            "1 ",
+            "1e",
+            "1e+",
+            "0x",
+            "0x1p",
+            "nan",
+            "NaN(1)",
+            ".",
+            "-",
+            "1.2.3",
+            "abc",
+            "1e5000",
+            "1e-5000",
+            "0x1p16384",
+            "1\0",
+        ] {
             assert_eq!(LongDouble::parse(text.as_bytes()), None, "{text:?}");
         }
         assert_eq!(LongDouble::parse(&[b'1'; TEXT_MAX]), None);

@@ -120,11 +120,8 @@ pub(super) fn memory_stats<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         bytes += cache.bytes();
         keys += cache.len();
     });
-    let figures = [
-        ("dataset.bytes", bytes),
-        ("keys.count", keys),
-        ("keys.bytes-per-key", bytes.checked_div(keys).unwrap_or(0)),
-    ];
+    let figures =
+        [("dataset.bytes", bytes), ("keys.count", keys), ("keys.bytes-per-key", bytes.checked_div(keys).unwrap_or(0))];
     call.reply.map(figures.len());
     for (name, figure) in figures {
         call.reply.bulk(name.as_bytes());

@@ -87,7 +87,12 @@ fn sample<S: Store>(keys: &mut Keyspace<'_, S>) -> Option<Vec<u8>> {
     }
     (0..SAMPLES_MAX).find_map(|_| {
         let mut nth = fastrand::usize(..total);
-        let shard = lens.iter().position(|&len| nth < len || { nth -= len; false })?;
+        let shard = lens.iter().position(|&len| {
+            nth < len || {
+                nth -= len;
+                false
+            }
+        })?;
         let store = keys.shard(shard).store();
         let view = store.view(store.sample(fastrand::u64(..))?);
         let (of, key) = key_of(view.key);

@@ -19,7 +19,9 @@ pub(super) fn set<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let options = SetOptions::parse(&call.args[3..])?;
     match options.get {
         true => set_and_show(call, call.args[2], &options),
-        false => set_with(call, call.args[2], &options).map(|done| if done { call.reply.ok() } else { call.reply.null() }),
+        false => {
+            set_with(call, call.args[2], &options).map(|done| if done { call.reply.ok() } else { call.reply.null() })
+        }
     }
 }
 

@@ -66,6 +66,26 @@ fn a_scan_shows_every_key_of_its_database_whatever_else_happens() -> anyhow::Res
     Ok(())
 }
 
+/// The parser remembers how far it has read a torn GET, so nothing else may read its end.
+#[test]
+fn a_torn_get_is_read_on_where_it_was_torn() -> anyhow::Result<()> {
+    for store in ["packed", "partitioned"] {
+        let server = start(&["--threads", "1", "--shards", "1", "--store", store])?;
+        let (mut client, mut other) = (server.connect()?, server.connect()?);
+        ask(&mut client, &[b"SET", b"a", b"1"], b"+OK\r\n")?;
+        let get = b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n";
+        for torn in 1..get.len() {
+            client.send(&get[..torn])?;
+            // By then the only thread has looked at the first part.
+            ask(&mut other, &[b"PING"], b"+PONG\r\n")?;
+            client.send(&get[torn..])?;
+            client.expect(b"$1\r\n1\r\n")?;
+            ask(&mut client, &[b"ECHO", b"b"], b"$1\r\nb\r\n")?;
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn databases_are_apart() -> anyhow::Result<()> {
     let server = start(&["--threads", "1", "--shards", "2"])?;

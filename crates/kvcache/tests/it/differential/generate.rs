@@ -101,8 +101,18 @@ const RARE: &[(&str, Check)] = &[
 ];
 
 /// Arguments that are wrong almost everywhere.
-const JUNK: &[&str] =
-    &["foo", "", "-1", "0", "9223372036854775807", "-9223372036854775808", "1e3", "NX", "99999999999999999999", "a\r\nb"];
+const JUNK: &[&str] = &[
+    "foo",
+    "",
+    "-1",
+    "0",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "1e3",
+    "NX",
+    "99999999999999999999",
+    "a\r\nb",
+];
 
 /// One command, and how its replies are compared.
 #[derive(Clone)]
@@ -213,7 +223,10 @@ impl Generator {
         let text = match word {
             "<key>" => return args.push(self.key()),
             "<value>" => return args.push(self.value()),
-            "<word>" => return args.push(self.one_of(&["a", "b c", "x\ny", "0123456789012345678901234567890123456789"]).into()),
+            "<word>" => {
+                return args
+                    .push(self.one_of(&["a", "b c", "x\ny", "0123456789012345678901234567890123456789"]).into());
+            }
             "<set>" => self.one_of(&["NX", "XX", "GET", "KEEPTTL", "nx", "Get"]).to_owned(),
             "<when>" => self.one_of(&["NX", "XX", "GT", "LT", "gt"]).to_owned(),
             "<time>" => {
@@ -233,12 +246,18 @@ impl Generator {
             "<at_s>" => (self.now_s + self.rng.u64(100_000..2_000_000_000)).to_string(),
             "<at_ms>" => (self.now_s * 1000 + self.rng.u64(100_000_000..2_000_000_000_000)).to_string(),
             "<db>" => self.one_of(&["0", "0", "0", "1", "2", "15", "16", "-1"]).to_owned(),
-            "<at>" => self.one_of(&["0", "1", "2", "3", "5", "8", "10", "13", "40", "100", "-1", "-2", "-3", "-7", "-100"]).to_owned(),
+            "<at>" => self
+                .one_of(&["0", "1", "2", "3", "5", "8", "10", "13", "40", "100", "-1", "-2", "-3", "-7", "-100"])
+                .to_owned(),
             "<far>" => self.one_of(&["1048574", "1048575", "1048576", "100000", "8388607", "8388608", "-5"]).to_owned(),
             "<integer>" => return args.push(self.integer()),
             "<float>" => return args.push(self.float()),
             "<kind>" => self.one_of(&["u8", "i8", "u1", "i64", "u63", "i5", "u13", "u64", "i0", "x8"]).to_owned(),
-            "<pattern>" => self.one_of(&["*", "k*", "k?", "k[1-5]", "k[^1-5]", "k1*", "[", "\\*", "k\\1", "*[0-9]", "none", "**", "?", ""]).to_owned(),
+            "<pattern>" => self
+                .one_of(&[
+                    "*", "k*", "k?", "k[1-5]", "k[^1-5]", "k1*", "[", "\\*", "k\\1", "*[0-9]", "none", "**", "?", "",
+                ])
+                .to_owned(),
             "<field>" => return self.field(args),
             "<lcs>" => match self.rng.u32(..5) {
                 0 => return self.words("MINMATCHLEN <at>", args),
@@ -326,7 +345,7 @@ impl Generator {
             2 => format!("{whole}.{part}e{exponent}"),
             3 => format!("{whole}e{}", exponent / 3),
             4 => format!("{}.{part:017}", self.rng.i64(..)),
-            5 => format!("{whole:+}.", ),
+            5 => format!("{whole:+}.",),
             6 => format!("0x{:x}.{:x}p{exponent}", whole.unsigned_abs(), part),
             _ => format!("{}.{}", self.rng.u32(..10), part % 100),
         };

@@ -169,7 +169,8 @@ impl Both {
             words.iter().any(|word| request.1.args[0].eq_ignore_ascii_case(word.as_bytes()))
                 || request.1.args[1..].iter().any(|arg| arg.starts_with(b"k") && last.args[1..].contains(arg))
         };
-        let mut lines: Vec<String> = self.history.iter().rev().filter(is_related).take(400).map(|r| format!("{r:?}")).collect();
+        let mut lines: Vec<String> =
+            self.history.iter().rev().filter(is_related).take(40).map(|r| format!("{r:?}")).collect();
         lines.reverse();
         lines.join("\n")
     }
