@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::ensure;
-use testkit::Client;
+use kvcache::StoreKind;
+use testkit::{Client, examine};
 
 use crate::process::bench::{Kv, exchange, on_every_driver};
 
@@ -26,6 +27,26 @@ fn every_protocol_is_spoken_on_every_driver_and_sees_the_same_keys() {
         exchange(&mut resp, b"GET l\r\nGET m\r\n", b"$2\r\n42\r\n$1\r\nx\r\n")?;
         exchange(&mut memcached, b"flush_all\r\nget k\r\n", b"OK\r\nEND\r\n")?;
         drop((resp, detected, us, memcached));
+        kv.stop()
+    });
+}
+
+/// What memcached keeps beside a value fits into every store, and commands of all protocols keep their order in it.
+#[test]
+fn every_protocol_is_spoken_on_every_store() {
+    examine(StoreKind::ALL, 2, |store| {
+        let kv = Kv::start(["--store", store.name(), "--compression", "gzip"])?;
+        let long = "long ".repeat(30);
+        let (mut us, mut memcached) = (Client::connect(kv.us())?, Client::connect(kv.memcached())?);
+        let mut resp = Client::connect(kv.resp())?;
+        exchange(&mut us, format!("SET k {long}\x1fGET k\x1f").as_bytes(), format!("OK\x1f{long}\x1f").as_bytes())?;
+        exchange(&mut memcached, b"mg k h s c t\r\nmd k I T100\r\n", b"HD h0 s150 c1 t-1\r\nHD\r\n")?;
+        exchange(&mut memcached, b"mg k h s c t\r\nmg k f\r\n", b"HD h1 s150 c2 t100 X W\r\nHD f0 Z X\r\n")?;
+        exchange(&mut resp, b"TTL k\r\nAPPEND k !\r\nTTL k\r\n", b":100\r\n:151\r\n:100\r\n")?;
+        exchange(&mut memcached, b"mg k h s c t\r\nset n 7 0 2\r\n99\r\n", b"HD h0 s151 c3 t100\r\nSTORED\r\n")?;
+        exchange(&mut resp, b"INCR n\r\nDEL k n\r\n", b":100\r\n:2\r\n")?;
+        exchange(&mut us, b"GET k\x1f", b"(nil)\x1f")?;
+        drop((resp, us, memcached));
         kv.stop()
     });
 }
