@@ -121,7 +121,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
             if item.set_with_version(b"", attributes).is_err() {
                 return self.say(false, Verdict::NoMemory.word());
             }
-            if let Some(made) = item.attributes() {
+            if let Some(made) = item.attributes().filter(|_| !flags.has(b'u')) {
                 entry::fetched(&mut item, made);
             }
         }
