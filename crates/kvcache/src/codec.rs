@@ -76,9 +76,9 @@ macro_rules! compressions {
 compressions! {
     /// DEFLATE with gzip's frame, level 1: what the original did
     Gzip = "gzip", 1 => Gzip;
-    /// LZ4 blocks: the fastest
+    /// LZ4 blocks
     Lz4 = "lz4", 2 => Lz4;
-    /// Zstandard, level 1: the smallest
+    /// Zstandard frames, level 1
     Zstd = "zstd", 3 => Zstd;
 }
 
