@@ -7,16 +7,42 @@ use std::{
 
 use proto::{Flow, Now, Outbox, Step};
 use store::Store;
-use wire::resp::{self, RequestParser, Version};
+use wire::{
+    Detector, memcached,
+    resp::{self, RequestParser, Version},
+};
 
-use crate::{clients::Client, commands::Transaction, server::KvServer, space::Space};
+use crate::{clients::Client, commands::Transaction, server::KvServer, space::Space, us::Us};
 
 /// What is spoken on a connection.
 #[derive(Debug)]
 pub(crate) enum Dialect {
     /// The first bytes decide.
-    Undecided,
+    Undecided(Detector),
     Resp(RequestParser),
+    Us(Us),
+    Memcached(memcached::RequestParser),
+}
+
+/// What is spoken at a listening address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FrontEnd {
+    /// RESP or the 0x1F text protocol, as the first bytes say.
+    #[default]
+    Detect,
+    /// The 0x1F text protocol, whatever the first bytes look like.
+    Us,
+    Memcached,
+}
+
+impl From<FrontEnd> for Dialect {
+    fn from(front_end: FrontEnd) -> Self {
+        match front_end {
+            FrontEnd::Detect => Self::Undecided(Detector::default()),
+            FrontEnd::Us => Self::Us(Us::default()),
+            FrontEnd::Memcached => Self::Memcached(memcached::RequestParser::default()),
+        }
+    }
 }
 
 /// One connection.
@@ -75,13 +101,17 @@ impl<S: Store + 'static> Conn<S> {
 
     /// Owed after everything that may change what [`Conn::is_plain`] stands for.
     pub(crate) fn refresh(&mut self, server: &KvServer<S>) {
-        self.is_plain = matches!(self.dialect, Dialect::Resp(_))
+        let is_free = match &self.dialect {
+            Dialect::Resp(_) => !self.is_in_transaction(),
+            Dialect::Us(us) => !us.is_in_transaction(),
+            Dialect::Undecided(_) | Dialect::Memcached(_) => false,
+        };
+        self.is_plain = is_free
             && self.authenticated
             && self.database == 0
             && self.replies == Replies::On
             && !self.no_touch
             && !self.held
-            && !self.is_in_transaction()
             && !server.clients.are_paused();
     }
 
@@ -106,7 +136,7 @@ impl<S: Store + 'static> Conn<S> {
     #[inline]
     pub(crate) fn is_held(&mut self, server: &KvServer<S>, out: &mut Outbox) -> bool {
         self.held &= out.has_promises();
-        let knows_commands = matches!(self.dialect, Dialect::Resp(_) | Dialect::Undecided);
+        let knows_commands = matches!(self.dialect, Dialect::Resp(_) | Dialect::Undecided(_));
         self.held || !knows_commands && server.clients.are_paused() && self.hold(server, out)
     }
 

@@ -5,8 +5,8 @@ use std::{env, process::ExitCode, sync::Arc};
 use anyhow::Context;
 use clap::Parser;
 use kvcache::{
-    Facts, KvArgs, KvOptions, KvServer, Metrics, Sharing, Space, StopServer, Whether, WithStore, eviction_dimension,
-    store_dimension,
+    Facts, FrontEnd, KvArgs, KvOptions, KvServer, Metrics, Sharing, Space, StopServer, Whether, WithStore,
+    compression_dimension, eviction_dimension, store_dimension,
 };
 use service::{Cli, Dimension, Host, ServiceArgs};
 use store::Store;
@@ -17,6 +17,7 @@ const EXAMPLES: &str = "Examples:
   kvcache                                                RESP on 127.0.0.1:6379
   kvcache --maxmemory 1GiB --threads 4 --driver uring --listen 0.0.0.0:6379
   kvcache --listen unix:/run/cache.sock --metrics 127.0.0.1:9100
+  kvcache --memcached-listen 127.0.0.1:11211 --compression lz4 --snapshot /var/lib/kvcache/keys
   kvcache --list-backends
 
 Exit status: 0 after a drain asked for by SIGTERM or SIGINT; 2 bad usage; 1 anything else.";
@@ -39,6 +40,8 @@ impl Cli for Options {
     const NAME: &'static str = "kvcache";
     const LISTEN: &'static str = "127.0.0.1:6379";
 
+    const ENVIRONMENT: &'static [(&'static str, &'static str)] = &[("compression", "ENABLE_COMPRESSION")];
+
     fn service(&self) -> &ServiceArgs {
         &self.service
     }
@@ -51,7 +54,7 @@ impl Cli for Options {
         &[("socket-buffer", "SOCK_BUF_SIZE"), ("backlog", "CONN_QUEUE_LIMIT")];
 
     fn dimensions() -> Vec<Dimension> {
-        vec![store_dimension(), eviction_dimension()]
+        vec![store_dimension(), eviction_dimension(), compression_dimension()]
     }
 
     /// The port of SERVER_PORT, on all interfaces, as the original had it.
@@ -63,6 +66,10 @@ impl Cli for Options {
         let (host, port) = (env::var("METRICS_HOST").ok(), env::var("METRICS_PORT").ok());
         let usual = (METRICS_HOST.to_owned(), METRICS_PORT.to_owned());
         (host.is_some() || port.is_some()).then(|| format!("{}:{}", host.unwrap_or(usual.0), port.unwrap_or(usual.1)))
+    }
+
+    fn more_addresses(&self) -> Vec<Address> {
+        self.kv.front_ends().map(|(address, _)| address.clone()).collect()
     }
 }
 
@@ -110,9 +117,18 @@ impl WithStore for Serve<'_> {
             password: kv.requirepass.clone(),
             memory_max: kv.memory_max(),
             facts,
+            snapshot: kv.snapshot.clone(),
+            front_ends: std::iter::repeat_n(FrontEnd::Detect, host.listen_front_ends())
+                .chain(kv.front_ends().map(|(_, front_end)| front_end))
+                .collect(),
         };
         let space = Space::<S>::new(kv.space(host.threads(), sharing));
         let server = Arc::new(KvServer::new(space, options));
+        if kv.snapshot.is_some() {
+            server.load()?;
+            let server = Arc::clone(&server);
+            host.at_end(move || server.save().context("what was to be kept is lost"));
+        }
         server.start(sharing).context("cannot start a thread")?;
         host.registry().register_collector(Box::new(Metrics(Arc::clone(&server))));
         let served = host.serve(Arc::clone(&server), |addresses| {

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
@@ -9,22 +10,31 @@ use std::{
 use proto::{Flow, Now, Outbox, Peer, Protocol, Step, Turn};
 use store::Store;
 use sys::listen::Address;
-use wire::resp::{self, Parsed, RequestLimits, RequestParser};
+use wire::{
+    Detected,
+    resp::{self, Parsed, RequestLimits, RequestParser},
+};
 
 use crate::{
     clients::Clients,
     commands,
     config::{Facts, Settings},
-    connection::{Conn, Dialect},
+    connection::{Conn, Dialect, FrontEnd},
     journal::Journal,
     maintenance::{Gauges, Maintenance},
+    memcached::{self, Memcached},
     owners::Owners,
+    snapshot::{Keeper, SnapshotError},
     space::{Keyspace, Space},
     statistics::Statistics,
     table::Sharing,
     timer::Timer,
+    us::{self, Us},
     window::Window,
 };
+
+/// Input of a client that has not been let in, above which it is not waited for the byte that tells its protocol.
+const UNDECIDED_BYTES_MAX: usize = 64 * 1024;
 
 /// What a [`KvServer`] is made with.
 #[derive(Debug)]
@@ -38,6 +48,10 @@ pub struct KvOptions {
     /// As the space was made with.
     pub memory_max: Option<usize>,
     pub facts: Facts,
+    /// The file that keys are saved to and loaded from.
+    pub snapshot: Option<PathBuf>,
+    /// What is spoken at each listening address, by its number; at any other it is detected.
+    pub front_ends: Vec<FrontEnd>,
 }
 
 /// A cache of strings.
@@ -56,6 +70,9 @@ pub struct KvServer<S: Store> {
     pub(crate) owners: OnceLock<Owners>,
     pub(crate) limits: RequestLimits,
     pub(crate) limits_before_auth: RequestLimits,
+    pub(crate) memcached: Memcached,
+    pub(crate) keeper: Arc<Keeper>,
+    front_ends: Vec<FrontEnd>,
     request_timeout: Duration,
 }
 
@@ -76,8 +93,29 @@ impl<S: Store + 'static> KvServer<S> {
             owners: OnceLock::new(),
             limits: options.limits,
             limits_before_auth: options.limits.before_authentication(),
+            memcached: Memcached::new(options.limits.bulk_bytes_max),
+            keeper: Arc::new(Keeper::new(options.snapshot)),
+            front_ends: options.front_ends,
             request_timeout: options.request_timeout,
         }
+    }
+
+    /// Loads the snapshot, if there is one.
+    ///
+    /// # Errors
+    /// It cannot be read as a whole, or does not fit. What has been loaded by then is there.
+    pub fn load(&self) -> Result<(), SnapshotError> {
+        let number_max = self.keeper.load(&self.space)?;
+        self.memcached.numbers.skip(number_max);
+        Ok(())
+    }
+
+    /// Saves a snapshot, once one that is being saved already is done.
+    ///
+    /// # Errors
+    /// The file of before is still there.
+    pub fn save(&self) -> Result<(), SnapshotError> {
+        self.keeper.save(&self.space)
     }
 
     /// Starts the threads that work beside the drivers.
@@ -132,12 +170,22 @@ impl<S: Store + 'static> KvServer<S> {
             return Step::open(0);
         }
         match &mut conn.dialect {
-            Dialect::Undecided => {
-                conn.dialect = Dialect::Resp(RequestParser::default());
+            Dialect::Undecided(detector) => {
+                conn.dialect = match detector.detect(input) {
+                    Detected::Us => Dialect::Us(Us::default()),
+                    Detected::Resp => Dialect::Resp(RequestParser::default()),
+                    // Nobody may send a large request before being let in, in whatever protocol.
+                    Detected::Unknown if !conn.authenticated && input.len() > UNDECIDED_BYTES_MAX => {
+                        Dialect::Resp(RequestParser::default())
+                    }
+                    Detected::Unknown => return Step::open(0),
+                };
                 conn.refresh(self);
                 self.one(conn, input, keys, now, out)
             }
             Dialect::Resp(_) => self.one_resp(conn, input, keys, now, out),
+            Dialect::Us(_) => us::one(self, conn, input, keys, out),
+            Dialect::Memcached(_) => memcached::one(self, conn, input, keys, out),
         }
     }
 
@@ -209,7 +257,10 @@ impl<S: Store + 'static> Protocol for KvServer<S> {
 
     fn open(&self, peer: Peer<'_>, now: Now) -> Conn<S> {
         let authenticated = self.settings.password().is_none();
-        Conn::new(Dialect::Undecided, authenticated, self.clients.enter(peer, now))
+        let front_end = self.front_ends.get(peer.front_end).copied().unwrap_or_default();
+        let mut conn = Conn::new(front_end.into(), authenticated, self.clients.enter(peer, now));
+        conn.refresh(self);
+        conn
     }
 
     fn on_input(&self, conn: &mut Conn<S>, input: &[u8], now: Now, out: &mut Outbox) -> Step {
@@ -219,6 +270,7 @@ impl<S: Store + 'static> Protocol for KvServer<S> {
     }
 
     fn on_ready(&self, turns: &mut [Turn<'_, Conn<S>>], now: Now) {
+        self.memcached.flush_if_due(self, now);
         match self.owners.get() {
             None => Window::new(self, now).run(turns),
             Some(owners) => owners.run(self, turns, now),

@@ -252,6 +252,13 @@ impl<'s, S: Store> Keyspace<'s, S> {
         }
         Item { cache, codec: &space.codec, hash, key, no_touch, now }
     }
+
+    /// One key of database 0 whose hash is known, and which does not begin with [`MARK`].
+    #[inline]
+    pub(crate) fn item_with<'k>(&mut self, hash: u64, key: &'k [u8]) -> Item<'_, 'k, S> {
+        let (space, now, no_touch) = (self.space, self.now, self.no_touch);
+        Item { cache: self.cache(hash), codec: &space.codec, hash, key: Cow::Borrowed(key), no_touch, now }
+    }
 }
 
 /// One key, whether or not there is anything under it.
@@ -298,10 +305,24 @@ impl<S: Store> Item<'_, '_, S> {
         self.cache.peek(self.hash, &self.key, self.now).map(|view| view.attributes)
     }
 
-    /// Keeps a value; its encoding is chosen here.
+    /// Keeps a value; its encoding is chosen here. It has no version yet, whatever `attributes` says: a memcached
+    /// client that knows one must find it outdated.
     pub fn set(&mut self, value: &[u8], attributes: Attributes) -> Result<(), OutOfMemory> {
+        self.set_with_version(value, Attributes { version: 0, ..attributes })
+    }
+
+    /// [`Item::set`] with a version.
+    pub fn set_with_version(&mut self, value: &[u8], attributes: Attributes) -> Result<(), OutOfMemory> {
         let (value, encoding) = self.codec.encode(value);
         self.cache.set(self.hash, &self.key, &value, Attributes { encoding, ..attributes }, self.now)
+    }
+
+    /// Replaces what is kept beside the value, which stays as it is; the encoding may change only in what a
+    /// [`Codec`] does not look at. False: there is nothing.
+    pub fn annotate(&mut self, attributes: Attributes) -> Result<bool, OutOfMemory> {
+        let Some(view) = self.cache.peek(self.hash, &self.key, self.now) else { return Ok(false) };
+        let value = view.value.to_vec();
+        self.cache.set(self.hash, &self.key, &value, attributes, self.now).map(|()| true)
     }
 
     /// False: there was nothing.

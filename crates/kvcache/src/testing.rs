@@ -29,6 +29,8 @@ pub(crate) fn server() -> (Server, Conn<HashbrownStore>) {
             password: None,
             memory_max: None,
             facts: Facts::default(),
+            snapshot: None,
+            front_ends: Vec::new(),
         },
     ));
     let conn = connect(&server);

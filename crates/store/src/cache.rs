@@ -307,6 +307,11 @@ impl<S: Store> Cache<S> {
         }
     }
 
+    /// Bytes; `None`: no limit.
+    pub fn limit(&self) -> Option<usize> {
+        (self.limit != usize::MAX).then_some(self.limit)
+    }
+
     /// `None`: no limit. One that has been lowered is reached by [`Cache::shrink_some`], and by and by as entries are set.
     pub fn set_limit(&mut self, limit: Option<usize>) {
         if limit.is_some() != (self.limit != usize::MAX) {

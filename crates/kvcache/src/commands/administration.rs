@@ -88,7 +88,7 @@ macro_rules! with_administration {
             /// What there is to know about the server.
             "info" (-1) [LOADING STALE] NO_KEYS, "server" "1.0.0" => info::info;
             /// When the data were last saved: the start of the server.
-            "lastsave" (1) [LOADING STALE FAST] NO_KEYS, "server" "1.0.0" => server::lastsave;
+            "lastsave" (1) [LOADING STALE FAST] NO_KEYS, "server" "1.0.0" => persistence::lastsave;
             /// The server's clock.
             "time" (1) [LOADING STALE FAST] NO_KEYS, "server" "2.6.0" => server::time;
             /// The server's role in replication: a master without replicas.

@@ -149,7 +149,7 @@ impl<S: Store> Call<'_, '_, S> {
         lines.add("loading", 0);
         lines.add("async_loading", 0);
         lines.add("rdb_bgsave_in_progress", 0);
-        lines.add("rdb_last_save_time", self.server.facts.started_unix.as_secs());
+        lines.add("rdb_last_save_time", self.server.keeper.last_saved_unix_s());
         lines.add("rdb_last_bgsave_status", "ok");
         lines.add("aof_enabled", 0);
         lines.add("aof_rewrite_in_progress", 0);

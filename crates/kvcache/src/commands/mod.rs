@@ -39,6 +39,7 @@ mod lcs;
 mod long_double;
 mod objects;
 mod perf;
+mod persistence;
 pub(crate) mod quote;
 mod ranges;
 mod scan;

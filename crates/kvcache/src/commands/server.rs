@@ -9,11 +9,6 @@ use super::{Call, Outcome, Refusal};
 use crate::REDIS_VERSION;
 
 /// Nothing has been saved since the start, which counts as a save in Redis, too.
-pub(super) fn lastsave<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.reply.integer(i64::try_from(call.server.facts.started_unix.as_secs()).unwrap_or(i64::MAX));
-    Ok(())
-}
-
 pub(super) fn time<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     call.reply.array(2);

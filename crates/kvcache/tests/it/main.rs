@@ -1,4 +1,4 @@
-//! kvcache as a process, beside a real Redis.
+//! kvcache as a process, on every driver, beside what it must agree with.
 
 #[cfg(test)]
 mod administration;
@@ -8,5 +8,7 @@ mod common;
 mod differential;
 #[cfg(test)]
 mod laws;
+#[cfg(test)]
+mod process;
 #[cfg(test)]
 mod stock;

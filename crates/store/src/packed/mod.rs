@@ -287,7 +287,7 @@ impl Packed {
     #[inline(never)]
     fn view_outside<'s>(&'s self, header: Header, block: &'s [u8], attributes: Attributes) -> View<'s> {
         let shared = if header.is_shared() { self.outside.get(header.value(block)) } else { None };
-        let value = shared.map_or_else(|| header.value(block), |shared| shared);
+        let value = shared.map_or_else(|| header.value(block), AsRef::as_ref);
         View { key: self.key(header, block), value, attributes, shared }
     }
 
@@ -302,14 +302,7 @@ impl Packed {
 
     /// Replaces a value by one of another length, or with other things beside it.
     #[inline(never)]
-    fn reshape(
-        &mut self,
-        hash: u64,
-        place: Place,
-        new: Header,
-        value: &[u8],
-        attributes: Attributes,
-    ) -> (Place, bool) {
+    fn reshape(&mut self, hash: u64, place: Place, new: Header, value: &[u8], attributes: Attributes) -> (Place, bool) {
         let block = self.arena.block(place.0);
         let old = Header::read(block);
         if !old.is_live() {
