@@ -40,7 +40,6 @@ impl Cli for Options {
     const NAME: &'static str = "kvcache";
     const LISTEN: &'static str = "127.0.0.1:6379";
 
-    const ENVIRONMENT: &'static [(&'static str, &'static str)] = &[("compression", "ENABLE_COMPRESSION")];
 
     fn service(&self) -> &ServiceArgs {
         &self.service
@@ -51,7 +50,7 @@ impl Cli for Options {
         &[("max-request-size", "512MiB"), ("idle-timeout", "1day"), ("request-timeout", "60s")];
 
     const ENVIRONMENT: &'static [(&'static str, &'static str)] =
-        &[("socket-buffer", "SOCK_BUF_SIZE"), ("backlog", "CONN_QUEUE_LIMIT")];
+        &[("socket-buffer", "SOCK_BUF_SIZE"), ("backlog", "CONN_QUEUE_LIMIT"), ("compression", "ENABLE_COMPRESSION")];
 
     fn dimensions() -> Vec<Dimension> {
         vec![store_dimension(), eviction_dimension(), compression_dimension()]

@@ -96,14 +96,6 @@ impl Reply<'_> {
         reply::set(self.out.inline(), len, self.version);
     }
 
-    pub(crate) fn double(&mut self, value: f64) {
-        reply::double(self.out.inline(), value, self.version);
-    }
-
-    pub(crate) fn boolean(&mut self, value: bool) {
-        reply::boolean(self.out.inline(), value, self.version);
-    }
-
     /// Text to be shown as it is.
     pub(crate) fn verbatim(&mut self, text: &str) {
         reply::verbatim(self.out.inline(), *b"txt", text.as_bytes(), self.version);

@@ -82,7 +82,7 @@ fn memory_of_entries_that_are_gone_is_given_back() {
 fn compaction_makes_room_for_entries_of_another_size() {
     let mut store = store();
     (0..50_000).for_each(|number| _ = store.set(&key(number), b"twelve bytes", plain()));
-    let expected = |number: u32| number % 4 == 0;
+    let expected = |number: u32| number.is_multiple_of(4);
     for number in (0..50_000).filter(|&number| !expected(number)) {
         assert!(store.delete(&key(number)));
     }
