@@ -188,7 +188,8 @@ impl Arena {
     }
 
     fn page_growth(&self) -> usize {
-        let has_page = !self.released.is_empty() || self.chunks.last().is_some_and(|chunk| chunk.ready() < chunk.capacity());
+        let has_page =
+            !self.released.is_empty() || self.chunks.last().is_some_and(|chunk| chunk.ready() < chunk.capacity());
         match has_page {
             true => PAGE,
             // Beyond what can be addressed nothing fits.
@@ -242,8 +243,7 @@ impl Arena {
         let chunk = Chunk::new(next_size(self.mapped, PAGE), self.advise);
         self.mapped += chunk.capacity();
         self.chunks.push(chunk);
-        let page =
-            Page { free: NO_BLOCK, fresh: 0, live: 0, class: 0, is_listed: false, next: NONE, previous: NONE };
+        let page = Page { free: NO_BLOCK, fresh: 0, live: 0, class: 0, is_listed: false, next: NONE, previous: NONE };
         self.pages.extend([page; CHUNK_PAGES]);
     }
 

@@ -302,14 +302,7 @@ impl Packed {
 
     /// Replaces a value by one of another length, or with other things beside it.
     #[inline(never)]
-    fn reshape(
-        &mut self,
-        hash: u64,
-        place: Place,
-        new: Header,
-        value: &[u8],
-        attributes: Attributes,
-    ) -> (Place, bool) {
+    fn reshape(&mut self, hash: u64, place: Place, new: Header, value: &[u8], attributes: Attributes) -> (Place, bool) {
         let block = self.arena.block(place.0);
         let old = Header::read(block);
         if !old.is_live() {

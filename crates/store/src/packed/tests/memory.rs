@@ -1,7 +1,7 @@
 use std::cell::Cell;
 
 use super::{Packed, expiring, options, plain, store};
-use crate::{Options, SHARED_MIN, Store};
+use crate::{Cache, Moment, Options, PolicyKind, SHARED_MIN, Store};
 
 fn key(number: u32) -> [u8; 16] {
     let mut key = *b"key:000000000000";
@@ -155,4 +155,28 @@ fn long_values_are_shared_and_survive_their_entries() {
     store.delete(b"key");
     assert!(store.bytes() <= without);
     assert!(kept.len() == SHARED_MIN && kept.iter().all(|&byte| byte == 7));
+}
+
+#[test]
+fn a_cache_stays_within_its_limit_when_sizes_change() {
+    const LIMIT: usize = 4 << 20;
+    let mut cache = Cache::<Packed>::new(options(), PolicyKind::AllKeysRandom, Some(LIMIT), 1);
+    let now = Moment { unix_ms: 1 };
+    let mut number = 0;
+    for round in 0..3 {
+        for len in [12, 1000, 12, 9000, 200, 30_000, 12] {
+            let value = vec![round; len];
+            for _ in 0..(8 << 20) / (len + 200) {
+                let key = key(number);
+                number += 1;
+                let hash = cache.store().hash(&key);
+                assert_eq!(cache.set(hash, &key, &value, plain(), now), Ok(()), "{len} bytes");
+                assert!(cache.bytes() <= LIMIT + LIMIT / 50, "{} with {len} bytes", cache.bytes());
+            }
+            // No more than a third is lost to what is left of other sizes.
+            let footprint = cache.store().footprint(16, len, plain());
+            assert!(cache.len() * footprint > LIMIT / 2, "{} entries of {len}", cache.len());
+        }
+    }
+    cache.store().check();
 }
