@@ -1,13 +1,13 @@
 //! A store with a sense of time and of its limits.
 
+mod forget;
+
 use std::collections::HashMap;
 
 use crate::{Attributes, Options, Policy, PolicyKind, Store, View};
 
-/// Entries given up for one insertion before the store is asked to make their memory fit.
-const EVICT_BEFORE_COMPACT: usize = 16;
-/// Entries given up for one insertion at most; no single reply waits for more.
-const EVICT_MAX: usize = 4096;
+/// An entry that only gets a time to expire at may exceed the limit by this fraction of it: it will give back more.
+const EXPIRY_SLACK: usize = 64;
 
 /// The time, as a cache needs it.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +27,14 @@ impl Moment {
 /// The entry does not fit, and there is nothing that may be given up for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
+
+/// What an entry will need.
+#[derive(Clone, Copy, Debug, Default)]
+struct Size {
+    key_len: usize,
+    value_len: usize,
+    attributes: Attributes,
+}
 
 /// Totals since the start, or since they were reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,9 +67,11 @@ pub struct Cache<S> {
 
 impl<S: Store> Cache<S> {
     pub fn new(options: Options, policy: PolicyKind, limit: Option<usize>, seed: u64) -> Self {
+        let mut policy = Policy::new(policy, seed);
+        policy.set_armed(limit.is_some());
         Self {
             store: S::new(options),
-            policy: Policy::new(policy, seed),
+            policy,
             limit: limit.unwrap_or(usize::MAX),
             watched: Watched::default(),
             sweep: 0,
@@ -120,16 +130,15 @@ impl<S: Store> Cache<S> {
 
     /// Bytes that an entry takes, without its share of the tables.
     pub fn footprint(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<usize> {
-        let view = self.peek(hash, key, now)?;
-        let (value, attributes) = (view.value.len(), view.attributes);
-        Some(self.store.footprint(key.len(), value, attributes))
+        let View { key, value, attributes, .. } = self.peek(hash, key, now)?;
+        let (key_len, value_len) = (key.len(), value.len());
+        Some(self.store.footprint(key_len, value_len, attributes))
     }
 
     #[inline]
     fn find(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<S::Place> {
         let place = self.store.find(hash, key)?;
-        let expires_at = self.store.view(place).attributes.expires_at;
-        if expires_at != 0 && expires_at <= now.unix_ms {
+        if self.has_expired(place, now) {
             self.expire(hash, place);
             return None;
         }
@@ -158,9 +167,13 @@ impl<S: Store> Cache<S> {
         attributes: Attributes,
         now: Moment,
     ) -> Result<(), OutOfMemory> {
-        if self.limit != usize::MAX {
-            self.make_room(key.len(), value.len(), attributes, now)?;
-        }
+        self.make_room(hash, key, Size { key_len: key.len(), value_len: value.len(), attributes }, now)?;
+        self.write(hash, key, value, attributes, now);
+        Ok(())
+    }
+
+    #[inline]
+    fn write(&mut self, hash: u64, key: &[u8], value: &[u8], attributes: Attributes, now: Moment) {
         match self.store.find(hash, key) {
             Some(place) => self.overwrite(hash, place, value, attributes, now),
             None => {
@@ -169,7 +182,6 @@ impl<S: Store> Cache<S> {
             }
         }
         self.changed(hash);
-        Ok(())
     }
 
     #[inline]
@@ -183,12 +195,24 @@ impl<S: Store> Cache<S> {
 
     /// Gives an entry another time to expire at (0: never). False: it is not there.
     pub fn set_expiry(&mut self, hash: u64, key: &[u8], expires_at: u64, now: Moment) -> Result<bool, OutOfMemory> {
-        let Some(view) = self.peek(hash, key, now) else { return Ok(false) };
-        if view.attributes.expires_at == expires_at {
+        let Some(place) = self.find(hash, key, now) else { return Ok(false) };
+        if self.store.view(place).attributes.expires_at == expires_at {
             return Ok(true);
         }
-        let (value, attributes) = (view.value.to_vec(), Attributes { expires_at, ..view.attributes });
-        self.set(hash, key, &value, attributes, now).map(|()| true)
+        if self.store.set_expiry(place, expires_at) {
+            self.touch_place(place, now);
+            self.changed(hash);
+            return Ok(true);
+        }
+        let View { value, attributes, .. } = self.store.view(place);
+        let (value, attributes) = (value.to_vec(), Attributes { expires_at, ..attributes });
+        let size = Size { key_len: key.len(), value_len: value.len(), attributes };
+        let limit = self.limit.saturating_add(self.limit / EXPIRY_SLACK);
+        if self.make_room(hash, key, size, now).is_err() && self.bytes_with(size) > limit {
+            return Err(OutOfMemory);
+        }
+        self.write(hash, key, &value, attributes, now);
+        Ok(true)
     }
 
     /// False: it was not there.
@@ -235,74 +259,6 @@ impl<S: Store> Cache<S> {
         }
     }
 
-    // --- forgetting -----------------------------------------------------------------------
-
-    /// Removes some of what has expired; called from time to time. True: a whole round is done.
-    pub fn expire_some(&mut self, now: Moment) -> bool {
-        if self.store.expiring() == 0 {
-            return true;
-        }
-        let mut found = Vec::new();
-        let next = self.store.sweep_expiring(self.sweep, &mut found);
-        let expired = |store: &S, place| store.view(place).attributes.expires_at <= now.unix_ms;
-        let keys = found.into_iter().filter(|&place| expired(&self.store, place));
-        // Places do not outlive the first removal.
-        let keys: Vec<_> = keys.map(|place| self.store.view(place).key.to_vec()).collect();
-        for key in keys {
-            let hash = self.store.hash(&key);
-            let _ = self.find(hash, &key, now);
-        }
-        self.sweep = next;
-        next == 0
-    }
-
-    #[cold]
-    fn expire(&mut self, hash: u64, place: S::Place) {
-        self.store.remove(hash, place);
-        self.changed(hash);
-        self.counts.expired += 1;
-    }
-
-    /// Gives entries up until such an entry fits.
-    #[inline]
-    fn make_room(
-        &mut self,
-        key_len: usize,
-        value_len: usize,
-        attributes: Attributes,
-        now: Moment,
-    ) -> Result<(), OutOfMemory> {
-        match self.bytes() + self.store.growth(key_len, value_len, attributes) > self.limit {
-            true => self.evict_for(key_len, value_len, attributes, now),
-            false => Ok(()),
-        }
-    }
-
-    #[cold]
-    fn evict_for(
-        &mut self,
-        key_len: usize,
-        value_len: usize,
-        attributes: Attributes,
-        now: Moment,
-    ) -> Result<(), OutOfMemory> {
-        for evicted in 1..=EVICT_MAX {
-            let victim = self.policy.victim(&mut self.store, now.clock()).ok_or(OutOfMemory)?;
-            let hash = self.store.hash(self.store.view(victim).key);
-            self.store.remove(hash, victim);
-            self.policy.evicted(hash);
-            self.changed(hash);
-            self.counts.evicted += 1;
-            if evicted % EVICT_BEFORE_COMPACT == 0 {
-                self.store.compact(key_len, value_len, attributes, &mut |_| ());
-            }
-            if self.bytes() + self.store.growth(key_len, value_len, attributes) <= self.limit {
-                return Ok(());
-            }
-        }
-        Err(OutOfMemory)
-    }
-
     // --- the whole ------------------------------------------------------------------------
 
     pub fn store(&self) -> &S {
@@ -328,11 +284,18 @@ impl<S: Store> Cache<S> {
     }
 
     pub fn set_policy(&mut self, kind: PolicyKind) {
-        self.policy.set_kind(kind);
+        if kind != self.policy.kind() {
+            self.policy.set_kind(kind);
+            self.policy.restart(self.store.len());
+        }
     }
 
-    /// `None`: no limit.
+    /// `None`: no limit. One that has been lowered is reached by [`Cache::shrink_some`], and by and by as entries are set.
     pub fn set_limit(&mut self, limit: Option<usize>) {
+        if limit.is_some() != (self.limit != usize::MAX) {
+            self.policy.set_armed(limit.is_some());
+            self.policy.restart(self.store.len());
+        }
         self.limit = limit.unwrap_or(usize::MAX);
     }
 }

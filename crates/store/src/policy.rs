@@ -3,8 +3,14 @@
 //! An access word is the clock of the last use (24 bits of seconds) above 8 bits that mean something else to each
 //! policy.
 
+mod fifo;
+mod ghost;
+mod ring;
+mod sample;
+
 use std::{fmt, str::FromStr};
 
+use self::{fifo::Fifo, sample::Random};
 use crate::Store;
 
 /// The one list of policies.
@@ -79,68 +85,148 @@ impl fmt::Display for PolicyKind {
     }
 }
 
+/// What the low byte of access words means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheme {
+    /// Nothing: the clock says it all.
+    Clock,
+    /// A logarithmic count of uses.
+    Count,
+    /// What [`Fifo`] says.
+    Queue,
+}
+
+impl Scheme {
+    fn of(kind: PolicyKind) -> Self {
+        match kind {
+            PolicyKind::AllKeysS3Fifo => Self::Queue,
+            PolicyKind::AllKeysLfu | PolicyKind::VolatileLfu => Self::Count,
+            PolicyKind::NoEviction
+            | PolicyKind::AllKeysLru
+            | PolicyKind::AllKeysRandom
+            | PolicyKind::VolatileLru
+            | PolicyKind::VolatileRandom
+            | PolicyKind::VolatileTtl => Self::Clock,
+        }
+    }
+}
+
 /// A policy at work.
 #[derive(Debug)]
 pub struct Policy {
     kind: PolicyKind,
-    random: u64,
+    scheme: Scheme,
+    random: Random,
+    queues: Fifo,
+    /// Whether anything will have to be given up: without a limit, queues would be memory for nothing.
+    is_armed: bool,
 }
 
 impl Policy {
+    /// A policy for a store that has a limit.
     pub fn new(kind: PolicyKind, seed: u64) -> Self {
-        Self { kind, random: seed | 1 }
+        Self { kind, scheme: Scheme::of(kind), random: Random::new(seed), queues: Fifo::new(), is_armed: true }
     }
 
     pub fn kind(&self) -> PolicyKind {
         self.kind
     }
 
+    /// Words of the policy before mean something else to this one; that wears off as entries are used.
     pub fn set_kind(&mut self, kind: PolicyKind) {
-        self.kind = kind;
+        (self.kind, self.scheme) = (kind, Scheme::of(kind));
+    }
+
+    /// Whether the store has a limit.
+    pub fn set_armed(&mut self, is_armed: bool) {
+        self.is_armed = is_armed;
+    }
+
+    /// Begins anew with so many entries; owed after the kind or the limit has changed.
+    pub fn restart(&mut self, entries: usize) {
+        self.queues.restart(if self.has_queues() { entries } else { 0 });
+    }
+
+    #[inline]
+    fn has_queues(&self) -> bool {
+        self.scheme == Scheme::Queue && self.is_armed
     }
 
     /// The word of an entry that has just been used.
     #[inline]
     pub fn hit(&mut self, word: u32, clock: u32) -> u32 {
-        word & 0xff | clock << 8
+        let low = match self.scheme {
+            Scheme::Clock => word & 0xff,
+            Scheme::Queue => Fifo::used(word),
+            Scheme::Count => sample::count_use(word, clock, &mut self.random),
+        };
+        low | clock << 8
     }
 
     /// A new entry is there, or (`before`: its word) one has moved to this place.
     #[inline]
     pub fn added<S: Store>(&mut self, store: &mut S, place: S::Place, hash: u64, clock: u32, before: Option<u32>) {
-        let _ = (hash, before);
-        store.set_access(place, clock << 8);
+        let low = match self.scheme {
+            Scheme::Queue if self.is_armed => self.queues.added(store, place, hash, before),
+            Scheme::Clock | Scheme::Queue => 0,
+            Scheme::Count => before.map_or(sample::COUNT_NEW, |before| before & 0xff),
+        };
+        store.set_access(place, low | clock << 8);
     }
 
-    /// The entry to give up; the caller removes it.
+    /// Compaction has given an entry this handle.
+    pub fn moved<S: Store>(&mut self, store: &S, handle: u32) {
+        if self.has_queues() {
+            self.queues.moved(store, handle);
+        }
+    }
+
+    /// The entry to give up; the caller removes it. `None`: there is nothing that may be given up.
     pub fn victim<S: Store>(&mut self, store: &mut S, clock: u32) -> Option<S::Place> {
-        let _ = clock;
-        self.random = self.random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        store.sample(self.random)
+        if self.has_queues()
+            && let Some(place) = self.queues.victim(store)
+        {
+            return Some(place);
+        }
+        sample::victim(self.kind, store, clock, &mut self.random)
     }
 
-    /// An entry has been given up.
+    /// The last victim has been given up.
     pub fn evicted(&mut self, hash: u64) {
-        let _ = hash;
+        if self.has_queues() {
+            self.queues.evicted(hash);
+        }
     }
 
     /// All entries are gone.
-    pub fn cleared(&mut self) {}
+    pub fn cleared(&mut self) {
+        self.queues.restart(0);
+    }
 
     /// Memory of the policy's own.
     #[inline]
     pub fn bytes(&self) -> usize {
-        0
+        if self.has_queues() { self.queues.bytes() } else { 0 }
+    }
+
+    /// Bytes by which [`Policy::bytes`] may grow for one new entry.
+    #[inline]
+    pub fn growth(&self) -> usize {
+        if self.has_queues() { Fifo::GROWTH } else { 0 }
     }
 
     /// Seconds since the last use.
     pub fn idle_s(word: u32, clock: u32) -> u32 {
-        clock.wrapping_sub(word >> 8) & 0xff_ffff
+        sample::idle_s(word, clock)
     }
 
-    /// How often an entry has been used, from 0 to 255.
+    /// How often an entry has been used: by the LFU policies a logarithm, from 0 to 255; by S3-FIFO up to 3; no other
+    /// policy counts.
     pub fn frequency(&self, word: u32, clock: u32) -> u8 {
-        let _ = clock;
-        word as u8
+        match self.scheme {
+            Scheme::Clock => 0,
+            Scheme::Count => sample::count(word, clock) as u8,
+            Scheme::Queue => Fifo::uses(word),
+        }
     }
 }

@@ -287,7 +287,7 @@ impl Packed {
     #[inline(never)]
     fn view_outside<'s>(&'s self, header: Header, block: &'s [u8], attributes: Attributes) -> View<'s> {
         let shared = if header.is_shared() { self.outside.get(header.value(block)) } else { None };
-        let value = shared.map_or_else(|| header.value(block), |shared| shared);
+        let value = shared.map_or(header.value(block), |shared| shared);
         View { key: self.key(header, block), value, attributes, shared }
     }
 

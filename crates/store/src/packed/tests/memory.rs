@@ -166,7 +166,7 @@ fn a_cache_stays_within_its_limit_when_sizes_change() {
     for round in 0..3 {
         for len in [12, 1000, 12, 9000, 200, 30_000, 12] {
             let value = vec![round; len];
-            for _ in 0..(8 << 20) / (len + 200) {
+            for _ in 0..3 * LIMIT / cache.store().footprint(16, len, plain()) {
                 let key = key(number);
                 number += 1;
                 let hash = cache.store().hash(&key);

@@ -1,0 +1,152 @@
+//! How a cache forgets: what has expired, and what has to give way.
+
+use super::{Cache, Moment, OutOfMemory, Size};
+use crate::{Store, View};
+
+/// Entries given up for one insertion before the store is asked to make their memory fit.
+const EVICT_BEFORE_COMPACT: usize = 16;
+/// Entries given up for one small insertion at most; no reply waits for more.
+const EVICT_MAX: usize = 4096;
+/// A large insertion may cost one entry more for each so many bytes.
+const EVICT_BYTES: usize = 16;
+/// Entries given up at a time when the limit has been lowered.
+const SHRINK_ENTRIES: usize = 64;
+/// Steps of looking for expired entries when nothing else may be given up.
+const EXPIRE_STEPS: usize = 16;
+impl<S: Store> Cache<S> {
+    /// Removes some of what has expired; called from time to time. True: a whole round is done.
+    pub fn expire_some(&mut self, now: Moment) -> bool {
+        if self.store.expiring() == 0 {
+            self.sweep = 0;
+            return true;
+        }
+        let mut found = Vec::new();
+        self.sweep = self.store.sweep_expiring(self.sweep, &mut found);
+        found.retain(|&place| self.has_expired(place, now));
+        // Places do not outlive the first removal; handles do.
+        let handles: Vec<u32> = found.into_iter().map(|place| self.store.handle(place)).collect();
+        for handle in handles {
+            let place = self.store.place(handle);
+            if let Some(place) = place.filter(|&place| self.has_expired(place, now)) {
+                self.expire(self.store.hash(self.store.view(place).key), place);
+            }
+        }
+        self.sweep == 0
+    }
+
+    #[inline]
+    pub(super) fn has_expired(&self, place: S::Place, now: Moment) -> bool {
+        let expires_at = self.store.view(place).attributes.expires_at;
+        expires_at != 0 && expires_at <= now.unix_ms
+    }
+
+    #[cold]
+    pub(super) fn expire(&mut self, hash: u64, place: S::Place) {
+        self.store.remove(hash, place);
+        self.changed(hash);
+        self.counts.expired += 1;
+    }
+
+    /// Gives up some of what is over a limit that has been lowered; called from time to time. True: there is nothing
+    /// more to do.
+    pub fn shrink_some(&mut self, now: Moment) -> bool {
+        for _ in 0..SHRINK_ENTRIES {
+            if self.bytes() <= self.limit || !self.evict(now) {
+                return true;
+            }
+        }
+        self.compact(Size::default());
+        self.bytes() <= self.limit
+    }
+
+    /// Gives entries up until one of this size fits.
+    #[inline]
+    pub(super) fn make_room(&mut self, hash: u64, key: &[u8], size: Size, now: Moment) -> Result<(), OutOfMemory> {
+        match self.limit == usize::MAX || self.bytes_with(size) <= self.limit {
+            true => Ok(()),
+            false => self.evict_for(hash, key, size, now),
+        }
+    }
+
+    /// Memory held once such an entry has been added.
+    #[inline]
+    pub(super) fn bytes_with(&self, Size { key_len, value_len, attributes }: Size) -> usize {
+        self.bytes() + self.store.growth(key_len, value_len, attributes) + self.policy.growth()
+    }
+
+    #[cold]
+    fn evict_for(&mut self, hash: u64, key: &[u8], size: Size, now: Moment) -> Result<(), OutOfMemory> {
+        let footprint = self.footprint_of(size);
+        if footprint > self.limit {
+            return Err(OutOfMemory);
+        }
+        if self.fits_in_place(hash, key, size) {
+            return Ok(());
+        }
+        let before = self.bytes();
+        // While a lowered limit is being reached, it is enough that some go and nothing gets worse.
+        let (goal, least) = match before > self.limit {
+            true => (before + self.policy.growth(), SHRINK_ENTRIES),
+            false => (self.limit, 1),
+        };
+        for evicted in 1..=EVICT_MAX + footprint / EVICT_BYTES {
+            let evicted_any = self.evict(now) || self.expire_any(now);
+            if !evicted_any || evicted % EVICT_BEFORE_COMPACT == 0 {
+                self.compact(size);
+            }
+            let bytes = self.bytes_with(size);
+            let is_enough = evicted >= least || evicted > 1 && !evicted_any;
+            if bytes <= self.limit || bytes <= goal && is_enough {
+                return Ok(());
+            }
+            if !evicted_any {
+                break;
+            }
+        }
+        Err(OutOfMemory)
+    }
+
+    /// Whether an entry is there and another value of this size takes no more memory.
+    fn fits_in_place(&self, hash: u64, key: &[u8], size: Size) -> bool {
+        self.store.find(hash, key).is_some_and(|place| {
+            let View { key, value, attributes, .. } = self.store.view(place);
+            let present = Size { key_len: key.len(), value_len: value.len(), attributes };
+            let expires = |size: Size| size.attributes.expires_at != 0;
+            self.footprint_of(present) == self.footprint_of(size) && expires(present) == expires(size)
+        })
+    }
+
+    fn footprint_of(&self, Size { key_len, value_len, attributes }: Size) -> usize {
+        self.store.footprint(key_len, value_len, attributes)
+    }
+
+    /// Gives up the policy's choice. False: there is none.
+    fn evict(&mut self, now: Moment) -> bool {
+        let Some(victim) = self.policy.victim(&mut self.store, now.clock()) else { return false };
+        let hash = self.store.hash(self.store.view(victim).key);
+        if self.has_expired(victim, now) {
+            self.expire(hash, victim);
+            return true;
+        }
+        self.store.remove(hash, victim);
+        self.policy.evicted(hash);
+        self.changed(hash);
+        self.counts.evicted += 1;
+        true
+    }
+
+    /// Removes some of what has expired. False: none was found.
+    fn expire_any(&mut self, now: Moment) -> bool {
+        let before = self.counts.expired;
+        (0..EXPIRE_STEPS).any(|_| {
+            self.expire_some(now);
+            self.counts.expired != before
+        })
+    }
+
+    fn compact(&mut self, Size { key_len, value_len, attributes }: Size) {
+        let mut moved = Vec::new();
+        self.store.compact(key_len, value_len, attributes, &mut |handle| moved.push(handle));
+        moved.into_iter().for_each(|handle| self.policy.moved(&self.store, handle));
+    }
+}

@@ -1,0 +1,110 @@
+//! Policies that compare a few entries, as Redis does.
+
+use super::PolicyKind;
+use crate::Store;
+
+/// Entries compared for one victim.
+const SAMPLE: usize = 5;
+/// What a new entry's count of uses begins with, so that it is not the first to go.
+pub(super) const COUNT_NEW: u32 = 5;
+/// The higher, the more uses a count of 255 stands for: about a million at 10.
+const COUNT_SLOWNESS: u64 = 10;
+/// Seconds without a use that take one from the count.
+const COUNT_DECAY_S: u32 = 60;
+
+/// Numbers that need not be unpredictable (xorshift64; Marsaglia 2003).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed | 1)
+    }
+
+    #[inline]
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+/// Seconds since the last use.
+pub(super) fn idle_s(word: u32, clock: u32) -> u32 {
+    clock.wrapping_sub(word >> 8) & 0xff_ffff
+}
+
+/// The count of uses, less one for each minute that has begun since the last one.
+#[inline]
+pub(super) fn count(word: u32, clock: u32) -> u32 {
+    let into_minute = (word >> 8) % COUNT_DECAY_S;
+    (word & 0xff).saturating_sub((into_minute + idle_s(word, clock)) / COUNT_DECAY_S)
+}
+
+/// The count after one more use: it grows with the logarithm of the number of uses.
+#[inline]
+pub(super) fn count_use(word: u32, clock: u32, random: &mut Random) -> u32 {
+    let count = count(word, clock);
+    let odds = u64::from(count.saturating_sub(COUNT_NEW)) * COUNT_SLOWNESS + 1;
+    let grows = (random.next() >> 32) * odds < 1 << 32;
+    (count + u32::from(grows)).min(255)
+}
+
+/// The entry that a sampling policy gives up.
+pub(super) fn victim<S: Store>(kind: PolicyKind, store: &S, clock: u32, random: &mut Random) -> Option<S::Place> {
+    use PolicyKind as Kind;
+
+    let expires_at = |place| store.view(place).attributes.expires_at;
+    let idle = |place| u64::from(idle_s(store.access(place), clock));
+    // The rarer, the later; among equals the one that has been idle for longest.
+    let rarity = |place| u64::from(255 - count(store.access(place), clock)) << 32 | idle(place);
+    match kind {
+        Kind::NoEviction => None,
+        Kind::AllKeysLru => most(|random| store.sample(random), idle, random),
+        Kind::AllKeysLfu => most(|random| store.sample(random), rarity, random),
+        Kind::AllKeysRandom | Kind::AllKeysS3Fifo => store.sample(random.next()),
+        Kind::VolatileLru => most(|random| store.sample_expiring(random), idle, random),
+        Kind::VolatileLfu => most(|random| store.sample_expiring(random), rarity, random),
+        Kind::VolatileTtl => most(|random| store.sample_expiring(random), |place| u64::MAX - expires_at(place), random),
+        Kind::VolatileRandom => store.sample_expiring(random.next()),
+    }
+}
+
+fn most<P: Copy>(sample: impl Fn(u64) -> Option<P>, score: impl Fn(P) -> u64, random: &mut Random) -> Option<P> {
+    (0..SAMPLE).filter_map(|_| sample(random.next())).max_by_key(|&place| score(place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_grow_with_the_logarithm_of_uses_as_redis_documents_it() {
+        let mut random = Random::new(7);
+        let mut word = COUNT_NEW;
+        let mut reached = Vec::new();
+        for uses in 1..=1_000_000 {
+            word = count_use(word, 0, &mut random);
+            if [100, 1000, 100_000, 1_000_000].contains(&uses) {
+                reached.push(word);
+            }
+        }
+        // redis.conf, lfu-log-factor 10: 10, 18, 142, 255 after so many hits.
+        for (count, documented) in reached.iter().zip([10, 18, 142, 255_u32]) {
+            assert!(count.abs_diff(documented) <= documented / 5 + 2, "{reached:?}");
+        }
+    }
+
+    #[test]
+    fn a_count_falls_by_one_a_minute_even_when_the_clock_wraps() {
+        let at = |clock: u32, count: u32| (clock & 0xff_ffff) << 8 | count;
+        assert_eq!(count(at(59, 9), 59), 9);
+        assert_eq!(count(at(59, 9), 60), 8);
+        assert_eq!(count(at(0, 9), 59), 9);
+        assert_eq!(count(at(0, 9), 600), 0);
+        let late = 0xff_ffff;
+        assert_eq!(idle_s(at(late, 9), 1), 2);
+        assert!(count(at(late, 9), 1) >= 8);
+    }
+}
