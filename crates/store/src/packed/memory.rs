@@ -123,6 +123,15 @@ pub(super) fn next_size(bytes: usize, least: usize) -> usize {
     (bytes / 2 + 1).next_power_of_two().clamp(least, HUGE)
 }
 
+/// Bytes by which a vector grows with so many more elements.
+pub(super) fn growth_of<T>(vector: &Vec<T>, more: usize) -> usize {
+    match vector.len() + more {
+        len if len <= vector.capacity() => 0,
+        // It doubles, and begins with four.
+        len => (len.max(2 * vector.capacity()).max(4) - vector.capacity()) * size_of::<T>(),
+    }
+}
+
 /// Asks for the cache line at an address.
 #[inline(always)]
 pub(super) fn prefetch<T: ?Sized>(at: *const T) {

@@ -212,7 +212,11 @@ impl Store for Packed {
     #[inline]
     fn growth(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize {
         let header = Header::of(key_len, value_len, attributes);
-        self.arena.growth(class_of(header.block_len())) + outside_bytes(header, key_len, value_len)
+        let block = self.table.growth() + self.arena.growth(class_of(header.block_len()));
+        match header.has_outside() {
+            false => block,
+            true => block + outside_bytes(header, key_len, value_len) + self.outside.growth(2),
+        }
     }
 
     fn footprint(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize {
@@ -220,7 +224,18 @@ impl Store for Packed {
         classes::units(class_of(header.block_len())) * UNIT + outside_bytes(header, key_len, value_len)
     }
 
-    fn compact(&mut self, _: usize, _: usize, _: Attributes, moved: &mut dyn FnMut(u32)) -> bool {
+    fn compact(
+        &mut self,
+        key_len: usize,
+        value_len: usize,
+        attributes: Attributes,
+        moved: &mut dyn FnMut(u32),
+    ) -> bool {
+        let class = class_of(Header::of(key_len, value_len, attributes).block_len());
+        // An empty page that was kept for such an entry is no use if it has a block already.
+        if self.arena.has_free(class) && self.arena.release_reserve() {
+            return true;
+        }
         let Some(page) = self.arena.vacate() else { return false };
         let hashes: Vec<u64> = page.live.iter().map(|&from| self.entries().hash(from)).collect();
         hashes.iter().for_each(|&hash| self.table.prefetch(hash));

@@ -37,19 +37,16 @@ fn little_is_spent_on_anything_else() {
     }
 }
 
-/// What a store holds never grows by more than it said it would, but for the table.
+/// What a store holds never grows by more than it said it would.
 #[test]
 fn growth_is_foretold() {
     let mut store = store();
     let mut random = fastrand::Rng::with_seed(9);
     for number in 0..20_000 {
         let len = [1, 12, 100, 700, 9000, SHARED_MIN, 40_000][random.usize(..7) * random.usize(..2)];
-        let foretold = store.growth(16, len, plain());
-        let before = store.bytes() - store.table.bytes();
+        let most = store.bytes() + store.growth(16, len, plain());
         store.set(&key(number), &vec![0; len], plain());
-        let after = store.bytes() - store.table.bytes();
-        // Vectors of pages and strings double now and then.
-        assert!(after <= before + foretold + after / 32 + 2048, "{before} + {foretold} -> {after}");
+        assert!(store.bytes() <= most, "{} > {most} after {number}", store.bytes());
         if random.u8(..3) > 0 {
             store.delete(&key(random.u32(..=number)));
         }
@@ -104,7 +101,7 @@ fn compaction_makes_room_for_entries_of_another_size() {
     }
     let place = store.find(hash, &key(0)).expect("it is there still");
     assert_eq!(store.access(place), 77, "the access word goes along");
-    assert_eq!(store.growth(16, 1024, plain()), 0);
+    assert_eq!(store.growth(16, 1024, plain()), store.table.growth());
 }
 
 #[test]
@@ -175,7 +172,7 @@ fn a_cache_stays_within_its_limit_when_sizes_change() {
             }
             // No more than a third is lost to what is left of other sizes.
             let footprint = cache.store().footprint(16, len, plain());
-            assert!(cache.len() * footprint > LIMIT / 2, "{} entries of {len}", cache.len());
+            assert!(cache.len() * footprint > LIMIT / 2, "{} entries of {len} in {round}: table {} arena {} outside {} policy {}", cache.len(), cache.store().table.bytes(), cache.store().arena.bytes(), cache.store().outside.bytes(), cache.bytes() - cache.store().bytes());
         }
     }
     cache.store().check();
