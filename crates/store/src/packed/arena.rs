@@ -231,6 +231,8 @@ impl Arena {
         }
         self.resident += 1;
         if let Some(number) = self.released.pop() {
+            let (chunk, start) = split(number * PAGE_UNITS as u32);
+            self.chunks[chunk].reclaim(start..start + PAGE);
             return number;
         }
         if self.chunks.last().is_none_or(|chunk| chunk.ready() == chunk.capacity()) {

@@ -106,13 +106,17 @@ impl Chunk {
         unsafe { slice::from_raw_parts_mut(self.raw.start.as_ptr(), self.ready) }
     }
 
-    /// Hands bytes that are in use to [`crate::Options::release`]. They are 0 afterwards.
+    /// Hands bytes that are in use to [`crate::Options::release`]; they mean nothing until [`Chunk::reclaim`].
     pub(super) fn release(&mut self, range: Range<usize>, release: Advise) {
         assert!(range.end <= self.ready);
-        release(self.raw.range_mut(range.clone()));
-        // The promise to write zeros is that of a safe function; that bytes stay initialized is all that is relied on,
-        // and no safe function can take that away from memory but by writing to it.
-        debug_assert!(self.bytes()[range].iter().all(|&byte| byte == 0), "released memory reads as zeros");
+        release(self.raw.range_mut(range));
+    }
+
+    /// Takes bytes into use again. They are 0.
+    pub(super) fn reclaim(&mut self, range: Range<usize>) {
+        assert!(range.end <= self.ready);
+        // Somebody else's promise that they are already is not one to build on.
+        self.raw.range_mut(range).fill(MaybeUninit::new(0));
     }
 }
 

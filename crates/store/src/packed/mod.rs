@@ -1,9 +1,9 @@
 //! The store that is made for speed and size: one owner, two cache misses for a lookup, 8 bytes beside key and value.
 //!
-//! A [`Table`] of one-line groups leads from the hash to a block of the [`Arena`], where header, key and value are
+//! A `Table` of one-line groups leads from the hash to a block of the `Arena`, where header, key and value are
 //! together. Nothing ever stops to rearrange everything: segments of the table divide one by one, and pages of the
-//! arena change hands one by one. `unsafe` is in four leaves: [`memory`] (bytes of chunks, prefetch), [`group`] (one load
-//! of all tags), [`segment`] and [`table`] (pointers to segments); blocks are slices, with bounds.
+//! arena change hands one by one. `unsafe` is in four leaves: `memory` (bytes of chunks, prefetch), `group` (one load
+//! of all tags), `segment` and `table` (pointers to segments); blocks are slices, with bounds.
 
 mod arena;
 mod classes;
@@ -302,7 +302,10 @@ impl Packed {
     #[inline(never)]
     fn view_outside<'s>(&'s self, header: Header, block: &'s [u8], attributes: Attributes) -> View<'s> {
         let shared = if header.is_shared() { self.outside.get(header.value(block)) } else { None };
-        let value = shared.map_or(header.value(block), |shared| shared);
+        let value: &[u8] = match shared {
+            Some(shared) => shared,
+            None => header.value(block),
+        };
         View { key: self.key(header, block), value, attributes, shared }
     }
 

@@ -79,7 +79,7 @@ fn memory_of_entries_that_are_gone_is_given_back() {
 fn compaction_makes_room_for_entries_of_another_size() {
     let mut store = store();
     (0..50_000).for_each(|number| _ = store.set(&key(number), b"twelve bytes", plain()));
-    let expected = |number: u32| number % 4 == 0;
+    let expected = |number: u32| number.is_multiple_of(4);
     for number in (0..50_000).filter(|&number| !expected(number)) {
         assert!(store.delete(&key(number)));
     }
@@ -172,7 +172,15 @@ fn a_cache_stays_within_its_limit_when_sizes_change() {
             }
             // No more than a third is lost to what is left of other sizes.
             let footprint = cache.store().footprint(16, len, plain());
-            assert!(cache.len() * footprint > LIMIT / 2, "{} entries of {len} in {round}: table {} arena {} outside {} policy {}", cache.len(), cache.store().table.bytes(), cache.store().arena.bytes(), cache.store().outside.bytes(), cache.bytes() - cache.store().bytes());
+            assert!(
+                cache.len() * footprint > LIMIT / 2,
+                "{} entries of {len} in {round}: table {} arena {} outside {} policy {}",
+                cache.len(),
+                cache.store().table.bytes(),
+                cache.store().arena.bytes(),
+                cache.store().outside.bytes(),
+                cache.bytes() - cache.store().bytes()
+            );
         }
     }
     cache.store().check();
