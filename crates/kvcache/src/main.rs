@@ -40,7 +40,6 @@ impl Cli for Options {
     const NAME: &'static str = "kvcache";
     const LISTEN: &'static str = "127.0.0.1:6379";
 
-
     fn service(&self) -> &ServiceArgs {
         &self.service
     }
