@@ -92,7 +92,7 @@ impl<S: Store> Cache<S> {
     }
 
     /// An entry that a client reads: counted, and remembered as used.
-    #[inline]
+    #[inline(always)]
     pub fn get(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<View<'_>> {
         let Some(place) = self.find(hash, key, now) else {
             self.counts.misses += 1;
@@ -135,7 +135,7 @@ impl<S: Store> Cache<S> {
         Some(self.store.footprint(key_len, value_len, attributes))
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<S::Place> {
         let place = self.store.find(hash, key)?;
         if self.has_expired(place, now) {
@@ -145,7 +145,7 @@ impl<S: Store> Cache<S> {
         Some(place)
     }
 
-    #[inline]
+    #[inline(always)]
     fn touch_place(&mut self, place: S::Place, now: Moment) {
         let before = self.store.access(place);
         let after = self.policy.hit(before, now.clock());
@@ -158,7 +158,7 @@ impl<S: Store> Cache<S> {
     // --- writing --------------------------------------------------------------------------
 
     /// Adds or replaces an entry.
-    #[inline]
+    #[inline(always)]
     pub fn set(
         &mut self,
         hash: u64,
@@ -172,7 +172,7 @@ impl<S: Store> Cache<S> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(&mut self, hash: u64, key: &[u8], value: &[u8], attributes: Attributes, now: Moment) {
         match self.store.find(hash, key) {
             Some(place) => self.overwrite(hash, place, value, attributes, now),

@@ -41,6 +41,8 @@ pub(super) struct Arena {
     released: Vec<u32>,
     /// Pages whose memory is there.
     resident: usize,
+    /// There has been a page of blocks that are longer than [`SMALL_MAX`].
+    has_large: bool,
     /// Bytes of all chunks.
     mapped: usize,
     advise: fn(&mut [MaybeUninit<u8>]),
@@ -62,6 +64,9 @@ struct Page {
     previous: u32,
 }
 
+/// Blocks up to so many bytes are read whole in two cache lines, or nearly so.
+const SMALL_MAX: usize = 128;
+
 #[derive(Clone, Copy, Debug)]
 struct Class {
     /// The first of its pages that have a free block.
@@ -79,6 +84,7 @@ impl Arena {
             reserve: Vec::new(),
             released: Vec::new(),
             resident: 0,
+            has_large: false,
             mapped: 0,
             advise: options.advise,
             release: options.release,
@@ -119,6 +125,12 @@ impl Arena {
                 && page_at.is_multiple_of(classes::units(usize::from(page.class)) as u32)
                 && Header::read(self.block(at)).is_live()
         })
+    }
+
+    /// Some blocks are, or were, longer than two cache lines.
+    #[inline(always)]
+    pub(super) fn has_large(&self) -> bool {
+        self.has_large
     }
 
     /// Bytes of a block.
@@ -218,6 +230,7 @@ impl Arena {
         let page = &mut self.pages[number as usize];
         (page.free, page.fresh, page.live, page.class) = (NO_BLOCK, 0, 0, class as u8);
         self.classes[class].free += classes::capacity(class) as u32;
+        self.has_large |= classes::units(class) * UNIT > SMALL_MAX;
         self.list(number);
     }
 

@@ -29,6 +29,8 @@ use self::{
 };
 use crate::{Attributes, KeyHasher, Options, Store, View};
 
+/// The usual entry, a short key and a short value: what is asked for ahead without looking how long an entry is.
+const SMALL_BYTES: usize = 40;
 /// Lines of an entry that are asked for ahead at most; the processor goes on by itself when they are read.
 const LINES_AHEAD: usize = 6;
 
@@ -69,13 +71,13 @@ impl Store for Packed {
     #[inline(always)]
     fn prefetch_entry(&self, hash: u64) {
         if let Some(block) = self.table.guess(hash) {
-            let bytes = self.arena.block_bytes(block);
             let first = self.arena.block(block).as_ptr();
             // A small entry may reach into the next line or not: asking twice is cheaper than a branch that is often
-            // foretold wrongly.
+            // foretold wrongly, and than finding out how long it is.
             prefetch(first);
-            prefetch(first.wrapping_add((bytes - 1).min(2 * LINE)));
-            if bytes > 2 * LINE {
+            prefetch(first.wrapping_add(SMALL_BYTES - 1));
+            if self.arena.has_large() {
+                let bytes = self.arena.block_bytes(block);
                 (1..LINES_AHEAD.min(bytes / LINE)).for_each(|line| prefetch(first.wrapping_add(line * LINE)));
             }
         }

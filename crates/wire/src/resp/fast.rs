@@ -26,7 +26,7 @@ const CRLF: u16 = u16::from_le_bytes(*b"\r\n");
 ///
 /// Knows no limits: keys and values are at most [`FAST_BYTES_MAX`] long, and a peer that has yet to authenticate must be
 /// read by the parser.
-#[inline]
+#[inline(always)]
 pub fn fast(input: &[u8]) -> Option<(Fast<'_>, usize)> {
     let (head, rest) = input.split_first_chunk::<14>()?;
     let start = u64::from_le_bytes(*head.first_chunk()?);

@@ -46,11 +46,16 @@ pub fn integer(out: &mut Vec<u8>, value: i64) {
     }
 }
 
-#[inline]
+#[inline(always)]
 pub fn bulk(out: &mut Vec<u8>, value: &[u8]) {
-    if value.len() <= SMALL_MAX {
-        return small_bulk(out, value);
+    match value.len() {
+        0..=SMALL_MAX => small_bulk(out, value),
+        _ => long_bulk(out, value),
     }
+}
+
+#[inline(never)]
+fn long_bulk(out: &mut Vec<u8>, value: &[u8]) {
     // Length, its line, and the end.
     out.reserve(value.len() + 32);
     bulk_header(out, value.len());
