@@ -38,7 +38,7 @@ error_classes! {
     Timeout = "timeout",
     /// The reply is not valid in its protocol, or nobody had asked for it.
     Protocol = "protocol",
-    /// The server answered that it failed or refused (HTTP: anything but 2xx).
+    /// The server answered that it failed or refused (HTTP: anything but 2xx; caches: an error reply).
     Status = "status",
     /// The connection ended inside the body.
     ShortBody = "short_body",
@@ -46,6 +46,8 @@ error_classes! {
     Length = "length",
     /// The body is not what it should be.
     Content = "content",
+    /// The server does not have a key that it should have.
+    Miss = "miss",
     /// No local port was left (EADDRNOTAVAIL).
     NoPort = "no_port",
     /// No file descriptor was left (EMFILE, ENFILE).

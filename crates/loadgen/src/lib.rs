@@ -11,6 +11,7 @@ pub mod clock;
 pub mod engine;
 pub mod error;
 pub mod http;
+pub mod kv;
 pub mod null;
 pub mod output;
 pub mod protocol;

@@ -31,6 +31,8 @@ pub struct Subject {
     pub target: String,
     pub config: BTreeMap<String, serde_json::Value>,
     pub pacing: Pacing,
+    /// Whether requests find or miss keys.
+    pub has_keys: bool,
 }
 
 /// Makes the result of a run.
@@ -53,6 +55,9 @@ pub fn summarize<P>(subject: Subject, measured: &Measured<P>, server: Option<&Se
         requests: tally.ok + tally.failed(),
         ok: tally.ok,
         errors,
+        hits: subject.has_keys.then_some(tally.hits),
+        misses: subject.has_keys.then_some(tally.misses),
+        stores: subject.has_keys.then(|| tally.ok - tally.hits - tally.misses),
         reconnects: tally.reconnects,
         bytes_in: tally.bytes_in,
         bytes_out: tally.bytes_out,

@@ -1,6 +1,8 @@
 //! Subcommands, and what their outcome means for the shell.
 
+mod drive;
 mod http;
+mod kv;
 mod null;
 mod progress;
 mod values;
@@ -28,6 +30,8 @@ struct Cli {
 enum Command {
     /// Drive an HTTP/1.1 server
     Http(Box<http::HttpArgs>),
+    /// Drive a string cache: Redis, memcached, or one that speaks the 0x1F text protocol
+    Kv(Box<kv::KvArgs>),
     /// Be the floor: a bare epoll loop that answers every request with one fixed reply
     Null(null::NullArgs),
 }
@@ -59,6 +63,7 @@ pub(crate) fn main() -> ExitCode {
     raise_descriptor_limit();
     let outcome = match cli.command {
         Command::Http(args) => http::run(&args),
+        Command::Kv(args) => kv::run(&args),
         Command::Null(args) => null::run(&args),
     };
     match outcome {

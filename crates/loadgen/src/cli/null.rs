@@ -4,14 +4,21 @@ use std::os::unix::net::UnixStream;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use loadgen::null::{NullServer, http_reply};
+use loadgen::null::{HttpDialogue, HttpReply, NullServer, RespDialogue, RespReplies};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sys::{affinity::Cpus, listen::Address};
 
 use super::{Failure, Outcome, print};
 
-const EXAMPLE: &str = "Example: taskset -c 0 loadgen null --protocol http --listen 127.0.0.1:8080 &
-         loadgen http --pin 1 -c 64 -d 5s http://127.0.0.1:8080/";
+const DEFAULT_BODY_BYTES: usize = 128;
+const DEFAULT_VALUE_BYTES: usize = 12;
+
+const EXAMPLE: &str = "Examples:
+  taskset -c 0 loadgen null --protocol http --listen 127.0.0.1:8080 &
+  loadgen http --pin 1 -c 64 -d 5s http://127.0.0.1:8080/
+
+  taskset -c 0 loadgen null --protocol resp --value-size 12 --listen 127.0.0.1:7000 &
+  loadgen kv --pin 1 -c 50 -P 100 -d 5s --constant-values --value-size 12 127.0.0.1:7000";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLE)]
@@ -22,9 +29,12 @@ pub(super) struct NullArgs {
     /// Address to listen on: 127.0.0.1:8080 (port 0 picks a free one) or unix:/path
     #[arg(long, value_name = "ADDR")]
     listen: Address,
-    /// Bytes of the body of every reply
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = body_size)]
-    body_size: usize,
+    /// http: bytes of the body of every reply [default: 128]
+    #[arg(long, value_name = "N", value_parser = size)]
+    body_size: Option<usize>,
+    /// resp: bytes of the value that every GET gets, all of them x [default: 12]
+    #[arg(long, value_name = "N", value_parser = size)]
+    value_size: Option<usize>,
     /// Run on these CPUs
     #[arg(long, value_name = "CPUS")]
     pin: Option<Cpus>,
@@ -32,15 +42,25 @@ pub(super) struct NullArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum NullProtocol {
+    /// 200 OK to everything up to an empty line
     Http,
+    /// GET gets the value, SET +OK, DEL :1, PING +PONG, everything else an error
+    Resp,
 }
 
-fn body_size(text: &str) -> Result<usize, String> {
+fn size(text: &str) -> Result<usize, String> {
     const MAX: usize = 1 << 30;
     text.parse().ok().filter(|size| *size <= MAX).ok_or_else(|| format!("not a number from 0 to {MAX}"))
 }
 
 pub(super) fn run(args: &NullArgs) -> Result<Outcome, Failure> {
+    let misplaced = match args.protocol {
+        NullProtocol::Http => args.value_size.map(|_| "--value-size belongs to --protocol resp"),
+        NullProtocol::Resp => args.body_size.map(|_| "--body-size belongs to --protocol http"),
+    };
+    if let Some(problem) = misplaced {
+        return Err(Failure::Usage(problem.to_owned()));
+    }
     if let Some(cpus) = &args.pin {
         cpus.pin_to_all().with_context(|| format!("cannot pin to CPUs {cpus}"))?;
     }
@@ -51,9 +71,10 @@ pub(super) fn run(args: &NullArgs) -> Result<Outcome, Failure> {
     }
     let server = NullServer::bind(&args.listen).with_context(|| format!("cannot listen on {}", args.listen))?;
     print(&format!("listening on {}\n", server.address()))?;
-    let reply = match args.protocol {
-        NullProtocol::Http => http_reply(args.body_size),
+    let served = match args.protocol {
+        NullProtocol::Http => server.serve::<HttpDialogue>(HttpReply::new(args.body_size.unwrap_or(DEFAULT_BODY_BYTES)), &stop),
+        NullProtocol::Resp => server.serve::<RespDialogue>(RespReplies::new(args.value_size.unwrap_or(DEFAULT_VALUE_BYTES)), &stop),
     };
-    server.serve(&reply, &stop).context("the event loop failed")?;
+    served.context("the event loop failed")?;
     Ok(Outcome::Success)
 }

@@ -5,12 +5,18 @@ use std::collections::VecDeque;
 use rustix::fd::OwnedFd;
 
 use crate::clock::Nanos;
-use crate::protocol::ClientProtocol;
+use crate::protocol::{Batch as _, ClientProtocol};
 
-/// A request that has no verdict yet.
+/// Requests that travel together and have no verdict yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending<R> {
     pub(super) request: R,
+    pub(super) stamp: Stamp,
+}
+
+/// What decides how a verdict is counted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stamp {
     /// When it should have been sent.
     pub(super) due: Nanos,
     /// When it was sent.
@@ -40,7 +46,7 @@ pub(super) struct Connection<P: ClientProtocol> {
     /// Tells this socket's events from those of its predecessors in the slot.
     pub(super) generation: u32,
     pub(super) decoder: P::Conn,
-    /// Oldest first.
+    /// Batches, oldest first.
     pub(super) inflight: VecDeque<Pending<P::Request>>,
     /// Sent on an earlier socket that the server had announced to close.
     pub(super) resend: VecDeque<Pending<P::Request>>,
@@ -52,6 +58,8 @@ pub(super) struct Connection<P: ClientProtocol> {
     pub(super) failures: u32,
     /// The server has answered on this socket, so it no longer sits in the listener's queue.
     pub(super) is_settled: bool,
+    /// What the protocol says first has been answered, or it says nothing.
+    pub(super) is_welcome: bool,
     /// The peer takes no more; what it has sent is still to be read.
     pub(super) is_write_broken: bool,
     /// Already in the list of connections with room (open loop).
@@ -59,26 +67,39 @@ pub(super) struct Connection<P: ClientProtocol> {
 }
 
 impl<P: ClientProtocol> Connection<P> {
-    pub(super) fn new(decoder: P::Conn, pipeline: usize) -> Self {
+    pub(super) fn new(decoder: P::Conn, batches: usize) -> Self {
         Self {
             socket: None,
             stage: Stage::Closed,
             generation: 0,
             decoder,
-            inflight: VecDeque::with_capacity(pipeline),
+            inflight: VecDeque::with_capacity(batches),
             resend: VecDeque::new(),
             unsent: Vec::new(),
             dialing_since: None,
             failures: 0,
             is_settled: false,
+            is_welcome: false,
             is_write_broken: false,
             is_listed: false,
         }
     }
 
-    /// Whether another request may be sent now.
-    pub(super) fn has_room(&self, pipeline: usize) -> bool {
-        self.stage == Stage::Open && !self.is_write_broken && self.inflight.len() < pipeline
+    /// Whether another batch may be sent now, `batches` being what may be in flight.
+    pub(super) fn has_room(&self, batches: usize) -> bool {
+        self.stage == Stage::Open && !self.is_write_broken && self.inflight.len() < batches
+    }
+
+    /// The `count` oldest requests, all of one batch, have got their verdicts.
+    #[inline]
+    pub(super) fn answered(&mut self, count: u64) {
+        if let Some(oldest) = self.inflight.front_mut() {
+            if oldest.request.len() > count {
+                oldest.request = oldest.request.without(count);
+            } else {
+                self.inflight.pop_front();
+            }
+        }
     }
 
     /// Gives up the socket and all that belongs to it but the requests.
@@ -88,6 +109,7 @@ impl<P: ClientProtocol> Connection<P> {
         self.decoder = decoder;
         self.unsent.clear();
         self.is_settled = false;
+        self.is_welcome = false;
         self.is_write_broken = false;
         self.socket.take()
     }

@@ -1,7 +1,7 @@
 //! Where the server is, and how to reach it without waiting.
 
 use std::fmt;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,6 +16,15 @@ pub enum Endpoint {
     Unix(PathBuf),
 }
 
+/// Why a text names no server.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    #[error("`{0}` is not an address like 127.0.0.1:6379 or unix:/run/server.sock")]
+    Malformed(String),
+    #[error("cannot resolve `{host}`: {why}")]
+    Unresolved { host: String, why: String },
+}
+
 /// A connection attempt that has not failed.
 pub(super) enum Attempt {
     Connected(OwnedFd),
@@ -26,6 +35,31 @@ pub(super) enum Attempt {
 }
 
 impl Endpoint {
+    /// Understands `host:port` and `unix:/path`.
+    pub fn parse(text: &str) -> Result<Self, EndpointError> {
+        let malformed = || EndpointError::Malformed(text.to_owned());
+        if let Some(path) = text.strip_prefix("unix:") {
+            return if path.is_empty() { Err(malformed()) } else { Ok(Self::Unix(path.into())) };
+        }
+        let (host, port) = text.rsplit_once(':').ok_or_else(malformed)?;
+        let port = port.parse().map_err(|_| malformed())?;
+        let is_bracketed = host.starts_with('[') && host.ends_with(']');
+        if host.is_empty() || (host.contains(':') && !is_bracketed) || host.contains('/') {
+            return Err(malformed());
+        }
+        Self::resolve(host.trim_start_matches('[').trim_end_matches(']'), port)
+    }
+
+    /// Finds the address of a host.
+    pub fn resolve(host: &str, port: u16) -> Result<Self, EndpointError> {
+        let unresolved = |why: String| EndpointError::Unresolved { host: host.to_owned(), why };
+        let found = (host, port).to_socket_addrs().map_err(|error| unresolved(error.to_string()))?;
+        let addresses: Vec<_> = found.collect();
+        // `localhost` is often both; servers more often listen on the older one.
+        let preferred = addresses.iter().find(|address| address.is_ipv4()).or_else(|| addresses.first());
+        preferred.copied().map(Self::Tcp).ok_or_else(|| unresolved("no address".to_owned()))
+    }
+
     /// Whether anybody is there: one connection, closed at once.
     pub fn probe(&self, timeout: Duration) -> std::io::Result<()> {
         match self {
@@ -65,6 +99,21 @@ impl fmt::Display for Endpoint {
         match self {
             Self::Tcp(address) => address.fmt(f),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_understood_or_refused() {
+        for text in ["127.0.0.1:6379", "[::1]:6379", "unix:/run/x.sock"] {
+            assert_eq!(Endpoint::parse(text).expect(text).to_string(), text);
+        }
+        for text in ["", "127.0.0.1", ":6379", "::1:6379", "127.0.0.1:x", "127.0.0.1:99999", "redis://127.0.0.1:6379", "unix:"] {
+            assert!(matches!(Endpoint::parse(text), Err(EndpointError::Malformed(_))), "{text:?}");
         }
     }
 }

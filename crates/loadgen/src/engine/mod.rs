@@ -27,7 +27,8 @@ use crate::clock::{self, MILLISECOND, Nanos};
 use crate::protocol::ClientProtocol;
 use crate::usage::{ServerProbe, ServerReading};
 
-pub use self::endpoint::Endpoint;
+pub use self::endpoint::{Endpoint, EndpointError};
+pub(crate) use self::pace::share;
 pub use self::pace::{Arrivals, Limit, Pacing};
 pub use self::tally::{LATENCY_NANOS_MAX, Tally};
 pub use self::window::Live;
@@ -47,12 +48,25 @@ pub struct Load {
     pub pin: Cpus,
     /// Requests in flight on one connection.
     pub pipeline: usize,
+    /// Requests that travel together: sent in one write, and followed by the next batch when all are answered.
+    /// [`Self::pipeline`] is a multiple of it. In an open loop it is 1, since requests fall due one by one.
+    pub batch: usize,
+    pub reuse: Reuse,
     pub pacing: Pacing,
     pub limit: Limit,
     pub warmup: Duration,
     /// For a connection attempt, and for one request from its sending to the last byte of its reply.
     pub timeout: Duration,
     pub seed: u64,
+}
+
+/// What a connection is good for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reuse {
+    /// As many requests as the server will answer on it.
+    Keep,
+    /// One batch. The client closes it after the last reply, and latency counts from the attempt to connect.
+    Once,
 }
 
 /// Why nothing could be measured.

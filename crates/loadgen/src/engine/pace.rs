@@ -88,7 +88,7 @@ impl Schedule {
 }
 
 /// One thread's share of a number of requests.
-pub(super) fn share(total: u64, thread: usize, threads: usize) -> u64 {
+pub(crate) fn share(total: u64, thread: usize, threads: usize) -> u64 {
     let (thread, threads) = (thread as u64, threads as u64);
     total / threads + u64::from(thread < total % threads)
 }

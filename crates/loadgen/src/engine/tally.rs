@@ -14,6 +14,10 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 #[derive(Clone, Debug)]
 pub struct Tally {
     pub ok: u64,
+    /// Of [`Self::ok`]: that a key was found.
+    pub hits: u64,
+    /// Of [`Self::ok`]: that a key was not found.
+    pub misses: u64,
     errors: [u64; ErrorClass::ALL.len()],
     /// Connections opened again because the server had closed one between two requests.
     pub reconnects: u64,
@@ -30,6 +34,8 @@ impl Tally {
     pub fn new() -> Self {
         Self {
             ok: 0,
+            hits: 0,
+            misses: 0,
             errors: [0; ErrorClass::ALL.len()],
             reconnects: 0,
             bytes_in: 0,
@@ -39,8 +45,8 @@ impl Tally {
         }
     }
 
-    pub fn fail(&mut self, class: ErrorClass) {
-        self.errors[class as usize] += 1;
+    pub fn fail(&mut self, class: ErrorClass, count: u64) {
+        self.errors[class as usize] += count;
     }
 
     /// Failures by class; classes that did not occur are included as 0.
@@ -56,6 +62,8 @@ impl Tally {
     /// Adds another thread's.
     pub fn merge(&mut self, other: &Self) {
         self.ok += other.ok;
+        self.hits += other.hits;
+        self.misses += other.misses;
         self.errors.iter_mut().zip(other.errors).for_each(|(sum, part)| *sum += part);
         self.reconnects += other.reconnects;
         self.bytes_in += other.bytes_in;
@@ -87,11 +95,12 @@ mod tests {
     fn merging_adds_everything() {
         let mut one = Tally::new();
         one.ok = 2;
-        one.fail(ErrorClass::FdLimit);
+        one.misses = 1;
+        one.fail(ErrorClass::FdLimit, 1);
         one.service.saturating_record(2 * LATENCY_NANOS_MAX);
         let mut sum = one.clone();
         sum.merge(&one);
-        assert_eq!((sum.ok, sum.failed(), sum.service.len()), (4, 2, 2));
+        assert_eq!((sum.ok, sum.hits, sum.misses, sum.failed(), sum.service.len()), (4, 0, 2, 2, 2));
         assert!(sum.errors().all(|(class, count)| count == if class == ErrorClass::FdLimit { 2 } else { 0 }));
     }
 }

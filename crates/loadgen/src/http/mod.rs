@@ -8,7 +8,7 @@ mod verify;
 use wire::http1::client::{BodyLength, Eof, Event, Head, HeadTemplate, Persistence, ResponseDecoder};
 
 use crate::error::ErrorClass;
-use crate::protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Then, Verdict};
+use crate::protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Replies, Single, Then, Verdict};
 
 pub use self::target::{Target, TargetError};
 pub use self::verify::{Expectation, REFERENCE_BYTES_MAX, Reference, Verify};
@@ -70,27 +70,27 @@ impl HttpClient {
 }
 
 impl ClientProtocol for HttpClient {
-    type Request = usize;
+    type Request = Single<usize>;
     type Conn = HttpConn;
 
-    fn open(&self) -> HttpConn {
+    fn open(&mut self) -> HttpConn {
         HttpConn { decoder: ResponseDecoder::new(), head: NO_HEAD, body_bytes: 0, is_same: true }
     }
 
     #[inline]
-    fn next(&mut self) -> usize {
+    fn next(&mut self, _conn: &mut HttpConn, _most: u64) -> Single<usize> {
         let chosen = self.next;
         self.next = if chosen + 1 == self.topics.len() { 0 } else { chosen + 1 };
-        chosen
+        Single(chosen)
     }
 
     #[inline]
-    fn encode(&self, request: usize, out: &mut Vec<u8>) {
+    fn encode(&self, Single(request): Single<usize>, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.topics[request].request);
     }
 
     #[inline]
-    fn decode(&mut self, conn: &mut HttpConn, request: usize, input: &[u8]) -> Decoded {
+    fn decode(&mut self, conn: &mut HttpConn, Single(request): Single<usize>, input: &[u8]) -> Decoded {
         let topic = &mut self.topics[request];
         let mut rest = input;
         let progress = loop {
@@ -102,7 +102,8 @@ impl ClientProtocol for HttpClient {
                     conn.is_same = true;
                 }
                 Ok(Event::End) => {
-                    break Progress::Done { verdict: conn.verdict(topic, self.verify), then: conn.then() };
+                    let verdict = conn.verdict(topic, self.verify);
+                    break Progress::Done { replies: Replies::ONE, verdict, then: conn.then() };
                 }
                 Ok(Event::NeedMore) => break Progress::NeedMore,
                 Err(_) => break Progress::Broken(ErrorClass::Protocol),
@@ -111,7 +112,7 @@ impl ClientProtocol for HttpClient {
         Decoded { consumed: input.len() - rest.len(), progress }
     }
 
-    fn on_eof(&mut self, conn: &mut HttpConn, request: usize) -> EofOutcome {
+    fn on_eof(&mut self, conn: &mut HttpConn, Single(request): Single<usize>) -> EofOutcome {
         match conn.decoder.eof() {
             Eof::EndsBody => EofOutcome::Done(conn.verdict(&mut self.topics[request], self.verify)),
             Eof::Between | Eof::InHead => EofOutcome::Failed(ErrorClass::EofEarly),

@@ -1,11 +1,10 @@
 //! What the user named: where to connect, and what to ask for there.
 
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use http::{HeaderName, HeaderValue, Uri};
 
-use crate::engine::Endpoint;
+use crate::engine::{Endpoint, EndpointError};
 
 /// One target as given, taken apart.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -38,8 +37,8 @@ pub enum TargetError {
     Header(String),
     #[error("header `{0}` is set by the generator itself")]
     ReservedHeader(String),
-    #[error("cannot resolve `{host}`: {why}")]
-    Unresolved { host: String, why: String },
+    #[error(transparent)]
+    Unresolved(#[from] EndpointError),
 }
 
 impl Target {
@@ -102,7 +101,7 @@ impl Target {
         }
         match &first.place {
             Place::Unix(path) => Ok(Endpoint::Unix(path.clone())),
-            Place::Tcp { host, port } => resolve(host, *port).map(Endpoint::Tcp),
+            Place::Tcp { host, port } => Ok(Endpoint::resolve(host, *port)?),
         }
     }
 
@@ -154,14 +153,6 @@ fn parse_header(header: &str) -> Result<(HeaderName, HeaderValue), TargetError> 
     let name = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| malformed())?;
     let value = HeaderValue::from_str(value.trim()).map_err(|_| malformed())?;
     Ok((name, value))
-}
-
-fn resolve(host: &str, port: u16) -> Result<SocketAddr, TargetError> {
-    let unresolved = |why: String| TargetError::Unresolved { host: host.to_owned(), why };
-    let addresses: Vec<_> = (host, port).to_socket_addrs().map_err(|error| unresolved(error.to_string()))?.collect();
-    // `localhost` is often both; servers more often listen on the older one.
-    let preferred = addresses.iter().find(|address| address.is_ipv4()).or_else(|| addresses.first());
-    preferred.copied().ok_or_else(|| unresolved("no address".to_owned()))
 }
 
 #[cfg(test)]

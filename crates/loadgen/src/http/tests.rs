@@ -11,7 +11,7 @@ fn outcomes(pieces: &[&[u8]], requests: usize, verify: Verify, expectation: &Exp
     for piece in pieces {
         let mut input = *piece;
         while outcomes.len() < requests && !input.is_empty() {
-            let decoded = client.decode(&mut conn, 0, input);
+            let decoded = client.decode(&mut conn, Single(0), input);
             input = &input[decoded.consumed..];
             match decoded.progress {
                 Progress::NeedMore => assert!(input.is_empty(), "NeedMore means that all input was used"),
@@ -25,7 +25,7 @@ fn outcomes(pieces: &[&[u8]], requests: usize, verify: Verify, expectation: &Exp
     }
     // A request whose reply is complete but for the step that says so is not lost.
     if outcomes.len() < requests {
-        match client.on_eof(&mut conn, 0) {
+        match client.on_eof(&mut conn, Single(0)) {
             EofOutcome::Done(verdict) => outcomes.push(Some(verdict)),
             EofOutcome::Failed(class) => outcomes.push(Some(Err(class))),
         }

@@ -20,6 +20,9 @@ fn columns(result: &RunResult) -> Vec<(String, String)> {
     for class in ErrorClass::ALL {
         add(&format!("error_{}", class.name()), result.errors.get(class.name()).unwrap_or(&0).to_string());
     }
+    add("hits", optional(result.hits));
+    add("misses", optional(result.misses));
+    add("stores", optional(result.stores));
     add("reconnects", result.reconnects.to_string());
     add("bytes_in", result.bytes_in.to_string());
     add("bytes_out", result.bytes_out.to_string());

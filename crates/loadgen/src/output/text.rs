@@ -19,6 +19,11 @@ fn write_all(out: &mut String, result: &RunResult) -> std::fmt::Result {
     let failed = result.requests - result.ok;
     row(out, "requests", &Grouped(result.requests).to_string(), &format!("in {:.3} s", result.duration_s))?;
     row(out, "verified", &Grouped(result.ok).to_string(), "")?;
+    for (name, count) in [("hits", result.hits), ("misses", result.misses), ("stores", result.stores)] {
+        if let Some(count) = count.filter(|&count| count > 0) {
+            row(out, &format!("  {name}"), &Grouped(count).to_string(), "")?;
+        }
+    }
     row(out, "failed", &Grouped(failed).to_string(), "")?;
     for (class, count) in &result.errors {
         row(out, &format!("  {class}"), &Grouped(*count).to_string(), "")?;
@@ -41,7 +46,7 @@ fn row(out: &mut String, name: &str, value: &str, remark: &str) -> std::fmt::Res
 
 fn conditions(result: &RunResult) -> String {
     let setting = |name: &str| result.config.get(name).filter(|value| !value.is_null()).map(plain);
-    let mut parts = Vec::new();
+    let mut parts: Vec<_> = ["protocol", "workload"].into_iter().filter_map(setting).collect();
     match setting("rate") {
         Some(rate) => parts.push(format!("open loop, {rate} requests/s, {}", setting("arrivals").unwrap_or_default())),
         None => parts.push("closed loop".to_owned()),

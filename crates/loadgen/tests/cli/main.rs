@@ -3,6 +3,8 @@
 //! The servers may sleep; what is asserted about time is how long *they* took, never how fast we are.
 
 mod faults;
+mod kv;
+mod kv_faults;
 mod latency;
 mod null;
 mod server;
@@ -17,7 +19,7 @@ fn loadgen(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_loadgen")).args(arguments).output().expect("the binary runs")
 }
 
-/// What one run of `loadgen http … --format json` came to.
+/// What one run of `loadgen … --format json` came to.
 struct Run {
     code: Option<i32>,
     result: RunResult,
@@ -25,14 +27,22 @@ struct Run {
 }
 
 impl Run {
-    /// Runs with `--format json`, these options, and one thread unless they say otherwise.
     fn http(url: &str, options: &[&str]) -> Self {
-        let mut arguments = vec!["http", "--format", "json"];
+        Self::new("http", url, options)
+    }
+
+    fn kv(target: &str, options: &[&str]) -> Self {
+        Self::new("kv", target, options)
+    }
+
+    /// Runs with `--format json`, these options, and one thread unless they say otherwise.
+    fn new(command: &str, target: &str, options: &[&str]) -> Self {
+        let mut arguments = vec![command, "--format", "json"];
         arguments.extend(options);
         if !options.contains(&"--threads") {
             arguments.extend(["--threads", "1"]);
         }
-        arguments.push(url);
+        arguments.push(target);
         let output = loadgen(&arguments);
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         let result: RunResult = serde_json::from_slice(&output.stdout).unwrap_or_else(|why| {
@@ -48,6 +58,9 @@ impl Run {
         let result = &self.result;
         assert_eq!(result.requests, result.ok + result.errors.values().sum::<u64>(), "{result:?}");
         assert_eq!(self.code, Some(if result.errors.is_empty() { 0 } else { 3 }), "{}", self.stderr);
+        let found = [result.hits, result.misses, result.stores];
+        let kinds: Option<u64> = found.into_iter().sum();
+        assert_eq!(kinds, (result.kind == "kv").then_some(result.ok), "{result:?}");
         let rate = result.throughput_rps * result.duration_s;
         assert!((rate - result.ok as f64).abs() < 0.5, "{result:?}");
     }

@@ -9,15 +9,15 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::Run;
 
 /// The real `loadgen null`, and the address it printed.
-struct Null {
+pub(crate) struct Null {
     child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Null {
-    fn start(listen: &str, options: &[&str]) -> Self {
+    pub(crate) fn start(protocol: &str, listen: &str, options: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_loadgen"))
-            .args(["null", "--protocol", "http", "--listen", listen])
+            .args(["null", "--protocol", protocol, "--listen", listen])
             .args(options)
             .stdout(Stdio::piped())
             .spawn()
@@ -28,7 +28,7 @@ impl Null {
         Self { child, address }
     }
 
-    fn stop(mut self) -> Option<i32> {
+    pub(crate) fn stop(mut self) -> Option<i32> {
         kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it runs");
         self.child.wait().expect("it ends").code()
     }
@@ -45,7 +45,7 @@ impl Drop for Null {
 #[test]
 fn everything_is_answered_at_any_depth_and_size() {
     for (body, pipeline) in [("0", "1"), ("128", "16"), ("100000", "3"), ("1000000", "1")] {
-        let null = Null::start("127.0.0.1:0", &["--body-size", body]);
+        let null = Null::start("http", "127.0.0.1:0", &["--body-size", body]);
         let url = format!("http://{}/", null.address);
         let run = Run::http(&url, &["-c", "5", "-n", "500", "-P", pipeline]);
         run.assert_errors(&[]);
@@ -57,7 +57,7 @@ fn everything_is_answered_at_any_depth_and_size() {
 
 #[test]
 fn many_connections_on_one_thread() {
-    let null = Null::start("127.0.0.1:0", &[]);
+    let null = Null::start("http", "127.0.0.1:0", &[]);
     let run = Run::http(&format!("http://{}/", null.address), &["-c", "2000", "-n", "6000"]);
     run.assert_errors(&[]);
     assert_eq!(null.stop(), Some(0));
@@ -68,7 +68,7 @@ fn a_unix_socket_is_served_and_removed() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("null.sock");
     let path = path.to_str().expect("UTF-8");
-    let null = Null::start(&format!("unix:{path}"), &[]);
+    let null = Null::start("http", &format!("unix:{path}"), &[]);
     assert_eq!(null.address, format!("unix:{path}"));
     for url in [format!("unix:{path}"), format!("unix:{path}:/some/page")] {
         let run = Run::http(&url, &["-c", "200", "-n", "1000", "-P", "2"]);
@@ -82,7 +82,7 @@ fn a_unix_socket_is_served_and_removed() {
 
 #[test]
 fn a_taken_address_is_1() {
-    let null = Null::start("127.0.0.1:0", &[]);
+    let null = Null::start("http", "127.0.0.1:0", &[]);
     let output = super::loadgen(&["null", "--protocol", "http", "--listen", &null.address]);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
@@ -91,7 +91,7 @@ fn a_taken_address_is_1() {
 
 #[test]
 fn requests_behind_a_half_close_are_answered() {
-    let null = Null::start("127.0.0.1:0", &["--body-size", "3"]);
+    let null = Null::start("http", "127.0.0.1:0", &["--body-size", "3"]);
     let mut socket = TcpStream::connect(&null.address).expect("it listens");
     socket.write_all(&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(5)).expect("sent");
     socket.shutdown(std::net::Shutdown::Write).expect("open");

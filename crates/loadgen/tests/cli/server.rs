@@ -28,9 +28,39 @@ pub(crate) struct Server {
     acceptor: Option<JoinHandle<()>>,
 }
 
+/// The length of the request at the start of what has arrived, once it is whole.
+type Framing = fn(&[u8]) -> Option<usize>;
+
+/// Anything up to an empty line.
+fn http_request(input: &[u8]) -> Option<usize> {
+    input.windows(4).position(|window| window == b"\r\n\r\n").map(|end| end + 4)
+}
+
+/// Arrays of bulk strings without line breaks, of at most nine.
+pub(crate) fn resp_request(input: &[u8]) -> Option<usize> {
+    let words = usize::from(input.get(1)? - b'0');
+    let mut line_ends = input.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+    line_ends.nth(2 * words).map(|(end, _)| end + 1)
+}
+
+/// Anything up to a line break.
+pub(crate) fn line_request(input: &[u8]) -> Option<usize> {
+    input.iter().position(|&byte| byte == b'\n').map(|end| end + 1)
+}
+
+/// Anything up to the unit separator.
+pub(crate) fn us_request(input: &[u8]) -> Option<usize> {
+    input.iter().position(|&byte| byte == 0x1f).map(|end| end + 1)
+}
+
 impl Server {
-    /// `behave` is asked once per request, with a number that counts the requests of all connections from 0.
+    /// `behave` is asked once per HTTP request, with a number that counts the requests of all connections from 0.
     pub(crate) fn start(behave: impl Fn(u64) -> Act + Send + Sync + 'static) -> Self {
+        Self::of(http_request, behave)
+    }
+
+    /// The same for other protocols.
+    pub(crate) fn of(framing: Framing, behave: impl Fn(u64) -> Act + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("bound").port();
         let (behave, requests) = (Arc::new(behave), Arc::new(AtomicU64::new(0)));
@@ -43,7 +73,7 @@ impl Server {
                 }
                 accepted.fetch_add(1, Ordering::SeqCst);
                 let (behave, requests) = (Arc::clone(&behave), Arc::clone(&requests));
-                std::thread::spawn(move || converse(socket, &*behave, &requests));
+                std::thread::spawn(move || converse(socket, framing, &*behave, &requests));
             }
         });
         Self { port, connections, is_over, acceptor: Some(acceptor) }
@@ -51,6 +81,10 @@ impl Server {
 
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}/", self.port)
+    }
+
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
     }
 
     /// Connections accepted so far; the generator's probe is one of them.
@@ -70,13 +104,13 @@ impl Drop for Server {
     }
 }
 
-fn converse(mut socket: TcpStream, behave: &dyn Fn(u64) -> Act, requests: &AtomicU64) {
+fn converse(mut socket: TcpStream, framing: Framing, behave: &dyn Fn(u64) -> Act, requests: &AtomicU64) {
     socket.set_nodelay(true).expect("a TCP socket");
     let mut inbox = Vec::new();
     let mut buffer = [0; 16 << 10];
     loop {
-        while let Some(end) = inbox.windows(4).position(|window| window == b"\r\n\r\n") {
-            inbox.drain(..end + 4);
+        while let Some(end) = framing(&inbox) {
+            inbox.drain(..end);
             let act = behave(requests.fetch_add(1, Ordering::SeqCst));
             let (bytes, ending) = match act {
                 Act::Say(bytes) => (bytes, None),

@@ -5,12 +5,13 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-use super::super::connection::{Pending, Stage};
+use super::super::Reuse;
+use super::super::connection::Stage;
 use super::super::endpoint::Attempt;
 use super::Worker;
 use crate::clock::{MILLISECOND, Nanos};
 use crate::error::ErrorClass;
-use crate::protocol::ClientProtocol;
+use crate::protocol::{Batch as _, ClientProtocol, Replies};
 
 /// At most this many connections wait for their first reply: a listener's queue is often 128 long, and what does not
 /// fit into it is retried by the kernel after a second.
@@ -108,41 +109,47 @@ impl<P: ClientProtocol> Worker<'_, P> {
     fn opened(&mut self, slot: usize, now: Nanos) {
         let connection = &mut self.connections[slot];
         connection.stage = Stage::Open;
-        connection.dialing_since = None;
-        self.refill(slot, now);
+        let since = connection.dialing_since.take();
+        self.burst.clear();
+        self.protocol.greet(&mut self.burst);
+        self.connections[slot].is_welcome = self.burst.is_empty();
+        let sent = match self.reuse {
+            Reuse::Keep => now,
+            Reuse::Once => since.unwrap_or(now),
+        };
+        self.fill(slot, sent, now);
         self.list_if_room(slot);
     }
 
     /// Somebody has to bear a failed attempt: the request that would have been sent next.
-    fn connect_failed(&mut self, slot: usize, class: ErrorClass, now: Nanos) {
+    pub(super) fn connect_failed(&mut self, slot: usize, class: ErrorClass, now: Nanos) {
         self.failures_in_row += 1;
         self.connections[slot].failures += 1;
         self.connections[slot].dialing_since = None;
         self.hang_up(slot, Redial::AfterRest, now);
         if let Some(pending) = self.connections[slot].resend.pop_front() {
-            self.settle(pending, Err(class), now);
+            self.fail(pending, class, now);
             return;
         }
         let due = self.schedule.as_ref().map_or(now, |schedule| schedule.due());
         if due <= now
-            && let Some(is_counted) = self.take_leave(due)
+            && self.fail_unsent(due, class, now)
+            && let Some(schedule) = &mut self.schedule
         {
-            if let Some(schedule) = &mut self.schedule {
-                schedule.advance();
-            }
-            self.outstanding += 1;
-            let request = self.protocol.next();
-            self.settle(Pending { request, due, sent: now, is_counted }, Err(class), now);
+            schedule.advance();
         }
     }
 
-    /// Fails everything in flight, and connects again.
+    /// Fails everything in flight, and connects again. `first` is what became of the oldest request.
     pub(super) fn fail_connection(&mut self, slot: usize, first: ErrorClass, others: ErrorClass, now: Nanos) {
         self.failures_in_row += 1;
-        let mut class = first;
+        if let Some(oldest) = self.connections[slot].inflight.pop_front() {
+            let others_behind = Replies { count: oldest.request.len() - 1, ..Replies::default() };
+            self.settle(oldest.stamp, Replies::ONE, Err(first), now);
+            self.settle(oldest.stamp, others_behind, Err(others), now);
+        }
         while let Some(pending) = self.connections[slot].inflight.pop_front() {
-            self.settle(pending, Err(class), now);
-            class = others;
+            self.fail(pending, others, now);
         }
         self.hang_up(slot, Redial::Now, now);
     }
@@ -196,7 +203,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
                 }
             }
             Stage::Open => {
-                let oldest = connection.inflight.front().map_or(now, |pending| pending.sent);
+                let oldest = connection.inflight.front().map_or(now, |pending| pending.stamp.sent);
                 if now.saturating_sub(oldest) >= self.timeout {
                     self.fail_connection(slot, ErrorClass::Timeout, ErrorClass::Timeout, now);
                 }

@@ -4,12 +4,13 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
+use super::super::Reuse;
 use super::super::connection::{Pending, Stage};
 use super::Worker;
 use super::dial::Redial;
 use crate::clock::{self, Nanos};
 use crate::error::ErrorClass;
-use crate::protocol::{ClientProtocol, EofOutcome, Progress, Then};
+use crate::protocol::{ClientProtocol, EofOutcome, Progress, Replies, Then};
 
 /// Reads from one connection before the others get their turn.
 const READS_PER_TURN: usize = 8;
@@ -105,6 +106,12 @@ impl<P: ClientProtocol> Worker<'_, P> {
     #[inline]
     fn consume(&mut self, slot: usize, length: usize, now: Nanos) -> Fate {
         let mut start = 0;
+        if !self.connections[slot].is_welcome {
+            match self.be_welcomed(slot, length, now) {
+                Some(consumed) => start = consumed,
+                None => return Fate::Gone,
+            }
+        }
         while let Some(&pending) = self.connections[slot].inflight.front() {
             let connection = &mut self.connections[slot];
             let input = &self.buffer[start..length];
@@ -112,23 +119,19 @@ impl<P: ClientProtocol> Worker<'_, P> {
             start += decoded.consumed;
             match decoded.progress {
                 Progress::NeedMore => return Fate::Stays,
-                Progress::Done { verdict, then } => {
-                    connection.inflight.pop_front();
+                Progress::Done { replies, verdict, then } => {
+                    connection.answered(replies.count);
+                    let is_last = connection.inflight.is_empty();
                     // Nobody asked for what follows, and it is this reply that it was stuck to.
-                    let has_excess = start < length && (connection.inflight.is_empty() || then == Then::Close);
-                    if !connection.is_settled {
-                        connection.is_settled = true;
-                        connection.failures = 0;
-                        self.unsettled -= 1;
-                    }
-                    self.last_reply = now;
-                    self.failures_in_row = 0;
-                    self.settle(pending, if has_excess { Err(ErrorClass::Protocol) } else { verdict }, now);
+                    let has_excess = start < length && (is_last || then == Then::Close);
+                    self.heard(slot, now);
+                    let verdict = if has_excess { Err(ErrorClass::Protocol) } else { verdict };
+                    self.settle(pending.stamp, replies, verdict, now);
                     if then == Then::Close {
                         self.part(slot, now);
                         return Fate::Gone;
                     }
-                    if has_excess {
+                    if has_excess || (is_last && self.reuse == Reuse::Once) {
                         self.hang_up(slot, Redial::Now, now);
                         return Fate::Gone;
                     }
@@ -147,16 +150,51 @@ impl<P: ClientProtocol> Worker<'_, P> {
         Fate::Stays
     }
 
+    /// Reads the reply to the greeting. Returns the bytes used of it, or nothing if the connection is of no use.
+    #[cold]
+    fn be_welcomed(&mut self, slot: usize, length: usize, now: Nanos) -> Option<usize> {
+        let connection = &mut self.connections[slot];
+        let decoded = self.protocol.welcome(&mut connection.decoder, &self.buffer[..length]);
+        let class = match decoded.progress {
+            Progress::NeedMore => return Some(length),
+            Progress::Done { verdict: Ok(()), .. } => {
+                connection.is_welcome = true;
+                self.heard(slot, now);
+                return Some(decoded.consumed);
+            }
+            Progress::Done { verdict: Err(class), .. } | Progress::Broken(class) => class,
+        };
+        if connection.inflight.is_empty() {
+            self.connect_failed(slot, class, now);
+        } else {
+            self.fail_connection(slot, class, class, now);
+        }
+        None
+    }
+
+    /// The server has said something that makes sense.
+    #[inline]
+    fn heard(&mut self, slot: usize, now: Nanos) {
+        let connection = &mut self.connections[slot];
+        if !connection.is_settled {
+            connection.is_settled = true;
+            connection.failures = 0;
+            self.unsettled -= 1;
+        }
+        self.last_reply = now;
+        self.failures_in_row = 0;
+    }
+
     #[cold]
     fn on_eof(&mut self, slot: usize, now: Nanos) {
         let connection = &mut self.connections[slot];
         let Some(&pending) = connection.inflight.front() else { return self.part(slot, now) };
         match self.protocol.on_eof(&mut connection.decoder, pending.request) {
             EofOutcome::Done(verdict) => {
-                connection.inflight.pop_front();
+                connection.answered(1);
                 self.last_reply = now;
                 self.failures_in_row = 0;
-                self.settle(pending, verdict, now);
+                self.settle(pending.stamp, Replies::ONE, verdict, now);
                 self.part(slot, now);
             }
             EofOutcome::Failed(_) if connection.is_write_broken => {
@@ -181,14 +219,20 @@ impl<P: ClientProtocol> Worker<'_, P> {
         self.fail_connection(slot, class, class, now);
     }
 
-    /// Sends again what has to be sent again, and in a closed loop fills the pipeline.
     #[inline]
-    pub(super) fn refill(&mut self, slot: usize, now: Nanos) {
+    fn refill(&mut self, slot: usize, now: Nanos) {
         self.burst.clear();
-        while self.connections[slot].has_room(self.pipeline) {
+        self.fill(slot, now, now);
+    }
+
+    /// Sends again what has to be sent again, and in a closed loop fills the pipeline; behind what is in the burst
+    /// already.
+    #[inline]
+    pub(super) fn fill(&mut self, slot: usize, sent: Nanos, now: Nanos) {
+        while self.connections[slot].has_room(self.batches) {
             let again = self.connections[slot].resend.pop_front();
-            let Some(mut pending) = again.or_else(|| self.next_pending(now)) else { break };
-            pending.sent = now;
+            let Some(mut pending) = again.or_else(|| self.next_of_closed_loop(slot, sent, now)) else { break };
+            pending.stamp.sent = sent;
             self.protocol.encode(pending.request, &mut self.burst);
             self.connections[slot].inflight.push_back(pending);
         }
@@ -197,22 +241,17 @@ impl<P: ClientProtocol> Worker<'_, P> {
         }
     }
 
-    /// The next request of a closed loop, whose time is always now.
+    /// In a closed loop requests are always due now.
     #[inline]
-    fn next_pending(&mut self, now: Nanos) -> Option<Pending<P::Request>> {
-        if self.schedule.is_some() {
-            return None;
-        }
-        let is_counted = self.take_leave(now)?;
-        self.outstanding += 1;
-        Some(Pending { request: self.protocol.next(), due: now, sent: now, is_counted })
+    fn next_of_closed_loop(&mut self, slot: usize, sent: Nanos, now: Nanos) -> Option<Pending<P::Request>> {
+        if self.schedule.is_some() { None } else { self.next_pending(slot, now, sent) }
     }
 
     pub(super) fn send_one(&mut self, slot: usize, pending: Pending<P::Request>) {
         self.burst.clear();
         self.protocol.encode(pending.request, &mut self.burst);
         self.connections[slot].inflight.push_back(pending);
-        self.send_burst(slot, pending.sent);
+        self.send_burst(slot, pending.stamp.sent);
         self.list_if_room(slot);
     }
 
@@ -285,7 +324,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
             return;
         }
         let connection = &mut self.connections[slot];
-        if !connection.is_listed && connection.has_room(self.pipeline) {
+        if !connection.is_listed && connection.has_room(self.batches) {
             connection.is_listed = true;
             self.with_room.push_back(slot);
         }
@@ -295,7 +334,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
         while let Some(slot) = self.with_room.pop_front() {
             let connection = &mut self.connections[slot];
             connection.is_listed = false;
-            if connection.has_room(self.pipeline) {
+            if connection.has_room(self.batches) {
                 return Some(slot);
             }
         }

@@ -13,14 +13,14 @@ use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
-use super::connection::{Connection, Pending};
+use super::connection::{Connection, Pending, Stamp};
 use super::pace::{Limit, Pacing, Schedule, share};
 use super::tally::Tally;
 use super::window::{Live, Window};
-use super::{Endpoint, EngineError, Load};
+use super::{Endpoint, EngineError, Load, Reuse};
 use crate::clock::{self, MILLISECOND, Nanos, SECOND};
 use crate::error::ErrorClass;
-use crate::protocol::{ClientProtocol, Verdict};
+use crate::protocol::{Batch as _, ClientProtocol, Replies, Verdict};
 
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 256;
@@ -37,7 +37,10 @@ pub(super) struct Worker<'a, P: ClientProtocol> {
     window: &'a Window,
     live: &'a Live,
     thread: usize,
-    pipeline: usize,
+    /// Requests in a batch, and batches in flight on a connection.
+    batch: u64,
+    batches: usize,
+    reuse: Reuse,
     timeout: Nanos,
 
     protocol: P,
@@ -53,7 +56,7 @@ pub(super) struct Worker<'a, P: ClientProtocol> {
     /// Requests that may still be sent; `None` if time is the limit.
     quota: Option<u64>,
     /// Requests in flight, or waiting to be sent again.
-    outstanding: usize,
+    outstanding: u64,
 
     /// Connections to be opened.
     to_open: VecDeque<usize>,
@@ -96,7 +99,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
         load: &Load,
         window: &'a Window,
         live: &'a Live,
-        protocol: P,
+        mut protocol: P,
         thread: usize,
         threads: usize,
     ) -> Result<PreparedWorker<'a, P>, EngineError> {
@@ -105,7 +108,8 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(EngineError::Epoll)?;
         let count = usize::try_from(share(load.connections as u64, thread, threads)).unwrap_or(usize::MAX);
-        let connections = (0..count).map(|_| Connection::new(protocol.open(), load.pipeline)).collect();
+        let batches = (load.pipeline / load.batch).max(1);
+        let connections = (0..count).map(|_| Connection::new(protocol.open(), batches)).collect();
         let quota = match load.limit {
             Limit::Duration(_) => None,
             Limit::Requests(requests) => Some(share(requests, thread, threads)),
@@ -115,7 +119,9 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             window,
             live,
             thread,
-            pipeline: load.pipeline,
+            batch: load.batch as u64,
+            batches,
+            reuse: load.reuse,
             timeout: clock::nanos(load.timeout),
             protocol,
             epoll,
@@ -219,16 +225,39 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             }
     }
 
-    /// Takes leave to send one more request; says whether it is a counted one.
-    fn take_leave(&mut self, due: Nanos) -> Option<bool> {
+    /// How many of `most` more requests may be sent, and whether they are counted ones.
+    fn leave(&self, due: Nanos, most: u64) -> Option<(u64, bool)> {
         let has_started = self.window.has_started(due);
         if self.was_abandoned || self.window.has_ended(due) {
             return None;
         }
-        if let (Some(quota), true) = (&mut self.quota, has_started) {
-            *quota = quota.checked_sub(1)?;
+        let allowed = self.quota.filter(|_| has_started).map_or(most, |quota| quota.min(most));
+        (allowed > 0).then_some((allowed, has_started))
+    }
+
+    /// `count` requests are on their way, or have failed in place of being sent.
+    fn took_leave(&mut self, count: u64, is_counted: bool) {
+        self.outstanding += count;
+        if let (Some(quota), true) = (&mut self.quota, is_counted) {
+            *quota -= count;
         }
-        Some(has_started)
+    }
+
+    /// Chooses what the connection sends next.
+    #[inline]
+    fn next_pending(&mut self, slot: usize, due: Nanos, sent: Nanos) -> Option<Pending<P::Request>> {
+        let (most, is_counted) = self.leave(due, self.batch)?;
+        let request = self.protocol.next(&mut self.connections[slot].decoder, most);
+        self.took_leave(request.len(), is_counted);
+        Some(Pending { request, stamp: Stamp { due, sent, is_counted } })
+    }
+
+    /// A request that failed before there was anything to send it on.
+    fn fail_unsent(&mut self, due: Nanos, class: ErrorClass, now: Nanos) -> bool {
+        let Some((_, is_counted)) = self.leave(due, 1) else { return false };
+        self.took_leave(1, is_counted);
+        self.settle(Stamp { due, sent: now, is_counted }, Replies::ONE, Err(class), now);
+        true
     }
 
     /// Sends what has fallen due, as far as connections have room.
@@ -245,47 +274,59 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             if slot.is_none() && !is_late {
                 return;
             }
-            let Some(is_counted) = self.take_leave(due) else { return };
+            match slot {
+                Some(slot) => {
+                    let Some(pending) = self.next_pending(slot, due, now) else { return };
+                    self.send_one(slot, pending);
+                }
+                None => {
+                    if !self.fail_unsent(due, ErrorClass::Timeout, now) {
+                        return;
+                    }
+                }
+            }
             if let Some(schedule) = &mut self.schedule {
                 schedule.advance();
-            }
-            let pending = Pending { request: self.protocol.next(), due, sent: now, is_counted };
-            self.outstanding += 1;
-            match slot {
-                Some(slot) => self.send_one(slot, pending),
-                None => self.settle(pending, Err(ErrorClass::Timeout), now),
             }
             now = clock::now();
         }
     }
 
-    /// The one place where a request gets its verdict.
+    /// The one place where requests get their verdict.
     #[inline]
-    fn settle(&mut self, pending: Pending<P::Request>, verdict: Verdict, now: Nanos) {
-        self.outstanding -= 1;
+    fn settle(&mut self, stamp: Stamp, replies: Replies, verdict: Verdict, now: Nanos) {
+        let Replies { count, hits, misses } = replies;
+        self.outstanding -= count;
         let is_by_issue = self.schedule.is_some() || self.quota.is_some();
         let is_counted = match verdict {
-            _ if is_by_issue => pending.is_counted,
+            _ if is_by_issue => stamp.is_counted,
             Ok(()) => self.window.contains(now),
             Err(_) => self.window.has_started(now),
         };
         match verdict {
             _ if !is_counted => {}
             Ok(()) => {
-                self.tally.ok += 1;
-                self.tally.service.saturating_record(now.saturating_sub(pending.sent));
+                self.tally.ok += count;
+                self.tally.hits += hits;
+                self.tally.misses += misses;
+                self.tally.service.saturating_record_n(now.saturating_sub(stamp.sent), count);
                 if self.schedule.is_some() {
-                    self.tally.response.saturating_record(now.saturating_sub(pending.due));
+                    self.tally.response.saturating_record_n(now.saturating_sub(stamp.due), count);
                 }
             }
-            Err(class) => self.tally.fail(class),
+            Err(class) => self.tally.fail(class, count),
         }
+    }
+
+    /// Fails all that is left of a batch.
+    fn fail(&mut self, pending: Pending<P::Request>, class: ErrorClass, now: Nanos) {
+        self.settle(pending.stamp, Replies { count: pending.request.len(), ..Replies::default() }, Err(class), now);
     }
 
     /// A failure that belongs to no request.
     fn fail_unasked(&mut self, class: ErrorClass, now: Nanos) {
         if self.window.has_started(now) {
-            self.tally.fail(class);
+            self.tally.fail(class, 1);
         }
     }
 
@@ -302,7 +343,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             self.was_abandoned = true;
             for slot in 0..self.connections.len() {
                 while let Some(pending) = self.connections[slot].resend.pop_front() {
-                    self.settle(pending, Err(ErrorClass::ConnectFailed), now);
+                    self.fail(pending, ErrorClass::ConnectFailed, now);
                 }
             }
         }

@@ -1,21 +1,23 @@
 //! The floor: a server that does nothing but answer, to tell what sockets alone cost.
 //!
-//! One thread, edge-triggered epoll, one fixed reply for every request, whatever it asks. A request is anything up to
-//! an empty line; pipelined ones are answered with one `send`.
+//! One thread, edge-triggered epoll, and replies that depend on nothing but the kind of the request. All that arrives
+//! at once is answered with one `send`.
+
+mod http;
+mod resp;
 
 use std::os::unix::net::UnixStream;
 
-use memchr::memmem;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send, sockopt};
 use sys::listen::{Address, Listener, Sharing};
 
-const REQUEST_END: &[u8; 4] = b"\r\n\r\n";
+pub use self::http::{HttpDialogue, HttpReply};
+pub use self::resp::{RespDialogue, RespReplies};
+
 const READ_BYTES: usize = 64 << 10;
-/// The reply is repeated up to about this size, so that a pipeline is answered with one `send`.
-const BURST_BYTES: usize = 64 << 10;
 const EVENTS_MAX: usize = 256;
 
 const LISTENER: u64 = u64::MAX;
@@ -40,16 +42,16 @@ impl NullServer {
         self.listener.address()
     }
 
-    /// Answers every request with `reply` until `stop` becomes readable.
-    pub fn serve(&self, reply: &[u8], stop: &UnixStream) -> std::io::Result<()> {
+    /// Answers every request until `stop` becomes readable.
+    pub fn serve<D: Dialogue>(&self, replies: D::Replies, stop: &UnixStream) -> std::io::Result<()> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, self.listener.as_fd(), EventData::new_u64(LISTENER), EventFlags::IN | EventFlags::ET)?;
         epoll::add(&epoll, stop, EventData::new_u64(STOP), EventFlags::IN)?;
-        let mut floor = Floor {
+        let mut floor = Floor::<D> {
             epoll,
             peers: Vec::new(),
             free: Vec::new(),
-            reply: Reply::new(reply),
+            replies,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             is_accept_paused: false,
         };
@@ -74,50 +76,42 @@ impl NullServer {
     }
 }
 
-/// `200 OK` with a body of `body_bytes`, for HTTP/1.1 and for HTTP/1.0 clients that ask for keep-alive.
-#[must_use]
-pub fn http_reply(body_bytes: usize) -> Vec<u8> {
-    let mut reply = format!(
-        "HTTP/1.1 200 OK\r\nContent-Length: {body_bytes}\r\nContent-Type: text/plain\r\nConnection: keep-alive\r\n\r\n"
-    )
-    .into_bytes();
-    reply.resize(reply.len() + body_bytes, b'x');
-    reply
+/// The end of a request cannot be told, and the connection is closed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Unintelligible;
+
+/// What is said on one connection.
+pub trait Dialogue: Default {
+    /// What the answers are made of, the same for all connections.
+    type Replies;
+
+    /// Notes what has to be answered.
+    fn take_in(&mut self, input: &[u8], replies: &Self::Replies) -> Result<(), Unintelligible>;
+
+    /// The next stretch of the output, empty if all has been sent.
+    fn front<'a>(&'a mut self, replies: &'a Self::Replies) -> &'a [u8];
+
+    /// `sent` bytes of the front have left.
+    fn advance(&mut self, sent: usize, replies: &Self::Replies);
 }
 
-/// The reply, repeated: any stretch of the output is a slice of it.
-struct Reply {
-    burst: Vec<u8>,
-    length: usize,
-}
-
-impl Reply {
-    fn new(reply: &[u8]) -> Self {
-        Self { burst: reply.repeat((BURST_BYTES / reply.len()).max(1)), length: reply.len() }
-    }
-}
-
-struct Floor {
+struct Floor<D: Dialogue> {
     epoll: OwnedFd,
-    peers: Vec<Option<Peer>>,
+    peers: Vec<Option<Peer<D>>>,
     free: Vec<usize>,
-    reply: Reply,
+    replies: D::Replies,
     buffer: Box<[u8]>,
     /// No descriptor was left; tried again when one has come free.
     is_accept_paused: bool,
 }
 
-struct Peer {
+struct Peer<D> {
     socket: OwnedFd,
-    scan: RequestScan,
-    /// Bytes of output that are owed. They continue a reply that may have begun.
-    owed: usize,
-    /// How far into a reply the output stands.
-    phase: usize,
+    dialogue: D,
     waits_for_room: bool,
 }
 
-impl Floor {
+impl<D: Dialogue> Floor<D> {
     fn accept_all(&mut self, listener: BorrowedFd<'_>) -> std::io::Result<()> {
         self.is_accept_paused = false;
         loop {
@@ -142,14 +136,13 @@ impl Floor {
             self.peers.len() - 1
         });
         epoll::add(&self.epoll, &socket, EventData::new_u64(slot as u64), interest(false))?;
-        self.peers[slot] =
-            Some(Peer { socket, scan: RequestScan::default(), owed: 0, phase: 0, waits_for_room: false });
+        self.peers[slot] = Some(Peer { socket, dialogue: D::default(), waits_for_room: false });
         Ok(())
     }
 
     fn turn(&mut self, slot: usize, flags: EventFlags) {
         let Some(peer) = self.peers.get_mut(slot).and_then(Option::as_mut) else { return };
-        if peer.turn(slot, flags, &self.epoll, &self.reply, &mut self.buffer).is_err() {
+        if peer.turn(slot, flags, &self.epoll, &self.replies, &mut self.buffer).is_err() {
             self.peers[slot] = None;
             self.free.push(slot);
         }
@@ -159,26 +152,32 @@ impl Floor {
 /// The connection is over.
 struct Over;
 
+impl From<Unintelligible> for Over {
+    fn from(_: Unintelligible) -> Self {
+        Self
+    }
+}
+
 impl From<Errno> for Over {
     fn from(_: Errno) -> Self {
         Self
     }
 }
 
-impl Peer {
+impl<D: Dialogue> Peer<D> {
     fn turn(
         &mut self,
         slot: usize,
         flags: EventFlags,
         epoll: &OwnedFd,
-        reply: &Reply,
+        replies: &D::Replies,
         buffer: &mut [u8],
     ) -> Result<(), Over> {
         let has_end = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         loop {
-            self.flush(slot, epoll, reply)?;
+            self.flush(slot, epoll, replies)?;
             // What is owed must go before more is taken in; room will be an event.
-            if self.owed > 0 {
+            if self.waits_for_room {
                 return Ok(());
             }
             let length = match recv(&self.socket, &mut *buffer, RecvFlags::empty()) {
@@ -188,9 +187,9 @@ impl Peer {
                 Err(Errno::INTR) => continue,
                 Err(error) => return Err(error.into()),
             };
-            self.owed += self.scan.count(&buffer[..length]) * reply.length;
+            self.dialogue.take_in(&buffer[..length], replies)?;
             if length < buffer.len() && !has_end {
-                self.flush(slot, epoll, reply)?;
+                self.flush(slot, epoll, replies)?;
                 if !self.waits_for_room {
                     return Ok(());
                 }
@@ -198,20 +197,19 @@ impl Peer {
         }
     }
 
-    fn flush(&mut self, slot: usize, epoll: &OwnedFd, reply: &Reply) -> Result<(), Over> {
-        while self.owed > 0 {
-            let end = reply.burst.len().min(self.phase + self.owed);
-            match send(&self.socket, &reply.burst[self.phase..end], SendFlags::NOSIGNAL) {
-                Ok(sent) => {
-                    self.owed -= sent;
-                    self.phase = (self.phase + sent) % reply.length;
-                }
+    fn flush(&mut self, slot: usize, epoll: &OwnedFd, replies: &D::Replies) -> Result<(), Over> {
+        loop {
+            let front = self.dialogue.front(replies);
+            if front.is_empty() {
+                return self.wait_for_room(false, slot, epoll);
+            }
+            match send(&self.socket, front, SendFlags::NOSIGNAL) {
+                Ok(sent) => self.dialogue.advance(sent, replies),
                 Err(Errno::AGAIN) => return self.wait_for_room(true, slot, epoll),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        self.wait_for_room(false, slot, epoll)
     }
 
     fn wait_for_room(&mut self, waits: bool, slot: usize, epoll: &OwnedFd) -> Result<(), Over> {
@@ -226,64 +224,4 @@ impl Peer {
 fn interest(waits_for_room: bool) -> EventFlags {
     let base = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
     if waits_for_room { base | EventFlags::OUT } else { base }
-}
-
-/// Counts empty lines in a stream that arrives in pieces.
-#[derive(Debug, Default)]
-struct RequestScan {
-    /// Bytes of [`REQUEST_END`] seen at the end of the last piece.
-    matched: usize,
-}
-
-impl RequestScan {
-    fn count(&mut self, mut input: &[u8]) -> usize {
-        let mut count = 0;
-        while self.matched > 0
-            && let Some((&byte, rest)) = input.split_first()
-        {
-            count += self.step(byte);
-            input = rest;
-        }
-        let mut end = 0;
-        for found in memmem::find_iter(input, REQUEST_END) {
-            count += 1;
-            end = found + REQUEST_END.len();
-        }
-        let tail = end.max(input.len().saturating_sub(REQUEST_END.len() - 1));
-        for &byte in &input[tail..] {
-            count += self.step(byte);
-        }
-        count
-    }
-
-    fn step(&mut self, byte: u8) -> usize {
-        self.matched = match byte {
-            _ if byte == REQUEST_END[self.matched] => self.matched + 1,
-            b'\r' => 1,
-            _ => 0,
-        };
-        if self.matched == REQUEST_END.len() {
-            self.matched = 0;
-            return 1;
-        }
-        0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn the_count_does_not_depend_on_tearing(text in "[\r\nx]{0,60}", chunk in 1_usize..8) {
-            let whole = text.matches("\r\n\r\n").count();
-            let mut scan = RequestScan::default();
-            let torn: usize = text.as_bytes().chunks(chunk).map(|piece| scan.count(piece)).sum();
-            prop_assert_eq!(torn, whole);
-            prop_assert_eq!(RequestScan::default().count(text.as_bytes()), whole);
-        }
-    }
 }

@@ -1,0 +1,387 @@
+//! `loadgen kv`.
+
+mod options;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use clap::{Args, ValueEnum};
+use loadgen::engine::{Endpoint, EndpointError, Limit, Load, Measured, Pacing, Reuse};
+use loadgen::kv::{Action, Dialect, KeyDistribution, KeySpace, KvClient, Mix, Plan, Rules, Script, Values, Verify};
+use loadgen::summary::Subject;
+use serde_json::json;
+
+use self::options::{DistributionArg, MixArg, SizeArg, ratio};
+use super::drive::{DriveArgs, drive, interrupt_flag, named, value_name};
+use super::values::count;
+use super::{Failure, Outcome, complain};
+
+const KEY_BYTES_MAX: usize = 64 << 10;
+const DEFAULT_VALUE_BYTES: usize = 12;
+const DEFAULT_JSON_BYTES: usize = 256;
+/// Keys are stored beforehand in batches of up to this many, and of about this many bytes.
+const PRELOAD_BATCH: usize = 128;
+const PRELOAD_BATCH_BYTES: usize = 1 << 20;
+const PRELOAD_CONNECTIONS: usize = 16;
+
+const EXAMPLES: &str = "Examples:
+  loadgen kv --preload -P 100 -d 5s 127.0.0.1:6379
+  loadgen kv --preload --mix get=9,set=1 --key-dist zipf:0.99 --value-size 8..1024 127.0.0.1:6379
+  loadgen kv --protocol memcached-meta --preload -R 50000 --server-pid 4711 127.0.0.1:11211
+  loadgen kv --protocol us --workload workflow -P 100 --json-values unix:/run/cache.sock
+  loadgen kv --workload preload --keys 5000000 127.0.0.1:6379
+  loadgen null --protocol resp --listen 127.0.0.1:7000 &  loadgen kv --constant-values -P 16 127.0.0.1:7000
+
+Closed loop: the P requests of a connection travel together, and the next P when all are answered. The latency of each
+is the time from sending them to its reply.
+
+Exit status: 0 every request succeeded and was verified; 3 some failed; 2 bad usage; 1 anything else.";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct KvArgs {
+    /// HOST:PORT or unix:/SOCKET
+    #[arg(value_name = "TARGET")]
+    target: String,
+    #[command(flatten)]
+    drive: DriveArgs,
+    /// How to speak
+    #[arg(long, value_enum, default_value = "resp")]
+    protocol: ProtocolArg,
+    /// What to ask for [default: get, with --mix mix]
+    #[arg(long, value_enum)]
+    workload: Option<Workload>,
+    /// Shares of get, set and del, chosen by chance; for the workloads mix and connection-per-request
+    #[arg(long, value_name = "SHARES")]
+    mix: Option<MixArg>,
+    /// Number of different keys
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = clap::value_parser!(u32).range(1..))]
+    keys: u32,
+    /// Bytes of each key
+    #[arg(long, value_name = "N", default_value = "16", value_parser = count::<KEY_BYTES_MAX>)]
+    key_size: usize,
+    /// How often each key is chosen: uniform, zipf:EXPONENT or sequential [default: uniform; sequential for del]
+    #[arg(long, value_name = "LAW")]
+    key_dist: Option<DistributionArg>,
+    /// Bytes of each value: 12, or 8..1024 for lengths from 8 to 1024 [default: 12, for JSON 256]
+    #[arg(long, value_name = "BYTES")]
+    value_size: Option<SizeArg>,
+    /// Values are JSON documents
+    #[arg(long)]
+    json_values: bool,
+    /// All values are the letter x: what `loadgen null --protocol resp` answers
+    #[arg(long, conflicts_with = "json_values")]
+    constant_values: bool,
+    /// Share of the gets that ask for a key that was never stored
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = ratio)]
+    miss_ratio: f64,
+    /// Keys that should be there but are not are no error: the server evicts, or was not filled
+    #[arg(long)]
+    allow_misses: bool,
+    /// Store all keys first
+    #[arg(long)]
+    preload: bool,
+    /// How much of each reply is checked
+    #[arg(long, value_enum, default_value = "content")]
+    verify: VerifyArg,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum ProtocolArg {
+    /// RESP2, Redis's protocol
+    Resp,
+    /// RESP3: every connection begins with HELLO 3
+    Resp3,
+    /// The text protocol with 0x1F behind every request and reply
+    Us,
+    /// memcached's text protocol
+    Memcached,
+    /// memcached's meta commands
+    MemcachedMeta,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Workload {
+    /// Get keys
+    Get,
+    /// Set keys
+    Set,
+    /// Delete keys, each once
+    Del,
+    /// Get, set and delete by chance (--mix, by default get=9,set=1)
+    Mix,
+    /// Set a key, get it, get a missing one, over and over
+    Workflow,
+    /// A connection for each request
+    ConnectionPerRequest,
+    /// Set every key once, and nothing else
+    Preload,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum VerifyArg {
+    /// Only that it is a reply
+    None,
+    /// It belongs to the command, and is no error
+    Status,
+    /// … and a value is as long as it should be
+    Length,
+    /// … and is the value of its key
+    Content,
+}
+
+pub(super) fn run(args: &KvArgs) -> Result<Outcome, Failure> {
+    let choice = Choice::of(args).map_err(Failure::Usage)?;
+    let endpoint = Endpoint::parse(&args.target).map_err(|error| match error {
+        EndpointError::Malformed(_) => Failure::Usage(error.to_string()),
+        EndpointError::Unresolved { .. } => Failure::from(error),
+    })?;
+    let load = choice.load(args);
+    let space = key_space(args)?;
+    let server = args.drive.server()?;
+    let interrupt = interrupt_flag()?;
+    endpoint.probe(load.timeout).with_context(|| format!("cannot connect to {endpoint}"))?;
+    if args.preload {
+        preload(args, &space, &endpoint, &load, &interrupt)?;
+    }
+
+    let requests = match load.limit {
+        Limit::Requests(requests) if load.warmup.is_zero() => Some(requests),
+        Limit::Requests(_) | Limit::Duration(_) => None,
+    };
+    let script = script(args, &space, choice.plan, load.batch, requests)?;
+    let rules = Rules { verify: args.verify.into(), allow_misses: args.allow_misses };
+    let make_client = |thread| KvClient::new(Arc::clone(&script), rules, load.seed, thread, load.threads);
+    let measured = drive(&endpoint, &load, make_client, server.as_ref(), &interrupt).context("the run failed")?;
+
+    let mut config = args.drive.config(&load);
+    config.extend(named([
+        ("allow_misses", json!(args.allow_misses)),
+        ("key_bytes", json!(args.key_size)),
+        ("key_dist", json!(DistributionArg(choice.keys).to_string())),
+        ("keys", json!(args.keys)),
+        ("miss_ratio", json!(args.miss_ratio)),
+        ("mix", json!(choice.mix.map(|mix| MixArg(mix).to_string()))),
+        ("preload", json!(args.preload)),
+        ("prepared_requests", json!(script.len())),
+        ("protocol", json!(value_name(args.protocol))),
+        ("value_bytes", json!(value_size(args).to_string())),
+        ("values", json!(values_name(args))),
+        ("verify", json!(value_name(args.verify))),
+        ("workload", json!(value_name(choice.workload))),
+    ]));
+    let subject = Subject {
+        kind: "kv".to_owned(),
+        target: args.target.clone(),
+        config,
+        pacing: load.pacing,
+        has_keys: true,
+    };
+    let outcome = args.drive.report(subject, &measured, server.as_ref(), &endpoint)?;
+    explain(args, &measured);
+    Ok(outcome)
+}
+
+/// What the options mean together.
+struct Choice {
+    workload: Workload,
+    plan: Plan,
+    keys: KeyDistribution,
+    /// Of workloads that have one.
+    mix: Option<Mix>,
+}
+
+impl Choice {
+    fn of(args: &KvArgs) -> Result<Self, String> {
+        let workload = args.workload.unwrap_or(if args.mix.is_some() { Workload::Mix } else { Workload::Get });
+        let takes_mix = matches!(workload, Workload::Mix | Workload::ConnectionPerRequest);
+        if args.mix.is_some() && !takes_mix {
+            return Err("--mix belongs to --workload mix or connection-per-request".to_owned());
+        }
+        let mix = match (workload, args.mix) {
+            (Workload::Mix | Workload::ConnectionPerRequest, Some(MixArg(mix))) => Some(mix),
+            (Workload::Mix, None) => Some(Mix { get: 9, set: 1, del: 0 }),
+            (Workload::Get | Workload::ConnectionPerRequest, _) => Some(Mix { get: 1, set: 0, del: 0 }),
+            (Workload::Set, _) => Some(Mix { get: 0, set: 1, del: 0 }),
+            (Workload::Del, _) => Some(Mix { get: 0, set: 0, del: 1 }),
+            (Workload::Workflow | Workload::Preload, _) => None,
+        };
+        let is_once = matches!(workload, Workload::Del | Workload::Preload);
+        let default_keys = if is_once { KeyDistribution::Sequential } else { KeyDistribution::Uniform };
+        let keys = args.key_dist.map_or(default_keys, |DistributionArg(keys)| keys);
+        let choice = Self { workload, plan: plan(workload, mix, keys, args.miss_ratio), keys, mix };
+        choice.check(args)?;
+        Ok(choice)
+    }
+
+    /// Refuses what contradicts itself, or would make errors of a right server's replies.
+    fn check(&self, args: &KvArgs) -> Result<(), String> {
+        let gets = self.mix.map_or(0, |mix| mix.get);
+        let deletes = self.mix.map_or(0, |mix| mix.del) > 0;
+        let each_once = self.plan == Plan::Each(Action::Del)
+            && args.drive.requests.is_some_and(|requests| requests <= u64::from(args.keys))
+            && args.drive.warmup.is_none_or(|warmup| warmup.is_zero());
+        let problem = match self.workload {
+            _ if args.miss_ratio > 0.0 && gets == 0 => "--miss-ratio needs a workload with gets by chance",
+            Workload::Preload if args.drive.requests.is_some() || args.drive.duration.is_some() => {
+                "--workload preload sets each key once: --keys says how many, not --requests or --duration"
+            }
+            Workload::Preload if args.drive.warmup.is_some() => "--workload preload has no warm-up",
+            Workload::Preload if self.keys != KeyDistribution::Sequential => "--workload preload sets keys in order",
+            Workload::ConnectionPerRequest if args.drive.pipeline != 1 || args.drive.rate.is_some() => {
+                "--workload connection-per-request has neither --pipeline nor --rate"
+            }
+            _ if deletes && !each_once && !args.allow_misses => {
+                "a key can be deleted once: limit --workload del by --requests to the number of --keys, or --allow-misses"
+            }
+            _ if args.protocol == ProtocolArg::Us && value_size(args).0.contains(&0) => {
+                "the 0x1F text protocol has no empty values: use a --value-size above 0"
+            }
+            _ => return Ok(()),
+        };
+        Err(problem.to_owned())
+    }
+
+    fn load(&self, args: &KvArgs) -> Load {
+        let mut load = args.drive.load();
+        if load.pacing == Pacing::Closed {
+            load.batch = load.pipeline;
+        }
+        match self.workload {
+            Workload::ConnectionPerRequest => load.reuse = Reuse::Once,
+            Workload::Preload => {
+                load.limit = Limit::Requests(u64::from(args.keys));
+                load.warmup = Duration::ZERO;
+            }
+            Workload::Get | Workload::Set | Workload::Del | Workload::Mix | Workload::Workflow => {}
+        }
+        load
+    }
+}
+
+fn plan(workload: Workload, mix: Option<Mix>, keys: KeyDistribution, miss_ratio: f64) -> Plan {
+    match (workload, mix) {
+        (Workload::Preload, _) => Plan::Each(Action::Set),
+        (Workload::Del, _) if keys == KeyDistribution::Sequential => Plan::Each(Action::Del),
+        (Workload::Set, _) if keys == KeyDistribution::Sequential => Plan::Each(Action::Set),
+        (Workload::Workflow, _) | (_, None) => Plan::Workflow { keys },
+        (_, Some(mix)) => Plan::Mixed { mix, keys, miss_ratio },
+    }
+}
+
+fn value_size(args: &KvArgs) -> SizeArg {
+    let default = if args.json_values { DEFAULT_JSON_BYTES } else { DEFAULT_VALUE_BYTES };
+    args.value_size.clone().unwrap_or(SizeArg(default..=default))
+}
+
+fn key_space(args: &KvArgs) -> Result<KeySpace, Failure> {
+    let values = match (args.json_values, args.constant_values) {
+        (true, _) => Values::Json,
+        (false, true) => Values::Constant,
+        (false, false) => Values::Letters,
+    };
+    let dialect = Dialect::from(args.protocol);
+    if args.key_size > dialect.key_bytes_max() {
+        let problem = format!("--key-size: keys of this protocol have at most {} bytes", dialect.key_bytes_max());
+        return Err(Failure::Usage(problem));
+    }
+    KeySpace::new(args.keys, args.key_size, values, value_size(args).0).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+fn values_name(args: &KvArgs) -> &'static str {
+    match (args.json_values, args.constant_values) {
+        (true, _) => "json",
+        (false, true) => "constant",
+        (false, false) => "letters",
+    }
+}
+
+fn script(
+    args: &KvArgs,
+    space: &KeySpace,
+    plan: Plan,
+    batch: usize,
+    requests: Option<u64>,
+) -> Result<Arc<Script>, Failure> {
+    let batch = u32::try_from(batch).unwrap_or(u32::MAX);
+    Script::new(space.clone(), args.protocol.into(), plan, batch, requests, args.drive.seed)
+        .map(Arc::new)
+        .map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// Stores every key once, and accepts nothing but success.
+fn preload(
+    args: &KvArgs,
+    space: &KeySpace,
+    endpoint: &Endpoint,
+    load: &Load,
+    interrupt: &AtomicBool,
+) -> Result<(), Failure> {
+    let batch = (PRELOAD_BATCH_BYTES / (space.value_bytes_max() + args.key_size)).clamp(1, PRELOAD_BATCH);
+    let keys = u64::from(args.keys);
+    let load = Load {
+        connections: load.connections.min(PRELOAD_CONNECTIONS),
+        threads: load.threads.min(PRELOAD_CONNECTIONS),
+        pipeline: batch,
+        batch,
+        reuse: Reuse::Keep,
+        pacing: Pacing::Closed,
+        limit: Limit::Requests(keys),
+        warmup: Duration::ZERO,
+        ..load.clone()
+    };
+    let script = script(args, space, Plan::Each(Action::Set), batch, Some(keys))?;
+    let rules = Rules { verify: Verify::Content, allow_misses: false };
+    let make_client = |thread| KvClient::new(Arc::clone(&script), rules, load.seed, thread, load.threads);
+    let measured = drive(endpoint, &load, make_client, None, interrupt).context("storing the keys failed")?;
+    if measured.tally.ok == keys {
+        return Ok(());
+    }
+    if measured.was_interrupted {
+        return Err(Failure::Other(anyhow!("interrupted while the keys were stored")));
+    }
+    complain_for_the_server(&measured);
+    let classes = measured.tally.errors().filter(|&(_, count)| count > 0);
+    let classes: Vec<_> = classes.map(|(class, count)| format!("{} {count}", class.name())).collect();
+    Err(Failure::Other(anyhow!("{} of {keys} keys could not be stored: {}", keys - measured.tally.ok, classes.join(", "))))
+}
+
+fn complain_for_the_server(measured: &Measured<KvClient>) {
+    if let Some(complaint) = measured.protocols.iter().find_map(KvClient::complaint) {
+        complain(&format!("the server said: {complaint}"));
+    }
+}
+
+/// What might help against errors.
+fn explain(args: &KvArgs, measured: &Measured<KvClient>) {
+    complain_for_the_server(measured);
+    let has_missed = measured.tally.errors().any(|(class, count)| class.name() == "miss" && count > 0);
+    if has_missed && !args.preload {
+        complain("hint: --preload stores the keys first; --allow-misses takes misses for right");
+    }
+}
+
+impl From<ProtocolArg> for Dialect {
+    fn from(arg: ProtocolArg) -> Self {
+        match arg {
+            ProtocolArg::Resp => Self::Resp,
+            ProtocolArg::Resp3 => Self::Resp3,
+            ProtocolArg::Us => Self::Us,
+            ProtocolArg::Memcached => Self::Memcached,
+            ProtocolArg::MemcachedMeta => Self::MemcachedMeta,
+        }
+    }
+}
+
+impl From<VerifyArg> for Verify {
+    fn from(arg: VerifyArg) -> Self {
+        match arg {
+            VerifyArg::None => Self::None,
+            VerifyArg::Status => Self::Status,
+            VerifyArg::Length => Self::Length,
+            VerifyArg::Content => Self::Content,
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! How each protocol says the few things that are asked: requests, the replies they should get, the replies they got.
+
+use wire::{memcached, resp, us};
+
+use super::script::Action;
+
+/// A protocol of string caches.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Dialect {
+    /// RESP2.
+    Resp,
+    /// RESP3, agreed on by `HELLO 3`.
+    Resp3,
+    /// The text protocol with 0x1F behind everything.
+    Us,
+    /// memcached's text protocol.
+    Memcached,
+    /// memcached's meta commands.
+    MemcachedMeta,
+}
+
+/// One complete reply, as far as it matters.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Answer<'a> {
+    Value(&'a [u8]),
+    /// There is no such key.
+    Absent,
+    Stored,
+    Deleted,
+    /// An error, and what the server says about it.
+    Refused(&'a [u8]),
+    /// A reply, but none that belongs to the request.
+    Alien,
+}
+
+/// The bytes are no reply.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Broken;
+
+impl Dialect {
+    /// Keys may be this long.
+    #[must_use]
+    pub fn key_bytes_max(self) -> usize {
+        match self {
+            Self::Resp | Self::Resp3 | Self::Us => 64 << 10,
+            Self::Memcached | Self::MemcachedMeta => memcached::KEY_BYTES_MAX,
+        }
+    }
+
+    pub(super) fn request(self, action: Action, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
+        match (self, action) {
+            (Self::Resp | Self::Resp3, Action::Get | Action::GetMissing) => resp::client::command(out, &[b"GET", key]),
+            (Self::Resp | Self::Resp3, Action::Set) => resp::client::command(out, &[b"SET", key, value]),
+            (Self::Resp | Self::Resp3, Action::Del) => resp::client::command(out, &[b"DEL", key]),
+            (Self::Us, Action::Get | Action::GetMissing) => us::client::get(out, key),
+            (Self::Us, Action::Set) => us::client::set(out, key, value),
+            (Self::Us, Action::Del) => us::client::del(out, key),
+            (Self::Memcached, Action::Get | Action::GetMissing) => memcached::client::get(out, &[key]),
+            (Self::Memcached, Action::Set) => memcached::client::set(out, key, 0, 0, value),
+            (Self::Memcached, Action::Del) => memcached::client::delete(out, key),
+            (Self::MemcachedMeta, Action::Get | Action::GetMissing) => memcached::client::meta_get(out, key, b"v"),
+            (Self::MemcachedMeta, Action::Set) => memcached::client::meta_set(out, key, b"", value),
+            (Self::MemcachedMeta, Action::Del) => memcached::client::meta_delete(out, key, b""),
+        }
+    }
+
+    /// The reply of a server that has the key, byte for byte.
+    pub(super) fn reply(self, action: Action, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
+        let fixed: &[u8] = match (self, action) {
+            (Self::Resp | Self::Resp3, Action::Get) => return resp::reply::bulk(out, value),
+            (Self::Us, Action::Get) => return us::reply::value(out, value),
+            (Self::Memcached, Action::Get) => {
+                out.extend_from_slice(b"VALUE ");
+                out.extend_from_slice(key);
+                out.extend_from_slice(format!(" 0 {}\r\n", value.len()).as_bytes());
+                out.extend_from_slice(value);
+                b"\r\nEND\r\n"
+            }
+            (Self::MemcachedMeta, Action::Get) => {
+                out.extend_from_slice(format!("VA {}\r\n", value.len()).as_bytes());
+                out.extend_from_slice(value);
+                b"\r\n"
+            }
+            (Self::Resp, Action::GetMissing) => b"$-1\r\n",
+            (Self::Resp3, Action::GetMissing) => b"_\r\n",
+            (Self::Us, Action::GetMissing) => b"(nil)\x1f",
+            (Self::Memcached, Action::GetMissing) => b"END\r\n",
+            (Self::MemcachedMeta, Action::GetMissing) => b"EN\r\n",
+            (Self::Resp | Self::Resp3, Action::Set) => b"+OK\r\n",
+            (Self::Resp | Self::Resp3, Action::Del) => b":1\r\n",
+            (Self::Us, Action::Set | Action::Del) => b"OK\x1f",
+            (Self::Memcached, Action::Set) => b"STORED\r\n",
+            (Self::Memcached, Action::Del) => b"DELETED\r\n",
+            (Self::MemcachedMeta, Action::Set | Action::Del) => b"HD\r\n",
+        };
+        out.extend_from_slice(fixed);
+    }
+
+    /// What a connection has to say first.
+    pub(super) fn greet(self, out: &mut Vec<u8>) {
+        if self == Self::Resp3 {
+            resp::client::command(out, &[b"HELLO", b"3"]);
+        }
+    }
+
+    /// The reply to [`Self::greet`] and its length, or nothing while it is torn.
+    pub(super) fn welcome(self, input: &[u8]) -> Result<Option<(Answer<'_>, usize)>, Broken> {
+        Ok(resp_reply(input)?.map(|(reply, length)| match reply {
+            resp::client::Reply::Error(text) => (Answer::Refused(text), length),
+            resp::client::Reply::Map(_) | resp::client::Reply::Array(_) => (Answer::Stored, length),
+            _ => (Answer::Alien, length),
+        }))
+    }
+
+    /// The reply to `action` on `key` at the start of `input` and its length, or nothing while it is torn.
+    pub(super) fn decode<'a>(
+        self,
+        action: Action,
+        key: &[u8],
+        input: &'a [u8],
+    ) -> Result<Option<(Answer<'a>, usize)>, Broken> {
+        match self {
+            Self::Resp | Self::Resp3 => {
+                Ok(resp_reply(input)?.map(|(reply, length)| (of_resp(action, &reply), length)))
+            }
+            Self::Us => {
+                let decoded = us::client::ReplyDecoder::default().decode(input);
+                Ok(decoded.map(|(reply, length)| (of_us(action, reply), length)))
+            }
+            Self::Memcached => {
+                let Some((reply, length)) = memcached_reply(input)? else { return Ok(None) };
+                let memcached::client::Reply::Value { key: named, value, .. } = reply else {
+                    return Ok(Some((of_memcached(action, reply), length)));
+                };
+                let Some((end, end_length)) = memcached_reply(&input[length..])? else { return Ok(None) };
+                let is_ours = action.is_get() && named == key && end == memcached::client::Reply::End;
+                Ok(Some((if is_ours { Answer::Value(value) } else { Answer::Alien }, length + end_length)))
+            }
+            Self::MemcachedMeta => {
+                Ok(memcached_reply(input)?.map(|(reply, length)| (of_memcached_meta(action, reply), length)))
+            }
+        }
+    }
+}
+
+/// Decoders start afresh with every piece: only replies that are not as expected get here, and of those few are torn.
+fn resp_reply(input: &[u8]) -> Result<Option<(resp::client::Reply<'_>, usize)>, Broken> {
+    resp::client::ReplyDecoder::default().decode(input).map_err(|_| Broken)
+}
+
+fn memcached_reply(input: &[u8]) -> Result<Option<(memcached::client::Reply<'_>, usize)>, Broken> {
+    memcached::client::ReplyDecoder::default().decode(input).map_err(|_| Broken)
+}
+
+fn of_resp<'a>(action: Action, reply: &resp::client::Reply<'a>) -> Answer<'a> {
+    use resp::client::Reply;
+    match (action, reply) {
+        (_, Reply::Error(text)) => Answer::Refused(text),
+        (Action::Get | Action::GetMissing, Reply::Bulk(value)) => Answer::Value(value),
+        (Action::Get | Action::GetMissing, Reply::Null) | (Action::Del, Reply::Integer(0)) => Answer::Absent,
+        (Action::Set, Reply::Simple(b"OK")) => Answer::Stored,
+        (Action::Del, Reply::Integer(1)) => Answer::Deleted,
+        _ => Answer::Alien,
+    }
+}
+
+/// Values of ours never begin like an error or read like another reply.
+fn of_us(action: Action, reply: us::client::Reply<'_>) -> Answer<'_> {
+    use us::client::Reply;
+    match (action, reply) {
+        (Action::Set, Reply::Ok) => Answer::Stored,
+        (Action::Del, Reply::Ok) => Answer::Deleted,
+        (Action::Get | Action::GetMissing | Action::Del, Reply::Nil) => Answer::Absent,
+        (Action::Del, Reply::Value(b"ERROR: Key does not exist")) => Answer::Absent,
+        (_, Reply::Value(text)) if text.starts_with(b"ERROR") => Answer::Refused(text),
+        (Action::Get | Action::GetMissing, Reply::Value(value)) => Answer::Value(value),
+        (Action::Get | Action::GetMissing, Reply::Ok) => Answer::Value(b"OK"),
+        (Action::Set, Reply::Nil) | (Action::Set | Action::Del, Reply::Value(_)) => Answer::Alien,
+    }
+}
+
+fn of_memcached(action: Action, reply: memcached::client::Reply<'_>) -> Answer<'_> {
+    use memcached::client::Reply;
+    match (action, reply) {
+        (_, Reply::Error(text)) | (Action::Set, Reply::Line(text @ b"NOT_STORED")) => Answer::Refused(text),
+        (Action::Get | Action::GetMissing, Reply::End) | (Action::Del, Reply::Line(b"NOT_FOUND")) => Answer::Absent,
+        (Action::Set, Reply::Line(b"STORED")) => Answer::Stored,
+        (Action::Del, Reply::Line(b"DELETED")) => Answer::Deleted,
+        _ => Answer::Alien,
+    }
+}
+
+fn of_memcached_meta(action: Action, reply: memcached::client::Reply<'_>) -> Answer<'_> {
+    use memcached::client::Reply;
+    match (action, reply) {
+        (_, Reply::Error(text)) => Answer::Refused(text),
+        (Action::Get | Action::GetMissing, Reply::MetaValue { value, .. }) => Answer::Value(value),
+        (Action::Get | Action::GetMissing, Reply::Meta { code: [b'E', b'N'], .. })
+        | (Action::Del, Reply::Meta { code: [b'N', b'F'], .. }) => Answer::Absent,
+        (Action::Set, Reply::Meta { code: [b'H', b'D'], .. }) => Answer::Stored,
+        (Action::Set, Reply::Meta { code: [b'N', b'S'], .. }) => Answer::Refused(b"NS"),
+        (Action::Del, Reply::Meta { code: [b'H', b'D'], .. }) => Answer::Deleted,
+        _ => Answer::Alien,
+    }
+}

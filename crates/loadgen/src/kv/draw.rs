@@ -1,0 +1,137 @@
+//! Which key is asked for next.
+
+use rand::rngs::SmallRng;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_distr::{Distribution as _, Zipf};
+
+use super::ScriptError;
+
+/// How often each key is asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum KeyDistribution {
+    /// All alike.
+    Uniform,
+    /// The r-th most popular key in proportion to r to the power of minus this.
+    Zipf(f64),
+    /// One after the other, and from the beginning again.
+    Sequential,
+}
+
+/// A source of keys below a number, and of other random choices.
+pub(super) struct Draw {
+    keys: u32,
+    rng: SmallRng,
+    law: Law,
+}
+
+enum Law {
+    Uniform,
+    Zipf { law: Zipf<f64>, step: u64 },
+    Sequential { next: u32 },
+}
+
+impl Draw {
+    pub(super) fn new(distribution: KeyDistribution, keys: u32, seed: u64) -> Result<Self, ScriptError> {
+        let law = match distribution {
+            KeyDistribution::Uniform => Law::Uniform,
+            KeyDistribution::Sequential => Law::Sequential { next: 0 },
+            KeyDistribution::Zipf(exponent) => {
+                let law = Zipf::new(f64::from(keys), exponent).map_err(|_| ScriptError::Zipf(exponent))?;
+                Law::Zipf { law, step: scattering_step(keys) }
+            }
+        };
+        Ok(Self { keys, rng: SmallRng::seed_from_u64(seed), law })
+    }
+
+    pub(super) fn key(&mut self) -> u32 {
+        match &mut self.law {
+            Law::Uniform => self.rng.random_range(0..self.keys),
+            Law::Sequential { next } => {
+                let key = *next;
+                *next = if key + 1 == self.keys { 0 } else { key + 1 };
+                key
+            }
+            Law::Zipf { law, step } => {
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank from 1 to keys")]
+                let rank = law.sample(&mut self.rng) as u64 - 1;
+                u32::try_from(rank * *step % u64::from(self.keys)).unwrap_or_default()
+            }
+        }
+    }
+
+    /// A number below `bound`, all alike.
+    pub(super) fn below(&mut self, bound: u32) -> u32 {
+        self.rng.random_range(0..bound)
+    }
+
+    pub(super) fn happens(&mut self, probability: f64) -> bool {
+        self.rng.random_bool(probability)
+    }
+}
+
+/// Popular keys should not be the ones that were stored first. Multiplying by a number that has no divisor in common with
+/// `keys` maps ranks to keys one to one.
+fn scattering_step(keys: u32) -> u64 {
+    const GOLDEN: u64 = 2_654_435_761;
+    (GOLDEN..).find(|&step| greatest_common_divisor(step, u64::from(keys)) == 1).unwrap_or(1)
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(distribution: KeyDistribution, keys: u32, draws: usize) -> Vec<usize> {
+        let mut draw = Draw::new(distribution, keys, 7).expect("valid");
+        let mut counts = vec![0; keys as usize];
+        (0..draws).for_each(|_| counts[draw.key() as usize] += 1);
+        counts
+    }
+
+    #[test]
+    fn zipf_has_the_frequencies_of_its_law_wherever_they_are_scattered_to() {
+        let (keys, draws) = (1_000, 1_000_000);
+        let mut found = counts(KeyDistribution::Zipf(0.99), keys, draws);
+        found.sort_unstable_by(|a, b| b.cmp(a));
+        let weight = |rank: usize| (rank as f64).powf(-0.99);
+        let total: f64 = (1..=keys as usize).map(weight).sum();
+        for rank in [1, 2, 10, 100] {
+            let expected = draws as f64 * weight(rank) / total;
+            // Neighbouring ranks change places by chance, and the standard error is at most 2.5 % here.
+            assert!((found[rank - 1] as f64 / expected - 1.0).abs() < 0.1, "{rank}: {} {expected}", found[rank - 1]);
+        }
+    }
+
+    #[test]
+    fn uniform_reaches_every_key() {
+        assert!(counts(KeyDistribution::Uniform, 100, 100_000).iter().all(|&count| (800..1_200).contains(&count)));
+    }
+
+    #[test]
+    fn sequential_takes_turns() {
+        assert!(counts(KeyDistribution::Sequential, 100, 300).iter().all(|&count| count == 3));
+    }
+
+    #[test]
+    fn the_seed_decides() {
+        let keys = |seed| {
+            let mut draw = Draw::new(KeyDistribution::Zipf(1.2), u32::MAX, seed).expect("valid");
+            (0..50).map(|_| draw.key()).collect::<Vec<_>>()
+        };
+        assert_eq!(keys(1), keys(1));
+        assert_ne!(keys(1), keys(2));
+        assert!(Draw::new(KeyDistribution::Zipf(-1.0), 10, 1).is_err());
+    }
+
+    #[test]
+    fn scattering_loses_no_key() {
+        for keys in [1, 2, 10, 1_000, 65_537] {
+            let step = scattering_step(keys);
+            let reached: std::collections::HashSet<_> = (0..u64::from(keys)).map(|rank| rank * step % u64::from(keys)).collect();
+            assert_eq!(reached.len(), keys as usize);
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! String caches: prepared requests, and replies compared byte for byte with those of a right server.
+//!
+//! What arrives is compared with a slice of the [`Script`] in one go. Only a reply that differs is decoded, to find out
+//! what it is.
+
+mod dialect;
+mod draw;
+mod script;
+mod space;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use self::dialect::Answer;
+use crate::error::ErrorClass;
+use crate::protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Replies, Then, Verdict};
+
+pub use self::dialect::Dialect;
+pub use self::draw::KeyDistribution;
+pub use self::script::{Action, Mix, Plan, Script, ScriptError, Span};
+pub use self::space::{JSON_BYTES_MIN, KeySpace, Values};
+
+/// A reply that is not the expected one may be longer than that by this much before it is given up.
+const SURPLUS_BYTES_MAX: usize = 64 << 20;
+/// Of what a server says when it refuses, this much is kept.
+const COMPLAINT_BYTES_MAX: usize = 200;
+
+/// How much of a reply is checked. Each level includes the ones before it.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Verify {
+    /// That it is a reply.
+    None,
+    /// It is of the kind that belongs to the request, and no error.
+    Status,
+    /// A value is as long as the key's.
+    Length,
+    /// A value is the key's, and a key that was never stored has none.
+    Content,
+}
+
+/// What counts as right.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Rules {
+    pub verify: Verify,
+    /// Not finding a key that should be there is no error.
+    pub allow_misses: bool,
+}
+
+/// Walks through a script.
+#[derive(Debug)]
+pub struct KvClient {
+    script: Arc<Script>,
+    rules: Rules,
+    /// This thread's part of a script that is gone through in order, and the position in it.
+    part: Range<u32>,
+    next: u32,
+    rng: fastrand::Rng,
+    complaint: Option<String>,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+/// One connection: where it stands in the script, and in the reply.
+#[derive(Debug)]
+pub struct KvConn {
+    next: u32,
+    /// Bytes that agree with what is expected of the batch in flight.
+    matched: usize,
+    /// The beginning of a reply that differs.
+    torn: Vec<u8>,
+    is_torn: bool,
+}
+
+impl KvClient {
+    /// The client of one of several `threads`.
+    #[must_use]
+    pub fn new(script: Arc<Script>, rules: Rules, seed: u64, thread: usize, threads: usize) -> Self {
+        let part = part(script.len(), thread, threads);
+        let rng = fastrand::Rng::with_seed(seed.wrapping_add(thread as u64));
+        let next = part.start;
+        Self { script, rules, part, next, rng, complaint: None, key: Vec::new(), value: Vec::new() }
+    }
+
+    /// What the server said when it refused something for the first time.
+    #[must_use]
+    pub fn complaint(&self) -> Option<&str> {
+        self.complaint.as_deref()
+    }
+
+    /// All replies up to `matched` are right: settles those that are whole. `used` bytes of the input have been compared,
+    /// and there `is_more` behind them.
+    fn settle(&self, conn: &mut KvConn, span: Span, matched: usize, used: usize, is_more: bool) -> Option<Decoded> {
+        let (mut count, mut end) = self.script.whole_replies(span, matched);
+        if is_more && count == span.len && count > 1 {
+            // Whatever follows is stuck to the last one, which therefore comes alone.
+            count -= 1;
+            end = self.script.reply_offset(span, count);
+        }
+        if count == 0 {
+            return None;
+        }
+        // Replies that were whole before have been settled before, so the last of these ends within this input.
+        let before = matched - used;
+        conn.matched = 0;
+        Some(done(end - before, self.script.tally(span, count), Ok(())))
+    }
+
+    #[cold]
+    fn decode_other(&mut self, conn: &mut KvConn, span: Span, input: &[u8]) -> Decoded {
+        let expected = &self.script.replies(span)[conn.matched..];
+        let same = expected.iter().zip(input).take_while(|(expected, found)| expected == found).count();
+        let matched = conn.matched + same;
+        if let Some(decoded) = self.settle(conn, span, matched, same, true) {
+            return decoded;
+        }
+        conn.torn.clear();
+        conn.torn.extend_from_slice(&self.script.replies(span)[..conn.matched]);
+        conn.matched = 0;
+        self.decode_torn(conn, span, input)
+    }
+
+    /// Decodes the oldest reply, whose beginning may be in `conn.torn`.
+    #[cold]
+    fn decode_torn(&mut self, conn: &mut KvConn, span: Span, input: &[u8]) -> Decoded {
+        let mut torn = std::mem::take(&mut conn.torn);
+        let kept = torn.len();
+        let whole = if kept == 0 {
+            input
+        } else {
+            torn.extend_from_slice(input);
+            &torn[..]
+        };
+        let (action, number) = self.script.asked(span.start);
+        self.script.space.key(number, &mut self.key);
+        let decoded = match self.script.dialect.decode(action, &self.key, whole) {
+            Ok(Some((answer, length))) => {
+                let (replies, verdict) = self.judge(action, number, answer);
+                Some(done(length - kept, replies, verdict))
+            }
+            Ok(None) if whole.len() <= self.script.space.value_bytes_max() + SURPLUS_BYTES_MAX => None,
+            Ok(None) | Err(_) => Some(Decoded { consumed: 0, progress: Progress::Broken(ErrorClass::Protocol) }),
+        };
+        if decoded.is_none() && kept == 0 {
+            torn.extend_from_slice(input);
+        }
+        conn.is_torn = decoded.is_none();
+        if !conn.is_torn {
+            torn.clear();
+        }
+        conn.torn = torn;
+        decoded.unwrap_or(Decoded { consumed: input.len(), progress: Progress::NeedMore })
+    }
+
+    fn judge(&mut self, action: Action, number: u32, answer: Answer<'_>) -> (Replies, Verdict) {
+        let Rules { verify, allow_misses } = self.rules;
+        let hit = Replies { hits: 1, ..Replies::ONE };
+        let miss = Replies { misses: 1, ..Replies::ONE };
+        let unless = |is_wrong: bool, class| if is_wrong { Err(class) } else { Ok(()) };
+        match (action, answer) {
+            (_, Answer::Refused(text)) => {
+                self.complaint.get_or_insert_with(|| excerpt(text));
+                (Replies::ONE, unless(verify > Verify::None, ErrorClass::Status))
+            }
+            (Action::Get, Answer::Value(value)) => (hit, self.judge_value(number, value)),
+            (Action::GetMissing, Answer::Value(_)) => (hit, unless(verify >= Verify::Content, ErrorClass::Content)),
+            (Action::Get | Action::Del, Answer::Absent) => {
+                (miss, unless(verify > Verify::None && !allow_misses, ErrorClass::Miss))
+            }
+            (Action::GetMissing, Answer::Absent) => (miss, Ok(())),
+            (Action::Set, Answer::Stored) => (Replies::ONE, Ok(())),
+            (Action::Del, Answer::Deleted) => (hit, Ok(())),
+            (_, Answer::Alien | Answer::Value(_) | Answer::Absent | Answer::Stored | Answer::Deleted) => {
+                (Replies::ONE, unless(verify > Verify::None, ErrorClass::Protocol))
+            }
+        }
+    }
+
+    fn judge_value(&mut self, number: u32, found: &[u8]) -> Verdict {
+        if self.rules.verify >= Verify::Length && found.len() != self.script.space.value_length(number) {
+            return Err(ErrorClass::Length);
+        }
+        if self.rules.verify >= Verify::Content {
+            self.script.space.value(number, &mut self.value);
+            if found != self.value {
+                return Err(ErrorClass::Content);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ClientProtocol for KvClient {
+    type Request = Span;
+    type Conn = KvConn;
+
+    fn open(&mut self) -> KvConn {
+        let unit = self.script.unit;
+        let next = self.rng.u32(0..self.script.len() / unit) * unit;
+        KvConn { next, matched: 0, torn: Vec::new(), is_torn: false }
+    }
+
+    fn greet(&self, out: &mut Vec<u8>) {
+        self.script.dialect.greet(out);
+    }
+
+    fn welcome(&mut self, conn: &mut KvConn, input: &[u8]) -> Decoded {
+        let kept = conn.torn.len();
+        conn.torn.extend_from_slice(input);
+        let torn = std::mem::take(&mut conn.torn);
+        match self.script.dialect.welcome(&torn) {
+            Ok(None) if torn.len() <= SURPLUS_BYTES_MAX => {
+                conn.torn = torn;
+                Decoded { consumed: input.len(), progress: Progress::NeedMore }
+            }
+            Ok(Some((answer, length))) => {
+                let (_, verdict) = self.judge(Action::Set, 0, answer);
+                done(length - kept, Replies::ONE, verdict)
+            }
+            Ok(None) | Err(_) => Decoded { consumed: 0, progress: Progress::Broken(ErrorClass::Protocol) },
+        }
+    }
+
+    #[inline]
+    fn next(&mut self, conn: &mut KvConn, most: u64) -> Span {
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        if self.script.is_in_order {
+            let span = Span { start: self.next, len: most.min(self.part.end - self.next) };
+            self.next = if span.start + span.len == self.part.end { self.part.start } else { span.start + span.len };
+            return span;
+        }
+        let span = Span { start: conn.next, len: most };
+        conn.next = (conn.next + most) % self.script.len();
+        span
+    }
+
+    #[inline]
+    fn encode(&self, span: Span, out: &mut Vec<u8>) {
+        self.script.write_requests(span, out);
+    }
+
+    #[inline]
+    fn decode(&mut self, conn: &mut KvConn, span: Span, input: &[u8]) -> Decoded {
+        if conn.is_torn {
+            return self.decode_torn(conn, span, input);
+        }
+        let expected = &self.script.replies(span)[conn.matched..];
+        let used = expected.len().min(input.len());
+        if input[..used] != expected[..used] {
+            return self.decode_other(conn, span, input);
+        }
+        if input.len() == expected.len() {
+            conn.matched = 0;
+            return done(used, self.script.tally(span, span.len), Ok(()));
+        }
+        let matched = conn.matched + used;
+        self.settle(conn, span, matched, used, used < input.len()).unwrap_or_else(|| {
+            conn.matched = matched;
+            Decoded { consumed: used, progress: Progress::NeedMore }
+        })
+    }
+
+    fn on_eof(&mut self, conn: &mut KvConn, span: Span) -> EofOutcome {
+        let begun = if conn.is_torn { &conn.torn[..] } else { &self.script.replies(span)[..conn.matched] };
+        let is_in_value = match self.script.dialect {
+            Dialect::Us => !begun.is_empty() && self.script.asked(span.start).0.is_get(),
+            Dialect::Resp | Dialect::Resp3 | Dialect::Memcached | Dialect::MemcachedMeta => begun.contains(&b'\n'),
+        };
+        EofOutcome::Failed(if is_in_value { ErrorClass::ShortBody } else { ErrorClass::EofEarly })
+    }
+}
+
+fn done(consumed: usize, replies: Replies, verdict: Verdict) -> Decoded {
+    Decoded { consumed, progress: Progress::Done { replies, verdict, then: Then::KeepAlive } }
+}
+
+/// One thread's share of `len` positions: as many as its share of `len` requests.
+fn part(len: u32, thread: usize, threads: usize) -> Range<u32> {
+    let share = |thread| crate::engine::share(u64::from(len), thread, threads);
+    let start: u64 = (0..thread).map(share).sum();
+    let edge = |position| u32::try_from(position).unwrap_or(len);
+    if share(thread) == 0 { 0..len } else { edge(start)..edge(start + share(thread)) }
+}
+
+fn excerpt(text: &[u8]) -> String {
+    String::from_utf8_lossy(&text[..text.len().min(COMPLAINT_BYTES_MAX)]).into_owned()
+}

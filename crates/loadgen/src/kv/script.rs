@@ -1,0 +1,353 @@
+//! What will be asked and what should be answered, written down before the clock starts.
+//!
+//! Choosing keys, encoding requests and decoding replies cost more than moving their bytes. So a long sequence of requests
+//! is prepared together with the replies that a right server gives, and a run sends slices of the one and compares what
+//! arrives with slices of the other. Threads share it.
+
+use super::dialect::Dialect;
+use super::draw::{Draw, KeyDistribution};
+use super::space::KeySpace;
+use crate::protocol::{Batch, Replies};
+
+/// Random requests prepared at least; as many as there are keys if there are more keys.
+const PREPARED_MIN: u64 = 1 << 20;
+/// Of requests and replies together. Offsets fit 32 bits even with a batch of this size behind it.
+const PREPARED_BYTES_MAX: usize = 256 << 20;
+
+/// One kind of request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Action {
+    Get,
+    /// Get of a key that was never written.
+    GetMissing,
+    Set,
+    Del,
+}
+
+impl Action {
+    pub(super) fn is_get(self) -> bool {
+        matches!(self, Self::Get | Self::GetMissing)
+    }
+
+    /// What a reply of a right server counts as.
+    fn replies(self, count: u64) -> Replies {
+        let found = matches!(self, Self::Get | Self::Del);
+        Replies {
+            count,
+            hits: if found { count } else { 0 },
+            misses: if self == Self::GetMissing { count } else { 0 },
+        }
+    }
+}
+
+/// Shares of the actions in a random sequence.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Mix {
+    pub get: u32,
+    pub set: u32,
+    pub del: u32,
+}
+
+/// What kind of sequence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Plan {
+    /// Actions and keys by chance, `miss_ratio` of the gets for missing keys.
+    Mixed { mix: Mix, keys: KeyDistribution, miss_ratio: f64 },
+    /// Over and over: set a key, get it, get a missing one.
+    Workflow { keys: KeyDistribution },
+    /// This action on every key, one after the other.
+    Each(Action),
+}
+
+/// Why there is no such script.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum ScriptError {
+    #[error("{keys} different keys need at least {key_bytes_min} bytes each")]
+    KeysTooShort { keys: u32, key_bytes_min: usize },
+    #[error("JSON documents need at least {} bytes", super::space::JSON_BYTES_MIN)]
+    JsonTooShort,
+    #[error("{0} is no exponent of Zipf's law")]
+    Zipf(f64),
+    #[error("a whole pipeline of such requests does not fit {} MiB", PREPARED_BYTES_MAX >> 20)]
+    BatchTooLarge,
+    #[error("gets of all keys in order do not fit {} MiB: use fewer keys, or random ones", PREPARED_BYTES_MAX >> 20)]
+    SequenceTooLarge,
+}
+
+/// Positions in a script: one batch.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Span {
+    pub(super) start: u32,
+    pub(super) len: u32,
+}
+
+impl Batch for Span {
+    #[inline]
+    fn len(self) -> u64 {
+        u64::from(self.len)
+    }
+
+    #[inline]
+    fn without(self, count: u64) -> Self {
+        // Never more than there are.
+        let count = u32::try_from(count).unwrap_or(self.len).min(self.len);
+        Self { start: self.start + count, len: self.len - count }
+    }
+}
+
+/// A sequence of requests and the replies they should get.
+#[derive(Debug)]
+pub struct Script {
+    pub(super) space: KeySpace,
+    pub(super) dialect: Dialect,
+    content: Content,
+    /// Positions before it starts again.
+    len: u32,
+    /// Sequences may be entered at multiples of this.
+    pub(super) unit: u32,
+    /// Every position must be taken by one connection only, in order.
+    pub(super) is_in_order: bool,
+}
+
+#[derive(Debug)]
+enum Content {
+    Prepared(Prepared),
+    /// All replies are the same, and requests are written when they are sent.
+    Each { action: Action, replies: Vec<u8>, reply_bytes: usize },
+}
+
+#[derive(Debug, Default)]
+struct Prepared {
+    asked: Vec<(Action, u32)>,
+    requests: Vec<u8>,
+    replies: Vec<u8>,
+    /// Where the n-th begins, and one more.
+    marks: Vec<Mark>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    request: u32,
+    reply: u32,
+    /// Among all before it.
+    hits: u32,
+    misses: u32,
+}
+
+impl Script {
+    /// Prepares `plan` for batches of up to `batch`, but no more than a run of `requests` can use.
+    ///
+    /// # Errors
+    /// It would not fit the memory that is meant for it, or the plan makes no sense.
+    pub fn new(
+        space: KeySpace,
+        dialect: Dialect,
+        plan: Plan,
+        batch: u32,
+        requests: Option<u64>,
+        seed: u64,
+    ) -> Result<Self, ScriptError> {
+        if let Plan::Each(action @ (Action::Set | Action::Del | Action::GetMissing)) = plan {
+            let mut replies = Vec::new();
+            dialect.reply(action, b"", b"", &mut replies);
+            let reply_bytes = replies.len();
+            let content = Content::Each { action, replies: replies.repeat(batch as usize), reply_bytes };
+            let len = space.keys();
+            return Ok(Self { space, dialect, content, len, unit: 1, is_in_order: true });
+        }
+        let (distribution, unit) = match plan {
+            Plan::Mixed { keys, .. } => (keys, 1),
+            Plan::Workflow { keys } => (keys, 3),
+            Plan::Each(_) => (KeyDistribution::Sequential, 1),
+        };
+        let is_in_order = distribution == KeyDistribution::Sequential;
+        let keys = u64::from(space.keys());
+        let wanted = if is_in_order { keys * u64::from(unit) } else { keys.max(PREPARED_MIN) };
+        let wanted = wanted.min(requests.unwrap_or(u64::MAX)).next_multiple_of(u64::from(unit));
+        let mut draw = Draw::new(distribution, space.keys(), seed)?;
+        let mut writer = Writer { space: &space, dialect, prepared: Prepared::default(), key: Vec::new(), value: Vec::new() };
+        while (writer.prepared.asked.len() as u64) < wanted && writer.bytes() < PREPARED_BYTES_MAX {
+            writer.write_unit(plan, &mut draw);
+        }
+        let len = writer.prepared.asked.len();
+        if is_in_order && (len as u64) < wanted {
+            return Err(ScriptError::SequenceTooLarge);
+        }
+        // A batch may begin at any position and goes on where the sequence starts again.
+        for position in 0..batch as usize {
+            let (action, key) = writer.prepared.asked[position % len];
+            writer.write(action, key);
+            if writer.bytes() > 2 * PREPARED_BYTES_MAX {
+                return Err(ScriptError::BatchTooLarge);
+            }
+        }
+        writer.mark();
+        let content = Content::Prepared(writer.prepared);
+        // At most `keys` or PREPARED_MIN, and limited by the bytes.
+        let len = u32::try_from(len).map_err(|_| ScriptError::SequenceTooLarge)?;
+        Ok(Self { space, dialect, content, len, unit, is_in_order })
+    }
+
+    /// Different positions; what follows the last is the first.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "there is no empty script")]
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Appends the requests.
+    #[inline]
+    pub(super) fn write_requests(&self, span: Span, out: &mut Vec<u8>) {
+        match &self.content {
+            Content::Prepared(prepared) => {
+                let (from, to) = (prepared.mark(span.start), prepared.mark(span.start + span.len));
+                out.extend_from_slice(&prepared.requests[from.request as usize..to.request as usize]);
+            }
+            Content::Each { action, .. } => {
+                let (mut key, mut value) = (Vec::new(), Vec::new());
+                for number in span.start..span.start + span.len {
+                    self.space.key(number, &mut key);
+                    if *action == Action::Set {
+                        self.space.value(number, &mut value);
+                    }
+                    self.dialect.request(*action, &key, &value, out);
+                }
+            }
+        }
+    }
+
+    /// The replies of a right server.
+    #[inline]
+    pub(super) fn replies(&self, span: Span) -> &[u8] {
+        match &self.content {
+            Content::Prepared(prepared) => {
+                let (from, to) = (prepared.mark(span.start), prepared.mark(span.start + span.len));
+                &prepared.replies[from.reply as usize..to.reply as usize]
+            }
+            Content::Each { replies, reply_bytes, .. } => &replies[..span.len as usize * reply_bytes],
+        }
+    }
+
+    /// How many of the span's replies lie within the first `bytes` of [`Self::replies`], and where the last of them ends.
+    pub(super) fn whole_replies(&self, span: Span, bytes: usize) -> (u32, usize) {
+        match &self.content {
+            Content::Prepared(prepared) => {
+                let marks = &prepared.marks[span.start as usize..=(span.start + span.len) as usize];
+                let begin = marks[0].reply as usize;
+                let count = marks[1..].partition_point(|mark| mark.reply as usize - begin <= bytes);
+                (u32::try_from(count).unwrap_or(span.len), marks[count].reply as usize - begin)
+            }
+            Content::Each { reply_bytes, .. } => {
+                let count = bytes / reply_bytes;
+                (u32::try_from(count).unwrap_or(span.len), count * reply_bytes)
+            }
+        }
+    }
+
+    /// Where the reply behind the first `count` begins.
+    pub(super) fn reply_offset(&self, span: Span, count: u32) -> usize {
+        match &self.content {
+            Content::Prepared(prepared) => {
+                (prepared.mark(span.start + count).reply - prepared.mark(span.start).reply) as usize
+            }
+            Content::Each { reply_bytes, .. } => count as usize * reply_bytes,
+        }
+    }
+
+    /// What the first `count` replies of a span count as, if they are right.
+    #[inline]
+    pub(super) fn tally(&self, span: Span, count: u32) -> Replies {
+        match &self.content {
+            Content::Prepared(prepared) => {
+                let (from, to) = (prepared.mark(span.start), prepared.mark(span.start + count));
+                Replies {
+                    count: u64::from(count),
+                    hits: u64::from(to.hits - from.hits),
+                    misses: u64::from(to.misses - from.misses),
+                }
+            }
+            Content::Each { action, .. } => action.replies(u64::from(count)),
+        }
+    }
+
+    /// What was asked at a position: the action, and the number of its key.
+    pub(super) fn asked(&self, position: u32) -> (Action, u32) {
+        match &self.content {
+            Content::Prepared(prepared) => prepared.asked[position as usize],
+            Content::Each { action, .. } => (*action, position),
+        }
+    }
+}
+
+impl Prepared {
+    #[inline]
+    fn mark(&self, position: u32) -> Mark {
+        self.marks[position as usize]
+    }
+}
+
+/// Writes a prepared script.
+struct Writer<'a> {
+    space: &'a KeySpace,
+    dialect: Dialect,
+    prepared: Prepared,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Writer<'_> {
+    fn bytes(&self) -> usize {
+        self.prepared.requests.len() + self.prepared.replies.len()
+    }
+
+    fn write_unit(&mut self, plan: Plan, draw: &mut Draw) {
+        let key = draw.key();
+        match plan {
+            Plan::Each(action) => self.write(action, key),
+            Plan::Workflow { .. } => {
+                for action in [Action::Set, Action::Get, Action::GetMissing] {
+                    self.write(action, key);
+                }
+            }
+            Plan::Mixed { mix, miss_ratio, .. } => {
+                let chosen = draw.below(mix.get + mix.set + mix.del);
+                let action = match chosen {
+                    _ if chosen < mix.set => Action::Set,
+                    _ if chosen < mix.set + mix.del => Action::Del,
+                    _ if miss_ratio > 0.0 && draw.happens(miss_ratio) => Action::GetMissing,
+                    _ => Action::Get,
+                };
+                self.write(action, key);
+            }
+        }
+    }
+
+    fn write(&mut self, action: Action, number: u32) {
+        self.mark();
+        match action {
+            Action::GetMissing => self.space.missing_key(number, &mut self.key),
+            Action::Get | Action::Set | Action::Del => self.space.key(number, &mut self.key),
+        }
+        if matches!(action, Action::Get | Action::Set) {
+            self.space.value(number, &mut self.value);
+        }
+        self.dialect.request(action, &self.key, &self.value, &mut self.prepared.requests);
+        self.dialect.reply(action, &self.key, &self.value, &mut self.prepared.replies);
+        self.prepared.asked.push((action, number));
+    }
+
+    /// Notes where the next request begins.
+    fn mark(&mut self) {
+        let prepared = &mut self.prepared;
+        let before = prepared.asked.last().map_or_else(Replies::default, |(action, _)| action.replies(1));
+        let last = prepared.marks.last().map_or((0, 0), |mark| (mark.hits, mark.misses));
+        // Both buffers stay far below 4 GiB, see PREPARED_BYTES_MAX.
+        let offset = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        prepared.marks.push(Mark {
+            request: offset(&prepared.requests),
+            reply: offset(&prepared.replies),
+            hits: last.0 + u32::from(before.hits > 0),
+            misses: last.1 + u32::from(before.misses > 0),
+        });
+    }
+}

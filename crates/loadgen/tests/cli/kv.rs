@@ -1,0 +1,225 @@
+//! `loadgen kv` against the null server, and against real caches where they are installed.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use super::null::Null;
+use super::{Run, loadgen};
+
+/// A cache on a unix socket, ended when dropped.
+struct Cache {
+    child: Child,
+    target: String,
+    _directory: tempfile::TempDir,
+}
+
+impl Cache {
+    /// Starts `program` with the arguments that `arguments` makes for a socket; nothing if it is not installed.
+    fn start(program: &str, arguments: impl FnOnce(&str) -> Vec<String>) -> Option<Self> {
+        let program = testkit::peer(program).expect("installed where it is required")?;
+        let directory = tempfile::tempdir().expect("a directory");
+        let socket = directory.path().join("cache.sock");
+        let path = socket.to_str().expect("UTF-8");
+        let child = Command::new(program)
+            .args(arguments(path))
+            .current_dir(directory.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        let cache = Self { child, target: format!("unix:{path}"), _directory: directory };
+        testkit::eventually("the cache listens", || Ok(std::os::unix::net::UnixStream::connect(Path::new(&socket)).is_ok()))
+            .expect("it starts");
+        Some(cache)
+    }
+
+    fn redis() -> Option<Self> {
+        let fixed = ["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"];
+        Self::start("redis-server", |socket| fixed.iter().copied().chain([socket]).map(str::to_owned).collect())
+    }
+
+    fn memcached() -> Option<Self> {
+        // It refuses to run as root, unless it is told that this is meant.
+        let fixed = ["-u", "root", "-m", "64", "-s"];
+        Self::start("memcached", |socket| fixed.iter().copied().chain([socket]).map(str::to_owned).collect())
+    }
+
+    fn run(&self, options: &[&str]) -> Run {
+        let run = Run::kv(&self.target, options);
+        run.assert_errors(&[]);
+        run
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        // Ended already, perhaps; a test that needs it has then failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What every cache must get right in every protocol it has.
+fn exercise(cache: &Cache, protocol: &str) {
+    let run = |options: &[&str]| cache.run(&[&["--protocol", protocol, "--keys", "2000", "-c", "5"], options].concat());
+    let filled = run(&["--workload", "preload", "-P", "50", "--threads", "2"]);
+    assert_eq!((filled.result.ok, filled.result.stores), (2_000, Some(2_000)));
+    for pipeline in ["1", "7", "100"] {
+        let gets = run(&["-n", "3000", "-P", pipeline]);
+        assert_eq!(gets.result.hits, Some(3_000));
+        let sequential = run(&["-n", "3000", "-P", pipeline, "--key-dist", "sequential", "--threads", "2"]);
+        assert_eq!(sequential.result.hits, Some(3_000));
+        let mixed = run(&["-n", "3000", "-P", pipeline, "--mix", "get=2,set=1", "--miss-ratio", "0.5", "--key-dist", "zipf:0.99"]);
+        assert!(mixed.result.misses > Some(0) && mixed.result.stores > Some(0), "{:?}", mixed.result);
+        let workflow = run(&["-n", "3000", "-P", pipeline, "--workload", "workflow"]);
+        assert!(workflow.result.stores >= Some(990), "{:?}", workflow.result);
+        let sets = run(&["-n", "3000", "-P", pipeline, "--workload", "set"]);
+        assert_eq!(sets.result.stores, Some(3_000));
+    }
+    let open = run(&["-n", "500", "-R", "5000", "-P", "4"]);
+    assert!(open.result.service_us.is_some() && open.result.ok == 500);
+    let timed = run(&["-d", "200ms", "--warmup", "50ms", "-P", "16"]);
+    assert!(timed.result.ok > 0);
+    let once = run(&["-n", "50", "--workload", "connection-per-request", "--mix", "get=1,set=1"]);
+    assert_eq!(once.result.reconnects, 0);
+    let deleted = run(&["--workload", "del", "-n", "2000", "-P", "10", "--threads", "2"]);
+    assert_eq!(deleted.result.hits, Some(2_000));
+    let gone = run(&["-n", "1000", "-P", "10", "--allow-misses"]);
+    assert_eq!((gone.result.hits, gone.result.misses), (Some(0), Some(1_000)));
+    let documents = run(&["--preload", "-n", "2000", "-P", "20", "--json-values", "--value-size", "64..3000"]);
+    assert_eq!(documents.result.hits, Some(2_000));
+}
+
+#[test]
+fn redis_over_resp2() {
+    let Some(redis) = Cache::redis() else { return };
+    exercise(&redis, "resp");
+}
+
+#[test]
+fn redis_over_resp3() {
+    let Some(redis) = Cache::redis() else { return };
+    exercise(&redis, "resp3");
+}
+
+#[test]
+fn memcached_over_the_text_protocol() {
+    let Some(memcached) = Cache::memcached() else { return };
+    exercise(&memcached, "memcached");
+}
+
+#[test]
+fn memcached_over_meta_commands() {
+    let Some(memcached) = Cache::memcached() else { return };
+    exercise(&memcached, "memcached-meta");
+}
+
+#[test]
+fn the_keys_of_an_empty_cache_are_missed() {
+    let Some(redis) = Cache::redis() else { return };
+    let run = Run::kv(&redis.target, &["-n", "100", "-P", "10"]);
+    run.assert_errors(&[("miss", 100)]);
+    assert!(run.stderr.contains("--preload"), "{}", run.stderr);
+}
+
+#[test]
+fn values_of_a_cache_that_evicts_verify_or_are_missed() {
+    let Some(redis) = Cache::start("redis-server", |socket| {
+        let policy = ["--maxmemory", "3mb", "--maxmemory-policy", "allkeys-random"];
+        let fixed = ["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket", socket];
+        fixed.into_iter().chain(policy).map(str::to_owned).collect()
+    }) else {
+        return;
+    };
+    let options = ["--keys", "20000", "--value-size", "200", "--mix", "get=4,set=1", "--preload"];
+    let run = redis.run(&[&options[..], &["--allow-misses", "-n", "20000", "-P", "20"]].concat());
+    assert!(run.result.hits > Some(0) && run.result.misses > Some(0), "{:?}", run.result);
+}
+
+#[test]
+fn the_null_server_answers_what_is_verified() {
+    for (value_bytes, pipeline) in [("12", "1"), ("12", "100"), ("1024", "16"), ("200000", "3"), ("0", "50")] {
+        let null = Null::start("resp", "127.0.0.1:0", &["--value-size", value_bytes]);
+        let fixed = ["-c", "5", "-P", pipeline, "--constant-values", "--value-size", value_bytes, "--keys", "1000"];
+        for options in [&["-n", "1000"][..], &["-n", "1000", "--mix", "get=2,set=1"], &["-n", "1000", "--workload", "del"]] {
+            let run = Run::kv(&null.address, &[&fixed[..], options].concat());
+            run.assert_errors(&[]);
+            assert_eq!(run.result.ok, 1_000);
+        }
+        assert_eq!(null.stop(), Some(0));
+    }
+}
+
+#[test]
+fn wrong_sizes_against_the_null_server_are_found() {
+    let null = Null::start("resp", "127.0.0.1:0", &["--value-size", "13"]);
+    Run::kv(&null.address, &["-c", "2", "-n", "100", "-P", "10", "--constant-values"]).assert_errors(&[("length", 100)]);
+    Run::kv(&null.address, &["-c", "2", "-n", "100", "-P", "10", "--value-size", "13"]).assert_errors(&[("content", 100)]);
+}
+
+#[test]
+fn the_result_says_what_was_asked() {
+    let null = Null::start("resp", "127.0.0.1:0", &[]);
+    let run = Run::kv(&null.address, &["-n", "64", "-P", "8", "--constant-values", "--mix", "set=1,get=1", "--key-dist", "zipf:1.1"]);
+    let config = &run.result.config;
+    assert_eq!((run.result.kind.as_str(), run.result.target.as_str()), ("kv", null.address.as_str()));
+    for (name, value) in [
+        ("protocol", "resp"),
+        ("workload", "mix"),
+        ("mix", "get=1,set=1"),
+        ("key_dist", "zipf:1.1"),
+        ("value_bytes", "12"),
+        ("values", "constant"),
+        ("verify", "content"),
+        ("mode", "closed"),
+    ] {
+        assert_eq!(config[name], value, "{name}");
+    }
+    assert_eq!((&config["keys"], &config["pipeline"]), (&1_000_000.into(), &8.into()));
+    let text = loadgen(&["kv", "-n", "7", "--constant-values", &null.address]);
+    let text = String::from_utf8(text.stdout).expect("UTF-8");
+    assert!(text.contains("\nresp, get, closed loop") && text.contains("\n  hits                      7\n"), "{text}");
+    let csv = loadgen(&["kv", "-n", "7", "--constant-values", "--format", "csv", &null.address]);
+    let csv = String::from_utf8(csv.stdout).expect("UTF-8");
+    let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    let value = |name| lines[1][lines[0].iter().position(|column| *column == name).expect(name)];
+    assert_eq!((value("hits"), value("misses"), value("error_miss")), ("7", "0", "0"));
+}
+
+#[test]
+fn bad_usage_is_2_with_a_clear_line() {
+    let target = "127.0.0.1:9";
+    let cases: &[&[&str]] = &[
+        &["kv"],
+        &["kv", "nowhere"],
+        &["kv", "redis://127.0.0.1:6379"],
+        &["kv", "unix:"],
+        &["kv", "--protocol", "gopher", target],
+        &["kv", "--keys", "0", target],
+        &["kv", "--keys", "1000", "--key-size", "3", target],
+        &["kv", "--key-size", "251", "--protocol", "memcached", target],
+        &["kv", "--key-dist", "zipf", target],
+        &["kv", "--value-size", "9..8", target],
+        &["kv", "--json-values", "--value-size", "12", target],
+        &["kv", "--json-values", "--constant-values", target],
+        &["kv", "--protocol", "us", "--value-size", "0..5", target],
+        &["kv", "--mix", "get", target],
+        &["kv", "--mix", "get=1", "--workload", "set", target],
+        &["kv", "--miss-ratio", "2", target],
+        &["kv", "--miss-ratio", "0.5", "--workload", "set", target],
+        &["kv", "--workload", "del", target],
+        &["kv", "--workload", "del", "--keys", "10", "-n", "11", target],
+        &["kv", "--mix", "get=1,del=1", target],
+        &["kv", "--workload", "preload", "-n", "5", target],
+        &["kv", "--workload", "preload", "--key-dist", "uniform", target],
+        &["kv", "--workload", "connection-per-request", "-P", "2", target],
+        &["kv", "--workload", "connection-per-request", "-R", "2", target],
+        &["null", "--protocol", "resp", "--body-size", "5", "--listen", "127.0.0.1:0"],
+        &["null", "--protocol", "http", "--value-size", "5", "--listen", "127.0.0.1:0"],
+    ];
+    for arguments in cases {
+        let output = loadgen(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{arguments:?}");
+    }
+}

@@ -1,0 +1,217 @@
+//! Lying and dying caches: every outcome in its own class, and the sums exact.
+
+use super::Run;
+use super::server::{Act, Server, line_request, resp_request, us_request};
+
+/// One connection, so that the order of requests is known; values that the servers here need not compute.
+const ONE: &[&str] = &["-c", "1", "-n", "10", "--constant-values", "--keys", "100"];
+/// The same, all in one batch.
+const BATCH: &[&str] = &["-c", "1", "-n", "10", "-P", "10", "--constant-values", "--keys", "100"];
+const VALUE: &[u8] = b"$12\r\nxxxxxxxxxxxx\r\n";
+
+/// A server that answers every get rightly, but not number 3.
+fn all_but_one(other: impl Fn() -> Act + Send + Sync + 'static) -> Server {
+    Server::of(resp_request, move |n| if n % 10 == 3 { other() } else { Act::Say(VALUE.to_vec()) })
+}
+
+/// What one reply of ten comes to: asked one by one, and in a batch.
+fn assert_one_error(reply: &'static [u8], class: &str) {
+    for options in [ONE, BATCH] {
+        let server = all_but_one(move || Act::Say(reply.to_vec()));
+        let run = Run::kv(&server.address(), options);
+        run.assert_errors(&[(class, 1)]);
+        assert_eq!((run.result.ok, run.result.hits), (9, Some(9)), "{class} {options:?}");
+    }
+}
+
+#[test]
+fn a_right_server_makes_no_errors() {
+    let server = Server::of(resp_request, |_| Act::Say(VALUE.to_vec()));
+    let run = Run::kv(&server.address(), &["-c", "3", "-n", "1000", "-P", "7", "--constant-values"]);
+    run.assert_errors(&[]);
+    assert_eq!((run.result.requests, run.result.bytes_in), (1_000, 1_000 * VALUE.len() as u64));
+    assert_eq!((run.result.hits, run.result.misses, run.result.stores), (Some(1_000), Some(0), Some(0)));
+    assert!(run.result.latency_us.min > 0.0 && run.result.service_us.is_none());
+}
+
+#[test]
+fn a_wrong_reply_has_its_own_class_and_those_behind_it_theirs() {
+    assert_one_error(b"$12\r\nxxxxxxxxxxxy\r\n", "content");
+    assert_one_error(b"$13\r\nxxxxxxxxxxxxx\r\n", "length");
+    assert_one_error(b"$0\r\n\r\n", "length");
+    assert_one_error(b"$-1\r\n", "miss");
+    assert_one_error(b"-ERR no\r\n", "status");
+    assert_one_error(b":1\r\n", "protocol");
+}
+
+#[test]
+fn a_refusal_is_quoted() {
+    let server = all_but_one(|| Act::Say(b"-NOAUTH Authentication required.\r\n".to_vec()));
+    let run = Run::kv(&server.address(), ONE);
+    assert!(run.stderr.contains("the server said: NOAUTH Authentication required."), "{}", run.stderr);
+}
+
+#[test]
+fn misses_are_right_where_they_are_allowed_or_expected() {
+    let server = all_but_one(|| Act::Say(b"$-1\r\n".to_vec()));
+    let run = Run::kv(&server.address(), &[BATCH, &["--allow-misses"]].concat());
+    run.assert_errors(&[]);
+    assert_eq!((run.result.hits, run.result.misses), (Some(9), Some(1)));
+    let server = Server::of(resp_request, |_| Act::Say(b"$-1\r\n".to_vec()));
+    let run = Run::kv(&server.address(), &[BATCH, &["--miss-ratio", "1"]].concat());
+    run.assert_errors(&[]);
+    assert_eq!(run.result.misses, Some(10));
+    // A value that nobody ever stored.
+    let server = Server::of(resp_request, |_| Act::Say(VALUE.to_vec()));
+    Run::kv(&server.address(), &[BATCH, &["--miss-ratio", "1"]].concat()).assert_errors(&[("content", 10)]);
+}
+
+#[test]
+fn less_may_be_checked() {
+    let wrong = |reply: &'static [u8], verify: &str| {
+        let server = all_but_one(move || Act::Say(reply.to_vec()));
+        Run::kv(&server.address(), &[BATCH, &["--verify", verify]].concat())
+    };
+    wrong(b"$12\r\nxxxxxxxxxxxy\r\n", "length").assert_errors(&[]);
+    wrong(b"$13\r\nxxxxxxxxxxxxx\r\n", "length").assert_errors(&[("length", 1)]);
+    wrong(b"$13\r\nxxxxxxxxxxxxx\r\n", "status").assert_errors(&[]);
+    wrong(b"-ERR no\r\n", "status").assert_errors(&[("status", 1)]);
+    wrong(b"-ERR no\r\n", "none").assert_errors(&[]);
+    wrong(b"what?\r\n", "none").assert_errors(&[("protocol", 7)]);
+}
+
+#[test]
+fn garbage_ends_the_connection_and_what_was_sent_on_it() {
+    let server = all_but_one(|| Act::Say(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()));
+    Run::kv(&server.address(), ONE).assert_errors(&[("protocol", 1)]);
+    let server = all_but_one(|| Act::Say(b"$12\r\nxxxxxxxxxxxxxxxxxxxxx\r\n".to_vec()));
+    let run = Run::kv(&server.address(), BATCH);
+    run.assert_errors(&[("protocol", 7)]);
+    assert_eq!((run.result.ok, server.connections()), (3, 2));
+}
+
+#[test]
+fn more_than_was_asked_for_is_a_protocol_error_of_the_last_reply() {
+    for options in [ONE, BATCH] {
+        let server = Server::of(resp_request, |n| Act::Say(if n == 9 { VALUE.repeat(2) } else { VALUE.to_vec() }));
+        let run = Run::kv(&server.address(), options);
+        run.assert_errors(&[("protocol", 1)]);
+        assert_eq!(run.result.requests, 10);
+    }
+}
+
+#[test]
+fn a_reply_too_many_is_found_even_if_the_next_batch_is_on_its_way() {
+    // All values differ from key to key, so nothing fits from the third reply on.
+    let server = Server::of(resp_request, |n| Act::Say(if n == 2 { VALUE.repeat(2) } else { VALUE.to_vec() }));
+    let run = Run::kv(&server.address(), &["-c", "1", "-n", "10", "--constant-values"]);
+    assert_eq!(run.errors("protocol"), 1, "{}", run.stderr);
+    assert_eq!(run.result.ok, 9);
+}
+
+#[test]
+fn a_close_fails_what_was_not_answered() {
+    let server = Server::of(resp_request, |n| {
+        if n == 2 { Act::SayAndClose(VALUE.to_vec()) } else { Act::Say(VALUE.to_vec()) }
+    });
+    let run = Run::kv(&server.address(), BATCH);
+    run.assert_errors(&[("eof_early", 7)]);
+    assert_eq!(run.result.ok, 3);
+    let server = Server::of(resp_request, |n| {
+        if n == 2 { Act::SayAndClose(b"$12\r\nxxx".to_vec()) } else { Act::Say(VALUE.to_vec()) }
+    });
+    Run::kv(&server.address(), BATCH).assert_errors(&[("eof_early", 7), ("short_body", 1)]);
+    let server = Server::of(resp_request, |n| {
+        if n == 2 { Act::SayAndClose(b"$1".to_vec()) } else { Act::Say(VALUE.to_vec()) }
+    });
+    Run::kv(&server.address(), BATCH).assert_errors(&[("eof_early", 8)]);
+}
+
+#[test]
+fn a_reset_is_a_reset() {
+    let server = all_but_one(|| Act::SayAndReset(VALUE.to_vec()));
+    let run = Run::kv(&server.address(), BATCH);
+    run.assert_errors(&[("reset", 6)]);
+    assert_eq!(run.result.ok, 4);
+}
+
+#[test]
+fn silence_is_a_timeout() {
+    let server = all_but_one(|| Act::FallSilent);
+    let run = Run::kv(&server.address(), &[BATCH, &["--timeout", "200ms"]].concat());
+    run.assert_errors(&[("timeout", 7)]);
+    assert_eq!(run.result.ok, 3);
+}
+
+#[test]
+fn the_unit_separator_protocol_is_judged_alike() {
+    let run = |reply: &'static [u8]| {
+        let server = Server::of(us_request, move |n| {
+            Act::Say(if n % 10 == 3 { reply.to_vec() } else { b"xxxxxxxxxxxx\x1f".to_vec() })
+        });
+        Run::kv(&server.address(), &[BATCH, &["--protocol", "us"]].concat())
+    };
+    run(b"xxxxxxxxxxxx\x1f").assert_errors(&[]);
+    run(b"xxxxxxxxxxxy\x1f").assert_errors(&[("content", 1)]);
+    run(b"xxxx\x1f").assert_errors(&[("length", 1)]);
+    run(b"(nil)\x1f").assert_errors(&[("miss", 1)]);
+    run(b"ERROR: Unknown command\x1f").assert_errors(&[("status", 1)]);
+}
+
+#[test]
+fn a_workflow_sets_gets_and_misses() {
+    let replies: [&[u8]; 3] = [b"OK\x1f", b"xxxxxxxxxxxx\x1f", b"(nil)\x1f"];
+    let server = Server::of(us_request, move |n| Act::Say(replies[n as usize % 3].to_vec()));
+    let run = Run::kv(&server.address(), &["-c", "1", "-n", "30", "-P", "6", "--protocol", "us", "--constant-values", "--workload", "workflow"]);
+    run.assert_errors(&[]);
+    assert_eq!((run.result.stores, run.result.hits, run.result.misses), (Some(10), Some(10), Some(10)));
+}
+
+#[test]
+fn memcached_is_judged_alike() {
+    let run = |protocol: &str, right: &'static [u8], other: &'static [u8]| {
+        let server =
+            Server::of(line_request, move |n| Act::Say(if n % 10 == 3 { other.to_vec() } else { right.to_vec() }));
+        Run::kv(&server.address(), &[BATCH, &["--protocol", protocol, "--keys", "1"][..2], &["--miss-ratio", "0"]].concat())
+    };
+    let right = b"VA 12\r\nxxxxxxxxxxxx\r\n";
+    run("memcached-meta", right, right).assert_errors(&[]);
+    run("memcached-meta", right, b"EN\r\n").assert_errors(&[("miss", 1)]);
+    run("memcached-meta", right, b"SERVER_ERROR no\r\n").assert_errors(&[("status", 1)]);
+    run("memcached-meta", right, b"VA 12\r\nxxxxxxxxxxxy\r\n").assert_errors(&[("content", 1)]);
+    run("memcached-meta", right, b"VA 1\r\nx\r\n").assert_errors(&[("length", 1)]);
+    run("memcached-meta", right, b"STORED\r\n").assert_errors(&[("protocol", 1)]);
+    // A text reply names the key, and that of another key is no reply to this one.
+    let wrong_key = b"VALUE other 0 12\r\nxxxxxxxxxxxx\r\nEND\r\n";
+    run("memcached", wrong_key, wrong_key).assert_errors(&[("protocol", 10)]);
+}
+
+#[test]
+fn a_server_that_does_not_know_hello_is_told_apart() {
+    let server = Server::of(resp_request, |_| Act::Say(b"-ERR unknown command 'HELLO'\r\n".to_vec()));
+    let run = Run::kv(&server.address(), &["-c", "1", "-n", "3", "--protocol", "resp3", "--constant-values"]);
+    run.assert_errors(&[("status", 3)]);
+    assert!(run.stderr.contains("the server said: ERR unknown command 'HELLO'"), "{}", run.stderr);
+}
+
+#[test]
+fn a_connection_per_request_is_closed_by_the_client() {
+    let server = Server::of(resp_request, |_| Act::Say(VALUE.to_vec()));
+    let options = ["-c", "2", "-n", "20", "--workload", "connection-per-request", "--constant-values"];
+    let run = Run::kv(&server.address(), &options);
+    run.assert_errors(&[]);
+    // The probe is one more.
+    assert_eq!((run.result.ok, run.result.reconnects, server.connections()), (20, 0, 21));
+}
+
+#[test]
+fn keys_that_cannot_be_stored_are_reason_enough_to_stop() {
+    let server = Server::of(resp_request, |n| {
+        Act::Say(if n == 7 { b"-OOM command not allowed\r\n".to_vec() } else { b"+OK\r\n".to_vec() })
+    });
+    let output = super::loadgen(&["kv", "--preload", "--keys", "100", "-n", "1", &server.address()]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("the server said: OOM command not allowed"), "{stderr}");
+    assert!(stderr.contains("error: 1 of 100 keys could not be stored: status 1"), "{stderr}");
+}
