@@ -4,10 +4,19 @@ use std::collections::BTreeSet;
 
 use roxmltree::{Document, Node, ParsingOptions};
 
-use super::{effects, render, sample};
+use super::{View, effects, sample};
 use crate::matrix::model::{
-    Cell, CellResult, Figures, Flag, FlagCount, Interval, Outcome, Role, Summary, Topic, Workload,
+    Cell, CellResult, Figures, Flag, FlagCount, Interval, Outcome, Report, Role, SCHEMA, Summary, Topic, Workload,
 };
+
+/// A page of one matrix.
+fn render(summary: &Summary) -> String {
+    page(vec![summary.clone()])
+}
+
+fn page(matrices: Vec<Summary>) -> String {
+    super::render(&Report { schema: SCHEMA.to_owned(), matrices })
+}
 
 fn parse(html: &str) -> Document<'_> {
     let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
@@ -39,7 +48,9 @@ fn figures_mut(summary: &mut Summary, index: usize) -> &mut Figures {
 
 #[test]
 fn the_report_is_well_formed_and_every_id_and_link_is_sound() {
-    for html in [sample::summary(), sample::quick(), sample::crowded()].map(|summary| render(&summary)) {
+    let two = page(vec![sample::summary(), sample::cache()]);
+    let single = [sample::summary(), sample::quick(), sample::crowded(), sample::cache()];
+    for html in single.iter().map(render).chain([two]) {
         let document = parse(&html);
         let ids: Vec<&str> = document.descendants().filter_map(|n| n.attribute("id")).collect();
         let unique: BTreeSet<&str> = ids.iter().copied().collect();
@@ -95,7 +106,7 @@ fn hostile_names_stay_text() {
     assert_eq!(scripts.len(), 2, "the data and the script, nothing else");
     assert!(!html.contains("<script>alert") && !html.contains("http:") && !html.contains("@import"));
     let data: serde_json::Value = serde_json::from_str(scripts[0].text().unwrap()).unwrap();
-    assert_eq!(data["workloads"][0], hostile, "the data keep the name as it is");
+    assert_eq!(data["matrices"][0]["workloads"][0], hostile, "the data keep the name as it is");
     let table = by_id(&document, "raw").unwrap();
     assert!(
         all_text(table).contains("<script>alert('x')</script> & \"quoted\" ]]> \u{fffd}\u{fffd} @import http://x/")
@@ -348,7 +359,7 @@ fn the_embedded_summary_reads_back_as_a_summary() {
     let html = render(&sample::summary());
     let document = parse(&html);
     let data: serde_json::Value = serde_json::from_str(by_id(&document, "data").unwrap().text().unwrap()).unwrap();
-    let back: Summary = serde_json::from_value(data["summary"].clone()).unwrap();
+    let back: Summary = serde_json::from_value(data["matrices"][0]["summary"].clone()).unwrap();
     assert_eq!(back.setup, sample::summary().setup);
     assert_eq!(back.results.len(), sample::summary().results.len());
     assert_eq!(data["cells"]["s1"], "http-server/uring");
@@ -392,7 +403,7 @@ fn a_hundred_cells_stay_within_the_budget_of_the_file() {
 
 #[test]
 fn main_effects_match_the_golden_drawing() {
-    let drawn = effects::pictures(&sample::summary()).unwrap().replace('>', ">\n");
+    let drawn = effects::pictures(&View::new(&sample::summary(), 0, 0)).unwrap().replace('>', ">\n");
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/golden/effects.svg");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(golden, &drawn).unwrap();
@@ -414,3 +425,6 @@ fn write_the_samples() {
         assert_eq!(std::fs::read(&path).unwrap(), html.as_bytes());
     }
 }
+
+#[path = "tests_matrices.rs"]
+mod matrices;
