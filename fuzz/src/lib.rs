@@ -4,11 +4,13 @@
 
 #![forbid(unsafe_code)]
 
+mod kv;
 mod request;
 mod response;
 mod session;
 mod tearing;
 
+pub use kv::{memcached_reply, memcached_request, resp_reply, resp_request, us};
 pub use request::http1_request;
 pub use response::http1_response;
 pub use session::session;
@@ -20,10 +22,15 @@ mod tests {
     /// Every seed, and whatever a fuzzer has found and somebody has kept, still obeys its law.
     #[test]
     fn the_corpus_obeys_the_laws() {
-        let targets: [(&str, Law); 3] = [
+        let targets: [(&str, Law); 8] = [
             ("http1_request", super::http1_request),
             ("http1_response", super::http1_response),
+            ("memcached_reply", super::memcached_reply),
+            ("memcached_request", super::memcached_request),
+            ("resp_reply", super::resp_reply),
+            ("resp_request", super::resp_request),
             ("session", super::session),
+            ("us", super::us),
         ];
         for (name, law) in targets {
             let directory = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(name);

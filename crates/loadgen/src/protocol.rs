@@ -19,7 +19,10 @@ pub trait ClientProtocol: Send {
 
     /// Reads the reply to what [`Self::greet`] said.
     fn welcome(&mut self, _conn: &mut Self::Conn, _input: &[u8]) -> Decoded {
-        Decoded { consumed: 0, progress: Progress::Done { replies: Replies::ONE, verdict: Ok(()), then: Then::KeepAlive } }
+        Decoded {
+            consumed: 0,
+            progress: Progress::Done { replies: Replies::ONE, verdict: Ok(()), then: Then::KeepAlive },
+        }
     }
 
     /// Chooses what `conn` sends next: at least one request, and at most `most`.
@@ -39,7 +42,7 @@ pub trait ClientProtocol: Send {
 /// Requests that travel together, in one write: the unit of choosing and sending. Each still gets a verdict of its own.
 pub trait Batch: Copy + Send {
     /// Requests without a verdict; at least 1 until the last has got one.
-    fn len(self) -> u64;
+    fn left(self) -> u64;
 
     /// Forgets the `count` oldest, which have got their verdicts; never all.
     #[must_use]
@@ -52,7 +55,7 @@ pub struct Single<T>(pub T);
 
 impl<T: Copy + Send> Batch for Single<T> {
     #[inline]
-    fn len(self) -> u64 {
+    fn left(self) -> u64 {
         1
     }
 

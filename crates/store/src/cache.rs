@@ -284,12 +284,18 @@ impl<S: Store> Cache<S> {
     }
 
     pub fn set_policy(&mut self, kind: PolicyKind) {
-        self.policy.set_kind(kind);
+        if kind != self.policy.kind() {
+            self.policy.set_kind(kind);
+            self.policy.restart(self.store.len());
+        }
     }
 
     /// `None`: no limit. One that has been lowered is reached by [`Cache::shrink_some`], and by and by as entries are set.
     pub fn set_limit(&mut self, limit: Option<usize>) {
-        self.policy.set_armed(limit.is_some());
+        if limit.is_some() != (self.limit != usize::MAX) {
+            self.policy.set_armed(limit.is_some());
+            self.policy.restart(self.store.len());
+        }
         self.limit = limit.unwrap_or(usize::MAX);
     }
 }

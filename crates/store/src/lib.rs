@@ -8,6 +8,8 @@
 
 mod cache;
 mod hash;
+#[allow(unsafe_code, reason = "the one room for it: memory of its own, and what Rust has no safe word for")]
+pub mod packed;
 mod policy;
 pub mod slotted;
 
@@ -17,10 +19,9 @@ use bytes::Bytes;
 
 pub use cache::{Cache, Counts, Moment, OutOfMemory};
 pub use hash::KeyHasher;
+pub use packed::Packed;
 pub use policy::{Policy, PolicyKind, UnknownPolicy};
 pub use slotted::{HashbrownStore, StdStore};
-/// Until branch `packed` is merged.
-pub type Packed = HashbrownStore;
 
 /// Values from this length on are kept as [`Bytes`] of their own, so that a reply can share them instead of copying.
 pub const SHARED_MIN: usize = 16 * 1024;

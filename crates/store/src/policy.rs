@@ -134,18 +134,17 @@ impl Policy {
 
     /// Words of the policy before mean something else to this one; that wears off as entries are used.
     pub fn set_kind(&mut self, kind: PolicyKind) {
-        if kind != self.kind {
-            (self.kind, self.scheme) = (kind, Scheme::of(kind));
-            self.queues.restart();
-        }
+        (self.kind, self.scheme) = (kind, Scheme::of(kind));
     }
 
     /// Whether the store has a limit.
     pub fn set_armed(&mut self, is_armed: bool) {
-        if is_armed != self.is_armed {
-            self.is_armed = is_armed;
-            self.queues.restart();
-        }
+        self.is_armed = is_armed;
+    }
+
+    /// Begins anew with so many entries; owed after the kind or the limit has changed.
+    pub fn restart(&mut self, entries: usize) {
+        self.queues.restart(if self.has_queues() { entries } else { 0 });
     }
 
     #[inline]
@@ -176,9 +175,9 @@ impl Policy {
     }
 
     /// Compaction has given an entry this handle.
-    pub fn moved(&mut self, handle: u32) {
+    pub fn moved<S: Store>(&mut self, store: &S, handle: u32) {
         if self.has_queues() {
-            self.queues.moved(handle);
+            self.queues.moved(store, handle);
         }
     }
 
@@ -201,7 +200,7 @@ impl Policy {
 
     /// All entries are gone.
     pub fn cleared(&mut self) {
-        self.queues.restart();
+        self.queues.restart(0);
     }
 
     /// Memory of the policy's own.
@@ -213,7 +212,7 @@ impl Policy {
     /// Bytes by which [`Policy::bytes`] may grow for one new entry.
     #[inline]
     pub fn growth(&self) -> usize {
-        if self.has_queues() { self.queues.growth() } else { 0 }
+        if self.has_queues() { Fifo::GROWTH } else { 0 }
     }
 
     /// Seconds since the last use.

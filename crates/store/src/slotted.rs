@@ -206,3 +206,55 @@ fn from_cursor(cursor: u64, len: usize) -> usize {
 fn below(len: usize, random: u64) -> usize {
     ((u128::from(random) * len as u128) >> 64) as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A hash that every key has: collisions of 64 bits are rare, not impossible.
+    const HASH: u64 = 7;
+
+    fn keys_of_one_hash_are_told_apart<I: Index>() {
+        let options = Options { hasher: KeyHasher::with_seed(1), advise: |_| (), release: |_| () };
+        let mut store = Slotted::<I>::new(options);
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut there = [false; 40];
+        for _ in 0..4000 {
+            let number = random.usize(..there.len());
+            let key = [number as u8];
+            match store.find(HASH, &key) {
+                Some(place) if random.bool() => {
+                    store.remove(HASH, place);
+                    there[number] = false;
+                }
+                Some(place) => assert_eq!(store.view(place).value, key),
+                None => {
+                    store.insert(HASH, &key, &key, Attributes::default());
+                    there[number] = true;
+                }
+            }
+            if random.u8(..50) == 0 {
+                // Enough goes at once that the rest is gathered.
+                for number in (0..there.len()).filter(|number| number % 4 != 0) {
+                    if let Some(place) = store.find(HASH, &[number as u8]) {
+                        store.remove(HASH, place);
+                        there[number] = false;
+                    }
+                }
+                store.compact(1, 1, Attributes::default(), &mut |_| ());
+            }
+            let found = (0..there.len()).map(|number| store.find(HASH, &[number as u8]).is_some());
+            assert!(found.eq(there.iter().copied()));
+        }
+    }
+
+    #[test]
+    fn keys_of_one_hash_are_told_apart_by_the_std_store() {
+        keys_of_one_hash_are_told_apart::<StdIndex>();
+    }
+
+    #[test]
+    fn keys_of_one_hash_are_told_apart_by_the_hashbrown_store() {
+        keys_of_one_hash_are_told_apart::<HashbrownIndex>();
+    }
+}

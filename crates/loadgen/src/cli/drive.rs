@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
-use loadgen::engine::{self, Arrivals, EngineError, Endpoint, Limit, Load, Measured, Pacing, Reuse};
+use loadgen::engine::{self, Arrivals, Endpoint, EngineError, Limit, Load, Measured, Pacing, Reuse};
 use loadgen::output;
 use loadgen::protocol::ClientProtocol;
 use loadgen::result::RunResult;
@@ -160,7 +160,8 @@ impl DriveArgs {
                 .with_context(|| format!("cannot write the result into {}", directory.display()))?;
         }
         if result.requests == 0 {
-            let why = if measured.was_interrupted { "interrupted before any reply" } else { "no request ended in time" };
+            let why =
+                if measured.was_interrupted { "interrupted before any reply" } else { "no request ended in time" };
             return Err(Failure::Other(anyhow!("nothing was measured at {endpoint}: {why}")));
         }
         print(&match self.format {

@@ -85,13 +85,8 @@ pub(super) fn run(args: &HttpArgs) -> Result<Outcome, Failure> {
         ("unix", json!(args.unix)),
         ("verify", json!(value_name(args.verify))),
     ]));
-    let subject = Subject {
-        kind: "http".to_owned(),
-        target: args.urls.join(" "),
-        config,
-        pacing: load.pacing,
-        has_keys: false,
-    };
+    let subject =
+        Subject { kind: "http".to_owned(), target: args.urls.join(" "), config, pacing: load.pacing, has_keys: false };
     args.drive.report(subject, &measured, server.as_ref(), &endpoint)
 }
 

@@ -72,8 +72,12 @@ pub(super) fn run(args: &NullArgs) -> Result<Outcome, Failure> {
     let server = NullServer::bind(&args.listen).with_context(|| format!("cannot listen on {}", args.listen))?;
     print(&format!("listening on {}\n", server.address()))?;
     let served = match args.protocol {
-        NullProtocol::Http => server.serve::<HttpDialogue>(HttpReply::new(args.body_size.unwrap_or(DEFAULT_BODY_BYTES)), &stop),
-        NullProtocol::Resp => server.serve::<RespDialogue>(RespReplies::new(args.value_size.unwrap_or(DEFAULT_VALUE_BYTES)), &stop),
+        NullProtocol::Http => {
+            server.serve::<HttpDialogue>(HttpReply::new(args.body_size.unwrap_or(DEFAULT_BODY_BYTES)), &stop)
+        }
+        NullProtocol::Resp => {
+            server.serve::<RespDialogue>(RespReplies::new(args.value_size.unwrap_or(DEFAULT_VALUE_BYTES)), &stop)
+        }
     };
     served.context("the event loop failed")?;
     Ok(Outcome::Success)

@@ -94,7 +94,7 @@ impl<P: ClientProtocol> Connection<P> {
     #[inline]
     pub(super) fn answered(&mut self, count: u64) {
         if let Some(oldest) = self.inflight.front_mut() {
-            if oldest.request.len() > count {
+            if oldest.request.left() > count {
                 oldest.request = oldest.request.without(count);
             } else {
                 self.inflight.pop_front();

@@ -112,7 +112,9 @@ mod tests {
         for text in ["127.0.0.1:6379", "[::1]:6379", "unix:/run/x.sock"] {
             assert_eq!(Endpoint::parse(text).expect(text).to_string(), text);
         }
-        for text in ["", "127.0.0.1", ":6379", "::1:6379", "127.0.0.1:x", "127.0.0.1:99999", "redis://127.0.0.1:6379", "unix:"] {
+        for text in
+            ["", "127.0.0.1", ":6379", "::1:6379", "127.0.0.1:x", "127.0.0.1:99999", "redis://127.0.0.1:6379", "unix:"]
+        {
             assert!(matches!(Endpoint::parse(text), Err(EndpointError::Malformed(_))), "{text:?}");
         }
     }

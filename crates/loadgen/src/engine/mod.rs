@@ -1,8 +1,8 @@
 //! The engine: moves a protocol's bytes, keeps the time, counts.
 //!
 //! One thread per core and nothing shared between them but the window's edges. Each has its own edge-triggered epoll,
-//! connections, histograms and schedule. A reply costs one `recv` and one `send`; `EPOLLOUT` is armed only for a
-//! socket that would not take a request.
+//! connections, histograms and schedule. A batch of requests costs one `recv` and one `send`; `EPOLLOUT` is armed only
+//! for a socket that would not take a request.
 //!
 //! What is counted: in a closed loop with a duration, replies that arrive inside the window. Otherwise (a schedule, or
 //! a number of requests) the requests that fall due inside the window, however late their replies are; the window then

@@ -105,10 +105,12 @@ impl Dialect {
 
     /// The reply to [`Self::greet`] and its length, or nothing while it is torn.
     pub(super) fn welcome(self, input: &[u8]) -> Result<Option<(Answer<'_>, usize)>, Broken> {
-        Ok(resp_reply(input)?.map(|(reply, length)| match reply {
-            resp::client::Reply::Error(text) => (Answer::Refused(text), length),
-            resp::client::Reply::Map(_) | resp::client::Reply::Array(_) => (Answer::Stored, length),
-            _ => (Answer::Alien, length),
+        Ok(resp_reply(input)?.map(|(reply, length)| {
+            if let resp::client::Reply::Error(text) = reply {
+                return (Answer::Refused(text), length);
+            }
+            let describes = matches!(reply, resp::client::Reply::Map(_) | resp::client::Reply::Array(_));
+            (if describes { Answer::Stored } else { Answer::Alien }, length)
         }))
     }
 
@@ -120,9 +122,7 @@ impl Dialect {
         input: &'a [u8],
     ) -> Result<Option<(Answer<'a>, usize)>, Broken> {
         match self {
-            Self::Resp | Self::Resp3 => {
-                Ok(resp_reply(input)?.map(|(reply, length)| (of_resp(action, &reply), length)))
-            }
+            Self::Resp | Self::Resp3 => Ok(resp_reply(input)?.map(|(reply, length)| (of_resp(action, &reply), length))),
             Self::Us => {
                 let decoded = us::client::ReplyDecoder::default().decode(input);
                 Ok(decoded.map(|(reply, length)| (of_us(action, reply), length)))

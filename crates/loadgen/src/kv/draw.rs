@@ -130,7 +130,8 @@ mod tests {
     fn scattering_loses_no_key() {
         for keys in [1, 2, 10, 1_000, 65_537] {
             let step = scattering_step(keys);
-            let reached: std::collections::HashSet<_> = (0..u64::from(keys)).map(|rank| rank * step % u64::from(keys)).collect();
+            let reached: std::collections::HashSet<_> =
+                (0..u64::from(keys)).map(|rank| rank * step % u64::from(keys)).collect();
             assert_eq!(reached.len(), keys as usize);
         }
     }

@@ -77,7 +77,7 @@ impl KvClient {
     /// The client of one of several `threads`.
     #[must_use]
     pub fn new(script: Arc<Script>, rules: Rules, seed: u64, thread: usize, threads: usize) -> Self {
-        let part = part(script.len(), thread, threads);
+        let part = part(script.positions(), thread, threads);
         let rng = fastrand::Rng::with_seed(seed.wrapping_add(thread as u64));
         let next = part.start;
         Self { script, rules, part, next, rng, complaint: None, key: Vec::new(), value: Vec::new() }
@@ -197,7 +197,7 @@ impl ClientProtocol for KvClient {
 
     fn open(&mut self) -> KvConn {
         let unit = self.script.unit;
-        let next = self.rng.u32(0..self.script.len() / unit) * unit;
+        let next = self.rng.u32(0..self.script.positions() / unit) * unit;
         KvConn { next, matched: 0, torn: Vec::new(), is_torn: false }
     }
 
@@ -231,7 +231,7 @@ impl ClientProtocol for KvClient {
             return span;
         }
         let span = Span { start: conn.next, len: most };
-        conn.next = (conn.next + most) % self.script.len();
+        conn.next = (conn.next + most) % self.script.positions();
         span
     }
 

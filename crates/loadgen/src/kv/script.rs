@@ -32,11 +32,7 @@ impl Action {
     /// What a reply of a right server counts as.
     fn replies(self, count: u64) -> Replies {
         let found = matches!(self, Self::Get | Self::Del);
-        Replies {
-            count,
-            hits: if found { count } else { 0 },
-            misses: if self == Self::GetMissing { count } else { 0 },
-        }
+        Replies { count, hits: if found { count } else { 0 }, misses: if self == Self::GetMissing { count } else { 0 } }
     }
 }
 
@@ -83,7 +79,7 @@ pub struct Span {
 
 impl Batch for Span {
     #[inline]
-    fn len(self) -> u64 {
+    fn left(self) -> u64 {
         u64::from(self.len)
     }
 
@@ -113,7 +109,11 @@ pub struct Script {
 enum Content {
     Prepared(Prepared),
     /// All replies are the same, and requests are written when they are sent.
-    Each { action: Action, replies: Vec<u8>, reply_bytes: usize },
+    Each {
+        action: Action,
+        replies: Vec<u8>,
+        reply_bytes: usize,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -165,7 +165,8 @@ impl Script {
         let wanted = if is_in_order { keys * u64::from(unit) } else { keys.max(PREPARED_MIN) };
         let wanted = wanted.min(requests.unwrap_or(u64::MAX)).next_multiple_of(u64::from(unit));
         let mut draw = Draw::new(distribution, space.keys(), seed)?;
-        let mut writer = Writer { space: &space, dialect, prepared: Prepared::default(), key: Vec::new(), value: Vec::new() };
+        let mut writer =
+            Writer { space: &space, dialect, prepared: Prepared::default(), key: Vec::new(), value: Vec::new() };
         while (writer.prepared.asked.len() as u64) < wanted && writer.bytes() < PREPARED_BYTES_MAX {
             writer.write_unit(plan, &mut draw);
         }
@@ -190,8 +191,7 @@ impl Script {
 
     /// Different positions; what follows the last is the first.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "there is no empty script")]
-    pub fn len(&self) -> u32 {
+    pub fn positions(&self) -> u32 {
         self.len
     }
 

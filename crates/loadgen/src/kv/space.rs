@@ -10,8 +10,8 @@ const PREFIX_MISSING: &[u8; 4] = b"mis:";
 /// No separator of any protocol: no blank, no control character.
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const WORDS: [&str; 16] = [
-    "cache", "value", "north", "river", "stone", "light", "paper", "green", "seven", "winter", "market", "silver", "garden",
-    "yellow", "letter", "simple",
+    "cache", "value", "north", "river", "stone", "light", "paper", "green", "seven", "winter", "market", "silver",
+    "garden", "yellow", "letter", "simple",
 ];
 /// The shortest JSON document has room for its fixed part.
 pub const JSON_BYTES_MIN: usize = 64;
@@ -171,8 +171,12 @@ mod tests {
 
     #[test]
     fn keys_are_those_of_redis_benchmark_as_far_as_they_have_room() {
-        let cases =
-            [(16, "key:000000000042", "mis:000000000042"), (8, "key:0042", "mis:0042"), (4, "ke42", "mi42"), (3, "k42", "m42")];
+        let cases = [
+            (16, "key:000000000042", "mis:000000000042"),
+            (8, "key:0042", "mis:0042"),
+            (4, "ke42", "mi42"),
+            (3, "k42", "m42"),
+        ];
         for (bytes, key, missing) in cases {
             let space = space(100, bytes, Values::Letters, 1..=1);
             assert_eq!(text(|out| space.key(42, out)), key);

@@ -5,8 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::protocol::Batch as _;
 
-const DIALECTS: [Dialect; 5] =
-    [Dialect::Resp, Dialect::Resp3, Dialect::Us, Dialect::Memcached, Dialect::MemcachedMeta];
+const DIALECTS: [Dialect; 5] = [Dialect::Resp, Dialect::Resp3, Dialect::Us, Dialect::Memcached, Dialect::MemcachedMeta];
 const UNIFORM: KeyDistribution = KeyDistribution::Uniform;
 const EVERYTHING: Plan = Plan::Mixed { mix: Mix { get: 3, set: 1, del: 1 }, keys: UNIFORM, miss_ratio: 0.3 };
 const STRICT: Rules = Rules { verify: Verify::Content, allow_misses: false };
@@ -41,12 +40,12 @@ fn outcomes(client: &mut KvClient, mut span: Span, pieces: &[&[u8]]) -> Vec<Outc
                     break;
                 }
                 Progress::Done { replies, verdict, .. } => {
-                    assert!(replies.count == 1 || verdict.is_ok() && (replies.count < span.len() || input.is_empty()));
+                    assert!(replies.count == 1 || verdict.is_ok() && (replies.count < span.left() || input.is_empty()));
                     // Of several it is only known how many were which.
                     outcomes.extend((0..replies.count).map(|n| {
                         (verdict, u64::from(n < replies.hits), u64::from(n >= replies.count - replies.misses))
                     }));
-                    if replies.count == span.len() {
+                    if replies.count == span.left() {
                         assert!(input.is_empty() || replies.count == 1);
                         return outcomes;
                     }
@@ -116,7 +115,12 @@ fn requests_are_what_a_server_reads() {
 
 /// What each level of verification, from none to content, makes of a reply to a get.
 fn levels(reply: &[u8], allow_misses: bool) -> [Outcome; 4] {
-    let script = script(Dialect::Resp, Plan::Mixed { mix: Mix { get: 1, set: 0, del: 0 }, keys: UNIFORM, miss_ratio: 0.0 }, 1, 1);
+    let script = script(
+        Dialect::Resp,
+        Plan::Mixed { mix: Mix { get: 1, set: 0, del: 0 }, keys: UNIFORM, miss_ratio: 0.0 },
+        1,
+        1,
+    );
     [Verify::None, Verify::Status, Verify::Length, Verify::Content].map(|verify| {
         let mut client = client(&script, Rules { verify, allow_misses });
         outcomes(&mut client, Span { start: 0, len: 1 }, &[reply])[0]
@@ -129,12 +133,18 @@ fn each_level_of_verification_adds_one_check() {
     let wrong = |class| (Err(class), 1, 0);
     let (length, content) = (wrong(ErrorClass::Length), wrong(ErrorClass::Content));
     assert_eq!(levels(b"$1\r\nx\r\n", false), [hit, hit, length, length]);
-    let script = script(Dialect::Resp, Plan::Mixed { mix: Mix { get: 1, set: 0, del: 0 }, keys: UNIFORM, miss_ratio: 0.0 }, 1, 1);
+    let script = script(
+        Dialect::Resp,
+        Plan::Mixed { mix: Mix { get: 1, set: 0, del: 0 }, keys: UNIFORM, miss_ratio: 0.0 },
+        1,
+        1,
+    );
     let mut other = script.replies(Span { start: 0, len: 1 }).to_vec();
     let last = other.len() - 3;
     other[last] ^= 1;
     assert_eq!(levels(&other, false), [hit, hit, hit, content]);
-    let (plain, status, protocol) = ((Ok(()), 0, 0), (Err(ErrorClass::Status), 0, 0), (Err(ErrorClass::Protocol), 0, 0));
+    let (plain, status, protocol) =
+        ((Ok(()), 0, 0), (Err(ErrorClass::Status), 0, 0), (Err(ErrorClass::Protocol), 0, 0));
     assert_eq!(levels(b"-ERR no\r\n", false), [plain, status, status, status]);
     assert_eq!(levels(b"+OK\r\n", false), [plain, protocol, protocol, protocol]);
     let (miss, missed) = ((Ok(()), 0, 1), (Err(ErrorClass::Miss), 0, 1));
@@ -186,7 +196,10 @@ fn hello_may_be_torn_or_refused() {
     assert_eq!(welcome(&[&[good, b"$-1\r\n"].concat()]), accepted(good.len()));
     assert_eq!(welcome(&[&good[..5], &good[5..]]), accepted(good.len() - 5));
     let refused = welcome(&[b"-NOPROTO sorry\r\n"]);
-    assert_eq!((refused.1, refused.2.as_deref()), (done(0, Replies::ONE, Err(ErrorClass::Status)).progress, Some("NOPROTO sorry")));
+    assert_eq!(
+        (refused.1, refused.2.as_deref()),
+        (done(0, Replies::ONE, Err(ErrorClass::Status)).progress, Some("NOPROTO sorry"))
+    );
     assert_eq!(welcome(&[b"HTTP/1.1 400"]).1, Progress::Broken(ErrorClass::Protocol));
 }
 
@@ -200,9 +213,9 @@ fn threads_go_through_the_keys_together_each_once() {
             let (mut one, mut other) = (client.open(), client.open());
             let mut left = crate::engine::share(1_000, thread, threads);
             while left > 0 {
-                let span = client.next(if left % 2 == 0 { &mut one } else { &mut other }, left.min(16));
+                let span = client.next(if left.is_multiple_of(2) { &mut one } else { &mut other }, left.min(16));
                 assert!((span.start..span.start + span.len).all(|position| seen.insert(script.asked(position).1)));
-                left -= span.len();
+                left -= span.left();
             }
         }
         assert_eq!(seen.len(), 1_000);
@@ -232,7 +245,7 @@ fn a_connection_asks_in_order_and_whole_batches_beyond_the_end() {
 fn what_does_not_fit_is_refused() {
     let build = |keys, value, plan, batch| {
         let space = KeySpace::new(keys, 16, Values::Constant, value..=value).expect("it fits");
-        Script::new(space, Dialect::Resp, plan, batch, None, 1).map(|script| script.len())
+        Script::new(space, Dialect::Resp, plan, batch, None, 1).map(|script| script.positions())
     };
     let gets = |keys| Plan::Mixed { mix: Mix { get: 1, set: 0, del: 0 }, keys, miss_ratio: 0.0 };
     assert_eq!(build(100_000, 10_000, gets(KeyDistribution::Sequential), 1), Err(ScriptError::SequenceTooLarge));

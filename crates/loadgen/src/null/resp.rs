@@ -45,10 +45,12 @@ impl RespReplies {
         wire::resp::reply::bulk(&mut value, &vec![b'x'; value_bytes]);
         let replies: [&[u8]; 5] =
             [&value, b"+OK\r\n", b":1\r\n", b"+PONG\r\n", b"-ERR the null server knows GET, SET, DEL and PING\r\n"];
-        Self(replies.map(|reply| Repeated {
-            burst: reply.repeat(BURST_BYTES.div_ceil(reply.len()) + 1),
-            length: reply.len(),
-        }))
+        Self(
+            replies.map(|reply| Repeated {
+                burst: reply.repeat(BURST_BYTES.div_ceil(reply.len()) + 1),
+                length: reply.len(),
+            }),
+        )
     }
 
     fn of(&self, kind: Kind) -> &Repeated {
@@ -333,7 +335,8 @@ mod tests {
     #[test]
     fn large_values_and_long_runs_are_sent_whole() {
         for (value_bytes, gets, room) in [(1 << 20, 3, 70_001), (5_000, 40, 4_097), (0, 30_000, 1_000_000)] {
-            let stream = [command(&["SET", "k", "v"]), command(&["GET", "k"]).repeat(gets), command(&["SET", "k", "v"])];
+            let stream =
+                [command(&["SET", "k", "v"]), command(&["GET", "k"]).repeat(gets), command(&["SET", "k", "v"])];
             let value = format!("${value_bytes}\r\n{}\r\n", "x".repeat(value_bytes));
             let expected = format!("+OK\r\n{}+OK\r\n", value.repeat(gets));
             assert!(answers(&[stream.concat().as_bytes()], room, value_bytes).is_ok_and(|said| said == expected));

@@ -12,7 +12,7 @@ const EVICT_BYTES: usize = 16;
 /// Entries given up at a time when the limit has been lowered.
 const SHRINK_ENTRIES: usize = 64;
 /// Steps of looking for expired entries when nothing else may be given up.
-const EXPIRE_STEPS: usize = 2;
+const EXPIRE_STEPS: usize = 16;
 impl<S: Store> Cache<S> {
     /// Removes some of what has expired; called from time to time. True: a whole round is done.
     pub fn expire_some(&mut self, now: Moment) -> bool {
@@ -84,24 +84,26 @@ impl<S: Store> Cache<S> {
             return Ok(());
         }
         let before = self.bytes();
-        let most = match before > self.limit {
-            true => SHRINK_ENTRIES,
-            false => EVICT_MAX + footprint / EVICT_BYTES,
+        // While a lowered limit is being reached, it is enough that some go and nothing gets worse.
+        let (goal, least) = match before > self.limit {
+            true => (before + self.policy.growth(), SHRINK_ENTRIES),
+            false => (self.limit, 1),
         };
-        for evicted in 1..=most {
+        for evicted in 1..=EVICT_MAX + footprint / EVICT_BYTES {
             let evicted_any = self.evict(now) || self.expire_any(now);
             if !evicted_any || evicted % EVICT_BEFORE_COMPACT == 0 {
                 self.compact(size);
             }
-            if self.bytes_with(size) <= self.limit {
+            let bytes = self.bytes_with(size);
+            let is_enough = evicted >= least || evicted > 1 && !evicted_any;
+            if bytes <= self.limit || bytes <= goal && is_enough {
                 return Ok(());
             }
             if !evicted_any {
-                return Err(OutOfMemory);
+                break;
             }
         }
-        // While a lowered limit is being reached, it is enough that nothing gets worse.
-        if self.bytes_with(size) <= before { Ok(()) } else { Err(OutOfMemory) }
+        Err(OutOfMemory)
     }
 
     /// Whether an entry is there and another value of this size takes no more memory.
@@ -136,14 +138,15 @@ impl<S: Store> Cache<S> {
     /// Removes some of what has expired. False: none was found.
     fn expire_any(&mut self, now: Moment) -> bool {
         let before = self.counts.expired;
-        for _ in 0..EXPIRE_STEPS {
+        (0..EXPIRE_STEPS).any(|_| {
             self.expire_some(now);
-        }
-        self.counts.expired != before
+            self.counts.expired != before
+        })
     }
 
     fn compact(&mut self, Size { key_len, value_len, attributes }: Size) {
-        let policy = &mut self.policy;
-        self.store.compact(key_len, value_len, attributes, &mut |handle| policy.moved(handle));
+        let mut moved = Vec::new();
+        self.store.compact(key_len, value_len, attributes, &mut |handle| moved.push(handle));
+        moved.into_iter().for_each(|handle| self.policy.moved(&self.store, handle));
     }
 }

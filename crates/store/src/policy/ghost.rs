@@ -14,13 +14,19 @@ pub(super) struct Ghost {
 }
 
 impl Ghost {
-    /// Makes room for so many hashes, forgetting everything, if the room it has is far from that.
+    pub(super) const BUCKET_BYTES: usize = size_of::<Bucket>();
+
+    /// Makes room for so many hashes, forgetting everything, if there is too little or far too much.
     pub(super) fn fit(&mut self, hashes: usize) {
-        let wanted = hashes.div_ceil(WAYS).max(1);
-        let have = self.buckets.len();
-        if wanted > have * 2 || wanted < have / 4 {
-            self.buckets = vec![[0; WAYS]; wanted + wanted / 4];
+        let (wanted, have) = (hashes.div_ceil(WAYS), self.buckets.len());
+        if wanted > have || wanted < have / 4 {
+            self.buckets = vec![[0; WAYS]; Self::buckets(hashes)];
         }
+    }
+
+    /// A quarter more than is needed, so that it need not be made anew too often.
+    fn buckets(hashes: usize) -> usize {
+        hashes.div_ceil(WAYS) + hashes.div_ceil(WAYS * 4)
     }
 
     #[inline]
@@ -47,8 +53,9 @@ impl Ghost {
         true
     }
 
-    pub(super) fn bytes(&self) -> usize {
-        self.buckets.capacity() * size_of::<Bucket>()
+    /// Memory held, or that will be held when it is fit for so many hashes.
+    pub(super) fn bytes(&self, hashes: usize) -> usize {
+        self.buckets.len().max(Self::buckets(hashes)) * Self::BUCKET_BYTES
     }
 }
 
@@ -61,13 +68,14 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(1);
         let hashes: Vec<u64> = (0..40_000).map(|_| random.u64(..)).collect();
         let mut ghost = Ghost::default();
-        assert!(!ghost.take(1) && ghost.bytes() == 0);
+        assert!(!ghost.take(1) && ghost.bytes(0) == 0);
+        let announced = ghost.bytes(10_000);
         ghost.fit(10_000);
+        assert!(ghost.bytes(0) == announced && announced < 10_000 * 3);
         hashes.iter().for_each(|&hash| ghost.remember(hash));
         let known = |ghost: &mut Ghost, of: &[u64]| of.iter().filter(|&&hash| ghost.take(hash)).count();
         assert!(known(&mut ghost, &hashes[35_000..]) > 4_900);
         assert!(known(&mut ghost, &hashes[35_000..]) < 20);
         assert!(known(&mut ghost, &hashes[..20_000]) < 200);
-        assert!(ghost.bytes() < 10_000 * 3);
     }
 }

@@ -2,9 +2,12 @@
 
 use std::collections::VecDeque;
 
-/// Handles per chunk: one page of them.
-const CHUNK: usize = 1024;
-const CHUNK_BYTES: usize = CHUNK * size_of::<u32>() + 16;
+/// Handles per chunk.
+const CHUNK: usize = 256;
+/// A chunk, what the allocator adds, and its share of the list of chunks, of which a quarter may be in use.
+const CHUNK_BYTES: usize = CHUNK * size_of::<u32>() + 16 + 4 * size_of::<usize>();
+/// What the list of chunks begins with.
+const LIST_MIN_BYTES: usize = 64;
 
 /// A queue that grows and shrinks by chunks, so that no push ever copies what is queued.
 #[derive(Debug)]
@@ -14,13 +17,11 @@ pub(super) struct Ring {
     head: usize,
     /// The place after the last handle in the last chunk; [`CHUNK`] when there is no room in it, or no chunk.
     tail: usize,
-    /// A chunk that has become empty, for the next push.
-    spare: Option<Box<[u32; CHUNK]>>,
 }
 
 impl Default for Ring {
     fn default() -> Self {
-        Self { chunks: VecDeque::new(), head: 0, tail: CHUNK, spare: None }
+        Self { chunks: VecDeque::new(), head: 0, tail: CHUNK }
     }
 }
 
@@ -37,8 +38,7 @@ impl Ring {
     #[inline]
     pub(super) fn push(&mut self, handle: u32) {
         if self.tail == CHUNK {
-            let chunk = self.spare.take().unwrap_or_else(|| Box::new([0; CHUNK]));
-            self.chunks.push_back(chunk);
+            self.chunks.push_back(Box::new([0; CHUNK]));
             self.tail = 0;
         }
         if let Some(last) = self.chunks.back_mut() {
@@ -54,30 +54,18 @@ impl Ring {
         let handle = self.chunks.front()?[self.head];
         self.head += 1;
         if self.head == CHUNK {
-            self.spare = self.chunks.pop_front();
+            self.chunks.pop_front();
             self.head = 0;
+            if self.chunks.len() < self.chunks.capacity() / 4 {
+                self.chunks.shrink_to(self.chunks.len() * 2);
+            }
         }
         Some(handle)
     }
 
-    /// Memory held.
-    pub(super) fn bytes(&self) -> usize {
-        (self.chunks.len() + usize::from(self.spare.is_some())) * CHUNK_BYTES + self.list_bytes()
-    }
-
-    fn list_bytes(&self) -> usize {
-        self.chunks.capacity() * size_of::<Box<[u32; CHUNK]>>()
-    }
-
-    /// Bytes by which it grows at the next push.
-    #[inline]
-    pub(super) fn growth(&self) -> usize {
-        /// What the list of chunks begins with.
-        const LIST_MIN_BYTES: usize = 64;
-        if self.tail < CHUNK || self.spare.is_some() {
-            return 0;
-        }
-        CHUNK_BYTES + self.list_bytes().max(LIST_MIN_BYTES)
+    /// The most memory that so many handles take in so many rings: the first and the last chunk may be all but empty.
+    pub(super) fn bytes(handles: usize, rings: usize) -> usize {
+        handles * CHUNK_BYTES / CHUNK + rings * (2 * CHUNK_BYTES + LIST_MIN_BYTES)
     }
 }
 
@@ -86,24 +74,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_pushed_comes_out_in_order_and_takes_no_more_than_announced() {
+    fn what_is_pushed_comes_out_in_order_and_takes_no_more_than_it_says() {
         let (mut ring, mut expected) = (Ring::default(), VecDeque::new());
         let mut random = fastrand::Rng::with_seed(1);
+        let has_bounds = |ring: &Ring| {
+            let held = ring.chunks.len() * (CHUNK * 4 + 16) + ring.chunks.capacity() * 8;
+            held <= Ring::bytes(ring.len(), 1)
+        };
         for turn in 0..200_000 {
             let limit = if turn < 100_000 { 60 } else { 40 };
             if random.u32(..100) < limit {
-                let allowed = ring.bytes() + ring.growth();
                 ring.push(turn);
                 expected.push_back(turn);
-                assert!(ring.bytes() <= allowed);
             } else {
                 assert_eq!(ring.pop(), expected.pop_front());
             }
-            assert_eq!(ring.len(), expected.len());
+            assert!(ring.len() == expected.len() && has_bounds(&ring));
         }
         while let Some(handle) = ring.pop() {
             assert_eq!(Some(handle), expected.pop_front());
         }
-        assert!(expected.is_empty() && ring.bytes() < 4 * CHUNK_BYTES);
+        assert!(expected.is_empty() && has_bounds(&ring));
     }
 }

@@ -155,6 +155,7 @@ impl ReplyDecoder {
                 (Reply::MetaValue { flags, value }, length)
             }
             (b"END", b"") => (Reply::End, line_end),
+            (b"OK", _) => (Reply::Line(line), line_end),
             (&[a @ b'A'..=b'Z', b @ b'A'..=b'Z'], flags) => (Reply::Meta { code: [a, b], flags }, line_end),
             (b"ERROR" | b"CLIENT_ERROR" | b"SERVER_ERROR", _) => (Reply::Error(line), line_end),
             _ => (Reply::Line(line), line_end),

@@ -12,6 +12,8 @@ pub enum Refusal {
     BadDelta,
     BadDelete,
     BadShutdownMode,
+    /// `shutdown`, where it is not allowed.
+    NoShutdown,
     /// The same flag twice.
     DuplicateFlag,
     InvalidFlag,
@@ -43,6 +45,7 @@ impl Refusal {
             Self::BadDelta => "CLIENT_ERROR invalid numeric delta argument",
             Self::BadDelete => "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]",
             Self::BadShutdownMode => "CLIENT_ERROR invalid shutdown mode",
+            Self::NoShutdown => "ERROR: shutdown not enabled",
             Self::DuplicateFlag => "CLIENT_ERROR duplicate flag",
             Self::InvalidFlag => "CLIENT_ERROR invalid flag",
             Self::InvalidOrDuplicateFlag => "CLIENT_ERROR invalid or duplicate flag",

@@ -14,7 +14,7 @@ mod text;
 pub use error::{HangUp, Refusal};
 pub use meta::{KeyBuffer, MetaFlags, MetaKey};
 pub use number::Expiry;
-pub use request::{Direction, Keys, Limits, Parsed, Request, RequestParser, StoreMode};
+pub use request::{Direction, Keys, Limits, Parsed, Request, RequestParser, ShutdownMode, StoreMode};
 pub use text::Words;
 
 /// The longest key, as it stands in the line.

@@ -81,7 +81,7 @@ impl Code {
     }
 }
 
-/// What the flags of a meta reply may tell of an item.
+/// An item as the flags of `mg` can tell of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Item {
     pub length: usize,
@@ -99,23 +99,36 @@ pub struct Item {
     pub is_claimed: bool,
 }
 
+/// What the flags of a meta reply can tell of, beside key and opaque, which are always returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About<'a> {
+    /// A miss, a mismatch, or `md`.
+    Nothing,
+    /// The item that `mg` found.
+    Item(&'a Item),
+    /// What `ms` stored; the unique number is 0 when it did not.
+    Stored { cas: u64 },
+    /// The number that `ma` made.
+    Number { cas: u64, ttl_seconds: Option<u64> },
+}
+
 /// The line of a meta reply without a value: the code, and the flags that the request asked to have returned, in its
-/// order. What concerns an item is left out where there is none.
-pub fn meta(out: &mut Vec<u8>, code: Code, key: &MetaKey<'_>, flags: &MetaFlags<'_>, item: Option<&Item>) {
+/// order.
+pub fn meta(out: &mut Vec<u8>, code: Code, key: &MetaKey<'_>, flags: &MetaFlags<'_>, about: About<'_>) {
     out.extend_from_slice(code.letters());
-    meta_flags(out, key, flags, item);
+    meta_flags(out, key, flags, about);
 }
 
 /// The line in front of a value whose bytes and closing CRLF somebody else writes: `VA length flags`.
-pub fn meta_value_header(out: &mut Vec<u8>, key: &MetaKey<'_>, flags: &MetaFlags<'_>, item: &Item) {
+pub fn meta_value_header(out: &mut Vec<u8>, length: usize, key: &MetaKey<'_>, flags: &MetaFlags<'_>, about: About<'_>) {
     out.extend_from_slice(b"VA ");
-    decimal(out, item.length);
-    meta_flags(out, key, flags, Some(item));
+    decimal(out, length);
+    meta_flags(out, key, flags, about);
 }
 
-fn meta_flags(out: &mut Vec<u8>, key: &MetaKey<'_>, flags: &MetaFlags<'_>, item: Option<&Item>) {
+fn meta_flags(out: &mut Vec<u8>, key: &MetaKey<'_>, flags: &MetaFlags<'_>, about: About<'_>) {
     for (letter, token) in flags.iter() {
-        match (letter, item) {
+        match (letter, about) {
             (b'O', _) => returned(out, b'O', |out| out.extend_from_slice(token)),
             (b'k', _) => {
                 returned(out, b'k', |out| key.write(out));
@@ -123,19 +136,23 @@ fn meta_flags(out: &mut Vec<u8>, key: &MetaKey<'_>, flags: &MetaFlags<'_>, item:
                     out.extend_from_slice(b" b");
                 }
             }
-            (b'c', Some(item)) => returned(out, b'c', |out| decimal(out, item.cas)),
-            (b'f', Some(item)) => returned(out, b'f', |out| decimal(out, item.flags)),
-            (b's', Some(item)) => returned(out, b's', |out| decimal(out, item.length)),
-            (b'l', Some(item)) => returned(out, b'l', |out| decimal(out, item.idle_seconds)),
-            (b'h', Some(item)) => returned(out, b'h', |out| out.push(if item.was_hit { b'1' } else { b'0' })),
-            (b't', Some(item)) => returned(out, b't', |out| match item.ttl_seconds {
-                Some(seconds) => decimal(out, seconds),
-                None => out.extend_from_slice(b"-1"),
-            }),
+            (b'c', About::Stored { cas } | About::Number { cas, .. } | About::Item(&Item { cas, .. })) => {
+                returned(out, b'c', |out| decimal(out, cas));
+            }
+            (b't', About::Number { ttl_seconds, .. } | About::Item(&Item { ttl_seconds, .. })) => {
+                returned(out, b't', |out| match ttl_seconds {
+                    Some(seconds) => decimal(out, seconds),
+                    None => out.extend_from_slice(b"-1"),
+                });
+            }
+            (b'f', About::Item(item)) => returned(out, b'f', |out| decimal(out, item.flags)),
+            (b's', About::Item(item)) => returned(out, b's', |out| decimal(out, item.length)),
+            (b'l', About::Item(item)) => returned(out, b'l', |out| decimal(out, item.idle_seconds)),
+            (b'h', About::Item(item)) => returned(out, b'h', |out| decimal(out, u8::from(item.was_hit))),
             _ => {}
         }
     }
-    if let Some(item) = item {
+    if let About::Item(item) = about {
         for (letter, is_set) in [(b'Z', item.is_claimed), (b'X', item.is_stale), (b'W', item.is_won)] {
             if is_set {
                 out.extend_from_slice(&[b' ', letter]);

@@ -40,6 +40,15 @@ pub enum Direction {
     Decrement,
 }
 
+/// The word behind `shutdown`. A server that does not let itself be shut down says so whatever the word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShutdownMode {
+    Now,
+    Graceful,
+    /// Answered with [`Refusal::BadShutdownMode`].
+    Unknown,
+}
+
 /// A request, borrowed from the input. With `noreply`, nothing is answered, not even an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
@@ -98,9 +107,7 @@ pub enum Request<'a> {
         args: Keys<'a>,
     },
     Quit,
-    Shutdown {
-        is_graceful: bool,
-    },
+    Shutdown(ShutdownMode),
     MetaGet {
         key: MetaKey<'a>,
         flags: MetaFlags<'a>,

@@ -67,7 +67,7 @@ fn describe(request: &Request<'_>) -> String {
         Request::Verbosity { level, noreply } => format!("verbosity {level}{}", quiet(noreply)),
         Request::Stats { args } => format!("stats {}", words(args)),
         Request::Quit => "quit".to_owned(),
-        Request::Shutdown { is_graceful } => format!("shutdown {is_graceful}"),
+        Request::Shutdown(mode) => format!("shutdown {mode:?}"),
         Request::MetaGet { key, flags } => format!("mg {}{}", meta_key(&key), meta_flags(&flags)),
         Request::MetaSet { key, mode, flags, value } => {
             format!("ms {mode:?} {}{} = {}", meta_key(&key), meta_flags(&flags), text(value))

@@ -3,7 +3,7 @@
 use memchr::memchr;
 
 use super::{
-    Direction, HangUp, KEY_BYTES_MAX, Keys, MetaFlags, MetaKey, Refusal, Request, StoreMode,
+    Direction, HangUp, KEY_BYTES_MAX, Keys, MetaFlags, MetaKey, Refusal, Request, ShutdownMode, StoreMode,
     number::{signed, unsigned, unsigned32},
     request::{Command, Store},
 };
@@ -96,7 +96,7 @@ pub(super) fn command(line: Line<'_>) -> Result<Command<'_>, HangUp> {
         b"version" => Ok(Request::Version.into()),
         b"stats" => Ok(Request::Stats { args: Keys { words } }.into()),
         b"quit" => Ok(Request::Quit.into()),
-        b"shutdown" => shutdown(words),
+        b"shutdown" => Ok(Request::Shutdown(shutdown_mode(words)).into()),
         _ => return unknown(line, verb),
     };
     Ok(command.unwrap_or_else(Command::Refused))
@@ -249,11 +249,11 @@ fn verbosity(words: Words<'_>) -> Outcome<'_> {
     short.or_silence(level.map(|level| Request::Verbosity { level, noreply: short.noreply }.into()))
 }
 
-fn shutdown(mut words: Words<'_>) -> Outcome<'_> {
+fn shutdown_mode(mut words: Words<'_>) -> ShutdownMode {
     match (words.next(), words.next()) {
-        (None, _) => Ok(Request::Shutdown { is_graceful: false }.into()),
-        (Some(b"graceful"), None) => Ok(Request::Shutdown { is_graceful: true }.into()),
-        _ => Err(Refusal::BadShutdownMode),
+        (None, _) => ShutdownMode::Now,
+        (Some(b"graceful"), None) => ShutdownMode::Graceful,
+        (Some(_), _) => ShutdownMode::Unknown,
     }
 }
 

@@ -52,21 +52,37 @@ fn bulk(input: &[u8]) -> Option<(&[u8], &[u8])> {
     (u16::from_le_bytes(*end) == CRLF).then_some((bytes, rest))
 }
 
+/// A length and what follows its line. Those of one or two digits are told by one load.
 #[inline(always)]
 fn length(input: &[u8]) -> Option<(usize, &[u8])> {
-    let (&first, mut rest) = input.split_first()?;
-    let mut length = usize::from(first.wrapping_sub(b'0'));
-    if length > 9 {
+    let (head, rest) = input.split_first_chunk::<3>()?;
+    let first = usize::from(head[0].wrapping_sub(b'0'));
+    if first > 9 {
         return None;
     }
+    if u16::from_le_bytes([head[1], head[2]]) == CRLF {
+        return Some((first, rest));
+    }
+    let second = usize::from(head[1].wrapping_sub(b'0'));
+    // No number of several digits begins with a zero.
+    if second > 9 || first == 0 {
+        return None;
+    }
+    let length = first * 10 + second;
+    match rest.split_first()? {
+        (b'\n', rest) if head[2] == b'\r' => Some((length, rest)),
+        _ => long_length(length, &input[2..]),
+    }
+}
+
+fn long_length(mut length: usize, mut rest: &[u8]) -> Option<(usize, &[u8])> {
     loop {
         let (&byte, behind) = rest.split_first()?;
         if byte == b'\r' {
             return Some((length, behind.strip_prefix(b"\n")?));
         }
         let digit = usize::from(byte.wrapping_sub(b'0'));
-        // No number has a leading zero.
-        if digit > 9 || length == 0 || length > FAST_BYTES_MAX / 10 {
+        if digit > 9 || length > FAST_BYTES_MAX / 10 {
             return None;
         }
         length = length * 10 + digit;

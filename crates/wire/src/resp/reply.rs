@@ -19,9 +19,14 @@ pub fn simple(out: &mut Vec<u8>, text: impl AsRef<[u8]>) {
     line(out, b'+', text.as_ref());
 }
 
-/// `-text`, which starts with a code such as `ERR `. Line ends in it become blanks, since part of it may be the peer's.
+/// `-text`, which starts with a code such as `ERR `. Line ends in it become blanks and those at its end are left out, as
+/// in Redis, since part of it may be the peer's.
 pub fn error(out: &mut Vec<u8>, text: impl AsRef<[u8]>) {
-    let (start, text) = (out.len(), text.as_ref());
+    let mut text = text.as_ref();
+    while let Some(rest) = text.strip_suffix(b"\n").or_else(|| text.strip_suffix(b"\r")) {
+        text = rest;
+    }
+    let start = out.len();
     line(out, b'-', text);
     if memchr2(b'\r', b'\n', text).is_some() {
         let end = out.len() - 2;
@@ -35,7 +40,10 @@ pub fn error(out: &mut Vec<u8>, text: impl AsRef<[u8]>) {
 
 #[inline]
 pub fn integer(out: &mut Vec<u8>, value: i64) {
-    number(out, b':', value);
+    match usize::try_from(value) {
+        Ok(value) => header(out, b':', value),
+        Err(_) => number(out, b':', value),
+    }
 }
 
 #[inline]
@@ -43,6 +51,8 @@ pub fn bulk(out: &mut Vec<u8>, value: &[u8]) {
     if value.len() <= SMALL_MAX {
         return small_bulk(out, value);
     }
+    // Length, its line, and the end.
+    out.reserve(value.len() + 32);
     bulk_header(out, value.len());
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");
@@ -180,15 +190,21 @@ fn line(out: &mut Vec<u8>, kind: u8, text: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// A line with a number, which is a small one nearly always.
 #[inline]
-fn header(out: &mut Vec<u8>, kind: u8, length: usize) {
-    number(out, kind, length);
+fn header(out: &mut Vec<u8>, kind: u8, value: usize) {
+    match value {
+        0..10 => out.extend_from_slice(&[kind, b'0' + value as u8, b'\r', b'\n']),
+        10..100 => {
+            let [tens, ones] = [value / 10, value % 10].map(|digit| b'0' + digit as u8);
+            out.extend_from_slice(&[kind, tens, ones, b'\r', b'\n']);
+        }
+        _ => number(out, kind, value),
+    }
 }
 
-#[inline]
 fn number(out: &mut Vec<u8>, kind: u8, value: impl itoa::Integer) {
-    let mut digits = itoa::Buffer::new();
-    line(out, kind, digits.format(value).as_bytes());
+    line(out, kind, itoa::Buffer::new().format(value).as_bytes());
 }
 
 #[cfg(test)]

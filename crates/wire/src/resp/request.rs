@@ -15,6 +15,9 @@ pub type Args<'a> = SmallVec<[&'a [u8]; 8]>;
 const UNAUTHENTICATED_ARGS_MAX: usize = 10;
 const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 * 1024;
 
+/// Arguments for which the room is kept from one request to the next.
+const ARGS_KEPT: usize = 1024;
+
 /// How large a request may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLimits {
@@ -91,10 +94,22 @@ impl RequestParser {
         args: &mut Args<'a>,
     ) -> Result<Parsed, ProtocolError> {
         args.clear();
+        if args.capacity() > ARGS_KEPT || self.quoted.is_some() {
+            self.forget(args);
+        }
         match input.first() {
             Some(b'*') => self.multibulk(input, limits, args),
             Some(_) => self.inline(input, limits, args),
             None => Ok(Parsed::Torn { need: 0 }),
+        }
+    }
+
+    /// What an unusual request took is given back.
+    #[cold]
+    fn forget(&mut self, args: &mut Args<'_>) {
+        self.quoted = None;
+        if args.capacity() > ARGS_KEPT {
+            *args = Args::new();
         }
     }
 

@@ -165,20 +165,15 @@ pub(super) fn run(args: &KvArgs) -> Result<Outcome, Failure> {
         ("miss_ratio", json!(args.miss_ratio)),
         ("mix", json!(choice.mix.map(|mix| MixArg(mix).to_string()))),
         ("preload", json!(args.preload)),
-        ("prepared_requests", json!(script.len())),
+        ("prepared_requests", json!(script.positions())),
         ("protocol", json!(value_name(args.protocol))),
         ("value_bytes", json!(value_size(args).to_string())),
         ("values", json!(values_name(args))),
         ("verify", json!(value_name(args.verify))),
         ("workload", json!(value_name(choice.workload))),
     ]));
-    let subject = Subject {
-        kind: "kv".to_owned(),
-        target: args.target.clone(),
-        config,
-        pacing: load.pacing,
-        has_keys: true,
-    };
+    let subject =
+        Subject { kind: "kv".to_owned(), target: args.target.clone(), config, pacing: load.pacing, has_keys: true };
     let outcome = args.drive.report(subject, &measured, server.as_ref(), &endpoint)?;
     explain(args, &measured);
     Ok(outcome)
@@ -195,7 +190,8 @@ struct Choice {
 
 impl Choice {
     fn of(args: &KvArgs) -> Result<Self, String> {
-        let workload = args.workload.unwrap_or(if args.mix.is_some() { Workload::Mix } else { Workload::Get });
+        let default_workload = if args.mix.is_some() { Workload::Mix } else { Workload::Get };
+        let workload = args.workload.unwrap_or(default_workload);
         let takes_mix = matches!(workload, Workload::Mix | Workload::ConnectionPerRequest);
         if args.mix.is_some() && !takes_mix {
             return Err("--mix belongs to --workload mix or connection-per-request".to_owned());
@@ -218,30 +214,37 @@ impl Choice {
 
     /// Refuses what contradicts itself, or would make errors of a right server's replies.
     fn check(&self, args: &KvArgs) -> Result<(), String> {
+        let drive = &args.drive;
         let gets = self.mix.map_or(0, |mix| mix.get);
         let deletes = self.mix.map_or(0, |mix| mix.del) > 0;
         let each_once = self.plan == Plan::Each(Action::Del)
-            && args.drive.requests.is_some_and(|requests| requests <= u64::from(args.keys))
-            && args.drive.warmup.is_none_or(|warmup| warmup.is_zero());
-        let problem = match self.workload {
-            _ if args.miss_ratio > 0.0 && gets == 0 => "--miss-ratio needs a workload with gets by chance",
-            Workload::Preload if args.drive.requests.is_some() || args.drive.duration.is_some() => {
-                "--workload preload sets each key once: --keys says how many, not --requests or --duration"
-            }
-            Workload::Preload if args.drive.warmup.is_some() => "--workload preload has no warm-up",
-            Workload::Preload if self.keys != KeyDistribution::Sequential => "--workload preload sets keys in order",
-            Workload::ConnectionPerRequest if args.drive.pipeline != 1 || args.drive.rate.is_some() => {
-                "--workload connection-per-request has neither --pipeline nor --rate"
-            }
-            _ if deletes && !each_once && !args.allow_misses => {
-                "a key can be deleted once: limit --workload del by --requests to the number of --keys, or --allow-misses"
-            }
-            _ if args.protocol == ProtocolArg::Us && value_size(args).0.contains(&0) => {
-                "the 0x1F text protocol has no empty values: use a --value-size above 0"
-            }
-            _ => return Ok(()),
-        };
-        Err(problem.to_owned())
+            && drive.requests.is_some_and(|requests| requests <= u64::from(args.keys))
+            && drive.warmup.is_none_or(|warmup| warmup.is_zero());
+        let preloads = self.workload == Workload::Preload;
+        let contradictions = [
+            (args.miss_ratio > 0.0 && gets == 0, "--miss-ratio needs a workload with gets by chance"),
+            (
+                preloads && (drive.requests.is_some() || drive.duration.is_some()),
+                "--workload preload sets each key once: --keys says how many, not --requests or --duration",
+            ),
+            (preloads && drive.warmup.is_some(), "--workload preload has no --warmup"),
+            (preloads && self.keys != KeyDistribution::Sequential, "--workload preload sets the keys in order"),
+            (preloads && args.preload, "--workload preload is what --preload does beforehand: use one of them"),
+            (
+                self.workload == Workload::ConnectionPerRequest && (drive.pipeline != 1 || drive.rate.is_some()),
+                "--workload connection-per-request has neither --pipeline nor --rate",
+            ),
+            (
+                deletes && !each_once && !args.allow_misses,
+                "a key can be deleted once: limit --workload del by --requests to the number of --keys, or --allow-misses",
+            ),
+            (
+                args.protocol == ProtocolArg::Us && value_size(args).0.contains(&0),
+                "the 0x1F text protocol has no empty values: use a --value-size above 0",
+            ),
+        ];
+        let found = contradictions.into_iter().find(|(is_so, _)| *is_so);
+        found.map_or(Ok(()), |(_, problem)| Err(problem.to_owned()))
     }
 
     fn load(&self, args: &KvArgs) -> Load {
@@ -287,7 +290,8 @@ fn key_space(args: &KvArgs) -> Result<KeySpace, Failure> {
         let problem = format!("--key-size: keys of this protocol have at most {} bytes", dialect.key_bytes_max());
         return Err(Failure::Usage(problem));
     }
-    KeySpace::new(args.keys, args.key_size, values, value_size(args).0).map_err(|error| Failure::Usage(error.to_string()))
+    KeySpace::new(args.keys, args.key_size, values, value_size(args).0)
+        .map_err(|error| Failure::Usage(error.to_string()))
 }
 
 fn values_name(args: &KvArgs) -> &'static str {
@@ -345,7 +349,11 @@ fn preload(
     complain_for_the_server(&measured);
     let classes = measured.tally.errors().filter(|&(_, count)| count > 0);
     let classes: Vec<_> = classes.map(|(class, count)| format!("{} {count}", class.name())).collect();
-    Err(Failure::Other(anyhow!("{} of {keys} keys could not be stored: {}", keys - measured.tally.ok, classes.join(", "))))
+    Err(Failure::Other(anyhow!(
+        "{} of {keys} keys could not be stored: {}",
+        keys - measured.tally.ok,
+        classes.join(", ")
+    )))
 }
 
 fn complain_for_the_server(measured: &Measured<KvClient>) {

@@ -124,7 +124,11 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        assert!(["zipf", "zipf:0", "zipf:-1", "zipf:inf", "hot"].iter().all(|text| again::<DistributionArg>(text).is_none()));
+        assert!(
+            ["zipf", "zipf:0", "zipf:-1", "zipf:inf", "hot"]
+                .iter()
+                .all(|text| again::<DistributionArg>(text).is_none())
+        );
         assert!(["", "x", "9..8", "1..", "99999999999"].iter().all(|text| again::<SizeArg>(text).is_none()));
         assert!(["", "get", "get=0", "get=1,put=2", "get=-1"].iter().all(|text| again::<MixArg>(text).is_none()));
         assert!(["-0.1", "1.1", "NaN", "x"].iter().all(|text| ratio(text).is_err()));

@@ -144,7 +144,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
     pub(super) fn fail_connection(&mut self, slot: usize, first: ErrorClass, others: ErrorClass, now: Nanos) {
         self.failures_in_row += 1;
         if let Some(oldest) = self.connections[slot].inflight.pop_front() {
-            let others_behind = Replies { count: oldest.request.len() - 1, ..Replies::default() };
+            let others_behind = Replies { count: oldest.request.left() - 1, ..Replies::default() };
             self.settle(oldest.stamp, Replies::ONE, Err(first), now);
             self.settle(oldest.stamp, others_behind, Err(others), now);
         }

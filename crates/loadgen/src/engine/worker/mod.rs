@@ -248,7 +248,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
     fn next_pending(&mut self, slot: usize, due: Nanos, sent: Nanos) -> Option<Pending<P::Request>> {
         let (most, is_counted) = self.leave(due, self.batch)?;
         let request = self.protocol.next(&mut self.connections[slot].decoder, most);
-        self.took_leave(request.len(), is_counted);
+        self.took_leave(request.left(), is_counted);
         Some(Pending { request, stamp: Stamp { due, sent, is_counted } })
     }
 
@@ -320,7 +320,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
 
     /// Fails all that is left of a batch.
     fn fail(&mut self, pending: Pending<P::Request>, class: ErrorClass, now: Nanos) {
-        self.settle(pending.stamp, Replies { count: pending.request.len(), ..Replies::default() }, Err(class), now);
+        self.settle(pending.stamp, Replies { count: pending.request.left(), ..Replies::default() }, Err(class), now);
     }
 
     /// A failure that belongs to no request.

@@ -189,9 +189,9 @@ fn administration() {
         ("verbosity 0 0\r\n", "verbosity 0"),
         ("quit x\r\n", "quit"),
         ("stats a b\r\n", "stats a b"),
-        ("shutdown\r\n", "shutdown false"),
-        ("shutdown graceful\r\n", "shutdown true"),
-        ("shutdown x\r\n", "CLIENT_ERROR invalid shutdown mode"),
+        ("shutdown\r\n", "shutdown Now"),
+        ("shutdown graceful\r\n", "shutdown Graceful"),
+        ("shutdown x\r\n", "shutdown Unknown"),
     ]);
 }
 

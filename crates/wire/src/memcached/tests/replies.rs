@@ -5,7 +5,7 @@ use proptest::{collection::vec, prelude::*};
 use crate::memcached::{
     Limits, MetaFlags, MetaKey, Parsed, Request, RequestParser,
     client::{DecodeError, LINE_BYTES_MAX, Reply, ReplyDecoder},
-    reply::{self, Code, Item},
+    reply::{self, About, Code, Item},
 };
 
 fn meta<'a>(line: &'a [u8]) -> (MetaKey<'a>, MetaFlags<'a>) {
@@ -30,14 +30,29 @@ fn meta_replies_repeat_what_was_asked_for() {
     ] {
         let (key, flags) = meta(request.as_bytes());
         let mut out = Vec::new();
-        reply::meta_value_header(&mut out, &key, &flags, &item);
+        reply::meta_value_header(&mut out, 3, &key, &flags, About::Item(&item));
         assert_eq!(out.escape_ascii().to_string(), expected.escape_default().to_string());
     }
     let (key, flags) = meta(b"mg zz s O123 k c\r\n");
     let mut out = Vec::new();
-    reply::meta(&mut out, Code::Miss, &key, &flags, None);
-    reply::meta(&mut out, Code::Done, &key, &flags, Some(&item));
+    reply::meta(&mut out, Code::Miss, &key, &flags, About::Nothing);
+    reply::meta(&mut out, Code::Done, &key, &flags, About::Item(&item));
     assert_eq!(out, b"EN O123 kzz\r\nHD s3 O123 kzz c27\r\n");
+}
+
+/// `ms` and `ma` leave out what only `mg` tells.
+#[test]
+fn each_command_tells_what_it_can() {
+    let (key, flags) = meta(b"mg zz s f t c l h k\r\n");
+    for (about, expected) in [
+        (About::Nothing, "HD kzz\r\n"),
+        (About::Stored { cas: 9 }, "HD c9 kzz\r\n"),
+        (About::Number { cas: 23, ttl_seconds: None }, "HD t-1 c23 kzz\r\n"),
+    ] {
+        let mut out = Vec::new();
+        reply::meta(&mut out, Code::Done, &key, &flags, about);
+        assert_eq!(out, expected.as_bytes());
+    }
 }
 
 #[test]
@@ -52,7 +67,7 @@ fn every_kind_of_reply_is_understood() {
         (b"VA 1\r\nx\r\n", Reply::MetaValue { flags: b"", value: b"x" }),
         (b"HD c7 O1\r\n", Reply::Meta { code: *b"HD", flags: b"c7 O1" }),
         (b"EN\r\n", Reply::Meta { code: *b"EN", flags: b"" }),
-        (b"OK\r\n", Reply::Meta { code: *b"OK", flags: b"" }),
+        (b"OK\r\n", Reply::Line(b"OK")),
         (b"ERROR\r\n", Reply::Error(b"ERROR")),
         (b"CLIENT_ERROR bad data chunk\r\n", Reply::Error(b"CLIENT_ERROR bad data chunk")),
         (b"SERVER_ERROR object too large for cache\r\n", Reply::Error(b"SERVER_ERROR object too large for cache")),

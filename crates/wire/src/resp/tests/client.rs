@@ -49,7 +49,8 @@ fn replies_look_as_the_specification_says() {
 fn an_error_stays_on_its_line() {
     let mut out = Vec::new();
     reply::error(&mut out, "ERR unknown command 'a\r\n+OK\r\n'");
-    assert_eq!(out, b"-ERR unknown command 'a  +OK  '\r\n");
+    reply::error(&mut out, "ERR no\r\n\n");
+    assert_eq!(out, b"-ERR unknown command 'a  +OK  '\r\n-ERR no\r\n");
 }
 
 #[test]

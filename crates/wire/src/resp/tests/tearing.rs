@@ -199,3 +199,16 @@ fn announcements_are_not_believed() {
     let outcome = RequestParser::default().parse(b"*1\r\n$9223372036854775808\r\n", &boundless, &mut args);
     assert_eq!(outcome, Err(ProtocolError::InvalidBulkLength));
 }
+
+#[test]
+fn an_unusual_request_leaves_nothing_behind() {
+    let mut input = Vec::new();
+    client::command(&mut input, &[b"a".as_slice(); 5000]);
+    let (mut parser, mut args) = (RequestParser::default(), Args::new());
+    assert!(matches!(parser.parse(&input, &RequestLimits::default(), &mut args), Ok(Parsed::Whole { .. })));
+    assert_eq!((args.len(), args.spilled()), (5000, true));
+    assert!(matches!(parser.parse(b"ECHO 'a'\n", &RequestLimits::default(), &mut args), Ok(Parsed::Quoted { .. })));
+    assert_eq!((args.len(), args.spilled(), parser.quoted().len()), (0, false, 2));
+    assert!(matches!(parser.parse(b"PING\n", &RequestLimits::default(), &mut args), Ok(Parsed::Whole { .. })));
+    assert_eq!((args.len(), parser.quoted().len()), (1, 0));
+}

@@ -1,0 +1,99 @@
+//! Sizes of blocks.
+//!
+//! Steps of 8 bytes up to 256, 16 up to 512, and 32 up to 2 KiB; above that every size of which another number fits a
+//! page. Up to 2 KiB a block is at most a sixteenth larger than what it holds, or 8 bytes.
+
+/// The unit that blocks are measured and addressed in.
+pub(super) const UNIT: usize = 8;
+/// A page has blocks of one size.
+pub(super) const PAGE: usize = 64 * 1024;
+/// Units in a page.
+pub(super) const PAGE_UNITS: usize = PAGE / UNIT;
+pub(super) const CLASSES: usize = 122;
+/// Bytes of the largest block.
+pub(super) const BLOCK_MAX: usize = units_of_class(CLASSES - 1) * UNIT;
+
+/// Units in a block of each class.
+static UNITS: [u16; CLASSES] = {
+    let mut units = [0; CLASSES];
+    let mut class = 0;
+    while class < CLASSES {
+        units[class] = units_of_class(class) as u16;
+        class += 1;
+    }
+    units
+};
+
+/// The smallest class for a number of units.
+static CLASS_OF: [u8; BLOCK_MAX / UNIT + 1] = {
+    let mut classes = [0; BLOCK_MAX / UNIT + 1];
+    let mut class = 0;
+    let mut units = 0;
+    while units < classes.len() {
+        if units > units_of_class(class) {
+            class += 1;
+        }
+        classes[units] = class as u8;
+        units += 1;
+    }
+    classes
+};
+
+const fn units_of_class(class: usize) -> usize {
+    match class {
+        0..31 => 2 + class,
+        31..47 => 32 + 2 * (class - 30),
+        47..95 => 64 + 4 * (class - 46),
+        // 31, 30, … blocks in a page.
+        _ => PAGE_UNITS / (126 - class),
+    }
+}
+
+/// The class of blocks that hold so many bytes, at most [`BLOCK_MAX`].
+#[inline]
+pub(super) fn class_of(bytes: usize) -> usize {
+    usize::from(CLASS_OF[bytes.div_ceil(UNIT)])
+}
+
+/// Units in a block of a class.
+#[inline]
+pub(super) fn units(class: usize) -> usize {
+    usize::from(UNITS[class])
+}
+
+/// Blocks in a page of a class.
+#[inline]
+pub(super) fn capacity(class: usize) -> usize {
+    PAGE_UNITS / units(class)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_size_gets_the_smallest_block_that_holds_it() {
+        for bytes in 0..=BLOCK_MAX {
+            let class = class_of(bytes);
+            assert!(units(class) * UNIT >= bytes, "{bytes}");
+            assert!(class == 0 || units(class - 1) * UNIT < bytes, "{bytes}");
+        }
+        assert_eq!(class_of(BLOCK_MAX), CLASSES - 1);
+    }
+
+    #[test]
+    fn little_is_wasted() {
+        for bytes in 9..=2048_usize {
+            let block = units(class_of(bytes)) * UNIT;
+            assert!(block - bytes < 8.max(bytes / 16), "{bytes} in {block}");
+        }
+        for bytes in 2048..=BLOCK_MAX {
+            assert!(units(class_of(bytes)) * UNIT <= bytes * 5 / 4, "{bytes}");
+        }
+        for class in 0..CLASSES {
+            assert!(capacity(class) * units(class) * 32 >= PAGE_UNITS * 31, "class {class}");
+        }
+        assert_eq!(units(class_of(36)) * UNIT, 40);
+        assert_eq!(units(class_of(8 + 16 + 1024)) * UNIT, 1056);
+    }
+}

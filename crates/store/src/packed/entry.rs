@@ -1,0 +1,247 @@
+//! An entry as bytes: a header of 8, what is kept beside the value, the key, the value.
+//!
+//! ```text
+//! 0  u32  lengths of key and value as they are kept here, and flags
+//! 4  u32  the access word, which outlives the entry
+//! 8  u64  expires_at          if EXPIRES
+//!    u64  version, u32 flags  if CLIENT
+//!    key, or the number of it in `Outside` if LONG_KEY
+//!    value, or the number of it in `Outside` if SHARED
+//! ```
+//!
+//! A free block has the header of no entry: [`Header::LIVE`] is clear, and the rest is a link.
+
+use super::{classes::BLOCK_MAX, copy};
+use crate::{Attributes, SHARED_MIN};
+
+const ACCESS_AT: usize = 4;
+const BODY_AT: usize = 8;
+const EXPIRES_BYTES: usize = 8;
+const CLIENT_BYTES: usize = 12;
+/// What stands for a string that is kept outside.
+pub(super) const NUMBER_BYTES: usize = 4;
+
+/// The first word of a block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header(u32);
+
+impl Header {
+    const KEY: u32 = 0xff;
+    const VALUE_SHIFT: u32 = 8;
+    const VALUE: u32 = 0x3fff;
+    const EXPIRES: u32 = 1 << 22;
+    const CLIENT: u32 = 1 << 23;
+    const SHARED: u32 = 1 << 24;
+    const LONG_KEY: u32 = 1 << 25;
+    const LIVE: u32 = 1 << 26;
+    const ENCODING_SHIFT: u32 = 28;
+
+    /// That of an entry.
+    #[inline]
+    pub(super) fn of(key_len: usize, value_len: usize, attributes: Attributes) -> Self {
+        let (key, long_key) = match key_len <= Self::KEY as usize {
+            true => (key_len as u32, 0),
+            false => (NUMBER_BYTES as u32, Self::LONG_KEY),
+        };
+        let flags = Self::LIVE | long_key | u32::from(attributes.encoding) << Self::ENCODING_SHIFT;
+        let expires = if attributes.expires_at != 0 { Self::EXPIRES } else { 0 };
+        let client = if attributes.flags != 0 || attributes.version != 0 { Self::CLIENT } else { 0 };
+        let empty = Self(key | flags | expires | client);
+        match value_len < SHARED_MIN && empty.block_len() + value_len <= BLOCK_MAX {
+            true => Self(empty.0 | (value_len as u32) << Self::VALUE_SHIFT),
+            false => Self(empty.0 | Self::SHARED | (NUMBER_BYTES as u32) << Self::VALUE_SHIFT),
+        }
+    }
+
+    /// That of a free block, with something to remember in 16 bits.
+    pub(super) fn free(link: u16) -> Self {
+        Self(u32::from(link))
+    }
+
+    /// What a free block remembers.
+    #[inline]
+    pub(super) fn link(self) -> u16 {
+        self.0 as u16
+    }
+
+    #[inline]
+    pub(super) fn read(block: &[u8]) -> Self {
+        Self(read_u32(block, 0))
+    }
+
+    #[inline]
+    pub(super) fn write(self, block: &mut [u8]) {
+        block[..4].copy_from_slice(&self.0.to_ne_bytes());
+    }
+
+    #[inline]
+    pub(super) fn is_live(self) -> bool {
+        self.0 & Self::LIVE != 0
+    }
+
+    #[inline]
+    pub(super) fn expires(self) -> bool {
+        self.0 & Self::EXPIRES != 0
+    }
+
+    /// The value is kept outside.
+    #[inline]
+    pub(super) fn is_shared(self) -> bool {
+        self.0 & Self::SHARED != 0
+    }
+
+    /// The key is kept outside.
+    #[inline]
+    pub(super) fn is_long_key(self) -> bool {
+        self.0 & Self::LONG_KEY != 0
+    }
+
+    /// Key or value are kept outside.
+    #[inline]
+    pub(super) fn has_outside(self) -> bool {
+        self.0 & (Self::SHARED | Self::LONG_KEY) != 0
+    }
+
+    /// The header of an entry with the same key.
+    #[inline]
+    pub(super) fn with(self, value_len: usize, attributes: Attributes) -> Self {
+        let key_len = if self.is_long_key() { usize::MAX } else { self.key_len() };
+        Self::of(key_len, value_len, attributes)
+    }
+
+    #[inline]
+    fn has_attributes(self) -> bool {
+        self.0 & (Self::EXPIRES | Self::CLIENT) != 0
+    }
+
+    #[inline]
+    pub(super) fn key_at(self) -> usize {
+        let expires = (self.0 & Self::EXPIRES) as usize / (Self::EXPIRES as usize / EXPIRES_BYTES);
+        let client = if self.0 & Self::CLIENT != 0 { CLIENT_BYTES } else { 0 };
+        BODY_AT + expires + client
+    }
+
+    #[inline]
+    pub(super) fn key_len(self) -> usize {
+        (self.0 & Self::KEY) as usize
+    }
+
+    #[inline]
+    fn value_at(self) -> usize {
+        self.key_at() + self.key_len()
+    }
+
+    #[inline]
+    fn value_len(self) -> usize {
+        (self.0 >> Self::VALUE_SHIFT & Self::VALUE) as usize
+    }
+
+    /// Bytes from the beginning of the header to the end of the value.
+    #[inline]
+    pub(super) fn block_len(self) -> usize {
+        self.value_at() + self.value_len()
+    }
+
+    /// The key's bytes, or the number that stands for it.
+    #[inline]
+    pub(super) fn key(self, block: &[u8]) -> &[u8] {
+        &block[self.key_at()..][..self.key_len()]
+    }
+
+    /// The value's bytes, or the number that stands for it.
+    #[inline]
+    pub(super) fn value(self, block: &[u8]) -> &[u8] {
+        &block[self.value_at()..][..self.value_len()]
+    }
+
+    /// Whether an entry is that of a key; one that is kept outside is somebody else's to compare.
+    #[inline]
+    pub(super) fn is_key(self, block: &[u8], key: &[u8]) -> bool {
+        if self.0 & (Self::KEY | Self::LONG_KEY) != key.len() as u32 || key.len() > Self::KEY as usize {
+            return false;
+        }
+        let at = if self.has_attributes() { self.key_at() } else { BODY_AT };
+        copy::is_same(key, &block[at..])
+    }
+
+    #[inline]
+    pub(super) fn attributes(self, block: &[u8]) -> Attributes {
+        let encoding = (self.0 >> Self::ENCODING_SHIFT) as u8;
+        match self.has_attributes() {
+            true => self.read_attributes(block, encoding),
+            false => Attributes { encoding, ..Attributes::default() },
+        }
+    }
+
+    fn read_attributes(self, block: &[u8], encoding: u8) -> Attributes {
+        let mut attributes = Attributes { encoding, ..Attributes::default() };
+        let mut at = BODY_AT;
+        if self.expires() {
+            attributes.expires_at = read_u64(block, at);
+            at += EXPIRES_BYTES;
+        }
+        if self.0 & Self::CLIENT != 0 {
+            attributes.version = read_u64(block, at);
+            attributes.flags = read_u32(block, at + 8);
+        }
+        attributes
+    }
+
+    /// Writes what is kept beside the value; `self` is the header that goes with it.
+    #[inline]
+    pub(super) fn write_attributes(self, block: &mut [u8], attributes: Attributes) {
+        let mut at = BODY_AT;
+        if self.expires() {
+            block[at..][..8].copy_from_slice(&attributes.expires_at.to_ne_bytes());
+            at += EXPIRES_BYTES;
+        }
+        if self.0 & Self::CLIENT != 0 {
+            block[at..][..8].copy_from_slice(&attributes.version.to_ne_bytes());
+            block[at + 8..][..4].copy_from_slice(&attributes.flags.to_ne_bytes());
+        }
+    }
+
+    #[inline]
+    pub(super) fn write_key(self, block: &mut [u8], key: &[u8]) {
+        copy::copy(key, &mut block[self.key_at()..]);
+    }
+
+    #[inline]
+    pub(super) fn write_value(self, block: &mut [u8], value: &[u8]) {
+        copy::copy(value, &mut block[self.value_at()..]);
+    }
+
+    /// Whether the attributes that an entry has now include a time to expire at; then it is written over.
+    pub(super) fn set_expiry(self, block: &mut [u8], expires_at: u64) -> bool {
+        let can = self.is_live() && self.expires() && expires_at != 0;
+        if can {
+            block[BODY_AT..][..8].copy_from_slice(&expires_at.to_ne_bytes());
+        }
+        can
+    }
+}
+
+#[inline]
+pub(super) fn access(block: &[u8]) -> u32 {
+    read_u32(block, ACCESS_AT)
+}
+
+#[inline]
+pub(super) fn set_access(block: &mut [u8], word: u32) {
+    block[ACCESS_AT..][..4].copy_from_slice(&word.to_ne_bytes());
+}
+
+/// The number that stands for a string kept outside.
+pub(super) fn number(bytes: &[u8]) -> u32 {
+    read_u32(bytes, 0)
+}
+
+#[inline]
+fn read_u32(bytes: &[u8], at: usize) -> u32 {
+    bytes[at..].first_chunk().map_or(0, |&word| u32::from_ne_bytes(word))
+}
+
+#[inline]
+fn read_u64(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..].first_chunk().map_or(0, |&word| u64::from_ne_bytes(word))
+}

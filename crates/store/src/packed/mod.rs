@@ -1,0 +1,379 @@
+//! The store that is made for speed and size: one owner, two cache misses for a lookup, 8 bytes beside key and value.
+//!
+//! A [`Table`] of one-line groups leads from the hash to a block of the [`Arena`], where header, key and value are
+//! together. Nothing ever stops to rearrange everything: segments of the table divide one by one, and pages of the
+//! arena change hands one by one. `unsafe` is in four leaves: [`memory`] (bytes of chunks, prefetch), [`group`] (one load
+//! of all tags), [`segment`] and [`table`] (pointers to segments); blocks are slices, with bounds.
+
+mod arena;
+mod classes;
+mod copy;
+mod entry;
+mod group;
+mod memory;
+mod outside;
+mod segment;
+mod table;
+#[cfg(test)]
+mod tests;
+mod traversal;
+
+use self::{
+    arena::Arena,
+    classes::{UNIT, class_of},
+    entry::Header,
+    group::tag_of,
+    memory::{LINE, prefetch},
+    outside::Outside,
+    table::{Blocks, Table},
+};
+use crate::{Attributes, KeyHasher, Options, Store, View};
+
+/// Lines of an entry that are asked for ahead at most; the processor goes on by itself when they are read.
+const LINES_AHEAD: usize = 6;
+
+/// The packed store.
+///
+/// It holds at most 32 GiB of entries, values that are kept as [`bytes::Bytes`] not included.
+#[derive(Debug)]
+pub struct Packed {
+    table: Table,
+    arena: Arena,
+    outside: Outside,
+    options: Options,
+}
+
+/// The block of an entry. One that is out of date shows something else or nothing, and does no harm beyond the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place(u32);
+
+impl Store for Packed {
+    type Place = Place;
+
+    fn new(options: Options) -> Self {
+        Self { table: Table::new(&options), arena: Arena::new(&options), outside: Outside::default(), options }
+    }
+
+    #[inline]
+    fn hash(&self, key: &[u8]) -> u64 {
+        self.options.hasher.hash(key)
+    }
+
+    // --- lookup ---------------------------------------------------------------------------
+
+    #[inline(always)]
+    fn prefetch(&self, hash: u64) {
+        self.table.prefetch(hash);
+    }
+
+    #[inline(always)]
+    fn prefetch_entry(&self, hash: u64) {
+        if let Some(block) = self.table.guess(hash) {
+            let bytes = self.arena.block_bytes(block);
+            let first = self.arena.block(block).as_ptr();
+            // A small entry may reach into the next line or not: asking twice is cheaper than a branch that is often
+            // foretold wrongly.
+            prefetch(first);
+            prefetch(first.wrapping_add((bytes - 1).min(2 * LINE)));
+            if bytes > 2 * LINE {
+                (1..LINES_AHEAD.min(bytes / LINE)).for_each(|line| prefetch(first.wrapping_add(line * LINE)));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn find(&self, hash: u64, key: &[u8]) -> Option<Place> {
+        let group = self.table.home(hash);
+        // Not `Iterator::find`: the compiler would make a call of its closure.
+        for slot in group.with_tag(tag_of(hash)) {
+            if self.is_key(group.block(slot), key) {
+                return Some(Place(group.block(slot)));
+            }
+        }
+        if group.is_passed() { self.find_further(hash, key) } else { None }
+    }
+
+    #[inline(always)]
+    fn view(&self, place: Place) -> View<'_> {
+        let block = self.arena.block(place.0);
+        let header = Header::read(block);
+        let attributes = header.attributes(block);
+        if header.has_outside() {
+            return self.view_outside(header, block, attributes);
+        }
+        View { key: header.key(block), value: header.value(block), attributes, shared: None }
+    }
+
+    #[inline]
+    fn access(&self, place: Place) -> u32 {
+        entry::access(self.arena.block(place.0))
+    }
+
+    #[inline]
+    fn set_access(&mut self, place: Place, word: u32) {
+        entry::set_access(self.arena.block_mut(place.0), word);
+    }
+
+    #[inline]
+    fn handle(&self, place: Place) -> u32 {
+        place.0
+    }
+
+    #[inline]
+    fn place(&self, handle: u32) -> Option<Place> {
+        self.arena.is_live(handle).then_some(Place(handle))
+    }
+
+    // --- change ---------------------------------------------------------------------------
+
+    #[inline]
+    fn insert(&mut self, hash: u64, key: &[u8], value: &[u8], attributes: Attributes) -> Place {
+        let header = Header::of(key.len(), value.len(), attributes);
+        let at = match header.has_outside() {
+            false => self.write(header, key, value, attributes),
+            true => self.write_outside(header, key, value, attributes),
+        };
+        let Self { table, arena, outside, options } = self;
+        table.insert(hash, at, header.expires(), &Entries { arena, outside, hasher: &options.hasher });
+        Place(at)
+    }
+
+    #[inline(always)]
+    fn replace(&mut self, hash: u64, place: Place, value: &[u8], attributes: Attributes) -> (Place, bool) {
+        let block = self.arena.block_mut(place.0);
+        let old = Header::read(block);
+        let new = old.with(value.len(), attributes);
+        // The usual case: everything is as long as it was.
+        if new == old && !new.is_shared() {
+            new.write_attributes(block, attributes);
+            new.write_value(block, value);
+            return (place, false);
+        }
+        self.reshape(hash, place, new, value, attributes)
+    }
+
+    fn set_expiry(&mut self, place: Place, expires_at: u64) -> bool {
+        let block = self.arena.block_mut(place.0);
+        Header::read(block).set_expiry(block, expires_at)
+    }
+
+    #[inline]
+    fn remove(&mut self, hash: u64, place: Place) {
+        if !self.table.remove(hash, place.0) {
+            return;
+        }
+        let block = self.arena.block(place.0);
+        let header = Header::read(block);
+        if header.has_outside() {
+            self.forget_outside(header, place);
+        }
+        self.arena.free(place.0);
+    }
+
+    fn clear(&mut self) {
+        *self = Self::new(self.options.clone());
+    }
+
+    // --- traversal ------------------------------------------------------------------------
+
+    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(View<'_>)) -> u64 {
+        self.scan_group(cursor, visit)
+    }
+
+    fn sample(&self, random: u64) -> Option<Place> {
+        self.sample_block(random).map(Place)
+    }
+
+    fn sample_expiring(&self, random: u64) -> Option<Place> {
+        self.sample_expiring_block(random).map(Place)
+    }
+
+    fn sweep_expiring(&self, cursor: u64, found: &mut Vec<Place>) -> u64 {
+        self.sweep_segment(cursor, found)
+    }
+
+    // --- memory ---------------------------------------------------------------------------
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    #[inline]
+    fn expiring(&self) -> usize {
+        self.table.expiring()
+    }
+
+    #[inline]
+    fn bytes(&self) -> usize {
+        self.arena.bytes() + self.table.bytes() + self.outside.bytes()
+    }
+
+    #[inline]
+    fn growth(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize {
+        let header = Header::of(key_len, value_len, attributes);
+        self.arena.growth(class_of(header.block_len())) + outside_bytes(header, key_len, value_len)
+    }
+
+    fn footprint(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize {
+        let header = Header::of(key_len, value_len, attributes);
+        classes::units(class_of(header.block_len())) * UNIT + outside_bytes(header, key_len, value_len)
+    }
+
+    fn compact(&mut self, _: usize, _: usize, _: Attributes, moved: &mut dyn FnMut(u32)) -> bool {
+        let Some(page) = self.arena.vacate() else { return false };
+        let hashes: Vec<u64> = page.live.iter().map(|&from| self.entries().hash(from)).collect();
+        hashes.iter().for_each(|&hash| self.table.prefetch(hash));
+        for (&from, &hash) in page.live.iter().zip(&hashes) {
+            let to = self.arena.allocate(page.class);
+            // All of it: the access word goes along.
+            self.arena.copy((from, 0), (to, 0), classes::units(page.class) * UNIT);
+            self.table.moved(hash, from, to);
+            moved(to);
+        }
+        self.arena.vacated(page);
+        true
+    }
+}
+
+impl Packed {
+    #[inline(always)]
+    fn is_key(&self, block: u32, key: &[u8]) -> bool {
+        let block = self.arena.block(block);
+        let header = Header::read(block);
+        header.is_key(block, key) || header.is_long_key() && self.key(header, block) == key
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_further(&self, hash: u64, key: &[u8]) -> Option<Place> {
+        self.table.find_further(hash, |block| self.is_key(block, key)).map(Place)
+    }
+
+    #[inline]
+    fn write(&mut self, header: Header, key: &[u8], value: &[u8], attributes: Attributes) -> u32 {
+        let at = self.arena.allocate(class_of(header.block_len()));
+        let block = self.arena.block_mut(at);
+        header.write(block);
+        header.write_attributes(block, attributes);
+        header.write_key(block, key);
+        header.write_value(block, value);
+        at
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_outside(&mut self, header: Header, key: &[u8], value: &[u8], attributes: Attributes) -> u32 {
+        let key_number = header.is_long_key().then(|| self.outside.add(key));
+        let value_number = header.is_shared().then(|| self.outside.add(value));
+        let key = key_number.as_ref().map_or(key, |number| number);
+        let value = value_number.as_ref().map_or(value, |number| number);
+        self.write(header, key, value, attributes)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn forget_outside(&mut self, header: Header, place: Place) {
+        let block = self.arena.block(place.0);
+        if header.is_long_key() {
+            self.outside.remove(header.key(block));
+        }
+        if header.is_shared() {
+            self.outside.remove(header.value(block));
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn view_outside<'s>(&'s self, header: Header, block: &'s [u8], attributes: Attributes) -> View<'s> {
+        let shared = if header.is_shared() { self.outside.get(header.value(block)) } else { None };
+        let value = shared.map_or_else(|| header.value(block), |shared| shared);
+        View { key: self.key(header, block), value, attributes, shared }
+    }
+
+    #[cold]
+    fn key<'s>(&'s self, header: Header, block: &'s [u8]) -> &'s [u8] {
+        self.entries().key(header, block)
+    }
+
+    fn entries(&self) -> Entries<'_> {
+        Entries { arena: &self.arena, outside: &self.outside, hasher: &self.options.hasher }
+    }
+
+    /// Replaces a value by one of another length, or with other things beside it.
+    #[inline(never)]
+    fn reshape(
+        &mut self,
+        hash: u64,
+        place: Place,
+        new: Header,
+        value: &[u8],
+        attributes: Attributes,
+    ) -> (Place, bool) {
+        let block = self.arena.block(place.0);
+        let old = Header::read(block);
+        if !old.is_live() {
+            return (place, false);
+        }
+        if old.is_shared() {
+            self.outside.remove(old.value(block));
+        }
+        let number = new.is_shared().then(|| self.outside.add(value));
+        let value = number.as_ref().map_or(value, |number| number);
+        let (old_class, new_class) = (class_of(old.block_len()), class_of(new.block_len()));
+        let at = match old_class == new_class {
+            true => place.0,
+            false => self.arena.allocate(new_class),
+        };
+        self.arena.copy((place.0, old.key_at()), (at, new.key_at()), old.key_len());
+        let block = self.arena.block_mut(at);
+        new.write(block);
+        new.write_attributes(block, attributes);
+        new.write_value(block, value);
+        if at != place.0 {
+            self.table.moved(hash, place.0, at);
+            self.arena.free(place.0);
+        }
+        if new.expires() != old.expires() {
+            self.table.set_expiring(hash, at, new.expires());
+        }
+        (Place(at), at != place.0)
+    }
+}
+
+/// Memory of strings that have no place in the block.
+fn outside_bytes(header: Header, key_len: usize, value_len: usize) -> usize {
+    let key = if header.is_long_key() { Outside::footprint(key_len) } else { 0 };
+    let value = if header.is_shared() { Outside::footprint(value_len) } else { 0 };
+    key + value
+}
+
+/// Entries as the table sees them.
+struct Entries<'s> {
+    arena: &'s Arena,
+    outside: &'s Outside,
+    hasher: &'s KeyHasher,
+}
+
+impl<'s> Entries<'s> {
+    #[inline]
+    fn key(&self, header: Header, block: &'s [u8]) -> &'s [u8] {
+        match header.is_long_key() {
+            false => header.key(block),
+            true => self.outside.get(header.key(block)).map_or(&[], |key| key),
+        }
+    }
+}
+
+impl Blocks for Entries<'_> {
+    #[inline]
+    fn hash(&self, at: u32) -> u64 {
+        let block = self.arena.block(at);
+        self.hasher.hash(self.key(Header::read(block), block))
+    }
+
+    #[inline]
+    fn prefetch(&self, at: u32) {
+        prefetch(self.arena.block(at).as_ptr());
+    }
+}

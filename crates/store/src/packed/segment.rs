@@ -1,0 +1,135 @@
+//! A small hash table of fixed size, which divides in two when it is full.
+
+use std::{mem::MaybeUninit, ptr::NonNull};
+
+use super::{
+    group::{self, Group, tag_of},
+    memory::{Raw, next_size},
+    table::Blocks,
+};
+
+/// Groups of a segment.
+pub(super) const GROUPS: usize = 64;
+/// Slots of a segment.
+pub(super) const SLOTS: usize = GROUPS * group::SLOTS;
+/// Entries whose keys are asked for before the first of them is read, when a segment is divided.
+const AHEAD: usize = 16;
+
+/// Sixty-four groups, exactly a page of the kernel.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub(super) struct Segment([Group; GROUPS]);
+
+/// The group to which a hash belongs.
+#[inline]
+pub(super) fn home_of(hash: u64) -> usize {
+    hash as usize % GROUPS
+}
+
+impl Segment {
+    const BYTES: usize = size_of::<Self>();
+
+    fn empty() -> Self {
+        Self(std::array::from_fn(|_| Group::default()))
+    }
+
+    /// A group; behind the last comes the first.
+    #[inline]
+    pub(super) fn group(&self, at: usize) -> &Group {
+        &self.0[at % GROUPS]
+    }
+
+    #[inline]
+    pub(super) fn group_mut(&mut self, at: usize) -> &mut Group {
+        &mut self.0[at % GROUPS]
+    }
+
+    /// Adds a block. False: there is no room.
+    #[inline]
+    pub(super) fn insert(&mut self, hash: u64, block: u32, expires: bool) -> bool {
+        let home = home_of(hash);
+        for at in home..home + GROUPS {
+            if self.group_mut(at).insert(tag_of(hash), block, expires) {
+                return true;
+            }
+            self.group_mut(at).pass();
+        }
+        false
+    }
+
+    /// Empties a slot of a group in which an entry is that belongs to `home`.
+    #[inline]
+    pub(super) fn remove(&mut self, home: usize, group: usize, slot: usize) {
+        self.group_mut(group).remove(slot);
+        let passed = group.wrapping_sub(home) % GROUPS;
+        (home..home + passed).for_each(|at| self.group_mut(at).unpass());
+    }
+
+    /// Moves the entries whose hashes have a certain bit to an empty segment. Gives their number, and that of those
+    /// that expire.
+    pub(super) fn divide(&mut self, upper: &mut Self, bit: u32, blocks: &impl Blocks) -> (u16, u16) {
+        let mut entries = Vec::with_capacity(SLOTS);
+        for group in &self.0 {
+            entries.extend(group.used().map(|slot| (group.block(slot), group.is_expiring(slot))));
+        }
+        *self = Self::empty();
+        let (mut len, mut expiring) = (0, 0);
+        entries.iter().take(AHEAD).for_each(|&(block, _)| blocks.prefetch(block));
+        for (at, &(block, expires)) in entries.iter().enumerate() {
+            if let Some(&(later, _)) = entries.get(at + AHEAD) {
+                blocks.prefetch(later);
+            }
+            let hash = blocks.hash(block);
+            let is_upper = hash >> bit & 1 != 0;
+            let target = if is_upper { &mut *upper } else { &mut *self };
+            target.insert(hash, block, expires);
+            len += u16::from(is_upper);
+            expiring += u16::from(is_upper && expires);
+        }
+        (len, expiring)
+    }
+}
+
+/// Memory for segments. There is no way to give one back.
+#[derive(Debug)]
+pub(super) struct Segments {
+    chunks: Vec<Raw>,
+    /// Bytes of the last chunk that are in use.
+    used: usize,
+    /// Bytes of all chunks.
+    mapped: usize,
+    len: usize,
+    advise: fn(&mut [MaybeUninit<u8>]),
+}
+
+impl Segments {
+    pub(super) fn new(advise: fn(&mut [MaybeUninit<u8>])) -> Self {
+        Self { chunks: Vec::new(), used: 0, mapped: 0, len: 0, advise }
+    }
+
+    #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        self.len * Segment::BYTES + self.chunks.capacity() * size_of::<Raw>()
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// An empty segment that nobody else points to, good as long as `self`.
+    pub(super) fn add(&mut self) -> NonNull<Segment> {
+        if self.chunks.last().is_none_or(|chunk| self.used == chunk.capacity()) {
+            let chunk = Raw::new(next_size(self.mapped, Segment::BYTES), self.advise);
+            (self.used, self.mapped) = (0, self.mapped + chunk.capacity());
+            self.chunks.push(chunk);
+        }
+        let at = self.used;
+        (self.used, self.len) = (at + Segment::BYTES, self.len + 1);
+        let segment = self.chunks[self.chunks.len() - 1].address(at).cast::<Segment>();
+        // SAFETY: chunks are multiples of a segment's size, which is its alignment too, and this one has room behind
+        // `at`, of which nothing has been given out.
+        unsafe { segment.write(Segment::empty()) };
+        segment
+    }
+}

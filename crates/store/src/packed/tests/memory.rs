@@ -1,0 +1,158 @@
+use std::cell::Cell;
+
+use super::{Packed, expiring, options, plain, store};
+use crate::{Options, SHARED_MIN, Store};
+
+fn key(number: u32) -> [u8; 16] {
+    let mut key = *b"key:000000000000";
+    key[4..8].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
+#[test]
+fn a_small_store_is_small() {
+    let mut store = store();
+    assert!(store.bytes() < 8 * 1024, "{}", store.bytes());
+    (0..100).for_each(|number| _ = store.set(&key(number), b"twelve bytes", plain()));
+    assert!(store.bytes() < 80 * 1024, "{}", store.bytes());
+}
+
+#[test]
+fn a_plain_entry_takes_eight_bytes_beside_key_and_value() {
+    let store = store();
+    assert_eq!(store.footprint(16, 12, plain()), 40);
+    assert_eq!(store.footprint(16, 16, plain()), 40);
+    assert_eq!(store.footprint(16, 12, expiring(1)), 48);
+    assert_eq!(store.footprint(16, 1024, plain()), 1056);
+}
+
+/// Measured at sizes between the extremes of how full segments are.
+#[test]
+fn little_is_spent_on_anything_else() {
+    for (keys, value_len, most) in [(200_000, 12, 54.0), (20_000, 1024, 1080.0)] {
+        let mut store = store();
+        (0..keys).for_each(|number| _ = store.set(&key(number), &vec![0; value_len], plain()));
+        let each = store.bytes() as f64 / f64::from(keys);
+        assert!(each < most, "{each} bytes per key");
+    }
+}
+
+/// What a store holds never grows by more than it said it would, but for the table.
+#[test]
+fn growth_is_foretold() {
+    let mut store = store();
+    let mut random = fastrand::Rng::with_seed(9);
+    for number in 0..20_000 {
+        let len = [1, 12, 100, 700, 9000, SHARED_MIN, 40_000][random.usize(..7) * random.usize(..2)];
+        let foretold = store.growth(16, len, plain());
+        let before = store.bytes() - store.table.bytes();
+        store.set(&key(number), &vec![0; len], plain());
+        let after = store.bytes() - store.table.bytes();
+        // Vectors of pages and strings double now and then.
+        assert!(after <= before + foretold + after / 32 + 2048, "{before} + {foretold} -> {after}");
+        if random.u8(..3) > 0 {
+            store.delete(&key(random.u32(..=number)));
+        }
+    }
+}
+
+#[test]
+fn memory_of_entries_that_are_gone_is_given_back() {
+    thread_local!(static RELEASED: Cell<usize> = const { Cell::new(0) });
+    let release = |memory: &mut [std::mem::MaybeUninit<u8>]| {
+        RELEASED.set(RELEASED.get() + memory.len());
+        memory.fill(std::mem::MaybeUninit::new(0));
+    };
+    let mut store = Packed::new(Options { release, ..options() });
+    (0..50_000).for_each(|number| _ = store.set(&key(number), &[1; 100], plain()));
+    let full = store.bytes() - store.table.bytes();
+    (0..50_000).for_each(|number| assert!(store.delete(&key(number))));
+    store.check();
+    let empty = store.bytes() - store.table.bytes();
+    assert!(empty < full / 10, "{full} -> {empty}");
+    assert!(RELEASED.get() > full * 8 / 10);
+    // And it can be had again, for entries of any size.
+    (0..5000).for_each(|number| _ = store.set(&key(number), &[2; 1000], plain()));
+    assert!((0..5000).all(|number| store.get(&key(number)) == Some(&[2; 1000])));
+    assert!(store.bytes() - store.table.bytes() < full);
+    store.check();
+}
+
+#[test]
+fn compaction_makes_room_for_entries_of_another_size() {
+    let mut store = store();
+    (0..50_000).for_each(|number| _ = store.set(&key(number), b"twelve bytes", plain()));
+    let expected = |number: u32| number % 4 == 0;
+    for number in (0..50_000).filter(|&number| !expected(number)) {
+        assert!(store.delete(&key(number)));
+    }
+    let hash = store.hash(&key(0));
+    let place = store.find(hash, &key(0)).expect("it is there");
+    store.set_access(place, 77);
+    let before = store.arena.bytes();
+    let mut handles = Vec::new();
+    let mut calls = 0;
+    while store.compact(16, 1024, plain(), &mut |handle| handles.push(handle)) {
+        calls += 1;
+        assert!(calls < 1000, "it comes to an end");
+    }
+    store.check();
+    assert!(store.arena.bytes() < before / 2, "{before} -> {}", store.arena.bytes());
+    assert!(!handles.is_empty() && handles.iter().all(|&handle| store.place(handle).is_some() || calls > 1));
+    for number in 0..50_000 {
+        assert_eq!(store.get(&key(number)).is_some(), expected(number));
+    }
+    let place = store.find(hash, &key(0)).expect("it is there still");
+    assert_eq!(store.access(place), 77, "the access word goes along");
+    assert_eq!(store.growth(16, 1024, plain()), 0);
+}
+
+#[test]
+fn an_access_word_outlives_its_entry_and_is_0_in_fresh_memory() {
+    let mut store = store();
+    let first = store.set(b"first", b"value", plain());
+    assert_eq!(store.access(first), 0);
+    store.set_access(first, 0xdead_beef);
+    let other = store.set(b"other", b"value", plain());
+    assert_eq!(store.access(other), 0);
+    store.delete(b"first");
+    let second = store.set(b"third", b"value", plain());
+    assert_eq!((store.handle(second), store.access(second)), (store.handle(first), 0xdead_beef));
+    // The page goes to another class, whose blocks begin elsewhere.
+    store.delete(b"third");
+    store.delete(b"other");
+    let larger = store.set(b"larger", &[7; 100], plain());
+    assert_eq!(store.access(larger), 0);
+    assert_eq!(store.place(store.handle(first) + 1), None);
+}
+
+#[test]
+fn an_entry_stays_where_it_is_when_the_block_is_right() {
+    let mut store = store();
+    let hash = store.hash(b"key");
+    let place = store.insert(hash, b"key", b"1234", plain());
+    assert_eq!(store.replace(hash, place, b"12345", plain()), (place, false));
+    assert_eq!(store.get(b"key"), Some(&b"12345"[..]));
+    let (larger, has_moved) = store.replace(hash, place, b"123456", expiring(5));
+    assert!(has_moved && store.place(store.handle(place)).is_none());
+    assert!(store.set_expiry(larger, 6));
+    assert!(!store.set_expiry(larger, 0), "the block has another layout then");
+    assert_eq!(store.view(larger).attributes, expiring(6));
+    assert_eq!(store.expiring(), 1);
+    store.replace(hash, larger, b"123456", plain());
+    assert_eq!((store.expiring(), store.len()), (0, 1));
+    store.check();
+}
+
+#[test]
+fn long_values_are_shared_and_survive_their_entries() {
+    let mut store = store();
+    let place = store.set(b"key", &vec![7; SHARED_MIN], plain());
+    let kept = store.view(place).shared.cloned().expect("a value of that length is shared");
+    let without = store.bytes() - SHARED_MIN;
+    store.set(b"key", &vec![8; 2 * SHARED_MIN], plain());
+    assert!(store.bytes() >= without + 2 * SHARED_MIN);
+    store.delete(b"key");
+    assert!(store.bytes() <= without);
+    assert!(kept.len() == SHARED_MIN && kept.iter().all(|&byte| byte == 7));
+}

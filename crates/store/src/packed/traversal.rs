@@ -1,0 +1,94 @@
+//! Ways through all entries, and to any of them.
+
+use super::{Packed, Place, segment::home_of, table::{Blocks as _, Cursor}};
+use crate::{Store as _, View};
+
+/// Groups without an entry, or segments, that a scan passes over in one step.
+const SCAN_GROUPS: usize = 64;
+/// Segments without an entry that expires which a sweep passes over in one step.
+const SWEEP_SEGMENTS: usize = 256;
+
+impl Packed {
+    /// Shows the entries that belong to the next group that has any. An entry is shown in its own group's turn, wherever
+    /// it is: neither its group nor the order of segments changes when one divides.
+    pub(super) fn scan_group(&self, number: u64, visit: &mut dyn FnMut(View<'_>)) -> u64 {
+        let mut number = number;
+        for _ in 0..SCAN_GROUPS {
+            let cursor = self.table.cursor(number);
+            if self.table.counts(cursor).0 == 0 {
+                number = self.table.after_segment(cursor);
+            } else {
+                number = self.table.after(cursor);
+                if self.show_group(cursor, visit) {
+                    break;
+                }
+            }
+            if number == 0 {
+                break;
+            }
+        }
+        number
+    }
+
+    /// False: nothing belongs to that group.
+    fn show_group(&self, cursor: Cursor, visit: &mut dyn FnMut(View<'_>)) -> bool {
+        let mut has_any = false;
+        for group in self.table.chain(cursor) {
+            for block in group.used().map(|slot| group.block(slot)) {
+                if home_of(self.entries().hash(block)) == cursor.group {
+                    visit(self.view(Place(block)));
+                    has_any = true;
+                }
+            }
+        }
+        has_any
+    }
+
+    /// The first entry from a random slot on.
+    pub(super) fn sample_block(&self, random: u64) -> Option<u32> {
+        let random = mix(random);
+        let cursor = self.table.random(random, |len, _| len > 0)?;
+        let slot = (random >> 8) as usize % super::group::SLOTS;
+        self.table.groups(cursor).find_map(|group| group.used().from(slot).next().map(|slot| group.block(slot)))
+    }
+
+    /// The first entry that expires, from a random slot on.
+    pub(super) fn sample_expiring_block(&self, random: u64) -> Option<u32> {
+        if self.table.expiring() == 0 {
+            return None;
+        }
+        let random = mix(random);
+        let cursor = self.table.random(random, |_, expiring| expiring > 0)?;
+        let slot = (random >> 8) as usize % super::group::SLOTS;
+        self.table.groups(cursor).find_map(|group| group.expiring().from(slot).next().map(|slot| group.block(slot)))
+    }
+
+    /// Finds what expires in the next segment that has any such entries, without looking at others.
+    pub(super) fn sweep_segment(&self, number: u64, found: &mut Vec<Place>) -> u64 {
+        let mut number = number;
+        for _ in 0..SWEEP_SEGMENTS {
+            let cursor = self.table.cursor(number);
+            number = self.table.after_segment(cursor);
+            if self.table.counts(cursor).1 > 0 {
+                for group in self.table.groups(cursor) {
+                    for block in group.expiring().map(|slot| group.block(slot)) {
+                        // Somebody will ask when it expires.
+                        self.entries().prefetch(block);
+                        found.push(Place(block));
+                    }
+                }
+                break;
+            }
+            if number == 0 {
+                break;
+            }
+        }
+        number
+    }
+}
+
+/// All bits of the result depend on all of `random`, so that callers may be careless with some of them.
+fn mix(random: u64) -> u64 {
+    let mixed = (random ^ random >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 29
+}

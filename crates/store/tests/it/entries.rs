@@ -1,0 +1,110 @@
+//! A store whose memory is counted in entries, and whose hash is the same on every run: for what has to be exact.
+
+use store::{Attributes, HashbrownStore, Options, Store, View};
+
+/// "Bytes" per entry: so many that what a policy takes for its queues does not matter.
+pub(crate) const ENTRY: usize = 1 << 24;
+
+#[derive(Debug)]
+pub(crate) struct Entries(HashbrownStore);
+
+/// FNV-1a, then the finalizer of SplitMix64.
+pub(crate) fn hash(key: &[u8]) -> u64 {
+    let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    let hash = key.iter().fold(0xcbf2_9ce4_8422_2325, step);
+    let hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^ hash >> 31
+}
+
+impl Store for Entries {
+    type Place = <HashbrownStore as Store>::Place;
+
+    fn new(options: Options) -> Self {
+        Self(HashbrownStore::new(options))
+    }
+
+    fn hash(&self, key: &[u8]) -> u64 {
+        hash(key)
+    }
+
+    fn find(&self, hash: u64, key: &[u8]) -> Option<Self::Place> {
+        self.0.find(hash, key)
+    }
+
+    fn view(&self, place: Self::Place) -> View<'_> {
+        self.0.view(place)
+    }
+
+    fn access(&self, place: Self::Place) -> u32 {
+        self.0.access(place)
+    }
+
+    fn set_access(&mut self, place: Self::Place, word: u32) {
+        self.0.set_access(place, word);
+    }
+
+    fn handle(&self, place: Self::Place) -> u32 {
+        self.0.handle(place)
+    }
+
+    fn place(&self, handle: u32) -> Option<Self::Place> {
+        self.0.place(handle)
+    }
+
+    fn insert(&mut self, hash: u64, key: &[u8], value: &[u8], attributes: Attributes) -> Self::Place {
+        self.0.insert(hash, key, value, attributes)
+    }
+
+    fn replace(&mut self, hash: u64, place: Self::Place, value: &[u8], attributes: Attributes) -> (Self::Place, bool) {
+        self.0.replace(hash, place, value, attributes)
+    }
+
+    fn remove(&mut self, hash: u64, place: Self::Place) {
+        self.0.remove(hash, place);
+    }
+
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(View<'_>)) -> u64 {
+        self.0.scan(cursor, visit)
+    }
+
+    fn sample(&self, random: u64) -> Option<Self::Place> {
+        self.0.sample(random)
+    }
+
+    fn sample_expiring(&self, random: u64) -> Option<Self::Place> {
+        self.0.sample_expiring(random)
+    }
+
+    fn sweep_expiring(&self, cursor: u64, found: &mut Vec<Self::Place>) -> u64 {
+        self.0.sweep_expiring(cursor, found)
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn expiring(&self) -> usize {
+        self.0.expiring()
+    }
+
+    fn bytes(&self) -> usize {
+        self.len() * ENTRY
+    }
+
+    fn growth(&self, _: usize, _: usize, _: Attributes) -> usize {
+        ENTRY
+    }
+
+    fn footprint(&self, _: usize, _: usize, _: Attributes) -> usize {
+        ENTRY
+    }
+
+    fn compact(&mut self, _: usize, _: usize, _: Attributes, _: &mut dyn FnMut(u32)) -> bool {
+        false
+    }
+}

@@ -1,0 +1,227 @@
+//! What the contract of [`Store`] says beyond being a map.
+
+use std::collections::{HashMap, HashSet};
+
+use store::{Attributes, Store};
+
+use crate::options;
+
+const NONE: Attributes = Attributes { expires_at: 0, flags: 0, version: 0, encoding: 0 };
+const EXPIRING: Attributes = Attributes { expires_at: u64::MAX, ..NONE };
+
+fn insert<S: Store>(store: &mut S, key: &str, len: usize, attributes: Attributes) -> S::Place {
+    store.insert(store.hash(key.as_bytes()), key.as_bytes(), &vec![b'v'; len], attributes)
+}
+
+fn place<S: Store>(store: &S, key: &str) -> Option<S::Place> {
+    store.find(store.hash(key.as_bytes()), key.as_bytes())
+}
+
+fn remove<S: Store>(store: &mut S, key: &str) {
+    let place = place(store, key).expect("it is there");
+    store.remove(store.hash(key.as_bytes()), place);
+}
+
+/// Entries that come, go, change their size and make the store compact itself.
+struct Traffic {
+    random: fastrand::Rng,
+    there: Vec<String>,
+    next: usize,
+    attributes: Attributes,
+}
+
+impl Traffic {
+    fn new(attributes: Attributes) -> Self {
+        Self { random: fastrand::Rng::with_seed(2), there: Vec::new(), next: 0, attributes }
+    }
+
+    fn flow<S: Store>(&mut self, store: &mut S) {
+        for _ in 0..self.random.usize(..60) {
+            match self.random.u8(..10) {
+                0..=3 => {
+                    let key = format!("other:{}", self.next);
+                    self.next += 1;
+                    insert(store, &key, self.random.usize(..200), self.attributes);
+                    self.there.push(key);
+                }
+                4..=7 if !self.there.is_empty() => {
+                    let key = self.there.swap_remove(self.random.usize(..self.there.len()));
+                    remove(store, &key);
+                }
+                8 if !self.there.is_empty() => {
+                    let key = &self.there[self.random.usize(..self.there.len())];
+                    let place = place(store, key).expect("it is there");
+                    let hash = store.hash(key.as_bytes());
+                    store.replace(hash, place, &vec![b'w'; self.random.usize(..3000)], self.attributes);
+                }
+                _ => {}
+            }
+        }
+        if self.random.u8(..8) == 0 {
+            store.compact(8, self.random.usize(..3000), NONE, &mut |_| ());
+        }
+    }
+}
+
+pub(crate) fn scan_shows_what_stays<S: Store>() {
+    let mut store = S::new(options());
+    let mut traffic = Traffic::new(NONE);
+    // Enough that most of it goes, and what stays has to move.
+    for number in 0..6000 {
+        let key = format!("other:{number}");
+        insert(&mut store, &key, 20, NONE);
+        traffic.there.push(key);
+        if number % 4 == 0 {
+            insert(&mut store, &format!("stays:{number}"), 20, NONE);
+        }
+    }
+    traffic.next = 6000;
+    for round in 0..12 {
+        let (mut seen, mut cursor, mut steps) = (HashSet::new(), 0, 0);
+        loop {
+            cursor = store.scan(cursor, &mut |view| {
+                seen.insert(view.key.to_vec());
+            });
+            if cursor == 0 {
+                break;
+            }
+            traffic.flow(&mut store);
+            steps += 1;
+            assert!(steps < 200_000, "the scan has to end");
+        }
+        let stay = (0..6000).step_by(4).map(|number| format!("stays:{number}").into_bytes());
+        assert_eq!(stay.filter(|key| !seen.contains(key)).count(), 0, "round {round}");
+    }
+}
+
+pub(crate) fn sweep_finds_what_expires<S: Store>() {
+    let mut store = S::new(options());
+    let mut traffic = Traffic::new(EXPIRING);
+    for number in 0..1000 {
+        insert(&mut store, &format!("stays:{number}"), 20, EXPIRING);
+        insert(&mut store, &format!("never:{number}"), 20, NONE);
+    }
+    for round in 0..12 {
+        let (mut seen, mut cursor, mut steps) = (HashSet::new(), 0, 0);
+        loop {
+            let mut found = Vec::new();
+            cursor = store.sweep_expiring(cursor, &mut found);
+            for view in found.into_iter().map(|place| store.view(place)) {
+                assert_ne!(view.attributes.expires_at, 0);
+                seen.insert(view.key.to_vec());
+            }
+            if cursor == 0 {
+                break;
+            }
+            traffic.flow(&mut store);
+            steps += 1;
+            assert!(steps < 200_000, "the sweep has to end");
+        }
+        let stay = (0..1000).map(|number| format!("stays:{number}").into_bytes());
+        assert_eq!(stay.filter(|key| !seen.contains(key)).count(), 0, "round {round}");
+    }
+}
+
+pub(crate) fn samples_are_even<S: Store>() {
+    const ENTRIES: usize = 500;
+    const DRAWS: usize = 100 * ENTRIES;
+    let mut store = S::new(options());
+    let mut random = fastrand::Rng::with_seed(3);
+    assert!(store.sample(1).is_none() && store.sample_expiring(1).is_none());
+    // Half of the entries are gone again when samples are taken.
+    for number in 0..2 * ENTRIES {
+        insert(&mut store, &number.to_string(), 20, if number % 4 == 0 { EXPIRING } else { NONE });
+    }
+    for number in 0..2 * ENTRIES {
+        if number % 8 >= 4 {
+            remove(&mut store, &number.to_string());
+        }
+    }
+    let (mut any, mut expiring) = (HashMap::new(), HashMap::new());
+    for _ in 0..DRAWS {
+        let place = store.sample(random.u64(..)).expect("there are entries");
+        *any.entry(store.view(place).key.to_vec()).or_insert(0) += 1;
+        let place = store.sample_expiring(random.u64(..)).expect("there are entries");
+        assert_ne!(store.view(place).attributes.expires_at, 0);
+        *expiring.entry(store.view(place).key.to_vec()).or_insert(0) += 1;
+    }
+    assert_eq!((any.len(), expiring.len()), (ENTRIES, ENTRIES / 4));
+    assert!(any.values().all(|&drawn| drawn < 100 * 16));
+    assert!(expiring.values().all(|&drawn| drawn < 400 * 16));
+}
+
+pub(crate) fn words_belong_to_blocks<S: Store>() {
+    let mut store = S::new(options());
+    let mut random = fastrand::Rng::with_seed(4);
+    let mut words: HashMap<String, u32> = HashMap::new();
+    let mut by_handle: HashMap<u32, u32> = HashMap::new();
+    for turn in 1..20_000_u32 {
+        let key = random.u32(..300).to_string();
+        let len = random.usize(..100);
+        match (words.contains_key(&key), random.u8(..3)) {
+            (false, _) => {
+                let place = insert(&mut store, &key, len, NONE);
+                let handle = store.handle(place);
+                // Memory that has been given back in the meantime is fresh again.
+                let word = store.access(place);
+                assert!(word == 0 || by_handle.get(&handle) == Some(&word), "the word of the block's last entry, or 0");
+                store.set_access(place, turn);
+                words.insert(key.clone(), turn);
+                by_handle.insert(handle, turn);
+            }
+            (true, 0) => {
+                remove(&mut store, &key);
+                words.remove(&key);
+            }
+            (true, _) => {
+                let before = place(&store, &key).expect("it is there");
+                let hash = store.hash(key.as_bytes());
+                let (after, has_moved) = store.replace(hash, before, &vec![b'r'; len], NONE);
+                let handle = store.handle(after);
+                let word = store.access(after);
+                assert!(has_moved && word == 0 || by_handle.get(&handle) == Some(&word), "moved: {has_moved}");
+                store.set_access(after, turn);
+                words.insert(key.clone(), turn);
+                by_handle.insert(handle, turn);
+            }
+        }
+        if let Some(place) = place(&store, &key) {
+            let again = store.place(store.handle(place)).expect("a handle leads back");
+            assert_eq!(store.view(again).key, key.as_bytes());
+        }
+    }
+    for (key, word) in &words {
+        assert_eq!(place(&store, key).map(|place| store.access(place)), Some(*word));
+    }
+    // Numbers that nobody has given out lead nowhere, or to an entry.
+    for _ in 0..1000 {
+        if let Some(place) = store.place(random.u32(..)) {
+            assert!(words.contains_key(std::str::from_utf8(store.view(place).key).expect("a number")));
+        }
+    }
+}
+
+pub(crate) fn compaction_tells_every_new_handle<S: Store>() {
+    let mut store = S::new(options());
+    for number in 0..40_000_u32 {
+        let place = insert(&mut store, &number.to_string(), 100, NONE);
+        store.set_access(place, number);
+    }
+    let stays = |number: &u32| number.is_multiple_of(16);
+    (0..40_000).filter(|number| !stays(number)).for_each(|number: u32| remove(&mut store, &number.to_string()));
+    let handle = |store: &S, number: u32| place(store, &number.to_string()).map(|place| store.handle(place));
+    let before: Vec<_> = (0..40_000).filter(stays).map(|number| handle(&store, number)).collect();
+    let (mut moved, mut steps) = (HashSet::new(), 0);
+    while store.compact(8, 1000, NONE, &mut |handle| {
+        moved.insert(handle);
+    }) {
+        steps += 1;
+        assert!(steps < 10_000, "there has to be an end to what can be gained");
+    }
+    for (number, before) in (0..40_000).filter(stays).zip(before) {
+        let after = handle(&store, number);
+        assert!(after.is_some() && (after == before || after.is_some_and(|after| moved.contains(&after))));
+        let word = place(&store, &number.to_string()).map(|place| store.access(place));
+        assert_eq!(word, Some(number), "an entry takes its word along");
+    }
+}

@@ -1,0 +1,102 @@
+//! What every store, every policy and every cache has to do.
+
+mod entries;
+mod eviction;
+mod hit_ratio;
+mod laws;
+mod memory;
+mod model;
+mod traces;
+
+use store::{Cache, KeyHasher, Moment, Options, PolicyKind, Store};
+
+/// The tests of stores, for each of them.
+macro_rules! for_each_store {
+    ($($name:ident: $store:ty,)+) => { $(mod $name {
+        use store::PolicyKind;
+
+        #[test]
+        fn a_cache_does_what_a_naive_map_with_expiry_does() {
+            crate::model::check::<$store>();
+        }
+
+        #[test]
+        fn a_scan_shows_every_entry_that_stays() {
+            crate::laws::scan_shows_what_stays::<$store>();
+        }
+
+        #[test]
+        fn a_sweep_finds_every_entry_that_expires() {
+            crate::laws::sweep_finds_what_expires::<$store>();
+        }
+
+        #[test]
+        fn samples_are_more_or_less_even() {
+            crate::laws::samples_are_even::<$store>();
+        }
+
+        #[test]
+        fn words_and_handles_belong_to_blocks() {
+            crate::laws::words_belong_to_blocks::<$store>();
+        }
+
+        #[test]
+        fn compaction_tells_every_new_handle() {
+            crate::laws::compaction_tells_every_new_handle::<$store>();
+        }
+
+        #[test]
+        fn the_limit_holds_under_every_policy() {
+            PolicyKind::ALL.iter().for_each(|&policy| crate::eviction::the_limit_holds::<$store>(policy));
+        }
+
+        #[test]
+        fn volatile_policies_spare_what_does_not_expire() {
+            crate::eviction::volatile_policies_spare_what_does_not_expire::<$store>();
+        }
+
+        #[test]
+        fn a_full_cache_refuses_without_losing_anything() {
+            crate::eviction::a_full_cache_refuses_without_losing_anything::<$store>();
+        }
+
+        #[test]
+        fn policies_change_at_run_time() {
+            crate::eviction::policies_change_at_run_time::<$store>();
+        }
+
+        #[test]
+        fn a_lowered_limit_is_reached() {
+            crate::eviction::a_lowered_limit_is_reached::<$store>();
+        }
+
+        #[test]
+        fn queues_stay_short_whatever_comes_and_goes() {
+            crate::eviction::queues_stay_short::<$store>();
+        }
+
+        #[test]
+        fn other_sizes_get_the_memory_of_what_was_there() {
+            crate::eviction::other_sizes_get_the_memory::<$store>();
+        }
+    })+ };
+}
+
+for_each_store! {
+    std_store: store::StdStore,
+    hashbrown_store: store::HashbrownStore,
+}
+
+fn options() -> Options {
+    Options {
+        hasher: KeyHasher::with_seed(1),
+        advise: |_| (),
+        release: |memory| memory.fill(std::mem::MaybeUninit::new(0)),
+    }
+}
+
+fn cache<S: Store>(policy: PolicyKind, limit: Option<usize>) -> Cache<S> {
+    Cache::new(options(), policy, limit, 1)
+}
+
+const NOW: Moment = Moment { unix_ms: 1_700_000_000_000 };

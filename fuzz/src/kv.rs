@@ -1,0 +1,211 @@
+//! kvcache's protocols.
+
+use wire::{
+    Detected, Detector, detect, memcached,
+    resp::{self, Args, Fast, client::ReplyDecoder},
+    us,
+};
+
+use crate::tearing::Tearing;
+
+/// What a torn stream came to so far, and whether anything can follow.
+enum Said {
+    Bytes(usize),
+    Torn,
+    Over,
+}
+
+/// Offers a stream in pieces, each with what is left of earlier ones, until `read` has had enough.
+fn read_torn(stream: &[u8], tearing: Tearing, mut read: impl FnMut(&[u8]) -> Said) -> usize {
+    let (mut start, mut end) = (0, 0);
+    for piece in tearing.pieces(stream) {
+        end += piece.len();
+        loop {
+            match read(&stream[start..end]) {
+                Said::Bytes(consumed) => {
+                    assert!(0 < consumed && consumed <= end - start);
+                    start += consumed;
+                }
+                Said::Torn => break,
+                Said::Over => return start,
+            }
+        }
+    }
+    start
+}
+
+/// RESP requests mean in pieces what they mean at once, and the short cut for GET and SET leads to the same place.
+pub fn resp_request(data: &[u8]) {
+    let Some((&seed, stream)) = data.split_first() else { return };
+    let limits = match seed >> 6 {
+        0 => resp::RequestLimits { bulk_bytes_max: 30, args_max: 5, inline_bytes_max: 20, is_authenticated: true },
+        1 => resp::RequestLimits::default().before_authentication(),
+        _ => resp::RequestLimits::default(),
+    };
+    let whole = resp_meaning(stream, Tearing::whole(), &limits);
+    assert_eq!(whole, resp_meaning(stream, Tearing::new(seed), &limits), "at once, and torn");
+    let mut args = Args::new();
+    if let Some((request, consumed)) = resp::fast(stream) {
+        let parsed = resp::RequestParser::default().parse(stream, &resp::RequestLimits::default(), &mut args);
+        assert_eq!(parsed, Ok(resp::Parsed::Whole { consumed }));
+        match request {
+            Fast::Get { key } => assert!(args[0].eq_ignore_ascii_case(b"get") && args[1..] == [key]),
+            Fast::Set { key, value } => assert!(args[0].eq_ignore_ascii_case(b"set") && args[1..] == [key, value]),
+        }
+    }
+    let mut detector = Detector::default();
+    let torn = (0..=stream.len().min(64)).map(|end| detector.detect(&stream[..end]));
+    let torn = torn.into_iter().find(|found| *found != Detected::Unknown);
+    assert_eq!(detect(&stream[..stream.len().min(64)]), torn.unwrap_or(Detected::Unknown));
+}
+
+fn resp_meaning(stream: &[u8], tearing: Tearing, limits: &resp::RequestLimits) -> (Vec<String>, usize) {
+    let (mut parser, mut said) = (resp::RequestParser::default(), Vec::new());
+    let consumed = read_torn(stream, tearing, |input| {
+        let mut args = Args::new();
+        match parser.parse(input, limits, &mut args) {
+            Ok(resp::Parsed::Whole { consumed }) => {
+                said.push(format!("{args:?}"));
+                Said::Bytes(consumed)
+            }
+            Ok(resp::Parsed::Quoted { consumed }) => {
+                said.push(format!("{:?}", parser.quoted()));
+                Said::Bytes(consumed)
+            }
+            Ok(resp::Parsed::Torn { .. }) => Said::Torn,
+            Err(error) => {
+                said.push(error.to_string());
+                Said::Over
+            }
+        }
+    });
+    (said, consumed)
+}
+
+/// The same of a client's stream of RESP replies.
+pub fn resp_reply(data: &[u8]) {
+    let Some((&seed, stream)) = data.split_first() else { return };
+    let [whole, torn] = [Tearing::whole(), Tearing::new(seed)].map(|tearing| {
+        let (mut decoder, mut said) = (ReplyDecoder::default(), Vec::new());
+        let consumed = read_torn(stream, tearing, |input| match decoder.decode(input) {
+            Ok(Some((reply, length))) => {
+                said.push(format!("{reply:?}"));
+                Said::Bytes(length)
+            }
+            Ok(None) => Said::Torn,
+            Err(error) => {
+                said.push(error.to_string());
+                Said::Over
+            }
+        });
+        (said, consumed)
+    });
+    assert_eq!(whole, torn, "at once, and torn");
+}
+
+/// The same of the text protocol's requests and answers.
+pub fn us(data: &[u8]) {
+    let Some((&seed, stream)) = data.split_first() else { return };
+    let limits = us::RequestLimits { request_bytes_max: if seed >> 7 == 0 { 1000 } else { 10 } };
+    let [whole, torn] = [Tearing::whole(), Tearing::new(seed)].map(|tearing| {
+        let (mut parser, mut said) = (us::RequestParser::default(), Vec::new());
+        let consumed = read_torn(stream, tearing, |input| match parser.parse(input, &limits) {
+            Ok(us::Parsed::Whole { request, consumed }) => {
+                said.push(format!("{request:?}"));
+                Said::Bytes(consumed)
+            }
+            Ok(us::Parsed::Torn { .. }) => Said::Torn,
+            Err(error) => {
+                said.push(error.to_string());
+                Said::Over
+            }
+        });
+        let mut decoder = us::client::ReplyDecoder::default();
+        read_torn(stream, tearing, |input| match decoder.decode(input) {
+            Some((reply, length)) => {
+                said.push(format!("{reply:?}"));
+                Said::Bytes(length)
+            }
+            None => Said::Torn,
+        });
+        (said, consumed)
+    });
+    assert_eq!(whole, torn, "at once, and torn");
+}
+
+/// The same of memcached's requests.
+pub fn memcached_request(data: &[u8]) {
+    let Some((&seed, stream)) = data.split_first() else { return };
+    let limits = match seed >> 7 {
+        0 => memcached::Limits::default(),
+        _ => memcached::Limits { value_bytes_max: 20, line_bytes_max: 30, keys_line_bytes_max: 50 },
+    };
+    let [whole, torn] = [Tearing::whole(), Tearing::new(seed)].map(|tearing| {
+        let (mut parser, mut said) = (memcached::RequestParser::default(), Vec::new());
+        let mut out = Vec::new();
+        // Bytes that are skipped say nothing, in however many pieces.
+        read_torn(stream, tearing, |input| match parser.parse(input, &limits) {
+            Ok(memcached::Parsed::Whole { request, consumed }) => {
+                answer(&request, &mut out);
+                said.push(format!("{request:?}"));
+                Said::Bytes(consumed)
+            }
+            Ok(memcached::Parsed::Refused { refusal, consumed }) => {
+                said.push(refusal.to_string());
+                Said::Bytes(consumed)
+            }
+            Ok(memcached::Parsed::Skipped { consumed }) => Said::Bytes(consumed),
+            Ok(memcached::Parsed::Torn { .. }) => Said::Torn,
+            Err(error) => {
+                said.push(error.to_string());
+                Said::Over
+            }
+        });
+        (said, out)
+    });
+    assert_eq!(whole, torn, "at once, and torn");
+}
+
+/// Whatever a meta request asks to have returned, a client understands.
+fn answer(request: &memcached::Request<'_>, out: &mut Vec<u8>) {
+    let (memcached::Request::MetaGet { key, flags }
+    | memcached::Request::MetaDelete { key, flags }
+    | memcached::Request::MetaSet { key, flags, .. }
+    | memcached::Request::MetaArithmetic { key, flags, .. }) = request
+    else {
+        return;
+    };
+    let _ = (flags.expiry(), flags.vivify(), flags.recache(), flags.cas(), flags.client_flags(), flags.delta());
+    let start = out.len();
+    let item = memcached::reply::Item { length: 1, is_won: true, ..Default::default() };
+    memcached::reply::meta_value_header(out, 1, key, flags, memcached::reply::About::Item(&item));
+    out.extend_from_slice(b"x\r\n");
+    let decoded = memcached::client::ReplyDecoder::default().decode(&out[start..]);
+    match decoded {
+        Ok(Some((memcached::client::Reply::MetaValue { value: b"x", .. }, length))) => {
+            assert_eq!(length, out.len() - start);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The same of a client's stream of memcached's replies.
+pub fn memcached_reply(data: &[u8]) {
+    let Some((&seed, stream)) = data.split_first() else { return };
+    let [whole, torn] = [Tearing::whole(), Tearing::new(seed)].map(|tearing| {
+        let (mut decoder, mut said) = (memcached::client::ReplyDecoder::default(), Vec::new());
+        let consumed = read_torn(stream, tearing, |input| match decoder.decode(input) {
+            Ok(Some((reply, length))) => {
+                said.push(format!("{reply:?}"));
+                Said::Bytes(length)
+            }
+            Ok(None) => Said::Torn,
+            Err(error) => {
+                said.push(error.to_string());
+                Said::Over
+            }
+        });
+        (said, consumed)
+    });
+    assert_eq!(whole, torn, "at once, and torn");
+}
