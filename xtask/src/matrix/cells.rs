@@ -115,6 +115,7 @@ impl Cells {
             description: format!("{} once more", reference.id),
             ..reference.clone()
         });
+        cells.retain(|cell| cell.only_under.as_ref().is_none_or(|names| !names.is_empty()));
         unavailable.retain(|(id, _)| cells.iter().any(|cell| cell.id == *id));
         Ok(Some(Selection { cells, unavailable, reference: reference.id, missing_peers }))
     }

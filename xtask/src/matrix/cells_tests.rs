@@ -77,6 +77,15 @@ fn each_dimension_varies_alone_and_under_the_workloads_where_it_matters() {
 }
 
 #[test]
+fn a_row_that_no_workload_is_left_for_is_left_out() {
+    let cells = cache();
+    let workloads: Vec<Workload> =
+        workloads(cells.kind).into_iter().filter(|workload| workload.name == "get-P1").collect();
+    let selection = cells.select(&Filter::default(), &[], &workloads, None).unwrap().unwrap();
+    assert_eq!(ids(&selection), ["kvcache/epoll", "kvcache/uring", "null", "control-aa"]);
+}
+
+#[test]
 fn dimensions_that_the_filter_names_are_crossed_under_every_workload() {
     let selection = select_in(&cache(), "driver=*,store=*", None).unwrap().unwrap();
     let ours = ["kvcache/epoll", "kvcache/epoll/std", "kvcache/uring", "kvcache/uring/std"];

@@ -205,7 +205,7 @@ pub(crate) fn list(kind: &dyn Kind, setup: &Setup) -> String {
             Role::Control => "control",
         };
         let state = setup.why_not(&cell.id, &workload.name).map_or_else(String::new, |why| format!("  n/a: {why}"));
-        text.push_str(format!("{:<24} {:<10} {:<18}{state}", cell.id, role, workload.name).trim_end());
+        text.push_str(format!("{:<32} {:<10} {:<18}{state}", cell.id, role, workload.name).trim_end());
         text.push('\n');
     }
     let (visits, seconds) = estimate(kind, setup);

@@ -362,8 +362,8 @@ fn the_embedded_summary_reads_back_as_a_summary() {
     let back: Summary = serde_json::from_value(data["matrices"][0]["summary"].clone()).unwrap();
     assert_eq!(back.setup, sample::summary().setup);
     assert_eq!(back.results.len(), sample::summary().results.len());
-    assert_eq!(data["cells"]["s1"], "http-server/uring");
-    assert_eq!(data["facts"]["s1"]["driver"], "uring");
+    assert_eq!(data["matrices"][0]["cells"]["s1"], "http-server/uring");
+    assert_eq!(data["matrices"][0]["facts"]["s1"]["driver"], "uring");
 }
 
 #[test]
