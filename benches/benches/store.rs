@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use store::{Attributes, Cache, HashbrownStore, KeyHasher, Moment, Options, PolicyKind, StdStore, Store};
+use store::{Attributes, Cache, HashbrownStore, KeyHasher, Moment, Options, Packed, PolicyKind, StdStore, Store};
 
 const KEYS: u64 = 1_000_000;
 /// Operations per turn, on keys at random.
@@ -121,10 +121,12 @@ fn eviction<S: Store>(c: &mut Criterion, name: &str) {
 fn stores(c: &mut Criterion) {
     store::<StdStore>(c, "std");
     store::<HashbrownStore>(c, "hashbrown");
+    store::<Packed>(c, "packed");
 }
 
 fn evictions(c: &mut Criterion) {
     eviction::<HashbrownStore>(c, "hashbrown");
+    eviction::<Packed>(c, "packed");
 }
 
 criterion_group! {

@@ -6,11 +6,7 @@
 
 #![allow(clippy::print_stdout, reason = "a report is what it is for")]
 
-use std::{
-    env,
-    hint::black_box,
-    time::Duration,
-};
+use std::{env, hint::black_box, time::Duration};
 
 use rustix::time::{ClockId, clock_gettime};
 use store::{Attributes, HashbrownStore, KeyHasher, Options, Packed, StdStore, Store};
@@ -58,7 +54,10 @@ fn report<S: Store>(keys: usize, value_len: usize) {
     let per_key = |bytes: usize| bytes as f64 / store.len() as f64;
     println!("{} keys of {KEY_BYTES} + {value_len} B", store.len());
     println!("  bytes per key: {:.1} counted, {:.1} resident", per_key(store.bytes()), per_key(resident() - before));
-    println!("  filling: {:.1} ns each with the clock, longest {longest:?}", filled.as_nanos() as f64 / keys.len() as f64);
+    println!(
+        "  filling: {:.1} ns each with the clock, longest {longest:?}",
+        filled.as_nanos() as f64 / keys.len() as f64
+    );
 
     // Blocks of requests are prepared beforehand, in the order in which they come in.
     let requests: Vec<Key> = (0..1 << 20).map(|_| keys[random.usize(..keys.len())]).collect();
@@ -116,11 +115,7 @@ fn set<S: Store>(store: &mut S, hash: u64, key: &Key, value: &[u8]) {
 /// Runs requests as kvcache does: the bucket of each is asked for, [`DEPTH`] requests later the entry, and after as many
 /// again it is done.
 #[inline]
-fn roll<S: Store>(
-    store: &mut S,
-    requests: &[Key],
-    mut done: impl FnMut(&mut S, u64, &Key),
-) {
+fn roll<S: Store>(store: &mut S, requests: &[Key], mut done: impl FnMut(&mut S, u64, &Key)) {
     const RING: usize = 32;
     let mut hashes = [0; RING];
     for at in 0..requests.len() + 2 * DEPTH {

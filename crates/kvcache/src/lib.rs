@@ -11,18 +11,32 @@ mod codec;
 mod commands;
 mod config;
 mod connection;
+mod journal;
+mod maintenance;
+mod memcached;
+mod memory_size;
+mod metrics;
 mod owners;
+mod pause;
 mod reply;
 mod server;
+mod snapshot;
 mod space;
 mod statistics;
 mod table;
+#[cfg(test)]
+mod testing;
+mod timer;
+mod us;
 mod window;
 
-pub use args::KvArgs;
-pub use codec::Codec;
-pub use connection::Conn;
+pub use args::{KvArgs, Whether, eviction_dimension};
+pub use codec::{Codec, Compression, UnknownCompression, dimension as compression_dimension};
+pub use config::{Facts, StopServer};
+pub use connection::{Conn, FrontEnd};
+pub use metrics::Metrics;
 pub use server::{KvOptions, KvServer};
+pub use snapshot::SnapshotError;
 pub use space::{Space, SpaceOptions};
 pub use table::{Sharing, StoreKind, UnknownStore, WithStore, dimension as store_dimension};
 

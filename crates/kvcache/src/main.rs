@@ -1,10 +1,13 @@
 #![forbid(unsafe_code)]
 
-use std::{process::ExitCode, sync::Arc};
+use std::{env, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use clap::Parser;
-use kvcache::{KvArgs, KvOptions, KvServer, Sharing, Space, WithStore, store_dimension};
+use kvcache::{
+    Facts, FrontEnd, KvArgs, KvOptions, KvServer, Metrics, Sharing, Space, StopServer, Whether, WithStore,
+    compression_dimension, eviction_dimension, store_dimension,
+};
 use service::{Cli, Dimension, Host, ServiceArgs};
 use store::Store;
 use sys::listen::Address;
@@ -14,9 +17,14 @@ const EXAMPLES: &str = "Examples:
   kvcache                                                RESP on 127.0.0.1:6379
   kvcache --maxmemory 1GiB --threads 4 --driver uring --listen 0.0.0.0:6379
   kvcache --listen unix:/run/cache.sock --metrics 127.0.0.1:9100
+  kvcache --memcached-listen 127.0.0.1:11211 --compression lz4 --snapshot /var/lib/kvcache/keys
   kvcache --list-backends
 
 Exit status: 0 after a drain asked for by SIGTERM or SIGINT; 2 bad usage; 1 anything else.";
+
+/// Where the original served metrics, if only one of its two variables is set.
+const METRICS_HOST: &str = "0.0.0.0";
+const METRICS_PORT: &str = "8080";
 
 /// A cache of strings for Redis and memcached clients, on seven I/O drivers
 #[derive(Parser, Debug)]
@@ -36,37 +44,93 @@ impl Cli for Options {
         &self.service
     }
 
+    /// Values may be large, and clients keep their connections.
+    const DEFAULTS: &'static [(&'static str, &'static str)] =
+        &[("max-request-size", "512MiB"), ("idle-timeout", "1day"), ("request-timeout", "60s")];
+
+    const ENVIRONMENT: &'static [(&'static str, &'static str)] =
+        &[("socket-buffer", "SOCK_BUF_SIZE"), ("backlog", "CONN_QUEUE_LIMIT"), ("compression", "ENABLE_COMPRESSION")];
+
     fn dimensions() -> Vec<Dimension> {
-        vec![store_dimension()]
+        vec![store_dimension(), eviction_dimension(), compression_dimension()]
+    }
+
+    /// The port of SERVER_PORT, on all interfaces, as the original had it.
+    fn default_addresses(&self) -> Vec<String> {
+        vec![env::var("SERVER_PORT").map_or_else(|_| Self::LISTEN.to_owned(), |port| format!("0.0.0.0:{port}"))]
+    }
+
+    fn default_metrics(&self) -> Option<String> {
+        let (host, port) = (env::var("METRICS_HOST").ok(), env::var("METRICS_PORT").ok());
+        let usual = (METRICS_HOST.to_owned(), METRICS_PORT.to_owned());
+        (host.is_some() || port.is_some()).then(|| format!("{}:{}", host.unwrap_or(usual.0), port.unwrap_or(usual.1)))
+    }
+
+    fn more_addresses(&self) -> Vec<Address> {
+        self.kv.front_ends().map(|(address, _)| address.clone()).collect()
     }
 }
 
 fn main() -> ExitCode {
-    service::main(|Options { kv, .. }, host| kv.store.with(Serve { kv: &kv, host }))
+    service::main(|Options { kv, service }, host| kv.store.with(Serve { kv: &kv, service: &service, host }))
 }
 
 /// Serves with the store that was chosen.
 struct Serve<'a> {
     kv: &'a KvArgs,
+    service: &'a ServiceArgs,
     host: Host,
+}
+
+impl Serve<'_> {
+    fn facts(&self) -> Facts {
+        let stop = self.host.stop();
+        Facts {
+            driver: self.host.driver().to_string(),
+            store: self.kv.store.name(),
+            threads: self.host.threads(),
+            connections_max: self.host.connections_max(),
+            request_bytes_max: self.host.request_bytes_max(),
+            output_bytes_max: usize::try_from(self.service.max_output_buffer.as_u64()).unwrap_or(usize::MAX),
+            backlog: self.service.backlog,
+            is_cluster: self.kv.cluster == Whether::Yes,
+            stop: Some(StopServer(Arc::new(move || stop.drain("SHUTDOWN")))),
+            connections: self.host.statistics(),
+            ..Facts::default()
+        }
+    }
 }
 
 impl WithStore for Serve<'_> {
     type Output = anyhow::Result<()>;
 
     fn with<S: Store + 'static>(self, sharing: Sharing) -> anyhow::Result<()> {
-        let Self { kv, host } = self;
+        let facts = self.facts();
+        let Self { kv, mut host, .. } = self;
         let timeouts = host.timeouts();
         let options = KvOptions {
             request_timeout: timeouts.request,
             idle_timeout: timeouts.idle,
             limits: RequestLimits { bulk_bytes_max: host.request_bytes_max(), ..RequestLimits::default() },
             password: kv.requirepass.clone(),
+            memory_max: kv.memory_max(),
+            facts,
+            snapshot: kv.snapshot.clone(),
+            front_ends: std::iter::repeat_n(FrontEnd::Detect, host.listen_front_ends())
+                .chain(kv.front_ends().map(|(_, front_end)| front_end))
+                .collect(),
         };
         let space = Space::<S>::new(kv.space(host.threads(), sharing));
         let server = Arc::new(KvServer::new(space, options));
+        if kv.snapshot.is_some() {
+            server.load()?;
+            let server = Arc::clone(&server);
+            host.at_end(move || server.save().context("what was to be kept is lost"));
+        }
         server.start(sharing).context("cannot start a thread")?;
+        host.registry().register_collector(Box::new(Metrics(Arc::clone(&server))));
         let served = host.serve(Arc::clone(&server), |addresses| {
+            server.listens_on(addresses);
             if let Some(address) = addresses.first() {
                 service::advise(format_args!("try: {}", redis_cli(address)));
             }

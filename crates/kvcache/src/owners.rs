@@ -147,7 +147,8 @@ impl Owners {
         let travels = matches!(conn.dialect, Dialect::Resp(_)) && conn.may_travel(server);
         while travels && end < input.len() && errands.len() < PARCEL_MAX {
             let rest = &input[end..];
-            let Some((key, len)) = usual(rest).or_else(|| other(server, conn, rest)) else { break };
+            let usual = if end > 0 || !conn.is_mid_request() { usual(rest) } else { None };
+            let Some((key, len)) = usual.or_else(|| other(server, conn, rest)) else { break };
             let hash = server.space.hash(&stored_key(conn.database, key));
             end += len;
             errands.push(Errand { end, owner: server.space.shard_of(hash), hash });

@@ -1,9 +1,12 @@
 //! Replies to commands, in the version of the protocol that the client has asked for.
 
+use std::ops::Range;
+
+use bytes::Bytes;
 use proto::Outbox;
 use wire::resp::{Version, reply};
 
-use crate::space::Value;
+use crate::{commands::quote, space::Value};
 
 /// Where the reply to one command goes. Every command writes exactly one.
 #[derive(Debug)]
@@ -21,9 +24,9 @@ impl Reply<'_> {
         reply::simple(self.out.inline(), text.as_bytes());
     }
 
-    /// With its class in front, like `ERR syntax error`.
+    /// With its class in front, like `ERR syntax error`; see [`quote`] for what a client has sent.
     pub(crate) fn error(&mut self, text: &str) {
-        reply::error(self.out.inline(), text.as_bytes());
+        reply::error(self.out.inline(), quote::unquote(text));
     }
 
     pub(crate) fn integer(&mut self, value: i64) {
@@ -52,11 +55,29 @@ impl Reply<'_> {
         match value {
             None => self.null(),
             Some(Value { bytes, shared: None, .. }) => self.bulk(&bytes),
-            Some(Value { bytes, shared: Some(shared), .. }) => {
-                reply::bulk_header(self.out.inline(), bytes.len());
-                self.out.push_shared(shared);
-                self.out.inline().extend_from_slice(b"\r\n");
-            }
+            Some(Value { shared: Some(shared), .. }) => self.shared(shared),
+        }
+    }
+
+    /// A value that has left its entry.
+    pub(crate) fn kept(&mut self, value: Option<&Bytes>) {
+        match value {
+            None => self.null(),
+            Some(value) => self.shared(value),
+        }
+    }
+
+    fn shared(&mut self, value: &Bytes) {
+        reply::bulk_header(self.out.inline(), value.len());
+        self.out.push_shared(value);
+        self.out.inline().extend_from_slice(b"\r\n");
+    }
+
+    /// Some bytes of a value; of a large one they are shared.
+    pub(crate) fn part(&mut self, value: &Value<'_>, range: Range<usize>) {
+        match value.shared {
+            None => self.bulk(&value.bytes[range]),
+            Some(shared) => self.shared(&shared.slice(range)),
         }
     }
 
@@ -73,14 +94,6 @@ impl Reply<'_> {
     /// `len` replies follow, in no order.
     pub(crate) fn set(&mut self, len: usize) {
         reply::set(self.out.inline(), len, self.version);
-    }
-
-    pub(crate) fn double(&mut self, value: f64) {
-        reply::double(self.out.inline(), value, self.version);
-    }
-
-    pub(crate) fn boolean(&mut self, value: bool) {
-        reply::boolean(self.out.inline(), value, self.version);
     }
 
     /// Text to be shown as it is.

@@ -2,31 +2,42 @@
 
 use std::{
     io,
-    sync::{Arc, OnceLock},
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
 use proto::{Flow, Now, Outbox, Peer, Protocol, Step, Turn};
 use store::Store;
-use wire::resp::{self, Parsed, RequestLimits, RequestParser};
+use sys::listen::Address;
+use wire::{
+    Detected,
+    resp::{self, Parsed, RequestLimits, RequestParser},
+};
 
 use crate::{
     clients::Clients,
     commands,
-    config::Settings,
-    connection::{Conn, Dialect},
+    config::{Facts, Settings},
+    connection::{Conn, Dialect, FrontEnd},
+    journal::Journal,
+    maintenance::{Gauges, Maintenance},
+    memcached::{self, Memcached},
     owners::Owners,
+    snapshot::{Keeper, SnapshotError},
     space::{Keyspace, Space},
     statistics::Statistics,
     table::Sharing,
+    timer::Timer,
+    us::{self, Us},
     window::Window,
 };
 
-/// How often an idle connection is looked at, since it may have been killed.
-const LOOK: Duration = Duration::from_secs(1);
+/// Input of a client that has not been let in, above which it is not waited for the byte that tells its protocol.
+const UNDECIDED_BYTES_MAX: usize = 64 * 1024;
 
 /// What a [`KvServer`] is made with.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct KvOptions {
     /// From the first byte of a request to its last.
     pub request_timeout: Duration,
@@ -34,6 +45,13 @@ pub struct KvOptions {
     pub idle_timeout: Duration,
     pub limits: RequestLimits,
     pub password: Option<String>,
+    /// As the space was made with.
+    pub memory_max: Option<usize>,
+    pub facts: Facts,
+    /// The file that keys are saved to and loaded from.
+    pub snapshot: Option<PathBuf>,
+    /// What is spoken at each listening address, by its number; at any other it is detected.
+    pub front_ends: Vec<FrontEnd>,
 }
 
 /// A cache of strings.
@@ -43,27 +61,61 @@ pub struct KvServer<S: Store> {
     pub(crate) settings: Settings,
     pub(crate) clients: Arc<Clients>,
     pub(crate) statistics: Statistics,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) gauges: Gauges,
+    pub(crate) timer: Timer,
+    pub(crate) facts: Facts,
+    maintenance: Mutex<Option<Maintenance>>,
     /// Of a partitioned store.
     pub(crate) owners: OnceLock<Owners>,
     pub(crate) limits: RequestLimits,
     pub(crate) limits_before_auth: RequestLimits,
+    pub(crate) memcached: Memcached,
+    pub(crate) keeper: Arc<Keeper>,
+    front_ends: Vec<FrontEnd>,
     request_timeout: Duration,
-    idle_timeout: Duration,
 }
 
 impl<S: Store + 'static> KvServer<S> {
     pub fn new(space: Space<S>, options: KvOptions) -> Self {
+        let policy = space.lock(0).policy();
+        let password = options.password.as_deref();
         Self {
             space: Arc::new(space),
-            settings: Settings::new(options.password.as_deref()),
+            settings: Settings::new(password, options.memory_max, policy, options.idle_timeout),
             clients: Arc::default(),
             statistics: Statistics::default(),
+            journal: Arc::default(),
+            gauges: Gauges::default(),
+            timer: Timer::default(),
+            facts: options.facts,
+            maintenance: Mutex::new(None),
             owners: OnceLock::new(),
             limits: options.limits,
             limits_before_auth: options.limits.before_authentication(),
+            memcached: Memcached::new(options.limits.bulk_bytes_max),
+            keeper: Arc::new(Keeper::new(options.snapshot)),
+            front_ends: options.front_ends,
             request_timeout: options.request_timeout,
-            idle_timeout: options.idle_timeout,
         }
+    }
+
+    /// Loads the snapshot, if there is one.
+    ///
+    /// # Errors
+    /// It cannot be read as a whole, or does not fit. What has been loaded by then is there.
+    pub fn load(&self) -> Result<(), SnapshotError> {
+        let number_max = self.keeper.load(&self.space)?;
+        self.memcached.numbers.skip(number_max);
+        Ok(())
+    }
+
+    /// Saves a snapshot, once one that is being saved already is done.
+    ///
+    /// # Errors
+    /// The file of before is still there.
+    pub fn save(&self) -> Result<(), SnapshotError> {
+        self.keeper.save(&self.space)
     }
 
     /// Starts the threads that work beside the drivers.
@@ -71,6 +123,10 @@ impl<S: Store + 'static> KvServer<S> {
     /// # Errors
     /// When the system has no thread to spare.
     pub fn start(self: &Arc<Self>, sharing: Sharing) -> io::Result<()> {
+        let maintenance = Maintenance::start(Arc::clone(self))?;
+        if let Some(twice) = self.lock_maintenance().replace(maintenance) {
+            twice.stop();
+        }
         if sharing == Sharing::Owned {
             let owners = Owners::start(self)?;
             if let Err(twice) = self.owners.set(owners) {
@@ -82,9 +138,23 @@ impl<S: Store + 'static> KvServer<S> {
 
     /// Ends them, once the last connection has gone.
     pub fn stop(&self) {
+        let maintenance = self.lock_maintenance().take();
+        if let Some(maintenance) = maintenance {
+            maintenance.stop();
+        }
         if let Some(owners) = self.owners.get() {
             owners.stop();
         }
+    }
+
+    fn lock_maintenance(&self) -> MutexGuard<'_, Option<Maintenance>> {
+        self.maintenance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the server where it listens, for those who ask.
+    pub fn listens_on(&self, addresses: &[Address]) {
+        // Said once, by whoever serves.
+        let _ = self.facts.addresses.set(addresses.to_vec());
     }
 
     /// Answers the request that `input` begins with, whatever it is.
@@ -96,13 +166,26 @@ impl<S: Store + 'static> KvServer<S> {
         now: Now,
         out: &mut Outbox,
     ) -> Step {
+        if conn.is_held(self, out) {
+            return Step::open(0);
+        }
         match &mut conn.dialect {
-            Dialect::Undecided => {
-                conn.dialect = Dialect::Resp(RequestParser::default());
+            Dialect::Undecided(detector) => {
+                conn.dialect = match detector.detect(input) {
+                    Detected::Us => Dialect::Us(Us::default()),
+                    Detected::Resp => Dialect::Resp(RequestParser::default()),
+                    // Nobody may send a large request before being let in, in whatever protocol.
+                    Detected::Unknown if !conn.authenticated && input.len() > UNDECIDED_BYTES_MAX => {
+                        Dialect::Resp(RequestParser::default())
+                    }
+                    Detected::Unknown => return Step::open(0),
+                };
                 conn.refresh(self);
                 self.one(conn, input, keys, now, out)
             }
             Dialect::Resp(_) => self.one_resp(conn, input, keys, now, out),
+            Dialect::Us(_) => us::one(self, conn, input, keys, out),
+            Dialect::Memcached(_) => memcached::one(self, conn, input, keys, out),
         }
     }
 
@@ -115,12 +198,16 @@ impl<S: Store + 'static> KvServer<S> {
         out: &mut Outbox,
     ) -> Step {
         match self.hear(conn, input) {
+            Heard::Request(args, _) if commands::must_wait(self, conn, &args) && conn.hold(self, out) => Step::open(0),
             Heard::Request(args, consumed) => {
                 let flow = commands::answer(self, conn, keys, &args, now, out);
                 Step { flow, ..Step::open(consumed) }
             }
             Heard::Quoted(args, consumed) => {
                 let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+                if commands::must_wait(self, conn, &args) && conn.hold(self, out) {
+                    return Step::open(0);
+                }
                 let flow = commands::answer(self, conn, keys, &args, now, out);
                 Step { flow, ..Step::open(consumed) }
             }
@@ -170,7 +257,10 @@ impl<S: Store + 'static> Protocol for KvServer<S> {
 
     fn open(&self, peer: Peer<'_>, now: Now) -> Conn<S> {
         let authenticated = self.settings.password().is_none();
-        Conn::new(Dialect::Undecided, authenticated, self.clients.enter(peer, now))
+        let front_end = self.front_ends.get(peer.front_end).copied().unwrap_or_default();
+        let mut conn = Conn::new(front_end.into(), authenticated, self.clients.enter(peer, now));
+        conn.refresh(self);
+        conn
     }
 
     fn on_input(&self, conn: &mut Conn<S>, input: &[u8], now: Now, out: &mut Outbox) -> Step {
@@ -180,6 +270,7 @@ impl<S: Store + 'static> Protocol for KvServer<S> {
     }
 
     fn on_ready(&self, turns: &mut [Turn<'_, Conn<S>>], now: Now) {
+        self.memcached.flush_if_due(self, now);
         match self.owners.get() {
             None => Window::new(self, now).run(turns),
             Some(owners) => owners.run(self, turns, now),
@@ -187,16 +278,14 @@ impl<S: Store + 'static> Protocol for KvServer<S> {
     }
 
     fn deadline(&self, conn: &Conn<S>, quiet_since: Instant) -> Option<Instant> {
-        let (since, patience) = match conn.started {
-            Some(started) => (started, self.request_timeout),
-            None => (quiet_since, self.idle_timeout),
-        };
         // A patience too long to be added has no end.
-        since.checked_add(patience)
+        match conn.started {
+            Some(started) => started.checked_add(self.request_timeout),
+            None => quiet_since.checked_add(self.settings.idle_timeout()?),
+        }
     }
 
-    fn on_deadline(&self, conn: &mut Conn<S>, now: Now, out: &mut Outbox) -> Flow {
-        let _ = (conn, now, out, LOOK);
+    fn on_deadline(&self, _: &mut Conn<S>, _: Now, _: &mut Outbox) -> Flow {
         Flow::Close
     }
 

@@ -2,7 +2,10 @@
 
 use std::{
     borrow::Cow,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use proto::Now;
@@ -11,7 +14,7 @@ use store::{Attributes, Cache, Counts, KeyHasher, Moment, Options, OutOfMemory, 
 use crate::codec::Codec;
 
 /// Databases that can be selected.
-pub const DATABASES: u8 = 16;
+pub(crate) const DATABASES: u8 = 16;
 /// What begins every key that is not of database 0, and every key of database 0 that begins like this by itself: the
 /// number of the database follows. Thus one table holds all databases, and the usual key costs nothing.
 pub(crate) const MARK: u8 = 0xff;
@@ -22,6 +25,8 @@ pub struct Space<S> {
     shards: Box<[Shard<S>]>,
     hasher: KeyHasher,
     codec: Codec,
+    /// There may be keys of other databases than 0. Written by who holds the lock of such a key's shard.
+    has_marked: AtomicBool,
 }
 
 /// Two cache lines, since processors fetch them in pairs.
@@ -52,6 +57,16 @@ impl<S: Store> Space<S> {
             shards: (0..shards).map(|index| Shard(Mutex::new(cache(index)))).collect(),
             hasher: options.store.hasher.clone(),
             codec: options.codec,
+            has_marked: AtomicBool::new(false),
+        }
+    }
+
+    /// Owed by everyone who adds a key of another database than 0 other than through `Keyspace::item`, before its
+    /// shard is unlocked.
+    pub fn note_marked(&self) {
+        // Mostly set already, and then its line stays shared between processors.
+        if !self.has_marked.load(Ordering::Relaxed) {
+            self.has_marked.store(true, Ordering::Relaxed);
         }
     }
 
@@ -114,7 +129,7 @@ impl<S: Store> Space<S> {
 
 /// The key under which a key of a database is kept.
 #[inline]
-pub fn stored_key(database: u8, key: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn stored_key(database: u8, key: &[u8]) -> Cow<'_, [u8]> {
     if database == 0 && key.first() != Some(&MARK) {
         return Cow::Borrowed(key);
     }
@@ -126,7 +141,7 @@ pub fn stored_key(database: u8, key: &[u8]) -> Cow<'_, [u8]> {
 
 /// The database and the key that a stored key stands for.
 #[inline]
-pub fn key_of(stored: &[u8]) -> (u8, &[u8]) {
+pub(crate) fn key_of(stored: &[u8]) -> (u8, &[u8]) {
     match stored {
         [MARK, database, key @ ..] => (*database, key),
         key => (0, key),
@@ -136,10 +151,12 @@ pub fn key_of(stored: &[u8]) -> (u8, &[u8]) {
 /// What a command, or a batch of them, sees of the space: shards are locked as it asks for keys, at most one at a time
 /// unless it holds all.
 #[derive(Debug)]
-pub struct Keyspace<'s, S> {
+pub(crate) struct Keyspace<'s, S> {
     space: &'s Space<S>,
     held: Held<'s, S>,
     pub database: u8,
+    /// Reading a key counts as no use of it.
+    pub no_touch: bool,
     pub now: Moment,
 }
 
@@ -151,23 +168,23 @@ enum Held<'s, S> {
 }
 
 impl<'s, S: Store> Keyspace<'s, S> {
-    pub fn new(space: &'s Space<S>, now: Now) -> Self {
+    pub(crate) fn new(space: &'s Space<S>, now: Now) -> Self {
         let now = Moment { unix_ms: u64::try_from(now.unix.as_millis()).unwrap_or(u64::MAX) };
-        Self { space, held: Held::None, database: 0, now }
+        Self { space, held: Held::None, database: 0, no_touch: false, now }
     }
 
-    pub fn space(&self) -> &'s Space<S> {
+    pub(crate) fn space(&self) -> &'s Space<S> {
         self.space
     }
 
     /// The shard of a hash.
     #[inline(always)]
-    pub fn cache(&mut self, hash: u64) -> &mut Cache<S> {
+    pub(crate) fn cache(&mut self, hash: u64) -> &mut Cache<S> {
         self.shard(self.space.shard_of(hash))
     }
 
     #[inline(always)]
-    pub fn shard(&mut self, index: usize) -> &mut Cache<S> {
+    pub(crate) fn shard(&mut self, index: usize) -> &mut Cache<S> {
         match &self.held {
             Held::One(held, _) if *held == index => {}
             Held::All(_) => {}
@@ -187,113 +204,159 @@ impl<'s, S: Store> Keyspace<'s, S> {
     }
 
     /// From here on nobody else sees or changes a key.
-    pub fn hold_all(&mut self) {
+    pub(crate) fn hold_all(&mut self) {
         if !matches!(self.held, Held::All(_)) {
             self.held = Held::None;
             self.held = Held::All((0..self.space.shards()).map(|index| self.space.lock(index)).collect());
         }
     }
 
-    pub fn holds_all(&self) -> bool {
+    pub(crate) fn holds_all(&self) -> bool {
         matches!(self.held, Held::All(_))
     }
 
     /// Shows every shard. Unless all are held it is one after the other, and the last one stays locked.
-    pub fn each(&mut self, mut visit: impl FnMut(&mut Cache<S>)) {
+    pub(crate) fn each(&mut self, mut visit: impl FnMut(&mut Cache<S>)) {
         (0..self.space.shards()).for_each(|shard| visit(self.shard(shard)));
     }
 
-    pub fn release(&mut self) {
+    /// Removes everything from every database.
+    pub(crate) fn clear(&mut self) {
+        self.hold_all();
+        self.each(Cache::clear);
+        self.space.has_marked.store(false, Ordering::Relaxed);
+    }
+
+    /// Every key is known to be of database 0. What is known of shards that are not locked may have changed.
+    pub(crate) fn has_one_database(&self) -> bool {
+        !self.space.has_marked.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn release(&mut self) {
         self.held = Held::None;
     }
 
     /// One key of the selected database.
-    pub fn item<'k>(&mut self, key: &'k [u8]) -> Item<'_, 'k, S> {
+    pub(crate) fn item<'k>(&mut self, key: &'k [u8]) -> Item<'_, 'k, S> {
         self.item_of(self.database, key)
     }
 
     /// One key of another database.
-    pub fn item_of<'k>(&mut self, database: u8, key: &'k [u8]) -> Item<'_, 'k, S> {
+    pub(crate) fn item_of<'k>(&mut self, database: u8, key: &'k [u8]) -> Item<'_, 'k, S> {
         let key = stored_key(database, key);
-        let (space, now) = (self.space, self.now);
+        let (space, now, no_touch) = (self.space, self.now, self.no_touch);
         let hash = space.hash(&key);
-        Item { cache: self.cache(hash), codec: &space.codec, hash, key, now }
+        let cache = self.cache(hash);
+        if let Cow::Owned(_) = key {
+            space.note_marked();
+        }
+        Item { cache, codec: &space.codec, hash, key, no_touch, now }
+    }
+
+    /// One key of database 0 whose hash is known, and which does not begin with [`MARK`].
+    #[inline]
+    pub(crate) fn item_with<'k>(&mut self, hash: u64, key: &'k [u8]) -> Item<'_, 'k, S> {
+        let (space, now, no_touch) = (self.space, self.now, self.no_touch);
+        Item { cache: self.cache(hash), codec: &space.codec, hash, key: Cow::Borrowed(key), no_touch, now }
     }
 }
 
 /// One key, whether or not there is anything under it.
 #[derive(Debug)]
-pub struct Item<'a, 'k, S> {
+pub(crate) struct Item<'a, 'k, S> {
     cache: &'a mut Cache<S>,
     codec: &'a Codec,
     hash: u64,
     key: Cow<'k, [u8]>,
+    no_touch: bool,
     now: Moment,
 }
 
 impl<S: Store> Item<'_, '_, S> {
     /// The value, for a client that reads it: counted as a hit or a miss, and remembered as used.
-    pub fn get(&mut self) -> Option<Value<'_>> {
+    pub(crate) fn get(&mut self) -> Option<Value<'_>> {
+        if self.no_touch {
+            return self.look();
+        }
         let codec = self.codec;
         self.cache.get(self.hash, &self.key, self.now).and_then(|view| Value::new(codec, view))
     }
 
+    /// Counted, and not remembered as used.
+    fn look(&mut self) -> Option<Value<'_>> {
+        match self.exists() {
+            true => self.cache.counts.hits += 1,
+            false => self.cache.counts.misses += 1,
+        }
+        self.peek()
+    }
+
     /// The value, for a command that changes it; counts as no use.
-    pub fn peek(&mut self) -> Option<Value<'_>> {
+    pub(crate) fn peek(&mut self) -> Option<Value<'_>> {
         let codec = self.codec;
         self.cache.peek(self.hash, &self.key, self.now).and_then(|view| Value::new(codec, view))
     }
 
-    pub fn exists(&mut self) -> bool {
+    pub(crate) fn exists(&mut self) -> bool {
         self.attributes().is_some()
     }
 
-    pub fn attributes(&mut self) -> Option<Attributes> {
+    pub(crate) fn attributes(&mut self) -> Option<Attributes> {
         self.cache.peek(self.hash, &self.key, self.now).map(|view| view.attributes)
     }
 
-    /// Keeps a value; its encoding is chosen here.
-    pub fn set(&mut self, value: &[u8], attributes: Attributes) -> Result<(), OutOfMemory> {
+    /// Keeps a value; its encoding is chosen here. It has no version yet, whatever `attributes` says: a memcached
+    /// client that knows one must find it outdated.
+    pub(crate) fn set(&mut self, value: &[u8], attributes: Attributes) -> Result<(), OutOfMemory> {
+        self.set_with_version(value, Attributes { version: 0, ..attributes })
+    }
+
+    /// [`Item::set`] with a version.
+    pub(crate) fn set_with_version(&mut self, value: &[u8], attributes: Attributes) -> Result<(), OutOfMemory> {
         let (value, encoding) = self.codec.encode(value);
         self.cache.set(self.hash, &self.key, &value, Attributes { encoding, ..attributes }, self.now)
     }
 
+    /// Replaces what is kept beside the value, which stays as it is; the encoding may change only in what a
+    /// [`Codec`] does not look at. False: there is nothing.
+    pub(crate) fn annotate(&mut self, attributes: Attributes) -> Result<bool, OutOfMemory> {
+        let Some(view) = self.cache.peek(self.hash, &self.key, self.now) else { return Ok(false) };
+        let value = view.value.to_vec();
+        self.cache.set(self.hash, &self.key, &value, attributes, self.now).map(|()| true)
+    }
+
     /// False: there was nothing.
-    pub fn remove(&mut self) -> bool {
+    pub(crate) fn remove(&mut self) -> bool {
         self.cache.remove(self.hash, &self.key, self.now)
     }
 
     /// Milliseconds since the Unix epoch; 0: never. False: there is nothing.
-    pub fn set_expiry(&mut self, expires_at: u64) -> Result<bool, OutOfMemory> {
+    pub(crate) fn set_expiry(&mut self, expires_at: u64) -> Result<bool, OutOfMemory> {
         self.cache.set_expiry(self.hash, &self.key, expires_at, self.now)
     }
 
     /// Remembers it as used.
-    pub fn touch(&mut self) -> bool {
+    pub(crate) fn touch(&mut self) -> bool {
         self.cache.touch(self.hash, &self.key, self.now)
     }
 
-    pub fn idle_s(&mut self) -> Option<u32> {
+    pub(crate) fn idle_s(&mut self) -> Option<u32> {
         self.cache.idle_s(self.hash, &self.key, self.now)
     }
 
-    pub fn frequency(&mut self) -> Option<u8> {
+    pub(crate) fn frequency(&mut self) -> Option<u8> {
         self.cache.frequency(self.hash, &self.key, self.now)
     }
 
     /// Bytes that the entry takes.
-    pub fn footprint(&mut self) -> Option<usize> {
+    pub(crate) fn footprint(&mut self) -> Option<usize> {
         self.cache.footprint(self.hash, &self.key, self.now)
-    }
-
-    pub fn hash(&self) -> u64 {
-        self.hash
     }
 }
 
 /// A value as a client sees it.
 #[derive(Debug)]
-pub struct Value<'a> {
+pub(crate) struct Value<'a> {
     pub bytes: Cow<'a, [u8]>,
     pub attributes: Attributes,
     /// The bytes again, when they can be shared instead of copied.

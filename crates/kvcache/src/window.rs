@@ -10,10 +10,11 @@ use wire::resp::{Fast, Version, fast, reply};
 
 use crate::{
     commands::{Refusal, table},
-    connection::Conn,
+    connection::{Conn, Dialect},
     reply::Reply,
     server::KvServer,
     space::{Keyspace, MARK, Value},
+    us::{self, Deed, Usual},
 };
 
 /// Commands between two stages.
@@ -21,13 +22,12 @@ const DEPTH: usize = 12;
 /// A power of two that holds both distances.
 const RING: usize = 32;
 
-/// A GET or SET under way.
+/// A GET or SET under way, or a DEL of the 0x1F text protocol.
 #[derive(Clone, Copy)]
 struct Pending<'i> {
     hash: u64,
     key: &'i [u8],
-    /// A SET's.
-    value: Option<&'i [u8]>,
+    deed: Deed<&'i [u8]>,
     /// Which connection of the batch it belongs to.
     turn: usize,
 }
@@ -43,6 +43,9 @@ pub(crate) struct Window<'s, 'i, S: Store + 'static> {
     left: usize,
     gets: u64,
     sets: u64,
+    /// Commands wait: none of them takes the short way.
+    paused: bool,
+    dels: u64,
     /// Values at least so long are encoded before they are kept.
     raw_max: usize,
 }
@@ -53,12 +56,14 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
             server,
             keys: Keyspace::new(&server.space, now),
             now,
-            ring: [Pending { hash: 0, key: b"", value: None, turn: 0 }; RING],
+            ring: [Pending { hash: 0, key: b"", deed: Deed::Get, turn: 0 }; RING],
             entered: 0,
             asked: 0,
             left: 0,
             gets: 0,
             sets: 0,
+            paused: server.clients.are_paused(),
+            dels: 0,
             raw_max: server.space.codec().threshold(),
         }
     }
@@ -74,17 +79,24 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     /// Takes in what one connection has sent.
     fn turn(&mut self, turns: &mut [Turn<'i, Conn<S>>], at: usize) {
         let input = turns[at].input;
-        let mut step = Step::open(0);
+        let (mut step, mut last) = (Step::open(0), None);
         while step.flow == Flow::Open && step.consumed < input.len() && !turns[at].out.is_full() {
             let rest = &input[step.consumed..];
             if turns[at].conn.is_plain
-                && let Some((command, len)) = fast(rest)
-                && let Some((key, value)) = self.usual(command)
+                && !self.paused
+                && (step.consumed > 0 || !turns[at].conn.is_mid_request())
+                && let Some(Usual { key, deed, len }) = self.usual(turns[at].conn, rest)
             {
-                self.enter(turns, key, value, at);
+                last = Some(match deed {
+                    Deed::Get => table::GET,
+                    Deed::Set(_) => table::SET,
+                    Deed::Del => table::DEL,
+                });
+                self.enter(turns, key, deed, at);
                 step.consumed += len;
                 continue;
             }
+            last = None;
             // Anything else comes after all that came before it.
             self.drain(turns);
             let Turn { conn, out, .. } = &mut turns[at];
@@ -96,25 +108,31 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         }
         let turn = &mut turns[at];
         turn.conn.looked(input, &mut step, turn.out, self.now);
+        if let Some(number) = last {
+            turn.conn.client.ran(number);
+        }
         turn.step = step;
     }
 
-    /// Key and value of a command that needs nothing but the store.
+    /// The request that `input` begins with, if it needs nothing but the store.
     #[inline(always)]
-    fn usual(&self, command: Fast<'i>) -> Option<(&'i [u8], Option<&'i [u8]>)> {
-        let (key, value) = match command {
-            Fast::Get { key } => (key, None),
-            Fast::Set { key, value } if value.len() < self.raw_max => (key, Some(value)),
-            Fast::Set { .. } => return None,
+    fn usual(&self, conn: &Conn<S>, input: &'i [u8]) -> Option<Usual<'i>> {
+        let usual = match &conn.dialect {
+            Dialect::Us(us) => us.usual(input, self.server.limits.bulk_bytes_max)?,
+            Dialect::Undecided(_) | Dialect::Resp(_) | Dialect::Memcached(_) => match fast(input)? {
+                (Fast::Get { key }, len) => Usual { key, deed: Deed::Get, len },
+                (Fast::Set { key, value }, len) => Usual { key, deed: Deed::Set(value), len },
+            },
         };
-        (key.first() != Some(&MARK)).then_some((key, value))
+        let is_kept_raw = !matches!(usual.deed, Deed::Set(value) if value.len() >= self.raw_max);
+        (is_kept_raw && usual.key.first() != Some(&MARK)).then_some(usual)
     }
 
     #[inline(always)]
-    fn enter(&mut self, turns: &mut [Turn<'i, Conn<S>>], key: &'i [u8], value: Option<&'i [u8]>, turn: usize) {
+    fn enter(&mut self, turns: &mut [Turn<'i, Conn<S>>], key: &'i [u8], deed: Deed<&'i [u8]>, turn: usize) {
         let hash = self.server.space.hash(key);
         self.keys.cache(hash).prefetch(hash);
-        self.ring[self.entered % RING] = Pending { hash, key, value, turn };
+        self.ring[self.entered % RING] = Pending { hash, key, deed, turn };
         self.entered += 1;
         if self.entered - self.asked > DEPTH {
             self.ask();
@@ -134,12 +152,15 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     /// Runs the oldest command.
     #[inline(always)]
     fn leave(&mut self, turns: &mut [Turn<'i, Conn<S>>]) {
-        let Pending { hash, key, value, turn } = self.ring[self.left % RING];
+        let Pending { hash, key, deed, turn } = self.ring[self.left % RING];
         self.left += 1;
         let Turn { conn, out, .. } = &mut turns[turn];
-        match value {
-            None => self.get(hash, key, conn.version, out),
-            Some(value) => self.set(hash, key, value, out),
+        match (deed, matches!(conn.dialect, Dialect::Us(_))) {
+            (Deed::Get, false) => self.get(hash, key, conn.version, out),
+            (Deed::Set(value), false) => self.set(hash, key, value, out),
+            (deed, true) => self.us(hash, key, deed, out),
+            // RESP's takes many keys, and is not one of the usual commands.
+            (Deed::Del, false) => {}
         }
     }
 
@@ -176,13 +197,25 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         }
     }
 
+    #[inline]
+    fn us(&mut self, hash: u64, key: &'i [u8], deed: Deed<&'i [u8]>, out: &mut Outbox) {
+        *match deed {
+            Deed::Get => &mut self.gets,
+            Deed::Set(_) => &mut self.sets,
+            Deed::Del => &mut self.dels,
+        } += 1;
+        us::run(&mut self.keys.item_with(hash, key), deed, out);
+    }
+
     /// Each command of the batch is given an equal part of its time.
     fn count(&self) {
-        let commands = self.gets + self.sets;
+        let commands = self.gets + self.sets + self.dels;
         if commands > 0 {
             let each = self.now.instant.elapsed() / u32::try_from(commands).unwrap_or(u32::MAX);
+            self.server.statistics.batch_size(commands);
             self.server.statistics.batch(table::GET, self.gets, each);
             self.server.statistics.batch(table::SET, self.sets, each);
+            self.server.statistics.batch(table::DEL, self.dels, each);
         }
     }
 }

@@ -259,6 +259,11 @@ impl Outbox {
         matches!(self.queue.front(), Some(Segment::Deferred(_)))
     }
 
+    /// Nothing is being sent, and nothing can be before a promise is settled.
+    pub fn is_owing(&self) -> bool {
+        self.is_waiting() && self.in_flight == 0
+    }
+
     /// `Pending`: the front is an open promise, and `waker` will be woken when it is settled.
     pub fn poll_reply(&mut self, waker: &Waker) -> Poll<()> {
         self.settle();

@@ -15,6 +15,9 @@ const LINGER_MAX: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 16 << 20;
 /// A connection quiet for so long gives its spare buffers back.
 const TRIM_AFTER: Duration = Duration::from_secs(1);
+/// While an answer is owed the clock of the stall is set back this often per stall limit; so once it is given the peer
+/// has nearly all of the limit to take it.
+const OWING_PART: u32 = 8;
 /// Spare buffers not worth an alarm.
 const TRIM_MIN: usize = 512;
 
@@ -250,7 +253,8 @@ impl<P: Protocol> Session<P> {
             return Some(until);
         }
         if !self.outbox.is_idle() {
-            return Some(self.quiet_since + self.limits.stall_max);
+            let patience = self.limits.stall_max;
+            return Some(self.quiet_since + if self.owes_an_answer() { patience / OWING_PART } else { patience });
         }
         let trim = (self.spare_capacity() >= TRIM_MIN).then(|| self.quiet_since + TRIM_AFTER);
         let protocol = protocol.deadline(&self.conn, self.quiet_since);
@@ -260,6 +264,10 @@ impl<P: Protocol> Session<P> {
     /// Does what is due.
     pub fn tick(&mut self, protocol: &P, now: Now) {
         if self.deadline(protocol).is_none_or(|at| at > now.instant) {
+            return;
+        }
+        if self.owes_an_answer() {
+            self.quiet_since = now.instant;
             return;
         }
         if self.phase != Phase::Open || !self.outbox.is_idle() {
@@ -273,6 +281,11 @@ impl<P: Protocol> Session<P> {
             let flow = protocol.on_deadline(&mut self.conn, now, &mut self.outbox);
             self.follow(flow);
         }
+    }
+
+    /// A promise stands before everything else: the peer has nothing to take, so it cannot be the one that stalls.
+    fn owes_an_answer(&self) -> bool {
+        !matches!(self.phase, Phase::Lingering { .. } | Phase::Aborted) && self.outbox.is_owing()
     }
 
     fn spare_capacity(&self) -> usize {

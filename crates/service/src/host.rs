@@ -83,6 +83,16 @@ impl Host {
         self.args.timeouts()
     }
 
+    /// The driver that was chosen.
+    pub fn driver(&self) -> DriverKind {
+        self.driver
+    }
+
+    /// Connections above this are turned away.
+    pub fn connections_max(&self) -> usize {
+        self.config.connections_max
+    }
+
     /// Event loops or runtime threads.
     pub fn threads(&self) -> usize {
         self.config.threads

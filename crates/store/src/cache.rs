@@ -197,6 +197,7 @@ impl<S: Store> Cache<S> {
     pub fn set_expiry(&mut self, hash: u64, key: &[u8], expires_at: u64, now: Moment) -> Result<bool, OutOfMemory> {
         let Some(place) = self.find(hash, key, now) else { return Ok(false) };
         if self.store.view(place).attributes.expires_at == expires_at {
+            self.changed(hash); // Somebody has changed it, if only to what it was.
             return Ok(true);
         }
         if self.store.set_expiry(place, expires_at) {
@@ -224,10 +225,26 @@ impl<S: Store> Cache<S> {
     }
 
     pub fn clear(&mut self) {
+        self.touch_watched();
         self.store.clear();
         self.policy.cleared();
         self.sweep = 0;
-        self.watched.keys.values_mut().for_each(|(_, changes)| *changes += 1);
+    }
+
+    /// Counts a change of every watched key that is there.
+    fn touch_watched(&mut self) {
+        let Self { store, watched, .. } = self;
+        let mut cursor = 0;
+        while !watched.keys.is_empty() {
+            cursor = store.scan(cursor, &mut |view| {
+                if let Some((_, changes)) = watched.keys.get_mut(&store.hash(view.key)) {
+                    *changes += 1;
+                }
+            });
+            if cursor == 0 {
+                break;
+            }
+        }
     }
 
     // --- watching -------------------------------------------------------------------------
@@ -288,6 +305,11 @@ impl<S: Store> Cache<S> {
             self.policy.set_kind(kind);
             self.policy.restart(self.store.len());
         }
+    }
+
+    /// Bytes; `None`: no limit.
+    pub fn limit(&self) -> Option<usize> {
+        (self.limit != usize::MAX).then_some(self.limit)
     }
 
     /// `None`: no limit. One that has been lowered is reached by [`Cache::shrink_some`], and by and by as entries are set.

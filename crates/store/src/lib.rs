@@ -20,7 +20,7 @@ use bytes::Bytes;
 pub use cache::{Cache, Counts, Moment, OutOfMemory};
 pub use hash::KeyHasher;
 pub use packed::Packed;
-pub use policy::{Policy, PolicyKind, UnknownPolicy};
+pub use policy::{Policy, PolicyKind, SAMPLE, UnknownPolicy};
 pub use slotted::{HashbrownStore, StdStore};
 
 /// Values from this length on are kept as [`Bytes`] of their own, so that a reply can share them instead of copying.

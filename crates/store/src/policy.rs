@@ -10,6 +10,7 @@ mod sample;
 
 use std::{fmt, str::FromStr};
 
+pub use self::sample::SAMPLE;
 use self::{fifo::Fifo, sample::Random};
 use crate::Store;
 

@@ -1,6 +1,6 @@
-//! Advice about memory (madvise(2)).
+//! Memory: advice about it (madvise(2)), and how much there is.
 
-use std::mem::MaybeUninit;
+use std::{fs, io, mem::MaybeUninit};
 
 use rustix::mm::{Advice, madvise};
 
@@ -33,6 +33,20 @@ fn advise(memory: &mut [MaybeUninit<u8>], advice: Advice) -> std::ops::Range<usi
     }
 }
 
+/// Memory of this process that the kernel holds in RAM, in bytes (proc(5), `statm`).
+pub fn resident() -> io::Result<u64> {
+    let statm = fs::read_to_string("/proc/self/statm")?;
+    let pages = statm.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    let pages = pages.ok_or(io::ErrorKind::InvalidData)?;
+    Ok(pages * rustix::param::page_size() as u64)
+}
+
+/// Memory of the machine, in bytes (sysinfo(2)).
+pub fn total() -> u64 {
+    let info = rustix::system::sysinfo();
+    info.totalram as u64 * u64::from(info.mem_unit)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +62,12 @@ mod tests {
                 assert_eq!(byte, if (from..to).contains(&at) { 0 } else { 7 }, "byte {at} of {from}..{to}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_resident_is_part_of_what_there_is() {
+        let resident = resident().unwrap();
+        assert!(resident > 0 && resident < total(), "{resident} of {}", total());
     }
 
     #[test]

@@ -3,12 +3,15 @@
 use std::{
     ffi::OsStr,
     io::{self, IoSlice},
-    os::{fd::BorrowedFd, unix::ffi::OsStrExt},
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+        unix::ffi::OsStrExt,
+    },
 };
 
 use rustix::{
-    io::retry_on_intr,
-    net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrAny, SocketAddrUnix},
+    io::{fcntl_dupfd_cloexec, retry_on_intr},
+    net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrAny, SocketAddrUnix, sockopt},
 };
 
 use crate::listen::Address;
@@ -65,4 +68,54 @@ fn address(any: SocketAddrAny) -> io::Result<Address> {
         return Ok(Address::Unix(OsStr::from_bytes(path).into()));
     }
     Ok(Address::Tcp(any.try_into()?))
+}
+
+/// An open socket by its number, without keeping it open: for whoever may one day want to end it from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handle {
+    number: RawFd,
+    /// SO_COOKIE of socket(7): no other socket has it, as long as the system runs.
+    cookie: u64,
+}
+
+impl Handle {
+    pub fn new(socket: BorrowedFd<'_>) -> io::Result<Self> {
+        Ok(Self { number: socket.as_raw_fd(), cookie: sockopt::socket_cookie(socket)? })
+    }
+
+    /// The descriptor's number.
+    pub fn number(self) -> RawFd {
+        self.number
+    }
+
+    /// Ends the connection as its own process would: whoever reads from it sees the end. False: it is gone already.
+    pub fn shutdown(self) -> bool {
+        // SAFETY: the descriptor is borrowed for one dup(2) only, which fails if the number is of no open file. If it
+        // is of another one by now, the duplicate is closed again without having been used.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(self.number) };
+        let Ok(socket) = fcntl_dupfd_cloexec(borrowed, 0) else { return false };
+        let is_the_same = sockopt::socket_cookie(&socket).is_ok_and(|cookie| cookie == self.cookie);
+        if is_the_same {
+            shutdown_both(socket.as_fd());
+        }
+        is_the_same
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Read, os::unix::net::UnixStream};
+
+    use super::*;
+
+    #[test]
+    fn a_handle_ends_its_own_socket_and_no_other() {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        let handle = Handle::new(theirs.as_fd()).unwrap();
+        assert!(handle.shutdown());
+        assert_eq!(ours.read(&mut [0]).unwrap(), 0);
+        drop(theirs);
+        // Whatever the number is of by now, it is not of this socket.
+        assert!(!handle.shutdown());
+    }
 }

@@ -1,11 +1,13 @@
 //! Commands about the connection itself.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use proto::Flow;
 use store::Store;
 use wire::resp::Version;
 
-use super::{Call, Outcome, Refusal};
-use crate::space::DATABASES;
+use super::{Call, Outcome, Refusal, generic::parse_database};
+use crate::connection::Replies;
 
 pub(super) fn ping<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     match call.args {
@@ -28,9 +30,11 @@ pub(super) fn quit<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 pub(super) fn select<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let database = call.integer(1).map_err(|_| Refusal::new("ERR invalid DB index"))?;
-    let database = u8::try_from(database).ok().filter(|&database| database < DATABASES);
-    call.conn.database = database.ok_or_else(|| Refusal::new("ERR DB index is out of range"))?;
+    let database = parse_database(call.args[1])?;
+    if call.server.facts.is_cluster && database != 0 {
+        return Err(Refusal::new("ERR SELECT is not allowed in cluster mode"));
+    }
+    call.conn.database = database;
     call.keys.database = call.conn.database;
     call.reply.ok();
     Ok(())
@@ -53,11 +57,33 @@ pub(super) fn auth<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 fn log_in<S: Store>(call: &mut Call<'_, '_, S>, user: &[u8], password: &[u8]) -> Outcome {
-    let right = call.server.settings.password().is_none_or(|right| right.as_bytes() == password);
+    let right = call.server.settings.password().is_none_or(|right| is_same(right.as_bytes(), password));
     if user != b"default" || !right {
         return Err(Refusal::new("WRONGPASS invalid username-password pair or user is disabled."));
     }
     call.conn.authenticated = true;
+    Ok(())
+}
+
+/// Takes as long for any wrong password of one length.
+fn is_same(right: &[u8], given: &[u8]) -> bool {
+    let differing = |different: u8, (at, byte): (usize, &u8)| different | (byte ^ right.get(at).copied().unwrap_or(0));
+    let different = given.iter().enumerate().fold(0, differing);
+    std::hint::black_box(different) == 0 && right.len() == given.len()
+}
+
+/// Everything that can be changed of a connection is as it was when it came.
+pub(super) fn reset<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    call.end_transaction();
+    let profile = call.conn.client.profile();
+    profile.texts().name.clear();
+    profile.no_evict.store(false, Relaxed);
+    profile.no_touch.store(false, Relaxed);
+    call.conn.authenticated = call.server.settings.password().is_none();
+    (call.conn.database, call.conn.version, call.conn.no_touch) = (0, Version::Resp2, false);
+    call.conn.replies = Replies::On;
+    call.reply.version = Version::Resp2;
+    call.reply.simple("RESET");
     Ok(())
 }
 
@@ -87,7 +113,7 @@ pub(super) fn hello<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     }
     if !call.conn.authenticated {
         return Err(Refusal::new(
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
         ));
     }
     call.conn.version = version;
@@ -103,7 +129,7 @@ pub(super) fn hello<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     reply.bulk(b"id");
     reply.integer(call.conn.client.id() as i64);
     reply.bulk(b"mode");
-    reply.bulk(b"standalone");
+    reply.bulk(if call.server.facts.is_cluster { b"cluster" } else { b"standalone" });
     reply.bulk(b"role");
     reply.bulk(b"master");
     reply.bulk(b"modules");

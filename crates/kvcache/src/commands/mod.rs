@@ -1,23 +1,58 @@
 //! From the arguments of a request to its reply.
 
-use std::{borrow::Cow, time::Instant};
+use std::{
+    borrow::Cow,
+    time::{Duration, Instant},
+};
 
 use proto::{Flow, Now, Outbox};
 use store::{OutOfMemory, Store};
 
 use crate::{
-    connection::Conn,
+    connection::{Conn, Replies},
+    journal::{self, Delay, SlowCommand},
+    pause::Paused,
     reply::Reply,
     server::KvServer,
     space::{Item, Keyspace},
 };
 
+mod acl;
+mod administration;
+mod bitfield;
+mod bits;
+mod client;
+mod cluster;
+mod command_info;
+mod config;
 mod connection;
+mod counters;
+mod debug;
+mod details;
+mod expiry;
+mod generic;
+mod glob;
+mod help;
+mod info;
+mod latency;
+mod lcs;
+mod long_double;
+mod objects;
+mod perf;
+mod persistence;
+pub(crate) mod quote;
+mod ranges;
+mod scan;
+mod scripting;
 mod server;
+mod set_options;
+mod slowlog;
 mod strings;
+mod syntax;
 pub(crate) mod table;
 mod transactions;
 
+use quote::quote;
 pub(crate) use table::Handlers;
 use table::{Command, Flags, TABLE};
 pub(crate) use transactions::Transaction;
@@ -49,19 +84,20 @@ impl Refusal {
     }
 
     fn unknown(args: &[&[u8]]) -> Self {
-        let name = shown(args[0], QUOTED_MAX);
-        let mut quoted = String::new();
+        let mut quoted = Vec::new();
         for arg in &args[1..] {
             if quoted.len() >= QUOTED_MAX {
                 break;
             }
-            quoted += &format!("'{}' ", shown(arg, QUOTED_MAX - quoted.len()));
+            let arg = quote::until_zero(arg, QUOTED_MAX - quoted.len());
+            quoted.extend_from_slice(&[b"'", arg, b"' "].concat());
         }
+        let (name, quoted) = (quote(args[0], QUOTED_MAX), quote(&quoted, usize::MAX));
         Self::new(format!("ERR unknown command '{name}', with args beginning with: {quoted}"))
     }
 
     fn unknown_subcommand(container: &str, name: &[u8]) -> Self {
-        let (name, container) = (shown(name, QUOTED_MAX), container.to_uppercase());
+        let (name, container) = (quote(name, QUOTED_MAX), container.to_uppercase());
         Self::new(format!("ERR unknown subcommand '{name}'. Try {container} HELP."))
     }
 }
@@ -70,11 +106,6 @@ impl From<OutOfMemory> for Refusal {
     fn from(_: OutOfMemory) -> Self {
         Self::OUT_OF_MEMORY
     }
-}
-
-/// The first `max` bytes, as a line of text can hold them.
-fn shown(bytes: &[u8], max: usize) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(max)]).into_owned()
 }
 
 /// One command being answered.
@@ -99,7 +130,41 @@ pub(crate) fn answer<S: Store + 'static>(
     now: Now,
     out: &mut Outbox,
 ) -> Flow {
-    keys.database = conn.database;
+    (keys.database, keys.no_touch) = (conn.database, conn.no_touch);
+    let flow = match conn.replies {
+        Replies::On | Replies::SkipNext => answer_into(server, conn, keys, args, now, out),
+        Replies::Off | Replies::Skip => {
+            let mut unheard = Outbox::default();
+            let flow = answer_into(server, conn, keys, args, now, &mut unheard);
+            // Only CLIENT REPLY ON is heard, since it has taken effect.
+            if conn.replies == Replies::On {
+                out.inline().extend_from_slice(unheard.inline());
+            }
+            flow
+        }
+    };
+    conn.replies = match conn.replies {
+        Replies::SkipNext => Replies::Skip,
+        Replies::Skip => Replies::On,
+        replies @ (Replies::On | Replies::Off) => replies,
+    };
+    keys.no_touch = false;
+    // What comes next in the batch needs one shard at a time again.
+    if keys.holds_all() {
+        keys.release();
+    }
+    conn.refresh(server);
+    flow
+}
+
+fn answer_into<S: Store + 'static>(
+    server: &KvServer<S>,
+    conn: &mut Conn<S>,
+    keys: &mut Keyspace<'_, S>,
+    args: &[&[u8]],
+    now: Now,
+    out: &mut Outbox,
+) -> Flow {
     let reply = Reply { out, version: conn.version };
     let mut call = Call { server, conn, keys, args, now, reply, flow: Flow::Open };
     match call.admit() {
@@ -107,16 +172,29 @@ pub(crate) fn answer<S: Store + 'static>(
             if let Err(refusal) = call.run(number) {
                 call.refuse(&refusal);
             }
+            call.conn.publish(number);
         }
-        Ok(Admitted::Queue(number)) => call.queue(number),
-        Err(refusal) => {
-            call.conn.spoil_transaction();
-            call.refuse(&refusal);
+        Ok(Admitted::Queue(number)) => {
+            call.queue(number);
+            call.conn.publish(number);
         }
+        Err(refusal) => call.reject(&refusal),
     }
-    let flow = call.flow;
-    conn.refresh(server);
-    flow
+    call.flow
+}
+
+/// CLIENT PAUSE concerns this request.
+pub(crate) fn must_wait<S: Store + 'static>(server: &KvServer<S>, conn: &mut Conn<S>, args: &[&[u8]]) -> bool {
+    let writes = |conn: &Conn<S>| match table::find(args[0]) {
+        Some(number) if TABLE[number].name == "exec" => conn.has_queued_writes(),
+        Some(number) => TABLE[number].flags.has(Flags::WRITE),
+        None => false,
+    };
+    match server.clients.pause.what() {
+        Paused::Nothing => false,
+        Paused::Writes => conn.authenticated && writes(conn),
+        Paused::All => conn.authenticated && table::find(args[0]).is_some(),
+    }
 }
 
 enum Admitted {
@@ -129,6 +207,10 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
     /// Finds the command and checks everything that can be said before it runs.
     fn admit(&self) -> Result<Admitted, Refusal> {
         let (number, command) = self.command()?;
+        self.admit_command(number, command).inspect_err(|_| self.server.statistics.rejected(number))
+    }
+
+    fn admit_command(&self, number: usize, command: &'static Command) -> Result<Admitted, Refusal> {
         if !command.takes(self.args.len()) {
             return Err(Refusal::arity(command));
         }
@@ -137,7 +219,7 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
         }
         match self.conn.is_in_transaction() && !transactions::is_immediate(command.name) {
             true if command.flags.has(Flags::NO_MULTI) => {
-                Err(Refusal::new(format!("ERR Command '{}' not allowed inside a transaction", command.name)))
+                Err(Refusal::new("ERR Command not allowed inside a transaction"))
             }
             true => Ok(Admitted::Queue(number)),
             false => Ok(Admitted::Run(number)),
@@ -162,11 +244,45 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
     pub(crate) fn run(&mut self, number: usize) -> Outcome {
         let began = Instant::now();
         let outcome = Handlers::<S>::ALL[number](self);
-        self.server.statistics.command(number, began.elapsed(), outcome.is_ok());
+        let took = began.elapsed();
+        self.server.statistics.command(number, took, outcome.is_ok());
+        let journal = &self.server.journal;
+        if journal.is_slow(took) && !TABLE[number].flags.has(Flags::SKIP_SLOWLOG) {
+            journal.add_slow(self.slow_command(number, took));
+        }
+        if journal.is_delay(took) {
+            let event = if TABLE[number].flags.has(Flags::FAST) { "fast-command" } else { "command" };
+            journal.add_delay(event, Delay { unix_s: self.now.unix.as_secs(), ms: millis(took) });
+        }
         outcome
     }
 
+    /// What the slow log keeps of this command.
+    fn slow_command(&self, number: usize, took: Duration) -> SlowCommand {
+        let profile = self.conn.client.profile();
+        SlowCommand {
+            id: 0,
+            unix_s: self.now.unix.as_secs(),
+            took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+            args: journal::kept(TABLE[number].name, self.args),
+            client: client::address_of(profile),
+            client_name: profile.texts().name.clone(),
+        }
+    }
+
+    /// Refuses a command that has not been admitted, and with it the transaction that it should have been part of.
+    fn reject(&mut self, refusal: &Refusal) {
+        self.conn.spoil_transaction();
+        if !self.is(0, "EXEC") {
+            return self.refuse(refusal);
+        }
+        self.end_transaction();
+        let why = refusal.0.strip_prefix("ERR ").unwrap_or(&refusal.0);
+        self.refuse(&Refusal::new(format!("EXECABORT Transaction discarded because of: {why}")));
+    }
+
     pub(crate) fn refuse(&mut self, refusal: &Refusal) {
+        self.server.statistics.error(&refusal.0);
         self.reply.error(&refusal.0);
     }
 
@@ -191,10 +307,35 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
         self.args.get(index).and_then(|arg| parse_integer(arg)).ok_or(Refusal::NOT_AN_INTEGER)
     }
 
+    /// The longest string that a command may make, in bytes; proto-max-bulk-len.
+    pub(crate) fn string_bytes_max(&self) -> usize {
+        self.server.limits.bulk_bytes_max
+    }
+
+    /// The name of the command in lower case.
+    fn name(&self) -> String {
+        String::from_utf8_lossy(self.args[0]).to_lowercase()
+    }
+
+    /// The arguments are too few, or an odd number.
+    pub(crate) fn wrong_arity(&self) -> Refusal {
+        Refusal::new(format!("ERR wrong number of arguments for '{}' command", self.name()))
+    }
+
+    /// A time that is not positive, or too far away to be counted in milliseconds.
+    pub(crate) fn invalid_expiry(&self) -> Refusal {
+        Refusal::new(format!("ERR invalid expire time in '{}' command", self.name()))
+    }
+
     /// Milliseconds since the Unix epoch.
     pub(crate) fn unix_ms(&self) -> u64 {
         self.keys.now.unix_ms
     }
+}
+
+/// Whole milliseconds.
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A decimal number as Redis takes it: no plus, no leading zeros, no spaces.

@@ -1,28 +1,155 @@
-//! Commands on one value.
+//! Commands that read or replace whole values.
 
+use bytes::Bytes;
 use store::{Attributes, Store};
 
-use super::{Call, Outcome};
+use super::{
+    Call, Outcome, Refusal,
+    set_options::{Condition, Expiry, GetOptions, SetOptions, Unit},
+};
+use crate::space::Value;
 
 pub(super) fn get<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let value = call.keys.item(call.args[1]);
-    let mut item = value;
+    let mut item = call.keys.item(call.args[1]);
     call.reply.value(item.get());
     Ok(())
 }
 
 pub(super) fn set<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let value = call.args[2];
-    call.item(1).set(value, Attributes::default())?;
+    let options = SetOptions::parse(&call.args[3..])?;
+    match options.get {
+        true => set_and_show(call, call.args[2], &options),
+        false => {
+            set_with(call, call.args[2], &options).map(|done| if done { call.reply.ok() } else { call.reply.null() })
+        }
+    }
+}
+
+pub(super) fn setnx<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let options = SetOptions { condition: Some(Condition::Absent), ..SetOptions::default() };
+    let done = set_with(call, call.args[2], &options)?;
+    call.reply.integer(done.into());
+    Ok(())
+}
+
+pub(super) fn setex<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    set_for(call, Unit::Seconds)
+}
+
+pub(super) fn psetex<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    set_for(call, Unit::Milliseconds)
+}
+
+fn set_for<S: Store>(call: &mut Call<'_, '_, S>, unit: Unit) -> Outcome {
+    let options = SetOptions { expiry: Some(Expiry::In(unit, call.args[2])), ..SetOptions::default() };
+    set_with(call, call.args[3], &options)?;
     call.reply.ok();
     Ok(())
 }
 
-pub(super) fn del<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+/// False: the condition does not hold.
+fn set_with<S: Store>(call: &mut Call<'_, '_, S>, value: &[u8], options: &SetOptions<'_>) -> Result<bool, Refusal> {
+    let expires_at = call.expires_at(options.expiry)?;
+    let mut item = call.keys.item(call.args[1]);
+    let before = if options.needs_old() { item.attributes() } else { None };
+    if !options.allow(before.is_some()) {
+        return Ok(false);
+    }
+    let kept = before.filter(|_| options.keep_ttl).map_or(0, |before| before.expires_at);
+    item.set(value, Attributes { expires_at: expires_at.unwrap_or(kept), ..Attributes::default() })?;
+    Ok(true)
+}
+
+/// The value of before is the reply, whether or not there is a new one.
+fn set_and_show<S: Store>(call: &mut Call<'_, '_, S>, value: &[u8], options: &SetOptions<'_>) -> Outcome {
+    // An expiry that is refused is refused before anything is looked up.
+    call.expires_at(options.expiry)?;
+    let before = call.keys.item(call.args[1]).get().map(kept);
+    set_with(call, value, options)?;
+    call.reply.kept(before.as_ref());
+    Ok(())
+}
+
+pub(super) fn getset<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    set_and_show(call, call.args[2], &SetOptions::default())
+}
+
+pub(super) fn getex<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let GetOptions { expiry, persist } = GetOptions::parse(&call.args[2..])?;
+    let Some(before) = call.item(1).get().map(|value| value.attributes) else {
+        call.reply.null();
+        return Ok(());
+    };
+    let expires_at = match (call.expires_at(expiry)?, persist) {
+        (Some(expires_at), _) => expires_at,
+        (None, true) => 0,
+        (None, false) => before.expires_at,
+    };
+    let is_past = matches!(expiry, Some(Expiry::At(..))) && expires_at <= call.unix_ms();
+    let mut item = call.keys.item(call.args[1]);
+    // Changed first, since that may be refused; nothing comes between it and the value.
+    if !is_past && (expiry.is_some() || expires_at != before.expires_at) {
+        item.set_expiry(expires_at)?;
+    }
+    call.reply.value(item.peek());
+    if is_past {
+        item.remove();
+    }
+    Ok(())
+}
+
+pub(super) fn getdel<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let mut item = call.keys.item(call.args[1]);
+    call.reply.value(item.get());
+    item.remove();
+    Ok(())
+}
+
+pub(super) fn mget<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     if call.args.len() > 2 {
         call.hold_all();
     }
-    let removed = (1..call.args.len()).filter(|&index| call.item(index).remove()).count();
-    call.reply.count(removed);
+    call.reply.array(call.args.len() - 1);
+    for &key in &call.args[1..] {
+        call.reply.value(call.keys.item(key).get());
+    }
     Ok(())
+}
+
+pub(super) fn mset<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    set_pairs(call, false)?;
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn msetnx<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let done = set_pairs(call, true)?;
+    call.reply.integer(done.into());
+    Ok(())
+}
+
+/// False: one of the keys exists, and none must.
+fn set_pairs<S: Store>(call: &mut Call<'_, '_, S>, all_absent: bool) -> Result<bool, Refusal> {
+    if call.args.len().is_multiple_of(2) {
+        return Err(call.wrong_arity());
+    }
+    if call.args.len() > 3 {
+        call.hold_all();
+    }
+    let pairs = call.args[1..].chunks_exact(2);
+    if all_absent && pairs.clone().any(|pair| call.keys.item(pair[0]).exists()) {
+        return Ok(false);
+    }
+    for pair in pairs {
+        call.keys.item(pair[0]).set(pair[1], Attributes::default())?;
+    }
+    Ok(true)
+}
+
+/// A value that outlives its entry; a large one is shared, not copied.
+pub(super) fn kept(value: Value<'_>) -> Bytes {
+    match value.shared {
+        Some(shared) => shared.clone(),
+        None => Bytes::from(value.bytes.into_owned()),
+    }
 }

@@ -5,7 +5,10 @@ use std::{mem, sync::Arc};
 use proto::Flow;
 use store::Store;
 
-use super::{Call, Outcome, Refusal};
+use super::{
+    Call, Outcome, Refusal,
+    table::{Flags, TABLE},
+};
 use crate::{
     reply::Reply,
     space::{Space, stored_key},
@@ -66,6 +69,11 @@ impl<S: Store> Transaction<S> {
         self.queue.len()
     }
 
+    /// EXEC would change something.
+    pub(crate) fn writes(&self) -> bool {
+        self.queue.iter().any(|queued| TABLE[queued.number].flags.has(Flags::WRITE))
+    }
+
     pub(crate) fn watched(&self) -> usize {
         self.watches.len()
     }
@@ -84,6 +92,10 @@ impl<S: Store> Call<'_, '_, S> {
         let bytes: usize = self.args.iter().map(|arg| arg.len()).sum();
         let bytes_max = self.server.limits.bulk_bytes_max;
         let transaction = self.conn.transaction(&self.server.space);
+        if transaction.spoiled {
+            // EXEC will refuse: what would be the use of keeping it?
+            return self.reply.simple("QUEUED");
+        }
         transaction.queued_bytes += bytes;
         if transaction.queued_bytes > bytes_max {
             transaction.spoil();

@@ -51,7 +51,7 @@ pub(super) struct Connection<P: ClientProtocol> {
     /// Sent on an earlier socket that the server had announced to close.
     pub(super) resend: VecDeque<Pending<P::Request>>,
     /// What the socket would not take.
-    pub(super) unsent: Vec<u8>,
+    pub(super) unsent: Unsent,
     /// When the current attempt began, refusals by a full queue included.
     pub(super) dialing_since: Option<Nanos>,
     /// Connections in a row that came to nothing.
@@ -66,6 +66,36 @@ pub(super) struct Connection<P: ClientProtocol> {
     pub(super) is_listed: bool,
 }
 
+/// Bytes that wait for room in the socket.
+#[derive(Debug, Default)]
+pub(super) struct Unsent {
+    bytes: Vec<u8>,
+    /// How many of them have been sent. A large batch leaves in many pieces, and is not moved for each.
+    sent: usize,
+}
+
+impl Unsent {
+    pub(super) fn rest(&self) -> &[u8] {
+        &self.bytes[self.sent..]
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    pub(super) fn advance(&mut self, sent: usize) {
+        self.sent += sent;
+        if self.sent == self.bytes.len() {
+            self.clear();
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.sent = 0;
+    }
+}
+
 impl<P: ClientProtocol> Connection<P> {
     pub(super) fn new(decoder: P::Conn, batches: usize) -> Self {
         Self {
@@ -75,7 +105,7 @@ impl<P: ClientProtocol> Connection<P> {
             decoder,
             inflight: VecDeque::with_capacity(batches),
             resend: VecDeque::new(),
-            unsent: Vec::new(),
+            unsent: Unsent::default(),
             dialing_since: None,
             failures: 0,
             is_settled: false,

@@ -3,8 +3,8 @@
 use super::{Cache, Moment, OutOfMemory, Size};
 use crate::{Store, View};
 
-/// Entries given up for one insertion before the store is asked to make their memory fit.
-const EVICT_BEFORE_COMPACT: usize = 16;
+/// Entries given up before the store is asked to make their memory fit.
+const EVICT_BEFORE_COMPACT: u64 = 16;
 /// Entries given up for one small insertion at most; no reply waits for more.
 const EVICT_MAX: usize = 4096;
 /// A large insertion may cost one entry more for each so many bytes.
@@ -91,7 +91,9 @@ impl<S: Store> Cache<S> {
         };
         for evicted in 1..=EVICT_MAX + footprint / EVICT_BYTES {
             let evicted_any = self.evict(now) || self.expire_any(now);
-            if !evicted_any || evicted % EVICT_BEFORE_COMPACT == 0 {
+            // Counted over all insertions: where each gives up one entry only, other sizes would never give up a page.
+            let gone = self.counts.evicted + self.counts.expired;
+            if !evicted_any || gone.is_multiple_of(EVICT_BEFORE_COMPACT) {
                 self.compact(size);
             }
             let bytes = self.bytes_with(size);

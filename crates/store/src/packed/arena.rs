@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 use super::{
     classes::{self, CLASSES, PAGE, PAGE_UNITS, UNIT},
     entry::Header,
-    memory::{Chunk, HUGE, next_size},
+    memory::{Chunk, HUGE, growth_of, next_size},
 };
 use crate::Options;
 
@@ -187,13 +187,19 @@ impl Arena {
         }
     }
 
+    /// Whether there is a free block of a class.
+    pub(super) fn has_free(&self, class: usize) -> bool {
+        self.classes[class].first != NONE
+    }
+
     fn page_growth(&self) -> usize {
-        let has_page = !self.released.is_empty() || self.chunks.last().is_some_and(|chunk| chunk.ready() < chunk.capacity());
+        let has_page =
+            !self.released.is_empty() || self.chunks.last().is_some_and(|chunk| chunk.ready() < chunk.capacity());
         match has_page {
             true => PAGE,
             // Beyond what can be addressed nothing fits.
             false if self.chunks.len() == CHUNKS_MAX => usize::MAX / 2,
-            false => PAGE + size_of::<[Page; CHUNK_PAGES]>() + size_of::<Chunk>(),
+            false => PAGE + growth_of(&self.pages, CHUNK_PAGES) + growth_of(&self.chunks, 1),
         }
     }
 
@@ -225,6 +231,8 @@ impl Arena {
         }
         self.resident += 1;
         if let Some(number) = self.released.pop() {
+            let (chunk, start) = split(number * PAGE_UNITS as u32);
+            self.chunks[chunk].reclaim(start..start + PAGE);
             return number;
         }
         if self.chunks.last().is_none_or(|chunk| chunk.ready() == chunk.capacity()) {
@@ -242,8 +250,7 @@ impl Arena {
         let chunk = Chunk::new(next_size(self.mapped, PAGE), self.advise);
         self.mapped += chunk.capacity();
         self.chunks.push(chunk);
-        let page =
-            Page { free: NO_BLOCK, fresh: 0, live: 0, class: 0, is_listed: false, next: NONE, previous: NONE };
+        let page = Page { free: NO_BLOCK, fresh: 0, live: 0, class: 0, is_listed: false, next: NONE, previous: NONE };
         self.pages.extend([page; CHUNK_PAGES]);
     }
 
@@ -265,6 +272,19 @@ impl Arena {
             self.reserve.push(number);
             return;
         }
+        self.release(number);
+    }
+
+    /// Lets go of the memory of an empty page that has been kept. False: there is none.
+    pub(super) fn release_reserve(&mut self) -> bool {
+        let number = self.reserve.pop();
+        number.is_some_and(|number| {
+            self.release(number);
+            true
+        })
+    }
+
+    fn release(&mut self, number: u32) {
         let (chunk, start) = split(number * PAGE_UNITS as u32);
         self.chunks[chunk].release(start..start + PAGE, self.release);
         self.released.push(number);

@@ -41,8 +41,10 @@ pub(super) fn is_same(one: &[u8], other: &[u8]) -> bool {
         2..4 => difference::<2>(one, other) == 0,
         4..8 => difference::<4>(one, other) == 0,
         8..=16 => difference::<8>(one, other) == 0,
-        17..=SHORT => difference::<8>(&one[..16], &other[..16]) | difference::<8>(&one[16..], &other[16..]) == 0
-            && difference_of_last::<8>(one, other) == 0,
+        17..=SHORT => {
+            difference::<8>(&one[..16], &other[..16]) | difference::<8>(&one[16..], &other[16..]) == 0
+                && difference_of_last::<8>(one, other) == 0
+        }
         _ => one == other,
     }
 }

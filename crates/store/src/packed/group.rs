@@ -66,7 +66,7 @@ impl Group {
         words[SLOTS..].fill(!tag);
         let equal = |half: &[u8]| {
             let word = half.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-            let difference = word ^ u64::from(tag) * 0x0101_0101_0101_0101;
+            let difference = word ^ (u64::from(tag) * 0x0101_0101_0101_0101);
             // The upper bit of each byte that is 0, and no other: nothing is carried from one byte to the next.
             let zeros = !(((difference & LOW) + LOW) | difference | LOW);
             ((zeros >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32

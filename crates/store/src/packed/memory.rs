@@ -106,13 +106,17 @@ impl Chunk {
         unsafe { slice::from_raw_parts_mut(self.raw.start.as_ptr(), self.ready) }
     }
 
-    /// Hands bytes that are in use to [`crate::Options::release`]. They are 0 afterwards.
+    /// Hands bytes that are in use to [`crate::Options::release`]; they mean nothing until [`Chunk::reclaim`].
     pub(super) fn release(&mut self, range: Range<usize>, release: Advise) {
         assert!(range.end <= self.ready);
-        release(self.raw.range_mut(range.clone()));
-        // The promise to write zeros is that of a safe function; that bytes stay initialized is all that is relied on,
-        // and no safe function can take that away from memory but by writing to it.
-        debug_assert!(self.bytes()[range].iter().all(|&byte| byte == 0), "released memory reads as zeros");
+        release(self.raw.range_mut(range));
+    }
+
+    /// Takes bytes into use again. They are 0.
+    pub(super) fn reclaim(&mut self, range: Range<usize>) {
+        assert!(range.end <= self.ready);
+        // Somebody else's promise that they are already is not one to build on.
+        self.raw.range_mut(range).fill(MaybeUninit::new(0));
     }
 }
 
@@ -121,6 +125,15 @@ impl Chunk {
 pub(super) fn next_size(bytes: usize, least: usize) -> usize {
     // Half as much as there is, so that what a huge page holds unused is little beside the rest.
     (bytes / 2 + 1).next_power_of_two().clamp(least, HUGE)
+}
+
+/// Bytes by which a vector grows with so many more elements.
+pub(super) fn growth_of<T>(vector: &Vec<T>, more: usize) -> usize {
+    match vector.len() + more {
+        len if len <= vector.capacity() => 0,
+        // It doubles, and begins with four.
+        len => (len.max(2 * vector.capacity()).max(4) - vector.capacity()) * size_of::<T>(),
+    }
 }
 
 /// Asks for the cache line at an address.

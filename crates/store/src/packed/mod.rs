@@ -1,9 +1,9 @@
 //! The store that is made for speed and size: one owner, two cache misses for a lookup, 8 bytes beside key and value.
 //!
-//! A [`Table`] of one-line groups leads from the hash to a block of the [`Arena`], where header, key and value are
+//! A `Table` of one-line groups leads from the hash to a block of the `Arena`, where header, key and value are
 //! together. Nothing ever stops to rearrange everything: segments of the table divide one by one, and pages of the
-//! arena change hands one by one. `unsafe` is in four leaves: [`memory`] (bytes of chunks, prefetch), [`group`] (one load
-//! of all tags), [`segment`] and [`table`] (pointers to segments); blocks are slices, with bounds.
+//! arena change hands one by one. `unsafe` is in four leaves: `memory` (bytes of chunks, prefetch), `group` (one load
+//! of all tags), `segment` and `table` (pointers to segments); blocks are slices, with bounds.
 
 mod arena;
 mod classes;
@@ -212,7 +212,11 @@ impl Store for Packed {
     #[inline]
     fn growth(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize {
         let header = Header::of(key_len, value_len, attributes);
-        self.arena.growth(class_of(header.block_len())) + outside_bytes(header, key_len, value_len)
+        let block = self.table.growth() + self.arena.growth(class_of(header.block_len()));
+        match header.has_outside() {
+            false => block,
+            true => block + outside_bytes(header, key_len, value_len) + self.outside.growth(2),
+        }
     }
 
     fn footprint(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize {
@@ -220,7 +224,18 @@ impl Store for Packed {
         classes::units(class_of(header.block_len())) * UNIT + outside_bytes(header, key_len, value_len)
     }
 
-    fn compact(&mut self, _: usize, _: usize, _: Attributes, moved: &mut dyn FnMut(u32)) -> bool {
+    fn compact(
+        &mut self,
+        key_len: usize,
+        value_len: usize,
+        attributes: Attributes,
+        moved: &mut dyn FnMut(u32),
+    ) -> bool {
+        let class = class_of(Header::of(key_len, value_len, attributes).block_len());
+        // An empty page that was kept for such an entry is no use if it has a block already.
+        if self.arena.has_free(class) && self.arena.release_reserve() {
+            return true;
+        }
         let Some(page) = self.arena.vacate() else { return false };
         let hashes: Vec<u64> = page.live.iter().map(|&from| self.entries().hash(from)).collect();
         hashes.iter().for_each(|&hash| self.table.prefetch(hash));
@@ -287,7 +302,10 @@ impl Packed {
     #[inline(never)]
     fn view_outside<'s>(&'s self, header: Header, block: &'s [u8], attributes: Attributes) -> View<'s> {
         let shared = if header.is_shared() { self.outside.get(header.value(block)) } else { None };
-        let value = shared.map_or_else(|| header.value(block), |shared| shared);
+        let value: &[u8] = match shared {
+            Some(shared) => shared,
+            None => header.value(block),
+        };
         View { key: self.key(header, block), value, attributes, shared }
     }
 
@@ -302,14 +320,7 @@ impl Packed {
 
     /// Replaces a value by one of another length, or with other things beside it.
     #[inline(never)]
-    fn reshape(
-        &mut self,
-        hash: u64,
-        place: Place,
-        new: Header,
-        value: &[u8],
-        attributes: Attributes,
-    ) -> (Place, bool) {
+    fn reshape(&mut self, hash: u64, place: Place, new: Header, value: &[u8], attributes: Attributes) -> (Place, bool) {
         let block = self.arena.block(place.0);
         let old = Header::read(block);
         if !old.is_live() {

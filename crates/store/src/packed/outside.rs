@@ -32,6 +32,14 @@ impl Outside {
         }
     }
 
+    /// Bytes by which the table grows with so many more strings.
+    pub(super) fn growth(&self, more: usize) -> usize {
+        match self.strings.len() + more > self.strings.capacity() {
+            true => (self.strings.capacity() + 4) * size_of::<Bytes>(),
+            false => 0,
+        }
+    }
+
     /// Keeps a string. The number that stands for it, as bytes.
     pub(super) fn add(&mut self, string: &[u8]) -> [u8; NUMBER_BYTES] {
         self.held += Self::footprint(string.len());

@@ -4,7 +4,7 @@ use std::{mem::MaybeUninit, ptr::NonNull};
 
 use super::{
     group::{self, Group, tag_of},
-    memory::{Raw, next_size},
+    memory::{Raw, growth_of, next_size},
     table::Blocks,
 };
 
@@ -110,6 +110,12 @@ impl Segments {
     #[inline]
     pub(super) fn bytes(&self) -> usize {
         self.len * Segment::BYTES + self.chunks.capacity() * size_of::<Raw>()
+    }
+
+    /// Bytes by which [`Segments::bytes`] grows with another segment at most.
+    #[inline]
+    pub(super) fn growth(&self) -> usize {
+        Segment::BYTES + growth_of(&self.chunks, 1)
     }
 
     #[cfg(test)]

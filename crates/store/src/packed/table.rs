@@ -23,6 +23,8 @@ const FULL: u16 = (SLOTS * 5 / 6) as u16;
 const FIELD_BITS: u32 = 32;
 /// Bits that it does use at most; hashes of 768 entries that agree in so many are no hashes.
 const DEPTH_MAX: u32 = 28;
+/// Bytes of the directory for each of its entries.
+const DIRECTORY_ENTRY: usize = size_of::<NonNull<Segment>>() + size_of::<Span>();
 
 #[derive(Debug)]
 pub(super) struct Table {
@@ -84,8 +86,13 @@ impl Table {
 
     #[inline]
     pub(super) fn bytes(&self) -> usize {
-        let entry = size_of::<NonNull<Segment>>() + size_of::<Span>();
-        self.segments.bytes() + self.directory.capacity() * entry
+        self.segments.bytes() + self.directory.capacity() * DIRECTORY_ENTRY
+    }
+
+    /// Bytes by which [`Table::bytes`] grows with another entry at most: whether its segment is full is not known.
+    #[inline]
+    pub(super) fn growth(&self) -> usize {
+        self.segments.growth() + self.directory.len() * DIRECTORY_ENTRY
     }
 
     #[inline]

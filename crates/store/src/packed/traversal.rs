@@ -1,6 +1,10 @@
 //! Ways through all entries, and to any of them.
 
-use super::{Packed, Place, segment::home_of, table::{Blocks as _, Cursor}};
+use super::{
+    Packed, Place,
+    segment::home_of,
+    table::{Blocks as _, Cursor},
+};
 use crate::{Store as _, View};
 
 /// Groups without an entry, or segments, that a scan passes over in one step.

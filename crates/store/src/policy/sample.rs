@@ -4,7 +4,7 @@ use super::PolicyKind;
 use crate::Store;
 
 /// Entries compared for one victim.
-const SAMPLE: usize = 5;
+pub const SAMPLE: usize = 5;
 /// What a new entry's count of uses begins with, so that it is not the first to go.
 pub(super) const COUNT_NEW: u32 = 5;
 /// The higher, the more uses a count of 255 stands for: about a million at 10.

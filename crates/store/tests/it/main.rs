@@ -85,6 +85,7 @@ macro_rules! for_each_store {
 for_each_store! {
     std_store: store::StdStore,
     hashbrown_store: store::HashbrownStore,
+    packed_store: store::Packed,
 }
 
 fn options() -> Options {

@@ -13,7 +13,7 @@ mod text;
 
 pub use error::{HangUp, Refusal};
 pub use meta::{KeyBuffer, MetaFlags, MetaKey};
-pub use number::Expiry;
+pub use number::{Expiry, unsigned as parse_unsigned};
 pub use request::{Direction, Keys, Limits, Parsed, Request, RequestParser, ShutdownMode, StoreMode};
 pub use text::Words;
 

@@ -28,7 +28,7 @@ impl From<i64> for Expiry {
 
 /// `strtoul` into 64 bits: a minus is allowed as long as the result looks like no negative number.
 #[inline]
-pub(super) fn unsigned(token: &[u8]) -> Option<u64> {
+pub fn unsigned(token: &[u8]) -> Option<u64> {
     let (is_negative, magnitude) = magnitude(token)?;
     if !is_negative {
         return Some(magnitude);

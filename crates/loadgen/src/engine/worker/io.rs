@@ -258,8 +258,8 @@ impl<P: ClientProtocol> Worker<'_, P> {
     #[inline]
     fn send_burst(&mut self, slot: usize, now: Nanos) {
         let connection = &mut self.connections[slot];
-        if !connection.unsent.is_empty() {
-            connection.unsent.extend_from_slice(&self.burst);
+        if !connection.unsent.rest().is_empty() {
+            connection.unsent.push(&self.burst);
             return;
         }
         let Some(socket) = &connection.socket else { return };
@@ -279,7 +279,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
 
     #[cold]
     fn keep_unsent(&mut self, slot: usize, sent: usize) {
-        self.connections[slot].unsent.extend_from_slice(&self.burst[sent..]);
+        self.connections[slot].unsent.push(&self.burst[sent..]);
         if self.wait_for_room(slot).is_err() {
             self.write_broke(slot);
         }
@@ -288,12 +288,12 @@ impl<P: ClientProtocol> Worker<'_, P> {
     #[cold]
     fn send_unsent(&mut self, slot: usize) {
         let now = clock::now();
-        while !self.connections[slot].unsent.is_empty() {
+        while !self.connections[slot].unsent.rest().is_empty() {
             let connection = &mut self.connections[slot];
             let Some(socket) = &connection.socket else { return };
-            match send(socket, &connection.unsent, SendFlags::NOSIGNAL) {
+            match send(socket, connection.unsent.rest(), SendFlags::NOSIGNAL) {
                 Ok(length) => {
-                    connection.unsent.drain(..length);
+                    connection.unsent.advance(length);
                     if self.window.contains(now) {
                         self.tally.bytes_out += length as u64;
                     }

@@ -12,15 +12,34 @@ const KEY_LENGTHS: [usize; 7] = [16, 3, 20, 255, 256, 1000, 16];
 
 #[derive(Clone, Debug)]
 enum Change {
-    Set { key: u16, len: usize, fill: u8, attributes: Attributes },
-    Remove { key: u16 },
-    SetExpiry { key: u16, expires_at: u64 },
-    SetAccess { key: u16, word: u32 },
+    Set {
+        key: u16,
+        len: usize,
+        fill: u8,
+        attributes: Attributes,
+    },
+    Remove {
+        key: u16,
+    },
+    SetExpiry {
+        key: u16,
+        expires_at: u64,
+    },
+    SetAccess {
+        key: u16,
+        word: u32,
+    },
     Compact,
     Clear,
     /// Many at once, so that segments divide.
-    Fill { from: u16, count: u16 },
-    Empty { from: u16, count: u16 },
+    Fill {
+        from: u16,
+        count: u16,
+    },
+    Empty {
+        from: u16,
+        count: u16,
+    },
 }
 
 fn attributes() -> impl Strategy<Value = Attributes> {

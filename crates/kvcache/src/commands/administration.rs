@@ -1,0 +1,212 @@
+//! The rows of the command table that are not about keys.
+
+/// Hands its argument, rows too, to a macro with the rows in here behind them: one table, in two files.
+macro_rules! with_administration {
+    ($then:ident! { $($rows:tt)* }) => {
+        $then! {
+            $($rows)*
+            /// Answers, to show that the server does.
+            "ping" (-1) [FAST] NO_KEYS, "connection" "1.0.0" => connection::ping;
+            /// Says the same.
+            "echo" (2) [LOADING STALE FAST] NO_KEYS, "connection" "1.0.0" => connection::echo;
+            /// Ends the connection.
+            "quit" (-1) [NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY] NO_KEYS, "connection" "1.0.0" => connection::quit;
+            /// Makes the connection as good as new.
+            "reset" (1) [NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY] NO_KEYS, "connection" "6.2.0" => connection::reset;
+            /// Chooses a version of the protocol, and may log in and name the connection.
+            "hello" (-1) [NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY] NO_KEYS, "connection" "6.0.0" => connection::hello;
+            /// Logs in.
+            "auth" (-2) [NOSCRIPT LOADING STALE FAST NO_AUTH ALLOW_BUSY] NO_KEYS, "connection" "1.0.0" => connection::auth;
+            /// Chooses a database.
+            "select" (2) [LOADING STALE FAST] NO_KEYS, "connection" "1.0.0" => connection::select;
+            /// Commands about connections.
+            "client" (-2) [CONTAINER] NO_KEYS, "connection" "2.4.0" => help::container;
+            /// Whether the next command's keys are tracked: tracking is not offered.
+            "client|caching" (3) [NOSCRIPT LOADING STALE] NO_KEYS, "connection" "6.0.0" => client::caching;
+            /// The name of this connection.
+            "client|getname" (2) [NOSCRIPT LOADING STALE] NO_KEYS, "connection" "2.6.9" => client::getname;
+            /// Where notices of changed keys are sent: nowhere.
+            "client|getredir" (2) [NOSCRIPT LOADING STALE] NO_KEYS, "connection" "6.0.0" => client::getredir;
+            /// Lists the subcommands.
+            "client|help" (2) [LOADING STALE] NO_KEYS, "connection" "5.0.0" => help::help;
+            /// The number of this connection.
+            "client|id" (2) [NOSCRIPT LOADING STALE] NO_KEYS, "connection" "5.0.0" => client::id;
+            /// What CLIENT LIST says of this connection.
+            "client|info" (2) [NOSCRIPT LOADING STALE] NO_KEYS, "connection" "6.2.0" => client::info;
+            /// Closes connections.
+            "client|kill" (-3) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "connection" "2.4.0" => client::kill;
+            /// Lists connections.
+            "client|list" (-2) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "connection" "2.4.0" => client::list;
+            /// Kept in the connection's flags; the server never closes a client to free memory.
+            "client|no-evict" (3) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "connection" "7.0.0" => client::no_evict;
+            /// Whether reading a key counts as a use of it.
+            "client|no-touch" (3) [NOSCRIPT LOADING STALE] NO_KEYS, "connection" "7.2.0" => client::no_touch;
+            /// Lets commands wait for a while.
+            "client|pause" (-3) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "connection" "2.9.50" => client::pause;
+            /// Whether commands are answered.
+            "client|reply" (3) [NOSCRIPT LOADING STALE] NO_KEYS, "connection" "3.2.0" => client::reply;
+            /// Says which library this client uses.
+            "client|setinfo" (4) [NOSCRIPT LOADING STALE] NO_KEYS, "connection" "7.2.0" => client::setinfo;
+            /// Names this connection.
+            "client|setname" (3) [NOSCRIPT LOADING STALE] NO_KEYS, "connection" "2.6.9" => client::setname;
+            /// Notices of changed keys, for caches at clients: can only be switched off.
+            "client|tracking" (-3) [NOSCRIPT LOADING STALE] NO_KEYS, "connection" "6.0.0" => client::tracking;
+            /// Says that this connection is sent no notices of changed keys.
+            "client|trackinginfo" (2) [NOSCRIPT LOADING STALE] NO_KEYS, "connection" "6.2.0" => client::trackinginfo;
+            /// Ends the wait of a client in a blocking command: no command blocks.
+            "client|unblock" (-3) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "connection" "5.0.0" => client::unblock;
+            /// Ends CLIENT PAUSE.
+            "client|unpause" (2) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "connection" "6.2.0" => client::unpause;
+            /// Describes all commands.
+            "command" (-1) [LOADING STALE CONTAINER] NO_KEYS, "server" "2.8.13" => command_info::all;
+            /// The number of commands.
+            "command|count" (2) [LOADING STALE] NO_KEYS, "server" "2.8.13" => command_info::count;
+            /// What commands are for and which arguments they take.
+            "command|docs" (-2) [LOADING STALE] NO_KEYS, "server" "7.0.0" => command_info::docs;
+            /// The keys among the arguments of a command.
+            "command|getkeys" (-4) [LOADING STALE] NO_KEYS, "server" "2.8.13" => command_info::getkeys;
+            /// The keys among the arguments of a command, and what it does to them.
+            "command|getkeysandflags" (-4) [LOADING STALE] NO_KEYS, "server" "7.0.0" => command_info::getkeys_and_flags;
+            /// Lists the subcommands.
+            "command|help" (2) [LOADING STALE] NO_KEYS, "server" "5.0.0" => help::help;
+            /// Describes some commands.
+            "command|info" (-2) [LOADING STALE] NO_KEYS, "server" "2.8.13" => command_info::info;
+            /// The names of commands.
+            "command|list" (-2) [LOADING STALE] NO_KEYS, "server" "7.0.0" => command_info::list;
+            /// Commands about settings.
+            "config" (-2) [CONTAINER] NO_KEYS, "server" "2.0.0" => help::container;
+            /// Settings that match patterns.
+            "config|get" (-3) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "2.0.0" => config::get;
+            /// Lists the subcommands.
+            "config|help" (2) [LOADING STALE] NO_KEYS, "server" "5.0.0" => help::help;
+            /// Begins to count anew.
+            "config|resetstat" (2) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "2.0.0" => config::resetstat;
+            /// Writes settings to the configuration file: there is none.
+            "config|rewrite" (2) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "2.8.0" => config::rewrite;
+            /// Changes settings, all of them or none.
+            "config|set" (-4) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "2.0.0" => config::set;
+            /// What there is to know about the server.
+            "info" (-1) [LOADING STALE] NO_KEYS, "server" "1.0.0" => info::info;
+            /// When the data were last saved: the start of the server.
+            "lastsave" (1) [LOADING STALE FAST] NO_KEYS, "server" "1.0.0" => persistence::lastsave;
+            /// The server's clock.
+            "time" (1) [LOADING STALE FAST] NO_KEYS, "server" "2.6.0" => server::time;
+            /// The server's role in replication: a master without replicas.
+            "role" (1) [NOSCRIPT LOADING STALE FAST] NO_KEYS, "server" "2.8.12" => server::role;
+            /// The version of Redis that is spoken.
+            "lolwut" (-1) [READONLY FAST] NO_KEYS, "server" "5.0.0" => server::lolwut;
+            /// The number of keys in this database.
+            "dbsize" (1) [READONLY FAST] NO_KEYS, "server" "1.0.0" => scan::dbsize;
+            /// The number of replicas that have seen everything: none.
+            "wait" (3) [NOSCRIPT] NO_KEYS, "generic" "3.0.0" => server::wait;
+            /// Becomes a replica: only NO ONE is offered.
+            "replicaof" (3) [ADMIN NOSCRIPT STALE NO_ASYNC_LOADING] NO_KEYS, "server" "5.0.0" => server::replicaof;
+            /// The old name of REPLICAOF.
+            "slaveof" (3) [ADMIN NOSCRIPT STALE NO_ASYNC_LOADING] NO_KEYS, "server" "1.0.0" => server::replicaof;
+            /// Stops the server once everything has been answered.
+            "shutdown" (-1) [ADMIN NOSCRIPT LOADING STALE NO_MULTI ALLOW_BUSY] NO_KEYS, "server" "1.0.0" => server::shutdown;
+            /// Helps tests: SLEEP and SET-ACTIVE-EXPIRE.
+            "debug" (-2) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "1.0.0" => debug::debug;
+            /// Commands about slow commands.
+            "slowlog" (-2) [CONTAINER] NO_KEYS, "server" "2.2.12" => help::container;
+            /// The latest slow commands.
+            "slowlog|get" (-2) [ADMIN LOADING STALE] NO_KEYS, "server" "2.2.12" => slowlog::get;
+            /// Lists the subcommands.
+            "slowlog|help" (2) [LOADING STALE] NO_KEYS, "server" "6.2.0" => help::help;
+            /// The number of slow commands that are remembered.
+            "slowlog|len" (2) [ADMIN LOADING STALE] NO_KEYS, "server" "2.2.12" => slowlog::len;
+            /// Forgets them.
+            "slowlog|reset" (2) [ADMIN LOADING STALE] NO_KEYS, "server" "2.2.12" => slowlog::reset;
+            /// Commands about delays.
+            "latency" (-2) [CONTAINER] NO_KEYS, "server" "2.8.13" => help::container;
+            /// Says in words what has been slow.
+            "latency|doctor" (2) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "2.8.13" => latency::doctor;
+            /// Draws how slow something has been.
+            "latency|graph" (3) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "2.8.13" => latency::graph;
+            /// Lists the subcommands.
+            "latency|help" (2) [LOADING STALE] NO_KEYS, "server" "2.8.13" => help::help;
+            /// How long commands have taken.
+            "latency|histogram" (-2) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "7.0.0" => latency::histogram;
+            /// How slow something has been, and when.
+            "latency|history" (3) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "2.8.13" => latency::history;
+            /// The latest delays of each kind.
+            "latency|latest" (2) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "2.8.13" => latency::latest;
+            /// Forgets delays.
+            "latency|reset" (-2) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "2.8.13" => latency::reset;
+            /// Commands about functions, of which there are none.
+            "function" (-2) [CONTAINER] NO_KEYS, "scripting" "7.0.0" => help::container;
+            /// Deletes a library of functions: there is none.
+            "function|delete" (3) [WRITE NOSCRIPT] NO_KEYS, "scripting" "7.0.0" => scripting::function_delete;
+            /// Deletes all libraries of functions: there is none.
+            "function|flush" (-2) [WRITE NOSCRIPT] NO_KEYS, "scripting" "7.0.0" => scripting::function_flush;
+            /// Lists the subcommands.
+            "function|help" (2) [LOADING STALE] NO_KEYS, "scripting" "7.0.0" => help::help;
+            /// Stops a function that runs: none does.
+            "function|kill" (2) [NOSCRIPT ALLOW_BUSY] NO_KEYS, "scripting" "7.0.0" => scripting::nothing_runs;
+            /// Lists libraries of functions: there is none.
+            "function|list" (-2) [NOSCRIPT] NO_KEYS, "scripting" "7.0.0" => scripting::function_list;
+            /// Says which function runs: none does.
+            "function|stats" (2) [NOSCRIPT ALLOW_BUSY] NO_KEYS, "scripting" "7.0.0" => scripting::function_stats;
+            /// Commands about scripts, of which there are none.
+            "script" (-2) [CONTAINER] NO_KEYS, "scripting" "2.6.0" => help::container;
+            /// Which scripts are there: none is.
+            "script|exists" (-3) [NOSCRIPT] NO_KEYS, "scripting" "2.6.0" => scripting::script_exists;
+            /// Forgets all scripts: there is none.
+            "script|flush" (-2) [NOSCRIPT] NO_KEYS, "scripting" "2.6.0" => scripting::script_flush;
+            /// Lists the subcommands.
+            "script|help" (2) [LOADING STALE] NO_KEYS, "scripting" "5.0.0" => help::help;
+            /// Stops a script that runs: none does.
+            "script|kill" (2) [NOSCRIPT ALLOW_BUSY] NO_KEYS, "scripting" "2.6.0" => scripting::nothing_runs;
+            /// Commands about users, of which there is one.
+            "acl" (-2) [CONTAINER] NO_KEYS, "server" "6.0.0" => help::container;
+            /// Categories of commands, or the commands of one.
+            "acl|cat" (-2) [NOSCRIPT LOADING STALE] NO_KEYS, "server" "6.0.0" => acl::cat;
+            /// What a user may do.
+            "acl|getuser" (3) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "6.0.0" => acl::getuser;
+            /// Lists the subcommands.
+            "acl|help" (2) [LOADING STALE] NO_KEYS, "server" "6.0.0" => help::help;
+            /// What each user may do.
+            "acl|list" (2) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "6.0.0" => acl::list;
+            /// The names of users.
+            "acl|users" (2) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "6.0.0" => acl::users;
+            /// The name of this connection's user.
+            "acl|whoami" (2) [NOSCRIPT LOADING STALE] NO_KEYS, "server" "6.0.0" => acl::whoami;
+            /// Commands for clients that know clusters only; see --cluster.
+            "cluster" (-2) [CONTAINER] NO_KEYS, "cluster" "3.0.0" => help::container;
+            /// The number of keys in a slot.
+            "cluster|countkeysinslot" (3) [STALE] NO_KEYS, "cluster" "3.0.0" => cluster::count_keys_in_slot;
+            /// Some keys in a slot.
+            "cluster|getkeysinslot" (4) [STALE] NO_KEYS, "cluster" "3.0.0" => cluster::get_keys_in_slot;
+            /// Lists the subcommands.
+            "cluster|help" (2) [LOADING STALE] NO_KEYS, "cluster" "5.0.0" => help::help;
+            /// The state of the cluster: one node, and all is well.
+            "cluster|info" (2) [STALE] NO_KEYS, "cluster" "3.0.0" => cluster::info;
+            /// The slot of a key.
+            "cluster|keyslot" (3) [STALE] NO_KEYS, "cluster" "3.0.0" => cluster::keyslot;
+            /// Connections to other nodes: there are none.
+            "cluster|links" (2) [STALE] NO_KEYS, "cluster" "7.0.0" => cluster::links;
+            /// The name of this node.
+            "cluster|myid" (2) [STALE] NO_KEYS, "cluster" "3.0.0" => cluster::myid;
+            /// Lists the nodes: this one.
+            "cluster|nodes" (2) [STALE] NO_KEYS, "cluster" "3.0.0" => cluster::nodes;
+            /// Which node has which slots: this one has all.
+            "cluster|shards" (2) [STALE] NO_KEYS, "cluster" "7.0.0" => cluster::shards;
+            /// Which node has which slots, in the older form.
+            "cluster|slots" (2) [STALE] NO_KEYS, "cluster" "3.0.0" => cluster::slots;
+            /// Follows an ASK redirection: there are none.
+            "asking" (1) [FAST] NO_KEYS, "cluster" "3.0.0" => cluster::accept;
+            /// Reading from replicas will do: there are none.
+            "readonly" (1) [LOADING STALE FAST] NO_KEYS, "cluster" "3.0.0" => cluster::accept;
+            /// Takes READONLY back.
+            "readwrite" (1) [LOADING STALE FAST] NO_KEYS, "cluster" "3.0.0" => cluster::accept;
+            /// How long commands take in the server and how many there are, since the last PERF RESET.
+            "perf" (-1) [ADMIN NOSCRIPT LOADING STALE CONTAINER] NO_KEYS, "server" "7.0.15" => perf::report;
+            /// Lists the subcommands.
+            "perf|help" (2) [LOADING STALE] NO_KEYS, "server" "7.0.15" => help::help;
+            /// Begins to measure anew.
+            "perf|reset" (2) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "7.0.15" => perf::reset;
+        }
+    };
+}
+
+pub(super) use with_administration;

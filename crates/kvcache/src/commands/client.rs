@@ -1,0 +1,249 @@
+//! CLIENT, but for closing and pausing connections.
+
+use std::{
+    fmt::Write,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+use store::Store;
+use sys::listen::Address;
+
+use super::{Call, Outcome, Refusal, table::TABLE};
+use crate::{
+    clients::{Profile, is_printable},
+    connection::Replies,
+};
+
+mod kill;
+mod pause;
+
+pub(super) use kill::{kill, unblock};
+pub(super) use pause::{pause, unpause};
+
+pub(super) fn id<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    call.reply.integer(call.conn.client.id() as i64);
+    Ok(())
+}
+
+pub(super) fn getname<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let name = call.conn.client.profile().texts().name.clone();
+    if name.is_empty() {
+        call.reply.null()
+    } else {
+        call.reply.bulk(name.as_bytes())
+    }
+    Ok(())
+}
+
+pub(super) fn setname<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    call.conn.client.set_name(call.args[2])?;
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn setinfo<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let (is_name, is_version) = (call.is(2, "LIB-NAME"), call.is(2, "LIB-VER"));
+    if !is_name && !is_version {
+        let option = String::from_utf8_lossy(call.args[2]).into_owned();
+        return Err(Refusal::new(format!("ERR Unrecognized option '{option}'")));
+    }
+    if !is_printable(call.args[3]) {
+        let option = if is_name { "lib-name" } else { "lib-ver" };
+        let text = format!("ERR {option} cannot contain spaces, newlines or special characters.");
+        return Err(Refusal::new(text));
+    }
+    let text = String::from_utf8_lossy(call.args[3]).into_owned();
+    let mut texts = call.conn.client.profile().texts();
+    *(if is_name { &mut texts.library } else { &mut texts.library_version }) = text;
+    drop(texts);
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn reply<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    if call.is(2, "ON") {
+        call.conn.replies = Replies::On;
+        call.reply.ok();
+    } else if call.is(2, "OFF") {
+        call.conn.replies = Replies::Off;
+    } else if call.is(2, "SKIP") {
+        if call.conn.replies != Replies::Off {
+            call.conn.replies = Replies::SkipNext;
+        }
+    } else {
+        return Err(Refusal::SYNTAX);
+    }
+    Ok(())
+}
+
+pub(super) fn no_evict<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let on = call.switch(2)?;
+    call.conn.client.profile().no_evict.store(on, Relaxed);
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn no_touch<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let on = call.switch(2)?;
+    call.conn.no_touch = on;
+    call.conn.client.profile().no_touch.store(on, Relaxed);
+    call.reply.ok();
+    Ok(())
+}
+
+impl<S: Store> Call<'_, '_, S> {
+    /// ON or OFF.
+    fn switch(&self, index: usize) -> Result<bool, Refusal> {
+        if self.is(index, "ON") {
+            return Ok(true);
+        }
+        self.is(index, "OFF").then_some(false).ok_or(Refusal::SYNTAX)
+    }
+}
+
+// --- tracking, of which there is none ---------------------------------------------------------
+
+pub(super) fn tracking<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    if call.switch(2)? {
+        return Err(Refusal::new("ERR CLIENT TRACKING is not supported: this server sends no invalidation messages"));
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn trackinginfo<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let reply = &mut call.reply;
+    reply.map(3);
+    reply.bulk(b"flags");
+    reply.set(1);
+    reply.bulk(b"off");
+    reply.bulk(b"redirect");
+    reply.integer(-1);
+    reply.bulk(b"prefixes");
+    reply.array(0);
+    Ok(())
+}
+
+pub(super) fn getredir<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    call.reply.integer(-1);
+    Ok(())
+}
+
+pub(super) fn caching<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    if !call.is(2, "YES") && !call.is(2, "NO") {
+        return Err(Refusal::SYNTAX);
+    }
+    Err(Refusal::new(
+        "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled",
+    ))
+}
+
+// --- who is there -----------------------------------------------------------------------------
+
+pub(super) fn info<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let line = line(call.conn.client.profile(), call.now.unix.as_millis() as u64, call.number());
+    call.reply.verbatim(&line);
+    Ok(())
+}
+
+pub(super) fn list<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let wanted: Box<dyn Fn(&Profile) -> bool> = match call.args.len() {
+        2 => Box::new(|_| true),
+        4 if call.is(2, "TYPE") => {
+            let is_normal = kind(call.args[3])? == Kind::Normal;
+            Box::new(move |_| is_normal)
+        }
+        4.. if call.is(2, "ID") => {
+            let ids = (3..call.args.len()).map(|index| call.integer(index).ok().and_then(|id| u64::try_from(id).ok()));
+            let ids: Option<Vec<u64>> = ids.collect();
+            let ids = ids.ok_or_else(|| Refusal::new("ERR Invalid client ID"))?;
+            Box::new(move |profile| ids.contains(&profile.id))
+        }
+        _ => return Err(Refusal::SYNTAX),
+    };
+    let (own, unix_ms, number) = (call.conn.client.id(), call.now.unix.as_millis() as u64, call.number());
+    let mut text = String::new();
+    for profile in call.server.clients.list().iter().filter(|profile| wanted(profile)) {
+        // Of this connection the command is this one.
+        let command = if profile.id == own { number } else { profile.last_command.load(Relaxed) };
+        text += &line(profile, unix_ms, command);
+    }
+    call.reply.verbatim(&text);
+    Ok(())
+}
+
+impl<S: Store> Call<'_, '_, S> {
+    /// This command, as [`Profile::last_command`] has it.
+    fn number(&self) -> usize {
+        let name = [self.args[0], b"|", self.args.get(1).copied().unwrap_or_default()].concat();
+        super::table::find(&name).map_or(0, |number| number + 1)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Normal,
+    /// Replicas, masters and subscribers: no client is any of these.
+    Other,
+}
+
+/// Redis's types of clients.
+fn kind(name: &[u8]) -> Result<Kind, Refusal> {
+    match name.to_ascii_lowercase().as_slice() {
+        b"normal" => Ok(Kind::Normal),
+        b"master" | b"slave" | b"replica" | b"pubsub" => Ok(Kind::Other),
+        _ => Err(Refusal::new(format!("ERR Unknown client type '{}'", String::from_utf8_lossy(name)))),
+    }
+}
+
+/// One line of CLIENT LIST. Buffers belong to the driver's side of a connection, which nobody sees from here: they are
+/// given as 0.
+fn line(profile: &Profile, unix_ms: u64, command: usize) -> String {
+    let texts = profile.texts().clone();
+    let seconds = |since: u64| unix_ms.saturating_sub(since) / 1000;
+    let (age, idle) = (seconds(profile.connected_unix_ms), seconds(profile.last_unix_ms.load(Relaxed)));
+    let queued = profile.queued.load(Relaxed);
+    let mut flags = String::new();
+    for (is_set, flag) in [
+        (queued >= 0, 'x'),
+        (matches!(profile.local, Some(Address::Unix(_))), 'U'),
+        (profile.no_evict.load(Relaxed), 'e'),
+        (profile.no_touch.load(Relaxed), 'T'),
+    ] {
+        if is_set {
+            flags.push(flag);
+        }
+    }
+    let flags = if flags.is_empty() { "N" } else { &flags };
+    let command = command.checked_sub(1).map_or("NULL", |number| TABLE[number].name);
+    let mut line = format!("id={} addr={} laddr={}", profile.id, address_of(profile), address(profile.local.as_ref()));
+    // Writing to a string does not fail.
+    let _ = write!(line, " fd={} name={} age={age} idle={idle} flags={flags}", profile.descriptor(), texts.name);
+    let _ = write!(line, " db={} sub=0 psub=0 ssub=0 multi={queued}", profile.database.load(Relaxed));
+    line += " qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r";
+    let version = profile.version.load(Relaxed);
+    let _ = write!(line, " cmd={command} user=default redir=-1 resp={version}");
+    let _ = writeln!(line, " lib-name={} lib-ver={}", texts.library, texts.library_version);
+    line
+}
+
+/// Where a client comes from, as Redis writes it: a client of a unix socket has its path and port 0.
+pub(super) fn address_of(profile: &Profile) -> String {
+    match &profile.peer {
+        Some(Address::Unix(path)) if path.as_os_str().is_empty() => address(profile.local.as_ref()),
+        peer => address(peer.as_ref()),
+    }
+}
+
+fn address(address: Option<&Address>) -> String {
+    match address {
+        Some(Address::Tcp(address)) => address.to_string(),
+        Some(Address::Unix(path)) => format!("{}:0", path.display()),
+        None => "?:0".to_owned(),
+    }
+}
+
+/// All clients that `wanted` says.
+fn those<S: Store>(call: &Call<'_, '_, S>, wanted: impl Fn(&Profile) -> bool) -> Vec<Arc<Profile>> {
+    call.server.clients.list().into_iter().filter(|profile| wanted(profile)).collect()
+}

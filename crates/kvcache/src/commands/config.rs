@@ -1,0 +1,229 @@
+//! CONFIG
+
+use std::{sync::atomic::Ordering::Relaxed, time::Duration};
+
+use store::{PolicyKind, Store};
+
+use super::{Call, Outcome, Refusal, glob, parse_integer};
+use crate::{KvServer, memory_size, space::DATABASES};
+
+/// A setting that has been understood and is still to take effect.
+type Change<'a, S> = Box<dyn FnOnce(&mut Call<'_, '_, S>) + 'a>;
+
+/// One setting.
+struct Parameter<S: Store + 'static> {
+    name: &'static str,
+    get: fn(&KvServer<S>) -> String,
+    set: Set<S>,
+}
+
+/// How it is changed.
+enum Set<S: Store + 'static> {
+    /// Not at all; to set it to what it is succeeds.
+    Fixed,
+    /// The text says what is wrong with the value.
+    Parsed(for<'a> fn(&'a [u8]) -> Result<Change<'a, S>, String>),
+}
+
+pub(super) fn get<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let patterns: Vec<_> = call.args[2..].iter().map(|pattern| pattern.to_ascii_lowercase()).collect();
+    let is_wanted =
+        |parameter: &&Parameter<S>| patterns.iter().any(|pattern| glob::matches(pattern, parameter.name.as_bytes()));
+    let parameters = parameters::<S>();
+    let wanted: Vec<_> = parameters.iter().filter(is_wanted).collect();
+    call.reply.map(wanted.len());
+    for parameter in wanted {
+        call.reply.bulk(parameter.name.as_bytes());
+        call.reply.bulk((parameter.get)(call.server).as_bytes());
+    }
+    Ok(())
+}
+
+/// All settings take effect, or none does.
+pub(super) fn set<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let pairs = &call.args[2..];
+    if !pairs.len().is_multiple_of(2) {
+        return Err(Refusal::SYNTAX);
+    }
+    let parameters = parameters::<S>();
+    let (mut changes, mut seen) = (Vec::<Change<'_, S>>::new(), Vec::new());
+    for pair in pairs.chunks_exact(2) {
+        let parameter = parameters.iter().find(|parameter| pair[0].eq_ignore_ascii_case(parameter.name.as_bytes()));
+        let unknown = || {
+            let name = String::from_utf8_lossy(pair[0]);
+            Refusal::new(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'"))
+        };
+        let parameter = parameter.ok_or_else(unknown)?;
+        let failed = |why: String| {
+            let name = parameter.name;
+            Refusal::new(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
+        };
+        if seen.contains(&parameter.name) {
+            return Err(failed("duplicate parameter".to_owned()));
+        }
+        seen.push(parameter.name);
+        match parameter.set {
+            Set::Parsed(parse) => changes.push(parse(pair[1]).map_err(failed)?),
+            Set::Fixed if (parameter.get)(call.server).as_bytes().eq_ignore_ascii_case(pair[1]) => {}
+            Set::Fixed => return Err(failed("can't set immutable config".to_owned())),
+        }
+    }
+    changes.into_iter().for_each(|change| change(call));
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn rewrite<S: Store>(_: &mut Call<'_, '_, S>) -> Outcome {
+    Err(Refusal::new("ERR The server is running without a config file"))
+}
+
+pub(super) fn resetstat<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    call.keys.each(|cache| cache.counts = store::Counts::default());
+    call.server.statistics.reset();
+    call.server.gauges.memory_peak.store(0, Relaxed);
+    call.reply.ok();
+    Ok(())
+}
+
+// --- the settings -----------------------------------------------------------------------------
+
+/// All there are. Names and values are those of Redis where it has the same; what it has and this server has not is
+/// listed where tools look for it and one value tells the truth.
+fn parameters<S: Store + 'static>() -> Vec<Parameter<S>> {
+    let changing: [Parameter<S>; 7] = [
+        Parameter {
+            name: "maxmemory",
+            get: |server| text(server.settings.memory_max().unwrap_or(0)),
+            set: Set::Parsed(memory_max),
+        },
+        Parameter { name: "maxmemory-policy", get: |server| text(server.settings.policy()), set: Set::Parsed(policy) },
+        Parameter {
+            name: "requirepass",
+            get: |server| text(server.settings.password().unwrap_or_default()),
+            set: Set::Parsed(password),
+        },
+        Parameter { name: "timeout", get: |server| text(idle_seconds(server)), set: Set::Parsed(idle_timeout) },
+        Parameter {
+            name: "slowlog-log-slower-than",
+            get: |server| text(server.journal.slower_than_us.load(Relaxed)),
+            set: Set::Parsed(slower_than),
+        },
+        Parameter {
+            name: "slowlog-max-len",
+            get: |server| text(server.journal.slow_max.load(Relaxed)),
+            set: Set::Parsed(slow_max),
+        },
+        Parameter {
+            name: "latency-monitor-threshold",
+            get: |server| text(server.journal.delay_ms.load(Relaxed)),
+            set: Set::Parsed(delay_threshold),
+        },
+    ];
+    let fixed = |(name, get)| Parameter { name, get, set: Set::Fixed };
+    changing.into_iter().chain(fixed_parameters::<S>().into_iter().map(fixed)).collect()
+}
+
+type Get<S> = fn(&KvServer<S>) -> String;
+
+fn fixed_parameters<S: Store + 'static>() -> [(&'static str, Get<S>); 29] {
+    [
+        ("maxclients", |server| text(server.facts.connections_max)),
+        ("maxmemory-samples", |_| text(store::SAMPLE)),
+        ("databases", |_| text(DATABASES)),
+        ("port", |server| text(server.facts.port())),
+        ("bind", |server| server.facts.bound()),
+        ("unixsocket", |server| server.facts.unix_socket()),
+        ("tcp-backlog", |server| text(server.facts.backlog)),
+        ("tcp-keepalive", |_| text(0)),
+        ("io-threads", |server| text(server.facts.threads)),
+        ("proto-max-bulk-len", |server| text(server.limits.bulk_bytes_max)),
+        ("client-query-buffer-limit", |server| text(server.facts.request_bytes_max)),
+        ("client-output-buffer-limit", |server| format!("normal {} 0 0", server.facts.output_bytes_max)),
+        ("cluster-enabled", |server| text(if server.facts.is_cluster { "yes" } else { "no" })),
+        ("cluster-require-full-coverage", |_| text("yes")),
+        ("hz", |_| text(10)),
+        ("dynamic-hz", |_| text("no")),
+        ("save", |_| text("")),
+        ("appendonly", |_| text("no")),
+        ("appendfsync", |_| text("no")),
+        ("dir", |_| std::env::current_dir().unwrap_or_default().display().to_string()),
+        ("notify-keyspace-events", |_| text("")),
+        ("activedefrag", |_| text("no")),
+        ("lazyfree-lazy-user-flush", |_| text("no")),
+        ("latency-tracking", |_| text("yes")),
+        ("latency-tracking-info-percentiles", |_| text("50 99 99.9")),
+        ("daemonize", |_| text("no")),
+        ("supervised", |_| text("no")),
+        ("loglevel", |_| text("notice")),
+        ("logfile", |_| text("")),
+    ]
+}
+
+fn text(value: impl ToString) -> String {
+    value.to_string()
+}
+
+/// As `timeout` has it: 0 is for ever, and part of a second is a whole one.
+fn idle_seconds<S: Store + 'static>(server: &KvServer<S>) -> u64 {
+    server.settings.idle_timeout().map_or(0, |timeout| timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0))
+}
+
+// --- values -----------------------------------------------------------------------------------
+
+/// A whole number between these, in Redis's words if it is not.
+fn number(value: &[u8], least: i64, most: i64) -> Result<i64, String> {
+    let number = parse_integer(value).ok_or_else(|| "argument couldn't be parsed into an integer".to_owned())?;
+    match (least..=most).contains(&number) {
+        true => Ok(number),
+        false => Err(format!("argument must be between {least} and {most} inclusive")),
+    }
+}
+
+fn memory_max<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
+    let bytes = std::str::from_utf8(value).ok().and_then(memory_size::parse);
+    let bytes = bytes.ok_or_else(|| "argument must be a memory value".to_owned())?;
+    let bytes = usize::try_from(bytes).ok().filter(|&bytes| bytes > 0);
+    Ok(Box::new(move |call| {
+        call.server.settings.set_memory_max(bytes);
+        let shards = call.server.space.shards();
+        call.keys.each(|cache| cache.set_limit(bytes.map(|bytes| bytes / shards)));
+    }))
+}
+
+fn policy<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
+    let kind = PolicyKind::ALL.iter().copied().find(|kind| value.eq_ignore_ascii_case(kind.name().as_bytes()));
+    let kind = kind.ok_or_else(|| {
+        let names: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
+        format!("argument(s) must be one of the following: {}", names.join(", "))
+    })?;
+    Ok(Box::new(move |call| {
+        call.server.settings.set_policy(kind);
+        call.keys.each(|cache| cache.set_policy(kind));
+    }))
+}
+
+fn password<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
+    let password = std::str::from_utf8(value).map_err(|_| "argument must be UTF-8".to_owned())?;
+    Ok(Box::new(move |call| call.server.settings.set_password(password)))
+}
+
+fn idle_timeout<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
+    let seconds = number(value, 0, i64::from(i32::MAX))?;
+    let timeout = u64::try_from(seconds).ok().filter(|&seconds| seconds > 0).map(Duration::from_secs);
+    Ok(Box::new(move |call| call.server.settings.set_idle_timeout(timeout)))
+}
+
+fn slower_than<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
+    let us = number(value, -1, i64::MAX)?;
+    Ok(Box::new(move |call| call.server.journal.slower_than_us.store(us, Relaxed)))
+}
+
+fn slow_max<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
+    let len = number(value, 0, i64::MAX)?;
+    Ok(Box::new(move |call| call.server.journal.slow_max.store(len.unsigned_abs(), Relaxed)))
+}
+
+fn delay_threshold<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
+    let ms = number(value, 0, i64::MAX)?;
+    Ok(Box::new(move |call| call.server.journal.delay_ms.store(ms.unsigned_abs(), Relaxed)))
+}

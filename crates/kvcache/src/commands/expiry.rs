@@ -1,0 +1,176 @@
+//! Commands on the time that entries have left.
+
+use store::Store;
+
+use super::{Call, Outcome, Refusal, quote::quote, set_options::Unit};
+
+/// What EXPIRE asks of the expiry that there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Conditions {
+    absent: bool,
+    present: bool,
+    greater: bool,
+    less: bool,
+}
+
+/// Where a time is counted from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Base {
+    Now,
+    Epoch,
+}
+
+pub(super) fn expire<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    expire_at(call, Base::Now, Unit::Seconds)
+}
+
+pub(super) fn pexpire<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    expire_at(call, Base::Now, Unit::Milliseconds)
+}
+
+pub(super) fn expireat<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    expire_at(call, Base::Epoch, Unit::Seconds)
+}
+
+pub(super) fn pexpireat<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    expire_at(call, Base::Epoch, Unit::Milliseconds)
+}
+
+fn expire_at<S: Store>(call: &mut Call<'_, '_, S>, base: Base, unit: Unit) -> Outcome {
+    let conditions = Conditions::parse(&call.args[3..])?;
+    let number = call.integer(2)?;
+    let ms = match unit {
+        Unit::Seconds => number.checked_mul(1000),
+        Unit::Milliseconds => Some(number),
+    };
+    let now = call.unix_ms();
+    let at = match base {
+        Base::Now => ms.and_then(|ms| ms.checked_add_unsigned(now)),
+        Base::Epoch => ms,
+    };
+    let at = at.ok_or_else(|| call.invalid_expiry())?;
+    let mut item = call.keys.item(call.args[1]);
+    let done = match item.attributes() {
+        Some(attributes) if conditions.allow(at, attributes.expires_at) => match u64::try_from(at) {
+            Ok(at) if at > now => item.set_expiry(at)?,
+            Ok(_) | Err(_) => item.remove(),
+        },
+        Some(_) | None => false,
+    };
+    call.reply.integer(done.into());
+    Ok(())
+}
+
+impl Conditions {
+    fn parse(args: &[&[u8]]) -> Result<Self, Refusal> {
+        let mut conditions = Self::default();
+        for option in args {
+            match &*option.to_ascii_lowercase() {
+                b"nx" => conditions.absent = true,
+                b"xx" => conditions.present = true,
+                b"gt" => conditions.greater = true,
+                b"lt" => conditions.less = true,
+                _ => {
+                    let option = quote(option, usize::MAX);
+                    return Err(Refusal::new(format!("ERR Unsupported option {option}")));
+                }
+            }
+        }
+        let Self { absent, present, greater, less } = conditions;
+        if absent && (present || greater || less) {
+            return Err(Refusal::new("ERR NX and XX, GT or LT options at the same time are not compatible"));
+        }
+        if greater && less {
+            return Err(Refusal::new("ERR GT and LT options at the same time are not compatible"));
+        }
+        Ok(conditions)
+    }
+
+    /// `current`: 0 is never, which is later than anything.
+    fn allow(self, at: i64, current: u64) -> bool {
+        let (expires, current) = (current != 0, i64::try_from(current).unwrap_or(i64::MAX));
+        !(self.absent && expires
+            || self.present && !expires
+            || self.greater && !(expires && at > current)
+            || self.less && expires && at >= current)
+    }
+}
+
+pub(super) fn ttl<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    time_left(call, Base::Now, Unit::Seconds)
+}
+
+pub(super) fn pttl<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    time_left(call, Base::Now, Unit::Milliseconds)
+}
+
+pub(super) fn expiretime<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    time_left(call, Base::Epoch, Unit::Seconds)
+}
+
+pub(super) fn pexpiretime<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    time_left(call, Base::Epoch, Unit::Milliseconds)
+}
+
+fn time_left<S: Store>(call: &mut Call<'_, '_, S>, base: Base, unit: Unit) -> Outcome {
+    let now = i64::try_from(call.unix_ms()).unwrap_or(i64::MAX);
+    let answer = match call.item(1).attributes() {
+        None => -2,
+        Some(attributes) if attributes.expires_at == 0 => -1,
+        Some(attributes) => {
+            let at = i64::try_from(attributes.expires_at).unwrap_or(i64::MAX);
+            let ms = if base == Base::Now { (at - now).max(0) } else { at };
+            match unit {
+                Unit::Milliseconds => ms,
+                Unit::Seconds => ((ms.unsigned_abs() + 500) / 1000).cast_signed(),
+            }
+        }
+    };
+    call.reply.integer(answer);
+    Ok(())
+}
+
+pub(super) fn persist<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let mut item = call.keys.item(call.args[1]);
+    let expires = item.attributes().is_some_and(|attributes| attributes.expires_at != 0);
+    let done = expires && item.set_expiry(0)?;
+    call.reply.integer(done.into());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(options: &str) -> Result<Conditions, Refusal> {
+        let args: Vec<&[u8]> = options.split_ascii_whitespace().map(str::as_bytes).collect();
+        Conditions::parse(&args)
+    }
+
+    #[test]
+    fn conditions_compare_with_what_is_there() {
+        let allow = |options: &str, at: i64, current: u64| parse(options).unwrap().allow(at, current);
+        for (options, never, earlier, later) in [
+            ("", true, true, true),
+            ("nx", true, false, false),
+            ("XX", false, true, true),
+            ("gt", false, false, true),
+            ("lt", true, true, false),
+            ("xx lt", false, true, false),
+            ("xx gt gt", false, false, true),
+        ] {
+            assert_eq!(allow(options, 5, 0), never, "{options}");
+            assert_eq!(allow(options, 5, 6), earlier, "{options}");
+            assert_eq!(allow(options, 5, 4), later, "{options}");
+        }
+        assert!(!allow("gt", 5, 5) && !allow("lt", 5, 5));
+    }
+
+    #[test]
+    fn options_that_contradict_each_other_are_refused() {
+        let text = |options: &str| parse(options).unwrap_err().0.into_owned();
+        assert_eq!(text("nx gt"), "ERR NX and XX, GT or LT options at the same time are not compatible");
+        assert_eq!(text("gt lt"), "ERR GT and LT options at the same time are not compatible");
+        assert_eq!(text("gt lt ch"), "ERR Unsupported option ch");
+    }
+}

@@ -1,0 +1,137 @@
+//! Commands on keys, whatever is under them.
+
+use store::{Attributes, Store};
+
+use super::{Call, Outcome, Refusal, parse_integer, strings::kept};
+use crate::space::DATABASES;
+
+const SAME_OBJECT: &str = "ERR source and destination objects are the same";
+
+/// DEL, and UNLINK, whose memory is free as soon.
+pub(super) fn del<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    count_keys(call, |call, key| call.keys.item(key).remove())
+}
+
+pub(super) fn exists<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    count_keys(call, |call, key| call.keys.item(key).exists())
+}
+
+pub(super) fn touch<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    count_keys(call, |call, key| call.keys.item(key).touch())
+}
+
+fn count_keys<S: Store>(
+    call: &mut Call<'_, '_, S>,
+    mut is_one: impl FnMut(&mut Call<'_, '_, S>, &[u8]) -> bool,
+) -> Outcome {
+    if call.args.len() > 2 {
+        call.hold_all();
+    }
+    let args = call.args;
+    let count = args[1..].iter().filter(|key| is_one(call, key)).count();
+    call.reply.count(count);
+    Ok(())
+}
+
+pub(super) fn type_of<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let exists = call.item(1).exists();
+    call.reply.simple(if exists { "string" } else { "none" });
+    Ok(())
+}
+
+pub(super) fn rename<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    rename_if(call, |_| true)?;
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn renamenx<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let done = rename_if(call, |target_exists| !target_exists)?;
+    call.reply.integer(done.into());
+    Ok(())
+}
+
+/// False: the new name is taken.
+fn rename_if<S: Store>(call: &mut Call<'_, '_, S>, may: impl FnOnce(bool) -> bool) -> Result<bool, Refusal> {
+    call.hold_all();
+    let (from, to) = (call.args[1], call.args[2]);
+    let (value, attributes) = match call.keys.item(from).peek() {
+        None => return Err(Refusal::NO_SUCH_KEY),
+        Some(value) => {
+            let attributes = value.attributes;
+            (kept(value), attributes)
+        }
+    };
+    if !may(call.keys.item(to).exists()) {
+        return Ok(false);
+    }
+    if from != to {
+        call.keys.item(to).set(&value, attributes)?;
+        call.keys.item(from).remove();
+    }
+    Ok(true)
+}
+
+pub(super) fn copy<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let (mut database, mut replace) = (call.keys.database, false);
+    let mut at = 3;
+    while at < call.args.len() {
+        if call.is(at, "REPLACE") {
+            replace = true;
+        } else if call.is(at, "DB") && at + 1 < call.args.len() {
+            at += 1;
+            database = parse_database(call.args[at])?;
+        } else {
+            return Err(Refusal::SYNTAX);
+        }
+        at += 1;
+    }
+    if database == call.keys.database && call.args[1] == call.args[2] {
+        return Err(Refusal::new(SAME_OBJECT));
+    }
+    let copied = transfer(call, database, call.args[2], replace)?;
+    call.reply.integer(copied.into());
+    Ok(())
+}
+
+pub(super) fn move_to<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let database = parse_database(call.args[2])?;
+    if database == call.keys.database {
+        return Err(Refusal::new(SAME_OBJECT));
+    }
+    let moved = transfer(call, database, call.args[1], false)?;
+    if moved {
+        call.item(1).remove();
+    }
+    call.reply.integer(moved.into());
+    Ok(())
+}
+
+/// Gives another key the value and the expiry of argument 1. False: there is none, or the other exists and must not be
+/// replaced.
+fn transfer<S: Store>(call: &mut Call<'_, '_, S>, database: u8, to: &[u8], replace: bool) -> Result<bool, Refusal> {
+    call.hold_all();
+    let (value, expires_at, flags) = match call.item(1).get() {
+        None => return Ok(false),
+        Some(value) => {
+            let Attributes { expires_at, flags, .. } = value.attributes;
+            (kept(value), expires_at, flags)
+        }
+    };
+    let mut target = call.keys.item_of(database, to);
+    if target.exists() && !replace {
+        return Ok(false);
+    }
+    target.set(&value, Attributes { expires_at, flags, ..Attributes::default() })?;
+    Ok(true)
+}
+
+/// The number of a database, with the three errors that Redis has for it.
+pub(super) fn parse_database(text: &[u8]) -> Result<u8, Refusal> {
+    let number = parse_integer(text).ok_or(Refusal::NOT_AN_INTEGER)?;
+    let number = i32::try_from(number).map_err(|_| {
+        Refusal::new(format!("ERR value is out of range, value must between {} and {}", i32::MIN, i32::MAX))
+    })?;
+    let database = u8::try_from(number).ok().filter(|&database| database < DATABASES);
+    database.ok_or_else(|| Refusal::new("ERR DB index is out of range"))
+}

@@ -1,0 +1,26 @@
+//! HELP, made from the table.
+
+use store::Store;
+
+use super::{Call, Outcome, details, table::TABLE};
+
+/// What a container of commands says when it is called by itself, which its arity forbids.
+pub(super) fn container<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    help(call)
+}
+
+/// The subcommands of a container, each with its arguments and what it is for.
+pub(super) fn help<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let container = String::from_utf8_lossy(call.args[0]).to_ascii_lowercase();
+    let prefix = format!("{container}|");
+    let mut lines = vec![format!("{} <subcommand> [<arg> ...]. Subcommands are:", container.to_ascii_uppercase())];
+    for command in TABLE.iter().filter(|command| command.name.starts_with(&prefix)) {
+        let name = command.name[prefix.len()..].to_ascii_uppercase();
+        let syntax = details::of(command.name).syntax.without_types();
+        lines.push(format!("{name} {syntax}").trim_end().to_owned());
+        lines.push(format!("    {}", command.summary));
+    }
+    call.reply.array(lines.len());
+    lines.iter().for_each(|line| call.reply.simple(line));
+    Ok(())
+}

@@ -1,0 +1,195 @@
+//! LCS: the longest common subsequence of two values.
+
+use bytes::Bytes;
+use store::Store;
+
+use super::{Call, Outcome, Refusal, strings::kept};
+
+/// What LCS is asked for.
+#[derive(Debug, Default)]
+struct Options {
+    len: bool,
+    positions: bool,
+    with_match_len: bool,
+    /// Shorter matches are not shown.
+    match_len_min: usize,
+}
+
+/// Bytes of both values that are the same, by their first and last positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Match {
+    a: (usize, usize),
+    b: (usize, usize),
+}
+
+impl Match {
+    fn len(self) -> usize {
+        self.a.1 - self.a.0 + 1
+    }
+}
+
+pub(super) fn lcs<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let is_in_transaction = call.keys.holds_all();
+    call.hold_all();
+    let mut read = |index: usize| call.item(index).get().map_or_else(Bytes::new, kept);
+    let (a, b) = (read(1), read(2));
+    if !is_in_transaction {
+        // The comparison may take long, and needs nothing but the copies.
+        call.keys.release();
+    }
+    let options = parse(call)?;
+    let table = Table::new(&a, &b, call.string_bytes_max())?;
+    if options.len {
+        call.reply.count(table.len());
+    } else if options.positions {
+        show_positions(call, &options, &table);
+    } else {
+        call.reply.bulk(&table.sequence());
+    }
+    Ok(())
+}
+
+fn parse<S: Store>(call: &Call<'_, '_, S>) -> Result<Options, Refusal> {
+    let mut options = Options::default();
+    let mut at = 3;
+    while at < call.args.len() {
+        if call.is(at, "IDX") {
+            options.positions = true;
+        } else if call.is(at, "LEN") {
+            options.len = true;
+        } else if call.is(at, "WITHMATCHLEN") {
+            options.with_match_len = true;
+        } else if call.is(at, "MINMATCHLEN") && at + 1 < call.args.len() {
+            at += 1;
+            options.match_len_min = usize::try_from(call.integer(at)?).unwrap_or(0);
+        } else {
+            return Err(Refusal::SYNTAX);
+        }
+        at += 1;
+    }
+    if options.len && options.positions {
+        return Err(Refusal::new("ERR If you want both the length and indexes, please just use IDX."));
+    }
+    Ok(options)
+}
+
+fn show_positions<S: Store>(call: &mut Call<'_, '_, S>, options: &Options, table: &Table<'_>) {
+    let mut matches = table.matches();
+    matches.retain(|found| found.len() >= options.match_len_min);
+    let reply = &mut call.reply;
+    reply.map(2);
+    reply.bulk(b"matches");
+    reply.array(matches.len());
+    for found in matches {
+        reply.array(if options.with_match_len { 3 } else { 2 });
+        for (first, last) in [found.a, found.b] {
+            reply.array(2);
+            reply.count(first);
+            reply.count(last);
+        }
+        if options.with_match_len {
+            reply.count(found.len());
+        }
+    }
+    reply.bulk(b"len");
+    reply.count(table.len());
+}
+
+/// The lengths of the longest common subsequences of all beginnings of `a` (rows) and of `b` (columns).
+struct Table<'v> {
+    a: &'v [u8],
+    b: &'v [u8],
+    lens: Vec<u32>,
+}
+
+impl<'v> Table<'v> {
+    /// # Errors
+    /// It would take more than `bytes_max`, or more memory than there is.
+    fn new(a: &'v [u8], b: &'v [u8], bytes_max: usize) -> Result<Self, Refusal> {
+        let cells = (a.len() + 1).checked_mul(b.len() + 1);
+        let cells = cells.filter(|&cells| cells <= bytes_max / size_of::<u32>()).ok_or_else(|| {
+            Refusal::new("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len")
+        })?;
+        let mut lens = Vec::new();
+        lens.try_reserve_exact(cells)
+            .map_err(|_| Refusal::new("ERR Insufficient memory, failed allocating transient memory for LCS"))?;
+        lens.resize(cells, 0);
+        let mut table = Self { a, b, lens };
+        table.fill();
+        Ok(table)
+    }
+
+    fn fill(&mut self) {
+        let width = self.b.len() + 1;
+        for (row, byte) in self.a.iter().enumerate() {
+            let (above, here) = self.lens[row * width..][..2 * width].split_at_mut(width);
+            for (column, other) in self.b.iter().enumerate() {
+                here[column + 1] = if byte == other { above[column] + 1 } else { above[column + 1].max(here[column]) };
+            }
+        }
+    }
+
+    fn at(&self, row: usize, column: usize) -> u32 {
+        self.lens[row * (self.b.len() + 1) + column]
+    }
+
+    fn len(&self) -> usize {
+        self.at(self.a.len(), self.b.len()) as usize
+    }
+
+    /// The positions of one longest common subsequence in both values, from the last to the first.
+    fn walk(&self) -> impl Iterator<Item = (usize, usize)> {
+        let (mut row, mut column) = (self.a.len(), self.b.len());
+        std::iter::from_fn(move || {
+            while row > 0 && column > 0 {
+                if self.a[row - 1] == self.b[column - 1] {
+                    (row, column) = (row - 1, column - 1);
+                    return Some((row, column));
+                }
+                match self.at(row - 1, column) > self.at(row, column - 1) {
+                    true => row -= 1,
+                    false => column -= 1,
+                }
+            }
+            None
+        })
+    }
+
+    fn sequence(&self) -> Vec<u8> {
+        let mut sequence: Vec<u8> = self.walk().map(|(row, _)| self.a[row]).collect();
+        sequence.reverse();
+        sequence
+    }
+
+    /// The same in pieces without a gap in either value, the last one first.
+    fn matches(&self) -> Vec<Match> {
+        let mut matches: Vec<Match> = Vec::new();
+        for (a, b) in self.walk() {
+            match matches.last_mut() {
+                Some(last) if last.a.0 == a + 1 && last.b.0 == b + 1 => (last.a.0, last.b.0) = (a, b),
+                _ => matches.push(Match { a: (a, a), b: (b, b) }),
+            }
+        }
+        matches
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_of_the_documentation() {
+        let table = Table::new(b"ohmytext", b"mynewtext", 1 << 20).unwrap();
+        assert_eq!(table.sequence(), b"mytext");
+        assert_eq!(table.len(), 6);
+        assert_eq!(table.matches(), [Match { a: (4, 7), b: (5, 8) }, Match { a: (2, 3), b: (0, 1) }]);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        assert!(Table::new(&[0; 100], &[0; 100], 101 * 101 * 4).is_ok());
+        assert!(Table::new(&[0; 100], &[0; 100], 101 * 101 * 4 - 1).is_err());
+        assert_eq!(Table::new(b"", b"abc", 1 << 10).unwrap().sequence(), b"");
+    }
+}

@@ -1,0 +1,284 @@
+//! Commands on all keys of a database.
+//!
+//! One table holds all databases. As long as no key of another database than 0 has been asked for since the last
+//! FLUSHALL, DBSIZE and FLUSHDB cost nothing to speak of, and RANDOMKEY a few samples; after that they look at every key
+//! of every database, one shard at a time, as KEYS always does.
+
+use bytes::Bytes;
+use store::{Moment, Store, View};
+use wire::resp::reply;
+
+use super::{Call, Outcome, Refusal, glob, quote::until_zero};
+use crate::space::{Keyspace, key_of};
+
+/// Elements that one SCAN looks at, unless it says COUNT.
+const COUNT: i64 = 10;
+/// Steps per element wanted, so that a sparse table does not hold a shard for long.
+const STEPS_PER_ELEMENT: i64 = 10;
+/// Samples after which RANDOMKEY looks at every key instead.
+const SAMPLES_MAX: usize = 64;
+
+pub(super) fn dbsize<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let database = call.keys.database;
+    let mut len = 0;
+    if call.keys.has_one_database() {
+        if database == 0 {
+            call.keys.each(|cache| len += cache.len());
+        }
+    } else {
+        each_entry(call.keys, |view| len += usize::from(key_of(view.key).0 == database));
+    }
+    call.reply.count(len);
+    Ok(())
+}
+
+/// Shows every entry, expired or not, at least once.
+fn each_entry<S: Store>(keys: &mut Keyspace<'_, S>, mut visit: impl FnMut(View<'_>)) {
+    keys.each(|cache| {
+        let mut cursor = 0;
+        loop {
+            cursor = cache.store().scan(cursor, &mut visit);
+            if cursor == 0 {
+                break;
+            }
+        }
+    });
+}
+
+fn is_alive(view: &View<'_>, now: Moment) -> bool {
+    let at = view.attributes.expires_at;
+    at == 0 || at > now.unix_ms
+}
+
+pub(super) fn keys<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    call.hold_all();
+    let (pattern, database, now) = (call.args[1], call.keys.database, call.keys.now);
+    let (mut found, mut count) = (Vec::new(), 0);
+    each_entry(call.keys, |view| {
+        let (of, key) = key_of(view.key);
+        if of == database && is_alive(&view, now) && (pattern == b"*" || glob::matches(pattern, key)) {
+            reply::bulk(&mut found, key);
+            count += 1;
+        }
+    });
+    call.reply.array(count);
+    call.reply.out.push_shared(&Bytes::from(found));
+    Ok(())
+}
+
+pub(super) fn randomkey<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    call.hold_all();
+    let key = sample(call.keys).or_else(|| choose(call.keys));
+    match key {
+        Some(key) => call.reply.bulk(&key),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+/// A key of the selected database, if a few samples of all keys hit one.
+fn sample<S: Store>(keys: &mut Keyspace<'_, S>) -> Option<Vec<u8>> {
+    let (database, now) = (keys.database, keys.now);
+    let mut lens = Vec::with_capacity(keys.space().shards());
+    keys.each(|cache| lens.push(cache.len()));
+    let total: usize = lens.iter().sum();
+    if total == 0 || (database != 0 && keys.has_one_database()) {
+        return None;
+    }
+    (0..SAMPLES_MAX).find_map(|_| {
+        let mut nth = fastrand::usize(..total);
+        let shard = lens.iter().position(|&len| {
+            nth < len || {
+                nth -= len;
+                false
+            }
+        })?;
+        let store = keys.shard(shard).store();
+        let view = store.view(store.sample(fastrand::u64(..))?);
+        let (of, key) = key_of(view.key);
+        (of == database && is_alive(&view, now)).then(|| key.to_vec())
+    })
+}
+
+/// The same by looking at every key.
+fn choose<S: Store>(keys: &mut Keyspace<'_, S>) -> Option<Vec<u8>> {
+    let (database, now) = (keys.database, keys.now);
+    let (mut chosen, mut seen) = (None, 0);
+    each_entry(keys, |view| {
+        let (of, key) = key_of(view.key);
+        if of == database && is_alive(&view, now) {
+            seen += 1;
+            if fastrand::u64(..seen) == 0 {
+                chosen = Some(key.to_vec());
+            }
+        }
+    });
+    chosen
+}
+
+/// What SCAN shows, and how much of it.
+#[derive(Debug)]
+struct Filter<'a> {
+    count: i64,
+    pattern: Option<&'a [u8]>,
+    /// Entries of this type, by its name.
+    kind: Option<&'a [u8]>,
+}
+
+/// The cursor is that of the shard's store, multiplied by the number of shards, plus the number of the shard: 0 is the
+/// start of the first shard, and the end.
+pub(super) fn scan<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    let mut cursor = parse_cursor(call.args[1])?;
+    let filter = parse_filter(call)?;
+    let (database, now) = (call.keys.database, call.keys.now);
+    let shows = |view: &View<'_>, key: &[u8]| {
+        is_alive(view, now)
+            && filter.pattern.is_none_or(|pattern| pattern == b"*" || glob::matches(pattern, key))
+            && filter.kind.is_none_or(|kind| kind.eq_ignore_ascii_case(b"string"))
+    };
+    let (mut found, mut shown, mut seen) = (Vec::new(), 0, 0);
+    for _ in 0..filter.count.saturating_mul(STEPS_PER_ELEMENT) {
+        cursor = step(call.keys, cursor, |view| {
+            let (of, key) = key_of(view.key);
+            if of == database {
+                seen += 1;
+                if shows(&view, key) {
+                    reply::bulk(&mut found, key);
+                    shown += 1;
+                }
+            }
+        });
+        if cursor == 0 || seen >= filter.count {
+            break;
+        }
+    }
+    call.reply.array(2);
+    call.reply.bulk(itoa::Buffer::new().format(cursor).as_bytes());
+    call.reply.array(shown);
+    call.reply.out.push_shared(&Bytes::from(found));
+    Ok(())
+}
+
+/// Shows a few entries and gives the next cursor.
+fn step<S: Store>(keys: &mut Keyspace<'_, S>, cursor: u64, mut visit: impl FnMut(View<'_>)) -> u64 {
+    let shards = keys.space().shards() as u64;
+    let shard = cursor % shards;
+    match keys.shard(shard as usize).store().scan(cursor / shards, &mut visit) {
+        0 => (shard + 1) % shards,
+        // Stores number their buckets, which are far from 2^64 even times the shards.
+        next => next.wrapping_mul(shards).wrapping_add(shard),
+    }
+}
+
+/// As `strtoul` takes it, which knows signs and takes nothing at all for 0.
+fn parse_cursor(text: &[u8]) -> Result<u64, Refusal> {
+    let text = until_zero(text, usize::MAX);
+    let (is_negative, digits) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        rest => (false, rest),
+    };
+    let parse = || {
+        if text.is_empty() {
+            return Some(0);
+        }
+        if !digits.iter().all(u8::is_ascii_digit) {
+            return None;
+        }
+        std::str::from_utf8(digits).ok()?.parse::<u64>().ok()
+    };
+    let cursor = parse().ok_or_else(|| Refusal::new("ERR invalid cursor"))?;
+    Ok(if is_negative { cursor.wrapping_neg() } else { cursor })
+}
+
+fn parse_filter<'a, S: Store>(call: &Call<'a, '_, S>) -> Result<Filter<'a>, Refusal> {
+    let mut filter = Filter { count: COUNT, pattern: None, kind: None };
+    for at in (2..call.args.len()).step_by(2) {
+        let Some(&argument) = call.args.get(at + 1) else { return Err(Refusal::SYNTAX) };
+        if call.is(at, "COUNT") {
+            filter.count = call.integer(at + 1)?;
+            if filter.count < 1 {
+                return Err(Refusal::SYNTAX);
+            }
+        } else if call.is(at, "MATCH") {
+            filter.pattern = Some(argument);
+        } else if call.is(at, "TYPE") {
+            filter.kind = Some(argument);
+        } else {
+            return Err(Refusal::SYNTAX);
+        }
+    }
+    Ok(filter)
+}
+
+/// SYNC or ASYNC makes no difference: a table that is cleared is free at once.
+fn check_flush_options<S: Store>(call: &Call<'_, '_, S>) -> Outcome {
+    let is_known = call.args.len() == 1 || call.args.len() == 2 && (call.is(1, "SYNC") || call.is(1, "ASYNC"));
+    if is_known { Ok(()) } else { Err(Refusal::SYNTAX) }
+}
+
+pub(super) fn flushall<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    check_flush_options(call)?;
+    call.hold_all();
+    call.keys.clear();
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn flushdb<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    check_flush_options(call)?;
+    call.hold_all();
+    let database = call.keys.database;
+    match call.keys.has_one_database() {
+        true if database == 0 => call.keys.clear(),
+        true => {}
+        false => clear_database(call.keys, database),
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn clear_database<S: Store>(keys: &mut Keyspace<'_, S>, database: u8) {
+    let (space, now) = (keys.space(), keys.now);
+    keys.each(|cache| {
+        let mut cursor = 0;
+        loop {
+            let mut found: Vec<Vec<u8>> = Vec::new();
+            cursor = cache.store().scan(cursor, &mut |view| {
+                if key_of(view.key).0 == database {
+                    found.push(view.key.to_vec());
+                }
+            });
+            for key in found {
+                cache.remove(space.hash(&key), &key, now);
+            }
+            if cursor == 0 {
+                break;
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursors_are_read_as_by_strtoul() {
+        for (text, cursor) in [
+            ("0", Some(0)),
+            ("", Some(0)),
+            ("+17", Some(17)),
+            ("-1", Some(u64::MAX)),
+            ("007", Some(7)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("18446744073709551616", None),
+            (" 1", None),
+            ("1 ", None),
+            ("-", None),
+            ("x", None),
+        ] {
+            assert_eq!(parse_cursor(text.as_bytes()).ok(), cursor, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The options of SET and GETEX.
+
+use store::Store;
+
+use super::{Call, Refusal, parse_integer};
+
+/// What an expiry is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    Seconds,
+    Milliseconds,
+}
+
+/// When an entry is to expire, not yet a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expiry<'a> {
+    /// From now.
+    In(Unit, &'a [u8]),
+    /// Since the Unix epoch.
+    At(Unit, &'a [u8]),
+}
+
+/// What SET asks of the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Condition {
+    Absent,
+    Present,
+}
+
+/// `[NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]`, in any order and case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct SetOptions<'a> {
+    pub(super) condition: Option<Condition>,
+    pub(super) get: bool,
+    pub(super) keep_ttl: bool,
+    pub(super) expiry: Option<Expiry<'a>>,
+}
+
+/// `[EX s | PX ms | EXAT s | PXAT ms | PERSIST]`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct GetOptions<'a> {
+    pub(super) persist: bool,
+    pub(super) expiry: Option<Expiry<'a>>,
+}
+
+impl<'a> SetOptions<'a> {
+    /// # Errors
+    /// A syntax error. An option may be repeated, and the last expiry counts; two that contradict each other may not be
+    /// there.
+    pub(super) fn parse(args: &[&'a [u8]]) -> Result<Self, Refusal> {
+        let mut options = Self::default();
+        let mut rest = args;
+        while let Some((&option, after)) = rest.split_first() {
+            rest = after;
+            match &*option.to_ascii_lowercase() {
+                b"nx" if options.condition != Some(Condition::Present) => options.condition = Some(Condition::Absent),
+                b"xx" if options.condition != Some(Condition::Absent) => options.condition = Some(Condition::Present),
+                b"get" => options.get = true,
+                b"keepttl" if options.expiry.is_none() => options.keep_ttl = true,
+                name if !options.keep_ttl => options.expiry = Some(expiry(name, options.expiry, &mut rest)?),
+                _ => return Err(Refusal::SYNTAX),
+            }
+        }
+        Ok(options)
+    }
+
+    /// Whether anything depends on what is there.
+    pub(super) fn needs_old(&self) -> bool {
+        self.condition.is_some() || self.keep_ttl
+    }
+
+    pub(super) fn allow(&self, exists: bool) -> bool {
+        match self.condition {
+            None => true,
+            Some(Condition::Absent) => !exists,
+            Some(Condition::Present) => exists,
+        }
+    }
+}
+
+impl<'a> GetOptions<'a> {
+    /// # Errors
+    /// A syntax error.
+    pub(super) fn parse(args: &[&'a [u8]]) -> Result<Self, Refusal> {
+        let mut options = Self::default();
+        let mut rest = args;
+        while let Some((&option, after)) = rest.split_first() {
+            rest = after;
+            match &*option.to_ascii_lowercase() {
+                b"persist" if options.expiry.is_none() => options.persist = true,
+                name if !options.persist => options.expiry = Some(expiry(name, options.expiry, &mut rest)?),
+                _ => return Err(Refusal::SYNTAX),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// The expiry that an option and the argument behind it stand for; one of another kind must not have come before.
+fn expiry<'a>(name: &[u8], before: Option<Expiry<'a>>, rest: &mut &[&'a [u8]]) -> Result<Expiry<'a>, Refusal> {
+    let (&time, after) = rest.split_first().ok_or(Refusal::SYNTAX)?;
+    *rest = after;
+    let expiry = match name {
+        b"ex" => Expiry::In(Unit::Seconds, time),
+        b"px" => Expiry::In(Unit::Milliseconds, time),
+        b"exat" => Expiry::At(Unit::Seconds, time),
+        b"pxat" => Expiry::At(Unit::Milliseconds, time),
+        _ => return Err(Refusal::SYNTAX),
+    };
+    let is_same_kind = |before: Expiry<'_>| match (before, expiry) {
+        (Expiry::In(a, _), Expiry::In(b, _)) | (Expiry::At(a, _), Expiry::At(b, _)) => a == b,
+        (Expiry::In(..), Expiry::At(..)) | (Expiry::At(..), Expiry::In(..)) => false,
+    };
+    if before.is_some_and(|before| !is_same_kind(before)) {
+        return Err(Refusal::SYNTAX);
+    }
+    Ok(expiry)
+}
+
+impl Expiry<'_> {
+    /// Milliseconds since the Unix epoch, which are positive.
+    ///
+    /// # Errors
+    /// `Some(refusal)`: no integer; `None`: no time that an entry can expire at.
+    fn resolve(self, now_unix_ms: u64) -> Result<u64, Option<Refusal>> {
+        let (Self::In(unit, text) | Self::At(unit, text)) = self;
+        let number = parse_integer(text).ok_or(Some(Refusal::NOT_AN_INTEGER))?;
+        let number = Some(number).filter(|&number| number > 0);
+        let ms = match unit {
+            Unit::Seconds => number.and_then(|seconds| seconds.checked_mul(1000)),
+            Unit::Milliseconds => number,
+        };
+        let at = match self {
+            Self::In(..) => ms.and_then(|ms| ms.checked_add_unsigned(now_unix_ms)),
+            Self::At(..) => ms,
+        };
+        at.and_then(|at| u64::try_from(at).ok()).ok_or(None)
+    }
+}
+
+impl<S: Store> Call<'_, '_, S> {
+    /// The moment that an option stands for, in milliseconds since the Unix epoch.
+    pub(super) fn expires_at(&self, expiry: Option<Expiry<'_>>) -> Result<Option<u64>, Refusal> {
+        let resolve = |expiry: Expiry<'_>| match expiry.resolve(self.unix_ms()) {
+            Ok(at) => Ok(at),
+            Err(refusal) => Err(refusal.unwrap_or_else(|| self.invalid_expiry())),
+        };
+        expiry.map(resolve).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(options: &str) -> Option<SetOptions<'_>> {
+        let args: Vec<&[u8]> = options.split_ascii_whitespace().map(str::as_bytes).collect();
+        SetOptions::parse(&args).ok()
+    }
+
+    fn get(options: &str) -> Option<GetOptions<'_>> {
+        let args: Vec<&[u8]> = options.split_ascii_whitespace().map(str::as_bytes).collect();
+        GetOptions::parse(&args).ok()
+    }
+
+    #[test]
+    fn options_of_set_come_in_any_order_and_case() {
+        let all = SetOptions {
+            condition: Some(Condition::Absent),
+            get: true,
+            keep_ttl: false,
+            expiry: Some(Expiry::In(Unit::Seconds, b"5")),
+        };
+        for options in ["nx GET ex 5", "Ex 5 get NX", "get get nx nx EX 4 ex 5"] {
+            assert_eq!(set(options), Some(all), "{options}");
+        }
+        assert_eq!(set(""), Some(SetOptions::default()));
+        assert_eq!(set("KeepTTL").unwrap(), SetOptions { keep_ttl: true, ..SetOptions::default() });
+        assert_eq!(set("pxat 7").unwrap().expiry, Some(Expiry::At(Unit::Milliseconds, b"7")));
+    }
+
+    #[test]
+    fn options_that_contradict_each_other_are_a_syntax_error() {
+        for options in ["nx xx", "xx nx", "ex", "ex 1 px 1", "ex 1 exat 1", "keepttl ex 1", "ex 1 keepttl", "persist"] {
+            assert_eq!(set(options), None, "{options}");
+        }
+        for options in ["nx", "get", "keepttl", "persist ex 1", "px 1 persist", "ex 1 px 2", "pxat"] {
+            assert_eq!(get(options), None, "{options}");
+        }
+        assert!(get("persist PERSIST").unwrap().persist);
+    }
+
+    #[test]
+    fn a_time_is_positive_and_does_not_overflow() {
+        let now = 1_700_000_000_000;
+        let resolve = |expiry: Expiry<'_>| expiry.resolve(now);
+        assert_eq!(resolve(Expiry::In(Unit::Seconds, b"2")), Ok(now + 2000));
+        assert_eq!(resolve(Expiry::In(Unit::Milliseconds, b"2")), Ok(now + 2));
+        assert_eq!(resolve(Expiry::At(Unit::Seconds, b"2")), Ok(2000));
+        assert_eq!(resolve(Expiry::At(Unit::Milliseconds, b"9223372036854775807")), Ok(i64::MAX as u64));
+        for text in [&b"0"[..], b"-1", b"9223372036854775807"] {
+            assert_eq!(resolve(Expiry::In(Unit::Seconds, text)), Err(None));
+        }
+        assert_eq!(resolve(Expiry::In(Unit::Milliseconds, b"9223372036854775807")), Err(None));
+        assert_eq!(resolve(Expiry::In(Unit::Seconds, b"1.5")), Err(Some(Refusal::NOT_AN_INTEGER)));
+    }
+}

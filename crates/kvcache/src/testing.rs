@@ -1,0 +1,55 @@
+//! A server without sockets, for unit tests.
+
+use std::{
+    os::{fd::AsFd, unix::net::UnixStream},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use proto::{Now, Outbox, Peer, Protocol};
+use store::{HashbrownStore, KeyHasher, Options, PolicyKind};
+use wire::resp::RequestLimits;
+
+use crate::{Codec, Conn, Facts, KvOptions, KvServer, Space, SpaceOptions};
+
+pub(crate) type Server = Arc<KvServer<HashbrownStore>>;
+
+/// With one shard, and one connection of many.
+pub(crate) fn server() -> (Server, Conn<HashbrownStore>) {
+    let store = Options { hasher: KeyHasher::with_seed(1), advise: |_| {}, release: |_| {} };
+    let policy = PolicyKind::NoEviction;
+    let space =
+        Space::new(SpaceOptions { shards: 1, policy, memory_max: None, codec: Codec::default(), store, seed: 2 });
+    let server = Arc::new(KvServer::new(
+        space,
+        KvOptions {
+            request_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_secs(3600),
+            limits: RequestLimits::default(),
+            password: None,
+            memory_max: None,
+            facts: Facts::default(),
+            snapshot: None,
+            front_ends: Vec::new(),
+        },
+    ));
+    let conn = connect(&server);
+    (server, conn)
+}
+
+pub(crate) fn connect(server: &Server) -> Conn<HashbrownStore> {
+    let (ours, _) = UnixStream::pair().unwrap();
+    server.open(Peer::new(ours.as_fd(), 0), now())
+}
+
+pub(crate) fn now() -> Now {
+    Now { instant: Instant::now(), unix: Duration::from_secs(4_000_000_000) }
+}
+
+/// What is answered, in memory.
+pub(crate) fn ask(server: &Server, conn: &mut Conn<HashbrownStore>, request: &[u8]) -> String {
+    let mut out = Outbox::default();
+    let step = server.on_input(conn, request, now(), &mut out);
+    assert_eq!(step.consumed, request.len(), "{:?}", request.escape_ascii().to_string());
+    String::from_utf8_lossy(out.inline()).into_owned()
+}

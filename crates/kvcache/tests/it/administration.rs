@@ -1,0 +1,173 @@
+//! What a server does for its operators: pauses, kills, expiry by itself, settings, figures.
+
+use testkit::{Client, DriverKind, eventually};
+
+use crate::common::{ask, field, send, start, text};
+
+/// A Redis client's view of itself.
+fn id(client: &mut Client) -> anyhow::Result<String> {
+    let info = text(client, "CLIENT INFO")?;
+    let id = info.split(' ').find_map(|field| field.strip_prefix("id="));
+    Ok(id.unwrap_or_default().to_owned())
+}
+
+#[test]
+fn an_idle_connection_that_is_killed_ends_at_once_on_every_driver() -> anyhow::Result<()> {
+    for driver in DriverKind::ALL.iter().filter(|driver| driver.probe().is_ok()) {
+        let server = start(&["--driver", driver.name(), "--threads", "2", "--workers", "4"])?;
+        let (mut killer, mut victim, mut other) = (server.connect()?, server.connect()?, server.connect()?);
+        let victim_id = id(&mut victim)?;
+        ask(&mut other, "PING", "+PONG\r\n")?;
+        ask(&mut killer, &format!("CLIENT KILL ID {victim_id}"), ":1\r\n")?;
+        victim.expect_gone()?;
+        ask(&mut other, "PING", "+PONG\r\n")?;
+        ask(&mut killer, &format!("CLIENT KILL ID {victim_id}"), ":0\r\n")?;
+        // Itself last, and not before it has been answered.
+        ask(&mut killer, "CLIENT KILL SKIPME no", ":2\r\n")?;
+        killer.expect_end()?;
+        other.expect_gone()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_pause_holds_commands_and_no_event_loop_on_every_driver() -> anyhow::Result<()> {
+    for driver in DriverKind::ALL.iter().filter(|driver| driver.probe().is_ok()) {
+        let server = start(&["--driver", driver.name(), "--threads", "1", "--workers", "4"])?;
+        let (mut admin, mut writer, mut reader) = (server.connect()?, server.connect()?, server.connect()?);
+        ask(&mut writer, "SET k 1", "+OK\r\n")?;
+        ask(&mut reader, "GET k", "$1\r\n1\r\n")?;
+        ask(&mut admin, "CLIENT PAUSE 100000 WRITE", "+OK\r\n")?;
+        // What comes behind a command that waits, waits with it.
+        send(&mut writer, &[b"INCR", b"k"])?;
+        send(&mut writer, &[b"GET", b"k"])?;
+        eventually("the writer waits", || Ok(field(&text(&mut admin, "INFO clients")?, "blocked_clients")? == "1"))?;
+        ask(&mut reader, "GET k", "$1\r\n1\r\n")?;
+        ask(&mut admin, "CLIENT UNPAUSE", "+OK\r\n")?;
+        writer.expect(b":2\r\n$1\r\n2\r\n")?;
+        // A pause of everything ends by itself.
+        ask(&mut admin, "CLIENT PAUSE 60", "+OK\r\n")?;
+        ask(&mut reader, "GET k", "$1\r\n2\r\n")?;
+        ask(&mut admin, "PING", "+PONG\r\n")?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_sleeping_connection_keeps_the_order_of_its_replies_and_wakes_nobody_else() -> anyhow::Result<()> {
+    for driver in DriverKind::ALL.iter().filter(|driver| driver.probe().is_ok()) {
+        let server = start(&["--driver", driver.name(), "--threads", "1", "--workers", "4"])?;
+        let (mut sleeper, mut other) = (server.connect()?, server.connect()?);
+        ask(&mut sleeper, "CONFIG SET slowlog-log-slower-than 50000", "+OK\r\n")?;
+        send(&mut sleeper, &[b"SET", b"k", b"1"])?;
+        send(&mut sleeper, &[b"DEBUG", b"SLEEP", b"0.1"])?;
+        send(&mut sleeper, &[b"GET", b"k"])?;
+        send(&mut sleeper, &[b"SLOWLOG", b"LEN"])?;
+        ask(&mut other, "PING", "+PONG\r\n")?;
+        sleeper.expect(b"+OK\r\n+OK\r\n$1\r\n1\r\n:1\r\n")?;
+    }
+    Ok(())
+}
+
+#[test]
+fn keys_that_have_expired_go_by_themselves() -> anyhow::Result<()> {
+    for store in ["hashbrown", "std", "packed", "partitioned"] {
+        let server = start(&["--store", store, "--threads", "2"])?;
+        let mut client = server.connect()?;
+        let value = "v".repeat(1000);
+        for number in 0..500 {
+            ask(&mut client, &format!("SET k{number} {value} PX 200"), "+OK\r\n")?;
+        }
+        ask(&mut client, "SET stays 1", "+OK\r\n")?;
+        let before: u64 = field(&text(&mut client, "INFO memory")?, "used_memory_dataset")?.parse()?;
+        eventually("they are gone", || {
+            Ok(field(&text(&mut client, "INFO keyspace")?, "db0")?.starts_with("keys=1,expires=0"))
+        })?;
+        ask(&mut client, "DBSIZE", ":1\r\n")?;
+        let stats = text(&mut client, "INFO stats")?;
+        assert_eq!((field(&stats, "expired_keys")?, field(&stats, "keyspace_misses")?), ("500".into(), "0".into()));
+        let after: u64 = field(&text(&mut client, "INFO memory")?, "used_memory_dataset")?.parse()?;
+        assert!(after <= before + before / 10, "{store}: {after} after {before}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_memory_limit_can_be_lowered_while_nobody_writes() -> anyhow::Result<()> {
+    let server = start(&["--threads", "2", "--shards", "2", "--store", "hashbrown"])?;
+    let mut client = server.connect()?;
+    let value = "v".repeat(1000);
+    for number in 0..5000 {
+        ask(&mut client, &format!("SET k{number} {value}"), "+OK\r\n")?;
+    }
+    ask(&mut client, "CONFIG SET maxmemory 2mb maxmemory-policy allkeys-lru", "+OK\r\n")?;
+    eventually("it is reached", || {
+        Ok(field(&text(&mut client, "INFO memory")?, "used_memory")?.parse::<u64>()? <= 2 << 20)
+    })?;
+    assert_ne!(field(&text(&mut client, "INFO stats")?, "evicted_keys")?, "0");
+    let info = text(&mut client, "INFO memory")?;
+    assert_eq!(
+        (field(&info, "maxmemory")?, field(&info, "maxmemory_policy")?),
+        ("2097152".into(), "allkeys-lru".into())
+    );
+    Ok(())
+}
+
+#[test]
+fn settings_change_together_or_not_at_all() -> anyhow::Result<()> {
+    let server = start(&[])?;
+    let (mut client, mut other) = (server.connect()?, server.connect()?);
+    ask(
+        &mut client,
+        "CONFIG SET maxmemory 1gb timeout x",
+        "-ERR CONFIG SET failed (possibly related to argument 'timeout') - argument couldn't be parsed into an integer\r\n",
+    )?;
+    ask(&mut client, "CONFIG GET maxmemory", "*2\r\n$9\r\nmaxmemory\r\n$1\r\n0\r\n")?;
+    // What cannot be changed can be set to what it is.
+    ask(&mut client, "CONFIG SET save  appendonly no", "+OK\r\n")?;
+    ask(&mut other, "PING", "+PONG\r\n")?;
+    ask(&mut other, "CONFIG SET requirepass secret", "+OK\r\n")?;
+    // Who was there before stays; who comes now has to log in.
+    ask(&mut other, "PING", "+PONG\r\n")?;
+    let mut stranger = server.connect()?;
+    ask(&mut stranger, "PING", "-NOAUTH Authentication required.\r\n")?;
+    ask(&mut stranger, "AUTH wrong", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")?;
+    ask(&mut stranger, "AUTH default secret", "+OK\r\n")?;
+    ask(&mut stranger, "PING", "+PONG\r\n")?;
+    // Idle connections go although they were promised a day.
+    ask(&mut stranger, "CONFIG SET timeout 1", "+OK\r\n")?;
+    stranger.expect_gone()
+}
+
+#[test]
+fn shutdown_is_the_same_drain_as_sigterm() -> anyhow::Result<()> {
+    let mut server = start(&[])?;
+    let mut client = server.connect()?;
+    ask(&mut client, "SHUTDOWN ABORT", "-ERR No shutdown in progress.\r\n")?;
+    send(&mut client, &[b"SHUTDOWN", b"NOSAVE"])?;
+    client.expect_end()?;
+    assert_eq!(server.wait()?.code(), Some(0), "{}", server.stderr());
+    Ok(())
+}
+
+#[test]
+fn reading_without_touching_leaves_recency_alone() -> anyhow::Result<()> {
+    let server = start(&["--eviction", "allkeys-lru"])?;
+    let mut client = server.connect()?;
+    ask(&mut client, "SET k 1", "+OK\r\n")?;
+    ask(&mut client, "CLIENT NO-TOUCH on", "+OK\r\n")?;
+    let idle = |client: &mut Client| -> anyhow::Result<u32> {
+        send(client, &[b"OBJECT", b"IDLETIME", b"k"])?;
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            line.extend(client.take(1)?);
+        }
+        Ok(String::from_utf8(line)?.trim().trim_start_matches(':').parse()?)
+    };
+    eventually("it has been idle", || Ok(idle(&mut client)? >= 1))?;
+    ask(&mut client, "GET k", "$1\r\n1\r\n")?;
+    assert!(idle(&mut client)? >= 1, "GET was no use");
+    ask(&mut client, "CLIENT NO-TOUCH off", "+OK\r\n")?;
+    ask(&mut client, "GET k", "$1\r\n1\r\n")?;
+    ask(&mut client, "OBJECT IDLETIME k", ":0\r\n")
+}

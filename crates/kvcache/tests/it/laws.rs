@@ -1,0 +1,128 @@
+//! Laws that no comparison of single replies shows.
+
+use std::{collections::BTreeSet, path::Path};
+
+use testkit::{Client, Server};
+
+fn start(args: &[&str]) -> anyhow::Result<Server> {
+    let exe = Path::new(env!("CARGO_BIN_EXE_kvcache"));
+    Server::start(exe, ["--listen", "127.0.0.1:0"].iter().chain(args))
+}
+
+fn ask(client: &mut Client, request: &[&[u8]], answer: &[u8]) -> anyhow::Result<()> {
+    let mut bytes = Vec::new();
+    wire::resp::client::command(&mut bytes, request);
+    client.send(&bytes)?;
+    client.expect(answer)
+}
+
+/// One step of SCAN: the next cursor, and the keys.
+fn scan(client: &mut Client, cursor: &[u8]) -> anyhow::Result<(Vec<u8>, Vec<Vec<u8>>)> {
+    use wire::resp::client::{Reply, ReplyDecoder, command};
+
+    let (mut bytes, mut got) = (Vec::new(), Vec::new());
+    command(&mut bytes, &[b"SCAN", cursor, b"COUNT", b"7"]);
+    client.send(&bytes)?;
+    let mut decoder = ReplyDecoder::default();
+    loop {
+        let mut chunk = [0; 4096];
+        let n = client.read(&mut chunk)?;
+        anyhow::ensure!(n > 0, "the connection has ended");
+        got.extend_from_slice(&chunk[..n]);
+        let Some((reply, _)) = decoder.decode(&got)? else { continue };
+        let Reply::Array(parts) = reply else { anyhow::bail!("no array: {reply:?}") };
+        let [Reply::Bulk(next), Reply::Array(keys)] = &*parts else { anyhow::bail!("no cursor and keys: {parts:?}") };
+        let keys = keys.iter().filter_map(|key| if let Reply::Bulk(key) = key { Some(key.to_vec()) } else { None });
+        return Ok((next.to_vec(), keys.collect()));
+    }
+}
+
+#[test]
+fn a_scan_shows_every_key_of_its_database_whatever_else_happens() -> anyhow::Result<()> {
+    for store in ["packed", "hashbrown", "std", "partitioned"] {
+        let server = start(&["--threads", "2", "--shards", "7", "--store", store])?;
+        let (mut client, mut other) = (server.connect()?, server.connect()?);
+        let mut wanted = BTreeSet::new();
+        for number in 0..2000 {
+            let key = format!("key{number}");
+            ask(&mut client, &[b"SET", key.as_bytes(), b"1"], b"+OK\r\n")?;
+            wanted.insert(key.into_bytes());
+        }
+        ask(&mut other, &[b"SELECT", b"3"], b"+OK\r\n")?;
+        let (mut seen, mut cursor, mut steps) = (BTreeSet::new(), b"0".to_vec(), 0);
+        loop {
+            let (next, keys) = scan(&mut client, &cursor)?;
+            seen.extend(keys);
+            // The table grows meanwhile, by keys of another database.
+            ask(&mut other, &[b"SET", &cursor, b"x"], b"+OK\r\n")?;
+            (cursor, steps) = (next, steps + 1);
+            if cursor == b"0" {
+                break;
+            }
+        }
+        assert_eq!(seen, wanted, "{store}");
+        assert!(steps > 100, "{store} took {steps} steps");
+    }
+    Ok(())
+}
+
+/// The parser remembers how far it has read a torn GET, so nothing else may read its end.
+#[test]
+fn a_torn_get_is_read_on_where_it_was_torn() -> anyhow::Result<()> {
+    for store in ["packed", "partitioned"] {
+        let server = start(&["--threads", "1", "--shards", "1", "--store", store])?;
+        let (mut client, mut other) = (server.connect()?, server.connect()?);
+        ask(&mut client, &[b"SET", b"a", b"1"], b"+OK\r\n")?;
+        let get = b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n";
+        for torn in 1..get.len() {
+            client.send(&get[..torn])?;
+            // By then the only thread has looked at the first part.
+            ask(&mut other, &[b"PING"], b"+PONG\r\n")?;
+            client.send(&get[torn..])?;
+            client.expect(b"$1\r\n1\r\n")?;
+            ask(&mut client, &[b"ECHO", b"b"], b"$1\r\nb\r\n")?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn databases_are_apart() -> anyhow::Result<()> {
+    let server = start(&["--threads", "1", "--shards", "2"])?;
+    let mut client = server.connect()?;
+    for database in [b"0", b"1", b"2"] {
+        ask(&mut client, &[b"SELECT", database], b"+OK\r\n")?;
+        ask(&mut client, &[b"DBSIZE"], b":0\r\n")?;
+        ask(&mut client, &[b"MSET", b"a", database, b"b", b"2"], b"+OK\r\n")?;
+        ask(&mut client, &[b"DBSIZE"], b":2\r\n")?;
+    }
+    ask(&mut client, &[b"FLUSHDB"], b"+OK\r\n")?;
+    ask(&mut client, &[b"RANDOMKEY"], b"$-1\r\n")?;
+    ask(&mut client, &[b"SELECT", b"1"], b"+OK\r\n")?;
+    ask(&mut client, &[b"MGET", b"a", b"b"], b"*2\r\n$1\r\n1\r\n$1\r\n2\r\n")?;
+    ask(&mut client, &[b"FLUSHALL"], b"+OK\r\n")?;
+    ask(&mut client, &[b"SELECT", b"0"], b"+OK\r\n")?;
+    ask(&mut client, &[b"DBSIZE"], b":0\r\n")
+}
+
+/// Each of the clients moves everything from one key to the other and back; nobody ever sees both or none.
+#[test]
+fn commands_on_several_keys_are_seen_whole() -> anyhow::Result<()> {
+    for store in ["packed", "partitioned"] {
+        let server = start(&["--threads", "2", "--shards", "7", "--store", store])?;
+        ask(&mut server.connect()?, &[b"SET", b"a", b"1"], b"+OK\r\n")?;
+        let (mut mover, mut watcher) = (server.connect()?, server.connect()?);
+        let moving = std::thread::spawn(move || -> anyhow::Result<()> {
+            for _ in 0..500 {
+                ask(&mut mover, &[b"RENAME", b"a", b"b"], b"+OK\r\n")?;
+                ask(&mut mover, &[b"RENAME", b"b", b"a"], b"+OK\r\n")?;
+            }
+            Ok(())
+        });
+        while !moving.is_finished() {
+            ask(&mut watcher, &[b"EXISTS", b"a", b"b"], b":1\r\n")?;
+        }
+        moving.join().map_err(|_| anyhow::anyhow!("the mover panicked"))??;
+    }
+    Ok(())
+}

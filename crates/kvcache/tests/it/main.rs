@@ -1,0 +1,14 @@
+//! kvcache as a process, on every driver, beside what it must agree with.
+
+#[cfg(test)]
+mod administration;
+#[cfg(test)]
+mod common;
+#[cfg(test)]
+mod differential;
+#[cfg(test)]
+mod laws;
+#[cfg(test)]
+mod process;
+#[cfg(test)]
+mod stock;

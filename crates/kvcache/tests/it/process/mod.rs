@@ -1,0 +1,8 @@
+//! Processes: ours, and those of others.
+
+mod bench;
+mod memcached;
+mod python;
+mod scaling;
+mod smoke;
+mod snapshot;

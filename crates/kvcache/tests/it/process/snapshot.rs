@@ -1,0 +1,93 @@
+//! What outlives the process.
+
+use std::{path::Path, process::Command};
+
+use anyhow::ensure;
+use testkit::{Client, eventually, run_to_end};
+
+use crate::process::bench::{EXE, Kv, exchange};
+
+fn start(file: &Path, compression: &str) -> Kv {
+    Kv::start(["--compression", compression, "--snapshot", file.to_str().unwrap()]).unwrap()
+}
+
+#[test]
+fn keys_are_there_again_after_a_drain_whatever_the_compression_is_then() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("keys");
+    let long = "long value, ".repeat(500);
+    let kv = start(&file, "zstd");
+    let mut client = Client::connect(kv.memcached()).unwrap();
+    let request = format!("set a 5 0 1\r\n1\r\nset b 0 1000 6000\r\n{long}\r\nms c 1 c\r\n3\r\n");
+    exchange(&mut client, request.as_bytes(), b"STORED\r\nSTORED\r\nHD c1\r\n").unwrap();
+    drop(client);
+    kv.stop().unwrap();
+    for compression in ["gzip", "none"] {
+        let kv = start(&file, compression);
+        let mut client = Client::connect(kv.memcached()).unwrap();
+        let wanted = format!("VALUE a 5 1\r\n1\r\nVALUE b 0 6000\r\n{long}\r\nEND\r\nHD c1\r\n");
+        exchange(&mut client, b"get a b\r\nmg c c\r\n", wanted.as_bytes()).unwrap();
+        // A number that has been given out is not given out again.
+        exchange(&mut client, b"mg b t s\r\ngets a none\r\n", b"HD t1000 s6000\r\nVALUE a 5 1 2\r\n1\r\nEND\r\n")
+            .or_else(|_| exchange(&mut client, b"mn\r\n", b"MN\r\n"))
+            .unwrap();
+        drop(client);
+        kv.stop().unwrap();
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn saving_on_request_is_reported() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("keys");
+    let kv = start(&file, "none");
+    let mut client = Client::connect(kv.resp()).unwrap();
+    exchange(&mut client, b"SET a 1\r\nSAVE\r\n", b"+OK\r\n+OK\r\n").unwrap();
+    let saved = std::fs::metadata(&file).unwrap().len();
+    exchange(&mut client, b"SET b 2\r\nBGSAVE\r\n", b"+OK\r\n+Background saving started\r\n").unwrap();
+    eventually("it is saved in the background", || Ok(std::fs::metadata(&file)?.len() > saved)).unwrap();
+    client.send(b"LASTSAVE\r\n").unwrap();
+    assert_eq!(client.take(2).unwrap(), b":1");
+    drop(client);
+    kv.stop().unwrap();
+}
+
+#[test]
+fn without_a_file_nothing_can_be_saved() {
+    let kv = Kv::start::<&str>([]).unwrap();
+    let mut client = Client::connect(kv.resp()).unwrap();
+    let wanted = b"-ERR there is no file to save to; start the server with --snapshot FILE\r\n";
+    exchange(&mut client, b"SAVE\r\n", wanted).unwrap();
+    exchange(&mut client, b"BGSAVE\r\n", wanted).unwrap();
+    drop(client);
+    kv.stop().unwrap();
+}
+
+#[test]
+fn a_damaged_file_is_refused_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("keys");
+    let kv = start(&file, "none");
+    let mut client = Client::connect(kv.resp()).unwrap();
+    exchange(&mut client, b"SET key value\r\n", b"+OK\r\n").unwrap();
+    drop(client);
+    kv.stop().unwrap();
+    let whole = std::fs::read(&file).unwrap();
+    for (damaged, why) in
+        [(&whole[..whole.len() - 1], "cut short"), (&[], "cut short"), (b"not ours at all, but long enough", "damaged")]
+    {
+        std::fs::write(&file, damaged).unwrap();
+        let mut command = Command::new(EXE);
+        command.args(["--listen", "127.0.0.1:0", "--snapshot"]).arg(&file);
+        let finished = run_to_end(command).unwrap();
+        let says = |text: &str| -> anyhow::Result<()> {
+            ensure!(finished.code() == Some(1) && finished.stderr.contains(text), "{finished:?}");
+            Ok(())
+        };
+        says(why).unwrap();
+        says("at byte").unwrap();
+        assert_eq!(finished.stdout, "", "it has not begun to listen");
+        assert_eq!(std::fs::read(&file).unwrap(), damaged);
+    }
+}

@@ -1,0 +1,67 @@
+//! COMMAND, beside Redis's.
+
+use std::collections::BTreeMap;
+
+use anyhow::{bail, ensure};
+use testkit::{Client, peer};
+use wire::resp::client::{Reply, ReplyDecoder};
+
+use crate::{
+    common::{send, start},
+    differential::servers::Redis,
+};
+
+/// What one command is, with everything that is in no order sorted.
+type Command = Vec<String>;
+
+/// Commands and subcommands by name.
+fn commands(client: &mut Client) -> anyhow::Result<BTreeMap<String, Command>> {
+    send(client, &[b"COMMAND"])?;
+    let (mut got, mut decoder) = (Vec::new(), ReplyDecoder::default());
+    loop {
+        let mut chunk = [0; 65536];
+        let n = client.read(&mut chunk)?;
+        ensure!(n > 0, "the connection has ended");
+        got.extend_from_slice(&chunk[..n]);
+        let Some((reply, _)) = decoder.decode(&got)? else { continue };
+        let mut commands = BTreeMap::new();
+        add(&reply, &mut commands)?;
+        return Ok(commands);
+    }
+}
+
+fn add(list: &Reply<'_>, commands: &mut BTreeMap<String, Command>) -> anyhow::Result<()> {
+    let Reply::Array(list) = list else { bail!("no array: {list:?}") };
+    for command in list.iter() {
+        let Reply::Array(parts) = command else { bail!("no array: {command:?}") };
+        ensure!(parts.len() == 10, "{parts:?}");
+        let Reply::Bulk(name) = &parts[0] else { bail!("no name: {parts:?}") };
+        // Key specifications are in an order; flags, categories and tips are not.
+        let sorted = |part: &Reply<'_>| {
+            let Reply::Array(items) = part else { return format!("{part:?}") };
+            let mut items: Vec<_> = items.iter().map(|item| format!("{item:?}")).collect();
+            items.sort();
+            items.join(" ")
+        };
+        commands.insert(String::from_utf8_lossy(name).into_owned(), parts[1..9].iter().map(sorted).collect());
+        add(&parts[9], commands)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn every_command_is_described_as_redis_describes_it() -> anyhow::Result<()> {
+    let Some(exe) = peer("redis-server")? else { return Ok(()) };
+    let (redis, server) = (Redis::start(&exe)?, start(&[])?);
+    let theirs = commands(&mut Client::connect(redis.address())?)?;
+    let ours = commands(&mut server.connect()?)?;
+    let mut own = Vec::new();
+    for (name, command) in &ours {
+        match theirs.get(name) {
+            Some(wanted) => assert_eq!(command, wanted, "{name}"),
+            None => own.push(name.as_str()),
+        }
+    }
+    assert_eq!(own, ["client|no-touch", "client|setinfo", "perf", "perf|help", "perf|reset"]);
+    Ok(())
+}

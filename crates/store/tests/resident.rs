@@ -1,0 +1,48 @@
+//! What a store says it holds is what the kernel counts. Alone in its process, because that is what the kernel counts by.
+
+#![cfg(target_os = "linux")]
+
+use std::mem::MaybeUninit;
+
+use store::{Attributes, KeyHasher, Options, Packed, Store};
+
+/// Bytes of this process in memory.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("and that too");
+    line.trim().trim_end_matches(" kB").parse::<usize>().expect("it is a number") * 1024
+}
+
+fn assert_near(counted: usize, resident: usize, what: &str) {
+    assert!(counted.abs_diff(resident) * 10 <= resident, "{what}: {counted} counted, {resident} resident");
+}
+
+#[test]
+fn bytes_counted_are_bytes_resident() {
+    const KEYS: u32 = 1_000_000;
+    let release = |memory: &mut [MaybeUninit<u8>]| memory.fill(MaybeUninit::new(0));
+    let new = || Packed::new(Options { hasher: KeyHasher::with_seed(2), advise: |_| (), release });
+    let key = |number: u32| -> [u8; 16] { std::array::from_fn(|at| number.to_le_bytes()[at % 4]) };
+    let insert = |store: &mut Packed, number: u32, value: &[u8]| {
+        let hash = store.hash(&key(number));
+        store.insert(hash, &key(number), value, Attributes::default());
+    };
+
+    let before = resident();
+    let mut store = new();
+    (0..KEYS).for_each(|number| insert(&mut store, number, b"twelve bytes"));
+    assert_near(store.bytes(), resident() - before, "small entries");
+    let each = store.bytes() as f64 / f64::from(KEYS);
+    assert!(each < 52.0, "{each} bytes per key");
+    drop(store);
+
+    let before = resident();
+    let mut store = new();
+    let value = vec![b'v'; 40_000];
+    let mut random = fastrand::Rng::with_seed(6);
+    for number in 0..20_000 {
+        let len = [10, 100, 1000, 5000, 12_000, 40_000][random.usize(..6)];
+        insert(&mut store, number, &value[..random.usize(..len)]);
+    }
+    assert_near(store.bytes(), resident() - before, "mixed sizes");
+}
