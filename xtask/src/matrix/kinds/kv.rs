@@ -12,6 +12,8 @@ const KEY_BYTES: u64 = 16;
 const QUICK_KEYS_DIVISOR: u32 = 5;
 /// Under eviction a server may use this part of the bytes of all keys and values, its overhead included.
 const LIMIT_DIVISOR: u64 = 4;
+/// Under eviction keys are stored by chance, so many times their number.
+const FILL_ROUNDS: u64 = 2;
 const PRELOAD_CONNECTIONS: u32 = 16;
 const PRELOAD_PIPELINE: u32 = 128;
 /// What most servers store in a second, for the estimate of a run's time.
@@ -134,8 +136,16 @@ impl Kind for KvCache {
 
     fn preload_arguments(&self, workload: &Workload, timing: &Timing, address: &str) -> Vec<String> {
         let Some(spec) = KvSpec::named(&workload.name) else { return Vec::new() };
-        let mut words = vec![self.load_command().to_owned(), "--workload".to_owned(), "preload".to_owned()];
+        let mut words = vec![self.load_command().to_owned()];
         let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
+        if spec.evicts {
+            // What is kept is then what the policy keeps of this distribution, not what happened to come last.
+            flag("--workload", "set".to_owned());
+            flag("--key-dist", specs::ZIPF.to_owned());
+            flag("-n", (u64::from(workload.keys.unwrap_or(spec.keys)) * FILL_ROUNDS).to_string());
+        } else {
+            flag("--workload", "preload".to_owned());
+        }
         flag("-c", PRELOAD_CONNECTIONS.to_string());
         flag("-t", timing.client_threads.to_string());
         flag("-P", PRELOAD_PIPELINE.to_string());
@@ -147,7 +157,8 @@ impl Kind for KvCache {
     }
 
     fn preload_s(&self, workload: &Workload) -> f64 {
-        let keys = f64::from(workload.keys.unwrap_or(0));
+        let rounds = if workload.allows_misses { FILL_ROUNDS as f64 } else { 1.0 };
+        let keys = f64::from(workload.keys.unwrap_or(0)) * rounds;
         keys / PRELOAD_KEYS_PER_S + keys * workload.body_bytes as f64 / PRELOAD_BYTES_PER_S
     }
 }
@@ -192,6 +203,8 @@ mod tests {
              --keys 1000000 --value-size 12 ADDR"
         );
         assert!(preload("json-get-P16").contains("--json-values"));
+        let evict = preload("zipf-evict-P16");
+        assert!(evict.starts_with("loadgen kv --workload set --key-dist zipf:0.99 -n 2000000 -c 16"), "{evict}");
     }
 
     #[test]

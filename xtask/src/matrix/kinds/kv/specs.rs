@@ -3,6 +3,8 @@
 use super::Spec;
 
 pub(super) const CALIBRATION: &str = "get-P1";
+/// The law by which keys are asked for where not all can be kept.
+pub(super) const ZIPF: &str = "zipf:0.99";
 const CONNECTIONS: u32 = 50;
 const KEYS: u32 = 1_000_000;
 const VALUE_BYTES: u64 = 12;
@@ -169,7 +171,7 @@ pub(super) const SPECS: [KvSpec; 14] = [
             pipeline: 16,
             ..BASE
         },
-        asks: &["--mix", "get=9,set=1", "--key-dist", "zipf:0.99"],
+        asks: &["--mix", "get=9,set=1", "--key-dist", ZIPF],
         evicts: true,
         varies: &["eviction", "store"],
         ..KV
