@@ -146,7 +146,7 @@ pub(crate) struct LatencyFigures {
     pub p99: Interval,
     pub p999: Interval,
     pub max: f64,
-    /// At most [`QUANTILE_POINTS_MAX`], `x` rising from 1; ends where the samples no longer carry the quantile.
+    /// At most [`super::QUANTILE_POINTS_MAX`], `x` rising from 1; ends where the samples no longer carry the quantile.
     pub points: Vec<QuantilePoint>,
 }
 
