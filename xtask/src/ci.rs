@@ -46,11 +46,11 @@ fn benches() -> Result<()> {
     run_shown(cargo().args(["check", "--package", "benches", "--benches", "--profile", "bench"]))
 }
 
-/// A matrix of two drivers, small enough for every change. Only that it works is checked; figures are not judged.
+/// Two drivers of each server, small enough for every change. Only that it works is checked; figures are not judged.
 fn smoke() -> Result<()> {
     let directory = tempfile::tempdir().context("temporary directory")?;
     let out = directory.path().join("run");
-    let workloads = "get-128B-c64,get-128B-c64-open,get-1MiB-c16,pipelined-16";
+    let workloads = "get-128B-c64,get-128B-c64-open,get-1MiB-c16,pipelined-16,get-P1,get-P1-open,get-P100,set-P16";
     let status = Command::new(std::env::current_exe().context("own path")?)
         .args(["bench-matrix", "--quick", "--blocks", "2", "--slice", "200ms", "--warmup", "100ms", "--seed", "1"])
         .args(["--filter", "driver=epoll|uring", "--workload", workloads, "--out"])
@@ -64,10 +64,12 @@ fn smoke() -> Result<()> {
 }
 
 fn check_run(directory: &Path) -> Result<()> {
-    let summary = matrix::store::check(directory)?;
-    let progress = summary.progress;
-    if progress.is_partial || progress.visits_failed > 0 {
-        bail!("{} of {} visits made, {} failed", progress.visits_done, progress.visits_planned, progress.visits_failed);
+    for summary in matrix::store::check(directory)?.matrices {
+        let (server, progress) = (summary.setup.server, summary.progress);
+        if progress.is_partial || progress.visits_failed > 0 {
+            let (done, planned, failed) = (progress.visits_done, progress.visits_planned, progress.visits_failed);
+            bail!("{server}: {done} of {planned} visits made, {failed} failed");
+        }
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measure every driver of a server beside a null server and peers, and draw a report
+    /// Measure the back ends of every server beside a null server and peers, and draw a report
     BenchMatrix(Box<matrix::Args>),
     /// Check the architecture's fences: unsafe code, pure crates, dependency directions, file sizes
     Tidy,

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::latency;
 use super::model::{
     Arrivals, BlockFigures, BlockValue, Cell, CellResult, Comparison, Drift, Effect, Figures, Flag, FlagCount,
-    Interval, Metric, Noise, Outcome, Progress, Ratio, Role, SCHEMA, Setup, Summary, Topic, Workload,
+    Interval, Metric, Noise, Outcome, Progress, Ratio, Report, Role, SCHEMA, Setup, Summary, Topic, Workload,
 };
 use super::plan::counting;
-use super::record::{Latency, Manifest, Measured, ServerCost, Visit};
+use super::record::{Latency, Manifest, Measured, Planned, ServerCost, Visit};
 use super::stats::{Bootstrap, FLOOR_MIN, median, noise_floor};
 use super::warnings;
 
@@ -28,16 +28,24 @@ fn throughput_rps(measured: &Measured) -> Option<f64> {
     Some(measured.throughput_rps)
 }
 
-pub(crate) fn summarise(manifest: &Manifest, visits: &[Visit]) -> Summary {
-    let analysis = Analysis::new(&manifest.setup, visits);
-    let mut summary = Summary {
+/// `visits`: those of each matrix.
+pub(crate) fn report(manifest: &Manifest, visits: &[Vec<Visit>]) -> Report {
+    let matrices = manifest.matrices.iter().zip(visits);
+    Report {
         schema: SCHEMA.to_owned(),
-        setup: manifest.setup.clone(),
-        progress: progress(manifest, visits, &analysis),
+        matrices: matrices.map(|(planned, visits)| summarise(planned, visits)).collect(),
+    }
+}
+
+pub(crate) fn summarise(planned: &Planned, visits: &[Visit]) -> Summary {
+    let analysis = Analysis::new(&planned.setup, visits);
+    let mut summary = Summary {
+        setup: planned.setup.clone(),
+        progress: progress(planned, visits, &analysis),
         results: analysis.results(),
-        noise: manifest.setup.workloads.iter().map(|workload| analysis.noise(workload)).collect(),
+        noise: planned.setup.workloads.iter().map(|workload| analysis.noise(workload)).collect(),
         effects: analysis.effects(),
-        drift: manifest.setup.workloads.iter().map(|workload| analysis.drift(workload)).collect(),
+        drift: planned.setup.workloads.iter().map(|workload| analysis.drift(workload)).collect(),
         comparisons: Vec::new(),
         warnings: Vec::new(),
     };
@@ -120,8 +128,8 @@ impl<'a> Analysis<'a> {
 
     fn results(&self) -> Vec<CellResult> {
         let setup = self.setup;
-        let pairs = setup.cells.iter().flat_map(|cell| setup.workloads.iter().map(move |workload| (cell, workload)));
-        pairs
+        setup
+            .selected()
             .filter_map(|(cell, workload)| {
                 let outcome = match setup.why_not(&cell.id, &workload.name) {
                     Some(reason) => Outcome::NotRun { reason: reason.to_owned() },
@@ -172,6 +180,8 @@ impl<'a> Analysis<'a> {
             server_busy: server(|server| server.busy),
             client_busy: interval(|measured| Some(measured.client_busy))?.median,
             rss_bytes: server(|server| server.rss_bytes as f64).map(|bytes| bytes as u64),
+            bytes_per_key: interval(|measured| measured.bytes_per_key),
+            hit_ratio: interval(|measured| measured.hit_ratio),
             response: latencies(|measured| measured.response.as_ref()),
             service: latencies(|measured| measured.service.as_ref()),
             flags: flag_counts(&visits),
@@ -260,7 +270,8 @@ impl<'a> Analysis<'a> {
             |role| self.setup.cells.iter().filter(move |cell| cell.role == role).map(|cell| cell.id.as_str());
         let reference = self.setup.reference.as_str();
         let mut comparisons = Vec::new();
-        for workload in &self.setup.workloads {
+        // Who misses more has less to do: cost alone would then crown the worst.
+        for workload in self.setup.workloads.iter().filter(|workload| !workload.allows_misses) {
             let Some(best) = cheapest(summary, with_role(Role::Ours), &workload.name) else { continue };
             let mut compare = |topic, metric, subject: &str, object: &str| {
                 comparisons.extend(self.comparison(topic, workload, metric, subject, object));
@@ -341,20 +352,20 @@ fn flag_counts(visits: &[(&Visit, &Measured)]) -> Vec<FlagCount> {
     counts.into_iter().map(|(flag, visits)| FlagCount { flag, visits }).collect()
 }
 
-fn progress(manifest: &Manifest, visits: &[Visit], analysis: &Analysis<'_>) -> Progress {
+fn progress(planned: &Planned, visits: &[Visit], analysis: &Analysis<'_>) -> Progress {
     let slots: Vec<_> = analysis.attempts.values().flat_map(BTreeMap::values).filter_map(|all| counting(all)).collect();
     let done_in = |block: usize| slots.iter().filter(|visit| visit.block as usize == block).count();
-    let planned: usize = manifest.plan.iter().map(Vec::len).sum();
+    let due: usize = planned.plan.iter().map(Vec::len).sum();
     let is_complete = |(block, plan): &(usize, &Vec<_>)| done_in(*block) >= plan.len();
     Progress {
-        visits_planned: count(planned),
+        visits_planned: count(due),
         visits_done: count(slots.len()),
         attempts: count(visits.len()),
         visits_invalid: count(slots.iter().filter(|visit| !visit.valid).count()),
         visits_failed: count(slots.iter().filter(|visit| !visit.is_usable()).count()),
-        blocks_complete: count(manifest.plan.iter().enumerate().filter(is_complete).count()),
+        blocks_complete: count(planned.plan.iter().enumerate().filter(is_complete).count()),
         elapsed_s: visits.iter().map(|visit| visit.elapsed_s).sum(),
-        is_partial: slots.len() < planned,
+        is_partial: slots.len() < due,
     }
 }
 

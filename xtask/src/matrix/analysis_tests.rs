@@ -3,17 +3,17 @@ use super::super::samples;
 use super::*;
 
 /// A complete run in which a visit costs `base(block) × factor(cell)` microseconds.
-fn run(setup: &Setup, base: impl Fn(u32) -> f64, factor: impl Fn(&str, u32) -> f64) -> (Manifest, Vec<Visit>) {
-    let manifest = Manifest { schema: SCHEMA.to_owned(), setup: setup.clone(), plan: shuffled(setup) };
+fn run(setup: &Setup, base: impl Fn(u32) -> f64, factor: impl Fn(&str, u32) -> f64) -> (Planned, Vec<Visit>) {
+    let planned = Planned { setup: setup.clone(), plan: shuffled(setup) };
     let mut visits = Vec::new();
-    for (block, slots) in (0..).zip(&manifest.plan) {
-        for (slot, planned) in (0..).zip(slots) {
-            let measured = Some(samples::measured(base(block) * factor(&planned.cell, block)));
-            let (cell, workload) = (planned.cell.clone(), planned.workload.clone());
+    for (block, slots) in (0..).zip(&planned.plan) {
+        for (slot, due) in (0..).zip(slots) {
+            let measured = Some(samples::measured(base(block) * factor(&due.cell, block)));
+            let (cell, workload) = (due.cell.clone(), due.workload.clone());
             visits.push(Visit { block, slot, cell, workload, measured, ..samples::visit() });
         }
     }
-    (manifest, visits)
+    (planned, visits)
 }
 
 fn factor(cell: &str) -> f64 {
@@ -32,8 +32,8 @@ fn near(ratio: &Ratio, expected: f64) -> bool {
 
 #[test]
 fn drift_between_blocks_cancels_in_every_ratio() {
-    let (manifest, visits) = run(&samples::setup(), |block| 4.0 * f64::from(block + 1), |cell, _| factor(cell));
-    let summary = summarise(&manifest, &visits);
+    let (planned, visits) = run(&samples::setup(), |block| 4.0 * f64::from(block + 1), |cell, _| factor(cell));
+    let summary = summarise(&planned, &visits);
     let ratio = |cell: &str| summary.figures(cell, "closed").unwrap().cpu_ratio.unwrap();
     let uring = ratio("http-server/uring");
     assert!(near(&uring, 0.9) && (uring.hi - uring.lo).abs() < 1e-9 && uring.differs && uring.blocks == 3, "{uring:?}");
@@ -50,8 +50,8 @@ fn nothing_inside_the_noise_of_the_control_is_called_a_difference() {
         "control-aa" => [0.85, 1.0, 1.15][block as usize],
         cell => factor(cell),
     };
-    let (manifest, visits) = run(&samples::setup(), |_| 4.0, wobble);
-    let summary = summarise(&manifest, &visits);
+    let (planned, visits) = run(&samples::setup(), |_| 4.0, wobble);
+    let summary = summarise(&planned, &visits);
     assert!(summary.noise[0].cpu_floor_percent > 14.0, "{:?}", summary.noise[0]);
     assert!(!summary.figures("http-server/uring", "closed").unwrap().cpu_ratio.unwrap().differs);
     assert!(summary.figures("http-server/pool", "closed").unwrap().cpu_ratio.unwrap().differs);
@@ -60,8 +60,8 @@ fn nothing_inside_the_noise_of_the_control_is_called_a_difference() {
 
 #[test]
 fn effects_pool_workloads_and_comparisons_pair_the_best_with_peers_and_floor() {
-    let (manifest, visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
-    let summary = summarise(&manifest, &visits);
+    let (planned, visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
+    let summary = summarise(&planned, &visits);
     let levels: Vec<_> = summary.effects.iter().map(|effect| (effect.level.as_str(), effect.workloads.len())).collect();
     assert_eq!(levels, [("uring", 2), ("pool", 2)]);
     assert!(near(&summary.effects[1].cpu, 1.5) && summary.effects[1].instead_of == "epoll");
@@ -79,7 +79,7 @@ fn effects_pool_workloads_and_comparisons_pair_the_best_with_peers_and_floor() {
 
 #[test]
 fn failed_visits_have_no_figures_and_flagged_ones_are_shown() {
-    let (manifest, mut visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
+    let (planned, mut visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
     for visit in &mut visits {
         match visit.cell.as_str() {
             "http-server/pool" => {
@@ -95,7 +95,7 @@ fn failed_visits_have_no_figures_and_flagged_ones_are_shown() {
             _ => {}
         }
     }
-    let summary = summarise(&manifest, &visits);
+    let summary = summarise(&planned, &visits);
     assert_eq!(summary.figures("http-server/pool", "closed"), None);
     let pool = summary.results.iter().find(|result| result.cell == "http-server/pool").unwrap();
     assert_eq!(pool.outcome, Outcome::NotRun { reason: "failed: server did not start".to_owned() });
@@ -106,23 +106,52 @@ fn failed_visits_have_no_figures_and_flagged_ones_are_shown() {
 
 #[test]
 fn a_partial_run_says_so_and_keeps_what_it_has() {
-    let (manifest, mut visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
+    let (planned, mut visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
     visits.retain(|visit| visit.block == 0);
-    let summary = summarise(&manifest, &visits);
+    let summary = summarise(&planned, &visits);
     assert!(summary.progress.is_partial && summary.progress.blocks_complete == 1);
     assert_eq!((summary.progress.visits_done, summary.progress.visits_planned), (12, 36));
     assert!(
         !summary.figures("http-server/pool", "closed").unwrap().cpu_ratio.unwrap().differs,
         "one block is no proof"
     );
-    let none = summarise(&manifest, &[]);
+    let none = summarise(&planned, &[]);
     assert!(none.results.is_empty() && none.comparisons.is_empty() && none.progress.is_partial);
 }
 
 #[test]
 fn the_summary_survives_json() {
-    let (manifest, visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
-    let summary = summarise(&manifest, &visits);
+    let (planned, visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
+    let summary = summarise(&planned, &visits);
     let json = serde_json::to_string(&summary).unwrap();
     assert!(serde_json::from_str::<Summary>(&json).unwrap() == summary, "{json}");
+}
+
+#[test]
+fn memory_and_hits_are_medians_and_no_verdict_compares_servers_that_may_miss() {
+    let mut setup = samples::setup();
+    setup.workloads[0].allows_misses = true;
+    let (planned, mut visits) = run(&setup, |_| 4.0, |cell, _| factor(cell));
+    for visit in &mut visits {
+        let measured = visit.measured.as_mut().unwrap();
+        measured.bytes_per_key = (visit.workload == "open").then(|| 50.0 + f64::from(visit.block));
+        measured.hit_ratio = (visit.workload == "closed").then_some(0.75);
+    }
+    let summary = summarise(&planned, &visits);
+    let figures = |workload| summary.figures("http-server/epoll", workload).unwrap();
+    assert_eq!(figures("open").bytes_per_key.unwrap().median, 51.0);
+    assert_eq!((figures("closed").hit_ratio.unwrap().median, figures("closed").bytes_per_key), (0.75, None));
+    assert!(!summary.comparisons.is_empty() && summary.comparisons.iter().all(|one| one.workload == "open"));
+}
+
+#[test]
+fn every_matrix_is_analysed_by_itself() {
+    let other = Setup { server: "kvcache".to_owned(), ..samples::setup() };
+    let (first, first_visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
+    let (second, second_visits) = run(&other, |_| 8.0, |_, _| 1.0);
+    let manifest = Manifest { schema: SCHEMA.to_owned(), matrices: vec![first.clone(), second] };
+    let report = report(&manifest, &[first_visits.clone(), second_visits]);
+    assert!(report.matrices[0] == summarise(&first, &first_visits));
+    assert_eq!(report.matrices[1].setup.server, "kvcache");
+    assert_eq!(report.matrices[1].figures("http-server/pool", "closed").unwrap().cpu_us.unwrap().median, 8.0);
 }

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Parser;
 
-use super::cells::SERVERS;
 use super::cpus::CpuList;
 use super::filter::hint;
-use super::peers::{PROGRAMS, Peer};
-use super::workloads;
+use super::kinds::{self, KINDS, Kind};
+use super::peers::{self, Peer};
 use crate::usage;
 
 const QUICK: Defaults = Defaults { blocks: 3, slice_s: 0.5, warmup_s: 0.3 };
@@ -23,13 +22,14 @@ struct Defaults {
 
 #[derive(Clone, Debug, Parser)]
 pub(crate) struct Args {
-    /// A look in three minutes: 3 blocks of 0.5 s slices, no 9,000 connections; says how things stand, does not rank
+    /// A look in five minutes: 3 blocks of 0.5 s slices, a part of the workloads; says how things stand, does not rank
     #[arg(long)]
     pub(crate) quick: bool,
     /// Servers to measure
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "http-server")]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "http-server,kvcache")]
     pub(crate) servers: Vec<String>,
-    /// What to measure: `driver=uring|epoll,workload=get-128B*,server!=nginx`
+    /// What to measure: `driver=uring|epoll,workload=get-128B*,server!=nginx`; `driver=*,store=*` crosses dimensions
+    /// of which otherwise each varies alone
     #[arg(long, value_name = "EXPR")]
     pub(crate) filter: Option<String>,
     /// Print what would be measured and how long it takes, and stop
@@ -56,10 +56,10 @@ pub(crate) struct Args {
     /// Seed of the visits' order and of the bootstrap [default: the time]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Workloads by name, comma separated [default: all, quick: without conns-9000]
+    /// Workloads by name, comma separated [default: all, quick: a part]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     workload: Vec<String>,
-    /// The cell that ratios are taken against, such as http-server/epoll [default: the server's default]
+    /// The cell that ratios are taken against, such as http-server/uring [default: each server's default]
     #[arg(long, value_name = "CELL")]
     pub(crate) reference: Option<String>,
     /// CPUs of the server, as taskset takes them; it runs a thread on each
@@ -68,8 +68,8 @@ pub(crate) struct Args {
     /// CPUs of the load generator
     #[arg(long, value_name = "LIST", value_parser = CpuList::parse)]
     client_cpus: Option<CpuList>,
-    /// Other people's servers to measure beside ours, where installed: nginx, lighttpd, or none
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "nginx,lighttpd")]
+    /// Other people's servers to measure beside ours, where installed: nginx, lighttpd, redis, memcached, or none
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "nginx,lighttpd,redis,memcached")]
     against: Vec<String>,
     /// Run although another bench-matrix runs, or resume although the sources changed
     #[arg(long)]
@@ -93,32 +93,38 @@ impl Args {
         self.warmup.unwrap_or_else(|| self.defaults().warmup_s)
     }
 
-    pub(crate) fn servers(&self) -> Result<&[String]> {
-        check_names("--servers", &self.servers, &SERVERS)?;
-        Ok(&self.servers)
+    pub(crate) fn kinds(&self) -> Result<Vec<&'static dyn Kind>> {
+        check_names("--servers", &self.servers, &kinds::names())?;
+        let is_named = |kind: &&dyn Kind| self.servers.iter().any(|name| name == kind.server());
+        Ok(KINDS.into_iter().filter(is_named).collect())
     }
 
-    pub(crate) fn workloads(&self) -> Result<Vec<String>> {
-        let known = workloads::names();
-        check_names("--workload", &self.workload, &known.iter().map(String::as_str).collect::<Vec<_>>())?;
-        Ok(if !self.workload.is_empty() {
-            self.workload.clone()
-        } else if self.quick {
-            workloads::quick_names()
-        } else {
-            known
-        })
+    /// The names of the workloads of a kind that were asked for; perhaps none.
+    pub(crate) fn workloads(&self, kind: &dyn Kind) -> Vec<String> {
+        let names = kind.workloads(self.quick).into_iter().map(|workload| workload.name);
+        let is_wanted = |name: &String| match self.workload.as_slice() {
+            [] => !self.quick || kind.is_quick(name),
+            given => given.contains(name),
+        };
+        names.filter(is_wanted).collect()
     }
 
-    pub(crate) fn peers(&self) -> Result<Vec<Peer>> {
+    /// The peers of a kind that were asked for.
+    pub(crate) fn peers(&self, kind: &dyn Kind) -> Vec<&'static dyn Peer> {
+        let is_named = |peer: &&dyn Peer| self.against.iter().any(|name| name == peer.name());
+        kind.peers().iter().copied().filter(is_named).collect()
+    }
+
+    /// Refuses names that do not exist.
+    pub(crate) fn check(&self) -> Result<()> {
+        let kinds = self.kinds()?;
+        let workloads: Vec<String> =
+            kinds.iter().flat_map(|kind| kind.workloads(self.quick)).map(|workload| workload.name).collect();
+        check_names("--workload", &self.workload, &workloads.iter().map(String::as_str).collect::<Vec<_>>())?;
         if self.against == ["none"] {
-            return Ok(Vec::new());
+            return Ok(());
         }
-        let mut known = PROGRAMS.to_vec();
-        known.push("none");
-        check_names("--against", &self.against, &known)?;
-        let is_named = |peer: &Peer| self.against.iter().any(|name| name == peer.program());
-        Ok(Peer::ALL.into_iter().filter(is_named).collect())
+        check_names("--against", &self.against, &peers::names())
     }
 
     /// Server on the first core and generator on the second where there are two.
@@ -160,27 +166,46 @@ mod tests {
         Args::try_parse_from(std::iter::once("bench-matrix").chain(words.iter().copied())).unwrap()
     }
 
+    fn workloads(words: &[&str]) -> Vec<String> {
+        let args = parse(words);
+        args.check().unwrap();
+        args.kinds().unwrap().into_iter().flat_map(|kind| args.workloads(kind)).collect()
+    }
+
+    fn peers(words: &[&str]) -> Vec<&'static str> {
+        let args = parse(words);
+        args.check().unwrap();
+        args.kinds().unwrap().into_iter().flat_map(|kind| args.peers(kind)).map(Peer::id).collect()
+    }
+
     #[test]
     fn quick_sets_defaults_and_explicit_flags_win() {
         let args = parse(&["--quick", "--slice", "0.2s"]);
         assert_eq!((args.blocks(), args.slice_s(), args.warmup_s()), (3, 0.2, 0.3));
-        assert!(!args.workloads().unwrap().contains(&"conns-9000".to_owned()));
         let args = parse(&[]);
         assert_eq!((args.blocks(), args.slice_s()), (7, 1.5));
-        assert!(args.workloads().unwrap().contains(&"conns-9000".to_owned()));
-        assert_eq!(parse(&["--workload", "conns-9000"]).workloads().unwrap(), ["conns-9000"]);
+        let many = "conns-9000".to_owned();
+        assert!(!workloads(&["--quick"]).contains(&many) && workloads(&[]).contains(&many));
+        assert_eq!(workloads(&["--quick", "--workload", "conns-9000,set-P16"]), ["conns-9000", "set-P16"]);
+        assert!(!workloads(&["--servers", "kvcache"]).contains(&many));
     }
 
     #[test]
     fn names_that_do_not_exist_are_usage_errors_with_a_hint() {
-        let message = |outcome: Result<()>| outcome.unwrap_err().to_string();
-        let error = message(parse(&["--workload", "get-128-c64"]).workloads().map(drop));
+        let message = |words: &[&str]| parse(words).check().unwrap_err().to_string();
+        let error = message(&["--workload", "get-128-c64"]);
         assert!(error.contains("did you mean `get-128B-c64`?"), "{error}");
-        let error = message(parse(&["--against", "ngin"]).peers().map(drop));
+        assert!(message(&["--servers", "http-server", "--workload", "get-P1"]).contains("unknown"));
+        let error = message(&["--against", "ngin"]);
         assert!(error.contains("did you mean `nginx`?"), "{error}");
-        assert!(message(parse(&["--servers", "fileserver"]).servers().map(drop)).contains("http-server"));
-        assert_eq!(parse(&["--against", "none"]).peers().unwrap(), []);
-        assert_eq!(parse(&["--against", "lighttpd"]).peers().unwrap(), [Peer::Lighttpd]);
+        assert!(message(&["--servers", "fileserver"]).contains("http-server"));
+    }
+
+    #[test]
+    fn every_peer_stands_beside_the_server_it_belongs_to() {
+        assert!(peers(&["--against", "none"]).is_empty());
+        assert_eq!(peers(&["--against", "lighttpd,redis"]), ["lighttpd", "redis"]);
+        assert_eq!(peers(&["--servers", "kvcache"]), ["redis", "memcached"]);
     }
 
     #[test]

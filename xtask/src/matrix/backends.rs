@@ -44,9 +44,12 @@ pub(crate) struct Combination {
     pub(crate) factors: BTreeMap<String, String>,
     /// The flags that ask for it.
     pub(crate) flags: Vec<String>,
-    /// The choices, joined: what names it among its server's.
+    /// The first dimension's choice, and those of the others that are not the default: what names it among its
+    /// server's.
     pub(crate) label: String,
     pub(crate) description: String,
+    /// The dimensions in which it is not the default.
+    pub(crate) differs_in: Vec<String>,
     /// Why it cannot run here.
     pub(crate) unavailable: Option<String>,
 }
@@ -76,6 +79,7 @@ impl Backends {
             flags: Vec::new(),
             label: String::new(),
             description: String::new(),
+            differs_in: Vec::new(),
             unavailable: None,
         };
         let mut combinations = vec![nothing];
@@ -103,7 +107,10 @@ impl Combination {
         let mut next = self.clone();
         next.factors.insert(dimension.name.clone(), choice.name.clone());
         next.flags.extend([dimension.flag.clone(), choice.name.clone()]);
-        next.label = join(&self.label, "/", &choice.name);
+        if self.label.is_empty() || choice.name != dimension.default {
+            next.label = join(&self.label, "/", &choice.name);
+        }
+        next.differs_in.extend((choice.name != dimension.default).then(|| dimension.name.clone()));
         next.description = join(&self.description, "; ", &choice.description);
         next.unavailable = self.unavailable.clone().or_else(|| choice.unavailable.clone());
         next
@@ -130,6 +137,26 @@ pub(crate) mod tests {
         Backends::parse(json).unwrap()
     }
 
+    /// A cache with four dimensions of two choices each.
+    pub(crate) fn cache() -> Backends {
+        let dimension = |(name, choices): (&str, [&str; 2])| Dimension {
+            name: name.to_owned(),
+            flag: format!("--{name}"),
+            default: choices[0].to_owned(),
+            choices: choices
+                .map(|name| Choice { name: name.to_owned(), description: name.to_owned(), unavailable: None })
+                .to_vec(),
+        };
+        let dimensions = [
+            ("driver", ["epoll", "uring"]),
+            ("store", ["packed", "std"]),
+            ("eviction", ["allkeys-s3fifo", "allkeys-lru"]),
+            ("compression", ["none", "zstd"]),
+        ];
+        let dimensions = dimensions.map(dimension).to_vec();
+        Backends { schema: 1, server: "kvcache".to_owned(), dimensions, invalid: Vec::new() }
+    }
+
     #[test]
     fn combinations_are_the_product_and_say_what_cannot_run() {
         let mut backends = sample();
@@ -150,8 +177,11 @@ pub(crate) mod tests {
         assert_eq!(find("epoll/pipe").flags, ["--driver", "epoll", "--body", "pipe"]);
         assert_eq!(find("epoll/pipe").unavailable, None);
         assert_eq!(find("pool/pipe").unavailable.as_deref(), Some("no pipes"));
-        assert_eq!(find("pool/file").unavailable, None);
-        assert_eq!(find("uring/file").unavailable.as_deref(), Some("io_uring is disabled"));
+        assert_eq!(find("pool").unavailable, None);
+        assert_eq!(find("uring").unavailable.as_deref(), Some("io_uring is disabled"));
+        assert!(find("epoll").differs_in.is_empty());
+        assert_eq!(find("pool").differs_in, ["driver"]);
+        assert_eq!(find("uring/pipe").differs_in, ["driver", "body"]);
     }
 
     #[test]

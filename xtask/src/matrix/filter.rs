@@ -33,6 +33,11 @@ impl Filter {
     pub(crate) fn accepts(&self, key: &str, value: &str) -> bool {
         self.terms.iter().filter(|term| term.key == key).all(|term| term.accepts(value))
     }
+
+    /// Whether some term is about `key`.
+    pub(crate) fn names(&self, key: &str) -> bool {
+        self.terms.iter().any(|term| term.key == key)
+    }
 }
 
 impl Term {
@@ -118,6 +123,7 @@ mod tests {
         assert!(!filter.accepts("driver", "tokio-uring"));
         assert!(filter.accepts("workload", "get-128B-c64") && !filter.accepts("workload", "get-1MiB-c16"));
         assert!(filter.accepts("server", "anything"), "a key without a term excludes nothing");
+        assert!(filter.names("driver") && !filter.names("server"));
         let filter = parse("driver!=tokio*").unwrap();
         assert!(filter.accepts("driver", "epoll") && !filter.accepts("driver", "tokio-uring"));
     }

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::model::{Figures, Flag, Interval, Outcome, Ratio, Role, Summary};
+use super::model::{Figures, Flag, Interval, Outcome, Ratio, Report, Role, Summary};
 
-const COLUMNS: [&str; 27] = [
+const COLUMNS: [&str; 30] = [
+    "matrix",
     "cell",
     "role",
     "workload",
@@ -27,6 +28,8 @@ const COLUMNS: [&str; 27] = [
     "server_busy",
     "client_busy",
     "rss_bytes",
+    "bytes_per_key",
+    "hit_ratio",
     "p50_us",
     "p99_us",
     "p999_us",
@@ -34,13 +37,21 @@ const COLUMNS: [&str; 27] = [
     "flags",
 ];
 
-/// One row per cell and workload. Percentiles are response times in an open loop, service times in a closed one.
-pub(crate) fn csv(summary: &Summary) -> String {
+/// One row per matrix, cell and workload. Percentiles are response times in an open loop, service times in a closed one.
+pub(crate) fn csv(report: &Report) -> String {
     let mut text = COLUMNS.join(",") + "\n";
+    for summary in &report.matrices {
+        csv_rows(summary, &mut text);
+    }
+    text
+}
+
+fn csv_rows(summary: &Summary, text: &mut String) {
     for result in &summary.results {
-        let role =
-            summary.setup.cells.iter().find(|cell| cell.id == result.cell).map_or("", |cell| role_name(cell.role));
-        let mut fields = vec![result.cell.clone(), role.to_owned(), result.workload.clone()];
+        let cell = summary.setup.cells.iter().find(|cell| cell.id == result.cell);
+        let role = cell.map_or("", |cell| role_name(cell.role));
+        let names = [&summary.setup.server, &result.cell, role, &result.workload];
+        let mut fields: Vec<String> = names.map(str::to_owned).to_vec();
         match &result.outcome {
             Outcome::NotRun { reason } => fields.push(reason.clone()),
             Outcome::Measured(figures) => fields.extend(figure_fields(figures)),
@@ -50,7 +61,6 @@ pub(crate) fn csv(summary: &Summary) -> String {
         text.push_str(&quoted.join(","));
         text.push('\n');
     }
-    text
 }
 
 fn figure_fields(figures: &Figures) -> Vec<String> {
@@ -72,6 +82,7 @@ fn figure_fields(figures: &Figures) -> Vec<String> {
     fields.push(number(figures.throughput_ratio.map(|ratio| ratio.median)));
     fields.extend([number(figures.server_busy), number(Some(figures.client_busy))]);
     fields.push(figures.rss_bytes.map_or_else(String::new, |bytes| bytes.to_string()));
+    fields.extend([median(figures.bytes_per_key), median(figures.hit_ratio)]);
     fields.extend([
         number(latency.map(|latency| latency.p50.median)),
         number(latency.map(|latency| latency.p99.median)),
@@ -109,7 +120,7 @@ pub(crate) fn table(summary: &Summary) -> String {
     let mut floor = vec!["noise floor (A/A)".to_owned()];
     floor.extend(summary.noise.iter().map(|noise| format!("±{:.1} %", noise.cpu_floor_percent)));
     rows.push(floor);
-    let mut text = aligned(&rows);
+    let mut text = aligned(&rows) + &keeping(summary);
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
@@ -120,6 +131,19 @@ pub(crate) fn table(summary: &Summary) -> String {
         text.push_str("quick: no ranking. A run without --quick takes longer slices and more blocks.\n");
     }
     text
+}
+
+/// What it took to keep the keys, and how many were found; nothing where there are none.
+fn keeping(summary: &Summary) -> String {
+    let setup = &summary.setup;
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (cell, workload) in setup.selected().filter(|(cell, _)| cell.role != Role::Control) {
+        let Some(figures) = summary.figures(&cell.id, &workload.name) else { continue };
+        let kept = figures.bytes_per_key.map(|bytes| format!("{:.1} B/key", bytes.median));
+        let found = figures.hit_ratio.map(|hits| format!("{:.1} % hits", hits.median * 100.0));
+        rows.extend(kept.or(found).map(|words| vec![cell.id.clone(), workload.name.clone(), words]));
+    }
+    if rows.is_empty() { String::new() } else { format!("\n{}", aligned(&rows)) }
 }
 
 fn table_entry(summary: &Summary, cell: &str, workload: &str) -> String {
@@ -168,7 +192,7 @@ fn aligned(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::model::{NotRun, SCHEMA};
-    use super::super::record::{Manifest, Visit};
+    use super::super::record::{Planned, Visit};
     use super::super::{analysis, plan, samples};
     use super::*;
 
@@ -176,31 +200,37 @@ mod tests {
         let mut setup = samples::setup();
         let reason = "a, \"b\"".to_owned();
         setup.not_run = vec![NotRun { cell: "null".into(), workload: "open".into(), reason }];
-        let manifest = Manifest { schema: SCHEMA.to_owned(), plan: plan::shuffled(&setup), setup };
+        let planned = Planned { plan: plan::shuffled(&setup), setup };
         let mut visits = Vec::new();
-        for (block, slots) in (0..).zip(&manifest.plan) {
-            for (slot, planned) in (0..).zip(slots) {
-                let cpu_us = if planned.cell == "http-server/pool" { 6.0 } else { 4.0 };
+        for (block, slots) in (0..).zip(&planned.plan) {
+            for (slot, due) in (0..).zip(slots) {
+                let cpu_us = if due.cell == "http-server/pool" { 6.0 } else { 4.0 };
                 let measured = Some(samples::measured(cpu_us));
-                let (cell, workload) = (planned.cell.clone(), planned.workload.clone());
+                let (cell, workload) = (due.cell.clone(), due.workload.clone());
                 visits.push(Visit { block, slot, cell, workload, measured, ..samples::visit() });
             }
         }
-        analysis::summarise(&manifest, &visits)
+        analysis::summarise(&planned, &visits)
     }
 
     #[test]
     fn csv_has_a_row_per_result_and_every_row_every_column() {
-        let text = csv(&summary());
+        let mut second = summary();
+        second.setup.server = "kvcache".to_owned();
+        let text = csv(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary(), second] });
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 1 + 6 * 2);
+        assert_eq!(lines.len(), 1 + 6 * 2 * 2);
         let header: Vec<&str> = lines[0].split(',').collect();
-        let row: Vec<&str> =
-            lines.iter().find(|line| line.starts_with("http-server/pool,ours,closed")).unwrap().split(',').collect();
+        let row: Vec<&str> = lines
+            .iter()
+            .find(|line| line.starts_with("http-server,http-server/pool,ours,closed"))
+            .unwrap()
+            .split(',')
+            .collect();
         assert_eq!(row.len(), header.len());
         let field = |name| row[header.iter().position(|column| *column == name).unwrap()];
         assert_eq!((field("cpu_us"), field("cpu_ratio"), field("differs")), ("6", "1.5", "true"));
-        let not_run = lines.iter().find(|line| line.starts_with("null,null,open")).unwrap();
+        let not_run = lines.iter().find(|line| line.starts_with("kvcache,null,null,open")).unwrap();
         assert!(not_run.contains("\"a, \"\"b\"\"\""), "{not_run}");
         assert_eq!(not_run.matches(',').count(), header.len(), "one comma is quoted");
     }
@@ -217,7 +247,11 @@ mod tests {
         assert_eq!(line("http-server/pool")[1..], ["1.500", "1.500"]);
         assert_eq!(line("http-server/uring")[1..], ["1.000", "~", "1.000", "~"]);
         assert_eq!(line("null")[3], "n/a");
-        assert!(text.contains("±1.0 %") && text.contains("quick: no ranking"));
+        assert!(text.contains("±1.0 %") && text.contains("quick: no ranking") && !text.contains("B/key"));
+        let bytes = Interval { median: 51.26, lo: 51.0, hi: 52.0 };
+        let Outcome::Measured(figures) = &mut summary.results[0].outcome else { panic!("measured") };
+        figures.bytes_per_key = Some(bytes);
+        assert!(table(&summary).contains("51.3 B/key"));
     }
 
     #[test]

@@ -1,16 +1,14 @@
 //! Which visits must be made, in which order, and which of them are still missing.
 
-use super::model::{Flag, Setup};
-use super::record::{Manifest, Slot, Visit};
+use super::model::{Cell, Flag, Setup, Workload};
+use super::record::{Planned, Slot, Visit};
 
 /// One shuffled pass over every cell and workload per block. A complete block pairs each cell with the reference under
 /// the same state of the machine; shuffling keeps slow drift from favouring whoever comes first.
 pub(crate) fn shuffled(setup: &Setup) -> Vec<Vec<Slot>> {
     let mut random = fastrand::Rng::with_seed(setup.seed);
     let slots: Vec<Slot> = setup
-        .cells
-        .iter()
-        .flat_map(|cell| setup.workloads.iter().map(move |workload| (cell, workload)))
+        .selected()
         .filter(|(cell, workload)| setup.why_not(&cell.id, &workload.name).is_none())
         .map(|(cell, workload)| Slot { cell: cell.id.clone(), workload: workload.name.clone() })
         .collect();
@@ -24,10 +22,22 @@ pub(crate) fn shuffled(setup: &Setup) -> Vec<Vec<Slot>> {
 }
 
 impl Setup {
+    /// Every combination that was selected, whether or not it can run, cells outermost.
+    pub(crate) fn selected(&self) -> impl Iterator<Item = (&Cell, &Workload)> {
+        let pairs = self.cells.iter().flat_map(|cell| self.workloads.iter().map(move |workload| (cell, workload)));
+        pairs.filter(|(cell, workload)| cell.is_selected_for(workload))
+    }
+
     /// Why a combination was not run, if it was not.
     pub(crate) fn why_not(&self, cell: &str, workload: &str) -> Option<&str> {
         let not_run = self.not_run.iter().find(|not_run| not_run.cell == cell && not_run.workload == workload)?;
         Some(&not_run.reason)
+    }
+}
+
+impl Cell {
+    fn is_selected_for(&self, workload: &Workload) -> bool {
+        self.only_under.as_ref().is_none_or(|names| names.contains(&workload.name))
     }
 }
 
@@ -55,10 +65,10 @@ pub(crate) fn next(block: u32, slots: usize, visits: &[Visit], retries_max: u32)
 }
 
 /// Whether a repeat still fits: the visits to come are expected to take as long as those made.
-pub(crate) fn has_time_to_repeat(manifest: &Manifest, visits: &[Visit]) -> bool {
-    let Some(budget_s) = manifest.setup.retry_budget_s else { return true };
-    let planned: usize = manifest.plan.iter().map(Vec::len).sum();
-    let to_come = planned.saturating_sub(visits.iter().filter(|visit| visit.attempt == 1).count());
+pub(crate) fn has_time_to_repeat(planned: &Planned, visits: &[Visit]) -> bool {
+    let Some(budget_s) = planned.setup.retry_budget_s else { return true };
+    let slots: usize = planned.plan.iter().map(Vec::len).sum();
+    let to_come = slots.saturating_sub(visits.iter().filter(|visit| visit.attempt == 1).count());
     let spent_s: f64 = visits.iter().map(|visit| visit.elapsed_s).sum();
     let mean_s = spent_s / visits.len().max(1) as f64;
     spent_s + mean_s * (to_come + 1) as f64 <= budget_s
@@ -106,6 +116,15 @@ mod tests {
     }
 
     #[test]
+    fn a_cell_is_visited_under_the_workloads_it_is_selected_for() {
+        let mut setup = samples::setup();
+        setup.cells[1].only_under = Some(vec!["open".to_owned()]);
+        let plan = shuffled(&setup);
+        assert_eq!(plan[0].len(), setup.cells.len() * setup.workloads.len() - 1);
+        assert!(!plan[0].iter().any(|slot| slot.cell == setup.cells[1].id && slot.workload == "closed"));
+    }
+
+    #[test]
     fn invalid_visits_are_repeated_at_the_end_of_the_block_and_not_for_ever() {
         let mut visits = Vec::new();
         let mut order = Vec::new();
@@ -131,8 +150,8 @@ mod tests {
     fn repeats_stop_when_the_visits_to_come_need_the_time() {
         let mut setup = samples::setup();
         let fits = |setup: &Setup, visits: usize| {
-            let manifest = Manifest { schema: String::new(), plan: shuffled(setup), setup: setup.clone() };
-            has_time_to_repeat(&manifest, &vec![samples::visit(); visits])
+            let planned = Planned { plan: shuffled(setup), setup: setup.clone() };
+            has_time_to_repeat(&planned, &vec![samples::visit(); visits])
         };
         assert!(fits(&setup, 1_000), "no budget is no limit");
         // 36 visits of 2 s, and one repeat.

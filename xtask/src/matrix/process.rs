@@ -52,15 +52,18 @@ impl Process {
         self.child.stdout.take().ok_or_else(|| anyhow!("{}: standard output is not piped", self.name))
     }
 
-    /// Waits for `listening on ADDR` and returns the address.
-    pub(crate) fn wait_for_ready_line(&mut self) -> Result<SocketAddr> {
+    /// Waits for lines `listening on ADDR` and returns the address of the one at `index`.
+    pub(crate) fn wait_for_ready_line(&mut self, index: usize) -> Result<SocketAddr> {
         let mut lines = BufReader::new(self.take_stdout()?);
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
             let mut line = String::new();
-            let outcome = lines.read_line(&mut line).map(|_| line);
+            let outcome = (0..=index).try_for_each(|_| {
+                line.clear();
+                lines.read_line(&mut line).map(drop)
+            });
             // Nobody listens any more when the deadline has passed.
-            drop(sender.send(outcome));
+            drop(sender.send(outcome.map(|()| line)));
             // Keep reading, so that a talkative server does not block on a full pipe.
             drop(std::io::copy(&mut lines, &mut std::io::sink()));
         });
@@ -69,6 +72,15 @@ impl Process {
             .map_err(|_| anyhow!("{} not ready after {} s{}", self.name, READY_WITHIN.as_secs(), self.quote()))??;
         let address = line.trim().strip_prefix("listening on ").and_then(|address| address.parse().ok());
         address.ok_or_else(|| anyhow!("{} did not start{}", self.name, self.quote()))
+    }
+
+    /// Resident memory, as /proc has it now.
+    pub(crate) fn resident_bytes(&self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.pid());
+        let status = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|rest| rest.trim().strip_suffix(" kB")).and_then(|kib| kib.parse::<u64>().ok());
+        Ok(kib.with_context(|| format!("{path}: no VmRSS"))? * 1024)
     }
 
     /// Waits until something accepts connections at `address`, for servers that do not say when they are ready.
@@ -197,14 +209,22 @@ mod tests {
     fn a_server_is_ready_at_the_address_it_prints_and_stops_on_sigterm() {
         let (mut server, _log) =
             shell("trap 'exit 0' TERM; echo listening on 127.0.0.1:1234; while :; do sleep 0.01; done");
-        assert_eq!(server.wait_for_ready_line().unwrap(), "127.0.0.1:1234".parse().unwrap());
+        assert_eq!(server.wait_for_ready_line(0).unwrap(), "127.0.0.1:1234".parse().unwrap());
         server.stop().unwrap();
+    }
+
+    #[test]
+    fn a_server_with_two_addresses_can_be_asked_for_the_second() {
+        let (mut server, _log) =
+            shell("echo listening on 127.0.0.1:1; echo listening on 127.0.0.1:2; while :; do sleep 0.01; done");
+        assert_eq!(server.wait_for_ready_line(1).unwrap(), "127.0.0.1:2".parse().unwrap());
+        assert!(server.resident_bytes().unwrap() > 0);
     }
 
     #[test]
     fn a_server_that_fails_is_quoted() {
         let (mut server, _log) = shell("echo 'error: port is busy' >&2; exit 1");
-        let error = server.wait_for_ready_line().unwrap_err().to_string();
+        let error = server.wait_for_ready_line(0).unwrap_err().to_string();
         assert!(error.contains("did not start: error: port is busy"), "{error}");
     }
 
@@ -212,7 +232,7 @@ mod tests {
     fn a_server_that_ends_with_an_error_or_by_itself_is_an_error() {
         let (mut server, _log) =
             shell("trap 'echo oh >&2; exit 7' TERM; echo listening on 127.0.0.1:1; while :; do sleep 0.01; done");
-        server.wait_for_ready_line().unwrap();
+        server.wait_for_ready_line(0).unwrap();
         let error = server.stop().unwrap_err().to_string();
         assert!(error.contains("exit status: 7") && error.ends_with(": oh"), "{error}");
         let (mut server, _log) = shell("exit 0");

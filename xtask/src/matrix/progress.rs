@@ -17,9 +17,10 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn new(manifest: &Manifest, visits: &[Visit]) -> Self {
-        let planned = manifest.plan.iter().map(|slots| slots.len() as u64).sum();
-        let done = visits.iter().filter(|visit| visit.attempt == 1).count() as u64;
+    pub(crate) fn new(manifest: &Manifest, visits: &[Vec<Visit>]) -> Self {
+        let plans = manifest.matrices.iter().flat_map(|planned| &planned.plan);
+        let planned = plans.map(|slots| slots.len() as u64).sum();
+        let done = visits.iter().flatten().filter(|visit| visit.attempt == 1).count() as u64;
         let bar = stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(planned), ProgressDrawTarget::stderr_with_hz(4));
             let template = "{bar:24} {pos}/{len} · {msg} · ETA {eta}";
@@ -30,7 +31,12 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_secs(1));
             bar
         });
-        Self { bar, blocks: manifest.plan.len(), planned, done: Counter::new(done) }
+        Self {
+            bar,
+            blocks: manifest.matrices.iter().map(|planned| planned.plan.len()).max().unwrap_or(0),
+            planned,
+            done: Counter::new(done),
+        }
     }
 
     pub(crate) fn begin(&self, block: u32, cell: &Cell, workload: &Workload, attempt: u32) {

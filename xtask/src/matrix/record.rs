@@ -10,9 +10,30 @@ use super::model::{Flag, Setup};
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Manifest {
     pub schema: String,
+    /// One per server.
+    pub matrices: Vec<Planned>,
+}
+
+/// What is to be measured of one server.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Planned {
     pub setup: Setup,
     /// One shuffled list per block. A slot is a visit that must happen; its retries are not planned.
     pub plan: Vec<Vec<Slot>>,
+}
+
+impl Manifest {
+    /// The visits of each matrix.
+    pub(crate) fn by_matrix(&self, visits: Vec<Visit>) -> Vec<Vec<Visit>> {
+        let mut sorted = vec![Vec::new(); self.matrices.len()];
+        for visit in visits {
+            let matrix = self.matrices.iter().position(|planned| planned.setup.server == visit.matrix);
+            if let Some(matrix) = matrix {
+                sorted[matrix].push(visit);
+            }
+        }
+        sorted
+    }
 }
 
 /// One planned visit.
@@ -27,8 +48,10 @@ pub(crate) struct Slot {
 /// One line of `visits.jsonl`: one attempt at one slot, appended and flushed when it ended.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Visit {
-    /// Line format, 1.
+    /// Line format, 2.
     pub v: u32,
+    /// [`Setup::server`]: whose matrix it belongs to.
+    pub matrix: String,
     /// From 0.
     pub block: u32,
     /// Index into the block's plan.
@@ -71,6 +94,12 @@ pub(crate) struct Measured {
     pub response: Option<Latency>,
     /// From the actual send.
     pub service: Option<Latency>,
+    /// What storing the keys added to the server's resident set, per key; where it must keep them all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_key: Option<f64>,
+    /// Gets that found their key; where a miss is no error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hit_ratio: Option<f64>,
     /// What the generator had to say, or empty.
     pub note: String,
 }

@@ -14,6 +14,7 @@ pub(crate) fn cell(id: &str, role: Role, driver: Option<&str>) -> Cell {
         version: None,
         command: String::new(),
         config: None,
+        only_under: None,
     }
 }
 
@@ -23,16 +24,21 @@ fn workload(name: &str, arrivals: Arrivals) -> Workload {
         title: name.to_owned(),
         short: ["a".to_owned(), "b".to_owned()],
         body_bytes: 128,
+        keys: None,
+        allows_misses: false,
         connections: 64,
         pipeline: 1,
         arrivals,
+        adds: Vec::new(),
         command: String::new(),
+        preload: None,
     }
 }
 
 /// Three drivers, a peer, the null server and the control under a closed and an open workload.
 pub(crate) fn setup() -> Setup {
     Setup {
+        server: "http-server".to_owned(),
         created_utc: "2026-01-01T00:00:00Z".to_owned(),
         git: Git { sha: "0123456".to_owned(), dirty: false },
         rustc: "rustc 1.95.0".to_owned(),
@@ -87,13 +93,16 @@ pub(crate) fn measured(cpu_us: f64) -> Measured {
         client_busy: 0.8,
         response: None,
         service: None,
+        bytes_per_key: None,
+        hit_ratio: None,
         note: String::new(),
     }
 }
 
 pub(crate) fn visit() -> Visit {
     Visit {
-        v: 1,
+        v: 2,
+        matrix: "http-server".to_owned(),
         block: 0,
         slot: 0,
         attempt: 1,

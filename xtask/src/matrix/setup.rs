@@ -6,28 +6,24 @@ use std::time::SystemTime;
 use anyhow::{Context, Result};
 
 use super::args::Args;
-use super::backends::Backends;
-use super::cells::{Cells, Selection, Server};
+use super::cells::{Cells, Selection};
 use super::cpus::CpuList;
-use super::filter::Filter;
-use super::model::{Git, Host, NotRun, Pinning, Role, Setup, Workload};
-use super::workloads::{self, OPEN_FRACTION, Timing};
+use super::filter::{Filter, hint};
+use super::kinds::{self, Kind, OPEN_FRACTION, Timing};
+use super::model::{Arrivals, Cell, Git, Host, NotRun, Pinning, Role, Setup, Workload};
 use crate::usage;
 use crate::workspace::{self, cargo, first_line, run_shown};
 
 /// Starting, connecting and stopping, for the estimate of a run's time.
 const VISIT_OVERHEAD_S: f64 = 0.15;
-/// A quick run repeats a visit only if all visits are still expected to take no longer, so that it ends within three
-/// minutes.
-const QUICK_RETRY_BUDGET_S: f64 = 165.0;
 const QUICK_RETRIES: u32 = 1;
 const RETRIES: u32 = 2;
 
 /// Builds what is measured and what measures, with the output shown.
-pub(crate) fn build(servers: &[String]) -> Result<PathBuf> {
+pub(crate) fn build(kinds: &[&dyn Kind]) -> Result<PathBuf> {
     let mut command = cargo();
     command.args(["build", "--release"]);
-    for package in servers.iter().map(String::as_str).chain(["loadgen"]) {
+    for package in kinds.iter().map(|kind| kind.server()).chain(["loadgen"]) {
         command.args(["-p", package]);
     }
     run_shown(&mut command)?;
@@ -36,14 +32,6 @@ pub(crate) fn build(servers: &[String]) -> Result<PathBuf> {
 
 pub(crate) fn loadgen(binaries: &Path) -> PathBuf {
     binaries.join("loadgen")
-}
-
-pub(crate) fn ask_servers(names: &[String], binaries: &Path, cpus: &CpuList) -> Result<Cells> {
-    let ask = |name: &String| {
-        let executable = binaries.join(name);
-        Ok(Server { backends: Backends::ask(&executable)?, executable })
-    };
-    Ok(Cells::new(names.iter().map(ask).collect::<Result<_>>()?, cpus.clone()))
 }
 
 /// Where server and generator run.
@@ -66,21 +54,70 @@ impl Placement {
     }
 }
 
-/// Everything but the open loop's rate, which a calibration visit finds.
-pub(crate) fn plan(args: &Args, cells: &Cells, placement: &Placement, host: Host) -> Result<Setup> {
-    let names = args.workloads()?;
-    let peers = args.peers()?;
-    let vocabulary = cells.vocabulary(&peers, &names);
-    let filter = args.filter.as_deref().map(|text| Filter::parse(text, &vocabulary)).transpose()?.unwrap_or_default();
-    let selection = cells.select(&filter, &peers, args.reference.as_deref())?;
-    let accepted: Vec<String> = names.into_iter().filter(|name| filter.accepts("workload", name)).collect();
-    if accepted.is_empty() {
-        return Err(usage("no workload is left to run"));
-    }
-    let timing = placement.timing(args.slice_s(), args.warmup_s());
-    let workloads = workloads::select(&accepted, &timing);
+/// A setup for each server of which the flags leave something, in the order of `servers`: everything but the open
+/// loops' rates, which calibration visits find.
+pub(crate) fn plan(args: &Args, servers: &[Cells], placement: &Placement, host: &Host) -> Result<Vec<Setup>> {
+    let filter = filter(args, servers)?;
+    check_reference(args, servers)?;
     let seed = args.seed.unwrap_or_else(seed_from_time);
-    Ok(Setup {
+    let mut setups = Vec::new();
+    for cells in servers {
+        let accepted: Vec<String> =
+            args.workloads(cells.kind).into_iter().filter(|name| filter.accepts("workload", name)).collect();
+        let timing = placement.timing(args.slice_s(), args.warmup_s());
+        let workloads = kinds::select(cells.kind, &accepted, &timing, args.quick);
+        if workloads.is_empty() {
+            continue;
+        }
+        let peers = args.peers(cells.kind);
+        if let Some(selection) = cells.select(&filter, &peers, &workloads, args.reference.as_deref())? {
+            setups.push(setup(args, seed, cells.kind, selection, workloads, placement.pinning(), host));
+        }
+    }
+    if setups.is_empty() {
+        return Err(usage("no workload or no server is left to run"));
+    }
+    Ok(setups)
+}
+
+/// The filter, checked against everything that any of the servers has.
+fn filter(args: &Args, servers: &[Cells]) -> Result<Filter> {
+    let Some(text) = args.filter.as_deref() else { return Ok(Filter::default()) };
+    let mut vocabulary: Vec<(String, Vec<String>)> = Vec::new();
+    for cells in servers {
+        for (key, values) in cells.vocabulary(&args.peers(cells.kind), &args.workloads(cells.kind)) {
+            match vocabulary.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, known)) => known.extend(values),
+                None => vocabulary.push((key, values)),
+            }
+        }
+    }
+    Filter::parse(text, &vocabulary)
+}
+
+/// Some server must have the reference; the others keep their own default.
+fn check_reference(args: &Args, servers: &[Cells]) -> Result<()> {
+    let Some(name) = args.reference.as_deref() else { return Ok(()) };
+    let ids: Vec<String> = servers.iter().flat_map(Cells::ids).collect();
+    let is_it = |id: &String| id == name || id.split_once('/').is_some_and(|(_, label)| label == name);
+    if ids.iter().any(is_it) {
+        return Ok(());
+    }
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    Err(usage(format!("--reference `{name}`: no such cell; {}", hint(name, &ids))))
+}
+
+fn setup(
+    args: &Args,
+    seed: u64,
+    kind: &dyn Kind,
+    selection: Selection,
+    workloads: Vec<Workload>,
+    pinning: Pinning,
+    host: &Host,
+) -> Setup {
+    let mut setup = Setup {
+        server: kind.server().to_owned(),
         created_utc: now_utc(),
         git: git(),
         rustc: first_line("rustc", &["--version"]).unwrap_or_default(),
@@ -91,46 +128,49 @@ pub(crate) fn plan(args: &Args, cells: &Cells, placement: &Placement, host: Host
         slice_s: args.slice_s(),
         warmup_s: args.warmup_s(),
         retries_max: if args.quick { QUICK_RETRIES } else { RETRIES },
-        retry_budget_s: args.quick.then_some(QUICK_RETRY_BUDGET_S),
-        not_run: not_run(&selection, &workloads, host.open_files_hard, args.quick),
-        notes: notes(args.quick, &selection, &workloads),
+        retry_budget_s: args.quick.then_some(kind.quick_retry_budget_s()),
+        not_run: Vec::new(),
+        notes: notes(args.quick, kind, &selection, &workloads),
         reference: selection.reference,
         cells: selection.cells,
         workloads,
-        pinning: placement.pinning(),
-        host,
-    })
+        pinning,
+        host: host.clone(),
+    };
+    setup.not_run = not_run(&setup, kind, &selection.unavailable);
+    setup
 }
 
-fn not_run(selection: &Selection, workloads: &[Workload], open_files: u64, is_quick: bool) -> Vec<NotRun> {
-    let pairs = selection.cells.iter().flat_map(|cell| workloads.iter().map(move |workload| (cell, workload)));
-    pairs
-        .filter_map(|(cell, workload)| {
-            let unavailable = selection.unavailable.iter().find(|(id, _)| *id == cell.id);
-            let reason = unavailable.map(|(_, reason)| reason.clone());
-            let reason = reason.or_else(|| workloads::cannot_run(cell, workload, open_files, is_quick))?;
-            Some(NotRun { cell: cell.id.clone(), workload: workload.name.clone(), reason })
-        })
-        .collect()
+fn not_run(setup: &Setup, kind: &dyn Kind, unavailable: &[(String, String)]) -> Vec<NotRun> {
+    let why = |(cell, workload): (&Cell, &Workload)| {
+        let reason = unavailable.iter().find(|(id, _)| *id == cell.id).map(|(_, reason)| reason.clone());
+        let open_files = setup.host.open_files_hard;
+        let reason = reason.or_else(|| kinds::cannot_run(kind, cell, workload, open_files, setup.quick))?;
+        Some(NotRun { cell: cell.id.clone(), workload: workload.name.clone(), reason })
+    };
+    setup.selected().filter_map(why).collect()
 }
 
-fn notes(is_quick: bool, selection: &Selection, workloads: &[Workload]) -> Vec<String> {
+fn notes(is_quick: bool, kind: &dyn Kind, selection: &Selection, workloads: &[Workload]) -> Vec<String> {
     let mut notes = vec![
         "Every visit starts a fresh server process; a block visits every cell and workload once, in random order."
             .to_owned(),
         "Closed loops measure throughput and the cost of a request at saturation.".to_owned(),
     ];
-    if workloads.iter().any(|workload| matches!(workload.arrivals, super::model::Arrivals::Open { .. })) {
+    notes.extend(kind.note().map(str::to_owned));
+    if workloads.iter().any(|workload| matches!(workload.arrivals, Arrivals::Open { .. })) {
         notes.push(format!(
             "The open loop offers every cell the same load: {:.0} % of what {} served in one closed-loop visit of {} before the first block. Latency and cost at equal load come from it.",
             OPEN_FRACTION * 100.0,
             selection.reference,
-            workloads::CALIBRATION,
+            kind.calibration(),
         ));
     }
     if is_quick {
         notes.push(format!(
-            "Quick: to end within three minutes, peers run the 128-byte workloads only, a flagged visit is repeated at most once, and only if all visits are still expected to take at most {QUICK_RETRY_BUDGET_S} s."
+            "Quick: to save time, {}, a flagged visit is repeated at most once, and only if all visits are still expected to take at most {} s.",
+            kind.quick_note(),
+            kind.quick_retry_budget_s(),
         ));
     }
     for peer in &selection.missing_peers {
@@ -140,15 +180,23 @@ fn notes(is_quick: bool, selection: &Selection, workloads: &[Workload]) -> Vec<S
 }
 
 /// Planned visits and about how many seconds they take.
-pub(crate) fn estimate(setup: &Setup) -> (usize, f64) {
-    let visits = (setup.cells.len() * setup.workloads.len() - setup.not_run.len()) * setup.blocks as usize;
-    (visits, visits as f64 * (setup.slice_s + setup.warmup_s + VISIT_OVERHEAD_S))
+pub(crate) fn estimate(kind: &dyn Kind, setup: &Setup) -> (usize, f64) {
+    let mut visits = 0;
+    let mut seconds = 0.0;
+    for (cell, workload) in
+        setup.selected().filter(|(cell, workload)| setup.why_not(&cell.id, &workload.name).is_none())
+    {
+        let preload_s = if cell.role == Role::Null { 0.0 } else { kind.preload_s(workload) };
+        visits += 1;
+        seconds += setup.slice_s + setup.warmup_s + VISIT_OVERHEAD_S + preload_s;
+    }
+    (visits * setup.blocks as usize, seconds * f64::from(setup.blocks))
 }
 
 /// What `--list` prints.
-pub(crate) fn list(setup: &Setup) -> String {
+pub(crate) fn list(kind: &dyn Kind, setup: &Setup) -> String {
     let mut text = String::new();
-    for cell in &setup.cells {
+    for (cell, workload) in setup.selected() {
         let role = match cell.role {
             Role::Ours if cell.id == setup.reference => "reference",
             Role::Ours => "ours",
@@ -156,13 +204,11 @@ pub(crate) fn list(setup: &Setup) -> String {
             Role::Null => "null",
             Role::Control => "control",
         };
-        for workload in &setup.workloads {
-            let state = setup.why_not(&cell.id, &workload.name).map_or_else(String::new, |why| format!("  n/a: {why}"));
-            text.push_str(format!("{:<24} {:<10} {:<18}{state}", cell.id, role, workload.name).trim_end());
-            text.push('\n');
-        }
+        let state = setup.why_not(&cell.id, &workload.name).map_or_else(String::new, |why| format!("  n/a: {why}"));
+        text.push_str(format!("{:<32} {:<10} {:<18}{state}", cell.id, role, workload.name).trim_end());
+        text.push('\n');
     }
-    let (visits, seconds) = estimate(setup);
+    let (visits, seconds) = estimate(kind, setup);
     text + &format!("{visits} visits in {} blocks, about {}\n", setup.blocks, minutes(seconds))
 }
 
@@ -249,7 +295,7 @@ mod tests {
     fn the_list_names_every_combination_and_the_time() {
         let mut setup = samples::setup();
         setup.not_run = vec![NotRun { cell: "null".into(), workload: "open".into(), reason: "no reason".into() }];
-        let text = list(&setup);
+        let text = list(kinds::KINDS[0], &setup);
         assert_eq!(text.lines().count(), 6 * 2 + 1);
         assert!(text.contains("n/a: no reason") && text.contains("reference"));
         assert!(text.ends_with("33 visits in 3 blocks, about 1 min 11 s\n"), "{text}");

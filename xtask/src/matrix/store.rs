@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::model::{SCHEMA, Summary};
-use super::output;
+use super::model::{Report, SCHEMA};
 use super::record::{Manifest, Visit};
+use super::{markdown, output};
 
 const MANIFEST: &str = "manifest.json";
 const VISITS: &str = "visits.jsonl";
 const SUMMARY: &str = "summary.json";
 const CSV: &str = "summary.csv";
+const MARKDOWN: &str = "summary.md";
 const REPORT: &str = "report.html";
 
 pub(crate) struct Store {
@@ -66,12 +67,13 @@ impl Store {
     }
 
     /// Writes what is derived from the visits, and returns the path of the report.
-    pub(crate) fn write_summary(&self, summary: &Summary) -> Result<PathBuf> {
-        write(&self.directory.join(SUMMARY), &serde_json::to_string_pretty(summary)?)?;
-        write(&self.directory.join(CSV), &output::csv(summary))?;
-        let report = self.directory.join(REPORT);
-        write(&report, &crate::report::render(summary))?;
-        Ok(report)
+    pub(crate) fn write_summary(&self, report: &Report) -> Result<PathBuf> {
+        write(&self.directory.join(SUMMARY), &serde_json::to_string_pretty(report)?)?;
+        write(&self.directory.join(CSV), &output::csv(report))?;
+        write(&self.directory.join(MARKDOWN), &markdown::tables(report))?;
+        let path = self.directory.join(REPORT);
+        write(&path, &crate::report::render(report))?;
+        Ok(path)
     }
 
     pub(crate) fn directory(&self) -> &Path {
@@ -101,32 +103,36 @@ fn parse_visits(text: &str) -> Result<(Vec<Visit>, u64)> {
 }
 
 /// Reads a run's files back; an error names the one that is missing or wrong.
-pub(crate) fn check(directory: &Path) -> Result<Summary> {
+pub(crate) fn check(directory: &Path) -> Result<Report> {
     let (_, manifest, visits) = Store::open(directory)?;
     let path = directory.join(SUMMARY);
     let text = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
-    let summary: Summary = serde_json::from_str(&text).with_context(|| format!("{}", path.display()))?;
-    if summary.setup != manifest.setup || summary.progress.attempts as usize != visits.len() {
+    let report: Report = serde_json::from_str(&text).with_context(|| format!("{}", path.display()))?;
+    let setups = report.matrices.iter().map(|summary| &summary.setup);
+    let attempts: usize = report.matrices.iter().map(|summary| summary.progress.attempts as usize).sum();
+    if !setups.eq(manifest.matrices.iter().map(|planned| &planned.setup)) || attempts != visits.len() {
         bail!("{}: does not belong to its manifest and visits", path.display());
     }
-    for name in [CSV, REPORT] {
+    for name in [CSV, MARKDOWN, REPORT] {
         let path = directory.join(name);
         let length = fs::metadata(&path).with_context(|| format!("{}", path.display()))?.len();
         if length == 0 {
             bail!("{}: empty", path.display());
         }
     }
-    Ok(summary)
+    Ok(report)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::record::Planned;
     use super::super::{plan, samples};
     use super::*;
 
     fn manifest() -> Manifest {
         let setup = samples::setup();
-        Manifest { schema: SCHEMA.to_owned(), plan: plan::shuffled(&setup), setup }
+        let matrices = vec![Planned { plan: plan::shuffled(&setup), setup }];
+        Manifest { schema: SCHEMA.to_owned(), matrices }
     }
 
     #[test]

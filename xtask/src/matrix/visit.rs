@@ -15,11 +15,12 @@ use super::cells::Cells;
 use super::cpus::CpuList;
 use super::host::{Reading, tick_error};
 use super::interrupt::Interrupts;
+use super::kinds::{self, Timing};
 use super::model::{Arrivals, Cell, Flag, Pinning, Role, Workload};
+use super::peers::{self, Place};
 use super::process::Process;
 use super::record::{HostDuring, Latency, Measured, ServerCost};
 use super::site::Scratch;
-use super::workloads::{self, Timing};
 
 /// Beyond warm-up and slice, how long the generator may take: thousands of connections are opened first.
 const LOAD_SPARE: Duration = Duration::from_secs(30);
@@ -34,7 +35,6 @@ const OFFERED_MIN: f64 = 0.98;
 /// Everything a visit needs besides what it visits.
 pub(crate) struct Bench {
     pub(crate) scratch: Scratch,
-    pub(crate) cells: Cells,
     pub(crate) loadgen: PathBuf,
     pub(crate) timing: Timing,
     pub(crate) server_cpus: CpuList,
@@ -59,24 +59,25 @@ impl Attempt {
 
 impl Bench {
     /// Makes one visit; `None` when the user asked to stop at once.
-    pub(crate) fn visit(&self, cell: &Cell, workload: &Workload) -> Option<Attempt> {
-        let outcome = self.start_server(cell, workload).and_then(|(mut server, address)| {
-            let load = self.load(workload, &server, address).map_err(|error| match server.how_it_ended() {
+    pub(crate) fn visit(&self, cells: &Cells, cell: &Cell, workload: &Workload) -> Option<Attempt> {
+        let outcome = self.start_server(cells, cell, workload).and_then(|(mut server, address)| {
+            let load = self.fill_and_load(cells, cell.role, workload, &server, address);
+            let load = load.map_err(|error| match server.how_it_ended() {
                 Some(end) => error.context(end),
                 None => error,
             })?;
-            let Some((run, host)) = load else { return Ok(None) };
+            let Some((bytes_per_key, run, host)) = load else { return Ok(None) };
             // What was measured is kept in the file, but a server of ours that does not stop cleanly has failed. How a
             // peer reports its end is its own affair (lighttpd: 1 when connections were still closing).
             let end = if cell.role == Role::Peer { server.terminate().map(drop) } else { server.stop() };
-            Ok(Some((run, host, end.err())))
+            Ok(Some((bytes_per_key, run, host, end.err())))
         });
         let attempt = match outcome {
             Ok(None) => return None,
             Err(_) if self.interrupts.are_urgent() => return None,
             Err(error) => Attempt::failed(&error),
-            Ok(Some((run, host, stop_error))) => {
-                let measured = measured(&run, workload, self.server_cpus.len());
+            Ok(Some((bytes_per_key, run, host, stop_error))) => {
+                let measured = Measured { bytes_per_key, ..measured(&run, workload, self.server_cpus.len()) };
                 let mut flags = self.flags(workload, &measured, &host, run.duration_s);
                 if stop_error.is_some() {
                     flags.push(Flag::Failed);
@@ -88,45 +89,71 @@ impl Bench {
         Some(attempt)
     }
 
-    fn start_server(&self, cell: &Cell, workload: &Workload) -> Result<(Process, SocketAddr)> {
+    fn start_server(&self, cells: &Cells, cell: &Cell, workload: &Workload) -> Result<(Process, SocketAddr)> {
         let log = self.scratch.path().join("server.log");
         let start = |command: &[OsString], stdout| Process::start(command, self.server_cpus.as_slice(), &log, stdout);
-        if let Some(peer) = self.cells.peer(cell) {
+        if let Some(peer) = cells.peer(cell) {
             let address = free_address()?;
-            let command = peer.command(address, &self.scratch.site(), self.scratch.path())?;
-            let mut server = start(&command, Stdio::null())?;
+            let place = Place { address, site: &self.scratch.site(), scratch: self.scratch.path(), workload };
+            let mut server = start(&peers::command(peer, &place)?, Stdio::null())?;
             server.wait_for_accept(address)?;
             return Ok((server, address));
         }
-        let command = self.cells.command(cell, workload, &self.scratch.site(), &self.loadgen)?;
+        let command = cells.command(cell, workload, &self.scratch.site(), &self.loadgen)?;
         let mut server = start(&command, Stdio::piped())?;
-        let address = server.wait_for_ready_line()?;
+        let listener = if cell.role == Role::Null { 0 } else { cells.kind.listener(workload) };
+        let address = server.wait_for_ready_line(listener)?;
         Ok((server, address))
     }
 
-    /// Runs the generator against the server; `None` when the user asked to stop at once.
-    fn load(
+    /// Stores the keys if the workload has some, then measures; `None` when the user asked to stop at once.
+    fn fill_and_load(
         &self,
+        cells: &Cells,
+        role: Role,
         workload: &Workload,
         server: &Process,
         address: SocketAddr,
-    ) -> Result<Option<(RunResult, HostDuring)>> {
-        let command = workloads::command(&self.loadgen, workload, &self.timing, &address.to_string(), server.pid());
-        let log = self.scratch.path().join("loadgen.log");
+    ) -> Result<Option<(Option<f64>, RunResult, HostDuring)>> {
+        let address = address.to_string();
+        // The null server keeps nothing.
+        let keys = workload.keys.filter(|_| role != Role::Null);
+        let mut bytes_per_key = None;
+        if let Some(keys) = keys {
+            let empty = server.resident_bytes()?;
+            let arguments = cells.kind.preload_arguments(workload, &self.timing, &address);
+            let Some(stored) = self.generate(&arguments).context("storing the keys")? else { return Ok(None) };
+            if stored.ok < u64::from(keys) {
+                bail!("{} of {keys} keys were stored: {:?}", stored.ok, stored.errors);
+            }
+            let added = server.resident_bytes()?.saturating_sub(empty);
+            bytes_per_key = (!workload.allows_misses).then(|| added as f64 / f64::from(keys));
+        }
+        let pid = server.pid().to_string();
+        let arguments = kinds::arguments(cells.kind, workload, role, &self.timing, &address, &pid);
         let before = Reading::take(server.pid())?;
         let began = Instant::now();
+        let Some(run) = self.generate(&arguments)? else { return Ok(None) };
+        let host = Reading::take(server.pid())?.since(&before, began.elapsed());
+        Ok(Some((bytes_per_key, run, host)))
+    }
+
+    /// Runs the generator to its end; `None` when the user asked to stop at once.
+    fn generate(&self, arguments: &[String]) -> Result<Option<RunResult>> {
+        let words = arguments.iter().map(OsString::from);
+        let command: Vec<OsString> = std::iter::once(self.loadgen.clone().into_os_string()).chain(words).collect();
+        let log = self.scratch.path().join("loadgen.log");
         // The generator pins its own threads.
         let mut generator = Process::start(&command, &self.all_cpus()?, &log, Stdio::piped())?;
         let Some(output) = self.output_of(&mut generator)? else { return Ok(None) };
         let status = generator.wait_until(|| self.interrupts.are_urgent())?;
         let Some(status) = status else { return Ok(None) };
-        let host = Reading::take(server.pid())?.since(&before, began.elapsed());
         // 3 is "some requests failed": the result says which.
         if !matches!(status.code(), Some(0 | 3)) {
             bail!("loadgen ended with {status}{}", generator.quote());
         }
         let run = serde_json::from_str(&output).with_context(|| format!("loadgen's result{}", generator.quote()))?;
-        Ok(Some((run, host)))
+        Ok(Some(run))
     }
 
     /// All of the generator's standard output, or `None` when the user asked to stop at once.
@@ -232,6 +259,14 @@ fn measured(run: &RunResult, workload: &Workload, server_cores: usize) -> Measur
         client_busy: run.saturation.client_cpu_fraction,
         response,
         service,
+        bytes_per_key: None,
+        hit_ratio: hit_ratio(run).filter(|_| workload.allows_misses),
         note: run.saturation.note.clone(),
     }
+}
+
+/// Keys found among those asked for; `None` where nothing was asked for.
+fn hit_ratio(run: &RunResult) -> Option<f64> {
+    let (hits, misses) = (run.hits? as f64, run.misses? as f64);
+    (hits + misses > 0.0).then(|| hits / (hits + misses))
 }

@@ -40,7 +40,7 @@ pub(super) fn pictures(view: &View<'_>, column: usize) -> String {
     let title = format!("CPU per request, {}", view.workloads()[column].name);
     let description = "A bar per server, kernel and user time, above a thin bar for the generator; \
                        a line for the null server's cost.";
-    picture(&format!("cpu{column}"), &title, description, |width| draw(view, &bars, width))
+    picture(&view.id(format_args!("cpu{column}")), &title, description, |width| draw(view, &bars, width))
 }
 
 fn draw(view: &View<'_>, bars: &[Bar], width: Width) -> Drawing {

@@ -26,7 +26,7 @@ pub(super) fn pictures(view: &View<'_>, index: usize, drift: &Drift) -> String {
     let title = format!("Drift of the controls over the blocks, {}", drift.workload);
     let description = "Null server CPU per request, and the ratio of two runs of the same server, per block.";
     let panels = panels(view, drift);
-    picture(&format!("dr{index}"), &title, description, |width| draw(&panels, width))
+    picture(&view.id(format_args!("dr{index}")), &title, description, |width| draw(&panels, width))
 }
 
 fn panels(view: &View<'_>, drift: &Drift) -> Vec<Panel> {

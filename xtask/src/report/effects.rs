@@ -2,7 +2,7 @@
 
 use super::format::{ratio, ratio_exact, short};
 use super::svg::{Anchor, Canvas, Drawing, Rect, Scale, Width, fit, picture, text_width};
-use super::view::Drawable;
+use super::view::{Drawable, View};
 use crate::matrix::model::{Effect, Summary};
 
 /// Places of a ratio axis worth a label; 1 is always one of them.
@@ -11,13 +11,13 @@ const TICKS: [f64; 17] = [0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5,
 const TICK_GAP: f64 = 38.0;
 
 /// Both drawings, or `None` when no choice was varied.
-pub(super) fn pictures(summary: &Summary) -> Option<String> {
-    let effects: Vec<&Effect> = drawable(summary);
+pub(super) fn pictures(view: &View<'_>) -> Option<String> {
+    let effects: Vec<&Effect> = drawable(view.summary);
     if effects.is_empty() {
         return None;
     }
     let description = "Ratio of server CPU per request when one choice changes and everything else stays equal.";
-    Some(picture("eff", "Main effects", description, |width| draw(&effects, width)))
+    Some(picture(&view.id("eff"), "Main effects", description, |width| draw(&effects, width)))
 }
 
 pub(super) fn drawable(summary: &Summary) -> Vec<&Effect> {

@@ -10,23 +10,26 @@ use crate::matrix::model::{Outcome, Summary};
 /// Significant digits of the embedded numbers; `summary.json` has them all.
 const DIGITS: usize = 5;
 
-/// `summary`: the summary with thinned curves. `cells`, `label`, `facts`: per series id of the pictures, the cell's id,
+/// `matrices`, each with `summary`: the summary with thinned curves. `cells`, `label`, `facts`: per series id of the pictures, the cell's id,
 /// its label and what the filter may ask for. `workloads`: names, in the order of the columns.
 ///
 /// Safe inside a `script` element of HTML and of XML alike.
-pub(super) fn json(view: &View<'_>) -> String {
+pub(super) fn json(views: &[View<'_>]) -> String {
+    guard(&json!({ "matrices": views.iter().map(matrix).collect::<Vec<_>>() }).to_string())
+}
+
+fn matrix(view: &View<'_>) -> Value {
     let per_series = |value: &dyn Fn(usize) -> Value| -> Value {
         view.series.iter().enumerate().map(|(row, series)| (series.id.clone(), value(row))).collect()
     };
     let workloads: Vec<&str> = view.workloads().iter().map(|w| w.name.as_str()).collect();
-    let document = json!({
+    json!({
         "summary": summary(view.summary),
         "cells": per_series(&|row| json!(view.cells()[row].id)),
         "label": per_series(&|row| json!(view.cells()[row].label)),
         "facts": per_series(&|row| facts(view, row)),
         "workloads": workloads,
-    });
-    guard(&document.to_string())
+    })
 }
 
 fn facts(view: &View<'_>, row: usize) -> Value {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::format::{count, elapsed, short};
 use super::svg::escape;
 use super::view::View;
-use crate::matrix::model::{Cell, Setup};
+use crate::matrix::model::{Cell, Setup, Workload};
 
 const UNKNOWN: &str = "not visible here";
 
@@ -24,6 +24,19 @@ pub(super) fn html(view: &View<'_>) -> String {
     let _ = writeln!(out, "<h3>Servers</h3><pre>{}</pre>", listing(servers));
     let loads = setup.workloads.iter().map(|workload| (workload.name.as_str(), workload.command.as_str()));
     let _ = writeln!(out, "<h3>Loads</h3><pre>{}</pre>", listing(loads));
+    let preloads = preloads(&setup.workloads);
+    if !preloads.is_empty() {
+        let listed = listing(preloads.iter().map(|(names, command)| (names.as_str(), *command)));
+        let _ = writeln!(out, "<h3>Before them</h3><pre>{listed}</pre>");
+    }
+    let adds: Vec<(&str, String)> = (setup.workloads.iter())
+        .filter(|workload| !workload.adds.is_empty())
+        .map(|workload| (workload.name.as_str(), workload.adds.join(" ")))
+        .collect();
+    if !adds.is_empty() {
+        let listed = listing(adds.iter().map(|(name, adds)| (*name, adds.as_str())));
+        let _ = writeln!(out, "<h3>More arguments of our servers</h3><pre>{listed}</pre>");
+    }
     for (labels, config) in configurations(&setup.cells) {
         let _ = writeln!(out, "<h3>Configuration of {}</h3><pre>{}</pre>", escape(&labels), escape(config.trim_end()));
     }
@@ -109,14 +122,23 @@ fn listing<'a>(lines: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     lines.join("\n")
 }
 
+/// Each command that stores keys once, with the workloads that need it.
+fn preloads(workloads: &[Workload]) -> Vec<(String, &str)> {
+    once(workloads.iter().filter_map(|workload| Some((workload.name.as_str(), workload.preload.as_deref()?))))
+}
+
 /// Each configuration once, with the cells that use it.
 fn configurations(cells: &[Cell]) -> Vec<(String, &str)> {
+    once(cells.iter().filter_map(|cell| Some((cell.label.as_str(), cell.config.as_deref()?))))
+}
+
+/// Equal texts once, with the names of all that have them.
+fn once<'a>(named: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<(String, &'a str)> {
     let mut out: Vec<(String, &str)> = Vec::new();
-    for cell in cells {
-        let Some(config) = cell.config.as_deref() else { continue };
-        match out.iter_mut().find(|(_, other)| *other == config) {
-            Some((labels, _)) => *labels += &format!(", {}", cell.label),
-            None => out.push((cell.label.clone(), config)),
+    for (name, text) in named {
+        match out.iter_mut().find(|(_, other)| *other == text) {
+            Some((names, _)) => *names += &format!(", {name}"),
+            None => out.push((name.to_owned(), text)),
         }
     }
     out

@@ -13,10 +13,12 @@ use crate::matrix::model::{Outcome, Role, Summary, Workload};
 /// Cells named in one warning; the table has them all.
 const NAMED_MAX: usize = 12;
 
-/// `links`: id and name of each section.
-pub(super) fn html(view: &View<'_>, links: &[(&str, &str)]) -> String {
+/// `links`: id and name of each section, and of the page's other matrices. What holds for the whole run is said of the
+/// first matrix only.
+pub(super) fn html(view: &View<'_>, links: &[(String, &str)]) -> String {
+    let is_first = view.prefix.is_empty();
     let mut out = "<header>".to_owned();
-    for (head, words) in stamps(view.summary) {
+    for (head, words) in stamps(view.summary).into_iter().filter(|_| is_first) {
         let _ = write!(out, "<p class=\"sample\" role=\"note\"><b>{head}</b> {words}</p>");
     }
     let _ = writeln!(out, "<h1>{}</h1><p class=\"sub\">{}</p>", escape(&title(view)), escape(&subtitle(view)));
@@ -31,6 +33,7 @@ pub(super) fn html(view: &View<'_>, links: &[(&str, &str)]) -> String {
     }
     let links: Vec<String> = links.iter().map(|(id, name)| format!("<a href=\"#{id}\">{name}</a>")).collect();
     let theme = "<button type=\"button\" id=\"theme\" hidden=\"hidden\">dark</button>";
+    let theme = if is_first { theme } else { "" };
     let _ = writeln!(out, "<nav aria-label=\"pictures\">{} {theme}</nav></header>", links.join(" "));
     out
 }

@@ -22,15 +22,21 @@ pub(super) fn pictures(view: &View<'_>) -> String {
     let columns_of = |part: usize| part * count / parts..(part + 1) * count / parts;
     (0..parts).fold(String::new(), |out, part| {
         let columns = columns_of(part);
-        let rows = view.compared().count();
+        let rows = rows(view, &columns_of(part)).count();
         let description = format!(
             "Table of ratios: {rows} servers by {} workloads. The same numbers are in the table below.",
             columns.len()
         );
-        out + &picture(&format!("heat{part}"), &title, &description, |width| {
+        out + &picture(&view.id(format_args!("heat{part}")), &title, &description, |width| {
             Heat::new(view, columns.clone(), width).draw(part + 1 == parts)
         })
     })
+}
+
+/// The rows that were selected for one of the columns.
+fn rows<'b>(view: &'b View<'_>, columns: &Range<usize>) -> impl Iterator<Item = usize> + use<'b> {
+    let columns = columns.clone();
+    view.compared().filter(move |&row| columns.clone().any(|column| view.outcome(row, column).is_some()))
 }
 
 struct Heat<'a> {
@@ -47,7 +53,8 @@ struct Heat<'a> {
 
 impl<'a> Heat<'a> {
     fn new(view: &'a View<'a>, columns: Range<usize>, width: Width) -> Self {
-        let widest = view.compared().map(|row| text_width(&view.series[row].label, LABEL_SIZE)).fold(0.0, f64::max);
+        let widest =
+            rows(view, &columns).map(|row| text_width(&view.series[row].label, LABEL_SIZE)).fold(0.0, f64::max);
         let gutter = (widest + 12.0).clamp(width.pick(112.0, 76.0), width.pick(220.0, 88.0));
         Self {
             view,
@@ -70,7 +77,7 @@ impl<'a> Heat<'a> {
         let mut y = self.head;
         canvas.group(&[("class", "rows"), ("data-top", &top), ("data-rh", &row_height)], |canvas| {
             let mut group = Group::Ours;
-            for row in self.view.compared() {
+            for row in self.rows() {
                 let next = self.view.series[row].group;
                 if next != group {
                     y += GROUP_GAP;
@@ -83,6 +90,10 @@ impl<'a> Heat<'a> {
         // Below the last matrix its legend, below the others room for the next one.
         y = if has_legend { self.legend(&mut canvas, y + 10.0) + 4.0 } else { y + 24.0 };
         Drawing { height: y, canvas }
+    }
+
+    fn rows(&self) -> impl Iterator<Item = usize> + '_ {
+        rows(self.view, &self.columns)
     }
 
     fn column_head(&self, canvas: &mut Canvas, column: usize) {

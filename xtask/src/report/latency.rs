@@ -58,7 +58,7 @@ pub(super) fn pictures(view: &View<'_>, column: usize) -> String {
         ("service time, not user latency", format!("Service time by percentile, {}", workload.name))
     };
     let description = format!("{} panels, one per server: {kind}, band from least to greatest visit.", panels.len());
-    let id = format!("lat{column}");
+    let id = view.id(format_args!("lat{column}"));
     picture(&id, &title, &description, |width| Figure::new(view, column, &panels, width).draw())
 }
 
@@ -126,7 +126,7 @@ impl<'a> Figure<'a> {
     }
 
     fn ghost_id(&self) -> String {
-        format!("ghost{}{}", self.column, self.width.pick("w", "n"))
+        self.view.id(format_args!("ghost{}{}", self.column, self.width.pick("w", "n")))
     }
 
     /// All curves in grey, drawn once and placed behind every panel.

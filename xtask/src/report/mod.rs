@@ -12,6 +12,7 @@ mod format;
 mod header;
 mod heat;
 mod latency;
+mod memory;
 mod series;
 mod svg;
 mod table;
@@ -25,26 +26,18 @@ mod tests;
 
 use self::svg::escape;
 use self::view::View;
-use crate::matrix::model::Summary;
+use crate::matrix::model::{Report, Summary};
 
 const CSS: &str = include_str!("report.css");
 const JS: &str = include_str!("report.js");
 
-/// The whole report. Never fails: what cannot be drawn is left out.
-pub(crate) fn render(summary: &Summary) -> String {
-    let view = View::new(summary);
-    let sections: Vec<Section> =
-        [Some(matrix(&view)), effects(&view), latency(&view), budget(&view), drift(&view), Some(figures(&view))]
-            .into_iter()
-            .chain([Some(surroundings(&view))])
-            .flatten()
-            .collect();
-    let colours: String = view.series.iter().map(series::Series::css).collect();
-    let links: Vec<(&str, &str)> = sections.iter().map(|s| (s.id, s.link)).collect();
-    let tag = header::tag(summary);
-    let body: String = sections.iter().map(|section| section.html(&tag)).collect();
-    let title = escape(&header::title(&view));
-    let (header, data) = (header::html(&view, &links), embed::json(&view));
+/// The whole report, an article for each matrix. Never fails: what cannot be drawn is left out.
+pub(crate) fn render(report: &Report) -> String {
+    let views = views(&report.matrices);
+    let articles: String = views.iter().map(|view| article(view, &views)).collect();
+    let colours: String = views.iter().flat_map(|view| &view.series).map(series::Series::css).collect();
+    let title = escape(&views.iter().map(header::title).collect::<Vec<_>>().join("; "));
+    let data = embed::json(&views);
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
@@ -53,10 +46,44 @@ pub(crate) fn render(summary: &Summary) -> String {
          <svg width=\"0\" height=\"0\" aria-hidden=\"true\" class=\"defs\"><defs><pattern id=\"hatch\" width=\"6\" \
          height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
          <line x1=\"0\" y1=\"0\" x2=\"0\" y2=\"6\" class=\"hl\"/></pattern></defs></svg>\n\
-         <main>{header}{body}</main><div id=\"tip\" hidden=\"hidden\"></div>\n\
+         <main>{articles}</main><div id=\"tip\" hidden=\"hidden\"></div>\n\
          <script type=\"application/json\" id=\"data\">{data}</script>\n\
          <script>//<![CDATA[\n{JS}\n//]]></script></body></html>\n"
     )
+}
+
+fn views(matrices: &[Summary]) -> Vec<View<'_>> {
+    let mut series = 0;
+    let mut views = Vec::new();
+    for (position, summary) in matrices.iter().enumerate() {
+        views.push(View::new(summary, position, series));
+        series += summary.setup.cells.len();
+    }
+    views
+}
+
+/// One matrix, with links to the others of the page.
+fn article(view: &View<'_>, all: &[View<'_>]) -> String {
+    let sections: Vec<Section> = [
+        Some(matrix(view)),
+        memory(view),
+        effects(view),
+        latency(view),
+        budget(view),
+        drift(view),
+        Some(figures(view)),
+        Some(surroundings(view)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let others = all.iter().filter(|other| other.prefix != view.prefix);
+    let others = others.map(|other| (other.id("top"), other.summary.setup.server.as_str()));
+    let links: Vec<(String, &str)> = sections.iter().map(|s| (view.id(s.id), s.link)).chain(others).collect();
+    let tag = header::tag(view.summary);
+    let body: String = sections.iter().map(|section| section.html(view, &tag)).collect();
+    let (id, prefix, header) = (view.id("top"), &view.prefix, header::html(view, &links));
+    format!("<article id=\"{id}\" data-p=\"{prefix}\">{header}{body}</article>\n")
 }
 
 /// A title, one finding, and what follows; all of it HTML except the two names.
@@ -69,10 +96,10 @@ struct Section {
 }
 
 impl Section {
-    fn html(&self, tag: &str) -> String {
+    fn html(&self, view: &View<'_>, tag: &str) -> String {
         let finding =
             if self.finding.is_empty() { String::new() } else { format!("<p class=\"find\">{}</p>", self.finding) };
-        let (id, title) = (self.id, &self.title);
+        let (id, title) = (view.id(self.id), &self.title);
         format!("<section id=\"{id}\"><h2>{title}{tag}</h2>{finding}{}</section>\n", self.content)
     }
 }
@@ -109,21 +136,38 @@ fn matrix(view: &View<'_>) -> Section {
          seen. Hatched: a flag casts doubt on the cell. In a closed loop every server runs at its own pace, and at \
          saturation larger batches make a request cheaper. A click opens the row in the table."
     );
-    let filter = "<p class=\"filter\" id=\"filterbar\" hidden=\"hidden\"><label for=\"filter\">Filter</label> \
-                  <input id=\"filter\" type=\"text\" spellcheck=\"false\" autocomplete=\"off\" \
-                  placeholder=\"driver=uring|epoll &amp; workload=get*\"/> \
-                  <span id=\"fcount\" aria-live=\"polite\"></span></p>";
+    let [bar, input, count] = ["filterbar", "filter", "fcount"].map(|name| view.id(name));
+    let filter = format!(
+        "<p class=\"filter\" id=\"{bar}\" hidden=\"hidden\"><label for=\"{input}\">Filter</label> \
+         <input id=\"{input}\" type=\"text\" spellcheck=\"false\" autocomplete=\"off\" \
+         placeholder=\"driver=uring|epoll &amp; workload=get*\"/> \
+         <span id=\"{count}\" aria-live=\"polite\"></span></p>"
+    );
     Section {
         id: "matrix",
         link: "matrix",
         title: format!("Cost relative to {reference}"),
         finding: words::matrix_finding(view),
-        content: filter.to_owned() + &figure(&(heat::pictures(view) + &letters), &note),
+        content: filter + &figure(&(heat::pictures(view) + &letters), &note),
     }
 }
 
+fn memory(view: &View<'_>) -> Option<Section> {
+    let table = memory::html(view)?;
+    let note = "What storing the keys added to the server’s resident set, divided by their number: key, value and all \
+                that keeping them takes. Where keys are evicted instead the share of gets that hit, and such workloads \
+                are left out of the verdicts: a miss costs less than a hit. In brackets the 95\u{a0}% interval.";
+    Some(Section {
+        id: "memory",
+        link: "memory",
+        title: "Memory and hits".to_owned(),
+        finding: memory::finding(view),
+        content: format!("{table}<p class=\"small note\">{note}</p>"),
+    })
+}
+
 fn effects(view: &View<'_>) -> Option<Section> {
-    let pictures = effects::pictures(view.summary)?;
+    let pictures = effects::pictures(view)?;
     let note = "Each dot: the median paired ratio of server CPU per request over all workloads and blocks when one \
                 choice changes, all else equal. Whisker: 95\u{a0}% interval. Log axis, so ×2 and ÷2 are equally far \
                 from <i>same</i>. Shaded: the noise floor. Open dot, “~”: no difference seen.";
@@ -225,10 +269,13 @@ fn figures(view: &View<'_>) -> Section {
 }
 
 fn surroundings(view: &View<'_>) -> Section {
-    let content = environment::html(view)
-        + "<p class=\"small\">The data behind every picture are in this file, in the element \
-           <span class=\"mono\">script#data</span>, with numbers of five digits and latency curves of at most fifty \
-           points; <span class=\"mono\">summary.json</span> beside this file has them in full. <span id=\"dl\"></span></p>";
+    let mut content = environment::html(view);
+    if view.prefix.is_empty() {
+        content += "<p class=\"small\">The data behind every picture are in this file, in the element \
+                    <span class=\"mono\">script#data</span>, with numbers of five digits and latency curves of at most \
+                    fifty points; <span class=\"mono\">summary.json</span> beside this file has them in full. \
+                    <span id=\"dl\"></span></p>";
+    }
     let title = "Environment and commands".to_owned();
     Section { id: "env", link: "environment", title, finding: String::new(), content }
 }

@@ -55,7 +55,6 @@ pub(super) fn summary() -> Summary {
         }
     }
     Summary {
-        schema: SCHEMA.to_owned(),
         setup: setup(&cells, &workloads),
         progress: Progress {
             visits_planned: 385,
@@ -98,6 +97,32 @@ pub(super) fn quick() -> Summary {
     summary
 }
 
+/// A server that keeps keys: a reference of its own, memory per key under one workload and hits under another.
+pub(super) fn cache() -> Summary {
+    let mut summary = summary();
+    summary.setup.server = "kvcache".to_owned();
+    summary.setup.reference = "http-server/uring".to_owned();
+    for workload in summary.setup.workloads.iter_mut().filter(|w| ["get-128B-c64", "pipelined-16"].contains(&&*w.name))
+    {
+        workload.keys = Some(1_000_000);
+        workload.preload = Some("loadgen kv --workload preload ADDR".to_owned());
+        workload.allows_misses = workload.name == "pipelined-16";
+    }
+    for (row, result) in summary.results.iter_mut().enumerate() {
+        if let Outcome::Measured(figures) = &mut result.outcome {
+            let bytes = 51.0 + row as f64;
+            figures.bytes_per_key = (result.workload == "get-128B-c64").then_some(Interval {
+                median: bytes,
+                lo: bytes - 1.0,
+                hi: bytes + 1.0,
+            });
+            figures.hit_ratio =
+                (result.workload == "pipelined-16").then_some(Interval { median: 0.75, lo: 0.74, hi: 0.76 });
+        }
+    }
+    summary
+}
+
 /// More of everything than fits: long names, twice the workloads, every flag, thirty blocks, great and small ratios.
 pub(super) fn crowded() -> Summary {
     let mut summary = summary();
@@ -135,6 +160,7 @@ fn again(name: &str) -> String {
 /// Written as JSON, so that an optional field more in the model needs no change here.
 fn setup(cells: &[Cell], workloads: &[Workload]) -> Setup {
     let setup = json!({
+        "server": "http-server",
         "created_utc": "2020-01-01T00:00:00Z",
         "git": { "sha": "0000000", "dirty": false },
         "rustc": "rustc 1.95.0",
@@ -184,6 +210,7 @@ fn cells() -> Vec<Cell> {
         version: None,
         command: format!("http-server --driver {driver} --threads 1 --pin 0 --listen 127.0.0.1:0 SITE"),
         config: None,
+        only_under: None,
     });
     let others = OTHERS.iter().map(|(id, label, role, _)| Cell {
         id: (*id).to_owned(),
@@ -195,6 +222,7 @@ fn cells() -> Vec<Cell> {
         version: (*role == Role::Peer).then(|| "1.2.3".to_owned()),
         command: format!("{label} -c CONF"),
         config: (*role == Role::Peer).then(|| format!("# {label}\nworker_processes 1;\naccess_log off;\n")),
+        only_under: None,
     });
     ours.chain(others).collect()
 }
@@ -210,9 +238,13 @@ fn workload(&(name, title, short, _, _, rate): &Load) -> Workload {
         title: title.to_owned(),
         short: short.map(str::to_owned),
         body_bytes: 128,
+        keys: None,
+        allows_misses: false,
         connections: 64,
         pipeline: 1,
         arrivals,
+        adds: Vec::new(),
+        preload: None,
         command: "loadgen http -c 64 -t 1 --pin 1 -d 1.5s http://ADDR/file".to_owned(),
     }
 }
@@ -270,6 +302,8 @@ fn figures(row: usize, column: usize) -> Figures {
         server_busy: Some(0.97),
         client_busy: 0.81,
         rss_bytes: Some(6 << 20),
+        bytes_per_key: None,
+        hit_ratio: None,
         response: rate.map(|_| latency(60.0 * factor, 14.0)),
         service: Some(latency(48.0 * factor, 9.0)),
         flags,

@@ -40,13 +40,18 @@ const COLUMNS: &[Column] = &[
     ("server busy", |f| busy(f.server_busy)),
     ("generator busy", |f| busy(Some(f.client_busy))),
     ("RSS MiB", |f| plain(f.rss_bytes.map(|bytes| bytes as f64 / 1048576.0))),
+    ("bytes per key", |f| optional(f.bytes_per_key.as_ref())),
+    ("hit ratio", |f| optional(f.hit_ratio.as_ref())),
     ("visits", |f| visits(f)),
 ];
 
 pub(super) fn html(view: &View<'_>) -> String {
-    let mut out =
-        "<table id=\"raw\"><thead><tr><th scope=\"col\">server</th><th scope=\"col\">workload</th>".to_owned();
-    for (head, _) in COLUMNS {
+    let mut out = format!(
+        "<table id=\"{}\"><thead><tr><th scope=\"col\">server</th><th scope=\"col\">workload</th>",
+        view.id("raw")
+    );
+    let columns = columns(view);
+    for (head, _) in &columns {
         let _ = write!(out, "<th scope=\"col\" class=\"r\">{head}</th>");
     }
     out += "<th scope=\"col\">flags</th></tr></thead><tbody>\n";
@@ -54,7 +59,7 @@ pub(super) fn html(view: &View<'_>) -> String {
         let mut is_first = row > 0;
         for column in 0..view.workloads().len() {
             if let Some(outcome) = view.outcome(row, column) {
-                out += &line(view, row, column, outcome, is_first);
+                out += &line(view, &columns, (row, column), outcome, is_first);
                 is_first = false;
             }
         }
@@ -62,7 +67,19 @@ pub(super) fn html(view: &View<'_>) -> String {
     out + "</tbody></table>"
 }
 
-fn line(view: &View<'_>, row: usize, column: usize, outcome: &Outcome, starts_group: bool) -> String {
+/// Those that are not about keys, and those that are where there are some.
+fn columns(view: &View<'_>) -> Vec<&'static Column> {
+    let has_keys = view.workloads().iter().any(|workload| workload.keys.is_some());
+    COLUMNS.iter().filter(|(head, _)| has_keys || !["bytes per key", "hit ratio"].contains(head)).collect()
+}
+
+fn line(
+    view: &View<'_>,
+    columns: &[&Column],
+    (row, column): (usize, usize),
+    outcome: &Outcome,
+    starts_group: bool,
+) -> String {
     let series = &view.series[row];
     let workload = escape(&view.workloads()[column].name);
     let (id, label) = (&series.id, escape(&series.label));
@@ -73,10 +90,10 @@ fn line(view: &View<'_>, row: usize, column: usize, outcome: &Outcome, starts_gr
     );
     match outcome {
         Outcome::NotRun { reason } => {
-            let _ = write!(out, "<td colspan=\"{}\" class=\"m\">n/a: {}</td>", COLUMNS.len() + 1, escape(reason));
+            let _ = write!(out, "<td colspan=\"{}\" class=\"m\">n/a: {}</td>", columns.len() + 1, escape(reason));
         }
         Outcome::Measured(figures) => {
-            for (_, entry) in COLUMNS {
+            for (_, entry) in columns {
                 out += &entry(figures).html();
             }
             // All flags, the expected ones too: this is the place where nothing is left out.

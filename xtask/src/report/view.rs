@@ -14,6 +14,8 @@ const CURVE_POINTS_MAX: usize = 50;
 /// A borrowed summary with its cells looked up by row and column.
 pub(super) struct View<'a> {
     pub(super) summary: &'a Summary,
+    /// Before every id of this matrix in the page; the first has none.
+    pub(super) prefix: String,
     /// One per [`Setup::cells`](crate::matrix::model::Setup::cells), the control included.
     pub(super) series: Vec<Series>,
     /// Row of the cell that every ratio is taken against.
@@ -22,20 +24,29 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    pub(super) fn new(summary: &'a Summary) -> Self {
+    /// Of the matrix at `position` in a page, with `series_before` series in those before it.
+    pub(super) fn new(summary: &'a Summary, position: usize, series_before: usize) -> Self {
         let setup = &summary.setup;
         let is_reference = |cell: &Cell| cell.id == setup.reference;
         let series = setup.cells.iter().enumerate().map(|(row, cell)| {
             let driver = cell.factors.get("driver").unwrap_or(&cell.server);
-            Series::new(row, &cell.label, driver, group(cell.role), is_reference(cell))
+            // A back end that differs in more than its driver needs a colour of its own.
+            let kin = if cell.label.contains('/') && cell.role == Role::Ours { &cell.label } else { driver };
+            Series::new(series_before + row, &cell.label, kin, group(cell.role), is_reference(cell))
         });
         let results = summary.results.iter().map(|r| ((r.cell.as_str(), r.workload.as_str()), &r.outcome));
         Self {
             summary,
+            prefix: if position == 0 { String::new() } else { format!("m{}-", position + 1) },
             series: series.collect(),
             reference: setup.cells.iter().position(is_reference).unwrap_or(0),
             results: results.collect(),
         }
+    }
+
+    /// An id of this matrix in the page.
+    pub(super) fn id(&self, name: impl std::fmt::Display) -> String {
+        format!("{}{name}", self.prefix)
     }
 
     pub(super) fn cells(&self) -> &'a [Cell] {

@@ -57,7 +57,8 @@ fn unbeaten<'a>(view: &View<'a>, comparisons: &[&Comparison]) -> Vec<&'a str> {
     let is_unbeaten = |column: usize| {
         let rivals = view.compared().filter(|&row| view.series[row].group == Group::Ours && row != view.reference);
         let has_rivals = rivals.into_iter().any(|row| view.ratio(row, column).is_some());
-        has_rivals && !comparisons.iter().any(|c| c.workload == view.workloads()[column].name)
+        let is_comparable = !view.workloads()[column].allows_misses;
+        is_comparable && has_rivals && !comparisons.iter().any(|c| c.workload == view.workloads()[column].name)
     };
     let columns = (0..view.workloads().len()).filter(|&column| is_unbeaten(column));
     columns.map(|column| view.workloads()[column].name.as_str()).collect()
@@ -175,7 +176,8 @@ fn ci(words: &str) -> String {
 /// Where the servers differ most and where least.
 pub(super) fn matrix_finding(view: &View<'_>) -> String {
     let mut spans: Vec<(f64, usize, Vec<Ratio>)> = Vec::new();
-    for column in 0..view.workloads().len() {
+    // Who misses more has less to do.
+    for column in (0..view.workloads().len()).filter(|&column| !view.workloads()[column].allows_misses) {
         let served = view.compared().filter(|&row| view.series[row].group != Group::Floor);
         let ratios: Vec<Ratio> = served.filter_map(|row| view.ratio(row, column)).collect();
         let (low, high) = range(ratios.iter().map(|r| r.median));

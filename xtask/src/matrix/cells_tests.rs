@@ -1,0 +1,137 @@
+use super::super::backends;
+use super::super::kinds::{KINDS, Timing, select as workloads_of};
+use super::*;
+
+fn cells(kind: usize, backends: Backends) -> Cells {
+    let kind = KINDS[kind];
+    let executable = Path::new("target").join(kind.server());
+    Cells { kind, executable, backends, cpus: CpuList::parse("0").unwrap() }
+}
+
+fn web() -> Cells {
+    cells(0, backends::tests::sample())
+}
+
+fn cache() -> Cells {
+    cells(1, backends::tests::cache())
+}
+
+fn workloads(kind: &dyn Kind) -> Vec<Workload> {
+    let timing = Timing { slice_s: 1.0, warmup_s: 1.0, client_cpus: "1".into(), client_threads: 1 };
+    let names: Vec<String> = kind.workloads(false).into_iter().map(|workload| workload.name).collect();
+    workloads_of(kind, &names, &timing, false)
+}
+
+fn select_in(cells: &Cells, filter: &str, reference: Option<&str>) -> Result<Option<Selection>> {
+    let workloads = workloads(cells.kind);
+    let vocabulary = cells.vocabulary(&[], &["closed".to_owned()]);
+    let filter = if filter.is_empty() { Filter::default() } else { Filter::parse(filter, &vocabulary)? };
+    cells.select(&filter, &[], &workloads, reference)
+}
+
+fn select(filter: &str, reference: Option<&str>) -> Result<Selection> {
+    Ok(select_in(&web(), filter, reference)?.unwrap())
+}
+
+fn ids(selection: &Selection) -> Vec<&str> {
+    selection.cells.iter().map(|cell| cell.id.as_str()).collect()
+}
+
+#[test]
+fn all_back_ends_and_the_controls_are_selected_and_those_that_cannot_run_have_a_reason() {
+    let selection = select("", None).unwrap();
+    let ours = ["http-server/blocking", "http-server/pool", "http-server/epoll", "http-server/uring"];
+    assert_eq!(ids(&selection), [&ours[..], &["null", "control-aa"]].concat());
+    assert_eq!(selection.reference, "http-server/epoll");
+    assert_eq!(selection.unavailable, [("http-server/uring".to_owned(), "io_uring is disabled".to_owned())]);
+    assert!(selection.cells.iter().all(|cell| cell.only_under.is_none()));
+}
+
+#[test]
+fn the_reference_is_the_default_if_selected_else_the_first_and_can_be_named() {
+    assert_eq!(select("driver=blocking|pool", None).unwrap().reference, "http-server/blocking");
+    let named = select("driver=blocking", Some("pool")).unwrap();
+    assert_eq!(ids(&named), ["http-server/blocking", "http-server/pool", "null", "control-aa"]);
+    assert_eq!(named.cells[3].factors, named.cells[1].factors, "the control is the reference once more");
+    assert!(select("", Some("uring")).is_err(), "it cannot run here");
+}
+
+#[test]
+fn each_dimension_varies_alone_and_under_the_workloads_where_it_matters() {
+    let selection = select_in(&cache(), "", None).unwrap().unwrap();
+    let ours =
+        ["kvcache/epoll", "kvcache/epoll/zstd", "kvcache/epoll/allkeys-lru", "kvcache/epoll/std", "kvcache/uring"];
+    let ours_and = [&ours[..], &["null", "control-aa"]].concat();
+    let mut found = ids(&selection);
+    found[..5].sort_unstable();
+    let mut expected = ours_and.clone();
+    expected[..5].sort_unstable();
+    assert_eq!(found, expected);
+    let under = |id: &str| selection.cells.iter().find(|cell| cell.id == id).unwrap().only_under.clone();
+    assert_eq!(under("kvcache/epoll"), None);
+    assert_eq!(under("control-aa"), None);
+    assert_eq!(under("kvcache/epoll/zstd").unwrap(), ["json-get-P16"]);
+    assert_eq!(under("kvcache/epoll/allkeys-lru").unwrap(), ["zipf-evict-P16"]);
+    assert!(under("kvcache/uring").unwrap().contains(&"get-P1".to_owned()));
+    assert!(!under("null").unwrap().contains(&"mc-meta-get-P100".to_owned()));
+}
+
+#[test]
+fn a_row_that_no_workload_is_left_for_is_left_out() {
+    let cells = cache();
+    let workloads: Vec<Workload> =
+        workloads(cells.kind).into_iter().filter(|workload| workload.name == "get-P1").collect();
+    let selection = cells.select(&Filter::default(), &[], &workloads, None).unwrap().unwrap();
+    assert_eq!(ids(&selection), ["kvcache/epoll", "kvcache/uring", "null", "control-aa"]);
+}
+
+#[test]
+fn dimensions_that_the_filter_names_are_crossed_under_every_workload() {
+    let selection = select_in(&cache(), "driver=*,store=*", None).unwrap().unwrap();
+    let ours = ["kvcache/epoll", "kvcache/epoll/std", "kvcache/uring", "kvcache/uring/std"];
+    assert_eq!(ids(&selection), [&ours[..], &["null", "control-aa"]].concat());
+    assert!(selection.cells[..4].iter().all(|cell| cell.only_under.is_none()));
+    let selection = select_in(&cache(), "store=std", None).unwrap().unwrap();
+    assert_eq!(selection.reference, "kvcache/epoll/std");
+}
+
+#[test]
+fn a_filter_that_leaves_nothing_of_a_matrix_selects_nothing() {
+    let filter = Filter::parse("server=other", &[("server".to_owned(), vec!["other".to_owned()])]).unwrap();
+    assert!(web().select(&filter, &[], &workloads(web().kind), None).unwrap().is_none());
+}
+
+#[test]
+fn commands_ask_for_the_back_end_and_pool_gets_a_worker_per_connection() {
+    let selection = select("", None).unwrap();
+    let workloads = workloads(web().kind);
+    let workload = workloads.iter().find(|workload| workload.name == "get-1MiB-c16").unwrap();
+    let command = |index: usize| {
+        let cell = &selection.cells[index];
+        let words = web().command(cell, workload, Path::new("/site"), Path::new("loadgen")).unwrap();
+        words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    };
+    let common = "--threads 1 --pin 0";
+    assert_eq!(command(2), format!("target/http-server --listen 127.0.0.1:0 --driver epoll {common} -d /site"));
+    assert!(command(1).contains("--driver pool --threads 1 --pin 0 --workers 16 "));
+    assert_eq!(command(4), "loadgen null --protocol http --listen 127.0.0.1:0 --body-size 1048576");
+    assert_eq!(command(5), command(2));
+    assert!(!selection.cells[2].command.contains("/site") && selection.cells[2].command.ends_with("-d SITE"));
+}
+
+#[test]
+fn a_cache_is_started_with_what_the_workload_adds() {
+    let cells = cache();
+    let selection = select_in(&cells, "store=std", None).unwrap().unwrap();
+    let workloads = workloads(cells.kind);
+    let command = |name: &str| {
+        let workload = workloads.iter().find(|workload| workload.name == name).unwrap();
+        let words = cells.command(&selection.cells[0], workload, Path::new("/site"), Path::new("loadgen")).unwrap();
+        words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    };
+    let plain = "target/kvcache --listen 127.0.0.1:0 --driver epoll --store std --eviction allkeys-s3fifo \
+                 --compression none --threads 1 --pin 0";
+    assert_eq!(command("get-P100"), plain);
+    assert_eq!(command("zipf-evict-P16"), format!("{plain} --maxmemory 68000000"));
+    assert_eq!(command("mc-text-get-P100"), format!("{plain} --memcached-listen 127.0.0.1:0"));
+}

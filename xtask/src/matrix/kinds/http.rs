@@ -1,0 +1,159 @@
+//! `http-server`: files of three sizes, asked for with GET.
+
+use super::super::model::{Cell, Role, Workload};
+use super::super::peers::{Peer, web};
+use super::super::site;
+use super::{Kind, Spec, Timing};
+
+const CALIBRATION: &str = "get-128B-c64";
+
+const SPECS: [Spec; 6] = [
+    Spec {
+        name: CALIBRATION,
+        title: "128-byte file, 64 connections",
+        short: ["128 B", "c64"],
+        body_bytes: 128,
+        connections: 64,
+        pipeline: 1,
+        is_open: false,
+        is_quick: true,
+    },
+    Spec {
+        name: "get-128B-c64-open",
+        title: "128-byte file, 64 connections, the same offered load for all",
+        short: ["128 B", "open"],
+        body_bytes: 128,
+        connections: 64,
+        pipeline: 1,
+        is_open: true,
+        is_quick: true,
+    },
+    Spec {
+        name: "get-26KB-c64",
+        title: "26,510-byte file, 64 connections",
+        short: ["26 KB", "c64"],
+        body_bytes: 26_510,
+        connections: 64,
+        pipeline: 1,
+        is_open: false,
+        is_quick: true,
+    },
+    Spec {
+        name: "get-1MiB-c16",
+        title: "1 MiB file, 16 connections",
+        short: ["1 MiB", "c16"],
+        body_bytes: 1 << 20,
+        connections: 16,
+        pipeline: 1,
+        is_open: false,
+        is_quick: true,
+    },
+    Spec {
+        name: "pipelined-16",
+        title: "128-byte file, 64 connections, 16 requests outstanding on each",
+        short: ["128 B", "piped 16"],
+        body_bytes: 128,
+        connections: 64,
+        pipeline: 16,
+        is_open: false,
+        is_quick: true,
+    },
+    Spec {
+        name: "conns-9000",
+        title: "128-byte file, 9,000 connections",
+        short: ["128 B", "c9000"],
+        body_bytes: 128,
+        connections: 9_000,
+        pipeline: 1,
+        is_open: false,
+        is_quick: false,
+    },
+];
+
+pub(super) struct HttpServer;
+
+impl Kind for HttpServer {
+    fn server(&self) -> &'static str {
+        "http-server"
+    }
+
+    fn load_command(&self) -> &'static str {
+        "http"
+    }
+
+    fn workloads(&self, _is_quick: bool) -> Vec<Workload> {
+        SPECS.iter().map(Spec::workload).collect()
+    }
+
+    fn is_quick(&self, workload: &str) -> bool {
+        SPECS.iter().any(|spec| spec.name == workload && spec.is_quick)
+    }
+
+    fn calibration(&self) -> &'static str {
+        CALIBRATION
+    }
+
+    fn note(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn quick_note(&self) -> &'static str {
+        "peers run the 128-byte workloads only"
+    }
+
+    fn quick_retry_budget_s(&self) -> f64 {
+        165.0
+    }
+
+    fn peers(&self) -> &'static [&'static dyn Peer] {
+        &web::PEERS
+    }
+
+    fn varies(&self, _workload: &str, _dimension: &str) -> bool {
+        true
+    }
+
+    fn answers(&self, _role: Role, _server: &str, _workload: &Workload) -> bool {
+        true
+    }
+
+    fn why_not(&self, cell: &Cell, workload: &Workload, is_quick: bool) -> Option<String> {
+        let is_basic = workload.body_bytes == 128 && workload.pipeline == 1;
+        (is_quick && cell.role == Role::Peer && !is_basic).then(|| "left out of a quick run".to_owned())
+    }
+
+    fn content_arguments(&self, site: &str) -> Vec<String> {
+        vec!["-d".to_owned(), site.to_owned()]
+    }
+
+    fn null_arguments(&self, bytes: &str) -> Vec<String> {
+        ["null", "--protocol", "http", "--listen", "127.0.0.1:0", "--body-size", bytes].map(str::to_owned).to_vec()
+    }
+
+    fn listener(&self, _workload: &Workload) -> usize {
+        0
+    }
+
+    fn load_arguments(&self, workload: &Workload, _role: Role, address: &str) -> Vec<String> {
+        vec![format!("http://{address}/{}", site::file_name(workload.body_bytes))]
+    }
+
+    fn preload_arguments(&self, _workload: &Workload, _timing: &Timing, _address: &str) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn preload_s(&self, _workload: &Workload) -> f64 {
+        0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_that_is_asked_for_is_on_the_site() {
+        assert!(SPECS.iter().all(|spec| site::SIZES.contains(&spec.body_bytes)));
+        assert_eq!(SPECS.iter().filter(|spec| spec.is_quick).count(), 5);
+    }
+}

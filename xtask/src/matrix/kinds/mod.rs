@@ -1,0 +1,226 @@
+//! Kinds of servers: what each is asked for, what must be stored in it first, how it is started and loaded, and who
+//! stands beside it. Whatever differs between an HTTP server and a cache is said here and nowhere else.
+
+mod http;
+mod kv;
+
+use super::cpus::CpuList;
+use super::model::{Arrivals, Cell, Role, Workload};
+use super::peers::Peer;
+
+/// Fraction of the reference's capacity that an open loop offers to every cell.
+pub(crate) const OPEN_FRACTION: f64 = 0.5;
+/// Descriptors that a server needs besides its connections.
+const SPARE_DESCRIPTORS: u64 = 200;
+/// Connections beyond which a thread or a worker per connection is not a sensible thing to measure.
+const THREADS_MAX: u32 = 1024;
+
+/// All kinds that can be measured, in the order of their matrices.
+pub(crate) static KINDS: [&dyn Kind; 2] = [&http::HttpServer, &kv::KvCache];
+
+/// One of our servers, as something to be measured. A matrix has one kind.
+pub(crate) trait Kind: Sync {
+    /// Package, executable, and the name of the matrix.
+    fn server(&self) -> &'static str;
+
+    /// The subcommand of the load generator.
+    fn load_command(&self) -> &'static str;
+
+    /// Every workload, in the order of the report's columns. A quick run may scale them down.
+    fn workloads(&self, is_quick: bool) -> Vec<Workload>;
+
+    /// Whether a quick run has the workload.
+    fn is_quick(&self, workload: &str) -> bool;
+
+    /// The closed loop whose throughput is the capacity that open loops are a fraction of.
+    fn calibration(&self) -> &'static str;
+
+    /// What holds for all workloads and is not in their titles, in a sentence.
+    fn note(&self) -> Option<&'static str>;
+
+    /// What a quick run does differently, beside leaving out workloads; part of a sentence.
+    fn quick_note(&self) -> &'static str;
+
+    /// A quick run repeats flagged visits only if all visits are still expected to take no longer than this.
+    fn quick_retry_budget_s(&self) -> f64;
+
+    /// Other people's servers that do the same.
+    fn peers(&self) -> &'static [&'static dyn Peer];
+
+    /// Whether back ends that differ in this dimension are worth comparing under the workload, when nobody asked.
+    fn varies(&self, workload: &str, dimension: &str) -> bool;
+
+    /// Whether the null server, or a peer of that name, can answer the workload at all.
+    fn answers(&self, role: Role, server: &str, workload: &Workload) -> bool;
+
+    /// Why a cell that could answer the workload cannot run it here, or is left out of a quick run.
+    fn why_not(&self, cell: &Cell, workload: &Workload, is_quick: bool) -> Option<String>;
+
+    /// Arguments of our server for what it serves; `site` is the directory of the files.
+    fn content_arguments(&self, site: &str) -> Vec<String>;
+
+    /// Arguments of `loadgen null`; `bytes` is the size of a body or value.
+    fn null_arguments(&self, bytes: &str) -> Vec<String>;
+
+    /// Which of the addresses that our server prints is the one to load.
+    fn listener(&self, workload: &Workload) -> usize;
+
+    /// What the generator asks a cell of this role for, and where.
+    fn load_arguments(&self, workload: &Workload, role: Role, address: &str) -> Vec<String>;
+
+    /// The generator's arguments to store the keys of a workload that has some.
+    fn preload_arguments(&self, workload: &Workload, timing: &Timing, address: &str) -> Vec<String>;
+
+    /// About how long storing the keys takes, for the estimate of a run's time.
+    fn preload_s(&self, workload: &Workload) -> f64;
+}
+
+/// The names of the servers that can be measured.
+pub(crate) fn names() -> Vec<&'static str> {
+    KINDS.iter().map(|kind| kind.server()).collect()
+}
+
+/// What every table of workloads says of one.
+struct Spec {
+    name: &'static str,
+    title: &'static str,
+    short: [&'static str; 2],
+    body_bytes: u64,
+    connections: u32,
+    pipeline: u32,
+    is_open: bool,
+    is_quick: bool,
+}
+
+impl Spec {
+    /// Commands and what only caches have are still missing; an open loop's rate is found by a calibration visit.
+    fn workload(&self) -> Workload {
+        let open = Arrivals::Open { rate_rps: 0.0, fraction: OPEN_FRACTION, capacity_rps: 0.0 };
+        Workload {
+            name: self.name.to_owned(),
+            title: self.title.to_owned(),
+            short: self.short.map(str::to_owned),
+            body_bytes: self.body_bytes,
+            keys: None,
+            allows_misses: false,
+            connections: self.connections,
+            pipeline: self.pipeline,
+            arrivals: if self.is_open { open } else { Arrivals::Closed },
+            adds: Vec::new(),
+            command: String::new(),
+            preload: None,
+        }
+    }
+}
+
+/// How the load is timed and placed; the same for all workloads of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Timing {
+    pub(crate) slice_s: f64,
+    pub(crate) warmup_s: f64,
+    pub(crate) client_cpus: String,
+    pub(crate) client_threads: usize,
+}
+
+/// The workloads of a kind so named, in its order, with the commands that make them.
+pub(crate) fn select(kind: &dyn Kind, names: &[String], timing: &Timing, is_quick: bool) -> Vec<Workload> {
+    let mut workloads = kind.workloads(is_quick);
+    workloads.retain(|workload| names.contains(&workload.name));
+    for workload in &mut workloads {
+        show_commands(kind, workload, timing);
+    }
+    workloads
+}
+
+/// Sets the load that the open workloads offer, from the reference's capacity.
+pub(crate) fn calibrate(kind: &dyn Kind, workloads: &mut [Workload], capacity_rps: f64, timing: &Timing) {
+    for workload in workloads {
+        if let Arrivals::Open { fraction, .. } = workload.arrivals {
+            // A round figure is easier to compare between runs.
+            let rate_rps = (capacity_rps * fraction / 1_000.0).round().max(1.0) * 1_000.0;
+            workload.arrivals = Arrivals::Open { rate_rps, fraction, capacity_rps };
+            show_commands(kind, workload, timing);
+        }
+    }
+}
+
+/// The generator's arguments against the server `pid` at `address`.
+pub(crate) fn arguments(
+    kind: &dyn Kind,
+    workload: &Workload,
+    role: Role,
+    timing: &Timing,
+    address: &str,
+    pid: &str,
+) -> Vec<String> {
+    let mut words = vec![kind.load_command().to_owned()];
+    let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    flag("-c", workload.connections.to_string());
+    flag("-t", timing.client_threads.to_string());
+    if workload.pipeline > 1 {
+        flag("-P", workload.pipeline.to_string());
+    }
+    if let Arrivals::Open { rate_rps, .. } = workload.arrivals {
+        flag("-R", rate_rps.to_string());
+    }
+    flag("-d", milliseconds(timing.slice_s));
+    flag("--warmup", milliseconds(timing.warmup_s));
+    flag("--pin", timing.client_cpus.clone());
+    flag("--format", "json".to_owned());
+    flag("--server-pid", pid.to_owned());
+    words.extend(kind.load_arguments(workload, role, address));
+    words
+}
+
+fn show_commands(kind: &dyn Kind, workload: &mut Workload, timing: &Timing) {
+    let shown = |arguments: Vec<String>| format!("loadgen {}", arguments.join(" "));
+    workload.command = shown(arguments(kind, workload, Role::Ours, timing, "ADDR", "PID"));
+    workload.preload = workload.keys.map(|_| shown(kind.preload_arguments(workload, timing, "ADDR")));
+}
+
+fn milliseconds(seconds: f64) -> String {
+    format!("{}ms", (seconds * 1_000.0).round())
+}
+
+/// Our server's arguments but for what it serves and what the workload adds.
+pub(crate) fn server_arguments(
+    backend: &[String],
+    driver: Option<&str>,
+    cpus: &CpuList,
+    connections: &str,
+) -> Vec<String> {
+    let mut words: Vec<String> = ["--listen", "127.0.0.1:0"].map(str::to_owned).to_vec();
+    words.extend_from_slice(backend);
+    let threads = cpus.len().to_string();
+    words.extend(["--threads", &threads, "--pin", cpus.text()].map(str::to_owned));
+    if driver == Some("pool") {
+        // A worker serves one connection until it closes: fewer would leave connections unserved.
+        words.extend(["--workers", connections].map(str::to_owned));
+    }
+    words
+}
+
+/// Why `cell` cannot run `workload` here, if it cannot.
+pub(crate) fn cannot_run(
+    kind: &dyn Kind,
+    cell: &Cell,
+    workload: &Workload,
+    open_files: u64,
+    is_quick: bool,
+) -> Option<String> {
+    let connections = workload.connections;
+    if u64::from(connections) + SPARE_DESCRIPTORS > open_files {
+        return Some(format!("{connections} connections need more than the {open_files} open files allowed here"));
+    }
+    if connections > THREADS_MAX {
+        match cell.factors.get("driver").map(String::as_str) {
+            Some("blocking") => return Some(format!("a thread per connection: {connections} threads")),
+            Some("pool") => return Some(format!("a worker per connection: {connections} workers")),
+            _ => {}
+        }
+    }
+    kind.why_not(cell, workload, is_quick)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! `summary.md`: tables to paste into a document, one or two per matrix.
+
+use std::fmt::Write as _;
+
+use super::model::{Arrivals, Cell, Figures, Interval, Report, Role, Summary, Workload};
+
+pub(crate) fn tables(report: &Report) -> String {
+    let mut text = String::new();
+    for summary in &report.matrices {
+        costs(summary, &mut text);
+        keeping(summary, &mut text);
+    }
+    text
+}
+
+/// Server CPU per request and, in brackets, throughput, or the open loop's p99.
+fn costs(summary: &Summary, text: &mut String) {
+    let setup = &summary.setup;
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        text,
+        "## {}\n\nServer CPU per request in µs, in brackets verified requests per second (open loop: p99 of the response time). \
+         Medians of {} blocks of {} s slices; `{}`, {}.\n",
+        setup.server, setup.blocks, setup.slice_s, setup.command, setup.created_utc
+    );
+    if setup.quick {
+        text.push_str("Quick: no ranking.\n\n");
+    }
+    table(summary, &setup.workloads.iter().collect::<Vec<_>>(), text, cost);
+    let floors = summary.noise.iter().map(|noise| format!("{} ±{:.1} %", noise.workload, noise.cpu_floor_percent));
+    let _ = writeln!(text, "\nNoise floor (A/A): {}.\n", floors.collect::<Vec<_>>().join(", "));
+}
+
+/// Memory per key and hit ratios, where there are some.
+fn keeping(summary: &Summary, text: &mut String) {
+    let kept = |workload: &&Workload| {
+        let cells = &summary.setup.cells;
+        cells.iter().filter_map(|cell| summary.figures(&cell.id, &workload.name)).any(|figures| keep(figures).is_some())
+    };
+    let workloads: Vec<&Workload> = summary.setup.workloads.iter().filter(kept).collect();
+    if workloads.is_empty() {
+        return;
+    }
+    text.push_str(
+        "Resident bytes that a key and its value add; where keys are evicted, the share of gets that hit.\n\n",
+    );
+    table(summary, &workloads, text, |_, figures| keep(figures));
+    text.push('\n');
+}
+
+type Entry = fn(&Workload, &Figures) -> Option<String>;
+
+fn table(summary: &Summary, workloads: &[&Workload], text: &mut String, entry: Entry) {
+    let heads = workloads.iter().map(|workload| format!(" {}, {} |", workload.short[0], workload.short[1]));
+    let _ = writeln!(text, "| |{}", heads.collect::<String>());
+    let _ = writeln!(text, "|---|{}", "---|".repeat(workloads.len()));
+    for cell in summary.setup.cells.iter().filter(|cell| cell.role != Role::Control) {
+        let entries: Vec<Option<String>> = (workloads.iter())
+            .map(|workload| summary.figures(&cell.id, &workload.name).and_then(|figures| entry(workload, figures)))
+            .collect();
+        if entries.iter().any(Option::is_some) {
+            let entries = entries.into_iter().map(|entry| format!(" {} |", entry.unwrap_or_default()));
+            let _ = writeln!(text, "| {} |{}", name(cell), entries.collect::<String>());
+        }
+    }
+}
+
+fn name(cell: &Cell) -> String {
+    match cell.role {
+        Role::Ours | Role::Control => format!("`{}`", cell.label),
+        Role::Null => format!("*{}*", cell.label),
+        Role::Peer => {
+            let number = cell.version.as_deref().and_then(version_number).unwrap_or_default();
+            format!("*{}*", format!("{} {number}", cell.label).trim_end())
+        }
+    }
+}
+
+/// The first word of a version line that begins with a digit, behind a `v=` or a slash if need be.
+fn version_number(line: &str) -> Option<&str> {
+    let mut words = line.split([' ', '=', '/']);
+    words.find(|word| word.starts_with(|first: char| first.is_ascii_digit()))
+}
+
+fn cost(workload: &Workload, figures: &Figures) -> Option<String> {
+    let cpu = digits(figures.cpu_us?.median);
+    let p99 = figures.response.as_ref().map(|response| format!("p99 {:.0} µs", response.p99.median));
+    let rate = match workload.arrivals {
+        Arrivals::Closed => Some(compact(figures.throughput_rps)),
+        Arrivals::Open { .. } => p99,
+    };
+    Some(rate.map_or_else(|| cpu.clone(), |rate| format!("{cpu} ({rate})")))
+}
+
+fn keep(figures: &Figures) -> Option<String> {
+    let bytes = figures.bytes_per_key.map(|bytes| format!("{:.1}", bytes.median));
+    bytes.or_else(|| figures.hit_ratio.map(|hits| format!("{:.1} %", hits.median * 100.0)))
+}
+
+/// Three digits that matter; as many decimals as the README's tables have.
+fn digits(value: f64) -> String {
+    let decimals = (2.0 - value.abs().max(1e-3).log10().floor()).clamp(0.0, 3.0);
+    format!("{value:.*}", decimals as usize)
+}
+
+fn compact(rate: Interval) -> String {
+    match rate.median {
+        rate if rate >= 999_500.0 => format!("{:.2} M", rate / 1e6),
+        rate => format!("{:.0} k", rate / 1e3),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::SCHEMA;
+    use super::super::record::{Planned, Visit};
+    use super::super::{analysis, plan, samples};
+    use super::*;
+
+    fn summary() -> Summary {
+        let mut setup = samples::setup();
+        setup.cells[3].version = Some("Redis server v=7.0.15 sha=0".to_owned());
+        let planned = Planned { plan: plan::shuffled(&setup), setup };
+        let visits: Vec<Visit> = (planned.setup.selected())
+            .map(|(cell, workload)| {
+                let mut measured = samples::measured(4.0);
+                measured.bytes_per_key = (workload.name == "closed").then_some(50.04);
+                let (cell, workload) = (cell.id.clone(), workload.name.clone());
+                Visit { cell, workload, measured: Some(measured), ..samples::visit() }
+            })
+            .collect();
+        analysis::summarise(&planned, &visits)
+    }
+
+    #[test]
+    fn a_row_per_server_and_none_for_the_control() {
+        let text = tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary()] });
+        let row = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
+        assert_eq!(row("| `http-server/epoll`"), "| `http-server/epoll` | 4.00 (250 k) | 4.00 |");
+        assert!(row("| *nginx/sendfile-on").starts_with("| *nginx/sendfile-on 7.0.15* |"));
+        assert!(!text.contains("control"));
+        assert!(text.contains("| 50.0 |") && text.contains("Noise floor"));
+    }
+
+    #[test]
+    fn nothing_is_said_of_memory_where_nothing_was_stored() {
+        let mut summary = summary();
+        summary.results.clear();
+        let text = tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
+        assert!(!text.contains("Resident bytes"), "{text}");
+    }
+
+    #[test]
+    fn versions_are_numbers() {
+        for (line, number) in
+            [("memcached 1.6.18", "1.6.18"), ("nginx/1.22.1", "1.22.1"), ("lighttpd/1.4.69 (ssl)", "1.4.69")]
+        {
+            assert_eq!(version_number(line), Some(number));
+        }
+        assert_eq!(version_number("unknown"), None);
+    }
+}

@@ -1,0 +1,23 @@
+//! What `bench-matrix` knows and the report reads: the setup, and `summary.json`. What only the engine reads back
+//! (the plan, the single visits) is in [`super::record`].
+//!
+//! Plain data; nothing here measures, computes or draws. `docs/benchmarking.md` describes the files in prose.
+//! CPU costs are microseconds per request, latencies microseconds, loads requests per second, rates of use
+//! fractions of one core (1.0 is a core that could do no more). Every list is in the order in which to show it.
+//!
+//! A run measures one matrix per server. A matrix is complete in itself: whoever reads one needs no other.
+
+mod setup;
+mod summary;
+
+pub(crate) use self::setup::{Arrivals, Cell, Flag, Git, Host, NotRun, Pinning, Role, Setup, Workload};
+pub(crate) use self::summary::{
+    BlockFigures, BlockValue, CellResult, Comparison, Drift, Effect, Figures, FlagCount, Interval, LatencyFigures,
+    Metric, Noise, Outcome, Progress, QuantilePoint, Ratio, Report, Summary, Topic,
+};
+
+/// Version of the three files. A new optional field does not change it; a changed meaning does.
+pub(crate) const SCHEMA: &str = "bench-matrix/2";
+
+/// Most points of a latency curve, in a visit as in a summary.
+pub(crate) const QUANTILE_POINTS_MAX: usize = 120;

@@ -1,0 +1,234 @@
+//! What was decided or found before measuring, and what may be wrong with a visit.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Everything that was decided or found before measuring a matrix.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Setup {
+    /// The server of ours that this matrix is about: `http-server`.
+    pub server: String,
+    /// RFC 3339, UTC, to the second.
+    pub created_utc: String,
+    pub git: Git,
+    /// `rustc --version`.
+    pub rustc: String,
+    /// The command that started this run, to run it again.
+    pub command: String,
+    /// A quick run says how things stand; it does not rank.
+    pub quick: bool,
+    pub seed: u64,
+    pub blocks: u32,
+    pub slice_s: f64,
+    pub warmup_s: f64,
+    /// How often an invalid visit is repeated at the end of its block.
+    pub retries_max: u32,
+    /// A repeat must leave all visits of the matrix expected to take at most this long; `None` is no limit.
+    #[serde(default)]
+    pub retry_budget_s: Option<f64>,
+    /// [`Cell::id`] of the cell that every ratio is taken against.
+    pub reference: String,
+    pub cells: Vec<Cell>,
+    pub workloads: Vec<Workload>,
+    /// Combinations that were selected and cannot run, with the reason.
+    pub not_run: Vec<NotRun>,
+    pub pinning: Pinning,
+    pub host: Host,
+    /// Decisions a reader should know, one sentence each: time budget, how the open loop's load was found, …
+    pub notes: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct Git {
+    /// Abbreviated commit, or `unknown` outside a repository.
+    pub sha: String,
+    /// Whether tracked files differed from that commit.
+    pub dirty: bool,
+}
+
+/// A server in one configuration: a row of the matrix.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct Cell {
+    /// Unique in its matrix: `http-server/uring`, `nginx/sendfile-on`, `lighttpd`, `null`, `control-aa`.
+    pub id: String,
+    /// Short name for tables and curves: `uring`, `nginx`, `null server`, `A/A control`.
+    pub label: String,
+    pub role: Role,
+    /// The program: `http-server`, `nginx`, `redis-server`, `loadgen`.
+    pub server: String,
+    /// The level of each factor (`driver` → `uring`); empty for peers and the null server.
+    pub factors: BTreeMap<String, String>,
+    /// One line on what it is.
+    pub description: String,
+    /// What the program says its version is; peers only.
+    pub version: Option<String>,
+    /// The exact command; `SITE`, `CONF`, `BYTES` and `…` stand for the temporary site, configuration, body size and
+    /// what the workload [adds](Workload::adds).
+    pub command: String,
+    /// The configuration file of a peer, as written.
+    pub config: Option<String>,
+    /// The workloads it is selected for; `None` is all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only_under: Option<Vec<String>>,
+}
+
+/// What a cell is in the comparison.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Role {
+    /// One of this project's servers; the reference is one of them.
+    Ours,
+    /// Somebody else's server.
+    Peer,
+    /// The fixed responder: what any server on this machine pays for the same bytes.
+    Null,
+    /// The reference once more (A/A): its distance from the reference is the noise.
+    Control,
+}
+
+/// One kind of load: a column of the matrix.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Workload {
+    /// `get-128B-c64`.
+    pub name: String,
+    /// `128-byte file, 64 connections`.
+    pub title: String,
+    /// Two short lines for narrow column heads: `128 B`, `c64`.
+    pub short: [String; 2],
+    /// Of a body, or of a cache's value.
+    pub body_bytes: u64,
+    /// Keys stored before the load begins; `None` where there is nothing to store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<u32>,
+    /// Not finding a key is no error: the server may evict. Servers then do different work, and are told apart by
+    /// their hit ratios as well.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allows_misses: bool,
+    pub connections: u32,
+    /// Requests outstanding per connection.
+    pub pipeline: u32,
+    pub arrivals: Arrivals,
+    /// What servers of ours are started with under this workload only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub adds: Vec<String>,
+    /// The exact load generator command; `ADDR` and `PID` stand for what differs from visit to visit.
+    pub command: String,
+    /// The command that stores the keys, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preload: Option<String>,
+}
+
+/// What decides when the next request is sent.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub(crate) enum Arrivals {
+    /// The previous reply. Measures throughput; its latencies are service times at saturation, not user latency.
+    Closed,
+    /// A schedule, the same for every cell. Latency counts from the scheduled send.
+    Open {
+        rate_rps: f64,
+        /// `rate_rps` over `capacity_rps`.
+        fraction: f64,
+        /// What the reference served in the closed loop of the calibration visit.
+        capacity_rps: f64,
+    },
+}
+
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct NotRun {
+    pub cell: String,
+    pub workload: String,
+    /// `a thread per connection: 9,000 threads`.
+    pub reason: String,
+}
+
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct Pinning {
+    /// As taskset takes them: `0`, `0,2-3`.
+    pub server_cpus: String,
+    pub client_cpus: String,
+    /// Server and generator share a core: nothing measured can be trusted.
+    pub shared: bool,
+}
+
+/// Facts of the machine; `None` is "not visible here".
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Host {
+    pub kernel: String,
+    pub cpu_model: String,
+    pub cores: u32,
+    pub memory_bytes: u64,
+    pub governor: Option<String>,
+    pub smt: Option<String>,
+    /// Whether the CPU reports a hypervisor.
+    pub virtual_machine: bool,
+    /// Vulnerability → state, for those that affect this CPU.
+    pub mitigations: BTreeMap<String, String>,
+    pub clocksource: Option<String>,
+    pub transparent_hugepages: Option<String>,
+    pub somaxconn: Option<u64>,
+    /// The system's default for TCP; our own servers use reno on loopback, peers use this.
+    #[serde(default)]
+    pub congestion_control: Option<String>,
+    pub port_range: Option<[u16; 2]>,
+    pub open_files_soft: u64,
+    pub open_files_hard: u64,
+    /// One-minute load average when the run began.
+    pub load1: f64,
+}
+
+/// Why to look twice at a visit.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Flag {
+    Errors,
+    Failed,
+    ClientSaturated,
+    Lag,
+    Noisy,
+    SharedCore,
+    ServerSaturated,
+}
+
+impl Flag {
+    /// The name in the files.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Errors => "errors",
+            Self::Failed => "failed",
+            Self::ClientSaturated => "client-saturated",
+            Self::Lag => "lag",
+            Self::Noisy => "noisy",
+            Self::SharedCore => "shared-core",
+            Self::ServerSaturated => "server-saturated",
+        }
+    }
+
+    pub(crate) fn meaning(self) -> &'static str {
+        match self {
+            Self::Errors => "some replies failed or were wrong",
+            Self::Failed => "the server or the generator did not run to its end",
+            Self::ClientSaturated => {
+                "the generator's core was busier than 90 % and the server's was not: the throughput is the generator's"
+            }
+            Self::Lag => "the open loop could not keep its schedule: less than 98 % of the offered load was sent",
+            Self::Noisy => "steal above 1 %, or other processes above 5 % of a core",
+            Self::SharedCore => "server and generator share a core",
+            Self::ServerSaturated => {
+                "the server's core was busier than 95 %: expected in a closed loop, too much in an open one"
+            }
+        }
+    }
+
+    /// Whether a visit with this flag is repeated and, if it stays, is marked in every picture.
+    /// The others are remarks: a closed loop is meant to saturate something.
+    pub(crate) fn is_invalid(self) -> bool {
+        matches!(self, Self::Errors | Self::Failed | Self::Lag | Self::Noisy)
+    }
+
+    /// Whether the figures may still be shown (marked): a visit with errors has no throughput.
+    pub(crate) fn is_fatal(self) -> bool {
+        matches!(self, Self::Errors | Self::Failed)
+    }
+}

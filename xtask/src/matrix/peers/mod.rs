@@ -1,0 +1,127 @@
+//! Other people's servers: how they are configured and started, tuned as their documentation advises for one worker.
+
+pub(crate) mod caches;
+pub(crate) mod web;
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::kinds::KINDS;
+use super::model::{Cell, Role, Workload};
+use crate::workspace::first_line;
+
+/// Connections and files that one worker may have open.
+const OPEN_FILES: u32 = 20_000;
+
+/// A server that is not ours, in one configuration.
+pub(crate) trait Peer: Sync {
+    /// The name that `--against` and filters know.
+    fn name(&self) -> &'static str;
+
+    /// What is installed, where it is not called by that name.
+    fn executable(&self) -> &'static str {
+        self.name()
+    }
+
+    /// The option that makes it print its version.
+    fn version_option(&self) -> &'static str;
+
+    /// The cell's id.
+    fn id(&self) -> &'static str {
+        self.name()
+    }
+
+    fn label(&self) -> String {
+        self.id().to_owned()
+    }
+
+    /// One line on how it is configured.
+    fn description(&self) -> &'static str;
+
+    /// The command and the configuration file as a report shows them.
+    fn shown(&self) -> (String, Option<String>);
+
+    /// Writes what it needs into the place and returns the arguments that make it serve there.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    fn arguments(&self, place: &Place<'_>) -> Result<Vec<OsString>>;
+}
+
+/// Where a peer serves, and what for.
+pub(crate) struct Place<'a> {
+    pub(crate) address: SocketAddr,
+    /// The files that are asked for.
+    pub(crate) site: &'a Path,
+    /// For its configuration.
+    pub(crate) scratch: &'a Path,
+    pub(crate) workload: &'a Workload,
+}
+
+/// The names `--against` knows.
+pub(crate) fn names() -> Vec<&'static str> {
+    let mut names: Vec<&str> = KINDS.iter().flat_map(|kind| kind.peers()).map(|peer| peer.name()).collect();
+    names.dedup();
+    names
+}
+
+/// The cell, or `None` when the program is not installed.
+pub(crate) fn cell(peer: &dyn Peer) -> Option<Cell> {
+    let version = first_line(&executable(peer).to_string_lossy(), &[peer.version_option()])?;
+    let (command, config) = peer.shown();
+    Some(Cell {
+        id: peer.id().to_owned(),
+        label: peer.label(),
+        role: Role::Peer,
+        server: peer.name().to_owned(),
+        factors: [].into(),
+        description: peer.description().to_owned(),
+        version: Some(version.trim_start_matches("nginx version: ").to_owned()),
+        command,
+        config,
+        only_under: None,
+    })
+}
+
+/// The command that serves there.
+pub(crate) fn command(peer: &dyn Peer, place: &Place<'_>) -> Result<Vec<OsString>> {
+    let mut command = vec![executable(peer).into_os_string()];
+    command.extend(peer.arguments(place)?);
+    Ok(command)
+}
+
+/// Distributions install servers where an ordinary user's PATH does not look.
+fn executable(peer: &dyn Peer) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    let mut candidates = directories.map(|directory| directory.join(peer.executable()));
+    candidates.find(|candidate| candidate.is_file()).unwrap_or_else(|| peer.executable().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_of_a_peer_names_nothing_of_the_machine() {
+        for peer in KINDS.iter().flat_map(|kind| kind.peers()) {
+            let (command, config) = peer.shown();
+            let shown = command + &config.unwrap_or_default();
+            let words = ["ADDR", "PORT", "CONF"];
+            assert!(words.iter().any(|word| shown.contains(word)), "{shown}");
+            assert!(!shown.contains("/tmp") && !shown.contains("/usr"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn every_peer_has_a_name_of_its_own_and_its_cells_an_id() {
+        assert_eq!(names(), ["nginx", "lighttpd", "redis", "memcached"]);
+        for kind in KINDS {
+            let ids: std::collections::BTreeSet<&str> = kind.peers().iter().map(|peer| peer.id()).collect();
+            assert_eq!(ids.len(), kind.peers().len());
+        }
+    }
+}
