@@ -178,12 +178,16 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     fn get(&mut self, hash: u64, key: &[u8], version: Version, out: &mut Outbox) {
         self.gets += 1;
         let now = self.keys.now;
-        match self.keys.cache(hash).get(hash, key, now) {
-            None => reply::null(out.inline(), version),
-            Some(view) if view.attributes.encoding == 0 && view.shared.is_none() => {
-                reply::bulk(out.inline(), view.value);
+        let cache = self.keys.cache(hash);
+        let Some(place) = cache.use_entry(hash, key, now) else {
+            return reply::null(out.inline(), version);
+        };
+        match cache.store().plain_value(place) {
+            Some(value) => reply::bulk(out.inline(), value),
+            None => {
+                let view = cache.store().view(place);
+                Reply { out, version }.value(Value::new(self.server.space.codec(), view));
             }
-            Some(view) => Reply { out, version }.value(Value::new(self.server.space.codec(), view)),
         }
     }
 

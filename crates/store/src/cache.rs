@@ -92,15 +92,22 @@ impl<S: Store> Cache<S> {
     }
 
     /// An entry that a client reads: counted, and remembered as used.
-    #[inline(always)]
+    #[inline]
     pub fn get(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<View<'_>> {
+        let place = self.use_entry(hash, key, now)?;
+        Some(self.store.view(place))
+    }
+
+    /// Where the entry is that [`Cache::get`] shows.
+    #[inline(always)]
+    pub fn use_entry(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<S::Place> {
         let Some(place) = self.find(hash, key, now) else {
             self.counts.misses += 1;
             return None;
         };
         self.counts.hits += 1;
         self.touch_place(place, now);
-        Some(self.store.view(place))
+        Some(place)
     }
 
     /// An entry that nobody is said to have used.

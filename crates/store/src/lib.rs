@@ -91,6 +91,19 @@ pub trait Store: Send + Sized {
 
     fn view(&self, place: Self::Place) -> View<'_>;
 
+    /// [`Attributes::expires_at`] alone.
+    #[inline]
+    fn expires_at(&self, place: Self::Place) -> u64 {
+        self.view(place).attributes.expires_at
+    }
+
+    /// The value alone, of an entry whose encoding is 0 and whose value cannot be shared: the usual one.
+    #[inline]
+    fn plain_value(&self, place: Self::Place) -> Option<&[u8]> {
+        let View { value, attributes, shared, .. } = self.view(place);
+        (attributes.encoding == 0 && shared.is_none()).then_some(value)
+    }
+
     fn access(&self, place: Self::Place) -> u32;
 
     fn set_access(&mut self, place: Self::Place, word: u32);

@@ -36,7 +36,7 @@ impl<S: Store> Cache<S> {
 
     #[inline]
     pub(super) fn has_expired(&self, place: S::Place, now: Moment) -> bool {
-        let expires_at = self.store.view(place).attributes.expires_at;
+        let expires_at = self.store.expires_at(place);
         expires_at != 0 && expires_at <= now.unix_ms
     }
 

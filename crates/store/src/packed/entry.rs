@@ -155,7 +155,7 @@ impl Header {
     }
 
     /// Whether an entry is that of a key; one that is kept outside is somebody else's to compare.
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_key(self, block: &[u8], key: &[u8]) -> bool {
         if self.0 & (Self::KEY | Self::LONG_KEY) != key.len() as u32 || key.len() > Self::KEY as usize {
             return false;
@@ -171,6 +171,17 @@ impl Header {
             true => self.read_attributes(block, encoding),
             false => Attributes { encoding, ..Attributes::default() },
         }
+    }
+
+    #[inline(always)]
+    pub(super) fn expires_at(self, block: &[u8]) -> u64 {
+        if self.expires() { read_u64(block, BODY_AT) } else { 0 }
+    }
+
+    /// The value is here, and is not encoded.
+    #[inline(always)]
+    pub(super) fn is_plain(self) -> bool {
+        self.0 & (Self::SHARED | 0xf << Self::ENCODING_SHIFT) == 0
     }
 
     fn read_attributes(self, block: &[u8], encoding: u8) -> Attributes {

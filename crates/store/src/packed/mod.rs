@@ -106,6 +106,19 @@ impl Store for Packed {
         View { key: header.key(block), value: header.value(block), attributes, shared: None }
     }
 
+    #[inline(always)]
+    fn expires_at(&self, place: Place) -> u64 {
+        let block = self.arena.block(place.0);
+        Header::read(block).expires_at(block)
+    }
+
+    #[inline(always)]
+    fn plain_value(&self, place: Place) -> Option<&[u8]> {
+        let block = self.arena.block(place.0);
+        let header = Header::read(block);
+        header.is_plain().then(|| header.value(block))
+    }
+
     #[inline]
     fn access(&self, place: Place) -> u32 {
         entry::access(self.arena.block(place.0))

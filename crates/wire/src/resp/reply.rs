@@ -63,10 +63,12 @@ fn long_bulk(out: &mut Vec<u8>, value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Put together in registers: copies of a length known beforehand need no call, and a GET is little more than this.
+/// Put together in place: copies of a length known beforehand need no call, and a GET is little more than this.
 #[inline(always)]
 fn small_bulk(out: &mut Vec<u8>, value: &[u8]) {
-    let mut reply = [0; SMALL_MAX + 16];
+    let begin = out.len();
+    out.extend_from_slice(&[0; SMALL_MAX + 16]);
+    let Some(reply) = out[begin..].first_chunk_mut() else { return };
     let (tens, ones) = (b'0' + (value.len() / 10) as u8, b'0' + (value.len() % 10) as u8);
     let start = if tens == b'0' {
         reply[..4].copy_from_slice(&[b'$', ones, b'\r', b'\n']);
@@ -76,11 +78,9 @@ fn small_bulk(out: &mut Vec<u8>, value: &[u8]) {
         5
     };
     let end = start + value.len();
-    put(&mut reply, start, value);
+    put(reply, start, value);
     reply[end..end + 2].copy_from_slice(b"\r\n");
-    let len = out.len() + end + 2;
-    out.extend_from_slice(&reply);
-    out.truncate(len);
+    out.truncate(begin + end + 2);
 }
 
 /// Copies at most [`SMALL_MAX`] bytes to `reply[start..]` in two pieces that overlap, never reading beyond the source:
