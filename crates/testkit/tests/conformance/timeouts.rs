@@ -57,6 +57,19 @@ fn an_open_promise_is_not_idle() {
     });
 }
 
+/// Nor is it the peer that stalls while an answer is owed.
+#[test]
+fn a_promise_may_take_longer_than_the_stall_limit() {
+    let setup = Setup { args: &["--stall-timeout", "500ms"], ..PLAIN };
+    setup.serve(|server, _| {
+        let mut client = server.connect()?;
+        client.send(b"late 1800\nnext\n")?;
+        client.expect(b"late\nnext\n")?;
+        client.send(b"h 1800 hold\nafter\n")?;
+        client.expect(b"after\n")
+    });
+}
+
 #[test]
 fn a_request_that_does_not_end_in_time_is_told_so() {
     let setup = Setup { args: &["--request-timeout", "600ms"], ..PLAIN };
