@@ -16,7 +16,7 @@ pub struct KvArgs {
     pub store: StoreKind,
 
     /// Parts of the key space, each behind a lock of its own or, with --store partitioned, owned by a thread
-    /// [default: 1 with one thread, else 16 per thread; partitioned: 1 per thread]
+    /// [default: 1 with one thread, else 4 per thread; partitioned: 1 per thread]
     #[arg(long, value_name = "N", env = "NUM_SHARDS")]
     pub shards: Option<usize>,
 
@@ -83,7 +83,7 @@ impl KvArgs {
         SpaceOptions {
             shards: self.shards.unwrap_or(match sharing {
                 Sharing::Locked if threads == 1 => 1,
-                Sharing::Locked => 16 * threads,
+                Sharing::Locked => 4 * threads,
                 Sharing::Owned => threads,
             }),
             policy: self.eviction,

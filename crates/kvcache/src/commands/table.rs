@@ -238,9 +238,9 @@ with_administration! { commands! {
     /// Deletes all keys of the database.
     "flushdb" (-1) [WRITE] NO_KEYS, "server" "1.0.0" => scan::flushdb;
     /// Synchronously saves the database to disk.
-    "save" (1) [ADMIN NOSCRIPT NO_MULTI] NO_KEYS, "server" "1.0.0" => persistence::save;
+    "save" (1) [ADMIN NOSCRIPT NO_ASYNC_LOADING NO_MULTI] NO_KEYS, "server" "1.0.0" => persistence::save;
     /// Asynchronously saves the database to disk.
-    "bgsave" (-1) [ADMIN NOSCRIPT] NO_KEYS, "server" "1.0.0" => persistence::bgsave;
+    "bgsave" (-1) [ADMIN NOSCRIPT NO_ASYNC_LOADING] NO_KEYS, "server" "1.0.0" => persistence::bgsave;
     /// Starts a transaction.
     "multi" (1) [NOSCRIPT LOADING STALE FAST ALLOW_BUSY] NO_KEYS, "transactions" "1.2.0" => transactions::multi;
     /// Executes all commands in a transaction.
