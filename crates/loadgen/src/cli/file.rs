@@ -207,7 +207,7 @@ fn load(args: &FileArgs) -> Load {
 
 fn directory(args: &FileArgs) -> &Path {
     // Clap has seen to it that one of them is there.
-    args.content.as_deref().or(args.content_option.as_deref()).unwrap_or(Path::new("."))
+    args.content.as_deref().or(args.content_option.as_deref()).unwrap_or_else(|| Path::new("."))
 }
 
 /// Everything there is to know of the documents before the first request.

@@ -11,6 +11,9 @@ const FRAMED: &[&str] = &["--layout", "flat", "--protocol", "framed", "-c", "1",
 const BODY: &[u8] = b"the body of the document";
 const WRONG: &[u8] = b"the body of a dokumentTT";
 const LONGER: &[u8] = b"the body of the document, and more";
+/// What a server does once.
+type Fault = fn() -> Act;
+
 const SHORTER: &[u8] = b"the body";
 
 fn one() -> Documents {
@@ -18,7 +21,7 @@ fn one() -> Documents {
 }
 
 /// What comes of ten requests of which the fourth is treated badly.
-fn original(options: &[&str], fourth: fn() -> Act) -> Run {
+fn original(options: &[&str], fourth: Fault) -> Run {
     let server = Server::of(original_request, move |number| match number {
         3 => fourth(),
         _ => Act::SayAndClose(BODY.to_vec()),
@@ -26,7 +29,7 @@ fn original(options: &[&str], fourth: fn() -> Act) -> Run {
     Run::file(&server.address(), one().path(), &[ORIGINAL, options].concat())
 }
 
-fn framed_run(options: &[&str], fourth: fn() -> Act) -> Run {
+fn framed_run(options: &[&str], fourth: Fault) -> Run {
     let server = Server::of(framed_request, move |number| match number {
         3 => fourth(),
         _ => Act::Say(framed(0, BODY)),
@@ -41,7 +44,7 @@ const fn levels(none: &'static str, status: &'static str, length: &'static str, 
     [("none", none), ("status", status), ("length", length), ("sha256", sha256)]
 }
 
-fn check(run: impl Fn(&[&str], fn() -> Act) -> Run, cases: &[(fn() -> Act, Classes)]) {
+fn check(run: impl Fn(&[&str], Fault) -> Run, cases: &[(Fault, Classes)]) {
     for (place, (act, classes)) in cases.iter().enumerate() {
         for (verify, class) in classes {
             let run = run(&["--verify", verify], *act);

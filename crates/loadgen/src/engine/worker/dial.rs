@@ -1,4 +1,4 @@
-//! How connections are opened, given up and opened again.
+//! How connections are opened, given up and opened again, and when they pause.
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
@@ -198,6 +198,33 @@ impl<P: ClientProtocol> Worker<'_, P> {
                 self.list(slot);
             } else {
                 self.to_open.push_back(slot);
+            }
+        }
+    }
+
+    /// Whether a request that falls due opens a connection of its own.
+    pub(super) fn dials_on_schedule(&self) -> bool {
+        self.reuse == Reuse::Once && self.schedule.is_some()
+    }
+
+    /// A connection's request has got its verdict; a pause may follow.
+    #[inline]
+    pub(super) fn end_turn(&mut self, slot: usize, now: Nanos) {
+        if let Some(pauses) = &mut self.pauses
+            && self.connections[slot].turns_left > 0
+        {
+            self.connections[slot].is_pausing = pauses.begin(slot, now);
+        }
+    }
+
+    pub(super) fn end_pauses(&mut self, now: Nanos) {
+        while let Some(slot) = self.pauses.as_mut().and_then(|pauses| pauses.ended(now)) {
+            self.connections[slot].is_pausing = false;
+            match self.connections[slot].stage {
+                Stage::Open => self.refill(slot, now),
+                Stage::Closed => self.line_up(slot),
+                // It gets in line by itself.
+                Stage::Resting { .. } | Stage::Connecting { .. } => {}
             }
         }
     }

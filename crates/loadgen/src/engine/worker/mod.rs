@@ -1,7 +1,7 @@
 //! One thread of the engine.
 //!
 //! `mod.rs` is the loop and the bookkeeping, `io.rs` what happens on an open connection, `dial.rs` how connections are
-//! opened, given up and opened again.
+//! opened, given up and opened again, and when they pause.
 
 mod dial;
 mod io;
@@ -13,7 +13,7 @@ use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
-use super::connection::{Connection, Pending, Stage, Stamp};
+use super::connection::{Connection, Pending, Stamp};
 use super::pace::{Limit, Pacing, Schedule, share};
 use super::pause::Pauses;
 use super::tally::Tally;
@@ -275,33 +275,6 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
         self.took_leave(1, is_counted);
         self.settle(Stamp { due, sent: now, is_counted }, Replies::ONE, Err(class), now);
         true
-    }
-
-    /// Whether a request that falls due opens a connection of its own.
-    fn dials_on_schedule(&self) -> bool {
-        self.reuse == Reuse::Once && self.schedule.is_some()
-    }
-
-    /// A connection's request has got its verdict; a pause may follow.
-    #[inline]
-    fn end_turn(&mut self, slot: usize, now: Nanos) {
-        if let Some(pauses) = &mut self.pauses
-            && self.connections[slot].turns_left > 0
-        {
-            self.connections[slot].is_pausing = pauses.begin(slot, now);
-        }
-    }
-
-    fn end_pauses(&mut self, now: Nanos) {
-        while let Some(slot) = self.pauses.as_mut().and_then(|pauses| pauses.ended(now)) {
-            self.connections[slot].is_pausing = false;
-            match self.connections[slot].stage {
-                Stage::Open => self.refill(slot, now),
-                Stage::Closed => self.line_up(slot),
-                // It gets in line by itself.
-                Stage::Resting { .. } | Stage::Connecting { .. } => {}
-            }
-        }
     }
 
     /// Sends what has fallen due, as far as connections have room.
