@@ -147,7 +147,8 @@ mod tests {
     fn every_change_is_noticed_and_a_replaced_file_stays_whole() {
         let (_outer, root) = files();
         let backend = Filesystem::open(&root, Flat, OPTIONS).unwrap();
-        let changes: [(&str, fn(&Path)); 4] = [
+        type Change = fn(&Path);
+        let changes: [(&str, Change); 4] = [
             ("replaced", |path| {
                 let new = path.with_extension("new");
                 fs::write(&new, fs::read(path).unwrap()).unwrap();
