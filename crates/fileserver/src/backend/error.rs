@@ -5,6 +5,8 @@ use std::{io, path::PathBuf};
 use layouts::LayoutError;
 use sys::beneath::OpenError;
 
+use super::DatabaseProblem;
+
 /// Why there is no document to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absence {
@@ -31,6 +33,8 @@ impl From<OpenError> for Absence {
 pub enum BackendError {
     #[error("cannot open {path}: {source}", path = .path.display())]
     Open { path: PathBuf, source: io::Error },
+    #[error("{path}: {problem}", path = .path.display())]
+    Database { path: PathBuf, problem: DatabaseProblem },
     #[error(transparent)]
     Layout(#[from] LayoutError),
 }
