@@ -11,14 +11,10 @@ use wire::file::FileId;
 use crate::{Layout, LayoutError, Located, RelativePath};
 
 /// The id is the name of a file in the directory itself.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Flat;
 
 impl Layout for Flat {
-    fn open(_root: &Path) -> Result<Self, LayoutError> {
-        Ok(Self)
-    }
-
     fn locate(&self, _root: &Root, id: &FileId) -> Result<Located, OpenError> {
         RelativePath::name(id.as_bytes()).map(Located::from).ok_or(OpenError::Missing)
     }

@@ -30,13 +30,7 @@ pub use self::{
 ///
 /// A layout chooses a path and opens no contents: what it names is opened beneath the root, by whoever asked, so that
 /// a wrong answer can leave the directory as little as a link in it can.
-pub trait Layout: Send + Sync + Sized + 'static {
-    /// Reads whatever is to be known about the directory before the first question.
-    ///
-    /// # Errors
-    /// The directory, or something in it that this layout needs, cannot be read or is not well-formed.
-    fn open(root: &Path) -> Result<Self, LayoutError>;
-
+pub trait Layout: Send + Sync + 'static {
     /// The file that `id` means. There need not be one: the path is an answer to "where would it be?".
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use wire::file::FileId;
 use crate::{Layout, LayoutError, Located, RelativePath, flat::open_root};
 
 /// The file in the directory that is read.
-pub const FILE_NAME: &str = "manifest.tsv";
+const FILE_NAME: &str = "manifest.tsv";
 
 /// A text file `manifest.tsv` in the directory, read once: lines of an id, a tab, and a path beneath the directory.
 /// Lines that are empty or begin with `#` are skipped; everything else has to be right, or nothing is served.
@@ -21,14 +21,18 @@ pub struct Manifest {
     paths: HashMap<FileId, RelativePath>,
 }
 
-impl Layout for Manifest {
-    fn open(root: &Path) -> Result<Self, LayoutError> {
-        let path = root.join(FILE_NAME);
+impl Manifest {
+    /// # Errors
+    /// The file cannot be read, or a line of it is not well-formed.
+    pub fn open(directory: &Path) -> Result<Self, LayoutError> {
+        let path = directory.join(FILE_NAME);
         let text = fs::read(&path).map_err(LayoutError::reading(&path))?;
         let paths = parse(&text).map_err(|(line, problem)| LayoutError::Malformed { path, line, problem })?;
         Ok(Self { paths })
     }
+}
 
+impl Layout for Manifest {
     fn locate(&self, _root: &Root, id: &FileId) -> Result<Located, OpenError> {
         self.paths.get(id).cloned().map(Located::from).ok_or(OpenError::Missing)
     }

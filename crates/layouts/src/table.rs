@@ -12,7 +12,7 @@ use wire::file::FileId;
 use crate::{Flat, Layout, LayoutError, Located, Manifest, Tree, Zotero};
 
 macro_rules! layouts {
-    ($($(#[doc = $about:literal])+ $kind:ident = $name:literal;)+) => {
+    ($($(#[doc = $about:literal])+ $kind:ident = $name:literal => $open:expr;)+) => {
         /// How a directory is organised.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum LayoutKind {
@@ -31,9 +31,9 @@ macro_rules! layouts {
             }
 
             /// # Errors
-            /// See [`Layout::open`].
-            pub fn open(self, root: &Path) -> Result<AnyLayout, LayoutError> {
-                match self { $(Self::$kind => $kind::open(root).map(AnyLayout::$kind),)+ }
+            /// Something in `directory` that this layout needs cannot be read, or is not well-formed.
+            pub fn open(self, directory: &Path) -> Result<AnyLayout, LayoutError> {
+                match self { $(Self::$kind => $open(directory).map(AnyLayout::$kind),)+ }
             }
         }
 
@@ -47,21 +47,15 @@ macro_rules! layouts {
             pub fn kind(&self) -> LayoutKind {
                 match self { $(Self::$kind(_) => LayoutKind::$kind,)+ }
             }
+        }
 
-            /// See [`Layout::locate`].
-            ///
-            /// # Errors
-            /// Those of the layout.
-            pub fn locate(&self, root: &Root, id: &FileId) -> Result<Located, OpenError> {
+        impl Layout for AnyLayout {
+            fn locate(&self, root: &Root, id: &FileId) -> Result<Located, OpenError> {
                 match self { $(Self::$kind(layout) => layout.locate(root, id),)+ }
             }
 
-            /// See [`Layout::list`].
-            ///
-            /// # Errors
-            /// Those of the layout.
-            pub fn list(&self, root: &Path) -> Result<Vec<(FileId, PathBuf)>, LayoutError> {
-                match self { $(Self::$kind(layout) => layout.list(root),)+ }
+            fn list(&self, directory: &Path) -> Result<Vec<(FileId, PathBuf)>, LayoutError> {
+                match self { $(Self::$kind(layout) => layout.list(directory),)+ }
             }
         }
     };
@@ -69,13 +63,13 @@ macro_rules! layouts {
 
 layouts! {
     /// a directory named by the id, in it the first `.pdf` by name: Zotero's storage
-    Zotero = "zotero";
+    Zotero = "zotero" => |_: &Path| Ok(Zotero);
     /// the id is the name of a file in the directory
-    Flat = "flat";
+    Flat = "flat" => |_: &Path| Ok(Flat);
     /// the id is a path, its parts separated by `/`
-    Tree = "tree";
+    Tree = "tree" => |_: &Path| Ok(Tree);
     /// `manifest.tsv` in the directory says which: lines of an id, a tab and a path
-    Manifest = "manifest";
+    Manifest = "manifest" => Manifest::open;
 }
 
 /// Not the name of a layout.

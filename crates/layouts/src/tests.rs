@@ -140,7 +140,8 @@ fn what_is_listed_is_what_is_found() {
         (LayoutKind::Flat, &[b"file", b"link", b"manifest.tsv", b"odd \xff\n"]),
         (LayoutKind::Manifest, &[b"one", b"two"]),
     ] {
-        let ids: Vec<_> = kind.open(&root_path).unwrap().list(&root_path).unwrap().into_iter().map(|(id, _)| id).collect();
+        let ids: Vec<_> =
+            kind.open(&root_path).unwrap().list(&root_path).unwrap().into_iter().map(|(id, _)| id).collect();
         assert_eq!(ids, want.iter().map(|name| id(name)).collect::<Vec<_>>(), "{kind}");
     }
     for &kind in LayoutKind::ALL {

@@ -14,14 +14,10 @@ use crate::{
 ///
 /// A listing goes into directories and not through links to directories, which may lead in circles: what is behind
 /// such a link has an id by which it is found, and another one by which it is listed.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Tree;
 
 impl Layout for Tree {
-    fn open(_root: &Path) -> Result<Self, LayoutError> {
-        Ok(Self)
-    }
-
     fn locate(&self, _root: &Root, id: &FileId) -> Result<Located, OpenError> {
         RelativePath::new(id.as_bytes()).map(Located::from).ok_or(OpenError::Missing)
     }

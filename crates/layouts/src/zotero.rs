@@ -11,14 +11,10 @@ const SUFFIX: &[u8] = b".pdf";
 
 /// A directory named by the id, and in it the first file by name (in the order of bytes) that ends with `.pdf`.
 /// Directories, FIFOs and what cannot be opened are no files, whatever they are called.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Zotero;
 
 impl Layout for Zotero {
-    fn open(_root: &Path) -> Result<Self, LayoutError> {
-        Ok(Self)
-    }
-
     fn locate(&self, root: &Root, id: &FileId) -> Result<Located, OpenError> {
         let directory = RelativePath::name(id.as_bytes()).ok_or(OpenError::Missing)?;
         let mut listing = root.list(directory.as_bytes(), |name| name.ends_with(SUFFIX))?;

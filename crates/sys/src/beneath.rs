@@ -69,16 +69,22 @@ pub struct Metadata {
 }
 
 /// Why a file cannot be served, by whose affair it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// There is no such file beneath the root, or only by leaving it.
+    #[error("no such file beneath the root")]
     Missing,
+    #[error("a directory")]
     Directory,
     /// A FIFO, socket or device.
+    #[error("not a regular file")]
     NotRegular,
+    #[error("permission denied")]
     Denied,
     /// Out of descriptors; may pass.
+    #[error("out of file descriptors")]
     Exhausted,
+    #[error(transparent)]
     Failed(Errno),
 }
 
@@ -101,6 +107,21 @@ impl From<Errno> for OpenError {
 impl From<io::Error> for OpenError {
     fn from(error: io::Error) -> Self {
         Errno::from_io_error(&error).unwrap_or(Errno::IO).into()
+    }
+}
+
+/// For messages: the nearest error of the system.
+impl From<OpenError> for io::Error {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Missing => Errno::NOENT,
+            OpenError::Directory => Errno::ISDIR,
+            OpenError::NotRegular => Errno::NXIO,
+            OpenError::Denied => Errno::ACCESS,
+            OpenError::Exhausted => Errno::MFILE,
+            OpenError::Failed(errno) => errno,
+        }
+        .into()
     }
 }
 
@@ -302,7 +323,8 @@ mod tests {
             assert!(kinds.contains(&entry), "{kinds:?}");
         }
         assert!(kinds.iter().all(|(name, _)| ![&b"."[..], b"..", b"loop"].contains(name)));
-        for (bad, why) in [(&b"up"[..], OpenError::Missing), (b"file", OpenError::Missing), (b"..", OpenError::Missing)] {
+        for (bad, why) in [(&b"up"[..], OpenError::Missing), (b"file", OpenError::Missing), (b"..", OpenError::Missing)]
+        {
             assert_eq!(tree.root.list(bad, |_| true).unwrap_err(), why, "{}", bad.escape_ascii());
         }
     }

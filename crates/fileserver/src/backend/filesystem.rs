@@ -31,10 +31,44 @@ pub struct Filesystem<L> {
 
 impl<L: Layout> Filesystem<L> {
     /// # Errors
-    /// `directory` cannot be opened as a directory, or not with this layout.
-    pub fn open(directory: &Path, options: FilesystemOptions) -> Result<Self, BackendError> {
-        let open = |error| BackendError::Open { path: directory.to_owned(), source: io::Error::from(error) };
-        let root = Root::open(directory).map_err(open)?;
-        Ok(Self { root, layout: L::open(directory)?, options })
+    /// `directory` cannot be opened as a directory.
+    pub fn open(directory: &Path, layout: L, options: FilesystemOptions) -> Result<Self, BackendError> {
+        let failed = |errno| BackendError::Open { path: directory.to_owned(), source: io::Error::from(errno) };
+        Ok(Self { root: Root::open(directory).map_err(failed)?, layout, options })
+    }
+}
+
+impl<L: Layout> Backend for Filesystem<L> {
+    const BLOCKS: bool = false;
+    type Reader = ();
+
+    fn reader(&self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    fn load(&self, _reader: &mut (), id: &FileId) -> Result<Document, Absence> {
+        let located = self.layout.locate(&self.root, id)?;
+        let opened = self.root.open_file(located.path.as_bytes())?;
+        let file = File::from(opened.file);
+        let (body, metadata) = match read_unchanging(&file, opened.metadata, self.options.memory_max)? {
+            Some((contents, metadata)) => (Body::Memory(contents.into()), metadata),
+            // Large, or being written just now: then the descriptor is at least one file's.
+            None => {
+                let metadata = Metadata::of(&file)?;
+                (Body::File(FileRegion { file: Arc::new(file.into()), offset: 0, len: metadata.size }), metadata)
+            }
+        };
+        // Read after the file: what changes from here on has a later time than it.
+        let now = unix_coarse();
+        let settled = metadata.is_settled(now) && located.chosen_from.is_none_or(|directory| directory.is_settled(now));
+        Ok(Document { body, origin: Origin::File(Arc::new(FileOrigin { located, metadata, settled })) })
+    }
+
+    fn is_current(&self, document: &Document, _id: &FileId) -> bool {
+        let Origin::File(origin) = &document.origin;
+        let Located { path, chosen_from } = &origin.located;
+        origin.settled
+            && self.root.stat(path.as_bytes()) == Ok(origin.metadata)
+            && chosen_from.is_none_or(|directory| self.root.stat(path.parent()) == Ok(directory))
     }
 }
