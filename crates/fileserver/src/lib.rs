@@ -4,9 +4,6 @@
 
 pub mod backend;
 pub mod cache;
-mod choices;
 pub mod flights;
 pub mod requests;
 pub mod sync;
-
-pub use choices::UnknownChoice;

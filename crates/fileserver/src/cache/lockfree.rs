@@ -187,8 +187,8 @@ impl<M: Maps, V: Value, P: Primitives> LockFree<M, V, P> {
             return open.pop();
         }
         // In turn, each as often as it is long: what one hand on one ring would do.
-        let lengths = in_memory.len() + open.len();
-        let is_turn_of_open = lengths > 0 && self.turn.add(1) % lengths < open.len();
+        let lengths = in_memory.places() + open.places();
+        let is_turn_of_open = lengths > 0 && self.turn.add(1) % lengths < open.places();
         let [first, second] = if is_turn_of_open { [open, in_memory] } else { [in_memory, open] };
         first.pop().or_else(|| second.pop())
     }
@@ -198,7 +198,7 @@ impl<M: Maps, V: Value, P: Primitives> LockFree<M, V, P> {
         let queue = &self.queues[node.queue()];
         queue.push(Arc::downgrade(node));
         let places_max = self.reserved.entries.get().saturating_mul(2).saturating_add(STALE_PLACES);
-        if queue.len() > places_max {
+        if queue.places() > places_max {
             // Whoever is not gone goes to the end: a ring that is turned is the same ring.
             for _ in 0..2 {
                 queue.pop().filter(|place| place.strong_count() > 0).into_iter().for_each(|place| queue.push(place));

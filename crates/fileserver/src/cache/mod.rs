@@ -24,6 +24,8 @@ pub use map::{CacheMap, Hashbrown, HashbrownMap, Keyed, Maps, Sparse, Std, StdMa
 pub use refusing::Refusing;
 pub use sparse::SparseMap;
 
+use crate::backend::Document;
+
 /// Memory of an entry beside its value, roughly: the node with its links or counts, its place in the map and the
 /// allocator's own.
 const ENTRY_OVERHEAD_BYTES: usize = 96;
@@ -34,6 +36,17 @@ pub trait Weigh {
     fn bytes(&self) -> usize;
     /// Open files.
     fn descriptors(&self) -> usize;
+}
+
+impl Weigh for Document {
+    fn bytes(&self) -> usize {
+        self.held_bytes()
+    }
+
+    #[inline]
+    fn descriptors(&self) -> usize {
+        self.descriptors()
+    }
 }
 
 /// What can be cached: a handle that is cheap to clone.

@@ -16,17 +16,17 @@ use std::{
 use smallvec::SmallVec;
 
 pub use self::tables::{HashbrownTable, SlabTable, StdTable, Table};
-use crate::choices::choices;
 
-choices! {
+service::choices! {
     /// Where partial requests are kept.
-    RequestMapKind, "request map":
-    /// the standard library's hash table and hash function
-    Std = "std" | "umap",
-    /// hashbrown's table with a faster hash function
-    Hashbrown = "hashbrown" | "khash",
-    /// an array in which a connection's number is its place
-    Slab = "slab",
+    pub enum RequestMapKind: "request map", "--request-map", default Slab {
+        /// the standard library's hash table and hash function
+        Std = "std" | "umap",
+        /// hashbrown's table with a faster hash function
+        Hashbrown = "hashbrown" | "khash",
+        /// an array in which a connection's number is its place
+        Slab = "slab",
+    }
 }
 
 /// See [`RequestMapKind::Std`].

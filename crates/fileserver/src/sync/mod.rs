@@ -48,7 +48,8 @@ pub trait Cell<T: Send + Sync + 'static>: Send + Sync {
 pub trait Queue<T: Send + 'static>: Default + Send + Sync {
     fn push(&self, item: T);
     fn pop(&self) -> Option<T>;
-    fn len(&self) -> usize;
+    /// How long it is, or was a moment ago.
+    fn places(&self) -> usize;
 }
 
 /// A mutex.

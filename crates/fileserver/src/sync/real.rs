@@ -81,7 +81,7 @@ impl<T: Send + 'static> Queue<T> for SegQueue<T> {
         self.pop()
     }
 
-    fn len(&self) -> usize {
+    fn places(&self) -> usize {
         self.len()
     }
 }
