@@ -1,5 +1,6 @@
 //! Where documents come from.
 
+mod any;
 mod document;
 mod error;
 mod filesystem;
@@ -7,6 +8,7 @@ mod filesystem;
 use wire::file::FileId;
 
 pub use self::{
+    any::{AnyBackend, AnyReader, BackendKind},
     document::{Body, Document},
     error::{Absence, BackendError},
     filesystem::{Filesystem, FilesystemOptions},
