@@ -10,7 +10,9 @@ use crate::{
     backend::AnyBackend,
     cache::{CacheMapKind, EvictionKind, Hashbrown, LockFree, MutexLru, NoCache, Refusing, Sparse, Std, Used},
     library::Shared,
-    requests::{HashbrownRequests, PartialRequest, Registration, RequestMap, RequestMapKind, SlabRequests, StdRequests},
+    requests::{
+        HashbrownRequests, PartialRequest, Registration, RequestMap, RequestMapKind, SlabRequests, StdRequests,
+    },
     server::{self, FileOptions, Shelf, StartError},
     statistics::Statistics,
 };

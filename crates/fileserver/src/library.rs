@@ -125,11 +125,7 @@ pub(crate) fn refuse<D: Dialect>(status: Status, out: &mut Outbox, tally: &mut T
 }
 
 /// Gives all who wait the same answer.
-pub(crate) fn fulfil<D: Dialect>(
-    waiting: impl IntoIterator<Item = Promise>,
-    outcome: &Outcome,
-    tally: &mut Tally,
-) {
+pub(crate) fn fulfil<D: Dialect>(waiting: impl IntoIterator<Item = Promise>, outcome: &Outcome, tally: &mut Tally) {
     for promise in waiting {
         let mut answer = Outbox::default();
         reply::<D>(outcome, &mut answer, tally);

@@ -25,8 +25,12 @@ impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let statistics = self.0.statistics();
         let encoder = &mut encoder;
-        let mut requests =
-            encoder.encode_descriptor("requests", "Requests by the status of their reply", None, MetricType::Counter)?;
+        let mut requests = encoder.encode_descriptor(
+            "requests",
+            "Requests by the status of their reply",
+            None,
+            MetricType::Counter,
+        )?;
         for (status, count) in Status::ALL.iter().zip(statistics.answers) {
             ConstCounter::new(count).encode(requests.encode_family(&[("status", status.name())])?)?;
         }

@@ -1,16 +1,34 @@
 //! The one list of back ends, and all of them behind one `match`.
 
-use layouts::AnyLayout;
+use std::path::Path;
+
+use layouts::{AnyLayout, LayoutKind};
 use wire::file::FileId;
 
-use super::{Absence, Backend, BackendError, Document, Filesystem};
+use super::{Absence, Backend, BackendError, Document, Filesystem, FilesystemOptions};
+
+/// What any back end may need to know.
+#[derive(Clone, Copy, Debug)]
+pub struct BackendOptions {
+    /// Which file of a directory an id means.
+    pub layout: LayoutKind,
+    /// Documents up to this size are handed over in memory, larger ones as files, if there is a choice; bytes.
+    pub memory_max: u64,
+}
 
 macro_rules! backends {
-    ($($(#[doc = $about:literal])+ $kind:ident = $name:literal $(| $alias:literal)* => $backend:ty,)+) => {
+    ($($(#[doc = $about:literal])+ $kind:ident = $name:literal $(| $alias:literal)* => $backend:ty, $open:ident,)+) => {
         service::choices! {
             /// Where documents come from.
             pub enum BackendKind: "backend", "--backend", default Filesystem {
                 $($(#[doc = $about])+ $kind = $name $(| $alias)*,)+
+            }
+        }
+
+        impl BackendKind {
+            /// See [`Backend::BLOCKS`].
+            pub fn blocks(self) -> bool {
+                match self { $(Self::$kind => <$backend>::BLOCKS,)+ }
             }
         }
 
@@ -26,9 +44,10 @@ macro_rules! backends {
         }
 
         impl AnyBackend {
-            /// See [`Backend::BLOCKS`].
-            pub fn blocks(&self) -> bool {
-                match self { $(Self::$kind(_) => <$backend>::BLOCKS,)+ }
+            /// # Errors
+            /// `content` is nothing that this kind of back end can serve.
+            pub fn open(kind: BackendKind, content: &Path, options: &BackendOptions) -> Result<Self, BackendError> {
+                match kind { $(BackendKind::$kind => $open(content, options).map(Self::$kind),)+ }
             }
 
             /// # Errors
@@ -59,5 +78,10 @@ macro_rules! backends {
 
 backends! {
     /// files of a directory, organised by a layout, sent by sendfile(2)
-    Filesystem = "fs" | "filesystem" | "sendfile" => Filesystem<AnyLayout>,
+    Filesystem = "fs" | "filesystem" | "sendfile" => Filesystem<AnyLayout>, open_directory,
+}
+
+fn open_directory(directory: &Path, options: &BackendOptions) -> Result<Filesystem<AnyLayout>, BackendError> {
+    let layout = options.layout.open(directory)?;
+    Filesystem::open(directory, layout, FilesystemOptions { memory_max: options.memory_max })
 }

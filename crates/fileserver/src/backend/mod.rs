@@ -8,7 +8,7 @@ mod filesystem;
 use wire::file::FileId;
 
 pub use self::{
-    any::{AnyBackend, AnyReader, BackendKind},
+    any::{AnyBackend, AnyReader, BackendKind, BackendOptions},
     document::{Body, Document},
     error::{Absence, BackendError},
     filesystem::{Filesystem, FilesystemOptions},
