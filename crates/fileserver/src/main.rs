@@ -1,6 +1,13 @@
 #![forbid(unsafe_code)]
 
-use std::{path::PathBuf, process::ExitCode, sync::Arc};
+mod import;
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
 
 use anyhow::Context;
 use clap::Parser;
@@ -8,18 +15,22 @@ use fileserver::{FileArgs, FileServer, Metrics, ProtocolKind, Sample};
 use service::{Cli, Dimension, Host, Invalid, ServiceArgs};
 use sys::listen::Address;
 
+const USAGE: &str = "fileserver [OPTIONS] [[PORT] CONTENT]
+       fileserver import [--layout NAME] DIR DB";
+
 const EXAMPLES: &str = "Examples:
   fileserver                                             a generated sample on 127.0.0.1:7070
   fileserver --protocol framed --driver uring --listen 0.0.0.0:7070 ~/Zotero/storage
   fileserver --cache-map none --layout tree --metrics 127.0.0.1:9100 documents
   fileserver -l epoll -r umap -c mutex -m umap -f filesystem -n 30 7070 documents     as the original had it
+  fileserver import documents documents.db; fileserver --backend sqlite documents.db
   fileserver --list-backends
 
 Exit status: 0 after a drain asked for by SIGTERM or SIGINT; 2 bad usage; 1 anything else.";
 
 /// Serves documents by id, from every combination of protocol, request map, cache and back end, on seven I/O drivers
 #[derive(Parser, Debug)]
-#[command(version, max_term_width = 120, after_help = EXAMPLES)]
+#[command(version, max_term_width = 120, after_help = EXAMPLES, override_usage = USAGE)]
 struct Options {
     #[command(flatten)]
     file: FileArgs,
@@ -62,6 +73,11 @@ impl Cli for Options {
 }
 
 fn main() -> ExitCode {
+    let mut arguments = env::args_os().skip(1).peekable();
+    // A directory of that name is ./import.
+    if arguments.peek().is_some_and(|first| first == "import") {
+        return import::main(arguments);
+    }
     service::main(|Options { file, .. }, host| serve(&file, host))
 }
 
@@ -82,8 +98,8 @@ fn serve(file: &FileArgs, mut host: Host) -> anyhow::Result<()> {
 
 /// Makes something to serve, which goes at the end.
 fn sample(file: &FileArgs, host: &mut Host) -> anyhow::Result<PathBuf> {
-    let sample = Sample::generate(file.layout).context("cannot make a sample collection")?;
-    let path = sample.path().to_owned();
+    let sample = Sample::generate(file.layout, file.backend).context("cannot make a sample collection")?;
+    let path = sample.content().to_owned();
     let ids = Sample::ids().collect::<Vec<_>>().join(", ");
     service::advise(format_args!("serving a generated sample from {}, until the end: {ids}", path.display()));
     host.at_end(move || sample.remove().context("cannot remove the sample collection"));
@@ -91,6 +107,6 @@ fn sample(file: &FileArgs, host: &mut Host) -> anyhow::Result<PathBuf> {
 }
 
 /// A command that asks for all there is.
-fn loadgen(address: &Address, protocol: ProtocolKind, content: &std::path::Path) -> String {
+fn loadgen(address: &Address, protocol: ProtocolKind, content: &Path) -> String {
     format!("loadgen file --protocol {protocol} --content {} {address}", content.display())
 }

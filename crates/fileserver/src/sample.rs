@@ -1,9 +1,15 @@
 //! Something to serve for who has nothing at hand: a small collection, generated, gone with the server.
 
-use std::{fmt::Write, fs, io, path::Path};
+use std::{
+    fmt::Write,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use layouts::LayoutKind;
 use tempfile::TempDir;
+
+use crate::backend::{BackendKind, ImportOptions, import};
 
 /// Sizes of the documents, in bytes.
 const SIZES: [usize; 6] = [1 << 10, 10_000, 32 << 10, 100_000, 512 << 10, 2 << 20];
@@ -12,13 +18,30 @@ const SIZES: [usize; 6] = [1 << 10, 10_000, 32 << 10, 100_000, 512 << 10, 2 << 2
 #[derive(Debug)]
 pub struct Sample {
     directory: TempDir,
+    content: PathBuf,
 }
 
 impl Sample {
+    /// What `backend` serves: a directory, or a database in one.
+    ///
     /// # Errors
-    /// Those of the file system.
-    pub fn generate(layout: LayoutKind) -> io::Result<Self> {
-        let sample = Self { directory: TempDir::with_prefix("fileserver-sample-")? };
+    /// Those of the file system, or of the database.
+    pub fn generate(layout: LayoutKind, backend: BackendKind) -> anyhow::Result<Self> {
+        let sample = Self::of_files(layout)?;
+        Ok(match backend {
+            BackendKind::Filesystem => sample,
+            BackendKind::Sqlite => {
+                let database = sample.directory.path().join("documents.db");
+                let files = sample.directory.path();
+                import(files, &layout.open(files)?, &database, ImportOptions::default(), |_| {})?;
+                Self { content: database, ..sample }
+            }
+        })
+    }
+
+    fn of_files(layout: LayoutKind) -> io::Result<Self> {
+        let directory = TempDir::with_prefix("fileserver-sample-")?;
+        let sample = Self { content: directory.path().to_owned(), directory };
         let mut manifest = String::new();
         for (id, size) in Self::ids().zip(SIZES) {
             let path = match layout {
@@ -27,16 +50,17 @@ impl Sample {
                 LayoutKind::Manifest => format!("documents/{id}.txt"),
             };
             manifest += &format!("{id}\t{path}\n");
-            write(&sample.path().join(path), &contents(&id, size))?;
+            write(&sample.content.join(path), &contents(&id, size))?;
         }
         if layout == LayoutKind::Manifest {
-            write(&sample.path().join("manifest.tsv"), manifest.as_bytes())?;
+            write(&sample.content.join("manifest.tsv"), manifest.as_bytes())?;
         }
         Ok(sample)
     }
 
-    pub fn path(&self) -> &Path {
-        self.directory.path()
+    /// What to serve.
+    pub fn content(&self) -> &Path {
+        &self.content
     }
 
     /// Ids of the documents, which both protocols can ask for.

@@ -6,6 +6,8 @@ use layouts::LayoutError;
 use sys::beneath::OpenError;
 use wire::file::Status;
 
+use super::DatabaseProblem;
+
 /// Why there is no document to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absence {
@@ -42,6 +44,8 @@ impl From<Absence> for Status {
 pub enum BackendError {
     #[error("cannot open {path}: {source}", path = .path.display())]
     Open { path: PathBuf, source: io::Error },
+    #[error("{path}: {problem}", path = .path.display())]
+    Database { path: PathBuf, problem: DatabaseProblem },
     #[error(transparent)]
     Layout(#[from] LayoutError),
 }

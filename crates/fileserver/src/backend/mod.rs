@@ -1,17 +1,23 @@
 //! Where documents come from.
 
-mod any;
 mod document;
 mod error;
 mod filesystem;
+mod sqlite;
+mod table;
+#[cfg(test)]
+mod tests;
 
 use wire::file::FileId;
 
 pub use self::{
-    any::{AnyBackend, AnyReader, BackendKind, BackendOptions},
     document::{Body, Document},
     error::{Absence, BackendError},
     filesystem::{Filesystem, FilesystemOptions},
+    sqlite::{
+        DatabaseProblem, ImportError, ImportOptions, Imported, Progress, Sqlite, SqliteOptions, SqliteReader, import,
+    },
+    table::{AnyBackend, AnyReader, BackendKind, BackendOptions},
 };
 
 /// A collection of documents. Shared by all threads; what one of them needs alone is its reader.

@@ -1,25 +1,25 @@
-//! The one list of back ends, and all of them behind one `match`.
+//! The one list of back ends.
 
 use std::path::Path;
 
 use layouts::{AnyLayout, LayoutKind};
 use wire::file::FileId;
 
-use super::{Absence, Backend, BackendError, Document, Filesystem, FilesystemOptions};
+use super::{Absence, Backend, BackendError, Document, Filesystem, FilesystemOptions, Sqlite, SqliteOptions};
 
-/// What any back end may need to know.
+/// What a back end may need to know.
 #[derive(Clone, Copy, Debug)]
 pub struct BackendOptions {
     /// Which file of a directory an id means.
     pub layout: LayoutKind,
-    /// Documents up to this size are handed over in memory, larger ones as files, if there is a choice; bytes.
+    /// Documents up to this size are handed over in memory, larger ones as files; bytes.
     pub memory_max: u64,
 }
 
 macro_rules! backends {
-    ($($(#[doc = $about:literal])+ $kind:ident = $name:literal $(| $alias:literal)* => $backend:ty, $open:ident,)+) => {
+    ($($(#[doc = $about:literal])+ $kind:ident = $name:literal $(| $alias:literal)* => $backend:ty, $open:ident;)+) => {
         service::choices! {
-            /// Where documents come from.
+            /// Where documents are kept.
             pub enum BackendKind: "backend", "--backend", default Filesystem {
                 $($(#[doc = $about])+ $kind = $name $(| $alias)*,)+
             }
@@ -32,13 +32,14 @@ macro_rules! backends {
             }
         }
 
-        /// Any back end of the table. A load does system calls; one more branch before them is not felt.
+        /// Any back end of the table, without a virtual call.
         #[derive(Debug)]
         pub enum AnyBackend {
             $($kind($backend),)+
         }
 
-        /// A reader of the back end that made it.
+        /// A reader of the back end of the same name.
+        #[derive(Debug)]
         pub enum AnyReader {
             $($kind(<$backend as Backend>::Reader),)+
         }
@@ -50,20 +51,25 @@ macro_rules! backends {
                 match kind { $(BackendKind::$kind => $open(content, options).map(Self::$kind),)+ }
             }
 
+            pub fn kind(&self) -> BackendKind {
+                match self { $(Self::$kind(_) => BackendKind::$kind,)+ }
+            }
+
+            /// See [`Backend::reader`].
+            ///
             /// # Errors
-            /// See [`BackendError`].
+            /// Those of the back end.
             pub fn reader(&self) -> Result<AnyReader, BackendError> {
                 match self { $(Self::$kind(backend) => backend.reader().map(AnyReader::$kind),)+ }
             }
 
-            /// See [`Backend::load`].
+            /// See [`Backend::load`]; a reader of another back end reads nothing.
             ///
             /// # Errors
-            /// See [`Absence`]. `Failed` for a reader of another back end, too.
+            /// Those of the back end.
             pub fn load(&self, reader: &mut AnyReader, id: &FileId) -> Result<Document, Absence> {
                 match (self, reader) {
                     $((Self::$kind(backend), AnyReader::$kind(reader)) => backend.load(reader, id),)+
-                    #[allow(unreachable_patterns, reason = "reachable with more than one back end")]
                     _ => Err(Absence::Failed),
                 }
             }
@@ -77,11 +83,17 @@ macro_rules! backends {
 }
 
 backends! {
-    /// files of a directory, organised by a layout, sent by sendfile(2)
-    Filesystem = "fs" | "filesystem" | "sendfile" => Filesystem<AnyLayout>, open_directory,
+    /// files of a directory, small ones read, large ones sent by the kernel from their descriptors
+    Filesystem = "fs" | "filesystem" | "sendfile" => Filesystem<AnyLayout>, open_directory;
+    /// rows of an SQLite database that `fileserver import` has made, each checked against its digest
+    Sqlite = "sqlite" => Sqlite, open_database;
 }
 
 fn open_directory(directory: &Path, options: &BackendOptions) -> Result<Filesystem<AnyLayout>, BackendError> {
     let layout = options.layout.open(directory)?;
     Filesystem::open(directory, layout, FilesystemOptions { memory_max: options.memory_max })
+}
+
+fn open_database(database: &Path, options: &BackendOptions) -> Result<Sqlite, BackendError> {
+    Sqlite::open(database, SqliteOptions { memory_max: options.memory_max, ..SqliteOptions::default() })
 }
