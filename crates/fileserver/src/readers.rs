@@ -68,7 +68,6 @@ impl Readers {
 
     /// # Errors
     /// The job, when as many as there is room for are waiting already.
-    #[expect(clippy::result_large_err, reason = "the job is given back as it came")]
     pub(crate) fn submit(&self, job: Job) -> Result<(), Job> {
         let Some(queue) = &self.queue else { return Err(job) };
         queue.try_send(job).map_err(TrySendError::into_inner)
