@@ -26,11 +26,16 @@ fn a_cached_document_is_served_without_an_allocation() {
                 let mut answer = || {
                     let mut conn = world.server.open(Peer::new(stdin.as_fd(), 0), world.now);
                     let step = world.server.on_input(&mut conn, &request, world.now, &mut out);
-                    assert_eq!((step.consumed, step.flow == Flow::Open), (8.max(request.len()), protocol == ProtocolKind::Framed));
+                    assert_eq!(
+                        (step.consumed, step.flow == Flow::Open),
+                        (8.max(request.len()), protocol == ProtocolKind::Framed)
+                    );
                     let mut len = 0;
                     while let Some(front) = out.front() {
                         let n = match front {
-                            proto::Front::Memory(pieces, count) => pieces[..count].iter().map(|piece| piece.len()).sum(),
+                            proto::Front::Memory(pieces, count) => {
+                                pieces[..count].iter().map(|piece| piece.len()).sum()
+                            }
                             proto::Front::File(region) => usize::try_from(region.len).unwrap(),
                             proto::Front::Pipe(_) | proto::Front::Waiting => panic!("not cached"),
                         };

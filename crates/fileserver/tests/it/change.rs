@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use fileserver::{backend::BackendKind, cache::CacheMapKind};
+use fileserver::cache::CacheMapKind;
 use layouts::LayoutKind;
 use testkit::examine;
 use wire::file::Status;
@@ -159,7 +159,7 @@ fn a_database_imported_again_is_served_from_then_on() {
     assert_eq!(world.get(ID).1, vec![b'a'; 100]);
     collection.replace(ID, b"another");
     assert_eq!(world.get(ID).1, vec![b'a'; 100], "what is in the database counts");
-    drop(collection.open(BackendKind::Sqlite));
+    collection.import();
     assert_eq!(world.get(ID).1, b"another");
 }
 

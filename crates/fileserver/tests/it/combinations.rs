@@ -42,7 +42,11 @@ fn serves(setup: &Setup, collection: &Collection) {
     assert_eq!(statistics.answers, [found, 2, 0, 0, 0]);
     let keeps = setup.choice.cache_map != CacheMapKind::None;
     let hits = if keeps { documents as u64 } else { 0 };
-    assert_eq!((statistics.hits, statistics.loads), (hits, found + 2 - hits), "a miss is not kept, a hit is not loaded");
+    assert_eq!(
+        (statistics.hits, statistics.loads),
+        (hits, found + 2 - hits),
+        "a miss is not kept, a hit is not loaded"
+    );
     assert_eq!(used.entries, if keeps { documents } else { 0 });
     // The large ones of a database are temporary files.
     assert_eq!(used.descriptors, if keeps { 2 } else { 0 }, "{used:?}");

@@ -23,8 +23,14 @@ use wire::file::{
 };
 
 /// Ids and sizes: nothing, kept beside a header, shared, and sent from files.
-pub(crate) const DOCUMENTS: [(&str, usize); 6] =
-    [("EMPTY000", 0), ("ONEBYTE1", 1), ("SMALL002", 1_000), ("SHARED03", 6_000), ("FILE0004", 60_000), ("LARGE005", 700_000)];
+pub(crate) const DOCUMENTS: [(&str, usize); 6] = [
+    ("EMPTY000", 0),
+    ("ONEBYTE1", 1),
+    ("SMALL002", 1_000),
+    ("SHARED03", 6_000),
+    ("FILE0004", 60_000),
+    ("LARGE005", 700_000),
+];
 
 pub(crate) const ROOMY: CacheLimits = CacheLimits { entries: 100, bytes: 16 << 20, descriptors: 50 };
 
@@ -123,14 +129,21 @@ impl Collection {
         fs::rename(&new, self.path(id)).unwrap();
     }
 
+    /// Makes the database anew.
+    pub(crate) fn import(&self) {
+        let layout = self.layout.open(&self.root).unwrap();
+        import(&self.root, &layout, &self.database, ImportOptions::default(), |_| {}).unwrap();
+        settle();
+    }
+
     pub(crate) fn open(&self, kind: BackendKind) -> AnyBackend {
         let options = BackendOptions { layout: self.layout, memory_max: 8 << 10 };
         let content = match kind {
             BackendKind::Filesystem => &self.root,
             BackendKind::Sqlite => {
-                let layout = self.layout.open(&self.root).unwrap();
-                import(&self.root, &layout, &self.database, ImportOptions::default(), |_| {}).unwrap();
-                settle();
+                if !self.database.exists() {
+                    self.import();
+                }
                 &self.database
             }
         };

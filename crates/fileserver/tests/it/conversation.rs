@@ -21,7 +21,14 @@ fn small() -> Vec<u8> {
 fn original_requests_that_are_none_are_answered_with_one_nul() {
     let collection = Collection::new(LayoutKind::Flat);
     let world = World::new(&ORIGINAL, &collection);
-    for request in [&b"small002"[..], b"SMALL-02", b"SMALL\x0002", b"GET / HTTP/1.1\r\n\r\n", b"../../..", b"\xff\xff\xff\xff\xff\xff\xff\xff"] {
+    for request in [
+        &b"small002"[..],
+        b"SMALL-02",
+        b"SMALL\x0002",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"../../..",
+        b"\xff\xff\xff\xff\xff\xff\xff\xff",
+    ] {
         let answer = world.exchange(request, request.len());
         assert!(answer.bytes == [0] && answer.closed && answer.lingers, "{}", request.escape_ascii());
     }
@@ -70,7 +77,7 @@ fn half_a_request_has_a_deadline() {
         (PLAIN, &b"\0\x08SMALL"[..], vec![Status::Malformed.byte(), 0, 0, 0, 0, 0, 0, 0, 0]),
     ] {
         let collection = Collection::new(LayoutKind::Flat);
-    let mut world = World::new(&setup, &collection);
+        let mut world = World::new(&setup, &collection);
         let begin = world.now.instant;
         let mut conn = world.server.open(proto::Peer::new(std::os::fd::AsFd::as_fd(&std::io::stdin()), 0), world.now);
         let mut out = Outbox::default();

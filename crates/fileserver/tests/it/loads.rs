@@ -69,7 +69,10 @@ fn pipelined_misses_are_answered_in_order() {
         let got = world.get_all(&asked.iter().map(|id| id.as_bytes()).collect::<Vec<_>>());
         assert_eq!(got.len(), asked.len());
         for (n, (id, (status, body))) in asked.iter().zip(&got).enumerate() {
-            assert!(*status == Status::Found && *body == contents(id, n * 7 % COUNT * 700), "reply {n}, {id}: {status:?}");
+            assert!(
+                *status == Status::Found && *body == contents(id, n * 7 % COUNT * 700),
+                "reply {n}, {id}: {status:?}"
+            );
         }
         assert_eq!(world.server.statistics().loads, COUNT as u64);
     }
@@ -93,13 +96,14 @@ fn a_cache_keeps_to_its_bounds() {
         for choice in keeping() {
             let world = World::new(&Setup { choice, cache: limits, ..PLAIN }, &collection);
             let (ids, mut random) = (ids(COUNT), fastrand::Rng::with_seed(3));
-            for _ in 0..300 {
+            for _ in 0..150 {
                 let number = random.usize(..COUNT);
                 let (status, body) = world.get(&ids[number]);
                 assert!(status == Status::Found && body == contents(&ids[number], size(number)));
                 let (used, _) = world.server.cache();
-                let holds =
-                    used.entries <= limits.entries && used.bytes <= limits.bytes && used.descriptors <= limits.descriptors;
+                let holds = used.entries <= limits.entries
+                    && used.bytes <= limits.bytes
+                    && used.descriptors <= limits.descriptors;
                 assert!(holds, "{used:?} of {limits:?} with {choice:?}");
             }
         }

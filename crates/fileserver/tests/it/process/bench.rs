@@ -29,13 +29,8 @@ pub(crate) struct Setup {
     pub(crate) at_once: usize,
 }
 
-pub(crate) const ORIGINAL: Setup = Setup {
-    protocol: ProtocolKind::Original,
-    backend: BackendKind::Filesystem,
-    threads: "1",
-    args: &[],
-    at_once: 7,
-};
+pub(crate) const ORIGINAL: Setup =
+    Setup { protocol: ProtocolKind::Original, backend: BackendKind::Filesystem, threads: "1", args: &[], at_once: 7 };
 pub(crate) const FRAMED: Setup = Setup { protocol: ProtocolKind::Framed, ..ORIGINAL };
 /// Both protocols in front of both back ends.
 pub(crate) const ALL: [Setup; 4] = [

@@ -98,13 +98,17 @@ fn without_an_argument_a_sample_is_served_and_goes_with_the_server() {
         let mut command = Command::new(EXE);
         command.args(arguments).env("FILESERVER_LISTEN", "127.0.0.1:0");
         let mut server = Server::start_command(command, 1).unwrap();
+        eventually("it says what to try", || Ok(server.stderr().contains("try: "))).unwrap();
         let said = server.stderr();
         let path = said.split(" from ").nth(1).and_then(|rest| rest.split(", until").next()).expect("says where it is");
         assert!(said.starts_with("serving a generated sample") && std::path::Path::new(path).exists(), "{said}");
         let protocol = if arguments.contains(&"framed") { ProtocolKind::Framed } else { ProtocolKind::Original };
         for id in Sample::ids() {
             let (status, body) = Setup { protocol, ..ORIGINAL }.get(server.address(), id.as_bytes()).unwrap();
-            assert!(status == Status::Found && body.starts_with(format!("document {id} of the sample").as_bytes()), "{id}");
+            assert!(
+                status == Status::Found && body.starts_with(format!("document {id} of the sample").as_bytes()),
+                "{id}"
+            );
         }
         drain(&mut server).unwrap();
         assert!(!std::path::Path::new(path).exists(), "{path} is still there");

@@ -157,9 +157,10 @@ fn what_is_no_request_is_answered_and_the_connection_ends() {
 fn half_a_request_and_none_have_their_deadlines() {
     let collection = Collection::new(LayoutKind::Flat);
     const ARGS: &[&str] = &["--request-timeout", "300ms", "--idle-timeout", "500ms"];
-    for (setup, half, said) in
-        [(ORIGINAL, &b"SMAL"[..], vec![0]), (FRAMED, b"\0\x08SM", vec![Status::Malformed.byte(), 0, 0, 0, 0, 0, 0, 0, 0])]
-    {
+    for (setup, half, said) in [
+        (ORIGINAL, &b"SMAL"[..], vec![0]),
+        (FRAMED, b"\0\x08SM", vec![Status::Malformed.byte(), 0, 0, 0, 0, 0, 0, 0, 0]),
+    ] {
         Setup { args: ARGS, ..setup }.serve(&collection, |server| {
             let mut silent = Client::connect(server.address())?;
             let mut halting = Client::connect(server.address())?;

@@ -97,8 +97,15 @@ fn every_choice_and_every_bad_combination_is_listed() {
         .iter()
         .map(|dimension| (dimension["name"].as_str().unwrap(), dimension["choices"].as_array().unwrap().len()))
         .collect();
-    let wanted =
-        [("driver", 7), ("protocol", 2), ("request-map", 3), ("cache-map", 4), ("eviction", 3), ("backend", 2), ("layout", 4)];
+    let wanted = [
+        ("driver", 7),
+        ("protocol", 2),
+        ("request-map", 3),
+        ("cache-map", 4),
+        ("eviction", 3),
+        ("backend", 2),
+        ("layout", 4),
+    ];
     assert_eq!(choices, wanted);
     // Each is refused by the server in so many words.
     let invalid = listed["invalid"].as_array().unwrap();
@@ -107,7 +114,8 @@ fn every_choice_and_every_bad_combination_is_listed() {
         let combination = entry["combination"].as_object().unwrap();
         let mut command = command(&[]);
         for (name, choice) in combination {
-            let flag = dimensions.iter().find(|dimension| dimension["name"] == **name).unwrap()["flag"].as_str().unwrap();
+            let flag =
+                dimensions.iter().find(|dimension| dimension["name"] == **name).unwrap()["flag"].as_str().unwrap();
             command.args([flag, choice.as_str().unwrap()]);
         }
         let said = fails(command, 2).stderr;
