@@ -13,7 +13,7 @@ use crate::sync::{
 type Modelled<P> = LockFree<Hashbrown, Item, P>;
 
 /// Switches away from a thread that could go on; most bugs need one.
-const PREEMPTIONS: usize = 2;
+const PREEMPTIONS: usize = 3;
 /// Numbers from here on are those of entries that come when all threads are done.
 const NEW: u64 = 8;
 
@@ -71,6 +71,12 @@ fn keep<P: Primitives>(cache: &Modelled<P>, number: u64) {
 #[test]
 fn model_two_threads_compete_for_a_place() {
     compete::<Model>();
+}
+
+#[test]
+fn model_two_threads_insert_for_one_id() {
+    let insert = |cache: &Modelled<Model>| assert!(cache.insert(&id(1), item(1)), "there is room for both");
+    explore(PREEMPTIONS, move || run(2, &[insert, insert]));
 }
 
 #[test]
