@@ -6,8 +6,19 @@
 pub struct UnknownChoice {
     pub dimension: &'static str,
     pub name: String,
-    /// Those there are.
+    /// Those there are, with the other names they answer to.
     pub names: String,
+}
+
+impl UnknownChoice {
+    /// What [`choices!`](crate::choices) says of a name that is not in its table.
+    pub fn new(dimension: &'static str, name: &str, known: &[(&str, &[&str])]) -> Self {
+        let described = known.iter().map(|(name, aliases)| match aliases {
+            [] => (*name).to_owned(),
+            _ => format!("{name} (also {})", aliases.join(", ")),
+        });
+        Self { dimension, name: name.to_owned(), names: described.collect::<Vec<_>>().join(", ") }
+    }
 }
 
 /// Makes an enum of choices from one table of variants, each with its description, its name, and other names that
@@ -25,7 +36,7 @@ pub struct UnknownChoice {
 /// }
 /// assert_eq!("pass".parse(), Ok(Verdict::Keep));
 /// assert_eq!((Verdict::ALL.len(), Verdict::Drop.name(), Verdict::Drop.about()), (2, "drop", "forget it"));
-/// assert!("eat".parse::<Verdict>().unwrap_err().to_string().ends_with("there are keep, drop"));
+/// assert!("eat".parse::<Verdict>().unwrap_err().to_string().ends_with("there are keep (also pass), drop"));
 /// assert_eq!(Verdict::dimension().default, "keep");
 /// ```
 #[macro_export]
@@ -79,11 +90,7 @@ macro_rules! choices {
             fn from_str(name: &str) -> Result<Self, $crate::UnknownChoice> {
                 match name {
                     $($text $(| $alias)* => Ok(Self::$kind),)+
-                    _ => Err($crate::UnknownChoice {
-                        dimension: $dimension,
-                        name: name.to_owned(),
-                        names: [$($text,)+].join(", "),
-                    }),
+                    _ => Err($crate::UnknownChoice::new($dimension, name, &[$(($text, &[$($alias,)*] as &[&str]),)+])),
                 }
             }
         }

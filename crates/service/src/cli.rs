@@ -2,7 +2,7 @@
 
 use std::env;
 
-use clap::{Arg, Command};
+use clap::{Arg, Command, error::ErrorKind};
 use sys::listen::Address;
 
 use crate::{Dimension, Invalid, ServiceArgs};
@@ -23,6 +23,14 @@ pub trait Cli: clap::Parser {
 
     /// Flags, by their long names, with a letter as well: `("driver", 'l')`.
     const LETTERS: &'static [(&'static str, char)] = &[];
+
+    /// What no flag is wrong about alone: bad usage, with its reason.
+    ///
+    /// # Errors
+    /// What is wrong and what would not be.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
 
     /// The flags that all servers share.
     fn service(&self) -> &ServiceArgs;
@@ -58,7 +66,11 @@ pub trait Cli: clap::Parser {
 /// `HTTP_SERVER_LISTEN`.
 pub(crate) fn parse<C: Cli>() -> C {
     let mut matches = command::<C>(|variable| env::var_os(variable).is_some()).get_matches();
-    C::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit())
+    let cli = C::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit());
+    if let Err(why) = cli.check() {
+        C::command().error(ErrorKind::ArgumentConflict, why).exit();
+    }
+    cli
 }
 
 /// The command with the defaults of this server and its environment, in which `is_set` says what there is.

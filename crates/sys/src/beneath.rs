@@ -146,6 +146,14 @@ impl Metadata {
         Ok(Self::from(&fs::fstat(file)?))
     }
 
+    /// Of whatever a path means now, links followed.
+    ///
+    /// # Errors
+    /// Those of stat(2).
+    pub fn at(path: impl rustix::path::Arg) -> Result<Self, OpenError> {
+        Ok(Self::from(&fs::stat(path)?))
+    }
+
     /// Whether the last change was long enough before `now`, since the epoch, for the next one to have another time.
     /// What is not settled may change and look the same.
     pub fn is_settled(&self, now: Duration) -> bool {

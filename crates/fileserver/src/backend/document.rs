@@ -25,6 +25,7 @@ pub struct Document {
 #[derive(Clone, Debug)]
 pub(super) enum Origin {
     File(Arc<FileOrigin>),
+    Database(DatabaseOrigin),
 }
 
 #[derive(Debug)]
@@ -33,6 +34,15 @@ pub(super) struct FileOrigin {
     pub(super) metadata: Metadata,
     /// The last change was long enough ago for the next one to have another time.
     pub(super) settled: bool,
+}
+
+/// The whole database as it was: its documents are as old as it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DatabaseOrigin {
+    pub(super) metadata: Metadata,
+    pub(super) settled: bool,
+    /// What lies in a temporary file that exists for this document alone.
+    pub(super) spooled_bytes: u64,
 }
 
 impl Document {
@@ -45,16 +55,17 @@ impl Document {
         }
     }
 
-    /// Bytes that keeping this document costs.
+    /// Bytes that keeping this document costs. A temporary file counts like memory, which it is on some machines.
     pub fn held_bytes(&self) -> usize {
         let origin = match &self.origin {
             Origin::File(origin) => size_of::<FileOrigin>() + origin.located.path.as_bytes().len(),
+            Origin::Database(origin) => usize::try_from(origin.spooled_bytes).unwrap_or(usize::MAX),
         };
         let body = match &self.body {
             Body::Memory(bytes) => bytes.len(),
             Body::File(_) => 0,
         };
-        size_of::<Self>() + origin + body
+        size_of::<Self>().saturating_add(origin).saturating_add(body)
     }
 
     /// Descriptors that keeping this document costs.

@@ -4,6 +4,9 @@ use std::{io, path::PathBuf};
 
 use layouts::LayoutError;
 use sys::beneath::OpenError;
+use wire::file::Status;
+
+use super::DatabaseProblem;
 
 /// Why there is no document to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +29,23 @@ impl From<OpenError> for Absence {
     }
 }
 
+impl From<Absence> for Status {
+    fn from(absence: Absence) -> Self {
+        match absence {
+            Absence::Missing => Self::Missing,
+            Absence::Unavailable => Self::Unavailable,
+            Absence::Failed => Self::Failed,
+        }
+    }
+}
+
 /// Why a collection cannot be used at all.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
     #[error("cannot open {path}: {source}", path = .path.display())]
     Open { path: PathBuf, source: io::Error },
+    #[error("{path}: {problem}", path = .path.display())]
+    Database { path: PathBuf, problem: DatabaseProblem },
     #[error(transparent)]
     Layout(#[from] LayoutError),
 }

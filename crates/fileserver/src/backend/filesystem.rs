@@ -65,7 +65,7 @@ impl<L: Layout> Backend for Filesystem<L> {
     }
 
     fn is_current(&self, document: &Document, _id: &FileId) -> bool {
-        let Origin::File(origin) = &document.origin;
+        let Origin::File(origin) = &document.origin else { return false };
         let Located { path, chosen_from } = &origin.located;
         origin.settled
             && self.root.stat(path.as_bytes()) == Ok(origin.metadata)

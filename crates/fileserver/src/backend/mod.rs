@@ -3,6 +3,10 @@
 mod document;
 mod error;
 mod filesystem;
+mod sqlite;
+mod table;
+#[cfg(test)]
+mod tests;
 
 use wire::file::FileId;
 
@@ -10,6 +14,10 @@ pub use self::{
     document::{Body, Document},
     error::{Absence, BackendError},
     filesystem::{Filesystem, FilesystemOptions},
+    sqlite::{
+        DatabaseProblem, ImportError, ImportOptions, Imported, Progress, Sqlite, SqliteOptions, SqliteReader, import,
+    },
+    table::{AnyBackend, AnyReader, BackendKind, BackendOptions},
 };
 
 /// A collection of documents. Shared by all threads; what one of them needs alone is its reader.

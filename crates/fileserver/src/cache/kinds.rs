@@ -2,7 +2,7 @@
 
 service::choices! {
     /// Where a cache keeps its entries.
-    pub enum CacheMapKind: "cache map", "--cache-map", default Hashbrown {
+    pub enum CacheMapKind: "cache-map", "--cache-map", default Hashbrown {
         /// no cache: every request loads its document
         None = "none",
         /// the standard library's hash table and hash function

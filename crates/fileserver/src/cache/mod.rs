@@ -125,6 +125,9 @@ impl Shortage {
 
 /// A bounded map from ids to documents that any thread may use at any time.
 pub trait Cache<V: Value>: Send + Sync + Sized + 'static {
+    /// Whether anything can ever be found in it.
+    const KEEPS: bool = true;
+
     fn new(limits: CacheLimits) -> Self;
 
     /// What was inserted last for `id`, if it is still there; a use, where the order of eviction depends on uses.
@@ -147,6 +150,8 @@ pub trait Cache<V: Value>: Send + Sync + Sized + 'static {
 pub struct NoCache;
 
 impl<V: Value> Cache<V> for NoCache {
+    const KEEPS: bool = false;
+
     fn new(_: CacheLimits) -> Self {
         Self
     }

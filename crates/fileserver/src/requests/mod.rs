@@ -21,7 +21,7 @@ pub use self::tables::{HashbrownTable, SlabTable, StdTable, Table};
 
 service::choices! {
     /// Where partial requests are kept.
-    pub enum RequestMapKind: "request map", "--request-map", default Slab {
+    pub enum RequestMapKind: "request-map", "--request-map", default Slab {
         /// the standard library's hash table and hash function
         Std = "std" | "umap",
         /// hashbrown's table with a faster hash function
