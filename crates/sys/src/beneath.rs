@@ -13,8 +13,6 @@ use rustix::{
 
 /// A rename somewhere in the tree can make one resolution uncertain (openat2(2), EAGAIN); twice in a row is rare.
 const RESOLVE_TRIES: usize = 8;
-/// Two changes further apart than this have different change times: several ticks of the kernel's coarse clock.
-const TIMESTAMP_STEP_NS: u64 = 50_000_000;
 
 /// The directory whose files may be opened. It stays the same directory when its name comes to mean another.
 #[derive(Debug)]
@@ -154,11 +152,14 @@ impl Metadata {
         Ok(Self::from(&fs::stat(path)?))
     }
 
+    /// Two changes further apart than this have different change times: several ticks of the kernel's coarse clock.
+    pub const TIMESTAMP_STEP: Duration = Duration::from_millis(50);
+
     /// Whether the last change was long enough before `now`, since the epoch, for the next one to have another time.
     /// What is not settled may change and look the same.
     pub fn is_settled(&self, now: Duration) -> bool {
-        let settled = u64::try_from(self.changed_ns).map(|at| at.saturating_add(TIMESTAMP_STEP_NS));
-        settled.is_ok_and(|at| u128::from(at) <= now.as_nanos())
+        let changed = u64::try_from(self.changed_ns).map(Duration::from_nanos);
+        changed.is_ok_and(|changed| changed + Self::TIMESTAMP_STEP <= now)
     }
 }
 

@@ -5,7 +5,7 @@ use std::{fs::File, io, path::Path, sync::Arc};
 use layouts::{Layout, Located};
 use proto::FileRegion;
 use sys::{
-    beneath::{Metadata, Root},
+    beneath::{Metadata, Opened, Root},
     clock::unix_coarse,
     contents::read_unchanging,
 };
@@ -47,19 +47,21 @@ impl<L: Layout> Backend for Filesystem<L> {
     }
 
     fn load(&self, _reader: &mut (), id: &FileId) -> Result<Document, Absence> {
+        // Before anything is looked at: what is settled by now has another time if it changes while it is read.
+        let now = unix_coarse();
         let located = self.layout.locate(&self.root, id)?;
-        let opened = self.root.open_file(located.path.as_bytes())?;
-        let file = File::from(opened.file);
-        let (body, metadata) = match read_unchanging(&file, opened.metadata, self.options.memory_max)? {
+        let Opened { file, metadata } = self.root.open_file(located.path.as_bytes())?;
+        let file = File::from(file);
+        let memory_max = if metadata.is_settled(now) { self.options.memory_max } else { 0 };
+        let contents = read_unchanging(&file, metadata, memory_max)?;
+        let (body, metadata) = match contents.filter(|(_, metadata)| metadata.is_settled(now)) {
             Some((contents, metadata)) => (Body::Memory(contents.into()), metadata),
-            // Large, or being written just now: then the descriptor is at least one file's.
+            // Large, or being written just now: the descriptor is at least that of one file.
             None => {
                 let metadata = Metadata::of(&file)?;
                 (Body::File(FileRegion { file: Arc::new(file.into()), offset: 0, len: metadata.size }), metadata)
             }
         };
-        // Read after the file: what changes from here on has a later time than it.
-        let now = unix_coarse();
         let settled = metadata.is_settled(now) && located.chosen_from.is_none_or(|directory| directory.is_settled(now));
         Ok(Document { body, origin: Origin::File(Arc::new(FileOrigin { located, metadata, settled })) })
     }
@@ -70,5 +72,183 @@ impl<L: Layout> Backend for Filesystem<L> {
         origin.settled
             && self.root.stat(path.as_bytes()) == Ok(origin.metadata)
             && chosen_from.is_none_or(|directory| self.root.stat(path.parent()) == Ok(directory))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::{self, OpenOptions},
+        os::unix::{fs::FileExt, fs::symlink, net::UnixListener},
+        path::PathBuf,
+        thread,
+        time::{Duration, Instant},
+    };
+
+    use layouts::{Flat, Zotero};
+
+    use super::{super::tests::contents, *};
+
+    const MEMORY_MAX: u64 = 1_000;
+    const OPTIONS: FilesystemOptions = FilesystemOptions { memory_max: MEMORY_MAX };
+
+    fn id(name: &str) -> FileId {
+        FileId::new(name.as_bytes()).unwrap()
+    }
+
+    fn settle() {
+        thread::sleep(Metadata::TIMESTAMP_STEP + Duration::from_millis(10));
+    }
+
+    /// `root/` with a small and a large file.
+    fn files() -> (tempfile::TempDir, PathBuf) {
+        let outer = tempfile::tempdir().unwrap();
+        let root = outer.path().join("root");
+        fs::create_dir(&root).unwrap();
+        fs::write(root.join("small"), [b's'; 100]).unwrap();
+        fs::write(root.join("large"), [b'l'; 5_000]).unwrap();
+        fs::write(root.join("empty"), []).unwrap();
+        settle();
+        (outer, root)
+    }
+
+    #[test]
+    fn small_files_are_memory_and_large_ones_descriptors() {
+        let (_outer, root) = files();
+        let backend = Filesystem::open(&root, Flat, OPTIONS).unwrap();
+        for (name, len, descriptors) in [("small", 100, 0), ("large", 5_000, 1), ("empty", 0, 0)] {
+            let document = backend.load(&mut (), &id(name)).unwrap();
+            assert_eq!((document.len(), document.descriptors()), (len, descriptors), "{name}");
+            assert_eq!(contents(&document), fs::read(root.join(name)).unwrap(), "{name}");
+            assert!(backend.is_current(&document, &id(name)), "{name}");
+        }
+        let uncached = Filesystem::open(&root, Flat, FilesystemOptions { memory_max: 0 }).unwrap();
+        assert_eq!(uncached.load(&mut (), &id("small")).unwrap().descriptors(), 1);
+    }
+
+    #[test]
+    fn only_regular_files_of_the_directory_are_documents() {
+        let (outer, root) = files();
+        fs::write(outer.path().join("secret"), "secret").unwrap();
+        symlink("../secret", root.join("escape")).unwrap();
+        symlink("/etc/passwd", root.join("absolute")).unwrap();
+        symlink("small", root.join("link")).unwrap();
+        fs::create_dir(root.join("directory")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, root.join("fifo"), rustix::fs::Mode::RUSR).unwrap();
+        UnixListener::bind(root.join("socket")).unwrap();
+        let backend = Filesystem::open(&root, Flat, OPTIONS).unwrap();
+        for name in ["none", "escape", "absolute", "directory", "fifo", "socket", "..", ".", "../secret", "small/"] {
+            assert_eq!(backend.load(&mut (), &id(name)).unwrap_err(), Absence::Missing, "{name}");
+        }
+        assert_eq!(contents(&backend.load(&mut (), &id("link")).unwrap()), [b's'; 100]);
+    }
+
+    #[test]
+    fn every_change_is_noticed_and_a_replaced_file_stays_whole() {
+        let (_outer, root) = files();
+        let backend = Filesystem::open(&root, Flat, OPTIONS).unwrap();
+        let changes: [(&str, fn(&Path)); 4] = [
+            ("replaced", |path| {
+                let new = path.with_extension("new");
+                fs::write(&new, fs::read(path).unwrap()).unwrap();
+                fs::rename(new, path).unwrap();
+            }),
+            ("rewritten", |path| {
+                OpenOptions::new().write(true).open(path).unwrap().write_all_at(b"x", 0).unwrap();
+            }),
+            ("truncated", |path| OpenOptions::new().write(true).open(path).unwrap().set_len(50).unwrap()),
+            ("removed", |path| fs::remove_file(path).unwrap()),
+        ];
+        for (what, change) in changes {
+            for name in ["small", "large"] {
+                settle();
+                let document = backend.load(&mut (), &id(name)).unwrap();
+                let before = contents(&document);
+                change(&root.join(name));
+                assert!(!backend.is_current(&document, &id(name)), "{name} {what}");
+                if what == "replaced" {
+                    assert_eq!(contents(&document), before, "{name}");
+                }
+            }
+        }
+        assert_eq!(backend.load(&mut (), &id("small")).unwrap_err(), Absence::Missing);
+    }
+
+    /// Its times cannot be trusted yet: a second change in the same tick would look like none.
+    #[test]
+    fn what_has_just_changed_is_neither_kept_in_memory_nor_taken_for_current() {
+        let (_outer, root) = files();
+        let backend = Filesystem::open(&root, Flat, OPTIONS).unwrap();
+        fs::write(root.join("small"), "new").unwrap();
+        let fresh = backend.load(&mut (), &id("small")).unwrap();
+        assert!(!backend.is_current(&fresh, &id("small")));
+        assert_eq!((fresh.descriptors(), contents(&fresh)), (1, b"new".to_vec()));
+    }
+
+    /// In Zotero's layout another file may come to be the first one.
+    #[test]
+    fn a_new_first_file_is_noticed() {
+        let (_outer, root) = files();
+        fs::create_dir(root.join("DOCUMENT")).unwrap();
+        fs::write(root.join("DOCUMENT/b.pdf"), "b").unwrap();
+        settle();
+        let backend = Filesystem::open(&root, Zotero, OPTIONS).unwrap();
+        let document = backend.load(&mut (), &id("DOCUMENT")).unwrap();
+        assert!(backend.is_current(&document, &id("DOCUMENT")));
+        fs::write(root.join("DOCUMENT/a.pdf"), "a").unwrap();
+        assert!(!backend.is_current(&document, &id("DOCUMENT")));
+        assert_eq!(contents(&backend.load(&mut (), &id("DOCUMENT")).unwrap()), b"a");
+    }
+
+    /// A file that is written in place while it is read: what is in memory is of one moment.
+    #[test]
+    fn no_mixture_is_kept_in_memory() {
+        const BYTES: usize = 200_000;
+        let (_outer, root) = files();
+        fs::write(root.join("file"), vec![0; BYTES]).unwrap();
+        let backend = Filesystem::open(&root, Flat, FilesystemOptions { memory_max: 1 << 20 }).unwrap();
+        let until = Instant::now() + Duration::from_millis(500);
+        let loaded = thread::scope(|scope| {
+            scope.spawn(|| {
+                let file = OpenOptions::new().write(true).open(root.join("file")).unwrap();
+                for (turn, value) in (1..=u8::MAX).cycle().enumerate() {
+                    if Instant::now() > until {
+                        break;
+                    }
+                    file.write_all_at(&vec![value; BYTES], 0).unwrap();
+                    // Now and then it rests long enough to be read.
+                    if turn % 10 == 0 {
+                        settle();
+                    }
+                }
+            });
+            let mut in_memory = 0;
+            while Instant::now() < until {
+                let document = backend.load(&mut (), &id("file")).unwrap();
+                if let Body::Memory(bytes) = &document.body {
+                    assert!(bytes.iter().all(|byte| *byte == bytes[0]) && bytes.len() == BYTES);
+                    in_memory += 1;
+                }
+            }
+            in_memory
+        });
+        assert!(loaded > 0, "nothing was ever at rest");
+    }
+
+    #[test]
+    fn whose_fault_it_is_decides_what_is_said() {
+        use sys::beneath::OpenError;
+        // ENOENT, EXDEV, ENXIO, EACCES, EMFILE, ENFILE, EIO.
+        for (errno, absence) in [
+            (2, Absence::Missing),
+            (18, Absence::Missing),
+            (6, Absence::Missing),
+            (13, Absence::Failed),
+            (24, Absence::Unavailable),
+            (23, Absence::Unavailable),
+            (5, Absence::Failed),
+        ] {
+            assert_eq!(Absence::from(OpenError::from(io::Error::from_raw_os_error(errno))), absence, "{errno}");
+        }
     }
 }

@@ -5,12 +5,14 @@ use std::{
     io,
     os::unix::fs::{FileExt, PermissionsExt},
     path::{Path, PathBuf},
+    thread,
 };
 
 use layouts::{Layout, LayoutError};
 use rusqlite::{Connection, blob::ZeroBlob};
 use sys::{
     beneath::{Metadata, OpenError, Opened, Root},
+    clock::unix_coarse,
     contents::read_unchanging,
 };
 use wire::file::FileId;
@@ -179,6 +181,7 @@ fn add<L: Layout>(database: &Connection, root: &Root, layout: &L, id: &FileId) -
         outcome => outcome.map_err(failed)?,
     };
     let file = File::from(file);
+    let metadata = wait_until_settled(&file, metadata).map_err(failed)?;
     if metadata.size > MEMORY_MAX {
         return add_large(database, &file, metadata, id).map(Some);
     }
@@ -186,6 +189,19 @@ fn add<L: Layout>(database: &Connection, root: &Root, layout: &L, id: &FileId) -
     let (contents, _) = contents.ok_or_else(|| ImportError::Changing(id.clone()))?;
     database.prepare_cached(INSERT)?.execute((id.as_bytes(), Digest::of(id, &contents), &contents))?;
     Ok(Some(contents.len() as u64))
+}
+
+/// A change in the same tick of the clock as the one before would not be seen, and half of it be kept for ever.
+fn wait_until_settled(file: &File, mut metadata: Metadata) -> Result<Metadata, OpenError> {
+    for _ in 0..READ_TRIES {
+        if metadata.is_settled(unix_coarse()) {
+            break;
+        }
+        thread::sleep(Metadata::TIMESTAMP_STEP);
+        metadata = Metadata::of(file)?;
+    }
+    // Now it has, or its time lies in the future and says nothing.
+    Ok(metadata)
 }
 
 /// Adds a document piece by piece: first the room for it, then its body, then the digest that is known by then.
