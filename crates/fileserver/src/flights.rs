@@ -90,3 +90,6 @@ impl<W: Send + 'static, P: Primitives> Drop for Flight<W, P> {
         drop(self.end());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -276,3 +276,17 @@ impl<M: Maps, V: Value, P: Primitives> Cache<V> for LockFree<M, V, P> {
         self.evicted.get() as u64
     }
 }
+
+#[cfg(test)]
+impl<M: Maps, V: Value, P: Primitives> LockFree<M, V, P> {
+    /// Entries that can be got, in a cache of one shard at one moment.
+    pub(super) fn visible(&self) -> usize {
+        let [shard] = &*self.shards else { panic!("there are several shards") };
+        shard.look(CacheMap::len)
+    }
+
+    /// Places of the queues, those of nodes that are gone included.
+    pub(super) fn places(&self) -> usize {
+        self.queues.iter().map(Queue::places).sum()
+    }
+}

@@ -14,6 +14,8 @@ mod lru;
 mod map;
 mod refusing;
 mod sparse;
+#[cfg(test)]
+mod tests;
 
 use wire::file::FileId;
 

@@ -200,3 +200,22 @@ impl<E: Keyed> CacheMap<E> for SparseMap<E> {
         self.len
     }
 }
+
+#[cfg(test)]
+impl<E: Keyed> SparseMap<E> {
+    /// Every array is as long as its bitmap says, and no entry has a free place between its home and its own.
+    pub(super) fn assert_is_sound(&self) {
+        let mut len = 0;
+        for (number, group) in self.groups.iter().enumerate() {
+            assert_eq!(group.entries.len(), group.taken.count_ones() as usize);
+            len += group.entries.len();
+            for place in (number * GROUP..(number + 1) * GROUP).filter(|&place| group.is_taken(place)) {
+                let (found, _) = self.find(group.entries[group.index(place)].id());
+                assert_eq!(found, place, "a search ends where the entry is");
+            }
+        }
+        assert_eq!(len, self.len);
+        assert!(self.groups.len() <= 1 || self.places() <= self.len * PLACES_PER_ENTRY_MAX);
+        assert!(self.len * PLACES_PER_ENTRY_MIN <= self.places());
+    }
+}

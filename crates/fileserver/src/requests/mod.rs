@@ -4,6 +4,8 @@
 //! between them, so the map is shared: parts behind a lock each, which are found by the key.
 
 mod tables;
+#[cfg(test)]
+mod tests;
 
 use std::{
     sync::{

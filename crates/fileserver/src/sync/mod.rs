@@ -3,6 +3,8 @@
 //! A trait instead of `cfg(loom)`, under which some of our dependencies would not build: the models are tests like any
 //! other, of the very code that serves, instantiated on loom's primitives.
 
+#[cfg(test)]
+pub(crate) mod model;
 mod real;
 
 use std::sync::Arc;
