@@ -4,6 +4,7 @@ use std::{io, path::PathBuf};
 
 use layouts::LayoutError;
 use sys::beneath::OpenError;
+use wire::file::Status;
 
 use super::DatabaseProblem;
 
@@ -24,6 +25,16 @@ impl From<OpenError> for Absence {
             OpenError::Missing | OpenError::Directory | OpenError::NotRegular => Self::Missing,
             OpenError::Exhausted => Self::Unavailable,
             OpenError::Denied | OpenError::Failed(_) => Self::Failed,
+        }
+    }
+}
+
+impl From<Absence> for Status {
+    fn from(absence: Absence) -> Self {
+        match absence {
+            Absence::Missing => Self::Missing,
+            Absence::Unavailable => Self::Unavailable,
+            Absence::Failed => Self::Failed,
         }
     }
 }

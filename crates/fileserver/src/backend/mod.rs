@@ -17,7 +17,7 @@ pub use self::{
     sqlite::{
         DatabaseProblem, ImportError, ImportOptions, Imported, Progress, Sqlite, SqliteOptions, SqliteReader, import,
     },
-    table::{AnyBackend, AnyReader, BackendKind, UnknownBackend},
+    table::{AnyBackend, AnyReader, BackendKind, BackendOptions},
 };
 
 /// A collection of documents. Shared by all threads; what one of them needs alone is its reader.

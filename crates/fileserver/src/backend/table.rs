@@ -1,34 +1,34 @@
 //! The one list of back ends.
 
-use std::{fmt, str::FromStr};
+use std::path::Path;
 
-use layouts::AnyLayout;
+use layouts::{AnyLayout, LayoutKind};
 use wire::file::FileId;
 
-use super::{Absence, Backend, BackendError, Document, Filesystem, Sqlite};
+use super::{Absence, Backend, BackendError, Document, Filesystem, FilesystemOptions, Sqlite, SqliteOptions};
+
+/// What a back end may need to know.
+#[derive(Clone, Copy, Debug)]
+pub struct BackendOptions {
+    /// Which file of a directory an id means.
+    pub layout: LayoutKind,
+    /// Documents up to this size are handed over in memory, larger ones as files; bytes.
+    pub memory_max: u64,
+}
 
 macro_rules! backends {
-    ($($(#[doc = $about:literal])+ $kind:ident = $name:literal $(, $alias:literal)* => $backend:ty;)+) => {
-        /// Where documents are kept.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum BackendKind {
-            $($(#[doc = $about])+ $kind,)+
+    ($($(#[doc = $about:literal])+ $kind:ident = $name:literal $(| $alias:literal)* => $backend:ty, $open:ident;)+) => {
+        service::choices! {
+            /// Where documents are kept.
+            pub enum BackendKind: "backend", "--backend", default Filesystem {
+                $($(#[doc = $about])+ $kind = $name $(| $alias)*,)+
+            }
         }
 
         impl BackendKind {
-            pub const ALL: &[Self] = &[$(Self::$kind,)+];
-
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$kind => $name,)+ }
-            }
-
-            pub fn about(self) -> &'static str {
-                match self { $(Self::$kind => concat!($($about,)+).trim_ascii(),)+ }
-            }
-
-            /// Other names for it.
-            pub fn aliases(self) -> &'static [&'static str] {
-                match self { $(Self::$kind => &[$($alias,)*],)+ }
+            /// See [`Backend::BLOCKS`].
+            pub fn blocks(self) -> bool {
+                match self { $(Self::$kind => <$backend>::BLOCKS,)+ }
             }
         }
 
@@ -45,13 +45,14 @@ macro_rules! backends {
         }
 
         impl AnyBackend {
-            pub fn kind(&self) -> BackendKind {
-                match self { $(Self::$kind(_) => BackendKind::$kind,)+ }
+            /// # Errors
+            /// `content` is nothing that this kind of back end can serve.
+            pub fn open(kind: BackendKind, content: &Path, options: &BackendOptions) -> Result<Self, BackendError> {
+                match kind { $(BackendKind::$kind => $open(content, options).map(Self::$kind),)+ }
             }
 
-            /// See [`Backend::BLOCKS`].
-            pub fn blocks(&self) -> bool {
-                match self { $(Self::$kind(_) => <$backend as Backend>::BLOCKS,)+ }
+            pub fn kind(&self) -> BackendKind {
+                match self { $(Self::$kind(_) => BackendKind::$kind,)+ }
             }
 
             /// See [`Backend::reader`].
@@ -83,27 +84,16 @@ macro_rules! backends {
 
 backends! {
     /// files of a directory, small ones read, large ones sent by the kernel from their descriptors
-    Filesystem = "fs", "filesystem" => Filesystem<AnyLayout>;
+    Filesystem = "fs" | "filesystem" | "sendfile" => Filesystem<AnyLayout>, open_directory;
     /// rows of an SQLite database that `fileserver import` has made, each checked against its digest
-    Sqlite = "sqlite" => Sqlite;
+    Sqlite = "sqlite" => Sqlite, open_database;
 }
 
-/// Not the name of a back end.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown back end `{0}`; there are {names}", names = BackendKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", "))]
-pub struct UnknownBackend(pub String);
-
-impl FromStr for BackendKind {
-    type Err = UnknownBackend;
-
-    fn from_str(name: &str) -> Result<Self, UnknownBackend> {
-        let is_called = |kind: &Self| kind.name() == name || kind.aliases().contains(&name);
-        Self::ALL.iter().copied().find(is_called).ok_or_else(|| UnknownBackend(name.to_owned()))
-    }
+fn open_directory(directory: &Path, options: &BackendOptions) -> Result<Filesystem<AnyLayout>, BackendError> {
+    let layout = options.layout.open(directory)?;
+    Filesystem::open(directory, layout, FilesystemOptions { memory_max: options.memory_max })
 }
 
-impl fmt::Display for BackendKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
+fn open_database(database: &Path, options: &BackendOptions) -> Result<Sqlite, BackendError> {
+    Sqlite::open(database, SqliteOptions { memory_max: options.memory_max, ..SqliteOptions::default() })
 }

@@ -17,24 +17,13 @@ pub(super) fn contents(document: &Document) -> Vec<u8> {
 }
 
 #[test]
-fn a_back_end_is_known_by_each_of_its_names() {
-    for &kind in BackendKind::ALL {
-        for name in kind.aliases().iter().chain([&kind.name()]) {
-            assert_eq!(name.parse(), Ok(kind));
-        }
-    }
-    let error = "tape".parse::<BackendKind>().unwrap_err().to_string();
-    assert_eq!(error, "unknown back end `tape`; there are fs, sqlite");
-}
-
-#[test]
 fn a_choice_of_a_back_end_is_that_back_end() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("file"), "contents").unwrap();
     let layout = layouts::LayoutKind::Flat.open(directory.path()).unwrap();
     let options = FilesystemOptions { memory_max: 100 };
     let backend = AnyBackend::Filesystem(Filesystem::open(directory.path(), layout, options).unwrap());
-    assert_eq!((backend.kind(), backend.blocks()), (BackendKind::Filesystem, false));
+    assert_eq!((backend.kind(), backend.kind().blocks()), (BackendKind::Filesystem, false));
     let mut reader = backend.reader().unwrap();
     let id = wire::file::FileId::new(b"file").unwrap();
     assert_eq!(contents(&backend.load(&mut reader, &id).unwrap()), b"contents");
