@@ -56,6 +56,9 @@ pub struct Options {
     /// Called once for each large piece of fresh memory (a multiple of 2 MiB, aligned to that): the place to ask the
     /// kernel for huge pages, which a pure crate cannot.
     pub advise: fn(&mut [MaybeUninit<u8>]),
+    /// Called once for each of the few such pieces that began as small pages and is now full: the place to have the
+    /// kernel put huge pages in their place. The contents must stay.
+    pub collapse: fn(&mut [MaybeUninit<u8>]),
     /// Called with memory whose contents are not needed any more; it must read as zeros afterwards, so that giving it
     /// back to the kernel or zeroing it are both right.
     pub release: fn(&mut [MaybeUninit<u8>]),

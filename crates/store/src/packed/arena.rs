@@ -1,9 +1,9 @@
 //! Blocks for entries.
 //!
-//! Memory comes in chunks of up to 2 MiB, which are divided into pages of 64 KiB, which hold blocks of one size each. A
+//! Memory comes in chunks of 2 MiB, which are divided into pages of 64 KiB, which hold blocks of one size each. A
 //! page keeps a list of its free blocks, so that it can go back to the pool as soon as nothing lives in it, and serve
-//! blocks of another size. A block is addressed in units of 8 bytes; each chunk has 2 MiB of addresses, whatever its
-//! size, so that finding one takes a shift. All access is checked against the bounds of the chunk: an address that
+//! blocks of another size. A block is addressed in units of 8 bytes; finding its chunk
+//! takes a shift. All access is checked against the bounds of the chunk: an address that
 //! is out of date reads something else, but never anything that is not there.
 
 use std::mem::MaybeUninit;
@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 use super::{
     classes::{self, CLASSES, PAGE, PAGE_UNITS, UNIT},
     entry::Header,
-    memory::{Chunk, HUGE, growth_of, next_size},
+    memory::{Chunk, HUGE, HugePages, growth_of},
 };
 use crate::Options;
 
@@ -43,9 +43,7 @@ pub(super) struct Arena {
     resident: usize,
     /// There has been a page of blocks that are longer than [`SMALL_MAX`].
     has_large: bool,
-    /// Bytes of all chunks.
-    mapped: usize,
-    advise: fn(&mut [MaybeUninit<u8>]),
+    huge_pages: HugePages,
     release: fn(&mut [MaybeUninit<u8>]),
 }
 
@@ -85,8 +83,7 @@ impl Arena {
             released: Vec::new(),
             resident: 0,
             has_large: false,
-            mapped: 0,
-            advise: options.advise,
+            huge_pages: options.into(),
             release: options.release,
         }
     }
@@ -205,8 +202,7 @@ impl Arena {
     }
 
     fn page_growth(&self) -> usize {
-        let has_page =
-            !self.released.is_empty() || self.chunks.last().is_some_and(|chunk| chunk.ready() < chunk.capacity());
+        let has_page = !self.released.is_empty() || self.chunks.last().is_some_and(|chunk| chunk.ready() < HUGE);
         match has_page {
             true => PAGE,
             // Beyond what can be addressed nothing fits.
@@ -248,7 +244,7 @@ impl Arena {
             self.chunks[chunk].reclaim(start..start + PAGE);
             return number;
         }
-        if self.chunks.last().is_none_or(|chunk| chunk.ready() == chunk.capacity()) {
+        if self.chunks.last().is_none_or(|chunk| chunk.ready() == HUGE) {
             self.add_chunk();
         }
         let index = self.chunks.len() - 1;
@@ -260,9 +256,8 @@ impl Arena {
 
     fn add_chunk(&mut self) {
         assert!(self.chunks.len() < CHUNKS_MAX, "a packed store holds at most 32 GiB of entries");
-        let chunk = Chunk::new(next_size(self.mapped, PAGE), self.advise);
-        self.mapped += chunk.capacity();
-        self.chunks.push(chunk);
+        let raw = self.huge_pages.next_piece(&mut self.chunks);
+        self.chunks.push(Chunk::new(raw));
         let page = Page { free: NO_BLOCK, fresh: 0, live: 0, class: 0, is_listed: false, next: NONE, previous: NONE };
         self.pages.extend([page; CHUNK_PAGES]);
     }
