@@ -72,6 +72,8 @@ pub struct Options {
 pub trait Store: Send + Sized {
     /// Where an entry is. Good until the next `insert`, `replace`, `remove`, `compact` or `clear`.
     type Place: Copy;
+    /// What [`Store::prefetch_entry`] finds out; the default is nothing.
+    type Hint: Copy + Default;
 
     fn new(options: Options) -> Self;
 
@@ -86,11 +88,19 @@ pub trait Store: Send + Sized {
     }
 
     /// Asks for the memory that [`Store::find`] and [`Store::view`] will read.
-    fn prefetch_entry(&self, hash: u64) {
+    fn prefetch_entry(&self, hash: u64) -> Self::Hint {
         let _ = hash;
+        Self::Hint::default()
     }
 
     fn find(&self, hash: u64, key: &[u8]) -> Option<Self::Place>;
+
+    /// [`Store::find`], with what [`Store::prefetch_entry`] found out about the hash, however long ago.
+    #[inline]
+    fn find_hinted(&self, hint: Self::Hint, hash: u64, key: &[u8]) -> Option<Self::Place> {
+        let _ = hint;
+        self.find(hash, key)
+    }
 
     fn view(&self, place: Self::Place) -> View<'_>;
 

@@ -37,6 +37,7 @@ pub type HashbrownStore = Slotted<HashbrownIndex>;
 
 impl<I: Index> Store for Slotted<I> {
     type Place = u32;
+    type Hint = ();
 
     fn new(options: Options) -> Self {
         Self { hasher: options.hasher, index: I::default(), slots: Slots::default() }

@@ -6,7 +6,10 @@
 //! takes a shift. All access is checked against the bounds of the chunk: an address that
 //! is out of date reads something else, but never anything that is not there.
 
-use std::mem::MaybeUninit;
+use std::{
+    mem::MaybeUninit,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use super::{
     classes::{self, CLASSES, PAGE, PAGE_UNITS, UNIT},
@@ -25,6 +28,9 @@ const CHUNKS_MAX: usize = (1 << 32) / CHUNK_UNITS;
 const RESERVE_PAGES: usize = 4;
 /// Pages of a class that are compared to find the one to vacate.
 const CANDIDATES: usize = 64;
+/// Eras of an arena, before they could be taken for those of another, and where those of the next one begin.
+const ERAS: u64 = 1 << 40;
+static NEXT_ERA: AtomicU64 = AtomicU64::new(ERAS);
 /// No page, and no block within a page.
 const NONE: u32 = u32::MAX;
 const NO_BLOCK: u16 = u16::MAX;
@@ -43,6 +49,8 @@ pub(super) struct Arena {
     resident: usize,
     /// There has been a page of blocks that are longer than [`SMALL_MAX`].
     has_large: bool,
+    /// See [`Arena::era`].
+    era: u64,
     huge_pages: HugePages,
     release: fn(&mut [MaybeUninit<u8>]),
 }
@@ -83,6 +91,7 @@ impl Arena {
             released: Vec::new(),
             resident: 0,
             has_large: false,
+            era: NEXT_ERA.fetch_add(ERAS, Ordering::Relaxed),
             huge_pages: options.into(),
             release: options.release,
         }
@@ -166,9 +175,16 @@ impl Arena {
         at
     }
 
+    /// Another one whenever a block that was in use is not any more, and in every arena; never 0.
+    #[inline(always)]
+    pub(super) fn era(&self) -> u64 {
+        self.era
+    }
+
     /// Gives a block back that [`Arena::allocate`] gave.
     #[inline]
     pub(super) fn free(&mut self, at: u32) {
+        self.era += 1;
         let number = page_of(at) as u32;
         let page = &mut self.pages[number as usize];
         let link = std::mem::replace(&mut page.free, (at % PAGE_UNITS as u32) as u16);
@@ -343,6 +359,7 @@ impl Arena {
 
     /// Nothing on that page is needed any more.
     pub(super) fn vacated(&mut self, page: Vacated) {
+        self.era += 1;
         self.pool(page.number);
     }
 }
