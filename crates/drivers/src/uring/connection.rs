@@ -93,6 +93,7 @@ impl<P: Protocol> Slot<P> {
         if let Some(sent) = desk.ring.sent(done, self.socket.as_fd(), |segment| session.outbox().recycle(segment)) {
             self.busy = false;
             self.broken |= sent.is_err();
+            session.outbox().give_back(&mut desk.spares);
         }
     }
 

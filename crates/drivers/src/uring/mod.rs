@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proto::{Now, Offer, Peer, Protocol, Session, run_batch};
+use proto::{Now, Offer, Peer, Protocol, Session, Spares, run_batch};
 use slab::Slab;
 use sys::listen::Listener;
 
@@ -72,6 +72,7 @@ struct Desk<'p, P> {
     ring: Ring,
     mailbox: Arc<Mailbox<Key>>,
     pipes: Pipes,
+    spares: Spares,
     tally: Tally,
     limits: proto::Limits,
     now: Now,
@@ -107,6 +108,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
                 ring: Ring::new()?,
                 mailbox: Mailbox::new()?,
                 pipes: Pipes::default(),
+                spares: Spares::default(),
                 tally: Tally::default(),
                 limits: config.limits,
                 now,
@@ -248,7 +250,10 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
 
     /// Runs the protocol on what has been received, in the kernel's own buffers.
     fn answer_received(&mut self) {
-        let Desk { protocol, ring, now, .. } = &mut self.desk;
+        let Desk { protocol, ring, spares, now, .. } = &mut self.desk;
+        for done in &self.received {
+            self.slots[done.key].session_mut().outbox().lend(spares);
+        }
         match &self.received[..] {
             [] => return,
             [done] => self.slots[done.key].session_mut().feed(protocol, ring.received(*done), *now),
