@@ -76,7 +76,9 @@ impl<P: Protocol> Slot<P> {
             Ok(0) => self.session_mut().end_of_input(),
             Ok(n) => {
                 desk.tally.0.bytes_in += n as u64;
-                self.session_mut().feed(desk.protocol, &desk.scratch[..n], desk.now);
+                let session = self.session_mut();
+                session.outbox().lend(&mut desk.spares);
+                session.feed(desk.protocol, &desk.scratch[..n], desk.now);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => self.broken = true,
@@ -110,6 +112,7 @@ impl<P: Protocol> Slot<P> {
         if let Some(sent) = desk.ring.sent(done, self.socket.as_fd(), |segment| session.outbox().recycle(segment)) {
             self.busy = false;
             self.broken |= sent.is_err();
+            session.outbox().give_back(&mut desk.spares);
         }
     }
 

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proto::{Now, Offer, Peer, Protocol, Session, run_batch};
+use proto::{Now, Offer, Peer, Protocol, Session, Spares, run_batch};
 use slab::Slab;
 use sys::listen::Listener;
 
@@ -77,6 +77,7 @@ struct Desk<'p, P> {
     pipes: Pipes,
     /// For the first read of a connection.
     scratch: Box<[u8]>,
+    spares: Spares,
     tally: Tally,
     limits: proto::Limits,
     now: Now,
@@ -113,6 +114,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
                 mailbox: Mailbox::new()?,
                 pipes: Pipes::default(),
                 scratch: vec![0; READ_BYTES].into(),
+                spares: Spares::default(),
                 tally: Tally::default(),
                 limits: config.limits,
                 now,
@@ -255,7 +257,10 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
 
     /// Runs the protocol on what has been received, in the kernel's own buffers.
     fn answer_received(&mut self) {
-        let Desk { protocol, ring, now, .. } = &mut self.desk;
+        let Desk { protocol, ring, spares, now, .. } = &mut self.desk;
+        for done in &self.received {
+            self.slots[done.key].session_mut().outbox().lend(spares);
+        }
         match &self.received[..] {
             [] => return,
             [done] => self.slots[done.key].session_mut().feed(protocol, ring.received(*done), *now),
