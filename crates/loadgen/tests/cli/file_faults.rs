@@ -159,15 +159,37 @@ fn one_reply_of_a_pipeline_is_wrong_without_harm_to_the_others() {
     assert_eq!((run.result.ok, server.connections()), (10, 2));
 }
 
-#[test]
-fn a_requestor_whose_connection_is_refused_has_had_its_turn() {
-    // Whoever listened at the probe is gone: every turn of every requestor fails, and the run ends.
-    let documents = one();
+/// A run against an address where somebody listens for the probe, and nobody after it.
+fn deserted(options: &[&str]) -> Run {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound").to_string();
     let acceptor = std::thread::spawn(move || drop(listener.accept()));
-    let knobs = ["--layout", "flat", "--requestors", "2", "--reps", "3", "--sleep-avg", "1", "--sleep-stddev", "0"];
-    let run = Run::file(&address, documents.path(), &knobs);
+    let run = Run::file(&address, one().path(), &[&["--layout", "flat"], options].concat());
     acceptor.join().expect("the acceptor ends");
-    run.assert_errors(&[("connect_refused", 6)]);
+    run
+}
+
+#[test]
+fn a_requestor_whose_connection_is_refused_has_had_its_turn() {
+    let knobs = ["--requestors", "2", "--reps", "3", "--sleep-avg", "1", "--sleep-stddev", "0"];
+    deserted(&knobs).assert_errors(&[("connect_refused", 6)]);
+    deserted(&[&["--protocol", "framed"], &knobs[..]].concat()).assert_errors(&[("connect_refused", 6)]);
+}
+
+#[test]
+fn in_an_open_loop_every_request_that_falls_due_is_refused_by_itself() {
+    deserted(&["-c", "4", "-n", "20", "-R", "1000"]).assert_errors(&[("connect_refused", 20)]);
+}
+
+#[test]
+fn an_open_loop_charges_the_request_whose_connection_fails() {
+    let server = Server::of(original_request, |number| match number % 4 {
+        0 => Act::SayAndClose(BODY.to_vec()),
+        1 => Act::SayAndClose(SHORTER.to_vec()),
+        2 => Act::SayAndClose(Vec::new()),
+        _ => Act::SayAndReset(Vec::new()),
+    });
+    let run = Run::file(&server.address(), one().path(), &["--layout", "flat", "-c", "1", "-n", "40", "-R", "1000"]);
+    run.assert_errors(&[("eof_early", 10), ("reset", 10), ("short_body", 10)]);
+    assert_eq!((run.result.ok, server.connections()), (10, 41));
 }
