@@ -2,7 +2,7 @@
 //! protocol runs, which is a [`Workplace`].
 
 use std::{
-    io,
+    io, mem,
     os::fd::{AsFd, AsRawFd, OwnedFd},
     sync::Arc,
     task::Waker,
@@ -10,7 +10,7 @@ use std::{
 };
 
 use mio::{Events, Interest, Poll, Token, event::Event, unix::SourceFd};
-use proto::{Now, Peer, Protocol, Session};
+use proto::{Now, Peer, Protocol, Session, Spares};
 use slab::Slab;
 use sys::{listen::Listener, socket};
 
@@ -36,7 +36,9 @@ const MAILBOX: Token = Token(usize::MAX);
 /// Listeners count down from here.
 const LISTENERS: usize = usize::MAX - 1;
 /// One read; a fuller socket is read again.
-const READ_BYTES: usize = 32 * 1024;
+const READ_BYTES: usize = 64 * 1024;
+/// What is read for one batch, and what its replies should come to: it all has to stay in the processor's cache.
+const BATCH_BYTES: usize = 192 * 1024;
 /// Connections taken in before those there are get their turn.
 const ACCEPT_MAX: usize = 64;
 
@@ -61,8 +63,11 @@ pub(crate) struct Desk<'p, P: Protocol, W> {
     protocol: &'p P,
     workplace: W,
     mailbox: Arc<Mailbox<Letter<P>>>,
-    /// One read's worth for each connection of a batch.
+    /// What the connections of a batch have sent, one behind the other.
     scratch: Vec<u8>,
+    /// Connections in the next batch.
+    batch_len: usize,
+    spares: Spares,
     pipes: Pipes,
     tally: Tally,
     limits: proto::Limits,
@@ -99,7 +104,9 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
                 protocol,
                 workplace,
                 mailbox,
-                scratch: vec![0; READ_BYTES * W::BATCH],
+                scratch: vec![0; if W::BATCH > 1 { BATCH_BYTES } else { READ_BYTES }],
+                batch_len: W::BATCH,
+                spares: Spares::default(),
                 pipes: Pipes::default(),
                 tally: Tally::default(),
                 limits: config.limits,
@@ -114,7 +121,7 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         loop {
             if shutdown.is_draining() && !self.desk.draining {
-                self.drain();
+                self.drain()?;
             }
             if self.desk.draining && self.slots.is_empty() {
                 self.desk.tally.publish(&self.counters);
@@ -131,7 +138,7 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
             for key in self.wheel.ring(self.desk.now.instant) {
                 self.ring(key);
             }
-            self.serve_ready();
+            self.serve_ready()?;
             self.desk.tally.publish(&self.counters);
         }
     }
@@ -187,7 +194,7 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
             let Some(&front_end) = self.accepting.last() else { return Ok(()) };
             let Some(listener) = self.listeners.get(front_end) else { return Ok(()) };
             match self.door.accept(listener, true, &mut self.desk.tally)? {
-                Accepted::Connection(socket, ticket) => self.open(socket, front_end, ticket)?,
+                Accepted::Connection(socket, ticket) => self.open(socket, front_end, ticket),
                 Accepted::Nobody => {}
                 Accepted::Empty => drop(self.accepting.pop()),
                 Accepted::Exhausted => {
@@ -201,40 +208,51 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
         Ok(())
     }
 
-    fn open(&mut self, socket: OwnedFd, front_end: usize, ticket: crate::accept::Ticket) -> io::Result<()> {
+    fn open(&mut self, socket: OwnedFd, front_end: usize, ticket: crate::accept::Ticket) {
         let Desk { protocol, limits, now, .. } = self.desk;
         let session = Box::new(Session::new(protocol, Peer::new(socket.as_fd(), front_end), limits, now));
-        let entry = self.slots.vacant_entry();
-        let key = entry.key();
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        self.poll.registry().register(&mut SourceFd(&socket.as_raw_fd()), Token(key), interest)?;
-        let slot = entry.insert(Slot::new(socket, session, ticket));
-        // A peer that says nothing has a deadline, too.
-        let deadline = slot.session.as_ref().and_then(|session| session.deadline(protocol));
-        self.wheel.set(key, &mut slot.alarm, deadline);
+        let key = self.slots.insert(Slot::new(socket, session, ticket));
+        // Whoever has asked already is answered at once; one who closes after a single answer is never watched at all.
+        self.ready.push(key);
+    }
+
+    /// From here on the kernel says when something happens, beginning with what has happened before.
+    fn watch(&mut self, key: usize) -> io::Result<()> {
+        let slot = &mut self.slots[key];
+        if !mem::replace(&mut slot.watched, true) {
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            self.poll.registry().register(&mut SourceFd(&slot.socket.as_raw_fd()), Token(key), interest)?;
+        }
         Ok(())
     }
 
     // --- serving --------------------------------------------------------------------------
 
-    fn serve_ready(&mut self) {
-        let mut ready = std::mem::take(&mut self.ready);
-        for keys in ready.chunks(W::BATCH) {
-            if W::BATCH > 1 {
-                connection::read_batch(keys, &mut self.slots, &mut self.desk);
+    fn serve_ready(&mut self) -> io::Result<()> {
+        let mut ready = mem::take(&mut self.ready);
+        let mut rest = &ready[..];
+        while !rest.is_empty() {
+            let seen = match W::BATCH {
+                1 => 1,
+                _ => connection::read_batch(rest, &mut self.slots, &mut self.desk),
+            };
+            for &key in &rest[..seen] {
+                self.turn(key)?;
             }
-            for &key in keys {
-                self.turn(key);
-            }
+            rest = &rest[seen..];
         }
         ready.clear();
         self.ready = ready;
+        Ok(())
     }
 
-    fn turn(&mut self, key: usize) {
-        let Some(slot) = self.slots.get_mut(key) else { return };
+    fn turn(&mut self, key: usize) -> io::Result<()> {
+        let Some(slot) = self.slots.get_mut(key) else { return Ok(()) };
         match slot.turn(Key(key), &mut self.desk) {
-            Next::Wait(deadline) => self.wheel.set(key, &mut slot.alarm, deadline),
+            Next::Wait(deadline) => {
+                self.wheel.set(key, &mut slot.alarm, deadline);
+                self.watch(key)?;
+            }
             Next::Away => {}
             Next::Again => self.again.push(key),
             Next::Close => {
@@ -242,6 +260,7 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
                 self.slots.remove(key); // Closing the socket takes it off the poll.
             }
         }
+        Ok(())
     }
 
     fn ring(&mut self, key: usize) {
@@ -254,7 +273,7 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
         }
     }
 
-    fn drain(&mut self) {
+    fn drain(&mut self) -> io::Result<()> {
         self.desk.draining = true;
         self.listeners.clear();
         (self.accepting, self.accept_at) = (Vec::new(), None);
@@ -263,12 +282,12 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
             slot.ready.readable = true;
             self.ready.push(key);
         }
-        self.serve_ready();
+        self.serve_ready()
     }
 }
 
 /// What the edges said and no call has contradicted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Readiness {
     readable: bool,
     writable: bool,
@@ -277,6 +296,11 @@ pub(crate) struct Readiness {
 }
 
 impl Readiness {
+    /// Of a socket just accepted: there may be something to read, and there is room to write.
+    fn fresh() -> Self {
+        Self { readable: true, writable: true, ending: false }
+    }
+
     fn note(&mut self, event: &Event) {
         self.ending |= event.is_read_closed() || event.is_error();
         self.readable |= event.is_readable() || self.ending;

@@ -63,7 +63,7 @@ pub struct FileArgs {
     pub cache_descriptors: usize,
 
     /// Documents up to this size are cached in memory, larger ones as open files
-    /// [default: 8KiB of a directory; 4MiB of a database, whose larger ones are copied to temporary files]
+    /// [default: 8KiB of a directory; 2MiB of a database, whose larger ones are copied to temporary files]
     #[arg(long, value_name = "SIZE")]
     pub cache_file_max: Option<ByteSize>,
 

@@ -233,7 +233,9 @@ fn run<S: Store + 'static>(server: &KvServer<S>, me: usize, parcel: &Parcel, con
     let mine: Vec<(usize, Errand)> = parcel.mine(me).collect();
     for batch in mine.chunks(BATCH) {
         batch.iter().for_each(|(_, errand)| keys.cache(errand.hash).prefetch(errand.hash));
-        batch.iter().for_each(|(_, errand)| keys.cache(errand.hash).prefetch_entry(errand.hash));
+        for (_, errand) in batch {
+            keys.cache(errand.hash).prefetch_entry(errand.hash);
+        }
         for &(begin, Errand { end, .. }) in batch {
             // What a command does to the connection it came from, it does not do here: none on one key does anything.
             let _ = server.one(conn, &parcel.bytes[begin..end], &mut keys, parcel.now, &mut out);

@@ -1,8 +1,10 @@
 //! A rolling window over the commands of one batch, across its connections.
 //!
 //! Almost all the time of a GET is waiting for memory: the line of its bucket, then that of its entry. So the commands
-//! of a batch, whichever connections they come from, pass through a ring: the bucket's line is asked for when a command
-//! enters, the entry's [`DEPTH`] commands later, and it is run after another [`DEPTH`].
+//! of a batch, whichever connections they come from, pass through a ring in groups of [`GROUP`]: the lines of a group's
+//! buckets are asked for when it is complete, those of its entries a group later, and it is run after another group. A
+//! request for a line first waits for the page's translation, and a processor looks only some hundred instructions
+//! ahead: asked for in a row, all of a group's translations are found at the same time.
 
 use proto::{Flow, Now, Outbox, Step, Turn};
 use store::{Attributes, Store};
@@ -17,16 +19,17 @@ use crate::{
     us::{self, Deed, Usual},
 };
 
-/// Commands between two stages.
-const DEPTH: usize = 12;
-/// A power of two that holds both distances.
-const RING: usize = 32;
+/// Commands that go from stage to stage together.
+const GROUP: usize = 8;
+/// A power of two that holds the groups of all stages.
+const RING: usize = 4 * GROUP;
 
 /// A GET or SET under way, or a DEL of the 0x1F text protocol.
 #[derive(Clone, Copy)]
-struct Pending<'i> {
+struct Pending<'i, H> {
     hash: u64,
     key: &'i [u8],
+    hint: H,
     deed: Deed<&'i [u8]>,
     /// Which connection of the batch it belongs to.
     turn: usize,
@@ -36,8 +39,10 @@ pub(crate) struct Window<'s, 'i, S: Store + 'static> {
     server: &'s KvServer<S>,
     keys: Keyspace<'s, S>,
     now: Now,
-    ring: [Pending<'i>; RING],
+    ring: [Pending<'i, S::Hint>; RING],
     entered: usize,
+    /// Buckets asked for.
+    begun: usize,
     /// Entries asked for.
     asked: usize,
     left: usize,
@@ -56,8 +61,9 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
             server,
             keys: Keyspace::new(&server.space, now),
             now,
-            ring: [Pending { hash: 0, key: b"", deed: Deed::Get, turn: 0 }; RING],
+            ring: [Pending { hash: 0, key: b"", hint: S::Hint::default(), deed: Deed::Get, turn: 0 }; RING],
             entered: 0,
+            begun: 0,
             asked: 0,
             left: 0,
             gets: 0,
@@ -131,33 +137,52 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     #[inline(always)]
     fn enter(&mut self, turns: &mut [Turn<'i, Conn<S>>], key: &'i [u8], deed: Deed<&'i [u8]>, turn: usize) {
         let hash = self.server.space.hash(key);
-        self.keys.cache(hash).prefetch(hash);
-        self.ring[self.entered % RING] = Pending { hash, key, deed, turn };
+        self.ring[self.entered % RING] = Pending { hash, key, hint: S::Hint::default(), deed, turn };
         self.entered += 1;
-        if self.entered - self.asked > DEPTH {
-            self.ask();
+        if self.entered - self.begun == GROUP {
+            self.advance(turns);
         }
-        if self.entered - self.left > 2 * DEPTH {
+    }
+
+    /// A group is complete: it begins, the one before it goes on, and the one before that is run.
+    #[inline(always)]
+    fn advance(&mut self, turns: &mut [Turn<'i, Conn<S>>]) {
+        let run_before = self.asked;
+        let ask_before = self.begun;
+        self.begin(self.entered);
+        self.ask(ask_before);
+        while self.left < run_before {
             self.leave(turns);
         }
     }
 
     #[inline(always)]
-    fn ask(&mut self) {
-        let hash = self.ring[self.asked % RING].hash;
-        self.keys.cache(hash).prefetch_entry(hash);
-        self.asked += 1;
+    fn begin(&mut self, end: usize) {
+        while self.begun < end {
+            let hash = self.ring[self.begun % RING].hash;
+            self.keys.cache(hash).prefetch(hash);
+            self.begun += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn ask(&mut self, end: usize) {
+        while self.asked < end {
+            let Pending { hash, hint, .. } = &mut self.ring[self.asked % RING];
+            *hint = self.keys.cache(*hash).prefetch_entry(*hash);
+            self.asked += 1;
+        }
     }
 
     /// Runs the oldest command.
     #[inline(always)]
     fn leave(&mut self, turns: &mut [Turn<'i, Conn<S>>]) {
-        let Pending { hash, key, deed, turn } = self.ring[self.left % RING];
+        let Pending { hash, key, hint, deed, turn } = self.ring[self.left % RING];
         self.left += 1;
         let Turn { conn, out, .. } = &mut turns[turn];
         match (deed, matches!(conn.dialect, Dialect::Us(_))) {
-            (Deed::Get, false) => self.get(hash, key, conn.version, out),
-            (Deed::Set(value), false) => self.set(hash, key, value, out),
+            (Deed::Get, false) => self.get(hint, hash, key, conn.version, out),
+            (Deed::Set(value), false) => self.set(hint, hash, key, value, out),
             (deed, true) => self.us(hash, key, deed, out),
             // RESP's takes many keys, and is not one of the usual commands.
             (Deed::Del, false) => {}
@@ -166,20 +191,19 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
 
     /// Runs everything that is under way.
     fn drain(&mut self, turns: &mut [Turn<'i, Conn<S>>]) {
-        while self.asked < self.entered {
-            self.ask();
-        }
+        self.begin(self.entered);
+        self.ask(self.entered);
         while self.left < self.entered {
             self.leave(turns);
         }
     }
 
     #[inline(always)]
-    fn get(&mut self, hash: u64, key: &[u8], version: Version, out: &mut Outbox) {
+    fn get(&mut self, hint: S::Hint, hash: u64, key: &[u8], version: Version, out: &mut Outbox) {
         self.gets += 1;
         let now = self.keys.now;
         let cache = self.keys.cache(hash);
-        let Some(place) = cache.use_entry(hash, key, now) else {
+        let Some(place) = cache.use_entry(hint, hash, key, now) else {
             return reply::null(out.inline(), version);
         };
         match cache.store().plain_value(place) {
@@ -192,10 +216,10 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     }
 
     #[inline(always)]
-    fn set(&mut self, hash: u64, key: &[u8], value: &[u8], out: &mut Outbox) {
+    fn set(&mut self, hint: S::Hint, hash: u64, key: &[u8], value: &[u8], out: &mut Outbox) {
         self.sets += 1;
         let now = self.keys.now;
-        match self.keys.cache(hash).set(hash, key, value, Attributes::default(), now) {
+        match self.keys.cache(hash).set_hinted(hint, hash, key, value, Attributes::default(), now) {
             Ok(()) => out.inline().extend_from_slice(b"+OK\r\n"),
             Err(error) => reply::error(out.inline(), Refusal::from(error).0.as_bytes()),
         }

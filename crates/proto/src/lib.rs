@@ -15,6 +15,7 @@ mod outbox;
 mod protocol;
 mod segment;
 mod session;
+mod spares;
 
 pub use batch::{Offer, run_batch};
 pub use deferred::{Broken, Promise, Reply};
@@ -23,3 +24,4 @@ pub use outbox::{Front, Outbox, Taken};
 pub use protocol::{Flow, Now, Peer, Protocol, Step, Turn};
 pub use segment::{FileRegion, Pipe, PipeRegion, PipeSource, Segment};
 pub use session::Session;
+pub use spares::Spares;

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use crate::{
     deferred::{self, Ledger, Promise},
     segment::{FileRegion, Pipe, PipeRegion, PipeSource, Segment},
+    spares::Spares,
 };
 
 /// Bodies at or below this size are copied next to their header instead of being queued.
@@ -22,7 +23,7 @@ const FLATTEN_MAX: usize = 2048;
 const HIGH_WATER: usize = 256 * 1024;
 /// Queued segments above which a protocol must stop producing.
 const QUEUE_MAX: usize = 64;
-/// The largest buffer that is kept for the next reply.
+/// The largest buffer that an outbox of its own keeps for the next reply.
 const SPARE_CAPACITY_MAX: usize = 64 * 1024;
 
 /// The next thing a readiness driver should write.
@@ -65,6 +66,8 @@ pub struct Outbox {
     /// A promise was dropped: nothing may follow what is queued.
     cut: bool,
     spare: Vec<u8>,
+    /// Buffers come from [`Spares`] and go back there, whatever their size.
+    borrows: bool,
     emptied: Option<Pipe>,
 }
 
@@ -362,7 +365,7 @@ impl Outbox {
         if self.written == self.tail.len() {
             self.written = 0;
             self.tail.clear();
-            if self.tail.capacity() > SPARE_CAPACITY_MAX {
+            if self.tail.capacity() > self.capacity_max() {
                 self.tail = Vec::new();
             }
         }
@@ -405,7 +408,7 @@ impl Outbox {
 
     fn reuse(&mut self, segment: Segment) {
         match segment {
-            Segment::Owned(mut buffer) if buffer.capacity() <= SPARE_CAPACITY_MAX => {
+            Segment::Owned(mut buffer) if buffer.capacity() <= self.capacity_max() => {
                 buffer.clear();
                 let slot = if self.tail.capacity() == 0 { &mut self.tail } else { &mut self.spare };
                 if slot.capacity() == 0 {
@@ -420,6 +423,33 @@ impl Outbox {
             | Segment::Mapped(_)
             | Segment::Deferred(_) => {}
         }
+    }
+
+    // --- buffers --------------------------------------------------------------------------
+
+    /// Before a protocol writes: a buffer for its replies, unless there is one. A driver that never lends leaves each
+    /// outbox its own.
+    #[inline]
+    pub fn lend(&mut self, spares: &mut Spares) {
+        self.borrows = true;
+        if self.tail.capacity() == 0
+            && let Some(buffer) = spares.take()
+        {
+            self.tail = buffer;
+        }
+    }
+
+    /// After a flush: the buffer goes back, if it is empty.
+    #[inline]
+    pub fn give_back(&mut self, spares: &mut Spares) {
+        if self.tail.is_empty() {
+            spares.keep(mem::take(&mut self.tail));
+        }
+    }
+
+    /// The largest buffer that is kept once it is empty.
+    fn capacity_max(&self) -> usize {
+        if self.borrows { usize::MAX } else { SPARE_CAPACITY_MAX }
     }
 
     /// Bytes of buffers kept for later.

@@ -87,21 +87,21 @@ impl<S: Store> Cache<S> {
     }
 
     #[inline]
-    pub fn prefetch_entry(&self, hash: u64) {
-        self.store.prefetch_entry(hash);
+    pub fn prefetch_entry(&self, hash: u64) -> S::Hint {
+        self.store.prefetch_entry(hash)
     }
 
     /// An entry that a client reads: counted, and remembered as used.
     #[inline]
     pub fn get(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<View<'_>> {
-        let place = self.use_entry(hash, key, now)?;
+        let place = self.use_entry(S::Hint::default(), hash, key, now)?;
         Some(self.store.view(place))
     }
 
     /// Where the entry is that [`Cache::get`] shows.
     #[inline(always)]
-    pub fn use_entry(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<S::Place> {
-        let Some(place) = self.find(hash, key, now) else {
+    pub fn use_entry(&mut self, hint: S::Hint, hash: u64, key: &[u8], now: Moment) -> Option<S::Place> {
+        let Some(place) = self.find_hinted(hint, hash, key, now) else {
             self.counts.misses += 1;
             return None;
         };
@@ -144,7 +144,12 @@ impl<S: Store> Cache<S> {
 
     #[inline(always)]
     fn find(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<S::Place> {
-        let place = self.store.find(hash, key)?;
+        self.find_hinted(S::Hint::default(), hash, key, now)
+    }
+
+    #[inline(always)]
+    fn find_hinted(&mut self, hint: S::Hint, hash: u64, key: &[u8], now: Moment) -> Option<S::Place> {
+        let place = self.store.find_hinted(hint, hash, key)?;
         if self.has_expired(place, now) {
             self.expire(hash, place);
             return None;
@@ -174,14 +179,37 @@ impl<S: Store> Cache<S> {
         attributes: Attributes,
         now: Moment,
     ) -> Result<(), OutOfMemory> {
+        self.set_hinted(S::Hint::default(), hash, key, value, attributes, now)
+    }
+
+    /// [`Cache::set`], with what [`Cache::prefetch_entry`] found out.
+    #[inline(always)]
+    pub fn set_hinted(
+        &mut self,
+        hint: S::Hint,
+        hash: u64,
+        key: &[u8],
+        value: &[u8],
+        attributes: Attributes,
+        now: Moment,
+    ) -> Result<(), OutOfMemory> {
         self.make_room(hash, key, Size { key_len: key.len(), value_len: value.len(), attributes }, now)?;
-        self.write(hash, key, value, attributes, now);
+        let place = self.store.find_hinted(hint, hash, key);
+        self.write(place, hash, key, value, attributes, now);
         Ok(())
     }
 
     #[inline(always)]
-    fn write(&mut self, hash: u64, key: &[u8], value: &[u8], attributes: Attributes, now: Moment) {
-        match self.store.find(hash, key) {
+    fn write(
+        &mut self,
+        place: Option<S::Place>,
+        hash: u64,
+        key: &[u8],
+        value: &[u8],
+        attributes: Attributes,
+        now: Moment,
+    ) {
+        match place {
             Some(place) => self.overwrite(hash, place, value, attributes, now),
             None => {
                 let place = self.store.insert(hash, key, value, attributes);
@@ -219,7 +247,9 @@ impl<S: Store> Cache<S> {
         if self.make_room(hash, key, size, now).is_err() && self.bytes_with(size) > limit {
             return Err(OutOfMemory);
         }
-        self.write(hash, key, &value, attributes, now);
+        // Making room may have moved it, or taken it.
+        let place = self.store.find(hash, key);
+        self.write(place, hash, key, &value, attributes, now);
         Ok(true)
     }
 

@@ -56,6 +56,9 @@ pub struct Options {
     /// Called once for each large piece of fresh memory (a multiple of 2 MiB, aligned to that): the place to ask the
     /// kernel for huge pages, which a pure crate cannot.
     pub advise: fn(&mut [MaybeUninit<u8>]),
+    /// Called once for each of the few such pieces that began as small pages and is now full: the place to have the
+    /// kernel put huge pages in their place. The contents must stay.
+    pub collapse: fn(&mut [MaybeUninit<u8>]),
     /// Called with memory whose contents are not needed any more; it must read as zeros afterwards, so that giving it
     /// back to the kernel or zeroing it are both right.
     pub release: fn(&mut [MaybeUninit<u8>]),
@@ -69,6 +72,8 @@ pub struct Options {
 pub trait Store: Send + Sized {
     /// Where an entry is. Good until the next `insert`, `replace`, `remove`, `compact` or `clear`.
     type Place: Copy;
+    /// What [`Store::prefetch_entry`] finds out; the default is nothing.
+    type Hint: Copy + Default;
 
     fn new(options: Options) -> Self;
 
@@ -83,11 +88,19 @@ pub trait Store: Send + Sized {
     }
 
     /// Asks for the memory that [`Store::find`] and [`Store::view`] will read.
-    fn prefetch_entry(&self, hash: u64) {
+    fn prefetch_entry(&self, hash: u64) -> Self::Hint {
         let _ = hash;
+        Self::Hint::default()
     }
 
     fn find(&self, hash: u64, key: &[u8]) -> Option<Self::Place>;
+
+    /// [`Store::find`], with what [`Store::prefetch_entry`] found out about the hash, however long ago.
+    #[inline]
+    fn find_hinted(&self, hint: Self::Hint, hash: u64, key: &[u8]) -> Option<Self::Place> {
+        let _ = hint;
+        self.find(hash, key)
+    }
 
     fn view(&self, place: Self::Place) -> View<'_>;
 

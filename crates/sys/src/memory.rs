@@ -1,35 +1,42 @@
 //! Memory: advice about it (madvise(2)), and how much there is.
 
-use std::{fs, io, mem::MaybeUninit};
+use std::{fs, io, mem::MaybeUninit, ops::Range};
 
-use rustix::mm::{Advice, madvise};
+use nix::libc;
 
 const PAGE: usize = 4096;
 
 /// Asks for huge pages: fewer misses of the translation cache where memory is read at random. A kernel without them
 /// does without.
 pub fn advise_huge(memory: &mut [MaybeUninit<u8>]) {
-    advise(memory, Advice::LinuxHugepage);
+    advise(memory, libc::MADV_HUGEPAGE);
+}
+
+/// Has huge pages put in the place of small ones that are in use, now (`MADV_COLLAPSE`, Linux 6.1); an older kernel may
+/// do it when it finds the time. The contents stay.
+pub fn collapse(memory: &mut [MaybeUninit<u8>]) {
+    advise(memory, libc::MADV_HUGEPAGE);
+    advise(memory, libc::MADV_COLLAPSE);
 }
 
 /// Gives the kernel back what the memory holds; it reads as zeros afterwards.
 pub fn release(memory: &mut [MaybeUninit<u8>]) {
-    let whole = advise(memory, Advice::LinuxDontNeed);
+    let whole = advise(memory, libc::MADV_DONTNEED);
     let (head, rest) = memory.split_at_mut(whole.start);
     head.fill(MaybeUninit::new(0));
     rest[whole.len()..].fill(MaybeUninit::new(0));
 }
 
 /// Gives advice about the whole pages of `memory`, and says which bytes they are: none if the kernel refuses.
-fn advise(memory: &mut [MaybeUninit<u8>], advice: Advice) -> std::ops::Range<usize> {
+fn advise(memory: &mut [MaybeUninit<u8>], advice: libc::c_int) -> Range<usize> {
     let start = memory.as_ptr().align_offset(PAGE).min(memory.len());
     let len = (memory.len() - start) / PAGE * PAGE;
     let pages = &mut memory[start..start + len];
     // SAFETY: the pages are borrowed exclusively and hold no values, only bytes that may as well be uninitialized, so
     // that nobody can tell when the kernel exchanges them.
-    match unsafe { madvise(pages.as_mut_ptr().cast(), len, advice) } {
-        Ok(()) => start..start + len,
-        Err(_) => 0..0,
+    match unsafe { libc::madvise(pages.as_mut_ptr().cast(), len, advice) } {
+        0 => start..start + len,
+        _ => 0..0,
     }
 }
 
@@ -74,6 +81,7 @@ mod tests {
     fn advice_leaves_memory_alone() {
         let mut memory = vec![MaybeUninit::new(7_u8); 5 * PAGE];
         advise_huge(&mut memory);
+        collapse(&mut memory);
         // SAFETY: every byte was initialized above.
         assert!(memory.iter().all(|byte| unsafe { byte.assume_init() } == 7));
     }

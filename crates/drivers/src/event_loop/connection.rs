@@ -12,7 +12,7 @@ use proto::{Offer, Protocol, Session, run_batch};
 use slab::Slab;
 use sys::socket;
 
-use super::{Desk, READ_BYTES, Readiness, Workplace, say_goodbye, waker_of};
+use super::{BATCH_BYTES, Desk, READ_BYTES, Readiness, Workplace, say_goodbye, waker_of};
 use crate::{
     accept::Ticket,
     mailbox::Key,
@@ -22,9 +22,14 @@ use crate::{
 
 /// Reads before a connection makes room for others.
 const READS_MAX: usize = 16;
+/// Replies below this wait while there is more to read: one send answers it all.
+const GATHER_MAX: usize = 16 * 1024;
+const CACHE_LINE: usize = 64;
 
 pub(super) struct Slot<P: Protocol> {
-    socket: OwnedFd,
+    pub(super) socket: OwnedFd,
+    /// Registered with the poll.
+    pub(super) watched: bool,
     /// `None`: away with a worker.
     pub(super) session: Option<Box<Session<P>>>,
     pub(super) ready: Readiness,
@@ -59,8 +64,9 @@ impl<P: Protocol> Slot<P> {
     pub(super) fn new(socket: OwnedFd, session: Box<Session<P>>, ticket: Ticket) -> Self {
         Self {
             socket,
+            watched: false,
             session: Some(session),
-            ready: Readiness::default(),
+            ready: Readiness::fresh(),
             alarm: Alarm::default(),
             waker: None,
             _ticket: ticket,
@@ -76,12 +82,16 @@ impl<P: Protocol> Slot<P> {
             let lent = match self.exchange(key, &mut session, desk, &mut quota).unwrap_or(Move::Close) {
                 Move::Close => return Next::Close,
                 Move::Wait => {
+                    session.outbox().give_back(&mut desk.spares);
                     let deadline = session.deadline(desk.protocol);
                     self.session = Some(session);
                     return Next::Wait(deadline);
                 }
                 Move::Pause => break,
-                Move::Work(n) => &desk.scratch[..n],
+                Move::Work(n) => {
+                    session.outbox().lend(&mut desk.spares);
+                    &desk.scratch[..n]
+                }
             };
             match desk.workplace.work(desk.protocol, key, session, lent, desk.now, &desk.mailbox) {
                 Some(back) => session = back,
@@ -100,7 +110,7 @@ impl<P: Protocol> Slot<P> {
         quota: &mut usize,
     ) -> io::Result<Move> {
         loop {
-            let flushed = self.flush(key, session, desk, quota)?;
+            let flushed = !self.gathers(session) && self.flush(key, session, desk, quota)?;
             // Held input gets another chance when there is room for its answers.
             if flushed && session.has_input() {
                 return Ok(Move::Work(0));
@@ -124,6 +134,13 @@ impl<P: Protocol> Slot<P> {
                 return Ok(Move::Wait);
             }
         }
+    }
+
+    /// Few replies are waiting, and there is more to answer.
+    fn gathers(&self, session: &mut Session<P>) -> bool {
+        let outbox = session.outbox();
+        let is_small = (1..GATHER_MAX).contains(&outbox.held()) && !outbox.has_promises();
+        is_small && self.ready.readable && session.wants_read()
     }
 
     /// True when anything has been written, or a promise has been settled.
@@ -188,20 +205,28 @@ impl<P: Protocol> Slot<P> {
     }
 }
 
-/// Reads several connections and runs the protocol once for all of them. Whatever it meets beside bytes is left for
-/// the connection's own turn.
-pub(super) fn read_batch<P: Protocol, W>(keys: &[usize], slots: &mut Slab<Slot<P>>, desk: &mut Desk<'_, P, W>) {
-    let mut batch: Vec<(usize, Box<Session<P>>, Range<usize>)> = Vec::with_capacity(keys.len());
-    for (seat, &key) in keys.iter().enumerate() {
+/// Reads several connections and runs the protocol once for all of them; how many of `keys` have been looked at, at
+/// least one. Whatever it meets beside bytes is left for the connection's own turn.
+pub(super) fn read_batch<P: Protocol, W: Workplace<P>>(
+    keys: &[usize],
+    slots: &mut Slab<Slot<P>>,
+    desk: &mut Desk<'_, P, W>,
+) -> usize {
+    let mut batch: Vec<(usize, Box<Session<P>>, Range<usize>)> = Vec::with_capacity(desk.batch_len);
+    let (mut seen, mut end) = (0, 0);
+    for &key in keys.iter().take(desk.batch_len) {
+        let Some(space) = desk.scratch.get_mut(end..end + READ_BYTES) else { break };
+        seen += 1;
         let Some(slot) = slots.get_mut(key) else { continue };
         let readable = slot.ready.readable;
-        let Some(session) = slot.session.take_if(|session| readable && session.wants_read()) else { continue };
-        let seat = seat * READ_BYTES..(seat + 1) * READ_BYTES;
-        match socket::recv(slot.socket.as_fd(), &mut desk.scratch[seat.clone()]) {
+        let Some(mut session) = slot.session.take_if(|session| readable && session.wants_read()) else { continue };
+        match socket::recv(slot.socket.as_fd(), space) {
             Ok(n) if n > 0 => {
                 slot.ready.have_read(n, READ_BYTES);
                 desk.tally.0.bytes_in += n as u64;
-                batch.push((key, session, seat.start..seat.start + n));
+                session.outbox().lend(&mut desk.spares);
+                batch.push((key, session, end..end + n));
+                end = (end + n).next_multiple_of(CACHE_LINE);
             }
             _ => slot.session = Some(session),
         }
@@ -211,7 +236,15 @@ pub(super) fn read_batch<P: Protocol, W>(keys: &[usize], slots: &mut Slab<Slot<P
         .map(|(_, session, lent)| Offer { session: &mut **session, lent: &desk.scratch[lent.clone()] })
         .collect();
     run_batch(desk.protocol, &mut offers, desk.now);
-    for (key, session, _) in batch {
+    let mut replies = 0;
+    let len = batch.len();
+    for (key, mut session, _) in batch {
+        replies += session.outbox().held();
         slots[key].session = Some(session);
     }
+    // The next batch is taken to be like this one.
+    if len > 0 {
+        desk.batch_len = (BATCH_BYTES * len / replies.max(1)).clamp(1, W::BATCH);
+    }
+    seen
 }

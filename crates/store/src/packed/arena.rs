@@ -1,17 +1,20 @@
 //! Blocks for entries.
 //!
-//! Memory comes in chunks of up to 2 MiB, which are divided into pages of 64 KiB, which hold blocks of one size each. A
+//! Memory comes in chunks of 2 MiB, which are divided into pages of 64 KiB, which hold blocks of one size each. A
 //! page keeps a list of its free blocks, so that it can go back to the pool as soon as nothing lives in it, and serve
-//! blocks of another size. A block is addressed in units of 8 bytes; each chunk has 2 MiB of addresses, whatever its
-//! size, so that finding one takes a shift. All access is checked against the bounds of the chunk: an address that
+//! blocks of another size. A block is addressed in units of 8 bytes; finding its chunk
+//! takes a shift. All access is checked against the bounds of the chunk: an address that
 //! is out of date reads something else, but never anything that is not there.
 
-use std::mem::MaybeUninit;
+use std::{
+    mem::MaybeUninit,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use super::{
     classes::{self, CLASSES, PAGE, PAGE_UNITS, UNIT},
     entry::Header,
-    memory::{Chunk, HUGE, growth_of, next_size},
+    memory::{Chunk, HUGE, HugePages, growth_of},
 };
 use crate::Options;
 
@@ -25,6 +28,9 @@ const CHUNKS_MAX: usize = (1 << 32) / CHUNK_UNITS;
 const RESERVE_PAGES: usize = 4;
 /// Pages of a class that are compared to find the one to vacate.
 const CANDIDATES: usize = 64;
+/// Eras of an arena, before they could be taken for those of another, and where those of the next one begin.
+const ERAS: u64 = 1 << 40;
+static NEXT_ERA: AtomicU64 = AtomicU64::new(ERAS);
 /// No page, and no block within a page.
 const NONE: u32 = u32::MAX;
 const NO_BLOCK: u16 = u16::MAX;
@@ -43,9 +49,9 @@ pub(super) struct Arena {
     resident: usize,
     /// There has been a page of blocks that are longer than [`SMALL_MAX`].
     has_large: bool,
-    /// Bytes of all chunks.
-    mapped: usize,
-    advise: fn(&mut [MaybeUninit<u8>]),
+    /// See [`Arena::era`].
+    era: u64,
+    huge_pages: HugePages,
     release: fn(&mut [MaybeUninit<u8>]),
 }
 
@@ -85,8 +91,8 @@ impl Arena {
             released: Vec::new(),
             resident: 0,
             has_large: false,
-            mapped: 0,
-            advise: options.advise,
+            era: NEXT_ERA.fetch_add(ERAS, Ordering::Relaxed),
+            huge_pages: options.into(),
             release: options.release,
         }
     }
@@ -169,9 +175,16 @@ impl Arena {
         at
     }
 
+    /// Another one whenever a block that was in use is not any more, and in every arena; never 0.
+    #[inline(always)]
+    pub(super) fn era(&self) -> u64 {
+        self.era
+    }
+
     /// Gives a block back that [`Arena::allocate`] gave.
     #[inline]
     pub(super) fn free(&mut self, at: u32) {
+        self.era += 1;
         let number = page_of(at) as u32;
         let page = &mut self.pages[number as usize];
         let link = std::mem::replace(&mut page.free, (at % PAGE_UNITS as u32) as u16);
@@ -205,8 +218,7 @@ impl Arena {
     }
 
     fn page_growth(&self) -> usize {
-        let has_page =
-            !self.released.is_empty() || self.chunks.last().is_some_and(|chunk| chunk.ready() < chunk.capacity());
+        let has_page = !self.released.is_empty() || self.chunks.last().is_some_and(|chunk| chunk.ready() < HUGE);
         match has_page {
             true => PAGE,
             // Beyond what can be addressed nothing fits.
@@ -248,7 +260,7 @@ impl Arena {
             self.chunks[chunk].reclaim(start..start + PAGE);
             return number;
         }
-        if self.chunks.last().is_none_or(|chunk| chunk.ready() == chunk.capacity()) {
+        if self.chunks.last().is_none_or(|chunk| chunk.ready() == HUGE) {
             self.add_chunk();
         }
         let index = self.chunks.len() - 1;
@@ -260,9 +272,8 @@ impl Arena {
 
     fn add_chunk(&mut self) {
         assert!(self.chunks.len() < CHUNKS_MAX, "a packed store holds at most 32 GiB of entries");
-        let chunk = Chunk::new(next_size(self.mapped, PAGE), self.advise);
-        self.mapped += chunk.capacity();
-        self.chunks.push(chunk);
+        let raw = self.huge_pages.next_piece(&mut self.chunks);
+        self.chunks.push(Chunk::new(raw));
         let page = Page { free: NO_BLOCK, fresh: 0, live: 0, class: 0, is_listed: false, next: NONE, previous: NONE };
         self.pages.extend([page; CHUNK_PAGES]);
     }
@@ -348,6 +359,7 @@ impl Arena {
 
     /// Nothing on that page is needed any more.
     pub(super) fn vacated(&mut self, page: Vacated) {
+        self.era += 1;
         self.pool(page.number);
     }
 }

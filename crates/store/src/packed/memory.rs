@@ -8,51 +8,84 @@ use std::{
     slice,
 };
 
-/// The size of a huge page, and of a piece of memory once a store has grown.
+use crate::Options;
+
+/// The size of a huge page, and of every piece of memory: one that nothing has been written to costs addresses only.
 pub(super) const HUGE: usize = 2 << 20;
+/// Pieces of a part of a store that begin as small pages, so that a small store stays small, and become huge ones when
+/// they are full. What is unused of the later ones is little beside them.
+const SMALL_PIECES: usize = 2;
 /// The size of a cache line.
 pub(super) const LINE: usize = 64;
 
+/// What a piece of memory is laid out as.
+#[repr(align(2097152))]
+struct Aligned(#[expect(dead_code, reason = "for its size")] [u8; HUGE]);
+
 type Advise = fn(&mut [MaybeUninit<u8>]);
 
-/// Memory that nothing has been written to.
+/// How memory comes by huge pages, see [`Options`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HugePages {
+    advise: Advise,
+    collapse: Advise,
+}
+
+impl From<&Options> for HugePages {
+    fn from(options: &Options) -> Self {
+        Self { advise: options.advise, collapse: options.collapse }
+    }
+}
+
+impl HugePages {
+    /// The next piece behind `pieces`, the last of which is full.
+    pub(super) fn next_piece<P: AsMut<Raw>>(self, pieces: &mut [P]) -> Raw {
+        let begun = pieces.len();
+        if let Some(full) = pieces.last_mut().filter(|_| begun <= SMALL_PIECES) {
+            (self.collapse)(full.as_mut().range_mut(0..HUGE));
+        }
+        let mut piece = Raw::new();
+        if begun >= SMALL_PIECES {
+            (self.advise)(piece.range_mut(0..HUGE));
+        }
+        piece
+    }
+}
+
+/// [`HUGE`] bytes of memory, aligned to as much, that nothing has been written to.
 #[derive(Debug)]
 pub(super) struct Raw {
     start: NonNull<u8>,
-    layout: Layout,
 }
 
 // SAFETY: the memory belongs to this value alone, and its address means the same to every thread.
 unsafe impl Send for Raw {}
 
-impl Raw {
-    /// `bytes`, a power of two, aligned to as much.
-    pub(super) fn new(bytes: usize, advise: Advise) -> Self {
-        let layout = Layout::from_size_align(bytes, bytes).expect("pieces of memory are powers of two, and not huge");
-        // SAFETY: an alignment, which is what `bytes` has just been accepted as, is not 0.
-        let start = unsafe { alloc(layout) };
-        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
-        let mut raw = Self { start, layout };
-        if bytes.is_multiple_of(HUGE) {
-            advise(raw.range_mut(0..bytes));
-        }
-        raw
+impl AsMut<Raw> for Raw {
+    fn as_mut(&mut self) -> &mut Self {
+        self
     }
+}
 
-    #[inline]
-    pub(super) fn capacity(&self) -> usize {
-        self.layout.size()
+impl Raw {
+    const LAYOUT: Layout = Layout::new::<Aligned>();
+
+    fn new() -> Self {
+        // SAFETY: the layout's size is not 0.
+        let start = unsafe { alloc(Self::LAYOUT) };
+        let Some(start) = NonNull::new(start) else { handle_alloc_error(Self::LAYOUT) };
+        Self { start }
     }
 
     /// The address of a byte that is within the capacity, good as long as the memory is.
     pub(super) fn address(&self, at: usize) -> NonNull<u8> {
-        assert!(at < self.capacity());
+        assert!(at < HUGE);
         // SAFETY: asserted to be within the allocation.
         unsafe { self.start.add(at) }
     }
 
     fn range_mut(&mut self, range: Range<usize>) -> &mut [MaybeUninit<u8>] {
-        assert!(range.start <= range.end && range.end <= self.capacity());
+        assert!(range.start <= range.end && range.end <= HUGE);
         // SAFETY: asserted to be within the allocation, which is borrowed exclusively; any byte is a `MaybeUninit`.
         unsafe { slice::from_raw_parts_mut(self.start.add(range.start).cast().as_ptr(), range.len()) }
     }
@@ -61,7 +94,7 @@ impl Raw {
 impl Drop for Raw {
     fn drop(&mut self) {
         // SAFETY: allocated by `new` with this layout, and nobody else frees it.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+        unsafe { dealloc(self.start.as_ptr(), Self::LAYOUT) }
     }
 }
 
@@ -73,17 +106,19 @@ pub(super) struct Chunk {
     ready: usize,
 }
 
+impl AsMut<Raw> for Chunk {
+    fn as_mut(&mut self) -> &mut Raw {
+        &mut self.raw
+    }
+}
+
 impl Chunk {
-    pub(super) fn new(bytes: usize, advise: Advise) -> Self {
-        Self { raw: Raw::new(bytes, advise), ready: 0 }
+    pub(super) fn new(raw: Raw) -> Self {
+        Self { raw, ready: 0 }
     }
 
     pub(super) fn ready(&self) -> usize {
         self.ready
-    }
-
-    pub(super) fn capacity(&self) -> usize {
-        self.raw.capacity()
     }
 
     /// Takes the next bytes into use. They are 0.
@@ -118,13 +153,6 @@ impl Chunk {
         // Somebody else's promise that they are already is not one to build on.
         self.raw.range_mut(range).fill(MaybeUninit::new(0));
     }
-}
-
-/// The next bytes to ask the allocator for, when there are `bytes` already: a small store stays small, and a large one
-/// consists of huge pages.
-pub(super) fn next_size(bytes: usize, least: usize) -> usize {
-    // Half as much as there is, so that what a huge page holds unused is little beside the rest.
-    (bytes / 2 + 1).next_power_of_two().clamp(least, HUGE)
 }
 
 /// Bytes by which a vector grows with so many more elements.

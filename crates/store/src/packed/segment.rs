@@ -1,10 +1,10 @@
 //! A small hash table of fixed size, which divides in two when it is full.
 
-use std::{mem::MaybeUninit, ptr::NonNull};
+use std::ptr::NonNull;
 
 use super::{
     group::{self, Group, tag_of},
-    memory::{Raw, growth_of, next_size},
+    memory::{HUGE, HugePages, Raw, growth_of},
     table::Blocks,
 };
 
@@ -96,15 +96,13 @@ pub(super) struct Segments {
     chunks: Vec<Raw>,
     /// Bytes of the last chunk that are in use.
     used: usize,
-    /// Bytes of all chunks.
-    mapped: usize,
     len: usize,
-    advise: fn(&mut [MaybeUninit<u8>]),
+    pages: HugePages,
 }
 
 impl Segments {
-    pub(super) fn new(advise: fn(&mut [MaybeUninit<u8>])) -> Self {
-        Self { chunks: Vec::new(), used: 0, mapped: 0, len: 0, advise }
+    pub(super) fn new(pages: HugePages) -> Self {
+        Self { chunks: Vec::new(), used: HUGE, len: 0, pages }
     }
 
     #[inline]
@@ -125,10 +123,10 @@ impl Segments {
 
     /// An empty segment that nobody else points to, good as long as `self`.
     pub(super) fn add(&mut self) -> NonNull<Segment> {
-        if self.chunks.last().is_none_or(|chunk| self.used == chunk.capacity()) {
-            let chunk = Raw::new(next_size(self.mapped, Segment::BYTES), self.advise);
-            (self.used, self.mapped) = (0, self.mapped + chunk.capacity());
+        if self.used == HUGE {
+            let chunk = self.pages.next_piece(&mut self.chunks);
             self.chunks.push(chunk);
+            self.used = 0;
         }
         let at = self.used;
         (self.used, self.len) = (at + Segment::BYTES, self.len + 1);

@@ -18,6 +18,7 @@ pub(crate) fn hash(key: &[u8]) -> u64 {
 }
 
 impl Store for Entries {
+    type Hint = ();
     type Place = <HashbrownStore as Store>::Place;
 
     fn new(options: Options) -> Self {

@@ -2,7 +2,10 @@ use std::collections::BTreeMap;
 
 use proptest::{collection::vec, prelude::*};
 
-use super::{super::Place, store};
+use super::{
+    super::{Hint, Place},
+    store,
+};
 use crate::{Attributes, Store};
 
 /// Around every change of layout: no value, one class and the next, the largest block, a value of its own.
@@ -81,13 +84,17 @@ struct Entry {
 #[derive(Default)]
 struct Model {
     entries: BTreeMap<Vec<u8>, Entry>,
+    /// What was found out lately.
+    hints: Vec<(Vec<u8>, Hint)>,
 }
 
 impl Model {
     fn set(&mut self, store: &mut super::Packed, key: Vec<u8>, value: Vec<u8>, attributes: Attributes) {
         let hash = store.hash(&key);
         store.prefetch(hash);
-        store.prefetch_entry(hash);
+        let hint = store.prefetch_entry(hash);
+        self.hints.truncate(30);
+        self.hints.insert(0, (key.clone(), hint));
         let place = match store.find(hash, &key) {
             Some(place) => {
                 let before = store.access(place);
@@ -157,6 +164,10 @@ impl Model {
                 store.clear();
                 self.entries.clear();
             }
+        }
+        for (key, hint) in &self.hints {
+            let hash = store.hash(key);
+            assert_eq!(store.find_hinted(*hint, hash, key), store.find(hash, key), "a hint is at most useless");
         }
         assert_eq!(store.len(), self.entries.len());
         let expires = |entry: &&Entry| entry.attributes.expires_at != 0;
