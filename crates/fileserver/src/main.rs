@@ -2,18 +2,12 @@
 
 mod import;
 
-use std::{
-    env,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{env, path::PathBuf, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use clap::Parser;
-use fileserver::{FileArgs, FileServer, Metrics, ProtocolKind, Sample};
+use fileserver::{FileArgs, FileServer, Metrics, Sample, backend::BackendKind};
 use service::{Cli, Dimension, Host, Invalid, ServiceArgs};
-use sys::listen::Address;
 
 const USAGE: &str = "fileserver [OPTIONS] [[PORT] CONTENT]
        fileserver import [--layout NAME] DIR DB";
@@ -89,9 +83,17 @@ fn serve(file: &FileArgs, mut host: Host) -> anyhow::Result<()> {
     let backend = file.open(&content).with_context(|| format!("cannot serve {}", content.display()))?;
     let server = Arc::new(FileServer::new(&file.combination(), backend, file.options(host.timeouts()))?);
     host.registry().register_collector(Box::new(Metrics(Arc::clone(&server))));
+    // The generator checks what it gets against the files.
+    let files = match file.backend {
+        BackendKind::Filesystem => content.display().to_string(),
+        BackendKind::Sqlite => "DIR".to_owned(),
+    };
     host.serve(server, |addresses| {
         for address in addresses {
-            service::advise(format_args!("try: {}", loadgen(address, file.protocol, &content)));
+            let (protocol, layout) = (file.protocol, file.layout);
+            service::advise(format_args!(
+                "try: loadgen file --protocol {protocol} --layout {layout} {address} {files}"
+            ));
         }
     })
 }
@@ -104,9 +106,4 @@ fn sample(file: &FileArgs, host: &mut Host) -> anyhow::Result<PathBuf> {
     service::advise(format_args!("serving a generated sample from {}, until the end: {ids}", path.display()));
     host.at_end(move || sample.remove().context("cannot remove the sample collection"));
     Ok(path)
-}
-
-/// A command that asks for all there is.
-fn loadgen(address: &Address, protocol: ProtocolKind, content: &Path) -> String {
-    format!("loadgen file --protocol {protocol} --content {} {address}", content.display())
 }

@@ -24,7 +24,9 @@ use crate::{
 const READS_MAX: usize = 16;
 
 pub(super) struct Slot<P: Protocol> {
-    socket: OwnedFd,
+    pub(super) socket: OwnedFd,
+    /// Registered with the poll.
+    pub(super) watched: bool,
     /// `None`: away with a worker.
     pub(super) session: Option<Box<Session<P>>>,
     pub(super) ready: Readiness,
@@ -59,8 +61,9 @@ impl<P: Protocol> Slot<P> {
     pub(super) fn new(socket: OwnedFd, session: Box<Session<P>>, ticket: Ticket) -> Self {
         Self {
             socket,
+            watched: false,
             session: Some(session),
-            ready: Readiness::default(),
+            ready: Readiness::fresh(),
             alarm: Alarm::default(),
             waker: None,
             _ticket: ticket,
