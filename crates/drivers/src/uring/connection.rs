@@ -130,7 +130,9 @@ impl<P: Protocol> Slot<P> {
         if session.starts_lingering(desk.now) {
             socket::shutdown_write(self.socket.as_fd());
         }
-        let finished = self.broken || session.is_done();
+        // All may have been written just as this turn's share was used up: held input has not had its chance then.
+        let is_unanswered = self.busy && session.has_input() && !session.is_aborted();
+        let finished = self.broken || session.is_done() && !is_unanswered;
         let reading = !finished && !self.draining && session.wants_read();
         match self.receive {
             Receive::Off if reading => {
