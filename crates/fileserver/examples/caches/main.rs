@@ -44,7 +44,7 @@ fn id(number: usize) -> FileId {
 fn main() {
     let mut arguments = env::args().skip(1);
     let what = arguments.next();
-    let rounds = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(40);
+    let rounds = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1_000);
     match what.as_deref() {
         Some("bytes") => memory::report(),
         Some("time") => time::report(rounds),

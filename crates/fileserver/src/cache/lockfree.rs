@@ -23,7 +23,7 @@ use super::{Cache, CacheLimits, CacheMap, Keyed, Maps, Shortage, Used, Value};
 use crate::sync::{Cell, Count, Flag, Primitives, Queue, Real};
 
 /// Entries of a full shard, on average: what an insertion copies.
-const SHARD_ENTRIES: usize = 16;
+const SHARD_ENTRIES: usize = 8;
 const SHARDS_MAX: usize = 1 << 16;
 /// A cache of so many bytes will not have more entries than one for each of them.
 const ENTRY_BYTES_EXPECTED_MIN: usize = 1024;

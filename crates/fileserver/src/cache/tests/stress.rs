@@ -11,7 +11,7 @@ const THREADS: usize = 4;
 const NUMBERS: u64 = 64;
 const ROUNDS: u64 = 4_000;
 const ITEM_BYTES_MAX: usize = 1_000;
-const LIMITS: CacheLimits = CacheLimits { entries: 20, bytes: 12_000, descriptors: 5 };
+const LIMITS: CacheLimits = CacheLimits { entries: 30, bytes: 20_000, descriptors: 5 };
 
 /// Each thread writes numbers of its own and reads all. A version read is never older than one whose insertion had
 /// ended before the read began.
