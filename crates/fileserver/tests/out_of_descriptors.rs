@@ -1,5 +1,7 @@
 //! Alone in its process, since it takes all descriptors of it: that passes, and is said to.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 use std::{fs, fs::File, thread, time::Duration};
 
 use fileserver::backend::{

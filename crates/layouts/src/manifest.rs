@@ -56,9 +56,9 @@ fn parse(text: &[u8]) -> Result<HashMap<FileId, RelativePath>, (usize, &'static 
         }
         let malformed = |problem| (index + 1, problem);
         let tab = line.iter().position(|&byte| byte == b'\t');
-        let (id, path) = line.split_at(tab.ok_or(malformed("no tab between an id and a path"))?);
-        let id = FileId::new(id).ok_or(malformed("not an id: empty, too long, or with a NUL in it"))?;
-        let path = RelativePath::new(&path[1..]).ok_or(malformed("not a path beneath the directory"))?;
+        let (id, path) = line.split_at(tab.ok_or_else(|| malformed("no tab between an id and a path"))?);
+        let id = FileId::new(id).ok_or_else(|| malformed("not an id: empty, too long, or with a NUL in it"))?;
+        let path = RelativePath::new(&path[1..]).ok_or_else(|| malformed("not a path beneath the directory"))?;
         if paths.insert(id, path).is_some() {
             return Err(malformed("an id for the second time"));
         }

@@ -82,7 +82,7 @@ mod tests {
         os::unix::{fs::FileExt, fs::symlink, net::UnixListener},
         path::PathBuf,
         thread,
-        time::{Duration, Instant},
+        time::Duration,
     };
 
     use layouts::{Flat, Zotero};
@@ -147,7 +147,8 @@ mod tests {
     fn every_change_is_noticed_and_a_replaced_file_stays_whole() {
         let (_outer, root) = files();
         let backend = Filesystem::open(&root, Flat, OPTIONS).unwrap();
-        let changes: [(&str, fn(&Path)); 4] = [
+        type Change = fn(&Path);
+        let changes: [(&str, Change); 4] = [
             ("replaced", |path| {
                 let new = path.with_extension("new");
                 fs::write(&new, fs::read(path).unwrap()).unwrap();
@@ -203,30 +204,27 @@ mod tests {
     /// A file that is written in place while it is read: what is in memory is of one moment.
     #[test]
     fn no_mixture_is_kept_in_memory() {
-        const BYTES: usize = 200_000;
+        // Reading takes long enough for a write to come in between.
+        const BYTES: usize = 4_000_000;
+        const WRITES: u8 = 12;
         let (_outer, root) = files();
         fs::write(root.join("file"), vec![0; BYTES]).unwrap();
-        let backend = Filesystem::open(&root, Flat, FilesystemOptions { memory_max: 1 << 20 }).unwrap();
-        let until = Instant::now() + Duration::from_millis(500);
+        let backend = Filesystem::open(&root, Flat, FilesystemOptions { memory_max: 1 << 23 }).unwrap();
         let loaded = thread::scope(|scope| {
-            scope.spawn(|| {
+            let writer = scope.spawn(|| {
                 let file = OpenOptions::new().write(true).open(root.join("file")).unwrap();
-                for (turn, value) in (1..=u8::MAX).cycle().enumerate() {
-                    if Instant::now() > until {
-                        break;
-                    }
+                for value in 1..=WRITES {
+                    // Now it is read.
+                    settle();
+                    thread::sleep(Duration::from_millis(20));
                     file.write_all_at(&vec![value; BYTES], 0).unwrap();
-                    // Now and then it rests long enough to be read.
-                    if turn % 10 == 0 {
-                        settle();
-                    }
                 }
             });
             let mut in_memory = 0;
-            while Instant::now() < until {
+            while !writer.is_finished() {
                 let document = backend.load(&mut (), &id("file")).unwrap();
                 if let Body::Memory(bytes) = &document.body {
-                    assert!(bytes.iter().all(|byte| *byte == bytes[0]) && bytes.len() == BYTES);
+                    assert!(*bytes == vec![bytes[0]; BYTES], "a mixture");
                     in_memory += 1;
                 }
             }

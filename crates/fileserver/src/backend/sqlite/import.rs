@@ -38,7 +38,7 @@ pub struct ImportOptions {
 
 impl Default for ImportOptions {
     fn default() -> Self {
-        Self { page_bytes: 16 << 10 }
+        Self { page_bytes: 32 << 10 }
     }
 }
 
@@ -109,7 +109,7 @@ pub fn import<L: Layout>(
         ids.retain(|(_, path)| fs::canonicalize(path).is_ok_and(|path| path != old));
     }
     let writing = |source| ImportError::Write { path: database.to_owned(), source };
-    let parent = database.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = database.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     // Readable for whom the user's mask allows it: a server may well be another user.
     let temporary =
         tempfile::Builder::new().prefix(".import-").permissions(Permissions::from_mode(0o666)).tempfile_in(parent);

@@ -40,7 +40,7 @@ pub struct SqliteOptions {
 
 impl Default for SqliteOptions {
     fn default() -> Self {
-        Self { memory_max: 4 << 20, spool: env::temp_dir(), mmap_bytes: 0, busy: Duration::from_millis(100) }
+        Self { memory_max: 2 << 20, spool: env::temp_dir(), mmap_bytes: 0, busy: Duration::from_millis(100) }
     }
 }
 

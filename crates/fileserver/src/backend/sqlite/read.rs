@@ -12,6 +12,7 @@ use bytes::Bytes;
 use proto::FileRegion;
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, OptionalExtension,
+    blob::Blob,
     config::DbConfig,
     types::{FromSqlError, ValueRef},
 };
@@ -25,9 +26,12 @@ use super::{
     schema::{CREATE, Digest, TABLE},
 };
 
-/// The body only if it is short: a statement reads a value as a whole or not at all.
+/// The body only if it is short.
 const FIND: &str = "SELECT number, digest, length(body), CASE WHEN length(body) <= ?2 THEN body END
     FROM documents WHERE id = ?1";
+/// Bodies up to this size come with their row. SQLite reads such a value into memory of its own; that and the copy cost
+/// more than the second look at the row by which a larger one is read where it is to be; bytes.
+const COLUMN_MAX: u64 = 64 << 10;
 /// One read of a body that is copied to a temporary file.
 const CHUNK_BYTES: usize = 256 << 10;
 /// A damaged document that many ask for is no reason to fill the log.
@@ -39,7 +43,7 @@ pub struct SqliteReader {
     connection: Connection,
     /// State of the database since before it was opened.
     metadata: Metadata,
-    memory_max: i64,
+    memory_max: u64,
     spool: PathBuf,
     /// When it was last said that something is damaged.
     warned: Option<Instant>,
@@ -71,8 +75,7 @@ impl SqliteReader {
         let header = Header::read(path).map_err(|error| unreadable(error.into()))?;
         header.check().map_err(failed)?;
         let connection = connect(path, options).map_err(failed)?;
-        let memory_max = i64::try_from(options.memory_max).unwrap_or(i64::MAX);
-        Ok(Self { connection, metadata, memory_max, spool: options.spool.clone(), warned: None })
+        Ok(Self { connection, metadata, memory_max: options.memory_max, spool: options.spool.clone(), warned: None })
     }
 
     pub(super) fn is_of(&self, metadata: &Metadata) -> bool {
@@ -96,29 +99,34 @@ impl SqliteReader {
 
     fn find(&self, id: &FileId) -> Result<Option<(Body, u64)>, ReadError> {
         let mut statement = self.connection.prepare_cached(FIND)?;
-        let mut rows = statement.query((id.as_bytes(), self.memory_max))?;
+        let mut rows = statement.query((id.as_bytes(), COLUMN_MAX.min(self.memory_max).cast_signed()))?;
         let Some(row) = rows.next()? else { return Ok(None) };
         let digest = row.get_ref(1)?.as_blob()?;
         if let ValueRef::Blob(body) = row.get_ref(3)? {
             let body = Bytes::copy_from_slice(body);
-            return if Digest::of(id, &body) == digest {
-                Ok(Some((Body::Memory(body), 0)))
-            } else {
-                Err(ReadError::Digest)
-            };
+            return matching(&Digest::of(id, &body), digest).map(|()| Some((Body::Memory(body), 0)));
         }
         let size = u64::try_from(row.get_ref(2)?.as_i64()?).map_err(|_| ReadError::Size)?;
         if size > self.metadata.size {
             return Err(ReadError::Size);
         }
         // While the row is being read, so is the blob: no writer comes between.
-        let region = self.spool(id, row.get_ref(0)?.as_i64()?, size, digest)?;
-        Ok(Some((Body::File(region), size)))
+        let blob = self.connection.blob_open("main", TABLE, "body", row.get_ref(0)?.as_i64()?, true)?;
+        if blob.len() as u64 != size {
+            return Err(ReadError::Size);
+        }
+        if size > self.memory_max {
+            let file = self.spool(id, &blob, digest)?;
+            return Ok(Some((Body::File(FileRegion { file: Arc::new(file.into()), offset: 0, len: size }), size)));
+        }
+        let mut body = vec![0; blob.len()];
+        blob.read_at_exact(&mut body, 0)?;
+        matching(&Digest::of(id, &body), digest)?;
+        Ok(Some((Body::Memory(body.into()), 0)))
     }
 
     /// Copies a body to an unnamed file, piece by piece.
-    fn spool(&self, id: &FileId, number: i64, size: u64, digest: &[u8]) -> Result<FileRegion, ReadError> {
-        let blob = self.connection.blob_open("main", TABLE, "body", number, true)?;
+    fn spool(&self, id: &FileId, blob: &Blob<'_>, digest: &[u8]) -> Result<File, ReadError> {
         let mut file = tempfile::tempfile_in(&self.spool).map_err(ReadError::Spool)?;
         let mut found = Digest::of_document(id);
         let mut chunk = vec![0; CHUNK_BYTES];
@@ -129,11 +137,12 @@ impl SqliteReader {
             file.write_all(&chunk[..read]).map_err(ReadError::Spool)?;
             copied += read;
         }
-        if copied as u64 != size || found.finish() != digest {
-            return Err(ReadError::Digest);
-        }
-        Ok(FileRegion { file: Arc::new(file.into()), offset: 0, len: size })
+        matching(&found.finish(), digest).map(|()| file)
     }
+}
+
+fn matching(found: &[u8], stored: &[u8]) -> Result<(), ReadError> {
+    if found == stored { Ok(()) } else { Err(ReadError::Digest) }
 }
 
 fn connect(path: &Path, options: &SqliteOptions) -> Result<Connection, DatabaseProblem> {

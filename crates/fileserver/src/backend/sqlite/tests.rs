@@ -216,7 +216,7 @@ fn what_is_no_database_of_documents_is_refused_by_name() {
         Connection::open(collection.database()).unwrap().execute_batch(sql).unwrap();
         match collection.open().unwrap_err() {
             BackendError::Database { problem, .. } => problem,
-            other => panic!("{other}"),
+            other @ (BackendError::Open { .. } | BackendError::Layout(_)) => panic!("{other}"),
         }
     };
     assert!(matches!(problem("PRAGMA application_id = 1"), DatabaseProblem::Foreign));
