@@ -62,6 +62,7 @@ mod tests {
         pieces.update(b"body");
         pieces.update(b" of it");
         assert_eq!(pieces.finish(), whole);
+        assert_eq!(whole, 0x3f82_c951_6bca_6709_917a_bc4d_907f_1390_u128.to_be_bytes());
         for (other, body) in
             [(&b"A"[..], &b"Bbody of it"[..]), (b"AC", b"body of it"), (b"AB", b"body of iu"), (b"AB", b"")]
         {
