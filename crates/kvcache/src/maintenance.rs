@@ -18,6 +18,9 @@ use crate::{server::KvServer, space::Space};
 
 /// How often.
 const TICK: Duration = Duration::from_millis(100);
+/// How often memory is made ready while a table grows, and for how long after it last did.
+const GROWING: Duration = Duration::from_millis(2);
+const GROWS_FOR: Duration = Duration::from_secs(1);
 /// The most that one tick spends on keys that go.
 const BUDGET: Duration = Duration::from_millis(25);
 /// The most that it spends on looking for such keys while there are few.
@@ -51,9 +54,19 @@ impl Maintenance {
     pub(crate) fn start<S: Store + 'static>(server: Arc<KvServer<S>>) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
         let run = move || {
-            let mut rates = Rates::default();
-            while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                tick(&server, &mut rates);
+            let (mut rates, mut ticked, mut grew) = (Rates::default(), Instant::now(), None::<Instant>);
+            let pause = |grew: Option<Instant>| match grew {
+                Some(at) if at.elapsed() < GROWS_FOR => GROWING,
+                _ => TICK,
+            };
+            while stopped.recv_timeout(pause(grew)) == Err(RecvTimeoutError::Timeout) {
+                if server.space.provide() {
+                    grew = Some(Instant::now());
+                }
+                if ticked.elapsed() >= TICK {
+                    ticked = Instant::now();
+                    tick(&server, &mut rates);
+                }
             }
         };
         let thread = thread::Builder::new().name("maintenance".to_owned()).spawn(run)?;
@@ -144,7 +157,7 @@ mod tests {
     const KEYS: u64 = 20_000;
 
     fn space(shards: usize) -> Space<HashbrownStore> {
-        let store = Options { hasher: KeyHasher::with_seed(1), advise: |_| {}, collapse: |_| {}, release: |_| {} };
+        let store = Options { hasher: KeyHasher::with_seed(1), advise: |_| {}, release: |_| {} };
         let policy = PolicyKind::AllKeysRandom;
         Space::new(SpaceOptions { shards, policy, memory_max: None, codec: Codec::default(), store, seed: 2 })
     }

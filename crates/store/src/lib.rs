@@ -19,7 +19,7 @@ use bytes::Bytes;
 
 pub use cache::{Cache, Counts, Moment, OutOfMemory};
 pub use hash::KeyHasher;
-pub use packed::Packed;
+pub use packed::{Ahead, Packed};
 pub use policy::{Policy, PolicyKind, SAMPLE, UnknownPolicy};
 pub use slotted::{HashbrownStore, StdStore};
 
@@ -53,12 +53,9 @@ pub struct View<'a> {
 #[derive(Clone, Debug)]
 pub struct Options {
     pub hasher: KeyHasher,
-    /// Called once for each large piece of fresh memory (a multiple of 2 MiB, aligned to that): the place to ask the
-    /// kernel for huge pages, which a pure crate cannot.
+    /// Called once for each piece of memory (2 MiB, aligned to that), fresh or full: the place to ask the kernel for huge
+    /// pages, which a pure crate cannot. The contents must stay.
     pub advise: fn(&mut [MaybeUninit<u8>]),
-    /// Called once for each of the few such pieces that began as small pages and is now full: the place to have the
-    /// kernel put huge pages in their place. The contents must stay.
-    pub collapse: fn(&mut [MaybeUninit<u8>]),
     /// Called with memory whose contents are not needed any more; it must read as zeros afterwards, so that giving it
     /// back to the kernel or zeroing it are both right.
     pub release: fn(&mut [MaybeUninit<u8>]),
@@ -181,6 +178,17 @@ pub trait Store: Send + Sized {
 
     /// Bytes that one such entry takes, without its share of the tables.
     fn footprint(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize;
+
+    /// The next piece of memory is one that is worth having made ready by a thread with time to spare
+    /// ([`Ahead::ready`]), so that nobody has to wait for it.
+    fn wants_memory(&self) -> bool {
+        false
+    }
+
+    /// Gives what was wanted, or would have been.
+    fn provide(&mut self, memory: Ahead) {
+        drop(memory);
+    }
 
     /// Frees memory of entries that are no longer there for entries of another size, moving what is in the way. An
     /// entry that moves takes its access word along, and `moved` is told its new handle: a policy's queues would lose

@@ -216,7 +216,7 @@ mod tests {
     const HASH: u64 = 7;
 
     fn keys_of_one_hash_are_told_apart<I: Index>() {
-        let options = Options { hasher: KeyHasher::with_seed(1), advise: |_| (), collapse: |_| (), release: |_| () };
+        let options = Options { hasher: KeyHasher::with_seed(1), advise: |_| (), release: |_| () };
         let mut store = Slotted::<I>::new(options);
         let mut random = fastrand::Rng::with_seed(1);
         let mut there = [false; 40];

@@ -12,9 +12,8 @@ use crate::Options;
 
 /// The size of a huge page, and of every piece of memory: one that nothing has been written to costs addresses only.
 pub(super) const HUGE: usize = 2 << 20;
-/// Pieces of a part of a store that begin as small pages, so that a small store stays small, and become huge ones when
-/// they are full. What is unused of the later ones is little beside them.
-const SMALL_PIECES: usize = 2;
+/// The size of the kernel's other pages, or less.
+const SMALL: usize = 4096;
 /// The size of a cache line.
 pub(super) const LINE: usize = 64;
 
@@ -24,31 +23,69 @@ struct Aligned(#[expect(dead_code, reason = "for its size")] [u8; HUGE]);
 
 type Advise = fn(&mut [MaybeUninit<u8>]);
 
-/// How memory comes by huge pages, see [`Options`].
-#[derive(Clone, Copy, Debug)]
-pub(super) struct HugePages {
+/// Where a part of a store gets its pieces from, and how they come by huge pages.
+#[derive(Debug)]
+pub(super) struct Pieces {
     advise: Advise,
-    collapse: Advise,
+    /// So many begin as small pages, so that a small store stays small; the kernel hears that they may become huge ones
+    /// once they are full. What is unused of the later ones is little beside them.
+    small: usize,
+    /// One that is ready.
+    ahead: Option<Ahead>,
 }
 
-impl From<&Options> for HugePages {
-    fn from(options: &Options) -> Self {
-        Self { advise: options.advise, collapse: options.collapse }
+impl Pieces {
+    pub(super) fn new(options: &Options, small: usize) -> Self {
+        Self { advise: options.advise, small, ahead: None }
+    }
+
+    /// The next piece behind `pieces`, the last of which is full.
+    pub(super) fn next<P: AsMut<Raw>>(&mut self, pieces: &mut [P]) -> Raw {
+        let begun = pieces.len();
+        if let Some(full) = pieces.last_mut().filter(|_| begun <= self.small) {
+            (self.advise)(full.as_mut().range_mut(0..HUGE));
+        }
+        if begun < self.small {
+            return Raw::new();
+        }
+        self.ahead.take().unwrap_or_else(|| Ahead::new(self.advise, Touch::Later)).0
+    }
+
+    /// The next piece, behind so many, is one that is worth having made ready.
+    pub(super) fn wants_one(&self, begun: usize) -> bool {
+        begun >= self.small && self.ahead.is_none()
+    }
+
+    pub(super) fn provide(&mut self, memory: Ahead) {
+        self.ahead = Some(memory);
     }
 }
 
-impl HugePages {
-    /// The next piece behind `pieces`, the last of which is full.
-    pub(super) fn next_piece<P: AsMut<Raw>>(self, pieces: &mut [P]) -> Raw {
-        let begun = pieces.len();
-        if let Some(full) = pieces.last_mut().filter(|_| begun <= SMALL_PIECES) {
-            (self.collapse)(full.as_mut().range_mut(0..HUGE));
-        }
+/// A piece of memory whose pages are there already: the first touch of a huge page takes the kernel a quarter of a
+/// millisecond, and several where a hypervisor has to find the memory first.
+#[derive(Debug)]
+pub struct Ahead(Raw);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Touch {
+    Now,
+    Later,
+}
+
+impl Ahead {
+    /// `advise` as in [`Options`].
+    pub fn ready(advise: fn(&mut [MaybeUninit<u8>])) -> Self {
+        Self::new(advise, Touch::Now)
+    }
+
+    fn new(advise: Advise, touch: Touch) -> Self {
         let mut piece = Raw::new();
-        if begun >= SMALL_PIECES {
-            (self.advise)(piece.range_mut(0..HUGE));
+        let bytes = piece.range_mut(0..HUGE);
+        advise(bytes);
+        if touch == Touch::Now {
+            bytes.iter_mut().step_by(SMALL).for_each(|byte| *byte = MaybeUninit::new(0));
         }
-        piece
+        Self(piece)
     }
 }
 
@@ -61,7 +98,7 @@ pub(super) struct Raw {
 // SAFETY: the memory belongs to this value alone, and its address means the same to every thread.
 unsafe impl Send for Raw {}
 
-impl AsMut<Raw> for Raw {
+impl AsMut<Self> for Raw {
     fn as_mut(&mut self) -> &mut Self {
         self
     }

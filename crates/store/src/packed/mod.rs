@@ -18,6 +18,7 @@ mod table;
 mod tests;
 mod traversal;
 
+pub use self::memory::Ahead;
 use self::{
     arena::Arena,
     classes::{UNIT, class_of},
@@ -254,6 +255,14 @@ impl Store for Packed {
     fn footprint(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize {
         let header = Header::of(key_len, value_len, attributes);
         classes::units(class_of(header.block_len())) * UNIT + outside_bytes(header, key_len, value_len)
+    }
+
+    fn wants_memory(&self) -> bool {
+        self.table.wants_memory()
+    }
+
+    fn provide(&mut self, memory: Ahead) {
+        self.table.provide(memory);
     }
 
     fn compact(

@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 
 use super::{
     group::{Group, tag_of},
-    memory::prefetch,
+    memory::{Ahead, prefetch},
     segment::{GROUPS, SLOTS, Segment, Segments, home_of},
 };
 use crate::Options;
@@ -71,7 +71,7 @@ pub(super) struct Cursor {
 
 impl Table {
     pub(super) fn new(options: &Options) -> Self {
-        let mut segments = Segments::new(options.into());
+        let mut segments = Segments::new(options);
         let first = segments.add();
         Self { depth: 0, directory: vec![first], spans: vec![Span::default()], segments, len: 0, expiring: 0 }
     }
@@ -132,6 +132,15 @@ impl Table {
     #[inline(always)]
     pub(super) fn home(&self, hash: u64) -> &Group {
         self.segment(self.index_of(hash)).group(home_of(hash))
+    }
+
+    /// See [`crate::Store::wants_memory`].
+    pub(super) fn wants_memory(&self) -> bool {
+        self.segments.wants_memory()
+    }
+
+    pub(super) fn provide(&mut self, memory: Ahead) {
+        self.segments.provide(memory);
     }
 
     #[inline]

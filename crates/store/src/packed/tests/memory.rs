@@ -1,7 +1,11 @@
-use std::cell::Cell;
+use std::{
+    cell::Cell,
+    mem::MaybeUninit,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
-use super::{Packed, expiring, options, plain, store};
-use crate::{Cache, Moment, Options, PolicyKind, SHARED_MIN, Store};
+use super::{super::memory::HUGE, Packed, expiring, options, plain, store};
+use crate::{Ahead, Cache, Moment, Options, PolicyKind, SHARED_MIN, Store};
 
 fn key(number: u32) -> [u8; 16] {
     let mut key = *b"key:000000000000";
@@ -184,4 +188,29 @@ fn a_cache_stays_within_its_limit_when_sizes_change() {
         }
     }
     cache.store().check();
+}
+
+/// A large table asks for its next piece when half of the last one is in use, and takes the one it is given.
+#[test]
+fn memory_that_was_made_ready_is_used() {
+    static PIECES: AtomicUsize = AtomicUsize::new(0);
+    let advise: fn(&mut [MaybeUninit<u8>]) = |_| drop(PIECES.fetch_add(1, Ordering::Relaxed));
+    let mut store = Packed::new(Options { advise, ..options() });
+    let mut provided = 0;
+    for number in 0..2_500_000_u32 {
+        if store.wants_memory() {
+            let before = PIECES.load(Ordering::Relaxed);
+            store.provide(Ahead::ready(advise));
+            assert!(!store.wants_memory(), "one is enough");
+            assert_eq!(PIECES.load(Ordering::Relaxed), before + 1);
+            provided += 1;
+        }
+        let key = number.to_ne_bytes();
+        store.insert(store.hash(&key), &key, b"", plain());
+    }
+    assert!(provided > 1, "{provided}");
+    // The arena asks for its own; each full small piece is mentioned once.
+    let (arena, table) = (store.arena.bytes() / HUGE, store.table.bytes() / HUGE);
+    let advised = PIECES.load(Ordering::Relaxed);
+    assert!(advised <= arena + table + 3, "{advised} of {arena} and {table}, {provided} ahead");
 }
