@@ -14,8 +14,11 @@ use crate::common::{Collection, DOCUMENTS, PLAIN, Setup, World, contents, settle
 
 const SECRET: &[u8] = b"nobody's business";
 
+/// Puts something at the second path; the first one is of a file outside.
+type Trap = fn(&Path, &Path);
+
 /// Original ids of things that a content directory should not, but may, contain.
-const TRAPS: [(&str, fn(&Path, &Path)); 8] = [
+const TRAPS: [(&str, Trap); 8] = [
     ("ESCAPE01", |secret, path| symlink(secret, path).unwrap()),
     ("RELATIVE", |_, path| {
         let up = "../".repeat(path.components().count());

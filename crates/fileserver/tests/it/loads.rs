@@ -83,7 +83,7 @@ fn pipelined_misses_are_answered_in_order() {
 fn a_cache_keeps_to_its_bounds() {
     const COUNT: usize = 60;
     // Every third is kept as a descriptor.
-    let size = |number: usize| if number % 3 == 0 { 20_000 } else { number * 100 };
+    let size = |number: usize| if number.is_multiple_of(3) { 20_000 } else { number * 100 };
     let collection = collection(COUNT, size);
     let short = [
         CacheLimits { entries: 7, ..ROOMY },

@@ -63,7 +63,7 @@ fn keep_to_the_laws<C: Cache<Item>>(name: &str, uses: &[Use], limits: CacheLimit
                 last.insert(number, item);
             }
             Use::Remove(number) => {
-                let is_stale = |item: &Item| item.version % 2 == 0;
+                let is_stale = |item: &Item| item.version.is_multiple_of(2);
                 let was_there = cache.get(&id(number));
                 let is_removed = cache.remove_if(&id(number), is_stale);
                 prop_assert_eq!(is_removed, was_there.as_ref().is_some_and(is_stale));
