@@ -48,9 +48,10 @@ pub(crate) struct Window<'s, 'i, S: Store + 'static> {
     left: usize,
     gets: u64,
     sets: u64,
+    /// Commands of the 0x1F text protocol, by their [`us::Verb`].
+    us: [u64; 3],
     /// Commands wait: none of them takes the short way.
     paused: bool,
-    dels: u64,
     /// Values at least so long are encoded before they are kept.
     raw_max: usize,
 }
@@ -68,8 +69,8 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
             left: 0,
             gets: 0,
             sets: 0,
+            us: [0; 3],
             paused: server.clients.are_paused(),
-            dels: 0,
             raw_max: server.space.codec().threshold(),
         }
     }
@@ -209,8 +210,8 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         match cache.store().plain_value(place) {
             Some(value) => reply::bulk(out.inline(), value),
             None => {
-                let view = cache.store().view(place);
-                Reply { out, version }.value(Value::new(self.server.space.codec(), view));
+                let value = Value::counted(self.server.space.codec(), cache, place);
+                Reply { out, version }.value(value);
             }
         }
     }
@@ -221,29 +222,35 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         let now = self.keys.now;
         match self.keys.cache(hash).set_hinted(hint, hash, key, value, Attributes::default(), now) {
             Ok(()) => out.inline().extend_from_slice(b"+OK\r\n"),
-            Err(error) => reply::error(out.inline(), Refusal::from(error).0.as_bytes()),
+            Err(error) => {
+                let refusal = Refusal::from(error);
+                self.server.statistics.failed(table::SET);
+                self.server.statistics.error(&refusal.0);
+                reply::error(out.inline(), refusal.0.as_bytes());
+            }
         }
     }
 
     #[inline]
     fn us(&mut self, hash: u64, key: &'i [u8], deed: Deed<&'i [u8]>, out: &mut Outbox) {
-        *match deed {
-            Deed::Get => &mut self.gets,
-            Deed::Set(_) => &mut self.sets,
-            Deed::Del => &mut self.dels,
-        } += 1;
-        us::run(&mut self.keys.item_with(hash, key), deed, out);
+        let verb = deed.verb();
+        self.us[verb as usize] += 1;
+        if !us::run(&mut self.keys.item_with(hash, key), deed, out) {
+            self.server.statistics.failed(verb.number());
+        }
     }
 
     /// Each command of the batch is given an equal part of its time.
     fn count(&self) {
-        let commands = self.gets + self.sets + self.dels;
+        let commands = self.gets + self.sets + self.us.iter().sum::<u64>();
         if commands > 0 {
             let each = self.now.instant.elapsed() / u32::try_from(commands).unwrap_or(u32::MAX);
             self.server.statistics.batch_size(commands);
             self.server.statistics.batch(table::GET, self.gets, each);
             self.server.statistics.batch(table::SET, self.sets, each);
-            self.server.statistics.batch(table::DEL, self.dels, each);
+            for (verb, &count) in us::Verb::ALL.iter().zip(&self.us) {
+                self.server.statistics.batch(verb.number(), count, each);
+            }
         }
     }
 }
