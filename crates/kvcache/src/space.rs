@@ -322,6 +322,12 @@ impl<S: Store> Item<'_, '_, S> {
         self.cache.set(self.hash, &self.key, &value, attributes, self.now).map(|()| true)
     }
 
+    /// Replaces the encoding in what a [`Codec`] does not look at. Nothing is copied, and nobody who watches the key
+    /// is told.
+    pub(crate) fn mark(&mut self, encoding: u8) {
+        self.cache.set_encoding(self.hash, &self.key, encoding, self.now);
+    }
+
     /// False: there was nothing.
     pub(crate) fn remove(&mut self) -> bool {
         self.cache.remove(self.hash, &self.key, self.now)

@@ -269,6 +269,13 @@ impl<S: Store> Cache<S> {
         Ok(true)
     }
 
+    /// Records another encoding beside a value, which stays as it is: this is neither a use of the entry nor a change.
+    /// False: it is not there.
+    pub fn set_encoding(&mut self, hash: u64, key: &[u8], encoding: u8, now: Moment) -> bool {
+        let place = self.find(hash, key, now);
+        place.inspect(|&place| self.store.set_encoding(place, encoding)).is_some()
+    }
+
     /// False: it was not there.
     pub fn remove(&mut self, hash: u64, key: &[u8], now: Moment) -> bool {
         let Some(place) = self.find(hash, key, now) else { return false };

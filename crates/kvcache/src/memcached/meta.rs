@@ -55,7 +55,12 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         if !flags.has(b'u') {
             after.encoding |= FETCHED;
         }
-        if after != before {
+        if after == (Attributes { encoding: after.encoding, ..before }) {
+            // An ordinary read leaves the entry where it is.
+            if after != before {
+                item.mark(after.encoding);
+            }
+        } else {
             item.annotate(after)?;
         }
         Ok(Some(Seen { before, idle_s, is_won }))

@@ -7,6 +7,7 @@ mod counters;
 mod entry;
 mod meta;
 mod numbers;
+mod pipeline;
 mod stats;
 mod storage;
 mod verbs;
@@ -15,7 +16,7 @@ use std::time::Instant;
 
 use proto::{Flow, Now, Outbox, Step};
 use store::Store;
-use wire::memcached::{Expiry, Keys, Limits, Parsed, Refusal, Request, RequestParser, StoreMode, reply};
+use wire::memcached::{Expiry, HangUp, Keys, Limits, Parsed, Refusal, Request, RequestParser, StoreMode, reply};
 
 use self::{
     counters::Counters,
@@ -29,6 +30,7 @@ use crate::{
 
 pub(crate) use self::{
     entry::{NUMBER, Numbers},
+    pipeline::{Pipeline, Single},
     verbs::Verb,
 };
 
@@ -86,6 +88,25 @@ struct Call<'c, 's, S: Store> {
     failed: bool,
 }
 
+/// What a connection's input begins with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard<'i> {
+    /// The command, whether or not it is well formed.
+    verb: Option<Verb>,
+    parsed: Result<Parsed<'i>, HangUp>,
+}
+
+/// Reads the request that `input` begins with; it is owed an [`answer`], or to be run as a [`Single`].
+pub(crate) fn hear<'i, S: Store>(
+    server: &KvServer<S>,
+    parser: &mut RequestParser,
+    authenticated: bool,
+    input: &'i [u8],
+) -> Heard<'i> {
+    let verb = if parser.is_skipping() { None } else { Verb::of(input) };
+    Heard { verb, parsed: parse(server, authenticated, parser, input) }
+}
+
 /// Answers the request that `input` begins with.
 pub(crate) fn one<S: Store + 'static>(
     server: &KvServer<S>,
@@ -94,13 +115,23 @@ pub(crate) fn one<S: Store + 'static>(
     keys: &mut Keyspace<'_, S>,
     out: &mut Outbox,
 ) -> Step {
-    let authenticated = conn.authenticated;
     let Dialect::Memcached(parser) = &mut conn.dialect else { return Step::open(0) };
+    let heard = hear(server, parser, conn.authenticated, input);
+    answer(server, conn, heard, keys, out)
+}
+
+/// Answers what has been heard of a connection.
+pub(crate) fn answer<S: Store + 'static>(
+    server: &KvServer<S>,
+    conn: &mut Conn<S>,
+    Heard { verb, parsed }: Heard<'_>,
+    keys: &mut Keyspace<'_, S>,
+    out: &mut Outbox,
+) -> Step {
     keys.database = 0;
-    let verb = if parser.is_skipping() { None } else { Verb::of(input) };
     let reject = || verb.into_iter().for_each(|verb| server.statistics.rejected(verb.number()));
-    match parse(server, authenticated, parser, input) {
-        Ok(Parsed::Whole { request, consumed }) if authenticated => {
+    let step = match parsed {
+        Ok(Parsed::Whole { request, consumed }) if conn.authenticated => {
             let mut call = Call::new(server, keys, out);
             let (began, flow) = (Instant::now(), call.answer(request));
             if let Some(verb) = verb {
@@ -128,7 +159,9 @@ pub(crate) fn one<S: Store + 'static>(
         }
         Ok(Parsed::Torn { need }) => Step { need, ..Step::open(0) },
         Err(_) => Step { flow: Flow::Linger, ..Step::open(0) },
-    }
+    };
+    conn.refresh(server);
+    step
 }
 
 fn parse<'i, S: Store>(
@@ -136,7 +169,7 @@ fn parse<'i, S: Store>(
     authenticated: bool,
     parser: &mut RequestParser,
     input: &'i [u8],
-) -> Result<Parsed<'i>, wire::memcached::HangUp> {
+) -> Result<Parsed<'i>, HangUp> {
     let limits = server.memcached.limits;
     match authenticated {
         true => parser.parse(input, &limits),
@@ -289,3 +322,6 @@ fn write_value(out: &mut Outbox, value: Value<'_>) {
         None => reply::line(out.inline(), value.bytes),
     }
 }
+
+#[cfg(test)]
+mod tests;

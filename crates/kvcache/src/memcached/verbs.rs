@@ -41,7 +41,9 @@ mod tests {
                 assert_eq!(Verb::of(line.as_bytes()), Some(verb));
             }
         }
-        for (line, verb) in [("bget a\r\n", Some(Verb::Get)), ("GET a\r\n", None), ("\r\n", None), ("flush_all_\n", None)] {
+        for (line, verb) in
+            [("bget a\r\n", Some(Verb::Get)), ("GET a\r\n", None), ("\r\n", None), ("flush_all_\n", None)]
+        {
             assert_eq!(Verb::of(line.as_bytes()), verb, "{line:?}");
         }
     }
