@@ -61,7 +61,7 @@ pub(super) struct Raw {
 // SAFETY: the memory belongs to this value alone, and its address means the same to every thread.
 unsafe impl Send for Raw {}
 
-impl AsMut<Raw> for Raw {
+impl AsMut<Self> for Raw {
     fn as_mut(&mut self) -> &mut Self {
         self
     }
