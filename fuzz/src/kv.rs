@@ -6,33 +6,7 @@ use wire::{
     us,
 };
 
-use crate::tearing::Tearing;
-
-/// What a torn stream came to so far, and whether anything can follow.
-enum Said {
-    Bytes(usize),
-    Torn,
-    Over,
-}
-
-/// Offers a stream in pieces, each with what is left of earlier ones, until `read` has had enough.
-fn read_torn(stream: &[u8], tearing: Tearing, mut read: impl FnMut(&[u8]) -> Said) -> usize {
-    let (mut start, mut end) = (0, 0);
-    for piece in tearing.pieces(stream) {
-        end += piece.len();
-        loop {
-            match read(&stream[start..end]) {
-                Said::Bytes(consumed) => {
-                    assert!(0 < consumed && consumed <= end - start);
-                    start += consumed;
-                }
-                Said::Torn => break,
-                Said::Over => return start,
-            }
-        }
-    }
-    start
-}
+use crate::tearing::{Said, Tearing, read_torn};
 
 /// RESP requests mean in pieces what they mean at once, and the short cut for GET and SET leads to the same place.
 pub fn resp_request(data: &[u8]) {

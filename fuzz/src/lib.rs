@@ -4,12 +4,14 @@
 
 #![forbid(unsafe_code)]
 
+mod file;
 mod kv;
 mod request;
 mod response;
 mod session;
 mod tearing;
 
+pub use file::file;
 pub use kv::{memcached_reply, memcached_request, resp_reply, resp_request, us};
 pub use request::http1_request;
 pub use response::http1_response;
@@ -22,7 +24,8 @@ mod tests {
     /// Every seed, and whatever a fuzzer has found and somebody has kept, still obeys its law.
     #[test]
     fn the_corpus_obeys_the_laws() {
-        let targets: [(&str, Law); 8] = [
+        let targets: [(&str, Law); 9] = [
+            ("file", super::file),
             ("http1_request", super::http1_request),
             ("http1_response", super::http1_response),
             ("memcached_reply", super::memcached_reply),

@@ -40,3 +40,29 @@ impl Tearing {
         pieces
     }
 }
+
+/// What a torn stream came to so far, and whether anything can follow.
+pub(crate) enum Said {
+    Bytes(usize),
+    Torn,
+    Over,
+}
+
+/// Offers a stream in pieces, each with what is left of earlier ones, until `read` has had enough.
+pub(crate) fn read_torn(stream: &[u8], tearing: Tearing, mut read: impl FnMut(&[u8]) -> Said) -> usize {
+    let (mut start, mut end) = (0, 0);
+    for piece in tearing.pieces(stream) {
+        end += piece.len();
+        loop {
+            match read(&stream[start..end]) {
+                Said::Bytes(consumed) => {
+                    assert!(0 < consumed && consumed <= end - start);
+                    start += consumed;
+                }
+                Said::Torn => break,
+                Said::Over => return start,
+            }
+        }
+    }
+    start
+}

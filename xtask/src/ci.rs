@@ -12,8 +12,15 @@ use crate::{matrix, tidy};
 /// A step: what it is called, and what does it.
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 6] =
-    [("fmt", fmt), ("clippy", clippy), ("tidy", fences), ("doc", doc), ("benches", benches), ("bench-matrix", smoke)];
+const STEPS: [Step; 7] = [
+    ("fmt", fmt),
+    ("clippy", clippy),
+    ("tidy", fences),
+    ("doc", doc),
+    ("models", models),
+    ("benches", benches),
+    ("bench-matrix", smoke),
+];
 
 pub(crate) fn run() -> Result<ExitCode> {
     for (name, step) in STEPS {
@@ -39,6 +46,11 @@ fn fences() -> Result<()> {
 
 fn doc() -> Result<()> {
     run_shown(cargo().args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// Every interleaving of what shares memory without a lock, or waits for others: loom's tests are named `model_…`.
+fn models() -> Result<()> {
+    run_shown(cargo().args(["test", "--package", "fileserver", "--lib", "model_"]))
 }
 
 /// Clippy has checked them; that they link needs the optimised dependencies, which `cargo bench` builds anyway.

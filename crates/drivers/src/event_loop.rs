@@ -2,7 +2,7 @@
 //! protocol runs, which is a [`Workplace`].
 
 use std::{
-    io,
+    io, mem,
     os::fd::{AsFd, AsRawFd, OwnedFd},
     sync::Arc,
     task::Waker,
@@ -121,7 +121,7 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         loop {
             if shutdown.is_draining() && !self.desk.draining {
-                self.drain();
+                self.drain()?;
             }
             if self.desk.draining && self.slots.is_empty() {
                 self.desk.tally.publish(&self.counters);
@@ -138,7 +138,7 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
             for key in self.wheel.ring(self.desk.now.instant) {
                 self.ring(key);
             }
-            self.serve_ready();
+            self.serve_ready()?;
             self.desk.tally.publish(&self.counters);
         }
     }
@@ -194,7 +194,7 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
             let Some(&front_end) = self.accepting.last() else { return Ok(()) };
             let Some(listener) = self.listeners.get(front_end) else { return Ok(()) };
             match self.door.accept(listener, true, &mut self.desk.tally)? {
-                Accepted::Connection(socket, ticket) => self.open(socket, front_end, ticket)?,
+                Accepted::Connection(socket, ticket) => self.open(socket, front_end, ticket),
                 Accepted::Nobody => {}
                 Accepted::Empty => drop(self.accepting.pop()),
                 Accepted::Exhausted => {
@@ -208,24 +208,28 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
         Ok(())
     }
 
-    fn open(&mut self, socket: OwnedFd, front_end: usize, ticket: crate::accept::Ticket) -> io::Result<()> {
+    fn open(&mut self, socket: OwnedFd, front_end: usize, ticket: crate::accept::Ticket) {
         let Desk { protocol, limits, now, .. } = self.desk;
         let session = Box::new(Session::new(protocol, Peer::new(socket.as_fd(), front_end), limits, now));
-        let entry = self.slots.vacant_entry();
-        let key = entry.key();
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        self.poll.registry().register(&mut SourceFd(&socket.as_raw_fd()), Token(key), interest)?;
-        let slot = entry.insert(Slot::new(socket, session, ticket));
-        // A peer that says nothing has a deadline, too.
-        let deadline = slot.session.as_ref().and_then(|session| session.deadline(protocol));
-        self.wheel.set(key, &mut slot.alarm, deadline);
+        let key = self.slots.insert(Slot::new(socket, session, ticket));
+        // Whoever has asked already is answered at once; one who closes after a single answer is never watched at all.
+        self.ready.push(key);
+    }
+
+    /// From here on the kernel says when something happens, beginning with what has happened before.
+    fn watch(&mut self, key: usize) -> io::Result<()> {
+        let slot = &mut self.slots[key];
+        if !mem::replace(&mut slot.watched, true) {
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            self.poll.registry().register(&mut SourceFd(&slot.socket.as_raw_fd()), Token(key), interest)?;
+        }
         Ok(())
     }
 
     // --- serving --------------------------------------------------------------------------
 
-    fn serve_ready(&mut self) {
-        let mut ready = std::mem::take(&mut self.ready);
+    fn serve_ready(&mut self) -> io::Result<()> {
+        let mut ready = mem::take(&mut self.ready);
         let mut rest = &ready[..];
         while !rest.is_empty() {
             let seen = match W::BATCH {
@@ -233,18 +237,22 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
                 _ => connection::read_batch(rest, &mut self.slots, &mut self.desk),
             };
             for &key in &rest[..seen] {
-                self.turn(key);
+                self.turn(key)?;
             }
             rest = &rest[seen..];
         }
         ready.clear();
         self.ready = ready;
+        Ok(())
     }
 
-    fn turn(&mut self, key: usize) {
-        let Some(slot) = self.slots.get_mut(key) else { return };
+    fn turn(&mut self, key: usize) -> io::Result<()> {
+        let Some(slot) = self.slots.get_mut(key) else { return Ok(()) };
         match slot.turn(Key(key), &mut self.desk) {
-            Next::Wait(deadline) => self.wheel.set(key, &mut slot.alarm, deadline),
+            Next::Wait(deadline) => {
+                self.wheel.set(key, &mut slot.alarm, deadline);
+                self.watch(key)?;
+            }
             Next::Away => {}
             Next::Again => self.again.push(key),
             Next::Close => {
@@ -252,6 +260,7 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
                 self.slots.remove(key); // Closing the socket takes it off the poll.
             }
         }
+        Ok(())
     }
 
     fn ring(&mut self, key: usize) {
@@ -264,7 +273,7 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
         }
     }
 
-    fn drain(&mut self) {
+    fn drain(&mut self) -> io::Result<()> {
         self.desk.draining = true;
         self.listeners.clear();
         (self.accepting, self.accept_at) = (Vec::new(), None);
@@ -273,12 +282,12 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
             slot.ready.readable = true;
             self.ready.push(key);
         }
-        self.serve_ready();
+        self.serve_ready()
     }
 }
 
 /// What the edges said and no call has contradicted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Readiness {
     readable: bool,
     writable: bool,
@@ -287,6 +296,11 @@ pub(crate) struct Readiness {
 }
 
 impl Readiness {
+    /// Of a socket just accepted: there may be something to read, and there is room to write.
+    fn fresh() -> Self {
+        Self { readable: true, writable: true, ending: false }
+    }
+
     fn note(&mut self, event: &Event) {
         self.ending |= event.is_read_closed() || event.is_error();
         self.readable |= event.is_readable() || self.ending;

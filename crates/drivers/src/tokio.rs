@@ -14,7 +14,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use proto::{Peer, Protocol, Session};
+use proto::{Peer, Protocol, Session, Spares};
 use sys::{listen::Listener, socket};
 use tokio::{task::JoinSet, time::sleep};
 
@@ -37,8 +37,13 @@ pub(crate) use waiting::{Drain, Timer};
 const READ_BYTES: usize = 32 * 1024;
 
 thread_local! {
-    /// Where every task of a thread reads to: a task that waits for input holds no buffer.
-    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch { read: vec![0; READ_BYTES], spares: Spares::default() });
+}
+
+/// Where every task of a thread reads to and writes its replies: one that waits for its peer holds no buffer.
+struct Scratch {
+    read: Vec<u8>,
+    spares: Spares,
 }
 
 pub(crate) struct Tokio;
@@ -228,6 +233,7 @@ impl<P: Protocol> Connection<'_, P> {
         if wrote {
             self.session.resume(self.protocol, clock::now());
         }
+        SCRATCH.with_borrow_mut(|Scratch { spares, .. }| self.session.outbox().give_back(spares));
         Ok(read || wrote)
     }
 
@@ -235,15 +241,16 @@ impl<P: Protocol> Connection<'_, P> {
         if !self.session.wants_read() {
             return Ok(false);
         }
-        SCRATCH.with_borrow_mut(|scratch| {
+        SCRATCH.with_borrow_mut(|Scratch { read, spares }| {
             let held = self.session.has_input();
-            let space = if held { self.session.recv_space() } else { &mut scratch[..] };
+            let space = if held { self.session.recv_space() } else { &mut read[..] };
             let (socket, room) = (self.socket.as_fd(), space.len());
             let n = match self.socket.poll_receive(cx, room, || socket::recv(socket, space)) {
                 Poll::Pending => return Ok(false),
                 Poll::Ready(received) => received?,
             };
             let now = clock::now();
+            self.session.outbox().lend(spares);
             match n {
                 None => {}
                 Some(0) => self.session.end_of_input(),
@@ -251,7 +258,7 @@ impl<P: Protocol> Connection<'_, P> {
                     self.session.received(n, now);
                     self.session.resume(self.protocol, now);
                 }
-                Some(n) => self.session.feed(self.protocol, &scratch[..n], now),
+                Some(n) => self.session.feed(self.protocol, &read[..n], now),
             }
             tally.0.bytes_in += n.unwrap_or_default() as u64;
             Ok(true)

@@ -8,7 +8,6 @@
 
 mod args;
 mod cache;
-mod counters;
 mod metrics;
 mod page;
 mod path;
@@ -19,7 +18,6 @@ mod statistics;
 
 pub use args::HttpArgs;
 pub use cache::CacheLimits;
-pub use counters::Counters;
 pub use metrics::Requests;
 pub use server::{Conn, HttpOptions, HttpServer};
 pub use site::{Site, SiteOptions};

@@ -1,18 +1,17 @@
 //! A file as it is sent: both of its responses rendered, its body in memory or as an open descriptor.
 
-use std::{
-    ffi::OsStr, fs::File, io, os::unix::ffi::OsStrExt, os::unix::fs::FileExt, path::Path, sync::Arc, time::Duration,
-};
+use std::{ffi::OsStr, fs::File, os::unix::ffi::OsStrExt, path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use proto::FileRegion;
-use sys::beneath::{Metadata, OpenError, Opened};
+use sys::{
+    beneath::{Metadata, OpenError, Opened},
+    contents::read_unchanging,
+};
 use wire::http1::{Part, Prepared, Status, conditional::Validators, date::format_date};
 
 /// Bodies up to this size are copied behind their head; sharing a larger one is cheaper than copying it.
 const COPY_MAX: u64 = 4 * 1024;
-/// How often a file that is being written is read again before it is sent from its descriptor instead.
-const READ_TRIES: usize = 3;
 const NANOSECONDS: i64 = 1_000_000_000;
 
 /// A file ready to be sent.
@@ -105,33 +104,6 @@ impl Representation {
     }
 }
 
-/// The contents of a small file, as they were at one moment: what is read while somebody writes is read again. `None`
-/// when the file is larger than `memory_max` or does not come to rest.
-fn read_unchanging(
-    file: &File,
-    mut before: Metadata,
-    memory_max: u64,
-) -> Result<Option<(Vec<u8>, Metadata)>, OpenError> {
-    for _ in 0..READ_TRIES {
-        if before.size > memory_max {
-            return Ok(None);
-        }
-        let Ok(size) = usize::try_from(before.size) else { return Ok(None) };
-        let mut contents = vec![0; size];
-        let whole = match file.read_exact_at(&mut contents, 0) {
-            Ok(()) => true,
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => false,
-            Err(error) => return Err(error.into()),
-        };
-        let after = Metadata::of(file)?;
-        if whole && after == before {
-            return Ok(Some((contents, after)));
-        }
-        before = after;
-    }
-    Ok(None)
-}
-
 fn media_type(relative: &[u8]) -> String {
     let guess = mime_guess::from_path(Path::new(OsStr::from_bytes(relative))).first_raw();
     match guess.unwrap_or("application/octet-stream") {
@@ -159,27 +131,6 @@ mod tests {
             assert_eq!(media_type(name.as_bytes()), want, "{name}");
         }
         assert_eq!(media_type(b"\xff.svg"), "image/svg+xml");
-    }
-
-    /// Contents and metadata are of one moment: a file that has changed since its metadata was read is read again.
-    #[test]
-    fn what_changes_while_it_is_read_is_read_again() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("file");
-        std::fs::write(&path, "0123456789").unwrap();
-        let file = File::open(&path).unwrap();
-        let now = Metadata::of(&file).unwrap();
-        for (before, why) in [
-            (now, "unchanged"),
-            (Metadata { size: 4, ..now }, "grown"),
-            (Metadata { size: 20, ..now }, "shrunk"),
-            (Metadata { changed_ns: 0, ..now }, "rewritten"),
-        ] {
-            let (contents, metadata) = read_unchanging(&file, before, 20).unwrap().expect(why);
-            assert_eq!((&contents[..], metadata), (&b"0123456789"[..], now), "{why}");
-        }
-        assert!(read_unchanging(&file, now, 9).unwrap().is_none(), "too large");
-        assert!(read_unchanging(&file, Metadata { size: 4, ..now }, 9).unwrap().is_none(), "grown too large");
     }
 
     #[test]

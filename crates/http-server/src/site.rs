@@ -20,8 +20,6 @@ use crate::{
 
 /// Sent for a path that ends with a slash.
 const INDEX: &[u8] = b"index.html";
-/// Two changes further apart than this have different change times: several ticks of the kernel's coarse clock.
-const TIMESTAMP_STEP_NS: u64 = 50_000_000;
 
 /// How a [`Site`] keeps files.
 #[derive(Clone, Copy, Debug)]
@@ -164,7 +162,7 @@ impl Site {
         };
         let (representation, metadata) = Representation::load(opened, &relative, self.memory_max, now.unix)?;
         let now_ns = nanoseconds(now.unix);
-        let settled = u64::try_from(metadata.changed_ns).is_ok_and(|at| at.saturating_add(TIMESTAMP_STEP_NS) <= now_ns);
+        let settled = metadata.is_settled(now.unix);
         let entry = Arc::new(Entry::new(key, &relative, (representation, metadata), settled, now_ns));
         self.cache.insert(Arc::clone(&entry));
         Ok((entry, Source::Opened))

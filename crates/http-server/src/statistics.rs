@@ -2,7 +2,7 @@
 
 use wire::http1::Status;
 
-use crate::counters::Counters;
+use service::Counters;
 
 /// Totals since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

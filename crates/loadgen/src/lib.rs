@@ -8,8 +8,10 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod draw;
 pub mod engine;
 pub mod error;
+pub mod file;
 pub mod http;
 pub mod kv;
 pub mod null;

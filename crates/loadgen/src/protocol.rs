@@ -116,6 +116,9 @@ pub enum Then {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum EofOutcome {
     /// It completed the reply.
-    Done(Verdict),
+    Done {
+        replies: Replies,
+        verdict: Verdict,
+    },
     Failed(ErrorClass),
 }

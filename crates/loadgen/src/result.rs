@@ -12,7 +12,7 @@ pub const SCHEMA: u32 = 1;
 pub struct RunResult {
     /// Always [`SCHEMA`] when written.
     pub schema: u32,
-    /// The protocol driven: `http` or `kv`, later `file`, `mq`.
+    /// The protocol driven: `http`, `kv` or `file`, later `mq`.
     pub kind: String,
     /// The address or URL as given.
     pub target: String,
@@ -26,9 +26,9 @@ pub struct RunResult {
     pub ok: u64,
     /// Requests that failed, by class; a class that did not occur is absent.
     pub errors: BTreeMap<String, u64>,
-    /// `kv` only, and `hits + misses + stores = ok`: replies that found a key (gets and deletions).
+    /// Not `http`, and `hits + misses + stores = ok`: replies that found a key (gets and deletions) or a document.
     pub hits: Option<u64>,
-    /// `kv` only: replies that rightly found none. Misses of keys that should be there are in `errors`, unless allowed.
+    /// Not `http`: replies that rightly found none. Misses of what should be there are in `errors`, unless allowed.
     pub misses: Option<u64>,
     /// `kv` only: keys stored.
     pub stores: Option<u64>,

@@ -31,8 +31,17 @@ pub struct Subject {
     pub target: String,
     pub config: BTreeMap<String, serde_json::Value>,
     pub pacing: Pacing,
-    /// Whether requests find or miss keys.
-    pub has_keys: bool,
+    pub kinds: Kinds,
+}
+
+/// What verified replies are told apart by.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kinds {
+    None,
+    /// They found what was asked for, or there is no such thing.
+    HitsMisses,
+    /// Or it was not a question.
+    HitsMissesStores,
 }
 
 /// Makes the result of a run.
@@ -55,9 +64,9 @@ pub fn summarize<P>(subject: Subject, measured: &Measured<P>, server: Option<&Se
         requests: tally.ok + tally.failed(),
         ok: tally.ok,
         errors,
-        hits: subject.has_keys.then_some(tally.hits),
-        misses: subject.has_keys.then_some(tally.misses),
-        stores: subject.has_keys.then(|| tally.ok - tally.hits - tally.misses),
+        hits: (subject.kinds != Kinds::None).then_some(tally.hits),
+        misses: (subject.kinds != Kinds::None).then_some(tally.misses),
+        stores: (subject.kinds == Kinds::HitsMissesStores).then(|| tally.ok - tally.hits - tally.misses),
         reconnects: tally.reconnects,
         bytes_in: tally.bytes_in,
         bytes_out: tally.bytes_out,

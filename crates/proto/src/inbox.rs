@@ -2,6 +2,8 @@
 
 /// The smallest read worth a system call.
 const SPACE_MIN: usize = 4 * 1024;
+/// The largest read that is made room for because the last one was large.
+const SPACE_USUAL_MAX: usize = 64 * 1024;
 /// How far a protocol's announcement of missing bytes is believed before they arrive.
 const HINT_MAX: usize = 256 * 1024;
 
@@ -12,6 +14,8 @@ pub(crate) struct Inbox {
     end: usize,
     /// Bytes the protocol said are missing.
     need: usize,
+    /// Bytes of the last read: whoever sends much at once gets room for more.
+    recent: usize,
 }
 
 impl Inbox {
@@ -43,7 +47,8 @@ impl Inbox {
 
     /// Room for a read of at most `max` bytes, at least one.
     pub(crate) fn space(&mut self, max: usize) -> &mut [u8] {
-        let hint = self.need.clamp(SPACE_MIN, HINT_MAX);
+        let usual = (2 * self.recent).clamp(SPACE_MIN, SPACE_USUAL_MAX);
+        let hint = self.need.min(HINT_MAX).max(usual);
         self.reserve(hint.min(max.max(1)));
         let end = self.buffer.len().min(self.end + max.max(1));
         &mut self.buffer[self.end..end]
@@ -52,10 +57,14 @@ impl Inbox {
     pub(crate) fn received(&mut self, n: usize) {
         assert!(self.end + n <= self.buffer.len(), "received more than there was space for");
         self.end += n;
+        self.recent = n;
         self.need = self.need.saturating_sub(n);
     }
 
-    pub(crate) fn extend(&mut self, data: &[u8], need: usize) {
+    /// Holds the end of a read that was made elsewhere, or all of it.
+    pub(crate) fn extend(&mut self, read: &[u8], from: usize, need: usize) {
+        let data = &read[from..];
+        self.recent = read.len();
         self.reserve(data.len());
         self.buffer[self.end..self.end + data.len()].copy_from_slice(data);
         self.end += data.len();

@@ -139,7 +139,7 @@ impl<P: Protocol> Session<P> {
     /// Copies `lent` bytes behind the held ones; [`Session::resume`] follows, here or on another thread.
     pub fn hold(&mut self, lent: &[u8], now: Now) {
         self.quiet_since = now.instant;
-        self.inbox.extend(lent, 0);
+        self.inbox.extend(lent, 0, 0);
     }
 
     /// Parses bytes lent by the driver in place; only a torn request at the end is copied.
@@ -177,7 +177,7 @@ impl<P: Protocol> Session<P> {
         let input = match self.inbox.is_empty() {
             true => lent,
             false => {
-                self.inbox.extend(lent, 0);
+                self.inbox.extend(lent, 0, 0);
                 self.inbox.filled()
             }
         };
@@ -196,7 +196,7 @@ impl<P: Protocol> Session<P> {
     /// Applies what the protocol made of the held input, or, where none was held, of the `lent` bytes.
     pub(crate) fn finish(&mut self, step: Step, lent: &[u8]) {
         match self.inbox.is_empty() {
-            true if step.consumed < lent.len() => self.inbox.extend(&lent[step.consumed..], step.need),
+            true if step.consumed < lent.len() => self.inbox.extend(lent, step.consumed, step.need),
             true => assert_eq!(step.consumed, lent.len(), "more was consumed than offered"),
             false => {
                 assert!(step.consumed <= self.inbox.len(), "more was consumed than offered");

@@ -2,7 +2,7 @@
 
 use std::env;
 
-use clap::{Arg, Command};
+use clap::{Arg, Command, error::ErrorKind};
 use sys::listen::Address;
 
 use crate::{Dimension, Invalid, ServiceArgs};
@@ -20,6 +20,17 @@ pub trait Cli: clap::Parser {
     /// Flags, by their long names, with one more environment variable: `("backlog", "CONN_QUEUE_LIMIT")`. It counts
     /// only where the usual one, `NAME_FLAG`, is not set.
     const ENVIRONMENT: &'static [(&'static str, &'static str)] = &[];
+
+    /// Flags, by their long names, with a letter as well: `("driver", 'l')`.
+    const LETTERS: &'static [(&'static str, char)] = &[];
+
+    /// What no flag is wrong about alone: bad usage, with its reason.
+    ///
+    /// # Errors
+    /// What is wrong and what would not be.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
 
     /// The flags that all servers share.
     fn service(&self) -> &ServiceArgs;
@@ -55,14 +66,19 @@ pub trait Cli: clap::Parser {
 /// `HTTP_SERVER_LISTEN`.
 pub(crate) fn parse<C: Cli>() -> C {
     let mut matches = command::<C>(|variable| env::var_os(variable).is_some()).get_matches();
-    C::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit())
+    let cli = C::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit());
+    if let Err(why) = cli.check() {
+        C::command().error(ErrorKind::ArgumentConflict, why).exit();
+    }
+    cli
 }
 
 /// The command with the defaults of this server and its environment, in which `is_set` says what there is.
 fn command<C: Cli>(is_set: impl Fn(&str) -> bool) -> Command {
     let prefix = C::NAME.replace('-', "_").to_uppercase();
     let command = C::command();
-    for (flag, _) in C::DEFAULTS.iter().chain(C::ENVIRONMENT) {
+    let letters = C::LETTERS.iter().map(|(flag, _)| flag);
+    for flag in C::DEFAULTS.iter().chain(C::ENVIRONMENT).map(|(flag, _)| flag).chain(letters) {
         debug_assert!(command.get_arguments().any(|arg| arg.get_long() == Some(flag)), "{}: no --{flag}", C::NAME);
     }
     command.mut_args(|arg| {
@@ -71,13 +87,17 @@ fn command<C: Cli>(is_set: impl Fn(&str) -> bool) -> Command {
             Some(default) => arg.default_value(default),
             None => arg,
         };
+        let arg = match entry(C::LETTERS, &flag) {
+            Some(letter) => arg.short(letter),
+            None => arg,
+        };
         let usual = format!("{prefix}_{}", flag.replace('-', "_").to_uppercase());
         let other = entry(C::ENVIRONMENT, &flag).filter(|other| !is_set(&usual) && is_set(other));
         with_variable(arg, other.map_or(usual, str::to_owned))
     })
 }
 
-fn entry(table: &[(&'static str, &'static str)], flag: &str) -> Option<&'static str> {
+fn entry<T: Copy>(table: &[(&'static str, T)], flag: &str) -> Option<T> {
     table.iter().find_map(|&(name, value)| (name == flag).then_some(value))
 }
 
@@ -106,6 +126,7 @@ mod tests {
         const DEFAULTS: &'static [(&'static str, &'static str)] =
             &[("max-request-size", "512MiB"), ("idle-timeout", "1day"), ("max-connections", "9")];
         const ENVIRONMENT: &'static [(&'static str, &'static str)] = &[("backlog", "QUEUE_LIMIT")];
+        const LETTERS: &'static [(&'static str, char)] = &[("backlog", 'b')];
 
         fn service(&self) -> &ServiceArgs {
             &self.service
@@ -125,6 +146,11 @@ mod tests {
         assert_eq!((usual.idle_timeout, said.idle_timeout), (Duration::from_hours(24), Duration::from_secs(3)));
         assert_eq!((usual.max_connections, said.max_connections), (Some(9), Some(7)));
         assert_eq!(usual.request_timeout, Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_letter_stands_for_its_flag() {
+        assert_eq!(parse(&["-b", "17"]).backlog, 17);
     }
 
     #[test]

@@ -7,7 +7,9 @@
 
 mod args;
 mod backends;
+mod choices;
 mod cli;
+mod counters;
 mod host;
 mod logging;
 mod metrics;
@@ -18,7 +20,9 @@ use std::process::ExitCode;
 
 pub use args::{DriverChoice, Format, Log, ServiceArgs, Timeouts};
 pub use backends::{Choice, Dimension, Invalid};
+pub use choices::UnknownChoice;
 pub use cli::Cli;
+pub use counters::Counters;
 pub use drivers::{Counts, Statistics};
 pub use host::Host;
 pub use metrics::{Registry, gauge, total};

@@ -3,10 +3,11 @@
 use std::{
     io,
     os::fd::{AsFd, OwnedFd},
+    time::Duration,
 };
 
 use rustix::{
-    fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat},
+    fs::{self, AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat},
     io::Errno,
 };
 
@@ -26,6 +27,31 @@ pub struct Opened {
     pub metadata: Metadata,
 }
 
+/// What a directory contains, and its state since before that was read.
+#[derive(Debug)]
+pub struct Listing {
+    pub names: Vec<Name>,
+    pub metadata: Metadata,
+}
+
+/// A directory's entry.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name {
+    pub bytes: Vec<u8>,
+    pub kind: Kind,
+}
+
+/// What an entry of a directory is said to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Regular,
+    Directory,
+    /// A link, or the file system does not say: opening it will tell.
+    Unknown,
+    /// A FIFO, socket or device.
+    Special,
+}
+
 /// Identity and state of a file. Two that are equal are one file, unchanged: contents cannot change without the
 /// change time, which unlike the modification time nobody can set, and which tells a reused inode number apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,16 +67,22 @@ pub struct Metadata {
 }
 
 /// Why a file cannot be served, by whose affair it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// There is no such file beneath the root, or only by leaving it.
+    #[error("no such file beneath the root")]
     Missing,
+    #[error("a directory")]
     Directory,
     /// A FIFO, socket or device.
+    #[error("not a regular file")]
     NotRegular,
+    #[error("permission denied")]
     Denied,
     /// Out of descriptors; may pass.
+    #[error("out of file descriptors")]
     Exhausted,
+    #[error(transparent)]
     Failed(Errno),
 }
 
@@ -76,6 +108,21 @@ impl From<io::Error> for OpenError {
     }
 }
 
+/// For messages: the nearest error of the system.
+impl From<OpenError> for io::Error {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Missing => Errno::NOENT,
+            OpenError::Directory => Errno::ISDIR,
+            OpenError::NotRegular => Errno::NXIO,
+            OpenError::Denied => Errno::ACCESS,
+            OpenError::Exhausted => Errno::MFILE,
+            OpenError::Failed(errno) => errno,
+        }
+        .into()
+    }
+}
+
 impl From<&Stat> for Metadata {
     fn from(stat: &Stat) -> Self {
         // Nanoseconds in an i64 reach the year 2262.
@@ -96,6 +143,35 @@ impl Metadata {
     pub fn of(file: impl AsFd) -> Result<Self, OpenError> {
         Ok(Self::from(&fs::fstat(file)?))
     }
+
+    /// Of whatever a path means now, links followed.
+    ///
+    /// # Errors
+    /// Those of stat(2).
+    pub fn at(path: impl rustix::path::Arg) -> Result<Self, OpenError> {
+        Ok(Self::from(&fs::stat(path)?))
+    }
+
+    /// Two changes further apart than this have different change times: several ticks of the kernel's coarse clock.
+    pub const TIMESTAMP_STEP: Duration = Duration::from_millis(50);
+
+    /// Whether the last change was long enough before `now`, since the epoch, for the next one to have another time.
+    /// What is not settled may change and look the same.
+    pub fn is_settled(&self, now: Duration) -> bool {
+        let changed = u64::try_from(self.changed_ns).map(Duration::from_nanos);
+        changed.is_ok_and(|changed| changed + Self::TIMESTAMP_STEP <= now)
+    }
+}
+
+impl From<FileType> for Kind {
+    fn from(file_type: FileType) -> Self {
+        match file_type {
+            FileType::RegularFile => Self::Regular,
+            FileType::Directory => Self::Directory,
+            FileType::Symlink | FileType::Unknown => Self::Unknown,
+            FileType::Fifo | FileType::Socket | FileType::CharacterDevice | FileType::BlockDevice => Self::Special,
+        }
+    }
 }
 
 impl Root {
@@ -114,16 +190,7 @@ impl Root {
     /// # Errors
     /// See [`OpenError`].
     pub fn open_file(&self, relative: &[u8]) -> Result<Opened, OpenError> {
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        let mut tries = RESOLVE_TRIES;
-        let file = loop {
-            tries -= 1;
-            match fs::openat2(&self.directory, relative, flags, Mode::empty(), resolve) {
-                Err(Errno::AGAIN | Errno::INTR) if tries > 0 => {}
-                outcome => break outcome?,
-            }
-        };
+        let file = self.resolve(relative, OFlags::NONBLOCK | OFlags::NOCTTY)?;
         let stat = fs::fstat(&file)?;
         let kind = FileType::from_raw_mode(stat.st_mode);
         if kind.is_dir() {
@@ -133,6 +200,38 @@ impl Root {
             return Err(OpenError::NotRegular);
         }
         Ok(Opened { metadata: Metadata::from(&stat), file })
+    }
+
+    /// The entries of a directory, in no order, without `.` and `..`; `keep` is asked about each name. A `relative` of
+    /// `.` means the root.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn list(&self, relative: &[u8], mut keep: impl FnMut(&[u8]) -> bool) -> Result<Listing, OpenError> {
+        let directory = self.resolve(relative, OFlags::DIRECTORY)?;
+        let metadata = Metadata::of(&directory)?;
+        let mut names = Vec::new();
+        for entry in Dir::new(directory)? {
+            let entry = entry?;
+            let bytes = entry.file_name().to_bytes();
+            if bytes != b"." && bytes != b".." && keep(bytes) {
+                names.push(Name { bytes: bytes.to_vec(), kind: entry.file_type().into() });
+            }
+        }
+        Ok(Listing { names, metadata })
+    }
+
+    fn resolve(&self, relative: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | flags;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let mut tries = RESOLVE_TRIES;
+        loop {
+            tries -= 1;
+            match fs::openat2(&self.directory, relative, flags, Mode::empty(), resolve) {
+                Err(Errno::AGAIN | Errno::INTR) if tries > 0 => {}
+                outcome => return outcome,
+            }
+        }
     }
 
     /// State of whatever a path means now; one cheap call, to be compared with what [`Root::open_file`] once said.
@@ -215,6 +314,37 @@ mod tests {
         ] {
             assert_eq!(tree.root.open_file(bad).unwrap_err(), why, "{}", bad.escape_ascii());
         }
+    }
+
+    #[test]
+    fn a_listing_says_what_there_is_and_leaves_the_root_by_no_way() {
+        let tree = tree();
+        let mut names = tree.root.list(b".", |name| name != b"loop").unwrap().names;
+        names.sort();
+        let kinds: Vec<_> = names.iter().map(|name| (&name.bytes[..], name.kind)).collect();
+        for entry in [
+            (&b"file"[..], Kind::Regular),
+            (b"sub", Kind::Directory),
+            (b"good", Kind::Unknown),
+            (b"fifo", Kind::Special),
+            (b"socket", Kind::Special),
+        ] {
+            assert!(kinds.contains(&entry), "{kinds:?}");
+        }
+        assert!(kinds.iter().all(|(name, _)| ![&b"."[..], b"..", b"loop"].contains(name)));
+        for (bad, why) in [(&b"up"[..], OpenError::Missing), (b"file", OpenError::Missing), (b"..", OpenError::Missing)]
+        {
+            assert_eq!(tree.root.list(bad, |_| true).unwrap_err(), why, "{}", bad.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn what_has_just_changed_is_not_settled() {
+        let at = |changed_ns| Metadata { device: 1, inode: 1, size: 0, modified_ns: 0, changed_ns };
+        let now = Duration::from_secs(1);
+        assert!(at(0).is_settled(now) && at(950_000_000).is_settled(now));
+        assert!(!at(950_000_001).is_settled(now) && !at(2_000_000_000).is_settled(now));
+        assert!(!at(-1).is_settled(now) && !at(i64::MAX).is_settled(now));
     }
 
     #[test]

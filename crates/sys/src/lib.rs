@@ -6,6 +6,7 @@
 pub mod affinity;
 pub mod beneath;
 pub mod clock;
+pub mod contents;
 pub mod eventfd;
 pub mod limits;
 pub mod listen;

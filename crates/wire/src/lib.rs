@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod detect;
+pub mod file;
 pub mod http1;
 pub mod memcached;
 pub mod resp;

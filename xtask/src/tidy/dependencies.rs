@@ -8,17 +8,19 @@ const SERVERS: [&str; 5] = ["fileserver", "http-server", "kvcache", "mq-server",
 /// What moves bytes; servers get it from `service`.
 const ENGINES: [&str; 4] = ["mio", "tokio", "io-uring", "tokio-uring"];
 /// Crate → the crates of this workspace that it may depend on.
-const ALLOWED: [(&str, &[&str]); 7] = [
+const ALLOWED: [(&str, &[&str]); 8] = [
     ("sys", &[]),
     ("proto", &[]),
     ("wire", &["proto"]),
     ("store", &["proto"]),
+    // Which file an id means: the server finds it, the load generator checks it.
+    ("layouts", &["sys", "wire"]),
     ("drivers", &["proto", "sys"]),
     // It answers metrics and health checks over HTTP.
     ("service", &["drivers", "proto", "sys", "wire"]),
-    ("loadgen", &["proto", "sys", "wire"]),
+    ("loadgen", &["layouts", "proto", "sys", "wire"]),
 ];
-const ALLOWED_TO_SERVERS: [&str; 5] = ["proto", "service", "store", "sys", "wire"];
+const ALLOWED_TO_SERVERS: [&str; 6] = ["layouts", "proto", "service", "store", "sys", "wire"];
 
 pub(super) fn point_one_way(packages: &[Package]) -> Vec<Violation> {
     packages.iter().flat_map(|package| check(package, packages)).collect()
@@ -58,7 +60,7 @@ mod tests {
 
     fn workspace(changed: Package) -> Vec<Violation> {
         let mut packages: Vec<Package> =
-            ["sys", "proto", "wire", "drivers", "service", "loadgen", "http-server", "testkit"]
+            ["sys", "proto", "wire", "layouts", "drivers", "service", "loadgen", "http-server", "testkit"]
                 .into_iter()
                 .filter(|name| *name != changed.name)
                 .map(|name| package(name, &[]))
@@ -75,6 +77,8 @@ mod tests {
             ("drivers", "service"),
             ("loadgen", "http-server"),
             ("http-server", "drivers"),
+            ("layouts", "proto"),
+            ("wire", "layouts"),
         ] {
             let found = workspace(package(from, &[(to, None)]));
             assert_eq!(found.len(), 1, "{from} → {to}");

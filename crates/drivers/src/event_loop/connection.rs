@@ -27,7 +27,9 @@ const GATHER_MAX: usize = 16 * 1024;
 const CACHE_LINE: usize = 64;
 
 pub(super) struct Slot<P: Protocol> {
-    socket: OwnedFd,
+    pub(super) socket: OwnedFd,
+    /// Registered with the poll.
+    pub(super) watched: bool,
     /// `None`: away with a worker.
     pub(super) session: Option<Box<Session<P>>>,
     pub(super) ready: Readiness,
@@ -62,8 +64,9 @@ impl<P: Protocol> Slot<P> {
     pub(super) fn new(socket: OwnedFd, session: Box<Session<P>>, ticket: Ticket) -> Self {
         Self {
             socket,
+            watched: false,
             session: Some(session),
-            ready: Readiness::default(),
+            ready: Readiness::fresh(),
             alarm: Alarm::default(),
             waker: None,
             _ticket: ticket,

@@ -66,6 +66,25 @@ impl<P: Protocol> Slot<P> {
         self.session.as_mut().expect("batches give sessions back before anything else happens")
     }
 
+    /// Answers whoever has asked already when it is let in: one who closes after a single answer costs no receive to
+    /// arm, to cancel and to wait for.
+    pub(super) fn read_early(&mut self, desk: &mut Desk<'_, P>) {
+        if self.draining {
+            return; // The last reads are a matter of their own.
+        }
+        match socket::recv(self.socket.as_fd(), &mut desk.scratch) {
+            Ok(0) => self.session_mut().end_of_input(),
+            Ok(n) => {
+                desk.tally.0.bytes_in += n as u64;
+                let session = self.session_mut();
+                session.outbox().lend(&mut desk.spares);
+                session.feed(desk.protocol, &desk.scratch[..n], desk.now);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => self.broken = true,
+        }
+    }
+
     /// What a receive says beside its bytes.
     pub(super) fn received(&mut self, done: Done) {
         if !done.more {
@@ -93,6 +112,7 @@ impl<P: Protocol> Slot<P> {
         if let Some(sent) = desk.ring.sent(done, self.socket.as_fd(), |segment| session.outbox().recycle(segment)) {
             self.busy = false;
             self.broken |= sent.is_err();
+            session.outbox().give_back(&mut desk.spares);
         }
     }
 
@@ -110,7 +130,9 @@ impl<P: Protocol> Slot<P> {
         if session.starts_lingering(desk.now) {
             socket::shutdown_write(self.socket.as_fd());
         }
-        let finished = self.broken || session.is_done();
+        // All may have been written just as this turn's share was used up: held input has not had its chance then.
+        let is_unanswered = self.busy && session.has_input() && !session.is_aborted();
+        let finished = self.broken || session.is_done() && !is_unanswered;
         let reading = !finished && !self.draining && session.wants_read();
         match self.receive {
             Receive::Off if reading => {

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proto::{Now, Offer, Peer, Protocol, Session, run_batch};
+use proto::{Now, Offer, Peer, Protocol, Session, Spares, run_batch};
 use slab::Slab;
 use sys::listen::Listener;
 
@@ -33,6 +33,9 @@ mod sending;
 
 use connection::Slot;
 use ring::{Done, Op, Ring};
+
+/// The first read of a connection.
+const READ_BYTES: usize = 4 * 1024;
 
 pub(crate) struct Uring;
 
@@ -72,6 +75,9 @@ struct Desk<'p, P> {
     ring: Ring,
     mailbox: Arc<Mailbox<Key>>,
     pipes: Pipes,
+    /// For the first read of a connection.
+    scratch: Box<[u8]>,
+    spares: Spares,
     tally: Tally,
     limits: proto::Limits,
     now: Now,
@@ -107,6 +113,8 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
                 ring: Ring::new()?,
                 mailbox: Mailbox::new()?,
                 pipes: Pipes::default(),
+                scratch: vec![0; READ_BYTES].into(),
+                spares: Spares::default(),
                 tally: Tally::default(),
                 limits: config.limits,
                 now,
@@ -223,6 +231,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
         let Desk { protocol, limits, now, .. } = self.desk;
         let session = Box::new(Session::new(protocol, Peer::new(socket.as_fd(), front_end), limits, now));
         let key = self.slots.insert(Slot::new(socket, session, ticket, self.draining));
+        self.slots[key].read_early(&mut self.desk);
         self.mark(key);
     }
 
@@ -248,7 +257,10 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
 
     /// Runs the protocol on what has been received, in the kernel's own buffers.
     fn answer_received(&mut self) {
-        let Desk { protocol, ring, now, .. } = &mut self.desk;
+        let Desk { protocol, ring, spares, now, .. } = &mut self.desk;
+        for done in &self.received {
+            self.slots[done.key].session_mut().outbox().lend(spares);
+        }
         match &self.received[..] {
             [] => return,
             [done] => self.slots[done.key].session_mut().feed(protocol, ring.received(*done), *now),

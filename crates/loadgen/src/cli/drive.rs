@@ -32,7 +32,7 @@ const DEFAULT_WARMUP: Duration = Duration::from_secs(1);
 pub(super) struct DriveArgs {
     /// Connections, all kept open
     #[arg(short, long, value_name = "N", default_value = "64", value_parser = count::<CONNECTIONS_MAX>)]
-    connections: usize,
+    pub(super) connections: usize,
     /// Generator threads [default: one per CPU of --pin, or half the cores]
     #[arg(short, long, value_name = "N", value_parser = count::<THREADS_MAX>)]
     threads: Option<usize>,
@@ -115,6 +115,7 @@ impl DriveArgs {
             reuse: Reuse::Keep,
             pacing: self.rate.map_or(Pacing::Closed, |rate| Pacing::Open { rate, arrivals }),
             limit,
+            turns: None,
             warmup: self.warmup.unwrap_or(default_warmup),
             timeout: self.timeout,
             seed: self.seed,

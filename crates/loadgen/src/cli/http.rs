@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use loadgen::engine::Measured;
 use loadgen::error::ErrorClass;
 use loadgen::http::{Expectation, HttpClient, Question, REFERENCE_BYTES_MAX, Target, TargetError, Verify};
-use loadgen::summary::Subject;
+use loadgen::summary::{Kinds, Subject};
 use serde_json::json;
 
 use super::drive::{DriveArgs, drive, interrupt_flag, named, value_name};
@@ -85,8 +85,13 @@ pub(super) fn run(args: &HttpArgs) -> Result<Outcome, Failure> {
         ("unix", json!(args.unix)),
         ("verify", json!(value_name(args.verify))),
     ]));
-    let subject =
-        Subject { kind: "http".to_owned(), target: args.urls.join(" "), config, pacing: load.pacing, has_keys: false };
+    let subject = Subject {
+        kind: "http".to_owned(),
+        target: args.urls.join(" "),
+        config,
+        pacing: load.pacing,
+        kinds: Kinds::None,
+    };
     args.drive.report(subject, &measured, server.as_ref(), &endpoint)
 }
 

@@ -1,6 +1,8 @@
 //! Subcommands, and what their outcome means for the shell.
 
+mod draw;
 mod drive;
+mod file;
 mod http;
 mod kv;
 mod null;
@@ -32,6 +34,8 @@ enum Command {
     Http(Box<http::HttpArgs>),
     /// Drive a string cache: Redis, memcached, or one that speaks the 0x1F text protocol
     Kv(Box<kv::KvArgs>),
+    /// Drive a fileserver: documents by id, in the original protocol or the framed one
+    File(Box<file::FileArgs>),
     /// Be the floor: a bare epoll loop that answers every request with one fixed reply
     Null(null::NullArgs),
 }
@@ -64,6 +68,7 @@ pub(crate) fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Http(args) => http::run(&args),
         Command::Kv(args) => kv::run(&args),
+        Command::File(args) => file::run(&args),
         Command::Null(args) => null::run(&args),
     };
     match outcome {

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixStream;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use loadgen::null::{HttpDialogue, HttpReply, NullServer, RespDialogue, RespReplies};
+use loadgen::null::{FileDialogue, FileReply, HttpDialogue, HttpReply, NullServer, RespDialogue, RespReplies};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sys::{affinity::Cpus, listen::Address};
 
@@ -12,6 +12,7 @@ use super::{Failure, Outcome, print};
 
 const DEFAULT_BODY_BYTES: usize = 128;
 const DEFAULT_VALUE_BYTES: usize = 12;
+const DEFAULT_DOCUMENT_BYTES: usize = 10 << 10;
 
 const EXAMPLE: &str = "Examples:
   taskset -c 0 loadgen null --protocol http --listen 127.0.0.1:8080 &
@@ -29,7 +30,7 @@ pub(super) struct NullArgs {
     /// Address to listen on: 127.0.0.1:8080 (port 0 picks a free one) or unix:/path
     #[arg(long, value_name = "ADDR")]
     listen: Address,
-    /// http: bytes of the body of every reply [default: 128]
+    /// http, file: bytes of the body of every reply, all of them x [default: 128, for file 10240]
     #[arg(long, value_name = "N", value_parser = size)]
     body_size: Option<usize>,
     /// resp: bytes of the value that every GET gets, all of them x [default: 12]
@@ -46,6 +47,8 @@ enum NullProtocol {
     Http,
     /// GET gets the value, SET +OK, DEL :1, PING +PONG, everything else an error
     Resp,
+    /// The same document for every id, in either protocol of fileserver
+    File,
 }
 
 fn size(text: &str) -> Result<usize, String> {
@@ -55,8 +58,8 @@ fn size(text: &str) -> Result<usize, String> {
 
 pub(super) fn run(args: &NullArgs) -> Result<Outcome, Failure> {
     let misplaced = match args.protocol {
-        NullProtocol::Http => args.value_size.map(|_| "--value-size belongs to --protocol resp"),
-        NullProtocol::Resp => args.body_size.map(|_| "--body-size belongs to --protocol http"),
+        NullProtocol::Http | NullProtocol::File => args.value_size.map(|_| "--value-size belongs to --protocol resp"),
+        NullProtocol::Resp => args.body_size.map(|_| "--body-size belongs to --protocol http or file"),
     };
     if let Some(problem) = misplaced {
         return Err(Failure::Usage(problem.to_owned()));
@@ -77,6 +80,9 @@ pub(super) fn run(args: &NullArgs) -> Result<Outcome, Failure> {
         }
         NullProtocol::Resp => {
             server.serve::<RespDialogue>(RespReplies::new(args.value_size.unwrap_or(DEFAULT_VALUE_BYTES)), &stop)
+        }
+        NullProtocol::File => {
+            server.serve::<FileDialogue>(FileReply::new(args.body_size.unwrap_or(DEFAULT_DOCUMENT_BYTES)), &stop)
         }
     };
     served.context("the event loop failed")?;

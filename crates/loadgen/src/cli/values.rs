@@ -26,6 +26,14 @@ pub(super) fn count<const MAX: usize>(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| (1..=MAX).contains(count)).ok_or_else(|| format!("not a number from 1 to {MAX}"))
 }
 
+/// Milliseconds, up to an hour; fractions are understood.
+pub(super) fn milliseconds(text: &str) -> Result<Duration, String> {
+    const MAX: f64 = 3_600_000.0;
+    let problem = || format!("not a number of milliseconds from 0 to {MAX}");
+    let found = text.parse().ok().filter(|ms: &f64| (0.0..=MAX).contains(ms)).ok_or_else(problem)?;
+    Ok(Duration::from_secs_f64(found / 1e3))
+}
+
 /// A SHA-256 digest in hexadecimal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Digest(pub(super) [u8; 32]);
@@ -59,6 +67,8 @@ mod tests {
         assert_eq!(rate("2.5e3"), Ok(2_500.0));
         assert!(["0", "-1", "inf", "NaN", "x"].iter().all(|text| rate(text).is_err()));
         assert!(count::<5>("5").is_ok() && count::<5>("6").is_err() && count::<5>("0").is_err());
+        assert_eq!(milliseconds("0.5"), Ok(Duration::from_micros(500)));
+        assert!(["-1", "inf", "NaN", "1s", "1e9"].iter().all(|text| milliseconds(text).is_err()));
         assert_eq!("0a".repeat(32).parse::<Digest>().expect("valid").0, [10; 32]);
         assert!("0a".parse::<Digest>().is_err() && "zz".repeat(32).parse::<Digest>().is_err());
     }

@@ -64,6 +64,10 @@ pub(super) struct Connection<P: ClientProtocol> {
     pub(super) is_write_broken: bool,
     /// Already in the list of connections with room (open loop).
     pub(super) is_listed: bool,
+    /// Between two turns: nothing is sent, and no connection opened.
+    pub(super) is_pausing: bool,
+    /// Requests that it may still send; more than there can be, if nobody counts.
+    pub(super) turns_left: u64,
 }
 
 /// Bytes that wait for room in the socket.
@@ -97,7 +101,7 @@ impl Unsent {
 }
 
 impl<P: ClientProtocol> Connection<P> {
-    pub(super) fn new(decoder: P::Conn, batches: usize) -> Self {
+    pub(super) fn new(decoder: P::Conn, batches: usize, turns: Option<u64>) -> Self {
         Self {
             socket: None,
             stage: Stage::Closed,
@@ -112,12 +116,19 @@ impl<P: ClientProtocol> Connection<P> {
             is_welcome: false,
             is_write_broken: false,
             is_listed: false,
+            is_pausing: false,
+            turns_left: turns.unwrap_or(u64::MAX),
         }
     }
 
     /// Whether another batch may be sent now, `batches` being what may be in flight.
     pub(super) fn has_room(&self, batches: usize) -> bool {
-        self.stage == Stage::Open && !self.is_write_broken && self.inflight.len() < batches
+        self.stage == Stage::Open && !self.is_write_broken && !self.is_pausing && self.inflight.len() < batches
+    }
+
+    /// Whether there is something to open it for.
+    pub(super) fn wants_socket(&self) -> bool {
+        !self.resend.is_empty() || (self.turns_left > 0 && !self.is_pausing)
     }
 
     /// The `count` oldest requests, all of one batch, have got their verdicts.

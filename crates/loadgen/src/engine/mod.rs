@@ -12,6 +12,7 @@
 mod connection;
 mod endpoint;
 mod pace;
+mod pause;
 mod tally;
 mod window;
 mod worker;
@@ -30,6 +31,7 @@ use crate::usage::{ServerProbe, ServerReading};
 pub use self::endpoint::{Endpoint, EndpointError};
 pub(crate) use self::pace::share;
 pub use self::pace::{Arrivals, Limit, Pacing};
+pub use self::pause::Pause;
 pub use self::tally::{LATENCY_NANOS_MAX, Tally};
 pub use self::window::Live;
 use self::window::Window;
@@ -54,6 +56,8 @@ pub struct Load {
     pub reuse: Reuse,
     pub pacing: Pacing,
     pub limit: Limit,
+    /// Of a closed loop: each connection behaves like one person.
+    pub turns: Option<Turns>,
     pub warmup: Duration,
     /// For a connection attempt, and for one request from its sending to the last byte of its reply.
     pub timeout: Duration,
@@ -65,8 +69,17 @@ pub struct Load {
 pub enum Reuse {
     /// As many requests as the server will answer on it.
     Keep,
-    /// One batch. The client closes it after the last reply, and latency counts from the attempt to connect.
+    /// One batch. The client closes it after the last reply, if the server has not, and latency counts from the attempt
+    /// to connect. In an open loop that is made when the request falls due.
     Once,
+}
+
+/// What one connection does in a run: so many requests one after the other, with a pause behind each. A connection that
+/// fails has had its turn. [`Load::limit`] is the number of requests of all connections, and [`Load::pipeline`] 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Turns {
+    pub each: u64,
+    pub pause: Pause,
 }
 
 /// Why nothing could be measured.

@@ -93,6 +93,12 @@ pub(crate) fn share(total: u64, thread: usize, threads: usize) -> u64 {
     total / threads + u64::from(thread < total % threads)
 }
 
+/// The first of `total` things that belongs to `thread`, when each takes its [`share`] in turn.
+pub(super) fn first_of(total: u64, thread: usize, threads: usize) -> u64 {
+    let (thread, threads) = (thread as u64, threads as u64);
+    thread * (total / threads) + thread.min(total % threads)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,6 +149,8 @@ mod tests {
     fn shares_add_up() {
         for total in [0, 1, 7, 1_000] {
             assert_eq!((0..3).map(|thread| share(total, thread, 3)).sum::<u64>(), total);
+            let lengths = (0..3).map(|thread| first_of(total, thread + 1, 3) - first_of(total, thread, 3));
+            assert!(lengths.eq((0..3).map(|thread| share(total, thread, 3))));
         }
     }
 }

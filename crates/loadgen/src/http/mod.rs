@@ -114,7 +114,10 @@ impl ClientProtocol for HttpClient {
 
     fn on_eof(&mut self, conn: &mut HttpConn, Single(request): Single<usize>) -> EofOutcome {
         match conn.decoder.eof() {
-            Eof::EndsBody => EofOutcome::Done(conn.verdict(&mut self.topics[request], self.verify)),
+            Eof::EndsBody => {
+                let verdict = conn.verdict(&mut self.topics[request], self.verify);
+                EofOutcome::Done { replies: Replies::ONE, verdict }
+            }
             Eof::Between | Eof::InHead => EofOutcome::Failed(ErrorClass::EofEarly),
             Eof::InBody => EofOutcome::Failed(ErrorClass::ShortBody),
         }

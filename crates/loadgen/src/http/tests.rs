@@ -26,7 +26,7 @@ fn outcomes(pieces: &[&[u8]], requests: usize, verify: Verify, expectation: &Exp
     // A request whose reply is complete but for the step that says so is not lost.
     if outcomes.len() < requests {
         match client.on_eof(&mut conn, Single(0)) {
-            EofOutcome::Done(verdict) => outcomes.push(Some(verdict)),
+            EofOutcome::Done { verdict, .. } => outcomes.push(Some(verdict)),
             EofOutcome::Failed(class) => outcomes.push(Some(Err(class))),
         }
     }

@@ -4,7 +4,6 @@
 //! what it is.
 
 mod dialect;
-mod draw;
 mod script;
 mod space;
 #[cfg(test)]
@@ -18,9 +17,9 @@ use crate::error::ErrorClass;
 use crate::protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Replies, Then, Verdict};
 
 pub use self::dialect::Dialect;
-pub use self::draw::KeyDistribution;
 pub use self::script::{Action, Mix, Plan, Script, ScriptError, Span};
 pub use self::space::{JSON_BYTES_MIN, KeySpace, Values};
+pub use crate::draw::KeyDistribution;
 
 /// A reply that is not the expected one may be longer than that by this much before it is given up.
 const SURPLUS_BYTES_MAX: usize = 64 << 20;

@@ -5,8 +5,8 @@
 //! arrives with slices of the other. Threads share it.
 
 use super::dialect::Dialect;
-use super::draw::{Draw, KeyDistribution};
 use super::space::KeySpace;
+use crate::draw::{Draw, KeyDistribution, NoExponent};
 use crate::protocol::{Batch, Replies};
 
 /// Random requests prepared at least; as many as there are keys if there are more keys.
@@ -62,8 +62,8 @@ pub enum ScriptError {
     KeysTooShort { keys: u32, key_bytes_min: usize },
     #[error("JSON documents need at least {} bytes", super::space::JSON_BYTES_MIN)]
     JsonTooShort,
-    #[error("{0} is no exponent of Zipf's law")]
-    Zipf(f64),
+    #[error(transparent)]
+    Zipf(#[from] NoExponent),
     #[error("a whole pipeline of such requests does not fit {} MiB", PREPARED_BYTES_MAX >> 20)]
     BatchTooLarge,
     #[error("gets of all keys in order do not fit {} MiB: use fewer keys, or random ones", PREPARED_BYTES_MAX >> 20)]

@@ -2,18 +2,13 @@
 
 use memchr::memmem;
 
+use super::burst::{Burst, Owed};
 use super::{Dialogue, Unintelligible};
 
 const REQUEST_END: &[u8; 4] = b"\r\n\r\n";
-/// The reply is repeated up to about this size, so that a pipeline is answered with one `send`.
-const BURST_BYTES: usize = 64 << 10;
-
-/// The reply, repeated: any stretch of the output is a slice of it.
+/// The reply.
 #[derive(Debug)]
-pub struct HttpReply {
-    burst: Vec<u8>,
-    length: usize,
-}
+pub struct HttpReply(Burst);
 
 impl HttpReply {
     /// `200 OK` with a body of `body_bytes`, for HTTP/1.1 and for HTTP/1.0 clients that ask for keep-alive.
@@ -24,7 +19,7 @@ impl HttpReply {
         )
         .into_bytes();
         reply.resize(reply.len() + body_bytes, b'x');
-        Self { burst: reply.repeat((BURST_BYTES / reply.len()).max(1)), length: reply.len() }
+        Self(Burst::of(&reply))
     }
 }
 
@@ -32,27 +27,23 @@ impl HttpReply {
 #[derive(Debug, Default)]
 pub struct HttpDialogue {
     scan: RequestScan,
-    /// Bytes of output that are owed. They continue a reply that may have begun.
-    owed: usize,
-    /// How far into a reply the output stands.
-    phase: usize,
+    owed: Owed,
 }
 
 impl Dialogue for HttpDialogue {
     type Replies = HttpReply;
 
-    fn take_in(&mut self, input: &[u8], reply: &HttpReply) -> Result<(), Unintelligible> {
-        self.owed += self.scan.count(input) * reply.length;
+    fn take_in(&mut self, input: &[u8], HttpReply(reply): &HttpReply) -> Result<(), Unintelligible> {
+        self.owed.add(self.scan.count(input), reply);
         Ok(())
     }
 
-    fn front<'a>(&'a mut self, reply: &'a HttpReply) -> &'a [u8] {
-        &reply.burst[self.phase..reply.burst.len().min(self.phase + self.owed)]
+    fn front<'a>(&'a mut self, HttpReply(reply): &'a HttpReply) -> &'a [u8] {
+        self.owed.front(reply)
     }
 
-    fn advance(&mut self, sent: usize, reply: &HttpReply) {
-        self.owed -= sent;
-        self.phase = (self.phase + sent) % reply.length;
+    fn advance(&mut self, sent: usize, HttpReply(reply): &HttpReply) {
+        self.owed.advance(sent, reply);
     }
 }
 

@@ -3,6 +3,8 @@
 //! One thread, edge-triggered epoll, and replies that depend on nothing but the kind of the request. All that arrives
 //! at once is answered with one `send`.
 
+mod burst;
+mod file;
 mod http;
 mod resp;
 
@@ -14,6 +16,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send, sockopt};
 use sys::listen::{Address, Listener, Sharing};
 
+pub use self::file::{FileDialogue, FileReply};
 pub use self::http::{HttpDialogue, HttpReply};
 pub use self::resp::{RespDialogue, RespReplies};
 
@@ -93,6 +96,11 @@ pub trait Dialogue: Default {
 
     /// `sent` bytes of the front have left.
     fn advance(&mut self, sent: usize, replies: &Self::Replies);
+
+    /// Nothing comes after what is owed: the connection ends with it.
+    fn is_last(&self) -> bool {
+        false
+    }
 }
 
 struct Floor<D: Dialogue> {
@@ -201,6 +209,9 @@ impl<D: Dialogue> Peer<D> {
         loop {
             let front = self.dialogue.front(replies);
             if front.is_empty() {
+                if self.dialogue.is_last() {
+                    return Err(Over);
+                }
                 return self.wait_for_room(false, slot, epoll);
             }
             match send(&self.socket, front, SendFlags::NOSIGNAL) {

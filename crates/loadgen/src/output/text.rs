@@ -36,6 +36,9 @@ fn write_all(out: &mut String, result: &RunResult) -> std::fmt::Result {
     row(out, "sent", &bytes_per_second(result.bytes_out, result.duration_s), "MiB/s")?;
     writeln!(out)?;
     write_latencies(out, result)?;
+    if result.kind == "file" {
+        writeln!(out, "{}", round_trips(result))?;
+    }
     writeln!(out)?;
     write_cpu(out, result)
 }
@@ -145,6 +148,21 @@ fn write_cpu(out: &mut String, result: &RunResult) -> std::fmt::Result {
         writeln!(out, "note: {}", result.saturation.note)?;
     }
     Ok(())
+}
+
+/// The line that the original fileserver's client ended with.
+#[expect(clippy::cast_precision_loss, reason = "shown with a digit")]
+fn round_trips(result: &RunResult) -> String {
+    let Latency { mean, stddev, max, .. } = result.latency_us;
+    let failed = result.requests - result.ok;
+    let percent = 100.0 * failed as f64 / result.requests.max(1) as f64;
+    format!(
+        "RTT {:.2} +/- {:.2} ms\tWorst {:.2} ms\tErrors {failed} / {} ({percent:.1}%)",
+        mean / 1e3,
+        stddev / 1e3,
+        max / 1e3,
+        result.requests
+    )
 }
 
 fn rounded(value: f64) -> String {

@@ -3,6 +3,8 @@
 //! The servers may sleep; what is asserted about time is how long *they* took, never how fast we are.
 
 mod faults;
+mod file;
+mod file_faults;
 mod kv;
 mod kv_faults;
 mod latency;
@@ -35,6 +37,11 @@ impl Run {
         Self::new("kv", target, options)
     }
 
+    fn file(target: &str, content: &std::path::Path, options: &[&str]) -> Self {
+        let content = content.to_str().expect("a temporary directory's name is text");
+        Self::new("file", target, &[options, &["--content", content]].concat())
+    }
+
     /// Runs with `--format json`, these options, and one thread unless they say otherwise.
     fn new(command: &str, target: &str, options: &[&str]) -> Self {
         let mut arguments = vec![command, "--format", "json"];
@@ -59,8 +66,16 @@ impl Run {
         assert_eq!(result.requests, result.ok + result.errors.values().sum::<u64>(), "{result:?}");
         assert_eq!(self.code, Some(if result.errors.is_empty() { 0 } else { 3 }), "{}", self.stderr);
         let found = [result.hits, result.misses, result.stores];
-        let kinds: Option<u64> = found.into_iter().sum();
-        assert_eq!(kinds, (result.kind == "kv").then_some(result.ok), "{result:?}");
+        let sum: u64 = found.into_iter().flatten().sum();
+        assert_eq!(sum, if result.kind == "http" { 0 } else { result.ok }, "{result:?}");
+        assert_eq!(
+            found.map(|kind| kind.is_some()),
+            match result.kind.as_str() {
+                "kv" => [true, true, true],
+                "file" => [true, true, false],
+                _ => [false, false, false],
+            }
+        );
         let rate = result.throughput_rps * result.duration_s;
         assert!((rate - result.ok as f64).abs() < 0.5, "{result:?}");
     }

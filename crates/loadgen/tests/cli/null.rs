@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::Run;
+use super::file::Documents;
 
 /// The real `loadgen null`, and the address it printed.
 pub(crate) struct Null {
@@ -98,4 +99,23 @@ fn requests_behind_a_half_close_are_answered() {
     let mut replies = Vec::new();
     socket.read_to_end(&mut replies).expect("five replies and an end");
     assert_eq!(String::from_utf8(replies).expect("ASCII").matches("\r\n\r\nxxx").count(), 5);
+}
+
+#[test]
+fn the_same_document_is_served_in_both_of_fileservers_protocols() {
+    for length in [0, 1, 10_240, 1_000_000] {
+        let null = Null::start("file", "127.0.0.1:0", &["--body-size", &length.to_string()]);
+        let documents = Documents::with([vec![b'x'; length], vec![b'x'; length]]);
+        for options in [
+            &["--protocol", "original", "-c", "5", "-n", "100"][..],
+            &["--protocol", "framed", "-c", "5", "-n", "100"],
+            &["--protocol", "framed", "-c", "5", "-n", "100", "-P", "16"],
+        ] {
+            let run = Run::file(&null.address, documents.path(), &[&["--layout", "flat"], options].concat());
+            run.assert_errors(&[]);
+            assert_eq!(run.result.ok, 100);
+            assert!(run.result.bytes_in >= 100 * length as u64);
+        }
+        assert_eq!(null.stop(), Some(0));
+    }
 }

@@ -53,6 +53,17 @@ pub(crate) fn us_request(input: &[u8]) -> Option<usize> {
     input.iter().position(|&byte| byte == 0x1f).map(|end| end + 1)
 }
 
+/// A length of two bytes, and an id of that length.
+pub(crate) fn framed_request(input: &[u8]) -> Option<usize> {
+    let end = 2 + usize::from(u16::from_be_bytes([*input.first()?, *input.get(1)?]));
+    (input.len() >= end).then_some(end)
+}
+
+/// Eight characters.
+pub(crate) fn original_request(input: &[u8]) -> Option<usize> {
+    (input.len() >= 8).then_some(8)
+}
+
 impl Server {
     /// `behave` is asked once per HTTP request, with a number that counts the requests of all connections from 0.
     pub(crate) fn start(behave: impl Fn(u64) -> Act + Send + Sync + 'static) -> Self {
@@ -61,6 +72,11 @@ impl Server {
 
     /// The same for other protocols.
     pub(crate) fn of(framing: Framing, behave: impl Fn(u64) -> Act + Send + Sync + 'static) -> Self {
+        Self::answering(framing, move |number, _| behave(number))
+    }
+
+    /// `behave` is shown the request, too.
+    pub(crate) fn answering(framing: Framing, behave: impl Fn(u64, &[u8]) -> Act + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("bound").port();
         let (behave, requests) = (Arc::new(behave), Arc::new(AtomicU64::new(0)));
@@ -104,14 +120,14 @@ impl Drop for Server {
     }
 }
 
-fn converse(mut socket: TcpStream, framing: Framing, behave: &dyn Fn(u64) -> Act, requests: &AtomicU64) {
+fn converse(mut socket: TcpStream, framing: Framing, behave: &dyn Fn(u64, &[u8]) -> Act, requests: &AtomicU64) {
     socket.set_nodelay(true).expect("a TCP socket");
     let mut inbox = Vec::new();
     let mut buffer = [0; 16 << 10];
     loop {
         while let Some(end) = framing(&inbox) {
-            inbox.drain(..end);
-            let act = behave(requests.fetch_add(1, Ordering::SeqCst));
+            let request: Vec<_> = inbox.drain(..end).collect();
+            let act = behave(requests.fetch_add(1, Ordering::SeqCst), &request);
             let (bytes, ending) = match act {
                 Act::Say(bytes) => (bytes, None),
                 Act::SayAndClose(bytes) => (bytes, Some(false)),

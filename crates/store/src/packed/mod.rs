@@ -32,7 +32,7 @@ use crate::{Attributes, KeyHasher, Options, Store, View};
 /// The usual entry, a short key and a short value: what is asked for ahead without looking how long an entry is.
 const SMALL_BYTES: usize = 40;
 /// Lines of an entry that are asked for ahead at most; the processor goes on by itself when they are read.
-const LINES_AHEAD: usize = 6;
+const LINES_AHEAD: usize = 17;
 
 /// The packed store.
 ///

@@ -10,10 +10,11 @@ use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
 use loadgen::engine::{Endpoint, EndpointError, Limit, Load, Measured, Pacing, Reuse};
 use loadgen::kv::{Action, Dialect, KeyDistribution, KeySpace, KvClient, Mix, Plan, Rules, Script, Values, Verify};
-use loadgen::summary::Subject;
+use loadgen::summary::{Kinds, Subject};
 use serde_json::json;
 
-use self::options::{DistributionArg, MixArg, SizeArg, ratio};
+use self::options::{MixArg, SizeArg};
+use super::draw::{DistributionArg, ratio};
 use super::drive::{DriveArgs, drive, interrupt_flag, named, value_name};
 use super::values::count;
 use super::{Failure, Outcome, complain};
@@ -172,8 +173,13 @@ pub(super) fn run(args: &KvArgs) -> Result<Outcome, Failure> {
         ("verify", json!(value_name(args.verify))),
         ("workload", json!(value_name(choice.workload))),
     ]));
-    let subject =
-        Subject { kind: "kv".to_owned(), target: args.target.clone(), config, pacing: load.pacing, has_keys: true };
+    let subject = Subject {
+        kind: "kv".to_owned(),
+        target: args.target.clone(),
+        config,
+        pacing: load.pacing,
+        kinds: Kinds::HitsMissesStores,
+    };
     let outcome = args.drive.report(subject, &measured, server.as_ref(), &endpoint)?;
     explain(args, &measured);
     Ok(outcome)

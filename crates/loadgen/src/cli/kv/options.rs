@@ -4,39 +4,9 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use loadgen::kv::{KeyDistribution, Mix};
+use loadgen::kv::Mix;
 
 const VALUE_BYTES_MAX: usize = 64 << 20;
-
-/// `uniform`, `zipf:0.99` or `sequential`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct DistributionArg(pub(super) KeyDistribution);
-
-impl FromStr for DistributionArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let problem = || "not uniform, sequential or zipf:EXPONENT (like zipf:0.99)".to_owned();
-        Ok(Self(match text {
-            "uniform" => KeyDistribution::Uniform,
-            "sequential" => KeyDistribution::Sequential,
-            _ => {
-                let exponent = text.strip_prefix("zipf:").and_then(|exponent| exponent.parse().ok());
-                KeyDistribution::Zipf(exponent.filter(|&e: &f64| e > 0.0 && e.is_finite()).ok_or_else(problem)?)
-            }
-        }))
-    }
-}
-
-impl fmt::Display for DistributionArg {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            KeyDistribution::Uniform => f.write_str("uniform"),
-            KeyDistribution::Sequential => f.write_str("sequential"),
-            KeyDistribution::Zipf(exponent) => write!(f, "zipf:{exponent}"),
-        }
-    }
-}
 
 /// Bytes of a value: `12`, or `8..1024` for lengths from 8 to 1024.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -94,12 +64,6 @@ impl fmt::Display for MixArg {
     }
 }
 
-/// A share from 0 to 1.
-pub(super) fn ratio(text: &str) -> Result<f64, String> {
-    let problem = || "not a share from 0 to 1".to_owned();
-    text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio)).ok_or_else(problem)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,27 +74,17 @@ mod tests {
 
     #[test]
     fn values_are_understood_and_spelled_as_they_were_given() {
-        for text in ["uniform", "sequential", "zipf:0.99", "zipf:1"] {
-            assert_eq!(again::<DistributionArg>(text).as_deref(), Some(text));
-        }
         for text in ["0", "12", "8..1024"] {
             assert_eq!(again::<SizeArg>(text).as_deref(), Some(text));
         }
         for text in ["get=9,set=1", "del=1", "get=1,set=2,del=3"] {
             assert_eq!(again::<MixArg>(text).as_deref(), Some(text));
         }
-        assert_eq!(ratio("0.25"), Ok(0.25));
     }
 
     #[test]
     fn nonsense_is_refused() {
-        assert!(
-            ["zipf", "zipf:0", "zipf:-1", "zipf:inf", "hot"]
-                .iter()
-                .all(|text| again::<DistributionArg>(text).is_none())
-        );
         assert!(["", "x", "9..8", "1..", "99999999999"].iter().all(|text| again::<SizeArg>(text).is_none()));
         assert!(["", "get", "get=0", "get=1,put=2", "get=-1"].iter().all(|text| again::<MixArg>(text).is_none()));
-        assert!(["-0.1", "1.1", "NaN", "x"].iter().all(|text| ratio(text).is_err()));
     }
 }

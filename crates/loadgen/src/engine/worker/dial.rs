@@ -1,4 +1,4 @@
-//! How connections are opened, given up and opened again.
+//! How connections are opened, given up and opened again, and when they pause.
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
@@ -46,7 +46,8 @@ impl<P: ClientProtocol> Worker<'_, P> {
         self.next_dial = now + UNSETTLED_PAUSE;
         for _ in 0..allowance.min(self.to_open.len()) {
             let Some(slot) = self.to_open.pop_front() else { return };
-            if is_issuing || !self.connections[slot].resend.is_empty() {
+            let connection = &self.connections[slot];
+            if (is_issuing && connection.wants_socket()) || !connection.resend.is_empty() {
                 self.open(slot, now);
             }
         }
@@ -129,14 +130,15 @@ impl<P: ClientProtocol> Worker<'_, P> {
         self.hang_up(slot, Redial::AfterRest, now);
         if let Some(pending) = self.connections[slot].resend.pop_front() {
             self.fail(pending, class, now);
-            return;
+            return self.end_turn(slot, now);
         }
         let due = self.schedule.as_ref().map_or(now, |schedule| schedule.due());
-        if due <= now
-            && self.fail_unsent(due, class, now)
-            && let Some(schedule) = &mut self.schedule
-        {
-            schedule.advance();
+        if due <= now && self.fail_unsent(due, class, now) {
+            match &mut self.schedule {
+                Some(schedule) => schedule.advance(),
+                None => self.connections[slot].turns_left = self.connections[slot].turns_left.saturating_sub(1),
+            }
+            self.end_turn(slot, now);
         }
     }
 
@@ -151,6 +153,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
         while let Some(pending) = self.connections[slot].inflight.pop_front() {
             self.fail(pending, others, now);
         }
+        self.end_turn(slot, now);
         self.hang_up(slot, Redial::Now, now);
     }
 
@@ -178,13 +181,52 @@ impl<P: ClientProtocol> Worker<'_, P> {
         }
         let socket = connection.clear(self.protocol.open());
         match redial {
-            Redial::Now => self.to_open.push_back(slot),
+            Redial::Now => self.line_up(slot),
             Redial::AfterRest => {
                 let rest = REST_MIN << connection.failures.saturating_sub(1).min(10);
                 connection.stage = Stage::Resting { until: now + rest.min(REST_MAX) };
             }
         }
         socket
+    }
+
+    /// A connection without a socket waits for its turn to get one: in line, for the end of its pause, or for the schedule
+    /// if that opens one for each request.
+    pub(super) fn line_up(&mut self, slot: usize) {
+        if self.connections[slot].wants_socket() {
+            if self.dials_on_schedule() && self.connections[slot].resend.is_empty() {
+                self.list(slot);
+            } else {
+                self.to_open.push_back(slot);
+            }
+        }
+    }
+
+    /// Whether a request that falls due opens a connection of its own.
+    pub(super) fn dials_on_schedule(&self) -> bool {
+        self.reuse == Reuse::Once && self.schedule.is_some()
+    }
+
+    /// A connection's request has got its verdict; a pause may follow.
+    #[inline]
+    pub(super) fn end_turn(&mut self, slot: usize, now: Nanos) {
+        if let Some(pauses) = &mut self.pauses
+            && self.connections[slot].turns_left > 0
+        {
+            self.connections[slot].is_pausing = pauses.begin(slot, now);
+        }
+    }
+
+    pub(super) fn end_pauses(&mut self, now: Nanos) {
+        while let Some(slot) = self.pauses.as_mut().and_then(|pauses| pauses.ended(now)) {
+            self.connections[slot].is_pausing = false;
+            match self.connections[slot].stage {
+                Stage::Open => self.refill(slot, now),
+                Stage::Closed => self.line_up(slot),
+                // It gets in line by itself.
+                Stage::Resting { .. } | Stage::Connecting { .. } => {}
+            }
+        }
     }
 
     pub(super) fn check_deadlines(&mut self, slot: usize, now: Nanos) {
@@ -194,7 +236,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
             Stage::Resting { until } => {
                 if until <= now {
                     connection.stage = Stage::Closed;
-                    self.to_open.push_back(slot);
+                    self.line_up(slot);
                 }
             }
             Stage::Connecting { since } => {

@@ -10,7 +10,7 @@ use super::Worker;
 use super::dial::Redial;
 use crate::clock::{self, Nanos};
 use crate::error::ErrorClass;
-use crate::protocol::{ClientProtocol, EofOutcome, Progress, Replies, Then};
+use crate::protocol::{ClientProtocol, EofOutcome, Progress, Then};
 
 /// Reads from one connection before the others get their turn.
 const READS_PER_TURN: usize = 8;
@@ -127,6 +127,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
                     self.heard(slot, now);
                     let verdict = if has_excess { Err(ErrorClass::Protocol) } else { verdict };
                     self.settle(pending.stamp, replies, verdict, now);
+                    self.end_turn(slot, now);
                     if then == Then::Close {
                         self.part(slot, now);
                         return Fate::Gone;
@@ -190,12 +191,15 @@ impl<P: ClientProtocol> Worker<'_, P> {
         let connection = &mut self.connections[slot];
         let Some(&pending) = connection.inflight.front() else { return self.part(slot, now) };
         match self.protocol.on_eof(&mut connection.decoder, pending.request) {
-            EofOutcome::Done(verdict) => {
-                connection.answered(1);
-                self.last_reply = now;
-                self.failures_in_row = 0;
-                self.settle(pending.stamp, Replies::ONE, verdict, now);
-                self.part(slot, now);
+            EofOutcome::Done { replies, verdict } => {
+                connection.answered(replies.count);
+                self.heard(slot, now);
+                self.settle(pending.stamp, replies, verdict, now);
+                self.end_turn(slot, now);
+                match self.reuse {
+                    Reuse::Keep => self.part(slot, now),
+                    Reuse::Once => drop(self.hang_up(slot, Redial::Now, now)),
+                }
             }
             EofOutcome::Failed(_) if connection.is_write_broken => {
                 self.fail_connection(slot, ErrorClass::WriteError, ErrorClass::WriteError, now);
@@ -220,7 +224,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
     }
 
     #[inline]
-    fn refill(&mut self, slot: usize, now: Nanos) {
+    pub(super) fn refill(&mut self, slot: usize, now: Nanos) {
         self.burst.clear();
         self.fill(slot, now, now);
     }
@@ -248,6 +252,10 @@ impl<P: ClientProtocol> Worker<'_, P> {
     }
 
     pub(super) fn send_one(&mut self, slot: usize, pending: Pending<P::Request>) {
+        if self.reuse == Reuse::Once {
+            self.connections[slot].resend.push_back(pending);
+            return self.line_up(slot);
+        }
         self.burst.clear();
         self.protocol.encode(pending.request, &mut self.burst);
         self.connections[slot].inflight.push_back(pending);
@@ -323,8 +331,14 @@ impl<P: ClientProtocol> Worker<'_, P> {
         if self.schedule.is_none() {
             return;
         }
+        if self.connections[slot].has_room(self.batches) {
+            self.list(slot);
+        }
+    }
+
+    pub(super) fn list(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
-        if !connection.is_listed && connection.has_room(self.batches) {
+        if !connection.is_listed {
             connection.is_listed = true;
             self.with_room.push_back(slot);
         }
@@ -334,7 +348,11 @@ impl<P: ClientProtocol> Worker<'_, P> {
         while let Some(slot) = self.with_room.pop_front() {
             let connection = &mut self.connections[slot];
             connection.is_listed = false;
-            if connection.has_room(self.batches) {
+            let is_free = match self.reuse {
+                Reuse::Keep => connection.has_room(self.batches),
+                Reuse::Once => connection.stage == Stage::Closed,
+            };
+            if is_free {
                 return Some(slot);
             }
         }

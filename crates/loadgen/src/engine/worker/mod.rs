@@ -1,7 +1,7 @@
 //! One thread of the engine.
 //!
 //! `mod.rs` is the loop and the bookkeeping, `io.rs` what happens on an open connection, `dial.rs` how connections are
-//! opened, given up and opened again.
+//! opened, given up and opened again, and when they pause.
 
 mod dial;
 mod io;
@@ -15,6 +15,7 @@ use rustix::io::Errno;
 
 use super::connection::{Connection, Pending, Stamp};
 use super::pace::{Limit, Pacing, Schedule, share};
+use super::pause::Pauses;
 use super::tally::Tally;
 use super::window::{Live, Window};
 use super::{Endpoint, EngineError, Load, Reuse};
@@ -53,6 +54,8 @@ pub(super) struct Worker<'a, P: ClientProtocol> {
 
     /// Open loop only.
     schedule: Option<Schedule>,
+    /// Of connections that pause.
+    pauses: Option<Pauses>,
     /// Requests that may still be sent; `None` if time is the limit.
     quota: Option<u64>,
     /// Requests in flight, or waiting to be sent again.
@@ -109,11 +112,14 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(EngineError::Epoll)?;
         let count = usize::try_from(share(load.connections as u64, thread, threads)).unwrap_or(usize::MAX);
         let batches = (load.pipeline / load.batch).max(1);
-        let connections = (0..count).map(|_| Connection::new(protocol.open(), batches)).collect();
-        let quota = match load.limit {
-            Limit::Duration(_) => None,
-            Limit::Requests(requests) => Some(share(requests, thread, threads)),
+        let turns = load.turns.map(|turns| turns.each);
+        let connections = (0..count).map(|_| Connection::new(protocol.open(), batches, turns)).collect();
+        let quota = match (load.limit, turns) {
+            (Limit::Requests(_), Some(turns)) => Some(turns.saturating_mul(count as u64)),
+            (Limit::Requests(requests), None) => Some(share(requests, thread, threads)),
+            (Limit::Duration(_), _) => None,
         };
+        let pauses = load.turns.map(|turns| Pauses::new(turns.pause, load.seed, load.connections, thread, threads));
         let worker = Self {
             endpoint,
             window,
@@ -130,9 +136,10 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             burst: Vec::new(),
             tally: Tally::new(),
             schedule: None,
+            pauses,
             quota,
             outstanding: 0,
-            to_open: (0..count).collect(),
+            to_open: VecDeque::with_capacity(count),
             with_room: VecDeque::with_capacity(count),
             again: Vec::new(),
             parting: VecDeque::new(),
@@ -154,6 +161,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
         if let Pacing::Open { rate, arrivals } = pacing {
             worker.schedule = Some(Schedule::new(arrivals, rate, origin, seed, worker.thread, threads));
         }
+        (0..worker.connections.len()).for_each(|slot| worker.line_up(slot));
         worker.last_reply = origin;
         worker.turn_until_finished().map_err(EngineError::Wait)?;
         worker.cpu.note(worker.window, Nanos::MAX);
@@ -172,9 +180,13 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             if self.is_finished(now) {
                 return Ok(());
             }
+            self.end_pauses(now);
+            if self.dials_on_schedule() {
+                self.dispatch(now);
+            }
             self.dial(now);
             self.read_again();
-            if self.schedule.is_some() {
+            if self.schedule.is_some() && self.reuse == Reuse::Keep {
                 now = clock::now();
                 self.dispatch(now);
             }
@@ -199,6 +211,9 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
         let mut until = self.next_tick;
         if !self.to_open.is_empty() {
             until = until.min(self.next_dial_at(now));
+        }
+        if let Some(end) = self.pauses.as_ref().and_then(Pauses::next_end) {
+            until = until.min(end);
         }
         if let Some(schedule) = &self.schedule
             && !self.with_room.is_empty()
@@ -246,9 +261,11 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
     /// Chooses what the connection sends next.
     #[inline]
     fn next_pending(&mut self, slot: usize, due: Nanos, sent: Nanos) -> Option<Pending<P::Request>> {
-        let (most, is_counted) = self.leave(due, self.batch)?;
+        let turns_left = self.connections[slot].turns_left;
+        let (most, is_counted) = self.leave(due, self.batch.min(turns_left))?;
         let request = self.protocol.next(&mut self.connections[slot].decoder, most);
         self.took_leave(request.left(), is_counted);
+        self.connections[slot].turns_left = turns_left - request.left();
         Some(Pending { request, stamp: Stamp { due, sent, is_counted } })
     }
 

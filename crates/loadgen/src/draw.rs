@@ -1,10 +1,8 @@
-//! Which key is asked for next.
+//! Which of a number of things is asked for next: keys, documents.
 
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_distr::{Distribution as _, Zipf};
-
-use super::ScriptError;
 
 /// How often each key is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,13 +15,20 @@ pub enum KeyDistribution {
     Sequential,
 }
 
+/// Not a positive number.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error("{0} is no exponent of Zipf's law")]
+pub struct NoExponent(pub f64);
+
 /// A source of keys below a number, and of other random choices.
-pub(super) struct Draw {
+#[derive(Clone, Debug)]
+pub(crate) struct Draw {
     keys: u32,
     rng: SmallRng,
     law: Law,
 }
 
+#[derive(Clone, Debug)]
 enum Law {
     Uniform,
     Zipf { law: Zipf<f64>, step: u64 },
@@ -31,19 +36,31 @@ enum Law {
 }
 
 impl Draw {
-    pub(super) fn new(distribution: KeyDistribution, keys: u32, seed: u64) -> Result<Self, ScriptError> {
+    pub(crate) fn new(distribution: KeyDistribution, keys: u32, seed: u64) -> Result<Self, NoExponent> {
         let law = match distribution {
             KeyDistribution::Uniform => Law::Uniform,
             KeyDistribution::Sequential => Law::Sequential { next: 0 },
             KeyDistribution::Zipf(exponent) => {
-                let law = Zipf::new(f64::from(keys), exponent).map_err(|_| ScriptError::Zipf(exponent))?;
+                let law = Zipf::new(f64::from(keys), exponent).map_err(|_| NoExponent(exponent))?;
                 Law::Zipf { law, step: scattering_step(keys) }
             }
         };
         Ok(Self { keys, rng: SmallRng::seed_from_u64(seed), law })
     }
 
-    pub(super) fn key(&mut self) -> u32 {
+    /// The same law with other dice.
+    pub(crate) fn with_seed(&self, seed: u64) -> Self {
+        Self { rng: SmallRng::seed_from_u64(seed), ..self.clone() }
+    }
+
+    /// Lets keys that come in order begin with another one; has no effect on random ones.
+    pub(crate) fn begin_with(&mut self, key: u32) {
+        if let Law::Sequential { next } = &mut self.law {
+            *next = key % self.keys;
+        }
+    }
+
+    pub(crate) fn key(&mut self) -> u32 {
         match &mut self.law {
             Law::Uniform => self.rng.random_range(0..self.keys),
             Law::Sequential { next } => {
@@ -60,11 +77,11 @@ impl Draw {
     }
 
     /// A number below `bound`, all alike.
-    pub(super) fn below(&mut self, bound: u32) -> u32 {
+    pub(crate) fn below(&mut self, bound: u32) -> u32 {
         self.rng.random_range(0..bound)
     }
 
-    pub(super) fn happens(&mut self, probability: f64) -> bool {
+    pub(crate) fn happens(&mut self, probability: f64) -> bool {
         self.rng.random_bool(probability)
     }
 }
@@ -113,6 +130,13 @@ mod tests {
     #[test]
     fn sequential_takes_turns() {
         assert!(counts(KeyDistribution::Sequential, 100, 300).iter().all(|&count| count == 3));
+    }
+
+    #[test]
+    fn an_order_may_begin_anywhere() {
+        let mut draw = Draw::new(KeyDistribution::Sequential, 3, 1).expect("valid");
+        draw.begin_with(5);
+        assert_eq!([draw.key(), draw.key(), draw.key()], [2, 0, 1]);
     }
 
     #[test]

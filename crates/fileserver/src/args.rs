@@ -1,0 +1,235 @@
+//! The flags of the file server beside those that all servers share.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use bytesize::ByteSize;
+use clap::Args;
+use layouts::LayoutKind;
+use service::{Choice, Dimension, Invalid, Timeouts};
+use sys::affinity;
+
+use crate::{
+    Combination, FileOptions, ProtocolKind,
+    backend::{AnyBackend, BackendError, BackendKind, BackendOptions, SqliteOptions},
+    cache::{CacheLimits, CacheMapKind, EvictionKind},
+    requests::RequestMapKind,
+};
+
+/// What is served, and of which parts the server is made.
+#[derive(Args, Clone, Debug)]
+pub struct FileArgs {
+    /// The directory to serve, or the database with --backend sqlite; a generated sample when missing. A PORT in front of
+    /// it is short for --listen 0.0.0.0:PORT
+    #[arg(value_name = "[PORT] CONTENT", num_args = 0..=2)]
+    pub operands: Vec<PathBuf>,
+
+    /// What is spoken; --list-backends describes this and all other choices
+    #[arg(long, value_name = "NAME", default_value_t = ProtocolKind::DEFAULT)]
+    pub protocol: ProtocolKind,
+
+    /// Where requests are kept that have not arrived in full
+    #[arg(short = 'r', long, value_name = "NAME", default_value_t = RequestMapKind::DEFAULT)]
+    pub request_map: RequestMapKind,
+
+    /// Where cached documents are kept
+    #[arg(short = 'm', long, value_name = "NAME", default_value_t = CacheMapKind::DEFAULT)]
+    pub cache_map: CacheMapKind,
+
+    /// What gives way in a full cache [default: none without a cache map, else what --list-backends says]
+    #[arg(short = 'c', long, value_name = "NAME")]
+    pub eviction: Option<EvictionKind>,
+
+    /// Where documents come from
+    #[arg(short = 'f', long, value_name = "NAME", default_value_t = BackendKind::DEFAULT)]
+    pub backend: BackendKind,
+
+    /// Which file of the directory an id means
+    #[arg(long, value_name = "NAME", default_value_t = LayoutKind::Zotero)]
+    pub layout: LayoutKind,
+
+    /// Cached documents
+    #[arg(short = 'n', long, value_name = "N", default_value = "8192")]
+    pub cache_entries: usize,
+
+    /// Memory for cached documents
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    pub cache_bytes: ByteSize,
+
+    /// Files that the cache keeps open
+    #[arg(long, value_name = "N", default_value = "256")]
+    pub cache_descriptors: usize,
+
+    /// Documents up to this size are cached in memory, larger ones as open files
+    /// [default: 8KiB of a directory; 2MiB of a database, whose larger ones are copied to temporary files]
+    #[arg(long, value_name = "SIZE")]
+    pub cache_file_max: Option<ByteSize>,
+
+    /// How long a cached document is served without a look whether it has changed
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
+    pub revalidate: Duration,
+
+    /// Threads that load documents, so that no event loop waits for one
+    /// [default: 0 for a directory: loops load themselves; for a database twice the processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(..=1024))]
+    pub readers: Option<u16>,
+}
+
+impl FileArgs {
+    /// The port in front of the content, if there are two operands.
+    fn port_operand(&self) -> Option<&Path> {
+        match &self.operands[..] {
+            [port, _] => Some(port),
+            _ => None,
+        }
+    }
+
+    /// # Errors
+    /// The first of two operands is no port.
+    pub fn port(&self) -> Result<Option<u16>, String> {
+        let port = |text: &Path| {
+            let port = text.to_str().and_then(|text| text.parse().ok());
+            port.ok_or_else(|| format!("`{}` is no port; before CONTENT there may be one", text.display()))
+        };
+        self.port_operand().map(port).transpose()
+    }
+
+    /// What is to be served; `None`: a sample.
+    pub fn content(&self) -> Option<&Path> {
+        self.operands.last().map(PathBuf::as_path)
+    }
+
+    /// What is wrong with the flags together, if anything.
+    ///
+    /// # Errors
+    /// A reason, and what would do.
+    pub fn check(&self) -> Result<(), String> {
+        self.port()?;
+        if let Some(why) = self.combination().problem() {
+            let (map, eviction) = (self.cache_map, self.combination().eviction);
+            let maps: Vec<_> =
+                CacheMapKind::ALL.iter().map(|kind| kind.name()).filter(|name| *name != "none").collect();
+            return Err(format!(
+                "--cache-map {map} and --eviction {eviction} do not go together: {why}; leave --eviction out, or use --cache-map {}",
+                maps.join(", ")
+            ));
+        }
+        if let Some(why) = layout_problem(self.backend, self.layout) {
+            return Err(format!("--backend {} and --layout {} do not go together: {why}", self.backend, self.layout));
+        }
+        if self.backend.blocks() && self.readers == Some(0) {
+            return Err(format!("--backend {} needs --readers of at least 1: its loads block", self.backend));
+        }
+        Ok(())
+    }
+
+    pub fn combination(&self) -> Combination {
+        let usual = if self.cache_map == CacheMapKind::None { EvictionKind::None } else { EvictionKind::DEFAULT };
+        Combination {
+            protocol: self.protocol,
+            requests: self.request_map,
+            cache_map: self.cache_map,
+            eviction: self.eviction.unwrap_or(usual),
+        }
+    }
+
+    pub fn options(&self, timeouts: Timeouts) -> FileOptions {
+        FileOptions {
+            request_timeout: timeouts.request,
+            idle_timeout: timeouts.idle,
+            revalidate: self.revalidate,
+            cache: self.cache_limits(),
+            readers: self.readers(),
+        }
+    }
+
+    /// # Errors
+    /// `content` cannot be served from the back end that was chosen.
+    pub fn open(&self, content: &Path) -> Result<AnyBackend, BackendError> {
+        let options = BackendOptions { layout: self.layout, memory_max: self.memory_max() };
+        AnyBackend::open(self.backend, content, &options)
+    }
+
+    fn cache_limits(&self) -> CacheLimits {
+        CacheLimits {
+            entries: self.cache_entries,
+            bytes: usize::try_from(self.cache_bytes.as_u64()).unwrap_or(usize::MAX),
+            descriptors: self.cache_descriptors,
+        }
+    }
+
+    /// The largest document that is read into memory.
+    fn memory_max(&self) -> u64 {
+        let is_cached = self.cache_map != CacheMapKind::None && self.cache_entries > 0 && self.cache_bytes.as_u64() > 0;
+        let usual = match self.backend {
+            // What is not kept is better sent from its file. Measured for http-server: sendfile costs about as much as
+            // a copy at 6 KiB.
+            BackendKind::Filesystem if !is_cached => return 0,
+            BackendKind::Filesystem => 8 << 10,
+            BackendKind::Sqlite => SqliteOptions::default().memory_max,
+        };
+        self.cache_file_max.map_or(usual, |size| size.as_u64())
+    }
+
+    fn readers(&self) -> usize {
+        let usual = || if self.backend.blocks() { 2 * affinity::available() } else { 0 };
+        self.readers.map_or_else(usual, usize::from)
+    }
+
+    /// What can be chosen, for `--list-backends`.
+    pub fn dimensions() -> Vec<Dimension> {
+        vec![
+            ProtocolKind::dimension(),
+            RequestMapKind::dimension(),
+            CacheMapKind::dimension(),
+            EvictionKind::dimension(),
+            BackendKind::dimension(),
+            layout_dimension(),
+        ]
+    }
+
+    /// Which of it does not go together.
+    pub fn invalid() -> Vec<Invalid> {
+        let evictions = EvictionKind::ALL.iter().filter_map(|&eviction| {
+            let (map, protocol, requests) = (CacheMapKind::None, ProtocolKind::DEFAULT, RequestMapKind::DEFAULT);
+            let reason = Combination { protocol, requests, cache_map: map, eviction }.problem()?;
+            Some(invalid([("cache-map", map.name()), ("eviction", eviction.name())], reason))
+        });
+        let backends = BackendKind::ALL.iter().flat_map(|&backend| {
+            let layouts = LayoutKind::ALL.iter();
+            layouts.filter_map(move |&layout| {
+                let reason = layout_problem(backend, layout)?;
+                Some(invalid([("backend", backend.name()), ("layout", layout.name())], reason))
+            })
+        });
+        evictions.chain(backends).collect()
+    }
+}
+
+fn invalid(combination: [(&'static str, &str); 2], reason: &str) -> Invalid {
+    let combination = combination.map(|(name, choice)| (name, choice.to_owned())).into();
+    Invalid { combination, reason: reason.to_owned() }
+}
+
+/// The default layout stands for none where there is no directory.
+fn layout_problem(backend: BackendKind, layout: LayoutKind) -> Option<&'static str> {
+    let has_layout = backend == BackendKind::Filesystem;
+    (!has_layout && layout != LayoutKind::Zotero)
+        .then_some("a database knows its documents by their ids; --layout is for `fileserver import`")
+}
+
+fn layout_dimension() -> Dimension {
+    let choice = |kind: &LayoutKind| Choice {
+        name: kind.name().to_owned(),
+        description: kind.about().to_owned(),
+        unavailable: None,
+    };
+    Dimension {
+        name: "layout",
+        flag: "--layout",
+        default: LayoutKind::Zotero.name().to_owned(),
+        choices: LayoutKind::ALL.iter().map(choice).collect(),
+    }
+}

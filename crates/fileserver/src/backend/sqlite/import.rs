@@ -1,0 +1,250 @@
+//! A directory becomes a database.
+
+use std::{
+    fs::{self, File, Permissions},
+    io,
+    os::unix::fs::{FileExt, PermissionsExt},
+    path::{Path, PathBuf},
+    thread,
+};
+
+use layouts::{Layout, LayoutError};
+use rusqlite::{Connection, blob::ZeroBlob};
+use sys::{
+    beneath::{Metadata, OpenError, Opened, Root},
+    clock::unix_coarse,
+    contents::read_unchanging,
+};
+use wire::file::FileId;
+
+use super::{
+    header::Header,
+    schema::{APPLICATION_ID, BODY_BYTES_MAX, CREATE, DIGEST_BYTES, Digest, FORMAT, TABLE},
+};
+
+const INSERT: &str = "INSERT INTO documents (id, digest, body) VALUES (?1, ?2, ?3)";
+/// Documents up to this size are read at once, larger ones piece by piece; bytes.
+const MEMORY_MAX: u64 = 8 << 20;
+const CHUNK_BYTES: usize = 1 << 20;
+/// How often a large file that is being written is read again.
+const READ_TRIES: usize = 3;
+
+/// How a database is laid out.
+#[derive(Clone, Copy, Debug)]
+pub struct ImportOptions {
+    /// A power of two from 512 to 65536.
+    pub page_bytes: u32,
+}
+
+impl Default for ImportOptions {
+    fn default() -> Self {
+        Self { page_bytes: 32 << 10 }
+    }
+}
+
+/// How far an import has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    pub documents: usize,
+    pub documents_total: usize,
+    pub bytes: u64,
+}
+
+/// What an import has made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    pub documents: usize,
+    pub bytes: u64,
+    /// Files that were gone when it was their turn.
+    pub vanished: usize,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    #[error("cannot open {path}: {source}", path = .path.display())]
+    Directory { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    #[error("document {id}: {source}")]
+    Document { id: FileId, source: io::Error },
+    #[error("document {0} changes while it is read")]
+    Changing(FileId),
+    #[error("document {0} is larger than SQLite keeps (1 GB)")]
+    TooLarge(FileId),
+    #[error("{path} is there and no database of documents: it is not replaced", path = .0.display())]
+    Foreign(PathBuf),
+    #[error("{path} lies beside the database: somebody writes to it, or was interrupted", path = .0.display())]
+    Journal(PathBuf),
+    #[error("cannot write {path}: {source}", path = .path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("page size {0}: not a power of two from 512 to 65536")]
+    PageSize(u32),
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+}
+
+/// Writes every document of `directory` to a new database, which takes the place of `database` when it is complete
+/// and on the disk: who reads the old one notices, and nobody sees half of one.
+///
+/// What is imported is what a server of the directory would send, read by the same rules.
+///
+/// # Errors
+/// See [`ImportError`]. `database` is then what it was before.
+pub fn import<L: Layout>(
+    directory: &Path,
+    layout: &L,
+    database: &Path,
+    options: ImportOptions,
+    mut progress: impl FnMut(Progress),
+) -> Result<Imported, ImportError> {
+    if !options.page_bytes.is_power_of_two() || !(512..=65536).contains(&options.page_bytes) {
+        return Err(ImportError::PageSize(options.page_bytes));
+    }
+    may_replace(database)?;
+    let opening = |errno| ImportError::Directory { path: directory.to_owned(), source: io::Error::from(errno) };
+    let root = Root::open(directory).map_err(opening)?;
+    let mut ids = layout.list(directory)?;
+    // A database in the directory that it is made from is no document.
+    if let Ok(old) = fs::canonicalize(database) {
+        ids.retain(|(_, path)| fs::canonicalize(path).is_ok_and(|path| path != old));
+    }
+    let writing = |source| ImportError::Write { path: database.to_owned(), source };
+    let parent = database.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    // Readable for whom the user's mask allows it: a server may well be another user.
+    let temporary =
+        tempfile::Builder::new().prefix(".import-").permissions(Permissions::from_mode(0o666)).tempfile_in(parent);
+    let temporary = temporary.map_err(writing)?;
+
+    let mut connection = create(temporary.path(), options)?;
+    let transaction = connection.transaction()?;
+    let mut imported = Imported::default();
+    for (id, _) in &ids {
+        match add(&transaction, &root, layout, id)? {
+            Some(bytes) => {
+                imported.documents += 1;
+                imported.bytes += bytes;
+            }
+            None => imported.vanished += 1,
+        }
+        let documents = imported.documents + imported.vanished;
+        progress(Progress { documents, documents_total: ids.len(), bytes: imported.bytes });
+    }
+    transaction.commit()?;
+    connection.close().map_err(|(_, error)| error)?;
+    temporary.as_file().sync_all().map_err(writing)?;
+    temporary.persist(database).map_err(|error| writing(error.error))?;
+    File::open(parent).and_then(|parent| parent.sync_all()).map_err(writing)?;
+    Ok(imported)
+}
+
+/// Whether a file of this name is ours to replace, if there is one.
+fn may_replace(database: &Path) -> Result<(), ImportError> {
+    for suffix in ["-journal", "-wal"] {
+        let mut name = database.as_os_str().to_owned();
+        name.push(suffix);
+        // It would be applied to the new database.
+        if fs::exists(&name).unwrap_or(true) {
+            return Err(ImportError::Journal(name.into()));
+        }
+    }
+    let foreign = || ImportError::Foreign(database.to_owned());
+    match fs::symlink_metadata(database) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(ImportError::Write { path: database.to_owned(), source }),
+        Ok(metadata) if !metadata.is_file() => return Err(foreign()),
+        Ok(metadata) if metadata.len() == 0 => return Ok(()),
+        Ok(_) => {}
+    }
+    let header = Header::read(database).map_err(|source| ImportError::Write { path: database.to_owned(), source })?;
+    // One of another format is ours as well.
+    if header.is_ours() { Ok(()) } else { Err(foreign()) }
+}
+
+fn create(path: &Path, options: ImportOptions) -> Result<Connection, ImportError> {
+    let connection = Connection::open(path)?;
+    connection.pragma_update(None, "page_size", options.page_bytes)?;
+    // Until it has its name, an import that fails leaves nothing worth keeping.
+    connection.pragma_update_and_check(None, "journal_mode", "off", |_| Ok(()))?;
+    connection.pragma_update(None, "synchronous", "off")?;
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    connection.pragma_update(None, "user_version", FORMAT)?;
+    connection.execute_batch(CREATE)?;
+    Ok(connection)
+}
+
+/// Adds a document and returns its size; `None` when it has gone since it was listed.
+fn add<L: Layout>(database: &Connection, root: &Root, layout: &L, id: &FileId) -> Result<Option<u64>, ImportError> {
+    let failed = |error: OpenError| ImportError::Document { id: id.clone(), source: error.into() };
+    let opened = layout.locate(root, id).and_then(|located| root.open_file(located.path.as_bytes()));
+    let Opened { file, metadata } = match opened {
+        Err(OpenError::Missing) => return Ok(None),
+        outcome => outcome.map_err(failed)?,
+    };
+    let file = File::from(file);
+    let metadata = wait_until_settled(&file, metadata).map_err(failed)?;
+    if metadata.size > MEMORY_MAX {
+        return add_large(database, &file, metadata, id).map(Some);
+    }
+    let contents = read_unchanging(&file, metadata, MEMORY_MAX).map_err(failed)?;
+    let (contents, _) = contents.ok_or_else(|| ImportError::Changing(id.clone()))?;
+    database.prepare_cached(INSERT)?.execute((id.as_bytes(), Digest::of(id, &contents), &contents))?;
+    Ok(Some(contents.len() as u64))
+}
+
+/// A change in the same tick of the clock as the one before would not be seen, and half of it be kept for ever.
+fn wait_until_settled(file: &File, mut metadata: Metadata) -> Result<Metadata, OpenError> {
+    for _ in 0..READ_TRIES {
+        if metadata.is_settled(unix_coarse()) {
+            break;
+        }
+        thread::sleep(Metadata::TIMESTAMP_STEP);
+        metadata = Metadata::of(file)?;
+    }
+    // Now it has, or its time lies in the future and says nothing.
+    Ok(metadata)
+}
+
+/// Adds a document piece by piece: first the room for it, then its body, then the digest that is known by then.
+fn add_large(database: &Connection, file: &File, mut metadata: Metadata, id: &FileId) -> Result<u64, ImportError> {
+    for _ in 0..READ_TRIES {
+        if metadata.size > BODY_BYTES_MAX {
+            return Err(ImportError::TooLarge(id.clone()));
+        }
+        database.prepare_cached(INSERT)?.execute((id.as_bytes(), [0; DIGEST_BYTES], ZeroBlob(metadata.size)))?;
+        let number = database.last_insert_rowid();
+        let digest = copy(database, file, number, id)?;
+        let after =
+            Metadata::of(file).map_err(|error| ImportError::Document { id: id.clone(), source: error.into() })?;
+        if let Some(digest) = digest.filter(|_| after == metadata) {
+            database.blob_open("main", TABLE, "digest", number, false)?.write_all_at(&digest, 0)?;
+            return Ok(metadata.size);
+        }
+        database.execute("DELETE FROM documents WHERE number = ?1", [number])?;
+        metadata = after;
+    }
+    Err(ImportError::Changing(id.clone()))
+}
+
+/// Fills a body from a file and returns the digest; `None` when the file has become shorter.
+fn copy(
+    database: &Connection,
+    file: &File,
+    number: i64,
+    id: &FileId,
+) -> Result<Option<[u8; DIGEST_BYTES]>, ImportError> {
+    let mut blob = database.blob_open("main", TABLE, "body", number, false)?;
+    let mut digest = Digest::of_document(id);
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut copied = 0;
+    while copied < blob.len() {
+        let piece = CHUNK_BYTES.min(blob.len() - copied);
+        match file.read_exact_at(&mut chunk[..piece], copied as u64) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            outcome => outcome.map_err(|source| ImportError::Document { id: id.clone(), source })?,
+        }
+        digest.update(&chunk[..piece]);
+        blob.write_all_at(&chunk[..piece], copied)?;
+        copied += piece;
+    }
+    Ok(Some(digest.finish()))
+}

@@ -1,0 +1,211 @@
+//! A connection for reading.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use proto::FileRegion;
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, OptionalExtension,
+    blob::Blob,
+    config::DbConfig,
+    types::{FromSqlError, ValueRef},
+};
+use sys::beneath::{Metadata, OpenError};
+use wire::file::FileId;
+
+use super::{
+    super::{Absence, BackendError, Body},
+    DatabaseProblem, SqliteOptions,
+    header::Header,
+    schema::{CREATE, Digest, TABLE},
+};
+
+/// The body only if it is short.
+const FIND: &str = "SELECT number, digest, length(body), CASE WHEN length(body) <= ?2 THEN body END
+    FROM documents WHERE id = ?1";
+/// Bodies up to this size come with their row. SQLite reads such a value into memory of its own; that and the copy cost
+/// more than the second look at the row by which a larger one is read where it is to be; bytes.
+const COLUMN_MAX: u64 = 64 << 10;
+/// One read of a body that is copied to a temporary file.
+const CHUNK_BYTES: usize = 256 << 10;
+/// A damaged document that many ask for is no reason to fill the log.
+const WARNING_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What one thread needs to read documents.
+#[derive(Debug)]
+pub struct SqliteReader {
+    connection: Connection,
+    /// State of the database since before it was opened.
+    metadata: Metadata,
+    memory_max: u64,
+    spool: PathBuf,
+    /// When it was last said that something is damaged.
+    warned: Option<Instant>,
+}
+
+/// Why a row gives no document.
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("a value of the wrong type")]
+    Type(#[from] FromSqlError),
+    #[error("its digest does not match")]
+    Digest,
+    #[error("it claims to be larger than the database")]
+    Size,
+    #[error("cannot copy it to a temporary file: {0}")]
+    Spool(io::Error),
+}
+
+impl SqliteReader {
+    pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Self, BackendError> {
+        let failed = |problem| BackendError::Database { path: path.to_owned(), problem };
+        let unreadable = |error: OpenError| BackendError::Open { path: path.to_owned(), source: error.into() };
+        let metadata = Metadata::at(path).map_err(unreadable)?;
+        if !path.is_file() {
+            return Err(failed(DatabaseProblem::NotRegular));
+        }
+        let header = Header::read(path).map_err(|error| unreadable(error.into()))?;
+        header.check().map_err(failed)?;
+        let connection = connect(path, options).map_err(failed)?;
+        Ok(Self { connection, metadata, memory_max: options.memory_max, spool: options.spool.clone(), warned: None })
+    }
+
+    pub(super) fn is_of(&self, metadata: &Metadata) -> bool {
+        self.metadata == *metadata
+    }
+
+    /// The body, and how many bytes of it lie in a temporary file.
+    pub(super) fn read(&mut self, id: &FileId) -> Result<(Body, u64), Absence> {
+        let error = match self.find(id) {
+            Ok(found) => return found.ok_or(Absence::Missing),
+            Err(error) => error,
+        };
+        let absence = error.absence();
+        let is_news = self.warned.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL);
+        if absence == Absence::Failed && is_news {
+            self.warned = Some(Instant::now());
+            tracing::warn!(%id, %error, "a document cannot be read");
+        }
+        Err(absence)
+    }
+
+    fn find(&self, id: &FileId) -> Result<Option<(Body, u64)>, ReadError> {
+        let mut statement = self.connection.prepare_cached(FIND)?;
+        let mut rows = statement.query((id.as_bytes(), COLUMN_MAX.min(self.memory_max).cast_signed()))?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let digest = row.get_ref(1)?.as_blob()?;
+        if let ValueRef::Blob(body) = row.get_ref(3)? {
+            let body = Bytes::copy_from_slice(body);
+            return matching(&Digest::of(id, &body), digest).map(|()| Some((Body::Memory(body), 0)));
+        }
+        let size = u64::try_from(row.get_ref(2)?.as_i64()?).map_err(|_| ReadError::Size)?;
+        if size > self.metadata.size {
+            return Err(ReadError::Size);
+        }
+        // While the row is being read, so is the blob: no writer comes between.
+        let blob = self.connection.blob_open("main", TABLE, "body", row.get_ref(0)?.as_i64()?, true)?;
+        if blob.len() as u64 != size {
+            return Err(ReadError::Size);
+        }
+        if size > self.memory_max {
+            let file = self.spool(id, &blob, digest)?;
+            return Ok(Some((Body::File(FileRegion { file: Arc::new(file.into()), offset: 0, len: size }), size)));
+        }
+        let mut body = vec![0; blob.len()];
+        blob.read_at_exact(&mut body, 0)?;
+        matching(&Digest::of(id, &body), digest)?;
+        Ok(Some((Body::Memory(body.into()), 0)))
+    }
+
+    /// Copies a body to an unnamed file, piece by piece.
+    fn spool(&self, id: &FileId, blob: &Blob<'_>, digest: &[u8]) -> Result<File, ReadError> {
+        let mut file = tempfile::tempfile_in(&self.spool).map_err(ReadError::Spool)?;
+        let mut found = Digest::of_document(id);
+        let mut chunk = vec![0; CHUNK_BYTES];
+        let mut copied = 0;
+        while copied < blob.len() {
+            let read = blob.read_at(&mut chunk, copied)?;
+            found.update(&chunk[..read]);
+            file.write_all(&chunk[..read]).map_err(ReadError::Spool)?;
+            copied += read;
+        }
+        matching(&found.finish(), digest).map(|()| file)
+    }
+}
+
+fn matching(found: &[u8], stored: &[u8]) -> Result<(), ReadError> {
+    if found == stored { Ok(()) } else { Err(ReadError::Digest) }
+}
+
+fn connect(path: &Path, options: &SqliteOptions) -> Result<Connection, DatabaseProblem> {
+    // An absolute path is never taken for a URI.
+    let path = std::path::absolute(path).map_err(|_| DatabaseProblem::NotRegular)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(options.busy)?;
+    // A damaged database may contain any SQL.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.pragma_update(None, "mmap_size", i64::try_from(options.mmap_bytes).unwrap_or(i64::MAX))?;
+    let schema = "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+    let sql: Option<String> = connection.query_row(schema, [TABLE], |row| row.get(0)).optional()?;
+    if sql.as_deref() == Some(CREATE) { Ok(connection) } else { Err(DatabaseProblem::Schema) }
+}
+
+impl ReadError {
+    fn absence(&self) -> Absence {
+        let may_pass = match self {
+            Self::Sqlite(error) => may_pass(error),
+            Self::Spool(error) => is_exhaustion(error),
+            Self::Type(_) | Self::Digest | Self::Size => false,
+        };
+        if may_pass { Absence::Unavailable } else { Absence::Failed }
+    }
+}
+
+/// What a client is told when the database could not be opened again.
+pub(super) fn absence_at_opening(error: &BackendError) -> Absence {
+    let may_pass = match error {
+        BackendError::Open { source, .. } => is_exhaustion(source),
+        BackendError::Database { problem: DatabaseProblem::Sqlite(error), .. } => may_pass(error),
+        BackendError::Database { .. } | BackendError::Layout(_) => false,
+    };
+    if may_pass {
+        return Absence::Unavailable;
+    }
+    tracing::warn!(%error, "the database has changed and cannot be opened");
+    Absence::Failed
+}
+
+fn may_pass(error: &rusqlite::Error) -> bool {
+    match error.sqlite_error_code() {
+        Some(
+            ErrorCode::DatabaseBusy
+            | ErrorCode::DatabaseLocked
+            | ErrorCode::OutOfMemory
+            | ErrorCode::FileLockingProtocolFailed,
+        ) => true,
+        // SQLite does not say why it could not open something.
+        Some(ErrorCode::CannotOpen) => File::open("/dev/null").is_err_and(|error| is_exhaustion(&error)),
+        _ => false,
+    }
+}
+
+/// Out of descriptors, memory or disk.
+pub(super) fn is_exhaustion(error: &io::Error) -> bool {
+    let is_full =
+        matches!(error.kind(), io::ErrorKind::OutOfMemory | io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    is_full
+        || error
+            .raw_os_error()
+            .is_some_and(|code| matches!(OpenError::from(io::Error::from_raw_os_error(code)), OpenError::Exhausted))
+}

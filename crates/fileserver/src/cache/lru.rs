@@ -1,0 +1,190 @@
+//! The cache that evicts in the exact order of use, under one lock.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use slab::Slab;
+use smallvec::SmallVec;
+use wire::file::FileId;
+
+use super::{Cache, CacheLimits, CacheMap, Maps, Shortage, Used, Value};
+
+/// No node.
+const NIL: u32 = u32::MAX;
+
+/// Evicts the least recently used entry; when descriptors have run out, the least recently used one that holds one.
+pub struct MutexLru<M: Maps, V: Value> {
+    contents: Mutex<Contents<M, V>>,
+    limits: CacheLimits,
+}
+
+/// What has to go, kept until the lock is open: closing a file or freeing megabytes is nothing to wait for.
+type Outgoing<V> = SmallVec<[Node<V>; 2]>;
+
+struct Contents<M: Maps, V: Value> {
+    places: M::Map<(FileId, u32)>,
+    nodes: Slab<Node<V>>,
+    /// Entries in memory, and those that hold descriptors, each in the order of use.
+    orders: [Order; 2],
+    /// Uses so far: what tells which of two entries in different orders was used last.
+    uses: u64,
+    used: Used,
+    evicted: u64,
+}
+
+struct Node<V> {
+    id: FileId,
+    value: V,
+    used_at: u64,
+    newer: u32,
+    older: u32,
+}
+
+impl<V: Value> Node<V> {
+    /// Which of the orders it is in.
+    fn order(&self) -> usize {
+        usize::from(self.value.descriptors() > 0)
+    }
+}
+
+/// Both ends of a list that runs through the nodes.
+#[derive(Clone, Copy)]
+struct Order {
+    newest: u32,
+    oldest: u32,
+}
+
+impl<M: Maps, V: Value> Contents<M, V> {
+    fn new() -> Self {
+        Self {
+            places: M::Map::default(),
+            nodes: Slab::new(),
+            orders: [Order { newest: NIL, oldest: NIL }; 2],
+            uses: 0,
+            used: Used::default(),
+            evicted: 0,
+        }
+    }
+
+    #[inline]
+    fn place(&self, id: &FileId) -> Option<u32> {
+        self.places.get(id).map(|(_, place)| *place)
+    }
+
+    fn get(&mut self, id: &FileId) -> Option<V> {
+        let place = self.place(id)?;
+        self.unlink(place);
+        self.link_newest(place);
+        Some(self.nodes[place as usize].value.clone())
+    }
+
+    fn insert(&mut self, id: &FileId, value: V, limits: &CacheLimits, outgoing: &mut Outgoing<V>) -> bool {
+        if let Some(place) = self.place(id) {
+            outgoing.push(self.remove(place));
+        }
+        let more = Used::by(id, &value);
+        if !Used::default().admits(&more, limits) {
+            return false;
+        }
+        while let Some(shortage) = Shortage::of(&self.used, &more, limits) {
+            let victim = self.victim(shortage);
+            outgoing.push(self.remove(victim));
+            self.evicted += 1;
+        }
+        self.used.add(&more);
+        let node = Node { id: id.clone(), value, used_at: 0, newer: NIL, older: NIL };
+        let place = self.nodes.insert(node) as u32;
+        self.places.insert((id.clone(), place));
+        self.link_newest(place);
+        true
+    }
+
+    /// There is one: what is too little is in use, since the newcomer would fit into nothing.
+    fn victim(&self, shortage: Shortage) -> u32 {
+        let [in_memory, open] = self.orders.map(|order| order.oldest);
+        let used_at = |place: u32| self.nodes.get(place as usize).map_or(u64::MAX, |node| node.used_at);
+        match shortage {
+            Shortage::Descriptors => open,
+            Shortage::Memory if used_at(in_memory) < used_at(open) => in_memory,
+            Shortage::Memory => open,
+        }
+    }
+
+    fn remove(&mut self, place: u32) -> Node<V> {
+        self.unlink(place);
+        let node = self.nodes.remove(place as usize);
+        self.places.remove(&node.id);
+        self.used.subtract(&Used::by(&node.id, &node.value));
+        node
+    }
+
+    fn link_newest(&mut self, place: u32) {
+        self.uses += 1;
+        let node = &mut self.nodes[place as usize];
+        let order = &mut self.orders[node.order()];
+        let older = std::mem::replace(&mut order.newest, place);
+        (node.used_at, node.newer, node.older) = (self.uses, NIL, older);
+        match older {
+            NIL => order.oldest = place,
+            _ => self.nodes[older as usize].newer = place,
+        }
+    }
+
+    fn unlink(&mut self, place: u32) {
+        let node = &self.nodes[place as usize];
+        let (newer, older, order) = (node.newer, node.older, &mut self.orders[node.order()]);
+        match newer {
+            NIL => order.newest = older,
+            _ => self.nodes[newer as usize].older = older,
+        }
+        match older {
+            NIL => order.oldest = newer,
+            _ => self.nodes[older as usize].newer = newer,
+        }
+    }
+}
+
+impl<M: Maps, V: Value> MutexLru<M, V> {
+    fn contents(&self) -> MutexGuard<'_, Contents<M, V>> {
+        // A panic of the allocator, the only one there could be, ends the process.
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<M: Maps, V: Value> Cache<V> for MutexLru<M, V> {
+    fn new(limits: CacheLimits) -> Self {
+        // Places have 32 bits, of which one value means none.
+        let limits = CacheLimits { entries: limits.entries.min(NIL as usize), ..limits };
+        Self { contents: Mutex::new(Contents::new()), limits }
+    }
+
+    #[inline]
+    fn get(&self, id: &FileId) -> Option<V> {
+        self.contents().get(id)
+    }
+
+    fn insert(&self, id: &FileId, value: V) -> bool {
+        let mut outgoing = Outgoing::new();
+        // The lock is open again at the end of this line, and then `outgoing` goes.
+        self.contents().insert(id, value, &self.limits, &mut outgoing)
+    }
+
+    fn remove_if(&self, id: &FileId, is_stale: impl Fn(&V) -> bool) -> bool {
+        let mut contents = self.contents();
+        let Some(place) = contents.place(id) else { return false };
+        if !is_stale(&contents.nodes[place as usize].value) {
+            return false;
+        }
+        let removed = contents.remove(place);
+        drop(contents);
+        drop(removed);
+        true
+    }
+
+    fn used(&self) -> Used {
+        self.contents().used
+    }
+
+    fn evicted(&self) -> u64 {
+        self.contents().evicted
+    }
+}

@@ -1,0 +1,179 @@
+//! Documents in memory, found by id, bounded in entries, bytes and descriptors.
+//!
+//! Two choices make a cache: a map (the [`Maps`] `Std`, `Hashbrown`, `Sparse`) and what happens when it is full
+//! ([`Refusing`], [`MutexLru`], [`LockFree`]). [`NoCache`] is neither. All are types; nothing is looked up behind a
+//! virtual call.
+//!
+//! Laws of every cache, whatever threads do: [`Cache::get`] returns what was inserted last for that id, or nothing;
+//! [`Cache::used`] stays within the limits, except that [`LockFree`] may exceed them by one entry for each thread that
+//! is inserting; an entry that exceeds a limit by itself is not kept, and what was there before it is gone.
+
+mod kinds;
+mod lockfree;
+mod lru;
+mod map;
+mod refusing;
+mod sparse;
+#[cfg(test)]
+mod tests;
+
+use wire::file::FileId;
+
+pub use kinds::{CacheMapKind, EvictionKind};
+pub use lockfree::{LockFree, Node};
+pub use lru::MutexLru;
+pub use map::{CacheMap, Hashbrown, HashbrownMap, Keyed, Maps, Sparse, Std, StdMap};
+pub use refusing::Refusing;
+pub use sparse::SparseMap;
+
+use crate::backend::Document;
+
+/// Memory of an entry beside its value, roughly: the node with its links or counts, its place in the map and the
+/// allocator's own.
+const ENTRY_OVERHEAD_BYTES: usize = 96;
+
+/// What a value costs to keep; must not change while it is kept.
+pub trait Weigh {
+    /// Memory, in bytes.
+    fn bytes(&self) -> usize;
+    /// Open files.
+    fn descriptors(&self) -> usize;
+}
+
+impl Weigh for Document {
+    fn bytes(&self) -> usize {
+        self.held_bytes()
+    }
+
+    #[inline]
+    fn descriptors(&self) -> usize {
+        self.descriptors()
+    }
+}
+
+/// What can be cached: a handle that is cheap to clone.
+pub trait Value: Weigh + Clone + Send + Sync + 'static {}
+
+impl<V: Weigh + Clone + Send + Sync + 'static> Value for V {}
+
+/// What a cache may hold in all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheLimits {
+    pub entries: usize,
+    /// Bytes of memory, the bookkeeping of entries included.
+    pub bytes: usize,
+    /// Open files.
+    pub descriptors: usize,
+}
+
+/// What a cache holds, in the units of its limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    pub entries: usize,
+    pub bytes: usize,
+    pub descriptors: usize,
+}
+
+impl Used {
+    /// What one entry costs.
+    pub fn by(id: &FileId, value: &impl Weigh) -> Self {
+        // Saturating: a value that claims the whole address space is refused, not wrapped around.
+        let bytes = value.bytes().saturating_add(id.as_bytes().len() + ENTRY_OVERHEAD_BYTES);
+        Self { entries: 1, bytes, descriptors: value.descriptors() }
+    }
+
+    /// Whether there is room for `more` beside this.
+    fn admits(&self, more: &Self, limits: &CacheLimits) -> bool {
+        Shortage::of(self, more, limits).is_none()
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.entries += more.entries;
+        self.bytes += more.bytes;
+        self.descriptors += more.descriptors;
+    }
+
+    fn subtract(&mut self, less: &Self) {
+        self.entries -= less.entries;
+        self.bytes -= less.bytes;
+        self.descriptors -= less.descriptors;
+    }
+}
+
+/// What there is too little of, and thereby whom it helps to evict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shortage {
+    /// Only entries that keep a file open help.
+    Descriptors,
+    /// Every entry helps.
+    Memory,
+}
+
+impl Shortage {
+    /// What keeps `more` out, if anything. What `more` does not need cannot be too little for it.
+    fn of(used: &Used, more: &Used, limits: &CacheLimits) -> Option<Self> {
+        let exceeds = |used: usize, more: usize, limit: usize| more > 0 && used.saturating_add(more) > limit;
+        if exceeds(used.descriptors, more.descriptors, limits.descriptors) {
+            Some(Self::Descriptors)
+        } else if exceeds(used.entries, more.entries, limits.entries) || exceeds(used.bytes, more.bytes, limits.bytes) {
+            Some(Self::Memory)
+        } else {
+            None
+        }
+    }
+}
+
+/// A bounded map from ids to documents that any thread may use at any time.
+pub trait Cache<V: Value>: Send + Sync + Sized + 'static {
+    /// Whether anything can ever be found in it.
+    const KEEPS: bool = true;
+
+    fn new(limits: CacheLimits) -> Self;
+
+    /// What was inserted last for `id`, if it is still there; a use, where the order of eviction depends on uses.
+    fn get(&self, id: &FileId) -> Option<V>;
+
+    /// Replaces what was there for `id`; whether `value` is kept. When it is not, nothing is there for `id`.
+    fn insert(&self, id: &FileId, value: V) -> bool;
+
+    /// Forgets what is there for `id` if it `is_stale`, which may be asked several times; whether it did.
+    fn remove_if(&self, id: &FileId, is_stale: impl Fn(&V) -> bool) -> bool;
+
+    fn used(&self) -> Used;
+
+    /// Entries that had to make room, ever.
+    fn evicted(&self) -> u64;
+}
+
+/// Keeps nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct NoCache;
+
+impl<V: Value> Cache<V> for NoCache {
+    const KEEPS: bool = false;
+
+    fn new(_: CacheLimits) -> Self {
+        Self
+    }
+
+    #[inline]
+    fn get(&self, _: &FileId) -> Option<V> {
+        None
+    }
+
+    fn insert(&self, _: &FileId, _: V) -> bool {
+        false
+    }
+
+    fn remove_if(&self, _: &FileId, _: impl Fn(&V) -> bool) -> bool {
+        false
+    }
+
+    fn used(&self) -> Used {
+        Used::default()
+    }
+
+    fn evicted(&self) -> u64 {
+        0
+    }
+}

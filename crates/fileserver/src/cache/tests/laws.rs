@@ -1,0 +1,145 @@
+//! What holds for every cache, used by one thread.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Clone, Debug)]
+pub(super) enum Use {
+    Get(u64),
+    Insert {
+        number: u64,
+        bytes: usize,
+        descriptors: usize,
+    },
+    /// If its version is even.
+    Remove(u64),
+}
+
+pub(super) fn uses() -> impl Strategy<Value = Vec<Use>> {
+    let insert = (0..24_u64, prop_oneof![9 => 0..400_usize, 1 => 0..5_000_usize], 0..5_usize);
+    let one = prop_oneof![
+        4 => (0..24_u64).prop_map(Use::Get),
+        4 => insert.prop_map(|(number, bytes, descriptors)| Use::Insert {
+            number, bytes, descriptors: descriptors.saturating_sub(2)
+        }),
+        1 => (0..24_u64).prop_map(Use::Remove),
+    ];
+    proptest::collection::vec(one, 0..200)
+}
+
+pub(super) fn limits() -> impl Strategy<Value = CacheLimits> {
+    (0..12_usize, 0..4_000_usize, 0..6_usize).prop_map(|(entries, bytes, descriptors)| CacheLimits {
+        entries,
+        bytes,
+        descriptors,
+    })
+}
+
+fn is_within(used: &Used, limits: &CacheLimits) -> bool {
+    used.entries <= limits.entries && used.bytes <= limits.bytes && used.descriptors <= limits.descriptors
+}
+
+/// Gets what was inserted last or nothing; stays within every limit; says what it holds; lets go of what it drops.
+fn keep_to_the_laws<C: Cache<Item>>(name: &str, uses: &[Use], limits: CacheLimits) -> Result<(), TestCaseError> {
+    let live = Live::default();
+    let cache = C::new(limits);
+    let mut last: HashMap<u64, Item> = HashMap::new();
+    for (version, one) in uses.iter().enumerate() {
+        match *one {
+            Use::Get(number) => {
+                let found = cache.get(&id(number)).map(|item| item.version);
+                let expected = last.get(&number).map(|item| item.version);
+                prop_assert!(found.is_none() || found == expected, "{} has {:?} for {:?}", name, found, expected);
+            }
+            Use::Insert { number, bytes, descriptors } => {
+                let item = Item::new(version as u64, bytes, descriptors);
+                let is_kept = cache.insert(&id(number), item.clone().counted(&live));
+                let fits_alone = is_within(&Used::by(&id(number), &item), &limits);
+                prop_assert!(fits_alone || !is_kept, "{} keeps what exceeds a limit by itself", name);
+                prop_assert_eq!(cache.get(&id(number)).is_some(), is_kept);
+                last.insert(number, item);
+            }
+            Use::Remove(number) => {
+                let is_stale = |item: &Item| item.version % 2 == 0;
+                let was_there = cache.get(&id(number));
+                let is_removed = cache.remove_if(&id(number), is_stale);
+                prop_assert_eq!(is_removed, was_there.as_ref().is_some_and(is_stale));
+                prop_assert_eq!(cache.get(&id(number)).is_some(), was_there.is_some() && !is_removed);
+            }
+        }
+        prop_assert!(is_within(&cache.used(), &limits), "{} uses {:?} of {:?}", name, cache.used(), limits);
+    }
+    let mut held = Used::default();
+    for number in 0..24 {
+        cache.get(&id(number)).into_iter().for_each(|item| held.add(&Used::by(&id(number), &item)));
+    }
+    prop_assert_eq!(cache.used(), held);
+    prop_assert_eq!(live.count(), held.entries, "{} keeps what cannot be got", name);
+    drop(cache);
+    prop_assert_eq!(live.count(), 0);
+    Ok(())
+}
+
+/// As a proptest may return from a law, the table of caches is run through by this.
+fn keep<C: Cache<Item>>(name: &str, uses: &[Use], limits: CacheLimits) {
+    if let Err(error) = keep_to_the_laws::<C>(name, uses, limits) {
+        panic!("{error}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn every_cache_keeps_to_the_laws(uses in uses(), limits in limits()) {
+        every_cache!(keep(&uses, limits));
+        let nothing: &NoCache = &Cache::<Item>::new(limits);
+        assert!(!nothing.insert(&id(1), Item::new(1, 0, 0)));
+        assert!(Cache::<Item>::get(nothing, &id(1)).is_none());
+        assert_eq!(Cache::<Item>::used(nothing), Used::default());
+    }
+
+    /// What fits beside what is there is kept, and nothing else is.
+    #[test]
+    fn a_refusing_cache_keeps_what_came_first(uses in uses(), limits in limits()) {
+        let cache = Refusing::<Hashbrown, Item>::new(limits);
+        let mut model: HashMap<u64, Item> = HashMap::new();
+        for (version, one) in uses.iter().enumerate() {
+            let Use::Insert { number, bytes, descriptors } = *one else { continue };
+            let item = Item::new(version as u64, bytes, descriptors);
+            model.remove(&number);
+            let mut after = Used::by(&id(number), &item);
+            model.iter().for_each(|(number, item)| after.add(&Used::by(&id(*number), item)));
+            // What needs no descriptor is not refused for the want of one, and there never are too many.
+            let fits = is_within(&after, &limits);
+            prop_assert_eq!(cache.insert(&id(number), item.clone()), fits);
+            if fits {
+                model.insert(number, item);
+            }
+        }
+        for number in 0..24 {
+            let found = cache.get(&id(number)).map(|item| item.version);
+            prop_assert_eq!(found, model.get(&number).map(|item| item.version));
+        }
+        prop_assert_eq!(cache.evicted(), 0);
+    }
+}
+
+#[test]
+fn kinds_answer_to_the_names_of_the_original() {
+    for (name, kind) in [("umap", CacheMapKind::Std), ("khash", CacheMapKind::Hashbrown)] {
+        assert_eq!(name.parse(), Ok(kind));
+    }
+    assert_eq!("sparsehash".parse(), Ok(CacheMapKind::Sparse));
+    for kind in CacheMapKind::ALL {
+        assert_eq!(kind.name().parse(), Ok(*kind));
+    }
+    for kind in EvictionKind::ALL {
+        assert_eq!(kind.name().parse(), Ok(*kind));
+    }
+    let error = "lru".parse::<EvictionKind>().unwrap_err().to_string();
+    assert!(EvictionKind::ALL.iter().all(|kind| error.contains(kind.name())), "{error}");
+}

@@ -1,0 +1,109 @@
+#![forbid(unsafe_code)]
+
+mod import;
+
+use std::{env, path::PathBuf, process::ExitCode, sync::Arc};
+
+use anyhow::Context;
+use clap::Parser;
+use fileserver::{FileArgs, FileServer, Metrics, Sample, backend::BackendKind};
+use service::{Cli, Dimension, Host, Invalid, ServiceArgs};
+
+const USAGE: &str = "fileserver [OPTIONS] [[PORT] CONTENT]
+       fileserver import [--layout NAME] DIR DB";
+
+const EXAMPLES: &str = "Examples:
+  fileserver                                             a generated sample on 127.0.0.1:7070
+  fileserver --protocol framed --driver uring --listen 0.0.0.0:7070 ~/Zotero/storage
+  fileserver --cache-map none --layout tree --metrics 127.0.0.1:9100 documents
+  fileserver -l epoll -r umap -c mutex -m umap -f filesystem -n 30 7070 documents     as the original had it
+  fileserver import documents documents.db; fileserver --backend sqlite documents.db
+  fileserver --list-backends
+
+Exit status: 0 after a drain asked for by SIGTERM or SIGINT; 2 bad usage; 1 anything else.";
+
+/// Serves documents by id, from every combination of protocol, request map, cache and back end, on seven I/O drivers
+#[derive(Parser, Debug)]
+#[command(version, max_term_width = 120, after_help = EXAMPLES, override_usage = USAGE)]
+struct Options {
+    #[command(flatten)]
+    file: FileArgs,
+    #[command(flatten)]
+    service: ServiceArgs,
+}
+
+impl Cli for Options {
+    const NAME: &'static str = "fileserver";
+    const LISTEN: &'static str = "127.0.0.1:7070";
+    const LETTERS: &'static [(&'static str, char)] = &[("driver", 'l')];
+
+    fn service(&self) -> &ServiceArgs {
+        &self.service
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.file.check()?;
+        match self.file.port()? {
+            Some(port) if !self.service.listen.is_empty() => {
+                Err(format!("PORT {port} and --listen both say where to listen; use one of them"))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn dimensions() -> Vec<Dimension> {
+        FileArgs::dimensions()
+    }
+
+    fn invalid() -> Vec<Invalid> {
+        FileArgs::invalid()
+    }
+
+    /// The port in front of the content, on all interfaces, as the original had it.
+    fn default_addresses(&self) -> Vec<String> {
+        let port = self.file.port().ok().flatten();
+        vec![port.map_or_else(|| Self::LISTEN.to_owned(), |port| format!("0.0.0.0:{port}"))]
+    }
+}
+
+fn main() -> ExitCode {
+    let mut arguments = env::args_os().skip(1).peekable();
+    // A directory of that name is ./import.
+    if arguments.peek().is_some_and(|first| first == "import") {
+        return import::main(arguments);
+    }
+    service::main(|Options { file, .. }, host| serve(&file, host))
+}
+
+fn serve(file: &FileArgs, mut host: Host) -> anyhow::Result<()> {
+    let content = match file.content() {
+        Some(content) => content.to_owned(),
+        None => sample(file, &mut host)?,
+    };
+    let backend = file.open(&content).with_context(|| format!("cannot serve {}", content.display()))?;
+    let server = Arc::new(FileServer::new(&file.combination(), backend, file.options(host.timeouts()))?);
+    host.registry().register_collector(Box::new(Metrics(Arc::clone(&server))));
+    // The generator checks what it gets against the files.
+    let files = match file.backend {
+        BackendKind::Filesystem => content.display().to_string(),
+        BackendKind::Sqlite => "DIR".to_owned(),
+    };
+    host.serve(server, |addresses| {
+        for address in addresses {
+            let (protocol, layout) = (file.protocol, file.layout);
+            service::advise(format_args!(
+                "try: loadgen file --protocol {protocol} --layout {layout} {address} {files}"
+            ));
+        }
+    })
+}
+
+/// Makes something to serve, which goes at the end.
+fn sample(file: &FileArgs, host: &mut Host) -> anyhow::Result<PathBuf> {
+    let sample = Sample::generate(file.layout, file.backend).context("cannot make a sample collection")?;
+    let path = sample.content().to_owned();
+    let ids = Sample::ids().collect::<Vec<_>>().join(", ");
+    service::advise(format_args!("serving a generated sample from {}, until the end: {ids}", path.display()));
+    host.at_end(move || sample.remove().context("cannot remove the sample collection"));
+    Ok(path)
+}

@@ -1,0 +1,110 @@
+//! Laws of request maps.
+
+use std::{collections::HashMap, thread};
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Clone, Debug)]
+enum Use {
+    Open,
+    /// Appends to the connection that was opened so many before.
+    Append(usize, u8),
+    Close(usize),
+}
+
+fn one() -> impl Strategy<Value = Use> {
+    prop_oneof![
+        3 => Just(Use::Open),
+        4 => (0..40_usize, any::<u8>()).prop_map(|(which, byte)| Use::Append(which, byte)),
+        2 => (0..40_usize).prop_map(Use::Close),
+    ]
+}
+
+fn agree<R: RequestMap>(uses: &[Use]) -> Result<(), TestCaseError> {
+    let (requests, since) = (R::default(), Instant::now());
+    let mut model: HashMap<RequestKey, Vec<u8>> = HashMap::new();
+    let mut keys: Vec<RequestKey> = Vec::new();
+    for one in uses {
+        match *one {
+            Use::Open => {
+                let key = requests.open(since);
+                prop_assert!(model.insert(key, Vec::new()).is_none(), "a key of an open connection is given out again");
+                keys.retain(|other| *other != key);
+                keys.push(key);
+            }
+            Use::Append(which, byte) => {
+                let Some(key) = keys.iter().rev().nth(which) else { continue };
+                let found = requests.with(*key, |request| {
+                    request.bytes.push(byte);
+                    request.bytes.to_vec()
+                });
+                let expected = model.get_mut(key).map(|bytes| {
+                    bytes.push(byte);
+                    bytes.clone()
+                });
+                prop_assert_eq!(found, expected);
+            }
+            Use::Close(which) => {
+                let Some(key) = keys.iter().rev().nth(which) else { continue };
+                prop_assert_eq!(requests.close(*key), model.remove(key).is_some());
+            }
+        }
+        prop_assert_eq!((requests.len(), requests.is_empty()), (model.len(), model.is_empty()));
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn every_request_map_keeps_connections_apart(uses in proptest::collection::vec(one(), 0..200)) {
+        agree::<StdRequests>(&uses)?;
+        agree::<HashbrownRequests>(&uses)?;
+        agree::<SlabRequests>(&uses)?;
+    }
+}
+
+fn register_on_many_threads<R: RequestMap>() {
+    const THREADS: usize = 4;
+    let requests = Arc::new(R::default());
+    let registered = thread::scope(|scope| {
+        let work = |name: u8| {
+            let mut mine = Vec::new();
+            for round in 0..500_usize {
+                let registration = Registration::new(&requests, Instant::now());
+                registration.with(|request| request.bytes.extend([name, round as u8]));
+                mine.push((registration, [name, round as u8]));
+                if round % 3 == 0 {
+                    mine.swap_remove(round % mine.len());
+                }
+            }
+            mine
+        };
+        let threads: Vec<_> = (0..THREADS as u8).map(|name| scope.spawn(move || work(name))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    assert_eq!(requests.len(), registered.len());
+    // By another thread than the one that opened them, as connections travel.
+    for (registration, bytes) in &registered {
+        assert_eq!(registration.with(|request| request.bytes.to_vec()), bytes);
+    }
+    drop(registered);
+    assert!(requests.is_empty(), "an entry goes with its connection");
+}
+
+#[test]
+fn an_entry_is_there_from_opening_to_end_on_whichever_thread() {
+    register_on_many_threads::<StdRequests>();
+    register_on_many_threads::<HashbrownRequests>();
+    register_on_many_threads::<SlabRequests>();
+}
+
+#[test]
+fn kinds_answer_to_the_names_of_the_original() {
+    assert_eq!("umap".parse(), Ok(RequestMapKind::Std));
+    assert_eq!("khash".parse(), Ok(RequestMapKind::Hashbrown));
+    for kind in RequestMapKind::ALL {
+        assert_eq!(kind.name().parse(), Ok(*kind));
+    }
+}

@@ -1,0 +1,136 @@
+//! What is loaded, how often, and what the cache may hold.
+
+use std::sync::{Arc, Barrier};
+
+use fileserver::{Combination, cache::CacheMapKind};
+use layouts::LayoutKind;
+use wire::file::Status;
+
+use crate::common::{Collection, DATABASE, PLAIN, ROOMY, Setup, World, caches, contents, settle};
+use fileserver::cache::CacheLimits;
+
+const THREADS: usize = 4;
+
+fn keeping() -> impl Iterator<Item = Combination> {
+    caches().filter(|choice| choice.cache_map != CacheMapKind::None)
+}
+
+fn ids(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("DOC{number:05}")).collect()
+}
+
+fn collection(count: usize, size: impl Fn(usize) -> usize) -> Collection {
+    let collection = Collection::empty(LayoutKind::Flat);
+    for (number, id) in ids(count).iter().enumerate() {
+        collection.write(id, &contents(id, size(number)));
+    }
+    settle();
+    collection
+}
+
+/// Whoever asks while a document is on its way waits for it, on whatever thread.
+#[test]
+fn concurrent_misses_load_a_document_once() {
+    const COUNT: usize = 40;
+    let collection = collection(COUNT, |number| number * 500);
+    for source in [PLAIN, Setup { readers: 3, ..PLAIN }, DATABASE] {
+        for choice in keeping() {
+            let setup = Setup { choice, ..source };
+            let world = World::new(&setup, &collection);
+            let barrier = Barrier::new(THREADS);
+            std::thread::scope(|scope| {
+                for _ in 0..THREADS {
+                    scope.spawn(|| {
+                        for (number, id) in ids(COUNT).iter().enumerate() {
+                            barrier.wait();
+                            let (status, body) = world.get(id);
+                            assert!(status == Status::Found && body == contents(id, number * 500), "{id}: {status:?}");
+                        }
+                    });
+                }
+            });
+            let statistics = world.server.statistics();
+            assert_eq!(statistics.loads, COUNT as u64, "{setup:?}: {statistics:?}");
+            assert_eq!(statistics.requests(), (THREADS * COUNT) as u64);
+            assert!(statistics.misses >= statistics.loads + statistics.coalesced, "{statistics:?}");
+        }
+    }
+}
+
+/// A document asked for several times in one go is loaded once, too, and every reply keeps its place.
+#[test]
+fn pipelined_misses_are_answered_in_order() {
+    const COUNT: usize = 30;
+    let collection = collection(COUNT, |number| number * 700);
+    for source in [PLAIN, Setup { readers: 3, ..PLAIN }, DATABASE] {
+        let world = World::new(&source, &collection);
+        let ids = ids(COUNT);
+        let asked: Vec<&str> = (0..200).map(|n| &*ids[n * 7 % COUNT]).collect();
+        let got = world.get_all(&asked.iter().map(|id| id.as_bytes()).collect::<Vec<_>>());
+        assert_eq!(got.len(), asked.len());
+        for (n, (id, (status, body))) in asked.iter().zip(&got).enumerate() {
+            assert!(
+                *status == Status::Found && *body == contents(id, n * 7 % COUNT * 700),
+                "reply {n}, {id}: {status:?}"
+            );
+        }
+        assert_eq!(world.server.statistics().loads, COUNT as u64);
+    }
+}
+
+/// Entries, bytes and descriptors: whichever is short, whatever is asked for in whatever order.
+#[test]
+fn a_cache_keeps_to_its_bounds() {
+    const COUNT: usize = 60;
+    // Every third is kept as a descriptor.
+    let size = |number: usize| if number % 3 == 0 { 20_000 } else { number * 100 };
+    let collection = collection(COUNT, size);
+    let short = [
+        CacheLimits { entries: 7, ..ROOMY },
+        CacheLimits { bytes: 30_000, ..ROOMY },
+        CacheLimits { descriptors: 3, ..ROOMY },
+        CacheLimits { descriptors: 0, ..ROOMY },
+        CacheLimits { entries: 0, ..ROOMY },
+    ];
+    for limits in short {
+        for choice in keeping() {
+            let world = World::new(&Setup { choice, cache: limits, ..PLAIN }, &collection);
+            let (ids, mut random) = (ids(COUNT), fastrand::Rng::with_seed(3));
+            for _ in 0..150 {
+                let number = random.usize(..COUNT);
+                let (status, body) = world.get(&ids[number]);
+                assert!(status == Status::Found && body == contents(&ids[number], size(number)));
+                let (used, _) = world.server.cache();
+                let holds = used.entries <= limits.entries
+                    && used.bytes <= limits.bytes
+                    && used.descriptors <= limits.descriptors;
+                assert!(holds, "{used:?} of {limits:?} with {choice:?}");
+            }
+        }
+    }
+}
+
+/// More loads than the queue of the readers holds: who finds no room is told to try again, and nobody waits for ever.
+#[test]
+fn a_full_queue_is_said_to_be_one() {
+    const COUNT: usize = 3_000;
+    let collection = Arc::new(collection(COUNT, |_| 10));
+    let setup = Setup { readers: 1, cache: CacheLimits { entries: 10_000, ..ROOMY }, ..PLAIN };
+    let world = World::new(&setup, &collection);
+    let ids = ids(COUNT);
+    // One request of each of many connections, before any reply is taken.
+    let mut sessions: Vec<_> = ids.iter().map(|_| world.session()).collect();
+    for (session, id) in sessions.iter_mut().zip(&ids) {
+        session.feed(&world.server, &crate::common::frame(id.as_bytes()), world.now);
+    }
+    for (session, id) in sessions.iter_mut().zip(&ids) {
+        let mut bytes = Vec::new();
+        crate::common::flush(session, &mut bytes);
+        let reply = crate::common::Answer { bytes, closed: false, lingers: false }.replies().remove(0);
+        let expected = [(Status::Found, contents(id, 10)), (Status::Unavailable, Vec::new())];
+        assert!(expected.contains(&reply), "{reply:?}");
+    }
+    let [found, missing, malformed, unavailable, failed] = world.server.statistics().answers;
+    assert_eq!((found + unavailable, missing, malformed, failed), (COUNT as u64, 0, 0, 0));
+    assert!(world.server.statistics().loads == found);
+}

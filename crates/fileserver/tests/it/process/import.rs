@@ -1,0 +1,51 @@
+//! `fileserver import`, and what is served of it.
+
+use std::{path::Path, process::Command};
+
+use layouts::LayoutKind;
+use testkit::{DriverKind, Server, run_to_end};
+use wire::file::Status;
+
+use crate::{
+    common::{Collection, DOCUMENTS, contents},
+    process::bench::{EXE, ORIGINAL, Setup, drain},
+};
+
+fn import(layout: LayoutKind, directory: &Path, database: &Path) -> testkit::Finished {
+    let mut command = Command::new(EXE);
+    command.args(["import", "--layout", layout.name()]).arg(directory).arg(database);
+    run_to_end(command).unwrap()
+}
+
+#[test]
+fn what_is_imported_is_served() {
+    for &layout in LayoutKind::ALL {
+        let collection = Collection::new(layout);
+        let database = collection.outside().join("imported.db");
+        let finished = import(layout, &collection.root, &database);
+        assert_eq!((finished.code(), &*finished.stdout), (Some(0), ""), "{finished:?}");
+        let said = format!("{} documents, ", DOCUMENTS.len());
+        assert!(finished.stderr.starts_with(&said), "{finished:?}");
+        let setup = Setup { backend: fileserver::backend::BackendKind::Sqlite, ..ORIGINAL };
+        let mut server: Server = setup.start(DriverKind::Epoll, &database).unwrap();
+        for (id, size) in DOCUMENTS {
+            let got = setup.get(server.address(), id.as_bytes()).unwrap();
+            assert!(got == (Status::Found, contents(id, size)), "{id}, {layout}: {} bytes", got.1.len());
+        }
+        drain(&mut server).unwrap();
+    }
+}
+
+#[test]
+fn an_import_that_fails_is_one_line_and_leaves_the_database_alone() {
+    let collection = Collection::new(LayoutKind::Flat);
+    let database = collection.outside().join("imported.db");
+    std::fs::write(&database, "something else").unwrap();
+    let finished = import(LayoutKind::Flat, &collection.root, &database);
+    assert_eq!((finished.code(), finished.stderr.lines().count()), (Some(1), 1), "{finished:?}");
+    assert!(finished.stderr.starts_with("error: "), "{finished:?}");
+    assert_eq!(std::fs::read(&database).unwrap(), b"something else");
+    let finished = import(LayoutKind::Flat, &collection.root.join("none"), &collection.outside().join("new.db"));
+    assert_eq!((finished.code(), finished.stderr.lines().count()), (Some(1), 1), "{finished:?}");
+    assert!(!collection.outside().join("new.db").exists());
+}

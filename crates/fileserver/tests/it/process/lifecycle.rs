@@ -1,0 +1,167 @@
+//! Ways to start and to watch a server.
+
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use fileserver::{ProtocolKind, Sample};
+use layouts::LayoutKind;
+use sys::listen::Address;
+use testkit::{Client, DriverKind, Server, eventually};
+use wire::file::Status;
+
+use crate::{
+    common::{Collection, DOCUMENTS, contents},
+    process::bench::{EXE, FRAMED, ORIGINAL, Setup, drain, metric, metrics_address},
+};
+
+fn serves(setup: Setup, address: &Address) -> anyhow::Result<()> {
+    let (id, size) = DOCUMENTS[2];
+    let got = setup.get(address, id.as_bytes())?;
+    ensure!(got == (Status::Found, contents(id, size)), "{:?}, {} bytes", got.0, got.1.len());
+    Ok(())
+}
+
+#[test]
+fn several_addresses_are_served_alike() {
+    let collection = Collection::new(LayoutKind::Flat);
+    ORIGINAL.examine(|driver| {
+        let socket = collection.outside().join(format!("{driver}.sock"));
+        let mut command = ORIGINAL.command(driver, &collection.root);
+        command.args(["--listen", "[::1]:0", "--listen", &format!("unix:{}", socket.display())]);
+        let mut server = Server::start_command(command, 3)?;
+        for address in server.addresses() {
+            serves(ORIGINAL, address).with_context(|| address.to_string())?;
+        }
+        drain(&mut server)?;
+        ensure!(!socket.exists(), "the socket file is still there");
+        Ok(())
+    });
+}
+
+#[test]
+fn metrics_count_what_was_answered() {
+    let collection = Collection::new(LayoutKind::Flat);
+    FRAMED.examine(|driver| {
+        let metrics = metrics_address(collection.outside());
+        let mut command = FRAMED.command(driver, &collection.root);
+        command.args(["--metrics", &metrics.to_string()]);
+        let mut server = Server::start_command(command, 1)?;
+        for id in [&b"SMALL002"[..], b"SMALL002", b"FILE0004", b"MISSING9", b"a\0b"] {
+            FRAMED.get(server.address(), id)?;
+        }
+        let open = Client::connect(server.address())?;
+        eventually("one connection is open", || Ok(metric(&metrics, "request_map_entries")? == 1))?;
+        eventually("they are counted alike", || Ok(metric(&metrics, "connections_open")? == 1))?;
+        for (name, value) in [
+            ("requests_total{status=\"found\"}", 3),
+            ("requests_total{status=\"missing\"}", 1),
+            ("requests_total{status=\"malformed\"}", 1),
+            ("requests_total{status=\"unavailable\"}", 0),
+            ("requests_total{status=\"failed\"}", 0),
+            ("document_bytes_total", 62_000),
+            ("cache_hits_total", 1),
+            ("cache_misses_total", 3),
+            ("cache_coalesced_total", 0),
+            ("cache_evictions_total", 0),
+            ("loads_total", 3),
+            ("cache_entries", 2),
+            ("cache_descriptors", 1),
+        ] {
+            let counted = metric(&metrics, name)?;
+            ensure!(counted == value, "{name} is {counted} instead of {value}");
+        }
+        ensure!(metric(&metrics, "cache_bytes")? > 1_000, "what is cached takes memory");
+        drop(open);
+        eventually("none is open", || Ok(metric(&metrics, "request_map_entries")? == 0))?;
+        drain(&mut server)
+    });
+}
+
+#[test]
+fn every_flag_reads_an_environment_variable() {
+    let collection = Collection::new(LayoutKind::Tree);
+    FRAMED.examine(|driver| {
+        let mut command = Command::new(EXE);
+        command.env("FILESERVER_LISTEN", "127.0.0.1:0").env("FILESERVER_DRIVER", driver.name());
+        command.env("FILESERVER_PROTOCOL", "framed").env("FILESERVER_LAYOUT", "tree").env("FILESERVER_THREADS", "1");
+        command.env("FILESERVER_CACHE_MAP", "none").arg(&collection.root);
+        let mut server = Server::start_command(command, 1)?;
+        serves(FRAMED, server.address())?;
+        drain(&mut server)
+    });
+}
+
+/// Only the address is given, and not by an argument, so that a server on the usual port is not in the way.
+#[test]
+fn without_an_argument_a_sample_is_served_and_goes_with_the_server() {
+    for arguments in [&[][..], &["--layout", "manifest"], &["--backend", "sqlite"], &["--protocol", "framed"]] {
+        let mut command = Command::new(EXE);
+        command.args(arguments).env("FILESERVER_LISTEN", "127.0.0.1:0");
+        let mut server = Server::start_command(command, 1).unwrap();
+        eventually("it says what to try", || Ok(server.stderr().contains("try: "))).unwrap();
+        let said = server.stderr();
+        let path = said.split(" from ").nth(1).and_then(|rest| rest.split(", until").next()).expect("says where it is");
+        assert!(said.starts_with("serving a generated sample") && std::path::Path::new(path).exists(), "{said}");
+        let protocol = if arguments.contains(&"framed") { ProtocolKind::Framed } else { ProtocolKind::Original };
+        for id in Sample::ids() {
+            let (status, body) = Setup { protocol, ..ORIGINAL }.get(server.address(), id.as_bytes()).unwrap();
+            assert!(
+                status == Status::Found && body.starts_with(format!("document {id} of the sample").as_bytes()),
+                "{id}"
+            );
+        }
+        drain(&mut server).unwrap();
+        assert!(!std::path::Path::new(path).exists(), "{path} is still there");
+    }
+}
+
+/// The command line of the first design, word for word.
+#[test]
+fn the_original_command_line_works() {
+    let collection = Collection::new(LayoutKind::Zotero);
+    // Nobody else may be given the port meanwhile, so it is asked for until it is free.
+    let started = (0..20).find_map(|_| {
+        let probe = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+        let port = probe.local_addr().unwrap().port();
+        drop(probe);
+        let mut command = Command::new(EXE);
+        let words = "-l epoll -r umap -c mutex -m umap -f filesystem -n 30";
+        command.args(words.split(' ')).arg(port.to_string()).arg(&collection.root);
+        Server::start_command(command, 1).ok().map(|server| (server, port))
+    });
+    let (mut server, port) = started.expect("a free port");
+    assert_eq!(server.address().to_string(), format!("0.0.0.0:{port}"));
+    serves(ORIGINAL, &format!("127.0.0.1:{port}").parse().unwrap()).unwrap();
+    drain(&mut server).unwrap();
+}
+
+#[test]
+fn aliases_of_the_first_design_are_understood_on_every_driver() {
+    let collection = Collection::new(LayoutKind::Zotero);
+    ORIGINAL.examine(|driver| {
+        for words in ["-r khash -c lockfree -m sparsehash -f sendfile", "-r slab -m none -f fs", "-c none -m khash"] {
+            let mut command = Command::new(EXE);
+            command.args(["-l", driver.name(), "--listen", "127.0.0.1:0", "--threads", "1"]).args(words.split(' '));
+            command.arg(&collection.root);
+            let mut server = Server::start_command(command, 1)?;
+            serves(ORIGINAL, server.address())?;
+            drain(&mut server)?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_second_signal_stops_at_once() {
+    let collection = Collection::empty(LayoutKind::Flat);
+    collection.write("LARGE008", &contents("LARGE008", 8 << 20));
+    let mut server = ORIGINAL.start(DriverKind::Epoll, &collection.root).unwrap();
+    let mut reader = Client::connect_narrow(server.address(), 16 << 10).unwrap();
+    reader.send(b"LARGE008").unwrap();
+    reader.take(100).unwrap();
+    server.terminate().unwrap();
+    eventually("it drains", || Ok(Client::connect(server.address()).is_err())).unwrap();
+    assert!(server.is_running().unwrap(), "a transfer is in flight");
+    server.terminate().unwrap();
+    assert_eq!(server.wait().unwrap().code(), Some(1));
+}

@@ -1,0 +1,115 @@
+//! Large documents: to slow readers, to readers that leave, and while the server drains.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use fileserver::ProtocolKind;
+use layouts::LayoutKind;
+use testkit::{Client, Digest, Holdings, Server, digest, eventually};
+
+use crate::{
+    common::{Collection, contents, frame, settle},
+    process::bench::{ALL, FRAMED, ORIGINAL, Setup, drain, head, metric, metrics_address},
+};
+
+/// Larger than what the sockets of one connection hold, so that a transfer can be caught in the middle.
+const LARGE: usize = 8 << 20;
+const ID: &str = "LARGE008";
+
+/// One document, and what of it follows the first byte.
+fn collection() -> (Collection, Digest) {
+    let collection = Collection::empty(LayoutKind::Flat);
+    let contents = contents(ID, LARGE);
+    collection.write(ID, &contents);
+    settle();
+    (collection, Digest { sha256: digest(&contents[1..]), len: LARGE as u64 - 1 })
+}
+
+/// A reader with little room, to whom the document has begun to be sent: it has read the first byte of it.
+fn begin(setup: Setup, server: &Server) -> anyhow::Result<Client> {
+    let mut client = Client::connect_narrow(server.address(), 16 << 10)?;
+    match setup.protocol {
+        ProtocolKind::Original => client.send(ID.as_bytes())?,
+        ProtocolKind::Framed => {
+            client.send(&frame(ID.as_bytes()))?;
+            let (_, len) = head(&mut client)?;
+            ensure!(len == LARGE, "{len} bytes announced");
+            client.end()?;
+        }
+    }
+    client.take(1)?;
+    Ok(client)
+}
+
+#[test]
+fn a_slow_reader_gets_every_byte() {
+    let (collection, whole) = collection();
+    for setup in ALL {
+        setup.serve(&collection, |server| {
+            let got = begin(setup, server)?.digest(64 << 10, Duration::from_millis(1))?;
+            ensure!(got == whole, "{} bytes, or wrong ones", got.len);
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn resets_in_mid_transfer_leave_nothing_behind() {
+    let (collection, _) = collection();
+    for setup in [ORIGINAL, FRAMED] {
+        let (content, setup) = (setup.content(&collection), Setup { at_once: 2, ..setup });
+        setup.examine(|driver| {
+            let metrics = metrics_address(collection.outside());
+            let mut command = setup.command(driver, &content);
+            command.args(["--metrics", &metrics.to_string()]);
+            let mut server = Server::start_command(command, 1)?;
+            let round = |count: usize| -> anyhow::Result<()> {
+                for _ in 0..count {
+                    let mut client = Client::connect_narrow(server.address(), 16 << 10)?;
+                    match setup.protocol {
+                        ProtocolKind::Original => client.send(ID.as_bytes())?,
+                        ProtocolKind::Framed => client.send(&frame(ID.as_bytes()).repeat(3))?,
+                    }
+                    client.take(100)?;
+                    client.reset()?;
+                }
+                Ok(())
+            };
+            round(20)?; // Pipes and worker threads exist now.
+            metric(&metrics, "request_map_entries")?;
+            let before = server.process().settled_holdings()?;
+            round(300)?;
+            // Pipes are kept for reuse, up to a limit; a leak would be in the hundreds.
+            server.process().is_back_at(before, Holdings { descriptors: 16, threads: 4 })?;
+            eventually("the request map is empty", || Ok(metric(&metrics, "request_map_entries")? == 0))?;
+            drain(&mut server)
+        });
+    }
+}
+
+/// What has begun is finished, what is idle is closed, what is new is refused, and the port is free again.
+#[test]
+fn a_drain_finishes_what_is_in_flight() {
+    let (collection, whole) = collection();
+    for setup in ALL {
+        let content = setup.content(&collection);
+        setup.examine(|driver| {
+            let mut server = setup.start(driver, &content)?;
+            let address = server.address().clone();
+            let mut idle = Client::connect(&address)?;
+            let transfers = (0..3).map(|_| begin(setup, &server)).collect::<anyhow::Result<Vec<_>>>()?;
+            server.terminate()?;
+            idle.expect_gone().context("the idle connection")?;
+            eventually("new connections are refused", || Ok(Client::connect(&address).is_err()))?;
+            for mut transfer in transfers {
+                let got = transfer.digest(1 << 20, Duration::ZERO).context("a transfer in flight")?;
+                ensure!(got == whole, "{} bytes, or wrong ones", got.len);
+            }
+            let status = server.wait()?;
+            ensure!(status.code() == Some(0), "{status}: {}", server.stderr());
+            let mut command = setup.command(driver, &content);
+            command.args(["--listen", &address.to_string()]);
+            drain(&mut Server::start_command(command, 2).context("on the same port")?)
+        });
+    }
+}

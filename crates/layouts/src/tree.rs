@@ -1,0 +1,56 @@
+//! Files in directories in directories.
+
+use std::path::{Path, PathBuf};
+
+use sys::beneath::{Kind, OpenError, Root};
+use wire::file::FileId;
+
+use crate::{
+    Layout, LayoutError, Located, RelativePath,
+    flat::{failed, open_root},
+};
+
+/// The id is a path beneath the directory, its parts separated by `/`.
+///
+/// A listing goes into directories and not through links to directories, which may lead in circles: what is behind
+/// such a link has an id by which it is found, and another one by which it is listed.
+#[derive(Clone, Copy, Debug)]
+pub struct Tree;
+
+impl Layout for Tree {
+    fn locate(&self, _root: &Root, id: &FileId) -> Result<Located, OpenError> {
+        RelativePath::new(id.as_bytes()).map(Located::from).ok_or(OpenError::Missing)
+    }
+
+    fn list(&self, directory: &Path) -> Result<Vec<(FileId, PathBuf)>, LayoutError> {
+        let root = open_root(directory)?;
+        let mut found = Vec::new();
+        let mut pending = vec![b".".to_vec()];
+        while let Some(inside) = pending.pop() {
+            let listing = match root.list(&inside, |_| true) {
+                // Gone since its parent was read.
+                Err(OpenError::Missing) if inside != b"." => continue,
+                outcome => outcome.map_err(failed(directory))?,
+            };
+            for name in listing.names {
+                let path = if inside == b"." { name.bytes } else { [&inside[..], b"/", &name.bytes].concat() };
+                match name.kind {
+                    Kind::Directory => pending.push(path),
+                    Kind::Special => {}
+                    Kind::Regular | Kind::Unknown => found.extend(file(&root, path).map(|(id, path)| {
+                        let path = path.beneath(directory);
+                        (id, path)
+                    })),
+                }
+            }
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+}
+
+fn file(root: &Root, path: Vec<u8>) -> Option<(FileId, RelativePath)> {
+    let id = FileId::new(&path)?;
+    root.open_file(&path).ok()?;
+    Some((id, RelativePath::new(path)?))
+}

@@ -1,0 +1,256 @@
+//! `loadgen file`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::{ArgGroup, Args, ValueEnum};
+use layouts::{Layout as _, LayoutKind};
+use loadgen::engine::{Endpoint, EndpointError, Limit, Load, Measured, Pause, Reuse, Turns};
+use loadgen::file::{Catalogue, FileClient, Framed, Knowledge, Original, Plan, Speech, Verify};
+use loadgen::summary::{Kinds, Subject};
+use loadgen::usage::ServerProbe;
+use serde_json::json;
+use wire::file::FileId;
+
+use super::draw::{DistributionArg, ratio};
+use super::drive::{DriveArgs, drive, interrupt_flag, named, value_name};
+use super::progress::Reading;
+use super::values::{count, milliseconds};
+use super::{Failure, Outcome, complain};
+
+const REQUESTORS_MAX: usize = 1_000_000;
+const DEFAULT_REQUESTORS: usize = 10;
+const DEFAULT_REPS: u64 = 30;
+const DEFAULT_SLEEP_AVG: Duration = Duration::from_millis(100);
+const DEFAULT_SLEEP_STDDEV: Duration = Duration::from_millis(50);
+
+const EXAMPLES: &str = "Examples:
+  loadgen file -c 8 -d 5s 127.0.0.1:8080 ~/Zotero/storage
+  loadgen file --requestors 10 --reps 30 --sleep-avg 100 --sleep-stddev 50 127.0.0.1:8080 ~/Zotero/storage
+  loadgen file --protocol framed --layout flat -c 16 -P 16 --id-dist zipf:1.1 127.0.0.1:8080 ./documents
+  loadgen file --protocol framed --layout tree --miss-ratio 0.1 -R 20000 --server-pid 4711 127.0.0.1:8080 ./public
+
+The directory must hold the same documents as the server's: they are hashed beforehand, and every reply as it arrives.
+With --protocol original every request has a connection of its own, and its latency counts from the attempt to connect.
+
+--requestors, --reps, --sleep-avg and --sleep-stddev make the load of the original client, with its defaults for those
+that are not given: each requestor asks so many times and sleeps after each, for a normally distributed time.
+
+Exit status: 0 every request succeeded and was verified; 3 some failed; 2 bad usage; 1 anything else.";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES, override_usage = "loadgen file [OPTIONS] TARGET CONTENT")]
+#[command(group = ArgGroup::new("documents").required(true).args(["content", "content_option"]))]
+#[command(group = ArgGroup::new("persons").multiple(true).args(["requestors", "reps", "sleep_avg", "sleep_stddev"])
+    .conflicts_with_all(["connections", "duration", "requests", "warmup", "rate", "pipeline"]))]
+pub(super) struct FileArgs {
+    /// HOST:PORT or unix:/SOCKET
+    #[arg(value_name = "TARGET")]
+    target: String,
+    /// A directory with the documents that the server should have
+    #[arg(value_name = "CONTENT")]
+    content: Option<PathBuf>,
+    /// The same, as an option
+    #[arg(long = "content", value_name = "DIR")]
+    content_option: Option<PathBuf>,
+    #[command(flatten)]
+    drive: DriveArgs,
+    /// How to speak
+    #[arg(long, value_enum, default_value = "original")]
+    protocol: ProtocolArg,
+    /// How the directory is organised
+    #[arg(long, value_name = "NAME", default_value = "zotero", value_parser = layout_parser())]
+    layout: LayoutKind,
+    /// How often each document is asked for: uniform, zipf:EXPONENT or sequential
+    #[arg(long, value_name = "LAW", default_value = "uniform")]
+    id_dist: DistributionArg,
+    /// Share of the requests for a document that there is not
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = ratio)]
+    miss_ratio: f64,
+    /// How much of each reply is checked
+    #[arg(long, value_enum, default_value = "sha256")]
+    verify: VerifyArg,
+    /// As the original client: this many requestors [default: 10]
+    #[arg(long, value_name = "N", value_parser = count::<REQUESTORS_MAX>)]
+    requestors: Option<usize>,
+    /// Requests of each requestor [default: 30]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    reps: Option<u64>,
+    /// Mean time that a requestor sleeps after each request, in milliseconds [default: 100]
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    sleep_avg: Option<Duration>,
+    /// Standard deviation of that time, in milliseconds [default: 50]
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    sleep_stddev: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum ProtocolArg {
+    /// Eight characters, the bytes of the document, and the end of the connection
+    Original,
+    /// Lengths and statuses, on connections that are kept
+    Framed,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum VerifyArg {
+    /// Only that it is a reply
+    None,
+    /// The document was found, if there is one
+    Status,
+    /// … and is as long as it should be
+    Length,
+    /// … and has the digest of the file in the directory
+    Sha256,
+}
+
+fn layout_parser() -> impl clap::builder::TypedValueParser<Value = LayoutKind> {
+    PossibleValuesParser::new(
+        LayoutKind::ALL.iter().map(|kind| clap::builder::PossibleValue::new(kind.name()).help(kind.about())),
+    )
+    .try_map(|name| name.parse::<LayoutKind>())
+}
+
+pub(super) fn run(args: &FileArgs) -> Result<Outcome, Failure> {
+    let endpoint = Endpoint::parse(&args.target).map_err(|error| match error {
+        EndpointError::Malformed(_) => Failure::Usage(error.to_string()),
+        EndpointError::Unresolved { .. } => Failure::from(error),
+    })?;
+    if args.protocol == ProtocolArg::Original && args.drive.pipeline != 1 {
+        return Err(Failure::Usage(
+            "--pipeline needs --protocol framed: the original has one request per connection".to_owned(),
+        ));
+    }
+    let run = Run { args, load: load(args), server: args.drive.server()?, endpoint };
+    run.endpoint.probe(run.load.timeout).with_context(|| format!("cannot connect to {}", run.endpoint))?;
+    let DistributionArg(order) = args.id_dist;
+    let plan = Plan::new(catalogue(args)?, order, args.miss_ratio, args.verify.into(), run.load.seed)
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let (plan, interrupt) = (Arc::new(plan), interrupt_flag()?);
+    match args.protocol {
+        ProtocolArg::Original => run.measure::<Original>(&plan, &interrupt),
+        ProtocolArg::Framed => run.measure::<Framed>(&plan, &interrupt),
+    }
+}
+
+/// A run that nothing stands in the way of.
+struct Run<'a> {
+    args: &'a FileArgs,
+    load: Load,
+    server: Option<ServerProbe>,
+    endpoint: Endpoint,
+}
+
+impl Run<'_> {
+    fn measure<S: Speech>(&self, plan: &Arc<Plan>, interrupt: &AtomicBool) -> Result<Outcome, Failure> {
+        let Self { args, load, server, endpoint } = self;
+        let make_client = |thread| FileClient::<S>::new(Arc::clone(plan), thread, load.threads);
+        let measured = drive(endpoint, load, make_client, server.as_ref(), interrupt).context("the run failed")?;
+        let subject = Subject {
+            kind: "file".to_owned(),
+            target: args.target.clone(),
+            config: self.config(plan.catalogue()),
+            pacing: load.pacing,
+            kinds: Kinds::HitsMisses,
+        };
+        let outcome = args.drive.report(subject, &measured, server.as_ref(), endpoint)?;
+        explain(&measured);
+        Ok(outcome)
+    }
+
+    fn config(&self, catalogue: &Catalogue) -> std::collections::BTreeMap<String, serde_json::Value> {
+        let Self { args, load, .. } = self;
+        let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
+        let mut config = args.drive.config(load);
+        config.extend(named([
+            ("content", json!(directory(args))),
+            ("document_bytes", json!(catalogue.bytes())),
+            ("documents", json!(catalogue.len())),
+            ("id_dist", json!(args.id_dist.to_string())),
+            ("layout", json!(args.layout.name())),
+            ("miss_ratio", json!(args.miss_ratio)),
+            ("protocol", json!(value_name(args.protocol))),
+            ("reps", json!(load.turns.map(|turns| turns.each))),
+            ("requestors", json!(load.turns.map(|_| load.connections))),
+            ("sleep_avg_ms", json!(load.turns.map(|turns| ms(turns.pause.mean)))),
+            ("sleep_stddev_ms", json!(load.turns.map(|turns| ms(turns.pause.stddev)))),
+            ("verify", json!(value_name(args.verify))),
+        ]));
+        config
+    }
+}
+
+fn load(args: &FileArgs) -> Load {
+    let mut load = args.drive.load();
+    if args.protocol == ProtocolArg::Original {
+        load.reuse = Reuse::Once;
+    }
+    if args.requestors.is_some() || args.reps.is_some() || args.sleep_avg.is_some() || args.sleep_stddev.is_some() {
+        let requestors = args.requestors.unwrap_or(DEFAULT_REQUESTORS);
+        let pause = Pause {
+            mean: args.sleep_avg.unwrap_or(DEFAULT_SLEEP_AVG),
+            stddev: args.sleep_stddev.unwrap_or(DEFAULT_SLEEP_STDDEV),
+        };
+        let turns = Turns { each: args.reps.unwrap_or(DEFAULT_REPS), pause };
+        load.connections = requestors;
+        load.threads = load.threads.min(requestors);
+        load.limit = Limit::Requests(turns.each.saturating_mul(requestors as u64));
+        load.turns = Some(turns);
+        load.warmup = Duration::ZERO;
+    }
+    load
+}
+
+fn directory(args: &FileArgs) -> &Path {
+    // Clap has seen to it that one of them is there.
+    args.content.as_deref().or(args.content_option.as_deref()).unwrap_or_else(|| Path::new("."))
+}
+
+/// Everything there is to know of the documents before the first request.
+fn catalogue(args: &FileArgs) -> Result<Catalogue, Failure> {
+    let directory = directory(args);
+    let problem = || format!("cannot use {} as a {} directory", directory.display(), args.layout);
+    let mut files = args.layout.open(directory).and_then(|layout| layout.list(directory)).with_context(problem)?;
+    if args.protocol == ProtocolArg::Original {
+        leave_out_what_cannot_be_asked_for(&mut files);
+    }
+    let knowledge = if args.verify == VerifyArg::Sha256 { Knowledge::LengthAndDigest } else { Knowledge::Length };
+    let bytes = files.iter().filter_map(|(_, path)| path.metadata().ok()).map(|metadata| metadata.len()).sum();
+    let reading = Reading::new(bytes, "hashing the documents");
+    Ok(Catalogue::read(&files, knowledge, |bytes| reading.advance(bytes)).with_context(problem)?)
+}
+
+fn leave_out_what_cannot_be_asked_for(files: &mut Vec<(FileId, PathBuf)>) {
+    let all = files.len();
+    let odd = files.iter().map(|(id, _)| id).find(|id| !id.is_original()).cloned();
+    files.retain(|(id, _)| id.is_original());
+    if let Some(odd) = odd {
+        complain(&format!(
+            "{} of {all} documents are left out: the original protocol cannot ask for ids like `{odd}`",
+            all - files.len()
+        ));
+    }
+}
+
+/// What might help against errors.
+fn explain<S>(measured: &Measured<FileClient<S>>) {
+    let is_about_documents = |name| matches!(name, "miss" | "length" | "content" | "short_body");
+    if measured.tally.errors().any(|(class, count)| count > 0 && is_about_documents(class.name())) {
+        complain("hint: the directory and --layout must be those of the server");
+    }
+}
+
+impl From<VerifyArg> for Verify {
+    fn from(arg: VerifyArg) -> Self {
+        match arg {
+            VerifyArg::None => Self::None,
+            VerifyArg::Status => Self::Status,
+            VerifyArg::Length => Self::Length,
+            VerifyArg::Sha256 => Self::Sha256,
+        }
+    }
+}

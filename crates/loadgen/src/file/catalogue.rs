@@ -1,0 +1,132 @@
+//! The documents that a server should have, known beforehand.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+use wire::file::FileId;
+
+/// Files are hashed in pieces of this size.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// One document.
+#[derive(Clone, Debug)]
+pub struct Document {
+    pub id: FileId,
+    /// Bytes.
+    pub length: u64,
+    /// Unless nobody asked for it.
+    pub digest: Option<[u8; 32]>,
+    /// In the original protocol this document cannot be told from none.
+    pub is_one_nul: bool,
+}
+
+/// Documents, in the order of their ids.
+#[derive(Debug)]
+pub struct Catalogue {
+    documents: Vec<Document>,
+    ids: HashSet<Box<[u8]>>,
+}
+
+/// How well documents are to be known.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Knowledge {
+    Length,
+    LengthAndDigest,
+}
+
+/// Why there is no catalogue.
+#[derive(Debug, thiserror::Error)]
+pub enum CatalogueError {
+    #[error("cannot read {}: {why}", path.display())]
+    Read { path: PathBuf, why: io::Error },
+    #[error("there are no documents")]
+    Empty,
+    #[error("there are more documents than {}", u32::MAX)]
+    TooMany,
+}
+
+impl Catalogue {
+    /// Reads the files that ids mean. `observe` is told of every so many bytes that have been read.
+    ///
+    /// # Errors
+    /// A file cannot be read, or there are none.
+    pub fn read(
+        files: &[(FileId, PathBuf)],
+        knowledge: Knowledge,
+        mut observe: impl FnMut(u64),
+    ) -> Result<Self, CatalogueError> {
+        if files.is_empty() {
+            return Err(CatalogueError::Empty);
+        }
+        u32::try_from(files.len()).map_err(|_| CatalogueError::TooMany)?;
+        let mut piece = vec![0; PIECE_BYTES];
+        let read = |(id, path): &(FileId, PathBuf)| {
+            Document::read(id, path, knowledge, &mut piece, &mut observe)
+                .map_err(|why| CatalogueError::Read { path: path.clone(), why })
+        };
+        let documents = files.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let ids = documents.iter().map(|document| document.id.as_bytes().into()).collect();
+        Ok(Self { documents, ids })
+    }
+
+    /// At least 1.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        u32::try_from(self.documents.len()).unwrap_or(u32::MAX)
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.documents.is_empty()
+    }
+
+    /// Of all documents.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.documents.iter().map(|document| document.length).sum()
+    }
+
+    #[inline]
+    pub(super) fn document(&self, place: u32) -> &Document {
+        &self.documents[place as usize]
+    }
+
+    pub(super) fn has(&self, id: &[u8]) -> bool {
+        self.ids.contains(id)
+    }
+}
+
+impl Document {
+    fn read(
+        id: &FileId,
+        path: &Path,
+        knowledge: Knowledge,
+        piece: &mut [u8],
+        observe: &mut impl FnMut(u64),
+    ) -> io::Result<Self> {
+        let mut file = File::open(path)?;
+        let mut document = Self { id: id.clone(), length: file.metadata()?.len(), digest: None, is_one_nul: false };
+        if document.length == 1 {
+            document.is_one_nul = std::fs::read(path)? == [0];
+        }
+        if knowledge == Knowledge::LengthAndDigest {
+            let mut digest = Sha256::new();
+            document.length = 0;
+            loop {
+                let length = match file.read(piece) {
+                    Ok(0) => break,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    read => read?,
+                };
+                digest.update(&piece[..length]);
+                document.length += length as u64;
+                observe(length as u64);
+            }
+            document.digest = Some(digest.finalize().into());
+        }
+        Ok(document)
+    }
+}

@@ -1,0 +1,137 @@
+use std::sync::Arc;
+
+use proptest::{collection::vec, prelude::*};
+use wire::file::{Dialect as _, FileId, Status};
+
+use super::*;
+use crate::error::ErrorClass;
+use crate::protocol::{Replies, Verdict};
+
+/// `DOCUMEN0` and so on, with these bodies.
+fn plan(bodies: &[&[u8]], verify: Verify) -> Arc<Plan> {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = |(place, body): (usize, &&[u8])| {
+        let name = format!("DOCUMEN{place}");
+        let path = directory.path().join(&name);
+        std::fs::write(&path, body).expect("a file");
+        (FileId::new(name.as_bytes()).expect("an id"), path)
+    };
+    let files: Vec<_> = bodies.iter().enumerate().map(file).collect();
+    let mut observed = 0;
+    let catalogue = Catalogue::read(&files, Knowledge::LengthAndDigest, |bytes| observed += bytes).expect("readable");
+    assert_eq!((observed, u64::from(catalogue.len())), (catalogue.bytes(), bodies.len() as u64));
+    Arc::new(Plan::new(catalogue, KeyDistribution::Sequential, 0.0, verify, 1).expect("a law"))
+}
+
+/// Verdicts on the replies to requests for each document in turn, of which the stream arrives in pieces.
+fn verdicts<S: Speech>(plan: &Arc<Plan>, stream: &[u8], size: usize, requests: u32) -> Vec<(Replies, Verdict)> {
+    let mut client = FileClient::<S>::new(Arc::clone(plan), 0, 1);
+    let (mut conn, mut verdicts) = (client.open(), Vec::new());
+    let documents = plan.catalogue().len();
+    for piece in stream.chunks(size) {
+        let mut rest = piece;
+        while (verdicts.len() as u32) < requests {
+            let ask = Single(Ask::Document(verdicts.len() as u32 % documents));
+            let decoded = client.decode(&mut conn, ask, rest);
+            rest = &rest[decoded.consumed..];
+            match decoded.progress {
+                Progress::NeedMore => break,
+                Progress::Done { replies, verdict, .. } => verdicts.push((replies, verdict)),
+                Progress::Broken(class) => {
+                    verdicts.push((Replies::default(), Err(class)));
+                    return verdicts;
+                }
+            }
+        }
+    }
+    let ask = Single(Ask::Document(verdicts.len() as u32 % documents));
+    match client.on_eof(&mut conn, ask) {
+        EofOutcome::Done { replies, verdict } => verdicts.push((replies, verdict)),
+        EofOutcome::Failed(class) => verdicts.push((Replies::default(), Err(class))),
+    }
+    verdicts
+}
+
+const HIT: Replies = Replies { count: 1, hits: 1, misses: 0 };
+const MISS: Replies = Replies { count: 1, hits: 0, misses: 1 };
+const END: (Replies, Verdict) = (Replies { count: 0, hits: 0, misses: 0 }, Err(ErrorClass::EofEarly));
+
+fn framed(status: Status, body: &[u8]) -> Vec<u8> {
+    let mut reply = Vec::new();
+    wire::file::Framed::head(status, body.len() as u64, &mut reply);
+    reply.extend_from_slice(body);
+    reply
+}
+
+#[test]
+fn each_reply_is_judged_by_its_own_bytes() {
+    let plan = plan(&[b"first", b"second", b""], Verify::Sha256);
+    let stream = [
+        framed(Status::Found, b"first"),
+        framed(Status::Found, b"secant"),
+        framed(Status::Found, b""),
+        framed(Status::Missing, b""),
+        framed(Status::Found, b"second"),
+        framed(Status::Found, b"x"),
+    ];
+    let expected = [
+        (HIT, Ok(())),
+        (HIT, Err(ErrorClass::Content)),
+        (HIT, Ok(())),
+        (MISS, Err(ErrorClass::Miss)),
+        (HIT, Ok(())),
+        (HIT, Err(ErrorClass::Length)),
+        END,
+    ];
+    for size in [1, 2, 9, 10, 1_000] {
+        assert_eq!(verdicts::<Framed>(&plan, &stream.concat(), size, 100), expected, "{size}");
+    }
+}
+
+#[test]
+fn ids_of_nothing_are_ids_and_of_nothing() {
+    let plan = plan(&[b"a", b"b"], Verify::None);
+    let mut client = FileClient::<Original>::new(Arc::clone(&plan), 0, 1);
+    for _ in 0..1_000 {
+        let Ask::Nothing(id) = client.unknown() else { panic!("that is a document") };
+        assert!(FileId::original(&id).is_some() && !plan.catalogue().has(&id));
+        let mut request = Vec::new();
+        client.encode(Single(Ask::Nothing(id)), &mut request);
+        assert_eq!(request, id);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let id = FileId::new(b"gone").expect("an id");
+    let error = Catalogue::read(&[(id, "/gone/file".into())], Knowledge::Length, |_| ()).expect_err("it is gone");
+    assert!(error.to_string().contains("/gone/file"), "{error}");
+    assert!(matches!(Catalogue::read(&[], Knowledge::Length, |_| ()), Err(CatalogueError::Empty)));
+}
+
+proptest! {
+    #[test]
+    fn verdicts_do_not_depend_on_fragmentation(
+        stream in vec(prop_oneof![
+            3 => Just(framed(Status::Found, b"first")),
+            3 => Just(framed(Status::Found, b"second")),
+            1 => Just(framed(Status::Found, b"third")),
+            1 => Just(framed(Status::Missing, b"")),
+            1 => Just(framed(Status::Failed, b"")),
+        ], 0..12).prop_map(|replies| replies.concat()),
+        cut in 0_usize..20,
+        size in 1_usize..30,
+    ) {
+        let plan = plan(&[b"first", b"second"], Verify::Sha256);
+        let stream = &stream[..stream.len().saturating_sub(cut)];
+        prop_assert_eq!(
+            verdicts::<Framed>(&plan, stream, size, 100),
+            verdicts::<Framed>(&plan, stream, usize::MAX, 100)
+        );
+        // The other protocol takes everything for one body.
+        prop_assert_eq!(
+            verdicts::<Original>(&plan, stream, size, 100),
+            verdicts::<Original>(&plan, stream, usize::MAX, 100)
+        );
+    }
+}

@@ -1,0 +1,159 @@
+//! The client's direction: requests out, replies in. Bodies are lent piece by piece as they arrive, never kept.
+
+use thiserror::Error;
+
+use super::framed::HEAD_BYTES;
+use super::original::NONE_SUCH;
+use super::{FileId, ID_BYTES_MAX, Status};
+
+/// A request of the original protocol. An id that is not [`FileId::is_original`] asks for something else.
+pub fn ask_original(out: &mut Vec<u8>, id: &FileId) {
+    out.extend_from_slice(id.as_bytes());
+}
+
+/// A request of the framed protocol.
+pub fn ask_framed(out: &mut Vec<u8>, id: &FileId) {
+    const _: () = assert!(ID_BYTES_MAX <= u16::MAX as usize);
+    out.extend_from_slice(&(id.as_bytes().len() as u16).to_be_bytes());
+    out.extend_from_slice(id.as_bytes());
+}
+
+/// One step through a stream of framed replies.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Event<'a> {
+    /// A reply starts. Of anything but [`Status::Found`] the body has 0 bytes.
+    Head { status: Status, body_bytes: u64 },
+    /// The next bytes of its body; never empty.
+    Body(&'a [u8]),
+    /// The reply is complete.
+    End,
+    /// All of the input has been used.
+    NeedMore,
+}
+
+/// The stream makes no sense from here on.
+#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+pub enum Broken {
+    #[error("{0} is not a status")]
+    Status(u8),
+    #[error("a reply that says `{}` has a body", .0.name())]
+    Body(Status),
+}
+
+/// What the end of the stream came after.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Eof {
+    /// Nothing, or a complete reply.
+    Between,
+    InHead,
+    InBody,
+}
+
+/// Reads the framed replies of one connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FramedReplies {
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// The first `have` bytes of a head.
+    Head { bytes: [u8; HEAD_BYTES], have: usize },
+    /// So many bytes of the body are missing.
+    Body { left: u64 },
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Head { bytes: [0; HEAD_BYTES], have: 0 }
+    }
+}
+
+impl FramedReplies {
+    /// Takes the next step, and from `input` the bytes it was made of.
+    ///
+    /// # Errors
+    /// The bytes are no replies. Nothing can follow.
+    #[inline]
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Event<'a>, Broken> {
+        match &mut self.state {
+            State::Body { left: 0 } => {
+                self.state = State::default();
+                Ok(Event::End)
+            }
+            _ if input.is_empty() => Ok(Event::NeedMore),
+            State::Body { left } => {
+                let most = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
+                let (piece, rest) = input.split_at(most);
+                *left -= piece.len() as u64;
+                *input = rest;
+                Ok(Event::Body(piece))
+            }
+            State::Head { bytes, have } => {
+                let (piece, rest) = input.split_at(input.len().min(HEAD_BYTES - *have));
+                bytes[*have..*have + piece.len()].copy_from_slice(piece);
+                *have += piece.len();
+                *input = rest;
+                // A byte that is no status is refused at once, however its head is torn.
+                let status = Status::from_byte(bytes[0]).ok_or(Broken::Status(bytes[0]))?;
+                if *have < HEAD_BYTES {
+                    return Ok(Event::NeedMore);
+                }
+                let [_, length @ ..] = *bytes;
+                let body_bytes = u64::from_be_bytes(length);
+                if status != Status::Found && body_bytes != 0 {
+                    return Err(Broken::Body(status));
+                }
+                self.state = State::Body { left: body_bytes };
+                Ok(Event::Head { status, body_bytes })
+            }
+        }
+    }
+
+    /// What the stream would end in.
+    #[must_use]
+    pub fn eof(&self) -> Eof {
+        match self.state {
+            State::Head { have: 0, .. } => Eof::Between,
+            State::Head { .. } => Eof::InHead,
+            State::Body { .. } => Eof::InBody,
+        }
+    }
+}
+
+/// What an original server's bytes came to when it closed. That is all this protocol tells; see `docs/protocols/file.md`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Answer {
+    /// Nothing came: an empty document, or a server that failed.
+    Nothing,
+    /// One NUL: there is no such document, or it consists of one NUL.
+    NoneSuch,
+    /// A document of so many bytes, or the beginning of a longer one.
+    Bytes(u64),
+}
+
+/// Reads the one reply of an original connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OriginalReply {
+    bytes: u64,
+    is_nul: bool,
+}
+
+impl OriginalReply {
+    /// All bytes belong to the reply, until the connection ends.
+    #[inline]
+    pub fn feed(&mut self, piece: &[u8]) {
+        self.is_nul = self.bytes == 0 && piece == NONE_SUCH || self.is_nul && piece.is_empty();
+        self.bytes += piece.len() as u64;
+    }
+
+    /// What has come, if the connection ends here.
+    #[must_use]
+    pub fn answer(&self) -> Answer {
+        match self.bytes {
+            0 => Answer::Nothing,
+            1 if self.is_nul => Answer::NoneSuch,
+            bytes => Answer::Bytes(bytes),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+use super::id::ORIGINAL_ID_BYTES;
+use super::{Dialect, FileId, Request, Status};
+
+/// The answer when there is no body: one NUL.
+pub const NONE_SUCH: &[u8] = b"\0";
+
+/// Eight characters are a request, the bytes of the document and the end of the connection its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Original;
+
+impl Dialect for Original {
+    const NAME: &'static str = "original";
+    const KEEPS_ALIVE: bool = false;
+    const TELLS: bool = false;
+
+    #[inline]
+    fn request(input: &[u8]) -> Request {
+        let Some(bytes) = input.get(..ORIGINAL_ID_BYTES) else {
+            return Request::Incomplete { need: ORIGINAL_ID_BYTES - input.len() };
+        };
+        match FileId::original(bytes) {
+            Some(id) => Request::Get { id, consumed: ORIGINAL_ID_BYTES },
+            None => Request::Malformed { consumed: ORIGINAL_ID_BYTES, fatal: true },
+        }
+    }
+
+    #[inline]
+    fn head(status: Status, _body_bytes: u64, out: &mut Vec<u8>) {
+        if status != Status::Found {
+            out.extend_from_slice(NONE_SUCH);
+        }
+    }
+
+    fn refusal() -> &'static [u8] {
+        NONE_SUCH
+    }
+}

@@ -1,0 +1,2 @@
+mod replies;
+mod requests;
