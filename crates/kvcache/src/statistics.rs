@@ -90,7 +90,7 @@ impl fmt::Display for Counted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.protocol {
             Protocol::Resp => f.write_str(self.name),
-            other => write!(f, "{}|{}", other.name(), self.name),
+            other @ (Protocol::Us | Protocol::Memcached) => write!(f, "{}|{}", other.name(), self.name),
         }
     }
 }
