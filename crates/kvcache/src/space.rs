@@ -294,17 +294,14 @@ impl<S: Store> Item<'_, '_, S> {
         if self.no_touch {
             return self.look();
         }
-        let codec = self.codec;
-        self.cache.get(self.hash, &self.key, self.now).and_then(|view| Value::new(codec, view))
+        let place = self.cache.use_entry(S::Hint::default(), self.hash, &self.key, self.now)?;
+        Value::counted(self.codec, self.cache, place)
     }
 
     /// Counted, and not remembered as used.
-    fn look(&mut self) -> Option<Value<'_>> {
-        match self.exists() {
-            true => self.cache.counts.hits += 1,
-            false => self.cache.counts.misses += 1,
-        }
-        self.peek()
+    pub(crate) fn look(&mut self) -> Option<Value<'_>> {
+        let place = self.cache.count_entry(S::Hint::default(), self.hash, &self.key, self.now)?;
+        Value::counted(self.codec, self.cache, place)
     }
 
     /// The value, for a command that changes it; counts as no use.
@@ -339,6 +336,12 @@ impl<S: Store> Item<'_, '_, S> {
         let Some(view) = self.cache.peek(self.hash, &self.key, self.now) else { return Ok(false) };
         let value = view.value.to_vec();
         self.cache.set(self.hash, &self.key, &value, attributes, self.now).map(|()| true)
+    }
+
+    /// Replaces the encoding in what a [`Codec`] does not look at. Nothing is copied, and nobody who watches the key
+    /// is told.
+    pub(crate) fn mark(&mut self, encoding: u8) {
+        self.cache.set_encoding(self.hash, &self.key, encoding, self.now);
     }
 
     /// False: there was nothing.
@@ -380,8 +383,19 @@ pub(crate) struct Value<'a> {
 }
 
 impl<'a> Value<'a> {
+    /// The value of an entry that has just been counted as a hit; if it cannot be decoded, it was a miss.
+    #[inline]
+    pub(crate) fn counted<S: Store>(codec: &Codec, cache: &'a mut Cache<S>, place: S::Place) -> Option<Self> {
+        let (store, counts) = cache.store_and_counts();
+        let value = Self::new(codec, store.view(place));
+        if value.is_none() {
+            counts.hit_was_a_miss();
+        }
+        value
+    }
+
     /// `None`: it cannot be decoded, and is as good as lost.
-    pub(crate) fn new(codec: &Codec, view: View<'a>) -> Option<Self> {
+    fn new(codec: &Codec, view: View<'a>) -> Option<Self> {
         let View { value, attributes, shared, .. } = view;
         match codec.decode(value, attributes.encoding) {
             Some(Cow::Borrowed(bytes)) => Some(Self { bytes: Cow::Borrowed(bytes), attributes, shared }),

@@ -139,6 +139,9 @@ pub trait Store: Send + Sized {
         false
     }
 
+    /// Records another encoding beside a value that stays as it is, without moving or copying anything.
+    fn set_encoding(&mut self, place: Self::Place, encoding: u8);
+
     fn remove(&mut self, hash: u64, place: Self::Place);
 
     fn clear(&mut self);

@@ -96,6 +96,10 @@ impl<I: Index> Store for Slotted<I> {
         self.slots.set_expiry(place, expires_at)
     }
 
+    fn set_encoding(&mut self, place: u32, encoding: u8) {
+        self.slots.set_encoding(place, encoding);
+    }
+
     fn remove(&mut self, hash: u64, place: u32) {
         self.index.remove(&mut self.slots, hash, place);
         self.slots.remove(place);
