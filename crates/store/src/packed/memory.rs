@@ -30,13 +30,15 @@ pub(super) struct Pieces {
     /// So many begin as small pages, so that a small store stays small; the kernel hears that they may become huge ones
     /// once they are full. What is unused of the later ones is little beside them.
     small: usize,
+    /// From so many on, the next one is worth having made ready: held unused, it is little beside them, too.
+    many: usize,
     /// One that is ready.
     ahead: Option<Ahead>,
 }
 
 impl Pieces {
-    pub(super) fn new(options: &Options, small: usize) -> Self {
-        Self { advise: options.advise, small, ahead: None }
+    pub(super) fn new(options: &Options, small: usize, many: usize) -> Self {
+        Self { advise: options.advise, small, many, ahead: None }
     }
 
     /// The next piece behind `pieces`, the last of which is full.
@@ -51,9 +53,9 @@ impl Pieces {
         self.ahead.take().unwrap_or_else(|| Ahead::new(self.advise, Touch::Later)).0
     }
 
-    /// The next piece, behind so many, is one that is worth having made ready.
-    pub(super) fn wants_one(&self, begun: usize) -> bool {
-        begun >= self.small && self.ahead.is_none()
+    /// The next piece is to be made ready: behind so many, of the last of which so many bytes are in use.
+    pub(super) fn wants_one(&self, begun: usize, used: usize) -> bool {
+        begun >= self.many && used > HUGE / 2 && self.ahead.is_none()
     }
 
     pub(super) fn provide(&mut self, memory: Ahead) {

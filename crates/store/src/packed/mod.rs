@@ -266,11 +266,14 @@ impl Store for Packed {
     }
 
     fn wants_memory(&self) -> bool {
-        self.table.wants_memory()
+        self.table.wants_memory() || self.arena.wants_memory()
     }
 
     fn provide(&mut self, memory: Ahead) {
-        self.table.provide(memory);
+        match self.table.wants_memory() {
+            true => self.table.provide(memory),
+            false => self.arena.provide(memory),
+        }
     }
 
     fn compact(

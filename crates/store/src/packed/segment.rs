@@ -11,6 +11,8 @@ use crate::Options;
 
 /// Pieces of memory that begin as small pages: room for about a million entries.
 const SMALL_PIECES: usize = 4;
+/// Those beside which one more is little; a table of two million entries has them.
+const MANY_PIECES: usize = 8;
 /// Groups of a segment.
 pub(super) const GROUPS: usize = 64;
 /// Slots of a segment.
@@ -105,7 +107,7 @@ pub(super) struct Segments {
 
 impl Segments {
     pub(super) fn new(options: &Options) -> Self {
-        Self { chunks: Vec::new(), used: HUGE, len: 0, pieces: Pieces::new(options, SMALL_PIECES) }
+        Self { chunks: Vec::new(), used: HUGE, len: 0, pieces: Pieces::new(options, SMALL_PIECES, MANY_PIECES) }
     }
 
     #[inline]
@@ -124,9 +126,9 @@ impl Segments {
         self.len
     }
 
-    /// Half of the last piece is in use.
+    /// See [`crate::Store::wants_memory`].
     pub(super) fn wants_memory(&self) -> bool {
-        self.used > HUGE / 2 && self.pieces.wants_one(self.chunks.len())
+        self.pieces.wants_one(self.chunks.len(), self.used)
     }
 
     pub(super) fn provide(&mut self, memory: Ahead) {

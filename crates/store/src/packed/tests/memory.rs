@@ -60,9 +60,9 @@ fn growth_is_foretold() {
 #[test]
 fn memory_of_entries_that_are_gone_is_given_back() {
     thread_local!(static RELEASED: Cell<usize> = const { Cell::new(0) });
-    let release = |memory: &mut [std::mem::MaybeUninit<u8>]| {
+    let release = |memory: &mut [MaybeUninit<u8>]| {
         RELEASED.set(RELEASED.get() + memory.len());
-        memory.fill(std::mem::MaybeUninit::new(0));
+        memory.fill(MaybeUninit::new(0));
     };
     let mut store = Packed::new(Options { release, ..options() });
     (0..50_000).for_each(|number| _ = store.set(&key(number), &[1; 100], plain()));
@@ -194,21 +194,20 @@ fn a_cache_stays_within_its_limit_when_sizes_change() {
 #[test]
 fn memory_that_was_made_ready_is_used() {
     static PIECES: AtomicUsize = AtomicUsize::new(0);
-    let advise: fn(&mut [MaybeUninit<u8>]) = |_| drop(PIECES.fetch_add(1, Ordering::Relaxed));
+    let advise: fn(&mut [MaybeUninit<u8>]) = |_| _ = PIECES.fetch_add(1, Ordering::Relaxed);
     let mut store = Packed::new(Options { advise, ..options() });
     let mut provided = 0;
-    for number in 0..2_500_000_u32 {
-        if store.wants_memory() {
+    for number in 0..3_000_000_u32 {
+        while store.wants_memory() {
             let before = PIECES.load(Ordering::Relaxed);
             store.provide(Ahead::ready(advise));
-            assert!(!store.wants_memory(), "one is enough");
             assert_eq!(PIECES.load(Ordering::Relaxed), before + 1);
             provided += 1;
         }
         let key = number.to_ne_bytes();
         store.insert(store.hash(&key), &key, b"", plain());
     }
-    assert!(provided > 1, "{provided}");
+    assert!(provided >= 2, "{provided}");
     // The arena asks for its own; each full small piece is mentioned once.
     let (arena, table) = (store.arena.bytes() / HUGE, store.table.bytes() / HUGE);
     let advised = PIECES.load(Ordering::Relaxed);
