@@ -9,6 +9,7 @@ use super::cpus::CpuList;
 use super::filter::hint;
 use super::kinds::{self, KINDS, Kind};
 use super::peers::{self, Peer};
+use super::presets::{Part, Preset};
 use crate::usage;
 
 const QUICK: Defaults = Defaults { blocks: 3, slice_s: 0.5, warmup_s: 0.3 };
@@ -22,16 +23,20 @@ struct Defaults {
 
 #[derive(Clone, Debug, Parser)]
 pub(crate) struct Args {
-    /// A look in five minutes: 3 blocks of 0.5 s slices, a part of the workloads; says how things stand, does not rank
+    /// A look in seven minutes: 3 blocks of 0.5 s slices, a part of the workloads; says how things stand, does not rank
     #[arg(long)]
     pub(crate) quick: bool,
+    /// A run by name instead of servers, filter and workloads: `seeds` is the table of fileserver's original and our best
+    /// combinations
+    #[arg(long, value_name = "NAME", value_parser = Preset::named, conflicts_with_all = ["servers", "filter", "workload"])]
+    pub(crate) preset: Option<&'static Preset>,
     /// Servers to measure
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "http-server,kvcache")]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "http-server,kvcache,fileserver")]
     pub(crate) servers: Vec<String>,
     /// What to measure: `driver=uring|epoll,workload=get-128B*,server!=nginx`; `driver=*,store=*` crosses dimensions
-    /// of which otherwise each varies alone
+    /// of which otherwise each varies alone; `A;B` selects what A or B selects
     #[arg(long, value_name = "EXPR")]
-    pub(crate) filter: Option<String>,
+    filter: Option<String>,
     /// Print what would be measured and how long it takes, and stop
     #[arg(long)]
     pub(crate) list: bool,
@@ -40,7 +45,7 @@ pub(crate) struct Args {
     pub(crate) out: Option<PathBuf>,
     /// Continue an interrupted run: its plan, minus the visits it has
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "quick", "servers", "filter", "list", "out", "blocks", "slice", "warmup", "seed", "workload", "reference",
+        "quick", "preset", "servers", "filter", "list", "out", "blocks", "slice", "warmup", "seed", "workload", "reference",
         "server_cpus", "client_cpus", "against",
     ])]
     pub(crate) resume: Option<PathBuf>,
@@ -94,17 +99,31 @@ impl Args {
     }
 
     pub(crate) fn kinds(&self) -> Result<Vec<&'static dyn Kind>> {
+        if let Some(preset) = self.preset {
+            return Ok(KINDS.into_iter().filter(|kind| preset.part(kind.server()).is_some()).collect());
+        }
         check_names("--servers", &self.servers, &kinds::names())?;
         let is_named = |kind: &&dyn Kind| self.servers.iter().any(|name| name == kind.server());
         Ok(KINDS.into_iter().filter(is_named).collect())
     }
 
+    /// What the preset says of a kind.
+    pub(crate) fn part(&self, kind: &dyn Kind) -> Option<&'static Part> {
+        self.preset?.part(kind.server())
+    }
+
+    /// The filter of a kind, unparsed.
+    pub(crate) fn filter(&self, kind: &dyn Kind) -> Option<&str> {
+        self.part(kind).map(|part| part.filter).or(self.filter.as_deref())
+    }
+
     /// The names of the workloads of a kind that were asked for; perhaps none.
     pub(crate) fn workloads(&self, kind: &dyn Kind) -> Vec<String> {
         let names = kind.workloads(self.quick).into_iter().map(|workload| workload.name);
-        let is_wanted = |name: &String| match self.workload.as_slice() {
-            [] => !self.quick || kind.is_quick(name),
-            given => given.contains(name),
+        let is_wanted = |name: &String| match (self.part(kind), self.workload.as_slice()) {
+            (Some(part), _) => part.workloads.contains(&name.as_str()),
+            (None, []) => kind.is_usual(name) && (!self.quick || kind.is_quick(name)),
+            (None, given) => given.contains(name),
         };
         names.filter(is_wanted).collect()
     }
@@ -198,7 +217,21 @@ mod tests {
         assert!(message(&["--servers", "http-server", "--workload", "get-P1"]).contains("unknown"));
         let error = message(&["--against", "ngin"]);
         assert!(error.contains("did you mean `nginx`?"), "{error}");
-        assert!(message(&["--servers", "fileserver"]).contains("http-server"));
+        assert!(message(&["--servers", "mq-server"]).contains("http-server"));
+    }
+
+    #[test]
+    fn a_preset_says_servers_filter_and_workloads_and_nobody_else_does() {
+        let words = ["--preset", "seeds"];
+        assert_eq!(workloads(&words), ["original-mixed", "original-10x30"]);
+        let args = parse(&words);
+        let [kind] = args.kinds().unwrap()[..] else { panic!("{words:?}") };
+        assert!(args.filter(kind).unwrap().contains("request-map=std"));
+        assert!(!workloads(&[]).contains(&"original-10x30".to_owned()), "it takes long and says little");
+        for flags in [["--servers", "kvcache"], ["--filter", "driver=epoll"], ["--workload", "get-P1"]] {
+            let words = ["bench-matrix", "--preset", "seeds"].into_iter().chain(flags);
+            assert!(Args::try_parse_from(words).is_err(), "{flags:?}");
+        }
     }
 
     #[test]

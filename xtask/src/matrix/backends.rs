@@ -45,23 +45,29 @@ pub(crate) struct Combination {
     /// The flags that ask for it.
     pub(crate) flags: Vec<String>,
     /// The first dimension's choice, and those of the others that are not the default: what names it among its
-    /// server's.
+    /// server's. Where dimensions have choices of the same name, with the dimension's name: `cache-map=std`.
     pub(crate) label: String,
     pub(crate) description: String,
-    /// The dimensions in which it is not the default.
+    /// The dimensions in which it is not the default, but for those in which the others leave no default: no cache has
+    /// nothing to evict.
     pub(crate) differs_in: Vec<String>,
     /// Why it cannot run here.
     pub(crate) unavailable: Option<String>,
+    /// The dimensions whose choices do not go together, here or anywhere.
+    pub(crate) conflict: Vec<String>,
 }
 
 impl Backends {
-    pub(crate) fn ask(server: &Path) -> Result<Self> {
+    /// Asks the server, and leaves out the dimensions that are `decided` elsewhere.
+    pub(crate) fn ask(server: &Path, decided: &[&str]) -> Result<Self> {
         let what = || format!("{} --list-backends", server.file_name().unwrap_or_default().to_string_lossy());
         let output = Command::new(server).args(["--list-backends", "--format", "json"]).output().with_context(what)?;
         if !output.status.success() {
             bail!("{}: {}: {}", what(), output.status, String::from_utf8_lossy(&output.stderr).trim());
         }
-        Self::parse(&output.stdout).with_context(what)
+        let mut backends = Self::parse(&output.stdout).with_context(what)?;
+        backends.dimensions.retain(|dimension| !decided.contains(&dimension.name.as_str()));
+        Ok(backends)
     }
 
     fn parse(json: &[u8]) -> Result<Self> {
@@ -81,26 +87,57 @@ impl Backends {
             description: String::new(),
             differs_in: Vec::new(),
             unavailable: None,
+            conflict: Vec::new(),
         };
         let mut combinations = vec![nothing];
         for dimension in &self.dimensions {
             combinations = combinations
                 .iter()
-                .flat_map(|combination| dimension.choices.iter().map(|choice| combination.with(dimension, choice)))
+                .flat_map(|combination| {
+                    let with = |choice| combination.with(dimension, choice, &self.spelled(dimension, choice));
+                    dimension.choices.iter().map(with)
+                })
                 .collect();
         }
         for combination in &mut combinations {
-            let invalid = self.invalid.iter().find(|invalid| invalid.matches(&combination.factors));
-            if let Some(invalid) = invalid {
+            if let Some(invalid) = self.why_invalid(&combination.factors) {
                 combination.unavailable = Some(invalid.reason.clone());
+                combination.conflict = invalid.combination.keys().cloned().collect();
             }
+            combination.differs_in.retain(|dimension| !self.is_forced(dimension, &combination.factors));
         }
         combinations
+    }
+
+    fn spelled(&self, dimension: &Dimension, choice: &Choice) -> String {
+        let mut named_alike =
+            self.dimensions.iter().flat_map(|other| &other.choices).filter(|it| it.name == choice.name);
+        match named_alike.nth(1) {
+            Some(_) => format!("{}={}", dimension.name, choice.name),
+            None => choice.name.clone(),
+        }
+    }
+
+    fn why_invalid(&self, factors: &BTreeMap<String, String>) -> Option<&Invalid> {
+        self.invalid.iter().find(|invalid| invalid.matches(factors))
+    }
+
+    /// Whether the other choices do not go together with the default of this dimension.
+    fn is_forced(&self, dimension: &str, factors: &BTreeMap<String, String>) -> bool {
+        let Some(default) = self.dimensions.iter().find(|it| it.name == dimension).map(|it| &it.default) else {
+            return false;
+        };
+        if self.invalid.is_empty() || factors.get(dimension) == Some(default) {
+            return false;
+        }
+        let mut usual = factors.clone();
+        usual.insert(dimension.to_owned(), default.clone());
+        self.why_invalid(&usual).is_some() && self.why_invalid(factors).is_none()
     }
 }
 
 impl Combination {
-    fn with(&self, dimension: &Dimension, choice: &Choice) -> Self {
+    fn with(&self, dimension: &Dimension, choice: &Choice, spelled: &str) -> Self {
         let join = |before: &str, separator: &str, more: &str| {
             if before.is_empty() { more.to_owned() } else { format!("{before}{separator}{more}") }
         };
@@ -108,7 +145,7 @@ impl Combination {
         next.factors.insert(dimension.name.clone(), choice.name.clone());
         next.flags.extend([dimension.flag.clone(), choice.name.clone()]);
         if self.label.is_empty() || choice.name != dimension.default {
-            next.label = join(&self.label, "/", &choice.name);
+            next.label = join(&self.label, "/", spelled);
         }
         next.differs_in.extend((choice.name != dimension.default).then(|| dimension.name.clone()));
         next.description = join(&self.description, "; ", &choice.description);
@@ -135,6 +172,36 @@ pub(crate) mod tests {
               {"name": "epoll", "description": "one loop", "unavailable": null},
               {"name": "uring", "description": "raw io_uring", "unavailable": "io_uring is disabled"}]}], "invalid": []}"#;
         Backends::parse(json).unwrap()
+    }
+
+    /// A file server: without a cache map there is nothing to evict.
+    pub(crate) fn files() -> Backends {
+        let choice = |name: &str| Choice { name: name.to_owned(), description: name.to_owned(), unavailable: None };
+        let dimension = |(name, choices): (&str, &[&str])| Dimension {
+            name: name.to_owned(),
+            flag: format!("--{name}"),
+            default: choices[0].to_owned(),
+            choices: choices.iter().map(|name| choice(name)).collect(),
+        };
+        let dimensions: [(&str, &[&str]); 6] = [
+            ("driver", &["epoll", "pool", "uring"]),
+            ("request-map", &["slab", "std"]),
+            ("cache-map", &["hashbrown", "std", "none"]),
+            ("eviction", &["lockfree", "mutex", "none"]),
+            ("backend", &["fs", "sqlite"]),
+            ("layout", &["zotero", "flat"]),
+        ];
+        let invalid = |pairs: [(&str, &str); 2]| Invalid {
+            combination: pairs.map(|(name, choice)| (name.to_owned(), choice.to_owned())).into(),
+            reason: "does not go together".to_owned(),
+        };
+        let invalid = [
+            invalid([("cache-map", "none"), ("eviction", "lockfree")]),
+            invalid([("cache-map", "none"), ("eviction", "mutex")]),
+            invalid([("backend", "sqlite"), ("layout", "flat")]),
+        ];
+        let (dimensions, invalid) = (dimensions.map(dimension).to_vec(), invalid.to_vec());
+        Backends { schema: 1, server: "fileserver".to_owned(), dimensions, invalid }
     }
 
     /// A cache with four dimensions of two choices each.
@@ -182,6 +249,24 @@ pub(crate) mod tests {
         assert!(find("epoll").differs_in.is_empty());
         assert_eq!(find("pool").differs_in, ["driver"]);
         assert_eq!(find("uring/pipe").differs_in, ["driver", "body"]);
+    }
+
+    #[test]
+    fn a_choice_that_another_leaves_no_alternative_to_is_no_difference_of_its_own() {
+        let combinations = files().combinations();
+        assert_eq!(combinations.len(), 3 * 2 * 3 * 3 * 2 * 2);
+        let labels: std::collections::BTreeSet<&str> =
+            combinations.iter().map(|combination| combination.label.as_str()).collect();
+        assert_eq!(labels.len(), combinations.len(), "names are unique though maps are named alike");
+        let find = |label: &str| combinations.iter().find(|combination| combination.label == label).unwrap();
+        let uncached = find("epoll/cache-map=none/eviction=none");
+        assert!(uncached.conflict.is_empty() && uncached.differs_in == ["cache-map"]);
+        for label in ["epoll/cache-map=none", "epoll/cache-map=none/mutex"] {
+            assert_eq!(find(label).conflict, ["cache-map", "eviction"]);
+        }
+        assert_eq!(find("epoll/request-map=std").differs_in, ["request-map"]);
+        assert_eq!(find("epoll/eviction=none").differs_in, ["eviction"]);
+        assert_eq!(find("epoll/cache-map=std/eviction=none").differs_in, ["cache-map", "eviction"]);
     }
 
     #[test]

@@ -7,9 +7,9 @@ use anyhow::{Context, Result, bail};
 
 use super::backends::{Backends, Combination};
 use super::cpus::CpuList;
-use super::filter::Filter;
+use super::filter::{Filter, Product};
 use super::kinds::{self, Kind};
-use super::model::{Cell, Role, Workload};
+use super::model::{Cell, Role, Setup, Workload};
 use super::peers::{self, Peer};
 
 const NULL: &str = "null";
@@ -37,7 +37,13 @@ impl Cells {
     /// Asks the built server for its back ends.
     pub(crate) fn ask(kind: &'static dyn Kind, binaries: &Path, cpus: &CpuList) -> Result<Self> {
         let executable = binaries.join(kind.server());
-        Ok(Self { kind, backends: Backends::ask(&executable)?, executable, cpus: cpus.clone() })
+        let backends = Backends::ask(&executable, kind.decided())?;
+        Ok(Self { kind, backends, executable, cpus: cpus.clone() })
+    }
+
+    /// Writes what the cells of a run serve that not every server serves.
+    pub(crate) fn prepare(&self, setup: &Setup, site: &Path) -> Result<()> {
+        self.kind.prepare(&setup.cells, &setup.workloads, site, &self.executable)
     }
 
     /// Keys and values that a filter may name.
@@ -70,9 +76,10 @@ impl Cells {
         let mut unavailable = Vec::new();
         let mut ours: Vec<(Cell, bool)> = Vec::new();
         for combination in self.backends.combinations() {
-            let is_wanted = self.is_wanted(filter, &combination);
-            let cell = self.cell(filter, workloads, combination, &mut unavailable);
-            ours.push((cell, is_wanted));
+            let products: Vec<&Product> =
+                filter.products().iter().filter(|product| self.is_wanted(product, &combination)).collect();
+            let cell = self.cell(&products, workloads, combination, &mut unavailable);
+            ours.push((cell, !products.is_empty()));
         }
         let can_run = |cell: &Cell| !unavailable.iter().any(|(id, _)| *id == cell.id);
         let is_named = |cell: &Cell| reference.is_some_and(|name| cell.id == name || cell.label == name);
@@ -122,29 +129,34 @@ impl Cells {
 
     /// Dimensions that the filter names are crossed, and the others keep their default; without any named, each varies
     /// alone.
-    fn is_wanted(&self, filter: &Filter, combination: &Combination) -> bool {
-        let is_named = |dimension: &str| filter.names(dimension);
+    fn is_wanted(&self, product: &Product, combination: &Combination) -> bool {
+        let is_named = |dimension: &str| product.names(dimension);
         let has_named = self.backends.dimensions.iter().any(|dimension| is_named(&dimension.name));
         let unnamed = combination.differs_in.iter().filter(|dimension| !is_named(dimension)).count();
-        filter.accepts("server", &self.backends.server)
-            && combination.factors.iter().all(|(factor, level)| filter.accepts(factor, level))
+        product.accepts("server", &self.backends.server)
+            && combination.factors.iter().all(|(factor, level)| product.accepts(factor, level))
             && unnamed <= usize::from(!has_named)
+            // What does not exist is a row only for who asked for exactly that.
+            && combination.conflict.iter().all(|dimension| is_named(dimension))
     }
 
-    /// A back end, selected for the workloads under which its choices are worth comparing or were asked for.
+    /// A back end, selected for the workloads under which its choices are worth comparing or were asked for by one of
+    /// the products that want it.
     fn cell(
         &self,
-        filter: &Filter,
+        products: &[&Product],
         workloads: &[Workload],
         combination: Combination,
         unavailable: &mut Vec<(String, String)>,
     ) -> Cell {
         let id = self.id(&combination);
         unavailable.extend(combination.unavailable.clone().map(|reason| (id.clone(), reason)));
-        let is_compared = |workload: &Workload| {
+        let is_asked_for = |product: &Product, workload: &Workload| {
             let mut dimensions = combination.differs_in.iter();
-            dimensions.all(|dimension| filter.names(dimension) || self.kind.varies(&workload.name, dimension))
+            product.accepts("workload", &workload.name)
+                && dimensions.all(|dimension| product.names(dimension) || self.kind.varies(&workload.name, dimension))
         };
+        let is_compared = |workload: &Workload| products.iter().any(|product| is_asked_for(product, workload));
         let only_under = names_unless_all(workloads, is_compared);
         Cell {
             id,
@@ -206,7 +218,7 @@ impl Cells {
         let combination = combination.with_context(|| format!("no back end {}", cell.id))?;
         let mut words = self.arguments(&combination, &workload.connections.to_string());
         words.extend(workload.adds.iter().cloned());
-        words.extend(self.kind.content_arguments(&site.to_string_lossy()));
+        words.extend(self.kind.content_arguments(&cell.factors, Some(workload), &site.to_string_lossy()));
         Ok(std::iter::once(OsString::from(&self.executable)).chain(words.into_iter().map(OsString::from)).collect())
     }
 
@@ -218,7 +230,7 @@ impl Cells {
     fn shown_command(&self, combination: &Combination, workloads: &[Workload]) -> String {
         let mut words = self.arguments(combination, "CONNECTIONS");
         words.extend(workloads.iter().any(|workload| !workload.adds.is_empty()).then(|| "…".to_owned()));
-        words.extend(self.kind.content_arguments("SITE"));
+        words.extend(self.kind.content_arguments(&combination.factors, None, "SITE"));
         format!("taskset -c {} {} {}", self.cpus.text(), self.backends.server, words.join(" "))
     }
 

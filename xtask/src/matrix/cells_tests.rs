@@ -16,6 +16,10 @@ fn cache() -> Cells {
     cells(1, backends::tests::cache())
 }
 
+fn files() -> Cells {
+    cells(2, backends::tests::files())
+}
+
 fn workloads(kind: &dyn Kind) -> Vec<Workload> {
     let timing = Timing { slice_s: 1.0, warmup_s: 1.0, client_cpus: "1".into(), client_threads: 1 };
     let names: Vec<String> = kind.workloads(false).into_iter().map(|workload| workload.name).collect();
@@ -74,6 +78,86 @@ fn each_dimension_varies_alone_and_under_the_workloads_where_it_matters() {
     assert_eq!(under("kvcache/epoll/allkeys-lru").unwrap(), ["zipf-evict-P16"]);
     assert!(under("kvcache/uring").unwrap().contains(&"get-P1".to_owned()));
     assert!(!under("null").unwrap().contains(&"mc-meta-get-P100".to_owned()));
+}
+
+#[test]
+fn a_choice_that_brings_another_with_it_varies_alone_and_what_does_not_exist_is_no_row() {
+    let selection = select_in(&files(), "", None).unwrap().unwrap();
+    let mut ours = ids(&selection);
+    ours.truncate(ours.len() - 2);
+    ours.sort_unstable();
+    let expected = [
+        "fileserver/epoll",
+        "fileserver/epoll/cache-map=none/eviction=none",
+        "fileserver/epoll/cache-map=std",
+        "fileserver/epoll/eviction=none",
+        "fileserver/epoll/flat",
+        "fileserver/epoll/mutex",
+        "fileserver/epoll/request-map=std",
+        "fileserver/epoll/sqlite",
+        "fileserver/pool",
+        "fileserver/uring",
+    ];
+    assert_eq!(ours, expected);
+    assert!(selection.unavailable.is_empty());
+    let under = |id: &str| selection.cells.iter().find(|cell| cell.id == id).unwrap().only_under.clone().unwrap();
+    assert!(under("fileserver/epoll/sqlite").contains(&"framed-2MB".to_owned()));
+    assert!(!under("fileserver/epoll/sqlite").contains(&"original-mixed".to_owned()));
+    assert!(under("fileserver/epoll/cache-map=none/eviction=none").contains(&"original-mixed".to_owned()));
+    assert!(!under("null").contains(&"framed-miss-P16".to_owned()));
+}
+
+#[test]
+fn a_combination_that_does_not_exist_is_a_row_with_a_reason_for_who_asks_for_exactly_that() {
+    let rows = |filter: &str| {
+        let selection = select_in(&files(), filter, None).unwrap().unwrap();
+        let rows: Vec<String> = ids(&selection).into_iter().map(str::to_owned).collect();
+        (rows, selection.unavailable)
+    };
+    let none = "fileserver/epoll/cache-map=none/eviction=none".to_owned();
+    let impossible = "fileserver/epoll/cache-map=none/mutex".to_owned();
+    let (found, unavailable) = rows("cache-map=none");
+    assert!(found.contains(&none) && unavailable.is_empty(), "{found:?}");
+    let (found, unavailable) = rows("cache-map=none,eviction=none|mutex");
+    assert!(found.contains(&none) && found.contains(&impossible));
+    assert_eq!(unavailable, [(impossible, "does not go together".to_owned())]);
+}
+
+#[test]
+fn products_of_a_filter_select_beside_each_other_each_under_its_own_workloads() {
+    let filter = "driver=epoll,eviction=mutex,workload=original-mixed;driver=uring";
+    let cells = files();
+    let workloads = workloads(cells.kind);
+    let names: Vec<String> = workloads.iter().map(|workload| workload.name.clone()).collect();
+    let filter = Filter::parse(filter, &cells.vocabulary(&[], &names)).unwrap();
+    let selection = cells.select(&filter, &[], &workloads, Some("uring")).unwrap().unwrap();
+    assert_eq!(ids(&selection), ["fileserver/epoll/mutex", "fileserver/uring", "null", "control-aa"]);
+    assert_eq!(selection.cells[0].only_under.as_deref(), Some(&["original-mixed".to_owned()][..]));
+}
+
+#[test]
+fn a_file_server_is_started_with_what_the_workload_speaks_and_serves() {
+    let cells = files();
+    let workloads = workloads(cells.kind);
+    let command = |filter: &str, name: &str| {
+        let selection = select_in(&cells, filter, None).unwrap().unwrap();
+        let workload = workloads.iter().find(|workload| workload.name == name).unwrap();
+        let words = cells.command(&selection.cells[0], workload, Path::new("/site"), Path::new("loadgen")).unwrap();
+        words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    };
+    let common = "--request-map slab --cache-map hashbrown --eviction lockfree";
+    assert_eq!(
+        command("backend=sqlite", "framed-2MB"),
+        format!(
+            "target/fileserver --listen 127.0.0.1:0 --driver epoll {common} --backend sqlite --layout zotero \
+             --threads 1 --pin 0 --protocol framed /site/documents/2MB/documents.db"
+        )
+    );
+    let pool = command("driver=pool", "original-mixed");
+    assert!(
+        pool.ends_with("--threads 1 --pin 0 --workers 8 --protocol original /site/documents/mixed/zotero"),
+        "{pool}"
+    );
 }
 
 #[test]

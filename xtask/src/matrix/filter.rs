@@ -1,14 +1,22 @@
 //! The filter language of `--filter`: `driver=uring|epoll,workload=get-128B*,server!=nginx`.
 //!
 //! Terms are joined by commas and must all hold. A value is one or more alternatives, each with `*` for any text.
-//! A key that a thing does not have (a peer has no driver) does not exclude it.
+//! A key that a thing does not have (a peer has no driver) does not exclude it. Several such products are joined by
+//! semicolons, and what one of them selects is selected.
 
 use anyhow::Result;
 
 use crate::usage;
 
-#[derive(Clone, Debug, Default, PartialEq)]
+/// At least one product.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Filter {
+    products: Vec<Product>,
+}
+
+/// Terms that must all hold.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Product {
     terms: Vec<Term>,
 }
 
@@ -22,9 +30,32 @@ struct Term {
 /// The keys that exist and the values they take, for checking and for hints.
 pub(crate) type Vocabulary = [(String, Vec<String>)];
 
+/// Everything is selected.
+impl Default for Filter {
+    fn default() -> Self {
+        Self { products: vec![Product::default()] }
+    }
+}
+
 impl Filter {
     /// Parses and checks against what exists, so that a misspelt name is an error and not an empty run.
     pub(crate) fn parse(text: &str, vocabulary: &Vocabulary) -> Result<Self> {
+        let products = text.split(';').map(|product| Product::parse(product, vocabulary)).collect::<Result<_>>()?;
+        Ok(Self { products })
+    }
+
+    pub(crate) fn products(&self) -> &[Product] {
+        &self.products
+    }
+
+    /// Whether some product accepts `value`.
+    pub(crate) fn accepts(&self, key: &str, value: &str) -> bool {
+        self.products.iter().any(|product| product.accepts(key, value))
+    }
+}
+
+impl Product {
+    fn parse(text: &str, vocabulary: &Vocabulary) -> Result<Self> {
         let terms = text.split(',').map(|term| Term::parse(term.trim(), vocabulary)).collect::<Result<_>>()?;
         Ok(Self { terms })
     }
@@ -123,9 +154,20 @@ mod tests {
         assert!(!filter.accepts("driver", "tokio-uring"));
         assert!(filter.accepts("workload", "get-128B-c64") && !filter.accepts("workload", "get-1MiB-c16"));
         assert!(filter.accepts("server", "anything"), "a key without a term excludes nothing");
-        assert!(filter.names("driver") && !filter.names("server"));
+        let [product] = filter.products() else { panic!("{filter:?}") };
+        assert!(product.names("driver") && !product.names("server"));
         let filter = parse("driver!=tokio*").unwrap();
         assert!(filter.accepts("driver", "epoll") && !filter.accepts("driver", "tokio-uring"));
+    }
+
+    #[test]
+    fn what_one_of_several_products_selects_is_selected() {
+        let filter = parse("driver=uring,workload=get-128B*; driver=epoll").unwrap();
+        assert!(filter.accepts("driver", "uring") && filter.accepts("driver", "epoll"));
+        assert!(!filter.accepts("driver", "tokio"));
+        let [first, second] = filter.products() else { panic!("{filter:?}") };
+        assert!(!first.accepts("workload", "get-1MiB-c16") && second.accepts("workload", "get-1MiB-c16"));
+        assert!(parse("driver=uring;").is_err(), "an empty product would select everything");
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub(crate) fn figures(visits: &[&Latency], bootstrap: &Bootstrap) -> Option<Late
         |pick: fn(&Latency) -> f64| bootstrap.interval(&visits.iter().map(|visit| pick(visit)).collect::<Vec<f64>>());
     let histograms: Vec<_> = visits.iter().filter_map(|visit| decode(&visit.histogram).ok()).collect();
     Some(LatencyFigures {
+        mean: quantile(|visit| visit.mean)?,
         p50: quantile(|visit| visit.p50)?,
         p90: quantile(|visit| visit.p90)?,
         p99: quantile(|visit| visit.p99)?,

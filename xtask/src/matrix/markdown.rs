@@ -9,6 +9,7 @@ pub(crate) fn tables(report: &Report) -> String {
     for summary in &report.matrices {
         costs(summary, &mut text);
         keeping(summary, &mut text);
+        quoted(summary, &mut text);
     }
     text
 }
@@ -46,6 +47,41 @@ fn keeping(summary: &Summary, text: &mut String) {
     );
     table(summary, &workloads, text, |_, figures| keep(figures));
     text.push('\n');
+}
+
+/// Our round trips beside those that somebody else printed for the same combinations, and below them the others of ours.
+fn quoted(summary: &Summary, text: &mut String) {
+    let Some(quotes) = &summary.setup.quotes else { return };
+    let _ = writeln!(
+        text,
+        "{}\n\n| there | mean, worst there (quoted) | here | mean, worst here | server CPU per request |\n|---|---|---|---|---|",
+        quotes.source
+    );
+    let quote_of = |cell: &Cell| quotes.rows.iter().find(|quote| quote.cell == cell.id);
+    let ours = |cell: &&Cell| cell.role == Role::Ours;
+    let (with, without): (Vec<&Cell>, Vec<&Cell>) =
+        summary.setup.cells.iter().filter(ours).partition(|cell| quote_of(cell).is_some());
+    for cell in with.into_iter().chain(without) {
+        let (there, times) = quote_of(cell).map_or_else(Default::default, |quote| {
+            (quote.name.clone(), format!("{:.2} ms, {:.2} ms", quote.mean_ms, quote.worst_ms))
+        });
+        let here = summary.figures(&cell.id, &quotes.workload).map_or_else(
+            || (not_run(summary, cell, &quotes.workload), String::new()),
+            |figures| {
+                let service = figures.service.as_ref();
+                let ms = |us: f64| format!("{:.2} ms", us / 1e3);
+                let trips = service.map(|trips| format!("{}, {}", ms(trips.mean.median), ms(trips.max)));
+                let cpu = figures.cpu_us.map(|cpu| format!("{} µs", digits(cpu.median)));
+                (trips.unwrap_or_default(), cpu.unwrap_or_default())
+            },
+        );
+        let _ = writeln!(text, "| {there} | {times} | {} | {} | {} |", name(cell), here.0, here.1);
+    }
+    text.push('\n');
+}
+
+fn not_run(summary: &Summary, cell: &Cell, workload: &str) -> String {
+    summary.setup.why_not(&cell.id, workload).map_or_else(String::new, |why| format!("n/a: {why}"))
 }
 
 type Entry = fn(&Workload, &Figures) -> Option<String>;
@@ -112,7 +148,7 @@ fn compact(rate: Interval) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::SCHEMA;
+    use super::super::model::{NotRun, Outcome, Quote, Quotes, SCHEMA};
     use super::super::record::{Planned, Visit};
     use super::super::{analysis, plan, samples};
     use super::*;
@@ -140,6 +176,31 @@ mod tests {
         assert!(row("| *nginx/sendfile-on").starts_with("| *nginx/sendfile-on 7.0.15* |"));
         assert!(!text.contains("control"));
         assert!(text.contains("| 50.0 |") && text.contains("Noise floor"));
+    }
+
+    #[test]
+    fn quoted_figures_stand_beside_ours_and_combinations_that_we_do_not_have_say_why() {
+        let mut summary = summary();
+        let quote = |cell: &str, mean_ms| Quote { cell: cell.into(), name: "theirs".into(), mean_ms, worst_ms: 26.26 };
+        summary.setup.quotes = Some(Quotes {
+            source: "Somebody's table.".to_owned(),
+            workload: "closed".to_owned(),
+            rows: vec![quote("http-server/uring", 0.51), quote("http-server/pool", 1.1)],
+        });
+        let reason = "does not exist".to_owned();
+        summary.setup.not_run =
+            vec![NotRun { cell: "http-server/pool".into(), workload: "closed".into(), reason: reason.clone() }];
+        for result in summary.results.iter_mut().filter(|result| result.cell == "http-server/pool") {
+            result.outcome = Outcome::NotRun { reason: reason.clone() };
+        }
+        let text = tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
+        let table = text.split("Somebody's table.").nth(1).unwrap();
+        let row = |start: &str| table.lines().find(|line| line.contains(start)).unwrap().to_owned();
+        assert!(row("uring").starts_with("| theirs | 0.51 ms, 26.26 ms | `http-server/uring` |"), "{table}");
+        assert!(row("uring").ends_with("| 4.00 µs |"), "{table}");
+        assert!(row("pool").contains("| n/a: does not exist |"), "{table}");
+        assert!(row("epoll").starts_with("|  |  | `http-server/epoll` |"), "{table}");
+        assert!(!table.contains("nginx"));
     }
 
     #[test]

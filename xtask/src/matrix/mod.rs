@@ -18,6 +18,7 @@ pub(crate) mod model;
 mod output;
 mod peers;
 mod plan;
+mod presets;
 mod process;
 mod progress;
 mod record;
@@ -88,6 +89,7 @@ fn start(args: &Args) -> Result<ExitCode> {
     let directory = args.out.clone().unwrap_or_else(|| setup::default_directory(&setups[0]));
     store::refuse_used(&directory)?;
     let bench = bench(&setups[0], &binaries, &placement)?;
+    prepare(&servers, &setups, &bench)?;
     for (setup, cells) in setups.iter_mut().zip(&servers) {
         calibrate(setup, cells, &bench)?;
     }
@@ -124,6 +126,7 @@ fn resume(args: &Args, directory: &Path) -> Result<ExitCode> {
     let binaries = setup::build(&kinds)?;
     let servers = ask(&kinds, &binaries, &placement)?;
     let bench = bench(setup, &binaries, &placement)?;
+    prepare(&servers, manifest.matrices.iter().map(|planned| &planned.setup), &bench)?;
     let visits = manifest.by_matrix(visits);
     measure(&manifest, visits, store, &servers, &bench)
 }
@@ -142,6 +145,12 @@ fn bench(setup: &Setup, binaries: &Path, placement: &Placement) -> Result<Bench>
         pinning: setup.pinning.clone(),
         interrupts: Interrupts::watch()?,
     })
+}
+
+/// Writes what the cells serve. `servers` and `setups`: one for each matrix.
+fn prepare<'a>(servers: &[Cells], setups: impl IntoIterator<Item = &'a Setup>, bench: &Bench) -> Result<()> {
+    let site = bench.scratch.site();
+    servers.iter().zip(setups).try_for_each(|(cells, setup)| cells.prepare(setup, &site))
 }
 
 /// Finds the load that the open loops offer: one closed-loop visit of the reference.

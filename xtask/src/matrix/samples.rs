@@ -25,6 +25,8 @@ fn workload(name: &str, arrivals: Arrivals) -> Workload {
         short: ["a".to_owned(), "b".to_owned()],
         body_bytes: 128,
         keys: None,
+        documents: None,
+        repetitions: None,
         allows_misses: false,
         connections: 64,
         pipeline: 1,
@@ -67,6 +69,7 @@ pub(crate) fn setup() -> Setup {
         pinning: Pinning { server_cpus: "0".to_owned(), client_cpus: "1".to_owned(), shared: false },
         host: Host::default(),
         notes: Vec::new(),
+        quotes: None,
     }
 }
 

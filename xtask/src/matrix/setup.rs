@@ -11,11 +11,14 @@ use super::cpus::CpuList;
 use super::filter::{Filter, hint};
 use super::kinds::{self, Kind, OPEN_FRACTION, Timing};
 use super::model::{Arrivals, Cell, Git, Host, NotRun, Pinning, Role, Setup, Workload};
+use super::presets::Part;
 use crate::usage;
 use crate::workspace::{self, cargo, first_line, run_shown};
 
 /// Starting, connecting and stopping, for the estimate of a run's time.
 const VISIT_OVERHEAD_S: f64 = 0.15;
+/// How long a requestor that sleeps after each request needs for one: the generator's default is 100 ± 50 ms.
+const TURN_S: f64 = 0.11;
 const QUICK_RETRIES: u32 = 1;
 const RETRIES: u32 = 2;
 
@@ -57,11 +60,13 @@ impl Placement {
 /// A setup for each server of which the flags leave something, in the order of `servers`: everything but the open
 /// loops' rates, which calibration visits find.
 pub(crate) fn plan(args: &Args, servers: &[Cells], placement: &Placement, host: &Host) -> Result<Vec<Setup>> {
-    let filter = filter(args, servers)?;
+    let vocabulary = vocabulary(args, servers);
     check_reference(args, servers)?;
     let seed = args.seed.unwrap_or_else(seed_from_time);
     let mut setups = Vec::new();
     for cells in servers {
+        let filter =
+            args.filter(cells.kind).map(|text| Filter::parse(text, &vocabulary)).transpose()?.unwrap_or_default();
         let accepted: Vec<String> =
             args.workloads(cells.kind).into_iter().filter(|name| filter.accepts("workload", name)).collect();
         let timing = placement.timing(args.slice_s(), args.warmup_s());
@@ -80,9 +85,8 @@ pub(crate) fn plan(args: &Args, servers: &[Cells], placement: &Placement, host: 
     Ok(setups)
 }
 
-/// The filter, checked against everything that any of the servers has.
-fn filter(args: &Args, servers: &[Cells]) -> Result<Filter> {
-    let Some(text) = args.filter.as_deref() else { return Ok(Filter::default()) };
+/// Everything that a filter may name of any of the servers.
+fn vocabulary(args: &Args, servers: &[Cells]) -> Vec<(String, Vec<String>)> {
     let mut vocabulary: Vec<(String, Vec<String>)> = Vec::new();
     for cells in servers {
         for (key, values) in cells.vocabulary(&args.peers(cells.kind), &args.workloads(cells.kind)) {
@@ -92,7 +96,7 @@ fn filter(args: &Args, servers: &[Cells]) -> Result<Filter> {
             }
         }
     }
-    Filter::parse(text, &vocabulary)
+    vocabulary
 }
 
 /// Some server must have the reference; the others keep their own default.
@@ -136,6 +140,7 @@ fn setup(
         workloads,
         pinning,
         host: host.clone(),
+        quotes: args.part(kind).and_then(Part::quotes),
     };
     setup.not_run = not_run(&setup, kind, &selection.unavailable);
     setup
@@ -187,8 +192,12 @@ pub(crate) fn estimate(kind: &dyn Kind, setup: &Setup) -> (usize, f64) {
         setup.selected().filter(|(cell, workload)| setup.why_not(&cell.id, &workload.name).is_none())
     {
         let preload_s = if cell.role == Role::Null { 0.0 } else { kind.preload_s(workload) };
+        let load_s = match workload.repetitions {
+            Some(each) => f64::from(each) * TURN_S,
+            None => setup.slice_s + setup.warmup_s,
+        };
         visits += 1;
-        seconds += setup.slice_s + setup.warmup_s + VISIT_OVERHEAD_S + preload_s;
+        seconds += load_s + VISIT_OVERHEAD_S + preload_s;
     }
     (visits * setup.blocks as usize, seconds * f64::from(setup.blocks))
 }

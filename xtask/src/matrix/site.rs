@@ -43,14 +43,14 @@ fn write_site(site: &Path) -> Result<()> {
     fs::create_dir(site).with_context(|| format!("{}", site.display()))?;
     for bytes in SIZES {
         let path = site.join(file_name(bytes));
-        fs::write(&path, content(bytes)).with_context(|| format!("{}", path.display()))?;
+        fs::write(&path, content(bytes, bytes)).with_context(|| format!("{}", path.display()))?;
     }
     Ok(())
 }
 
-/// Printable, in lines of 64, and not compressible by much.
-fn content(bytes: u64) -> Vec<u8> {
-    let mut random = fastrand::Rng::with_seed(SEED ^ bytes);
+/// Printable, in lines of 64, not compressible by much, and another for every seed.
+pub(crate) fn content(bytes: u64, seed: u64) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(SEED ^ seed);
     (1..=bytes).map(|position| if position % 64 == 0 { b'\n' } else { random.u8(b'!'..=b'~') }).collect()
 }
 

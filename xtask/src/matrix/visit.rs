@@ -15,7 +15,7 @@ use super::cells::Cells;
 use super::cpus::CpuList;
 use super::host::{Reading, tick_error};
 use super::interrupt::Interrupts;
-use super::kinds::{self, Timing};
+use super::kinds::{self, Target, Timing};
 use super::model::{Arrivals, Cell, Flag, Pinning, Role, Workload};
 use super::peers::{self, Place};
 use super::process::Process;
@@ -106,7 +106,7 @@ impl Bench {
         Ok((server, address))
     }
 
-    /// Stores the keys if the workload has some, then measures; `None` when the user asked to stop at once.
+    /// Stores the keys or checks the documents if the workload has some, then measures; `None` when the user asked to stop at once.
     fn fill_and_load(
         &self,
         cells: &Cells,
@@ -115,22 +115,23 @@ impl Bench {
         server: &Process,
         address: SocketAddr,
     ) -> Result<Option<(Option<f64>, RunResult, HostDuring)>> {
-        let address = address.to_string();
-        // The null server keeps nothing.
-        let keys = workload.keys.filter(|_| role != Role::Null);
+        let (address, site) = (address.to_string(), self.scratch.site());
+        let target = Target { workload, role, address: &address, site: &site.to_string_lossy() };
         let mut bytes_per_key = None;
-        if let Some(keys) = keys {
+        // The null server keeps nothing, and has one document for all.
+        if let Some(prepared) = workload.prepared().filter(|_| role != Role::Null) {
             let empty = server.resident_bytes()?;
-            let arguments = cells.kind.preload_arguments(workload, &self.timing, &address);
-            let Some(stored) = self.generate(&arguments).context("storing the keys")? else { return Ok(None) };
-            if stored.ok < u64::from(keys) {
-                bail!("{} of {keys} keys were stored: {:?}", stored.ok, stored.errors);
+            let arguments = cells.kind.preload_arguments(&target, &self.timing);
+            let Some(run) = self.generate(&arguments).context("before the load")? else { return Ok(None) };
+            if run.ok < u64::from(prepared) {
+                bail!("{} of {prepared} keys were stored or documents right: {:?}", run.ok, run.errors);
             }
             let added = server.resident_bytes()?.saturating_sub(empty);
-            bytes_per_key = (!workload.allows_misses).then(|| added as f64 / f64::from(keys));
+            let is_kept = workload.keys.is_some() && !workload.allows_misses;
+            bytes_per_key = is_kept.then(|| added as f64 / f64::from(prepared));
         }
         let pid = server.pid().to_string();
-        let arguments = kinds::arguments(cells.kind, workload, role, &self.timing, &address, &pid);
+        let arguments = kinds::arguments(cells.kind, &target, &self.timing, &pid);
         let before = Reading::take(server.pid())?;
         let began = Instant::now();
         let Some(run) = self.generate(&arguments)? else { return Ok(None) };

@@ -239,6 +239,8 @@ fn workload(&(name, title, short, _, _, rate): &Load) -> Workload {
         short: short.map(str::to_owned),
         body_bytes: 128,
         keys: None,
+        documents: None,
+        repetitions: None,
         allows_misses: false,
         connections: 64,
         pipeline: 1,
@@ -323,6 +325,7 @@ fn latency(p50: f64, growth: f64) -> LatencyFigures {
         QuantilePoint { x, us: at(x), min_us: at(x) / spread, max_us: at(x) * spread }
     });
     LatencyFigures {
+        mean: interval(at(2.0), 2.0),
         p50: interval(at(2.0), 2.0),
         p90: interval(at(10.0), 2.5),
         p99: interval(at(100.0), 4.0),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
-use loadgen::engine::Measured;
+use loadgen::engine::{Load, Measured, Reuse};
 use loadgen::error::ErrorClass;
 use loadgen::http::{Expectation, HttpClient, Question, REFERENCE_BYTES_MAX, Target, TargetError, Verify};
 use loadgen::summary::{Kinds, Subject};
@@ -18,6 +18,7 @@ const EXAMPLES: &str = "Examples:
   loadgen http -c 64 -d 5s http://127.0.0.1:8080/index.html
   loadgen http -c 64 -P 16 -n 1000000 http://127.0.0.1:8080/a http://127.0.0.1:8080/b
   loadgen http -R 20000 --arrivals poisson -d 30s --server-pid 4711 http://127.0.0.1:8080/
+  loadgen http --no-keep-alive -c 8 -d 5s http://127.0.0.1:8080/index.html
   loadgen http --unix /run/server.sock --verify sha256 --content-dir ./public /index.html
   loadgen http --format json --out results/run-1 -d 10s unix:/run/server.sock:/index.html
 
@@ -34,6 +35,10 @@ pub(super) struct HttpArgs {
     unix: Option<PathBuf>,
     #[command(flatten)]
     drive: DriveArgs,
+    /// A connection for each request, of which the server is told (Connection: close); latency counts from the attempt
+    /// to connect
+    #[arg(long)]
+    no_keep_alive: bool,
     /// How much of each reply is checked
     #[arg(long, value_enum, default_value = "content")]
     verify: VerifyArg,
@@ -70,7 +75,7 @@ pub(super) fn run(args: &HttpArgs) -> Result<Outcome, Failure> {
         if matches!(error, TargetError::Unresolved(_)) { Failure::from(error) } else { usage(&error) }
     })?;
     let questions = questions(args, &targets)?;
-    let load = args.drive.load();
+    let load = load(args)?;
     let server = args.drive.server()?;
     let interrupt = interrupt_flag()?;
     endpoint.probe(load.timeout).with_context(|| format!("cannot connect to {endpoint}"))?;
@@ -82,6 +87,7 @@ pub(super) fn run(args: &HttpArgs) -> Result<Outcome, Failure> {
     let mut config = args.drive.config(&load);
     config.extend(named([
         ("headers", json!(args.headers)),
+        ("keep_alive", json!(!args.no_keep_alive)),
         ("unix", json!(args.unix)),
         ("verify", json!(value_name(args.verify))),
     ]));
@@ -93,6 +99,24 @@ pub(super) fn run(args: &HttpArgs) -> Result<Outcome, Failure> {
         kinds: Kinds::None,
     };
     args.drive.report(subject, &measured, server.as_ref(), &endpoint)
+}
+
+fn load(args: &HttpArgs) -> Result<Load, Failure> {
+    let load = args.drive.load();
+    if !args.no_keep_alive {
+        return Ok(load);
+    }
+    if load.pipeline != 1 {
+        let problem = "--no-keep-alive has one request per connection: --pipeline does not go with it";
+        return Err(Failure::Usage(problem.to_owned()));
+    }
+    Ok(Load { reuse: Reuse::Once, ..load })
+}
+
+/// The request's own headers, the one that ends the connection included.
+fn headers(args: &HttpArgs) -> Vec<String> {
+    let close = args.no_keep_alive.then(|| "Connection: close".to_owned());
+    args.headers.iter().cloned().chain(close).collect()
 }
 
 /// Each thread checks its replies against its own reference; these must be the same.
@@ -112,8 +136,9 @@ fn questions(args: &HttpArgs, targets: &[Target]) -> Result<Vec<Question>, Failu
     if args.verify == VerifyArg::Sha256 && args.content_dir.is_none() && args.expect_sha256.len() != targets.len() {
         return Err(Failure::Usage("--expect-sha256 is needed once per URL".to_owned()));
     }
+    let headers = headers(args);
     let question = |(index, target): (usize, &Target)| {
-        let request = target.request(&args.headers).map_err(|error| Failure::Usage(error.to_string()))?;
+        let request = target.request(&headers).map_err(|error| Failure::Usage(error.to_string()))?;
         let expectation = match (&args.content_dir, args.expect_sha256.get(index)) {
             (Some(directory), _) => expected_file(directory, target)?,
             (None, Some(Digest(digest))) => Expectation::Digest(*digest),

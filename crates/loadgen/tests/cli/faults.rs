@@ -1,7 +1,7 @@
 //! Lying and dying servers: every outcome in its own class, and the sums exact.
 
 use super::Run;
-use super::server::{Act, Server, ok, reply};
+use super::server::{Act, Server, http_request, ok, reply};
 
 /// One connection, so that the order of requests is known.
 const ONE: &[&str] = &["-c", "1", "-n", "10"];
@@ -14,6 +14,26 @@ fn a_good_server_makes_no_errors() {
     assert_eq!((run.result.requests, run.result.reconnects), (100, 0));
     assert_eq!(run.result.bytes_in, 100 * ok("hello").len() as u64);
     assert!(run.result.latency_us.min > 0.0 && run.result.service_us.is_none());
+}
+
+#[test]
+fn without_keep_alive_every_request_has_a_connection_and_says_so_whether_or_not_the_server_closes() {
+    for closes in [true, false] {
+        let server = Server::answering(http_request, move |_, request| {
+            let is_told = String::from_utf8_lossy(request).contains("\r\nConnection: close\r\n");
+            match (is_told, closes) {
+                (true, true) => Act::SayAndClose(reply("200 OK", "Connection: close\r\n", 3, "yes")),
+                (true, false) => Act::Say(ok("yes")),
+                (false, _) => Act::Say(reply("400 Not told", "", 2, "no")),
+            }
+        });
+        let run = Run::http(&server.url(), &["-c", "3", "-n", "50", "--no-keep-alive"]);
+        run.assert_errors(&[]);
+        assert_eq!((run.result.ok, run.result.reconnects), (50, 0), "a connection of one's own is no reconnection");
+        // The probe, one for each request, and at most one for each of three that was opened before the end was known.
+        assert!((51..=54).contains(&server.connections()), "{}", server.connections());
+        assert_eq!(run.result.config["keep_alive"], false);
+    }
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub(crate) struct Server {
 type Framing = fn(&[u8]) -> Option<usize>;
 
 /// Anything up to an empty line.
-fn http_request(input: &[u8]) -> Option<usize> {
+pub(crate) fn http_request(input: &[u8]) -> Option<usize> {
     input.windows(4).position(|window| window == b"\r\n\r\n").map(|end| end + 4)
 }
 

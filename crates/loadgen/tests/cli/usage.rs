@@ -28,6 +28,7 @@ fn bad_usage_is_2_with_a_clear_line() {
         &["http", "--pin", "x", url],
         &["http", "--header", "nonsense", url],
         &["http", "--verify", "sha256", url],
+        &["http", "--no-keep-alive", "--pipeline", "2", url],
         &["http", "--expect-sha256", "00", url],
         &["http", "--no-such-flag", url],
         &["null", "--protocol", "http", "--listen", "nowhere"],

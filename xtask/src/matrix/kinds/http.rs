@@ -1,9 +1,11 @@
 //! `http-server`: files of three sizes, asked for with GET.
 
+use std::collections::BTreeMap;
+
 use super::super::model::{Cell, Role, Workload};
 use super::super::peers::{Peer, web};
 use super::super::site;
-use super::{Kind, Spec, Timing};
+use super::{Kind, Spec, Target, Timing};
 
 const CALIBRATION: &str = "get-128B-c64";
 
@@ -77,7 +79,7 @@ impl Kind for HttpServer {
         "http-server"
     }
 
-    fn load_command(&self) -> &'static str {
+    fn load_command(&self, _role: Role) -> &'static str {
         "http"
     }
 
@@ -122,7 +124,12 @@ impl Kind for HttpServer {
         (is_quick && cell.role == Role::Peer && !is_basic).then(|| "left out of a quick run".to_owned())
     }
 
-    fn content_arguments(&self, site: &str) -> Vec<String> {
+    fn content_arguments(
+        &self,
+        _factors: &BTreeMap<String, String>,
+        _workload: Option<&Workload>,
+        site: &str,
+    ) -> Vec<String> {
         vec!["-d".to_owned(), site.to_owned()]
     }
 
@@ -134,11 +141,11 @@ impl Kind for HttpServer {
         0
     }
 
-    fn load_arguments(&self, workload: &Workload, _role: Role, address: &str) -> Vec<String> {
-        vec![format!("http://{address}/{}", site::file_name(workload.body_bytes))]
+    fn load_arguments(&self, target: &Target<'_>) -> Vec<String> {
+        vec![format!("http://{}/{}", target.address, site::file_name(target.workload.body_bytes))]
     }
 
-    fn preload_arguments(&self, _workload: &Workload, _timing: &Timing, _address: &str) -> Vec<String> {
+    fn preload_arguments(&self, _target: &Target<'_>, _timing: &Timing) -> Vec<String> {
         Vec::new()
     }
 

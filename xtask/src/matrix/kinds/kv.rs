@@ -2,10 +2,12 @@
 
 mod specs;
 
+use std::collections::BTreeMap;
+
 use self::specs::{KvSpec, SPECS};
 use super::super::model::{Cell, Role, Workload};
 use super::super::peers::{Peer, caches};
-use super::{Kind, Spec, Timing};
+use super::{Kind, Spec, Target, Timing};
 
 const KEY_BYTES: u64 = 16;
 /// A quick run stores this part of the keys.
@@ -58,7 +60,7 @@ impl Kind for KvCache {
         "kvcache"
     }
 
-    fn load_command(&self) -> &'static str {
+    fn load_command(&self, _role: Role) -> &'static str {
         "kv"
     }
 
@@ -111,7 +113,12 @@ impl Kind for KvCache {
             .then(|| "refuses to store once full: no key has an expiry".to_owned())
     }
 
-    fn content_arguments(&self, _site: &str) -> Vec<String> {
+    fn content_arguments(
+        &self,
+        _factors: &BTreeMap<String, String>,
+        _workload: Option<&Workload>,
+        _site: &str,
+    ) -> Vec<String> {
         Vec::new()
     }
 
@@ -124,7 +131,8 @@ impl Kind for KvCache {
         usize::from(KvSpec::named(&workload.name).is_some_and(KvSpec::is_memcached))
     }
 
-    fn load_arguments(&self, workload: &Workload, role: Role, address: &str) -> Vec<String> {
+    fn load_arguments(&self, target: &Target<'_>) -> Vec<String> {
+        let Target { workload, role, address, .. } = *target;
         let Some(spec) = KvSpec::named(&workload.name) else { return Vec::new() };
         let mut words = spec.data_arguments(workload);
         words.extend(spec.asks.iter().map(|&word| word.to_owned()));
@@ -134,9 +142,10 @@ impl Kind for KvCache {
         words
     }
 
-    fn preload_arguments(&self, workload: &Workload, timing: &Timing, address: &str) -> Vec<String> {
+    fn preload_arguments(&self, target: &Target<'_>, timing: &Timing) -> Vec<String> {
+        let Target { workload, role, address, .. } = *target;
         let Some(spec) = KvSpec::named(&workload.name) else { return Vec::new() };
-        let mut words = vec![self.load_command().to_owned()];
+        let mut words = vec![self.load_command(role).to_owned()];
         let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
         if spec.evicts {
             // What is kept is then what the policy keeps of this distribution, not what happened to come last.
@@ -178,19 +187,22 @@ mod tests {
 
     #[test]
     fn the_generator_is_asked_for_exactly_the_workload() {
-        let common = "-d 500ms --warmup 300ms --pin 1 --format json --server-pid PID";
+        let common = "-P 100 --pin 1 --format json --server-pid PID";
         assert_eq!(
             workload("get-P100", false).command,
-            format!("loadgen kv -c 50 -t 1 -P 100 {common} --protocol resp --keys 1000000 --value-size 12 ADDR")
+            format!(
+                "loadgen kv -t 1 -c 50 -d 500ms --warmup 300ms {common} --protocol resp --keys 1000000 --value-size 12 ADDR"
+            )
         );
         assert_eq!(
             workload("workflow-P100", true).command,
             format!(
-                "loadgen kv -c 50 -t 1 -P 100 {common} --protocol us --keys 200000 --value-size 12 --workload workflow ADDR"
+                "loadgen kv -t 1 -c 50 -d 500ms --warmup 300ms {common} --protocol us --keys 200000 --value-size 12 --workload workflow ADDR"
             )
         );
         let workload = workload("get-P1", false);
-        let null = arguments(&KvCache, &workload, Role::Null, &timing(), "ADDR", "PID").join(" ");
+        let target = Target { workload: &workload, role: Role::Null, address: "ADDR", site: "SITE" };
+        let null = arguments(&KvCache, &target, &timing(), "PID").join(" ");
         assert!(null.ends_with("--value-size 12 --constant-values ADDR"), "{null}");
     }
 

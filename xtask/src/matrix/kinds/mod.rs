@@ -1,8 +1,14 @@
 //! Kinds of servers: what each is asked for, what must be stored in it first, how it is started and loaded, and who
 //! stands beside it. Whatever differs between an HTTP server and a cache is said here and nowhere else.
 
+mod file;
 mod http;
 mod kv;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Result;
 
 use super::cpus::CpuList;
 use super::model::{Arrivals, Cell, Role, Workload};
@@ -16,21 +22,31 @@ const SPARE_DESCRIPTORS: u64 = 200;
 const THREADS_MAX: u32 = 1024;
 
 /// All kinds that can be measured, in the order of their matrices.
-pub(crate) static KINDS: [&dyn Kind; 2] = [&http::HttpServer, &kv::KvCache];
+pub(crate) static KINDS: [&dyn Kind; 3] = [&http::HttpServer, &kv::KvCache, &file::FileServer];
 
 /// One of our servers, as something to be measured. A matrix has one kind.
 pub(crate) trait Kind: Sync {
     /// Package, executable, and the name of the matrix.
     fn server(&self) -> &'static str;
 
-    /// The subcommand of the load generator.
-    fn load_command(&self) -> &'static str;
+    /// The subcommand of the load generator against a cell of this role.
+    fn load_command(&self, role: Role) -> &'static str;
+
+    /// Dimensions of the server that are chosen by the workload, not by the cell: what is spoken.
+    fn decided(&self) -> &'static [&'static str] {
+        &[]
+    }
 
     /// Every workload, in the order of the report's columns. A quick run may scale them down.
     fn workloads(&self, is_quick: bool) -> Vec<Workload>;
 
     /// Whether a quick run has the workload.
     fn is_quick(&self, workload: &str) -> bool;
+
+    /// Whether a run has the workload that names none.
+    fn is_usual(&self, _workload: &str) -> bool {
+        true
+    }
 
     /// The closed loop whose throughput is the capacity that open loops are a fraction of.
     fn calibration(&self) -> &'static str;
@@ -56,8 +72,22 @@ pub(crate) trait Kind: Sync {
     /// Why a cell that could answer the workload cannot run it here, or is left out of a quick run.
     fn why_not(&self, cell: &Cell, workload: &Workload, is_quick: bool) -> Option<String>;
 
-    /// Arguments of our server for what it serves; `site` is the directory of the files.
-    fn content_arguments(&self, site: &str) -> Vec<String>;
+    /// Writes what the servers of this kind serve beside the files that are there for all; `executable` is ours.
+    ///
+    /// # Errors
+    /// Those of the file system, or of what the executable is asked to do.
+    fn prepare(&self, _cells: &[Cell], _workloads: &[Workload], _site: &Path, _executable: &Path) -> Result<()> {
+        Ok(())
+    }
+
+    /// Arguments of our server for what it serves; `site` is the directory of the files, and without a workload they are
+    /// shown and stand for all.
+    fn content_arguments(
+        &self,
+        factors: &BTreeMap<String, String>,
+        workload: Option<&Workload>,
+        site: &str,
+    ) -> Vec<String>;
 
     /// Arguments of `loadgen null`; `bytes` is the size of a body or value.
     fn null_arguments(&self, bytes: &str) -> Vec<String>;
@@ -65,14 +95,22 @@ pub(crate) trait Kind: Sync {
     /// Which of the addresses that our server prints is the one to load.
     fn listener(&self, workload: &Workload) -> usize;
 
-    /// What the generator asks a cell of this role for, and where.
-    fn load_arguments(&self, workload: &Workload, role: Role, address: &str) -> Vec<String>;
+    /// What the generator asks a server for, and where.
+    fn load_arguments(&self, target: &Target<'_>) -> Vec<String>;
 
-    /// The generator's arguments to store the keys of a workload that has some.
-    fn preload_arguments(&self, workload: &Workload, timing: &Timing, address: &str) -> Vec<String>;
+    /// The generator's arguments to store the keys of a workload that has some, or to check its documents.
+    fn preload_arguments(&self, target: &Target<'_>, timing: &Timing) -> Vec<String>;
 
-    /// About how long storing the keys takes, for the estimate of a run's time.
+    /// About how long that takes, for the estimate of a run's time.
     fn preload_s(&self, workload: &Workload) -> f64;
+}
+
+/// Whom the generator is to ask, for what, and where the files are that replies are compared with.
+pub(crate) struct Target<'a> {
+    pub(crate) workload: &'a Workload,
+    pub(crate) role: Role,
+    pub(crate) address: &'a str,
+    pub(crate) site: &'a str,
 }
 
 /// The names of the servers that can be measured.
@@ -102,6 +140,8 @@ impl Spec {
             short: self.short.map(str::to_owned),
             body_bytes: self.body_bytes,
             keys: None,
+            documents: None,
+            repetitions: None,
             allows_misses: false,
             connections: self.connections,
             pipeline: self.pipeline,
@@ -144,38 +184,43 @@ pub(crate) fn calibrate(kind: &dyn Kind, workloads: &mut [Workload], capacity_rp
     }
 }
 
-/// The generator's arguments against the server `pid` at `address`.
-pub(crate) fn arguments(
-    kind: &dyn Kind,
-    workload: &Workload,
-    role: Role,
-    timing: &Timing,
-    address: &str,
-    pid: &str,
-) -> Vec<String> {
-    let mut words = vec![kind.load_command().to_owned()];
+/// The generator's arguments against the server `pid`.
+pub(crate) fn arguments(kind: &dyn Kind, target: &Target<'_>, timing: &Timing, pid: &str) -> Vec<String> {
+    let workload = target.workload;
+    let mut words = vec![kind.load_command(target.role).to_owned()];
     let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
-    flag("-c", workload.connections.to_string());
     flag("-t", timing.client_threads.to_string());
+    match workload.repetitions {
+        Some(each) => {
+            flag("--requestors", workload.connections.to_string());
+            flag("--reps", each.to_string());
+        }
+        None => {
+            flag("-c", workload.connections.to_string());
+            flag("-d", milliseconds(timing.slice_s));
+            flag("--warmup", milliseconds(timing.warmup_s));
+        }
+    }
     if workload.pipeline > 1 {
         flag("-P", workload.pipeline.to_string());
     }
     if let Arrivals::Open { rate_rps, .. } = workload.arrivals {
         flag("-R", rate_rps.to_string());
     }
-    flag("-d", milliseconds(timing.slice_s));
-    flag("--warmup", milliseconds(timing.warmup_s));
     flag("--pin", timing.client_cpus.clone());
     flag("--format", "json".to_owned());
     flag("--server-pid", pid.to_owned());
-    words.extend(kind.load_arguments(workload, role, address));
+    words.extend(kind.load_arguments(target));
     words
 }
 
 fn show_commands(kind: &dyn Kind, workload: &mut Workload, timing: &Timing) {
     let shown = |arguments: Vec<String>| format!("loadgen {}", arguments.join(" "));
-    workload.command = shown(arguments(kind, workload, Role::Ours, timing, "ADDR", "PID"));
-    workload.preload = workload.keys.map(|_| shown(kind.preload_arguments(workload, timing, "ADDR")));
+    let target = Target { workload, role: Role::Ours, address: "ADDR", site: "SITE" };
+    let command = shown(arguments(kind, &target, timing, "PID"));
+    let preload = workload.prepared().map(|_| shown(kind.preload_arguments(&target, timing)));
+    workload.command = command;
+    workload.preload = preload;
 }
 
 fn milliseconds(seconds: f64) -> String {

@@ -37,6 +37,29 @@ pub(crate) struct Setup {
     pub host: Host,
     /// Decisions a reader should know, one sentence each: time budget, how the open loop's load was found, …
     pub notes: Vec<String>,
+    /// Somebody else's figures for cells of this matrix, measured elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quotes: Option<Quotes>,
+}
+
+/// Figures that are quoted, not measured, to stand beside ours under one workload.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Quotes {
+    /// Where they come from, and what they are.
+    pub source: String,
+    pub workload: String,
+    pub rows: Vec<Quote>,
+}
+
+/// One row of them. Times are round trips in milliseconds.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Quote {
+    /// [`Cell::id`] of what answers to it here.
+    pub cell: String,
+    /// What it was called there.
+    pub name: String,
+    pub mean_ms: f64,
+    pub worst_ms: f64,
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -101,6 +124,12 @@ pub(crate) struct Workload {
     /// Keys stored before the load begins; `None` where there is nothing to store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<u32>,
+    /// Documents of which each is asked for once before the load begins, and hashed: under load only lengths are compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub documents: Option<u32>,
+    /// Each connection makes so many requests, sleeps after each, and then the visit is over; `None` is a slice of time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repetitions: Option<u32>,
     /// Not finding a key is no error: the server may evict. Servers then do different work, and are told apart by
     /// their hit ratios as well.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -114,9 +143,16 @@ pub(crate) struct Workload {
     pub adds: Vec<String>,
     /// The exact load generator command; `ADDR` and `PID` stand for what differs from visit to visit.
     pub command: String,
-    /// The command that stores the keys, if any.
+    /// The command that stores the keys or checks the documents, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preload: Option<String>,
+}
+
+impl Workload {
+    /// What is stored, or asked for, before the load begins.
+    pub(crate) fn prepared(&self) -> Option<u32> {
+        self.keys.or(self.documents)
+    }
 }
 
 /// What decides when the next request is sent.

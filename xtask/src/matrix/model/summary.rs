@@ -141,6 +141,8 @@ pub(crate) struct FlagCount {
 /// Quantiles per visit, then the median and interval over visits; `max` is the greatest of all visits.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct LatencyFigures {
+    #[serde(default)]
+    pub mean: Interval,
     pub p50: Interval,
     pub p90: Interval,
     pub p99: Interval,

@@ -63,8 +63,12 @@ pub(crate) struct Place<'a> {
 
 /// The names `--against` knows.
 pub(crate) fn names() -> Vec<&'static str> {
-    let mut names: Vec<&str> = KINDS.iter().flat_map(|kind| kind.peers()).map(|peer| peer.name()).collect();
-    names.dedup();
+    let mut names: Vec<&str> = Vec::new();
+    for peer in KINDS.iter().flat_map(|kind| kind.peers()) {
+        if !names.contains(&peer.name()) {
+            names.push(peer.name());
+        }
+    }
     names
 }
 

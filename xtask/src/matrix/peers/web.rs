@@ -9,6 +9,8 @@ use super::{OPEN_FILES, Peer, Place};
 
 pub(crate) static PEERS: [&dyn Peer; 3] =
     [&WebServer::Nginx { sendfile: true }, &WebServer::Nginx { sendfile: false }, &WebServer::Lighttpd];
+/// What stands beside a server of files that does not speak HTTP.
+pub(crate) static NGINX: [&dyn Peer; 1] = [&WebServer::Nginx { sendfile: true }];
 
 /// What stands for the address and the site in the configuration that is shown.
 const SHOWN_ADDRESS: &str = "ADDR";

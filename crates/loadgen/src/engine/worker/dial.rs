@@ -161,7 +161,8 @@ impl<P: ClientProtocol> Worker<'_, P> {
     pub(super) fn part(&mut self, slot: usize, now: Nanos) {
         let connection = &mut self.connections[slot];
         connection.resend.append(&mut connection.inflight);
-        self.tally.reconnects += u64::from(self.window.contains(now));
+        // Where every request has a connection of its own, the next one was to be opened anyway.
+        self.tally.reconnects += u64::from(self.reuse == Reuse::Keep && self.window.contains(now));
         // A server that closes without ever answering would otherwise be dialled as fast as the kernel can.
         let redial = if connection.is_settled { Redial::Now } else { Redial::AfterRest };
         connection.failures += u32::from(!connection.is_settled);
