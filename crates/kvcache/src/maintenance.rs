@@ -18,9 +18,6 @@ use crate::{server::KvServer, space::Space};
 
 /// How often.
 const TICK: Duration = Duration::from_millis(100);
-/// How often memory is made ready while a table grows, and for how long after it last did.
-const GROWING: Duration = Duration::from_millis(2);
-const GROWS_FOR: Duration = Duration::from_secs(1);
 /// The most that one tick spends on keys that go.
 const BUDGET: Duration = Duration::from_millis(25);
 /// The most that it spends on looking for such keys while there are few.
@@ -54,19 +51,9 @@ impl Maintenance {
     pub(crate) fn start<S: Store + 'static>(server: Arc<KvServer<S>>) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
         let run = move || {
-            let (mut rates, mut ticked, mut grew) = (Rates::default(), Instant::now(), None::<Instant>);
-            let pause = |grew: Option<Instant>| match grew {
-                Some(at) if at.elapsed() < GROWS_FOR => GROWING,
-                _ => TICK,
-            };
-            while stopped.recv_timeout(pause(grew)) == Err(RecvTimeoutError::Timeout) {
-                if server.space.provide() {
-                    grew = Some(Instant::now());
-                }
-                if ticked.elapsed() >= TICK {
-                    ticked = Instant::now();
-                    tick(&server, &mut rates);
-                }
+            let mut rates = Rates::default();
+            while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                tick(&server, &mut rates);
             }
         };
         let thread = thread::Builder::new().name("maintenance".to_owned()).spawn(run)?;

@@ -2,7 +2,6 @@
 
 use std::{
     borrow::Cow,
-    mem::MaybeUninit,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -10,7 +9,7 @@ use std::{
 };
 
 use proto::Now;
-use store::{Ahead, Attributes, Cache, Counts, KeyHasher, Moment, Options, OutOfMemory, PolicyKind, Store, View};
+use store::{Attributes, Cache, Counts, KeyHasher, Moment, Options, OutOfMemory, PolicyKind, Store, View};
 
 use crate::codec::Codec;
 
@@ -26,7 +25,6 @@ pub struct Space<S> {
     shards: Box<[Shard<S>]>,
     hasher: KeyHasher,
     codec: Codec,
-    advise: fn(&mut [MaybeUninit<u8>]),
     /// There may be keys of other databases than 0. Written by who holds the lock of such a key's shard.
     has_marked: AtomicBool,
 }
@@ -58,7 +56,6 @@ impl<S: Store> Space<S> {
         Self {
             shards: (0..shards).map(|index| Shard(Mutex::new(cache(index)))).collect(),
             hasher: options.store.hasher.clone(),
-            advise: options.store.advise,
             codec: options.codec,
             has_marked: AtomicBool::new(false),
         }
@@ -96,19 +93,6 @@ impl<S: Store> Space<S> {
     pub fn lock(&self, shard: usize) -> MutexGuard<'_, Cache<S>> {
         // A command that panics leaves a cache that is still sound.
         self.shards[shard].0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Makes memory ready that shards will need soon. False: none does.
-    pub(crate) fn provide(&self) -> bool {
-        let wants = |shard: &usize| self.lock(*shard).wants_memory();
-        let mut shards = (0..self.shards()).filter(wants).peekable();
-        let any = shards.peek().is_some();
-        for shard in shards {
-            // Nobody waits for the lock while the pages come.
-            let memory = Ahead::ready(self.advise);
-            self.lock(shard).provide(memory);
-        }
-        any
     }
 
     /// Shows every shard, one after the other.

@@ -4,7 +4,7 @@ mod forget;
 
 use std::collections::HashMap;
 
-use crate::{Ahead, Attributes, Options, Policy, PolicyKind, Store, View};
+use crate::{Attributes, Options, Policy, PolicyKind, Store, View};
 
 /// An entry that only gets a time to expire at may exceed the limit by this fraction of it: it will give back more.
 const EXPIRY_SLACK: usize = 64;
@@ -86,16 +86,6 @@ impl<S: Store> Cache<S> {
             sweep: 0,
             counts: Counts::default(),
         }
-    }
-
-    /// See [`Store::wants_memory`].
-    pub fn wants_memory(&self) -> bool {
-        self.store.wants_memory()
-    }
-
-    /// See [`Store::provide`].
-    pub fn provide(&mut self, memory: Ahead) {
-        self.store.provide(memory);
     }
 
     // --- reading --------------------------------------------------------------------------

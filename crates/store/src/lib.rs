@@ -19,7 +19,7 @@ use bytes::Bytes;
 
 pub use cache::{Cache, Counts, Moment, OutOfMemory};
 pub use hash::KeyHasher;
-pub use packed::{Ahead, Packed};
+pub use packed::Packed;
 pub use policy::{Policy, PolicyKind, SAMPLE, UnknownPolicy};
 pub use slotted::{HashbrownStore, StdStore};
 
@@ -181,17 +181,6 @@ pub trait Store: Send + Sized {
 
     /// Bytes that one such entry takes, without its share of the tables.
     fn footprint(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize;
-
-    /// The next piece of memory is one that is worth having made ready by a thread with time to spare
-    /// ([`Ahead::ready`]), so that nobody has to wait for it.
-    fn wants_memory(&self) -> bool {
-        false
-    }
-
-    /// Gives what was wanted, or would have been.
-    fn provide(&mut self, memory: Ahead) {
-        drop(memory);
-    }
 
     /// Frees memory of entries that are no longer there for entries of another size, moving what is in the way. An
     /// entry that moves takes its access word along, and `moved` is told its new handle: a policy's queues would lose

@@ -14,7 +14,7 @@ use std::{
 use super::{
     classes::{self, CLASSES, PAGE, PAGE_UNITS, UNIT},
     entry::Header,
-    memory::{Ahead, Chunk, HUGE, Pieces, growth_of},
+    memory::{Chunk, HUGE, Pieces, growth_of},
 };
 use crate::Options;
 
@@ -22,8 +22,6 @@ use crate::Options;
 const CHUNK_PAGES: usize = HUGE / PAGE;
 /// Chunks that begin as small pages.
 const SMALL_PIECES: usize = 2;
-/// Those beside which one more is little.
-const MANY_PIECES: usize = 64;
 /// Units in a chunk.
 const CHUNK_UNITS: usize = HUGE / UNIT;
 /// Chunks that 32 bits of units reach.
@@ -96,7 +94,7 @@ impl Arena {
             resident: 0,
             has_large: false,
             era: NEXT_ERA.fetch_add(ERAS, Ordering::Relaxed),
-            pieces: Pieces::new(options, SMALL_PIECES, MANY_PIECES),
+            pieces: Pieces::new(options, SMALL_PIECES),
             release: options.release,
         }
     }
@@ -248,16 +246,6 @@ impl Arena {
         self.classes[class].free += classes::capacity(class) as u32;
         self.has_large |= classes::units(class) * UNIT > SMALL_MAX;
         self.list(number);
-    }
-
-    /// See [`crate::Store::wants_memory`].
-    pub(super) fn wants_memory(&self) -> bool {
-        let is_short = self.reserve.is_empty() && self.released.is_empty();
-        is_short && self.pieces.wants_one(self.chunks.len(), self.chunks.last().map_or(0, Chunk::ready))
-    }
-
-    pub(super) fn provide(&mut self, memory: Ahead) {
-        self.pieces.provide(memory);
     }
 
     fn take_page(&mut self, class: usize) -> u32 {

@@ -12,8 +12,6 @@ use crate::Options;
 
 /// The size of a huge page, and of every piece of memory: one that nothing has been written to costs addresses only.
 pub(super) const HUGE: usize = 2 << 20;
-/// The size of the kernel's other pages, or less.
-const SMALL: usize = 4096;
 /// The size of a cache line.
 pub(super) const LINE: usize = 64;
 
@@ -30,64 +28,24 @@ pub(super) struct Pieces {
     /// So many begin as small pages, so that a small store stays small; the kernel hears that they may become huge ones
     /// once they are full. What is unused of the later ones is little beside them.
     small: usize,
-    /// From so many on, the next one is worth having made ready: held unused, it is little beside them, too.
-    many: usize,
-    /// One that is ready.
-    ahead: Option<Ahead>,
 }
 
 impl Pieces {
-    pub(super) fn new(options: &Options, small: usize, many: usize) -> Self {
-        Self { advise: options.advise, small, many, ahead: None }
+    pub(super) fn new(options: &Options, small: usize) -> Self {
+        Self { advise: options.advise, small }
     }
 
     /// The next piece behind `pieces`, the last of which is full.
-    pub(super) fn next<P: AsMut<Raw>>(&mut self, pieces: &mut [P]) -> Raw {
+    pub(super) fn next<P: AsMut<Raw>>(&self, pieces: &mut [P]) -> Raw {
         let begun = pieces.len();
         if let Some(full) = pieces.last_mut().filter(|_| begun <= self.small) {
             (self.advise)(full.as_mut().range_mut(0..HUGE));
         }
-        if begun < self.small {
-            return Raw::new();
-        }
-        self.ahead.take().unwrap_or_else(|| Ahead::new(self.advise, Touch::Later)).0
-    }
-
-    /// The next piece is to be made ready: behind so many, of the last of which so many bytes are in use.
-    pub(super) fn wants_one(&self, begun: usize, used: usize) -> bool {
-        begun >= self.many && used > HUGE / 2 && self.ahead.is_none()
-    }
-
-    pub(super) fn provide(&mut self, memory: Ahead) {
-        self.ahead = Some(memory);
-    }
-}
-
-/// A piece of memory whose pages are there already: the first touch of a huge page takes the kernel a quarter of a
-/// millisecond, and several where a hypervisor has to find the memory first.
-#[derive(Debug)]
-pub struct Ahead(Raw);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Touch {
-    Now,
-    Later,
-}
-
-impl Ahead {
-    /// `advise` as in [`Options`].
-    pub fn ready(advise: fn(&mut [MaybeUninit<u8>])) -> Self {
-        Self::new(advise, Touch::Now)
-    }
-
-    fn new(advise: Advise, touch: Touch) -> Self {
         let mut piece = Raw::new();
-        let bytes = piece.range_mut(0..HUGE);
-        advise(bytes);
-        if touch == Touch::Now {
-            bytes.iter_mut().step_by(SMALL).for_each(|byte| *byte = MaybeUninit::new(0));
+        if begun >= self.small {
+            (self.advise)(piece.range_mut(0..HUGE));
         }
-        Self(piece)
+        piece
     }
 }
 

@@ -18,7 +18,6 @@ mod table;
 mod tests;
 mod traversal;
 
-pub use self::memory::Ahead;
 use self::{
     arena::Arena,
     classes::{UNIT, class_of},
@@ -263,17 +262,6 @@ impl Store for Packed {
     fn footprint(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize {
         let header = Header::of(key_len, value_len, attributes);
         classes::units(class_of(header.block_len())) * UNIT + outside_bytes(header, key_len, value_len)
-    }
-
-    fn wants_memory(&self) -> bool {
-        self.table.wants_memory() || self.arena.wants_memory()
-    }
-
-    fn provide(&mut self, memory: Ahead) {
-        match self.table.wants_memory() {
-            true => self.table.provide(memory),
-            false => self.arena.provide(memory),
-        }
     }
 
     fn compact(

@@ -4,15 +4,13 @@ use std::ptr::NonNull;
 
 use super::{
     group::{self, Group, tag_of},
-    memory::{Ahead, HUGE, Pieces, Raw, growth_of},
+    memory::{HUGE, Pieces, Raw, growth_of},
     table::Blocks,
 };
 use crate::Options;
 
 /// Pieces of memory that begin as small pages: room for about a million entries.
 const SMALL_PIECES: usize = 4;
-/// Those beside which one more is little; a table of two million entries has them.
-const MANY_PIECES: usize = 8;
 /// Groups of a segment.
 pub(super) const GROUPS: usize = 64;
 /// Slots of a segment.
@@ -107,7 +105,7 @@ pub(super) struct Segments {
 
 impl Segments {
     pub(super) fn new(options: &Options) -> Self {
-        Self { chunks: Vec::new(), used: HUGE, len: 0, pieces: Pieces::new(options, SMALL_PIECES, MANY_PIECES) }
+        Self { chunks: Vec::new(), used: HUGE, len: 0, pieces: Pieces::new(options, SMALL_PIECES) }
     }
 
     #[inline]
@@ -124,15 +122,6 @@ impl Segments {
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.len
-    }
-
-    /// See [`crate::Store::wants_memory`].
-    pub(super) fn wants_memory(&self) -> bool {
-        self.pieces.wants_one(self.chunks.len(), self.used)
-    }
-
-    pub(super) fn provide(&mut self, memory: Ahead) {
-        self.pieces.provide(memory);
     }
 
     /// An empty segment that nobody else points to, good as long as `self`.

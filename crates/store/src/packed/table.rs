@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 
 use super::{
     group::{Group, tag_of},
-    memory::{Ahead, prefetch},
+    memory::prefetch,
     segment::{GROUPS, SLOTS, Segment, Segments, home_of},
 };
 use crate::Options;
@@ -132,15 +132,6 @@ impl Table {
     #[inline(always)]
     pub(super) fn home(&self, hash: u64) -> &Group {
         self.segment(self.index_of(hash)).group(home_of(hash))
-    }
-
-    /// See [`crate::Store::wants_memory`].
-    pub(super) fn wants_memory(&self) -> bool {
-        self.segments.wants_memory()
-    }
-
-    pub(super) fn provide(&mut self, memory: Ahead) {
-        self.segments.provide(memory);
     }
 
     #[inline]
