@@ -66,25 +66,6 @@ impl<P: Protocol> Slot<P> {
         self.session.as_mut().expect("batches give sessions back before anything else happens")
     }
 
-    /// Answers whoever has asked already when it is let in: one who closes after a single answer costs no receive to
-    /// arm, to cancel and to wait for.
-    pub(super) fn read_early(&mut self, desk: &mut Desk<'_, P>) {
-        if self.draining {
-            return; // The last reads are a matter of their own.
-        }
-        match socket::recv(self.socket.as_fd(), &mut desk.scratch) {
-            Ok(0) => self.session_mut().end_of_input(),
-            Ok(n) => {
-                desk.tally.0.bytes_in += n as u64;
-                let session = self.session_mut();
-                session.outbox().lend(&mut desk.spares);
-                session.feed(desk.protocol, &desk.scratch[..n], desk.now);
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => self.broken = true,
-        }
-    }
-
     /// What a receive says beside its bytes.
     pub(super) fn received(&mut self, done: Done) {
         if !done.more {

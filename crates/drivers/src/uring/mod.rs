@@ -34,9 +34,6 @@ mod sending;
 use connection::Slot;
 use ring::{Done, Op, Ring};
 
-/// The first read of a connection.
-const READ_BYTES: usize = 4 * 1024;
-
 pub(crate) struct Uring;
 
 impl Driver for Uring {
@@ -75,8 +72,6 @@ struct Desk<'p, P> {
     ring: Ring,
     mailbox: Arc<Mailbox<Key>>,
     pipes: Pipes,
-    /// For the first read of a connection.
-    scratch: Box<[u8]>,
     spares: Spares,
     tally: Tally,
     limits: proto::Limits,
@@ -113,7 +108,6 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
                 ring: Ring::new()?,
                 mailbox: Mailbox::new()?,
                 pipes: Pipes::default(),
-                scratch: vec![0; READ_BYTES].into(),
                 spares: Spares::default(),
                 tally: Tally::default(),
                 limits: config.limits,
@@ -231,7 +225,6 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
         let Desk { protocol, limits, now, .. } = self.desk;
         let session = Box::new(Session::new(protocol, Peer::new(socket.as_fd(), front_end), limits, now));
         let key = self.slots.insert(Slot::new(socket, session, ticket, self.draining));
-        self.slots[key].read_early(&mut self.desk);
         self.mark(key);
     }
 
