@@ -155,6 +155,8 @@ pub(crate) struct Keyspace<'s, S> {
     space: &'s Space<S>,
     held: Held<'s, S>,
     pub database: u8,
+    /// The hash of the next key to be asked for, by whoever has computed it already.
+    pub known_hash: Option<u64>,
     /// Reading a key counts as no use of it.
     pub no_touch: bool,
     pub now: Moment,
@@ -170,7 +172,7 @@ enum Held<'s, S> {
 impl<'s, S: Store> Keyspace<'s, S> {
     pub(crate) fn new(space: &'s Space<S>, now: Now) -> Self {
         let now = Moment { unix_ms: u64::try_from(now.unix.as_millis()).unwrap_or(u64::MAX) };
-        Self { space, held: Held::None, database: 0, no_touch: false, now }
+        Self { space, held: Held::None, database: 0, known_hash: None, no_touch: false, now }
     }
 
     pub(crate) fn space(&self) -> &'s Space<S> {
@@ -245,7 +247,8 @@ impl<'s, S: Store> Keyspace<'s, S> {
     pub(crate) fn item_of<'k>(&mut self, database: u8, key: &'k [u8]) -> Item<'_, 'k, S> {
         let key = stored_key(database, key);
         let (space, now, no_touch) = (self.space, self.now, self.no_touch);
-        let hash = space.hash(&key);
+        let hash = self.known_hash.take().unwrap_or_else(|| space.hash(&key));
+        debug_assert_eq!(hash, space.hash(&key), "that of another key");
         let cache = self.cache(hash);
         if let Cow::Owned(_) = key {
             space.note_marked();

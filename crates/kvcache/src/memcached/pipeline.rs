@@ -96,14 +96,15 @@ impl<'i> Pipeline<'i> {
         keys: &mut Keyspace<'_, S>,
         out: &mut Outbox,
     ) {
-        let Some(Single { request, verb, .. }) = self.requests.pop_front() else { return };
-        keys.database = 0;
+        let Some(Single { request, verb, hash, .. }) = self.requests.pop_front() else { return };
+        (keys.database, keys.known_hash) = (0, Some(hash));
         let mut call = Call::new(server, keys, out);
         // A request on one key leaves the connection open.
         let _ = call.answer(request);
         if call.failed {
             server.statistics.failed(verb.number());
         }
+        keys.known_hash = None; // A refusal may have come before the key.
         self.answered[verb as usize] += 1;
     }
 
