@@ -134,7 +134,7 @@ fn setup(
         retries_max: if args.quick { QUICK_RETRIES } else { RETRIES },
         retry_budget_s: args.quick.then_some(kind.quick_retry_budget_s()),
         not_run: Vec::new(),
-        notes: notes(args.quick, kind, &selection, &workloads),
+        notes: notes(args, kind, &selection, &workloads),
         reference: selection.reference,
         cells: selection.cells,
         workloads,
@@ -156,12 +156,13 @@ fn not_run(setup: &Setup, kind: &dyn Kind, unavailable: &[(String, String)]) -> 
     setup.selected().filter_map(why).collect()
 }
 
-fn notes(is_quick: bool, kind: &dyn Kind, selection: &Selection, workloads: &[Workload]) -> Vec<String> {
+fn notes(args: &Args, kind: &dyn Kind, selection: &Selection, workloads: &[Workload]) -> Vec<String> {
     let mut notes = vec![
         "Every visit starts a fresh server process; a block visits every cell and workload once, in random order."
             .to_owned(),
         "Closed loops measure throughput and the cost of a request at saturation.".to_owned(),
     ];
+    notes.extend(args.preset.map(|preset| format!("Preset `{}`: {}.", preset.name, preset.about)));
     notes.extend(kind.note().map(str::to_owned));
     if workloads.iter().any(|workload| matches!(workload.arrivals, Arrivals::Open { .. })) {
         notes.push(format!(
@@ -171,7 +172,7 @@ fn notes(is_quick: bool, kind: &dyn Kind, selection: &Selection, workloads: &[Wo
             kind.calibration(),
         ));
     }
-    if is_quick {
+    if args.quick {
         notes.push(format!(
             "Quick: to save time, {}, a flagged visit is repeated at most once, and only if all visits are still expected to take at most {} s.",
             kind.quick_note(),
