@@ -24,7 +24,7 @@ fn key(number: u64) -> Key {
 }
 
 fn filled<S: Store>(policy: PolicyKind, limit: Option<usize>) -> Cache<S> {
-    let options = Options { hasher: KeyHasher::with_seed(1), advise: |_| (), collapse: |_| (), release: |_| () };
+    let options = Options { hasher: KeyHasher::with_seed(1), advise: |_| (), release: |_| () };
     let mut cache = Cache::<S>::new(options, policy, limit, 1);
     for number in 0..KEYS {
         let key = key(number);

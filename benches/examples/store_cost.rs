@@ -36,12 +36,8 @@ fn report<S: Store>(keys: usize, value_len: usize) {
     let mut random = fastrand::Rng::with_seed(1);
     let keys: Vec<Key> = (0..keys).map(|_| std::array::from_fn(|_| random.u8(b'a'..=b'z'))).collect();
     let value = vec![b'v'; value_len];
-    let options = Options {
-        hasher: KeyHasher::with_seed(1),
-        advise: sys::memory::advise_huge,
-        collapse: sys::memory::collapse,
-        release: sys::memory::release,
-    };
+    let options =
+        Options { hasher: KeyHasher::with_seed(1), advise: sys::memory::advise_huge, release: sys::memory::release };
     let mut store = S::new(options);
     let before = resident();
     let mut longest = Duration::ZERO;

@@ -92,7 +92,6 @@ impl KvArgs {
             store: Options {
                 hasher: KeyHasher::with_seed(seed),
                 advise: sys::memory::advise_huge,
-                collapse: sys::memory::collapse,
                 release: sys::memory::release,
             },
             seed: fastrand::u64(..),

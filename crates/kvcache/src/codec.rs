@@ -64,10 +64,10 @@ macro_rules! compressions {
         }
 
         /// Decodes exactly `len` bytes with the algorithm of this number.
-        fn decompress(encoding: u8, kept: &[u8], len: usize) -> Option<Vec<u8>> {
+        fn decompress(encoding: u8, kept: &[u8], len: usize) -> Result<Vec<u8>, Damage> {
             match encoding {
-                $($number => <$algorithm>::decompress(kept, len),)+
-                _ => None,
+                $($number => <$algorithm>::decompress(kept, len).ok_or(Damage::Content),)+
+                _ => Err(Damage::Algorithm),
             }
         }
     };
@@ -80,6 +80,36 @@ compressions! {
     Lz4 = "lz4", 2 => Lz4;
     /// Zstandard frames, level 1
     Zstd = "zstd", 3 => Zstd;
+}
+
+macro_rules! damages {
+    ($($(#[doc = $about:literal])+ $kind:ident = $name:literal;)+) => {
+        /// Why a value cannot be decoded.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Damage {
+            $($(#[doc = $about])+ $kind,)+
+        }
+
+        impl Damage {
+            pub const ALL: &[Self] = &[$(Self::$kind,)+];
+
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$kind => $name,)+ }
+            }
+        }
+
+        /// Values that could not be decoded, by [`Damage`].
+        type Failures = [AtomicU64; [$(Damage::$kind,)+].len()];
+    };
+}
+
+damages! {
+    /// its encoding is none that there is
+    Algorithm = "algorithm";
+    /// the length in front of it is missing, or longer than any value
+    Length = "length";
+    /// the algorithm finds it damaged, or its length is not the one in front of it
+    Content = "content";
 }
 
 /// Not the name of a compression.
@@ -121,7 +151,7 @@ pub fn dimension() -> Dimension {
 pub struct Codec {
     compression: Compression,
     threshold: usize,
-    failures: AtomicU64,
+    failures: Failures,
 }
 
 impl Clone for Codec {
@@ -134,7 +164,7 @@ impl Clone for Codec {
 impl Codec {
     /// Compresses values of at least `threshold` bytes.
     pub fn new(compression: Compression, threshold: usize) -> Self {
-        Self { compression, threshold, failures: AtomicU64::new(0) }
+        Self { compression, threshold, failures: Failures::default() }
     }
 
     pub fn compression(&self) -> Compression {
@@ -147,9 +177,9 @@ impl Codec {
         if self.compression == Compression::None { usize::MAX } else { self.threshold }
     }
 
-    /// Values that could not be decoded, each of them a miss for who asked.
-    pub fn failures(&self) -> u64 {
-        self.failures.load(Ordering::Relaxed)
+    /// How often a value could not be decoded, each time a miss for who asked.
+    pub fn failures(&self, damage: Damage) -> u64 {
+        self.failures[damage as usize].load(Ordering::Relaxed)
     }
 
     /// The bytes to keep, and their encoding. What would not shrink by a sixteenth is kept as it is.
@@ -182,11 +212,14 @@ impl Codec {
     }
 
     fn decompress(&self, kept: &[u8], algorithm: u8) -> Option<Vec<u8>> {
-        let value = decoded_len(kept).and_then(|len| decompress(algorithm, &kept[LENGTH_BYTES..], len));
-        if value.is_none() {
-            self.failures.fetch_add(1, Ordering::Relaxed);
+        let len = decoded_len(kept).ok_or(Damage::Length);
+        match len.and_then(|len| decompress(algorithm, &kept[LENGTH_BYTES..], len)) {
+            Ok(value) => Some(value),
+            Err(damage) => {
+                self.failures[damage as usize].fetch_add(1, Ordering::Relaxed);
+                None
+            }
         }
-        value
     }
 }
 

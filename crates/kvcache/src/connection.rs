@@ -49,7 +49,7 @@ impl From<FrontEnd> for Dialect {
 #[derive(Debug)]
 pub struct Conn<S: Store> {
     pub(crate) dialect: Dialect,
-    /// The usual case: nothing stands between a GET or SET and the store. See [`Conn::refresh`].
+    /// The usual case: nothing stands between a request on one key and the store. See [`Conn::refresh`].
     pub(crate) is_plain: bool,
     pub(crate) authenticated: bool,
     pub(crate) database: u8,
@@ -104,7 +104,8 @@ impl<S: Store + 'static> Conn<S> {
         let is_free = match &self.dialect {
             Dialect::Resp(_) => !self.is_in_transaction(),
             Dialect::Us(us) => !us.is_in_transaction(),
-            Dialect::Undecided(_) | Dialect::Memcached(_) => false,
+            Dialect::Memcached(_) => true,
+            Dialect::Undecided(_) => false,
         };
         self.is_plain = is_free
             && self.authenticated

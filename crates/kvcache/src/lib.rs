@@ -31,7 +31,7 @@ mod us;
 mod window;
 
 pub use args::{KvArgs, Whether, eviction_dimension};
-pub use codec::{Codec, Compression, UnknownCompression, dimension as compression_dimension};
+pub use codec::{Codec, Compression, Damage, UnknownCompression, dimension as compression_dimension};
 pub use config::{Facts, StopServer};
 pub use connection::{Conn, FrontEnd};
 pub use metrics::Metrics;

@@ -144,7 +144,7 @@ mod tests {
     const KEYS: u64 = 20_000;
 
     fn space(shards: usize) -> Space<HashbrownStore> {
-        let store = Options { hasher: KeyHasher::with_seed(1), advise: |_| {}, collapse: |_| {}, release: |_| {} };
+        let store = Options { hasher: KeyHasher::with_seed(1), advise: |_| {}, release: |_| {} };
         let policy = PolicyKind::AllKeysRandom;
         Space::new(SpaceOptions { shards, policy, memory_max: None, codec: Codec::default(), store, seed: 2 })
     }

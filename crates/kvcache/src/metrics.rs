@@ -11,8 +11,8 @@ use service::{gauge, total};
 use store::Store;
 
 use crate::{
-    KvServer,
-    statistics::{BUCKETS, Reading, upper_ns},
+    Damage, KvServer,
+    statistics::{BUCKETS, Counted, Reading, upper_ns},
 };
 
 /// Collects what a [`KvServer`] counts.
@@ -36,6 +36,7 @@ impl<S: Store + 'static> Collector for Metrics<S> {
         total(encoder, "keyspace_misses", "Keys that were read and not there", counts.misses)?;
         total(encoder, "evicted_keys", "Keys given up for want of memory", counts.evicted)?;
         total(encoder, "expired_keys", "Keys whose time had come", counts.expired)?;
+        undecodable(encoder, |damage| server.space.codec().failures(damage))?;
 
         let (mut keys, mut expiring, mut bytes) = (0, 0, 0);
         server.space.each(|cache| {
@@ -71,23 +72,37 @@ fn by_command(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
-    commands: &[(&'static str, Reading)],
+    commands: &[(Counted, Reading)],
     of: impl Fn(&Reading) -> u64,
 ) -> fmt::Result {
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     for (command, reading) in commands {
-        ConstCounter::new(of(reading)).encode(family.encode_family(&[("command", *command)])?)?;
+        ConstCounter::new(of(reading)).encode(family.encode_family(&labels(command))?)?;
     }
     Ok(())
 }
 
-fn durations(encoder: &mut DescriptorEncoder<'_>, commands: &[(&'static str, Reading)]) -> fmt::Result {
+fn labels(command: &Counted) -> [(&'static str, &'static str); 2] {
+    [("protocol", command.protocol.name()), ("command", command.name)]
+}
+
+/// Every reason is there from the start, so that a rate can be had of the first failure.
+fn undecodable(encoder: &mut DescriptorEncoder<'_>, failures: impl Fn(Damage) -> u64) -> fmt::Result {
+    let help = "Values that could not be decoded when somebody asked for them";
+    let mut family = encoder.encode_descriptor("undecodable_values", help, None, MetricType::Counter)?;
+    for &damage in Damage::ALL {
+        ConstCounter::new(failures(damage)).encode(family.encode_family(&[("reason", damage.name())])?)?;
+    }
+    Ok(())
+}
+
+fn durations(encoder: &mut DescriptorEncoder<'_>, commands: &[(Counted, Reading)]) -> fmt::Result {
     let help = "Time a command took in the server; commands answered together share theirs evenly";
     let mut family = encoder.encode_descriptor("command_duration_seconds", help, None, MetricType::Histogram)?;
     for (command, reading) in commands.iter().filter(|(_, reading)| reading.calls > 0) {
         let edge = |bucket: usize| if bucket == BUCKETS - 1 { f64::INFINITY } else { upper_ns(bucket) as f64 / 1e9 };
         let buckets: Vec<(f64, u64)> = (0..BUCKETS).map(|bucket| (edge(bucket), reading.buckets[bucket])).collect();
-        let labels = [("command", *command)];
+        let labels = labels(command);
         let mut metric = family.encode_family(&labels)?;
         metric.encode_histogram::<[(&str, &str); 1]>(
             reading.time_ns as f64 / 1e9,
@@ -100,37 +115,4 @@ fn durations(encoder: &mut DescriptorEncoder<'_>, commands: &[(&'static str, Rea
 }
 
 #[cfg(test)]
-mod tests {
-    use prometheus_client::{encoding::text::encode, registry::Registry};
-
-    use super::*;
-    use crate::testing;
-
-    #[test]
-    fn every_counter_is_there_and_counts() {
-        let (server, mut conn) = testing::server();
-        for request in ["SET a 1\r\n", "GET a\r\n", "GET b\r\n", "GET\r\n", "SELECT x\r\n"] {
-            testing::ask(&server, &mut conn, request.as_bytes());
-        }
-        let mut registry = Registry::default();
-        registry.register_collector(Box::new(Metrics(server)));
-        let mut text = String::new();
-        encode(&mut text, &registry).unwrap();
-        for line in [
-            "commands_total{command=\"get\"} 2",
-            "commands_rejected_total{command=\"get\"} 1",
-            "command_errors_total{command=\"select\"} 1",
-            "command_duration_seconds_count{command=\"set\"} 1",
-            "command_duration_seconds_bucket{le=\"+Inf\",command=\"get\"} 2",
-            "keyspace_hits_total 1",
-            "keyspace_misses_total 1",
-            "evicted_keys_total 0",
-            "expired_keys_total 0",
-            "keys 1",
-            "expiring_keys 0",
-            "memory_limit_bytes 0",
-        ] {
-            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
-        }
-    }
-}
+mod tests;

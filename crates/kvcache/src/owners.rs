@@ -236,9 +236,11 @@ fn run<S: Store + 'static>(server: &KvServer<S>, me: usize, parcel: &Parcel, con
         for (_, errand) in batch {
             keys.cache(errand.hash).prefetch_entry(errand.hash);
         }
-        for &(begin, Errand { end, .. }) in batch {
+        for &(begin, Errand { end, hash, .. }) in batch {
+            keys.known_hash = Some(hash);
             // What a command does to the connection it came from, it does not do here: none on one key does anything.
             let _ = server.one(conn, &parcel.bytes[begin..end], &mut keys, parcel.now, &mut out);
+            keys.known_hash = None; // An error may have come before the key.
             match out.is_inline() {
                 true => {
                     part.small.extend_from_slice(out.inline());

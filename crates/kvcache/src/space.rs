@@ -155,6 +155,8 @@ pub(crate) struct Keyspace<'s, S> {
     space: &'s Space<S>,
     held: Held<'s, S>,
     pub database: u8,
+    /// The hash of the next key to be asked for, by whoever has computed it already.
+    pub known_hash: Option<u64>,
     /// Reading a key counts as no use of it.
     pub no_touch: bool,
     pub now: Moment,
@@ -170,7 +172,7 @@ enum Held<'s, S> {
 impl<'s, S: Store> Keyspace<'s, S> {
     pub(crate) fn new(space: &'s Space<S>, now: Now) -> Self {
         let now = Moment { unix_ms: u64::try_from(now.unix.as_millis()).unwrap_or(u64::MAX) };
-        Self { space, held: Held::None, database: 0, no_touch: false, now }
+        Self { space, held: Held::None, database: 0, known_hash: None, no_touch: false, now }
     }
 
     pub(crate) fn space(&self) -> &'s Space<S> {
@@ -245,7 +247,8 @@ impl<'s, S: Store> Keyspace<'s, S> {
     pub(crate) fn item_of<'k>(&mut self, database: u8, key: &'k [u8]) -> Item<'_, 'k, S> {
         let key = stored_key(database, key);
         let (space, now, no_touch) = (self.space, self.now, self.no_touch);
-        let hash = space.hash(&key);
+        let hash = self.known_hash.take().unwrap_or_else(|| space.hash(&key));
+        debug_assert_eq!(hash, space.hash(&key), "that of another key");
         let cache = self.cache(hash);
         if let Cow::Owned(_) = key {
             space.note_marked();
@@ -278,17 +281,14 @@ impl<S: Store> Item<'_, '_, S> {
         if self.no_touch {
             return self.look();
         }
-        let codec = self.codec;
-        self.cache.get(self.hash, &self.key, self.now).and_then(|view| Value::new(codec, view))
+        let place = self.cache.use_entry(S::Hint::default(), self.hash, &self.key, self.now)?;
+        Value::counted(self.codec, self.cache, place)
     }
 
     /// Counted, and not remembered as used.
-    fn look(&mut self) -> Option<Value<'_>> {
-        match self.exists() {
-            true => self.cache.counts.hits += 1,
-            false => self.cache.counts.misses += 1,
-        }
-        self.peek()
+    pub(crate) fn look(&mut self) -> Option<Value<'_>> {
+        let place = self.cache.count_entry(S::Hint::default(), self.hash, &self.key, self.now)?;
+        Value::counted(self.codec, self.cache, place)
     }
 
     /// The value, for a command that changes it; counts as no use.
@@ -323,6 +323,12 @@ impl<S: Store> Item<'_, '_, S> {
         let Some(view) = self.cache.peek(self.hash, &self.key, self.now) else { return Ok(false) };
         let value = view.value.to_vec();
         self.cache.set(self.hash, &self.key, &value, attributes, self.now).map(|()| true)
+    }
+
+    /// Replaces the encoding in what a [`Codec`] does not look at. Nothing is copied, and nobody who watches the key
+    /// is told.
+    pub(crate) fn mark(&mut self, encoding: u8) {
+        self.cache.set_encoding(self.hash, &self.key, encoding, self.now);
     }
 
     /// False: there was nothing.
@@ -364,8 +370,19 @@ pub(crate) struct Value<'a> {
 }
 
 impl<'a> Value<'a> {
+    /// The value of an entry that has just been counted as a hit; if it cannot be decoded, it was a miss.
+    #[inline]
+    pub(crate) fn counted<S: Store>(codec: &Codec, cache: &'a mut Cache<S>, place: S::Place) -> Option<Self> {
+        let (store, counts) = cache.store_and_counts();
+        let value = Self::new(codec, store.view(place));
+        if value.is_none() {
+            counts.hit_was_a_miss();
+        }
+        value
+    }
+
     /// `None`: it cannot be decoded, and is as good as lost.
-    pub(crate) fn new(codec: &Codec, view: View<'a>) -> Option<Self> {
+    fn new(codec: &Codec, view: View<'a>) -> Option<Self> {
         let View { value, attributes, shared, .. } = view;
         match codec.decode(value, attributes.encoding) {
             Some(Cow::Borrowed(bytes)) => Some(Self { bytes: Cow::Borrowed(bytes), attributes, shared }),

@@ -1,7 +1,10 @@
 //! What the server counts of its commands.
+//!
+//! A command has a number: RESP's come first, as they stand in their table, then those of the other protocols.
 
 use std::{
     collections::BTreeMap,
+    fmt,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -9,12 +12,88 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::commands::table::TABLE;
+use crate::{commands::table::TABLE, memcached, us};
 
 /// Buckets of a latency histogram: bucket `n` counts what took less than 2^n × 64 ns, the last one everything else.
 pub(crate) const BUCKETS: usize = 28;
 /// Buckets of batch sizes: bucket `n` counts batches of 2^n commands and more, the last one everything above, too.
 pub(crate) const BATCH_BUCKETS: usize = 16;
+
+/// A command as it is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub protocol: Protocol,
+    /// As its protocol calls it.
+    pub name: &'static str,
+}
+
+/// Whose command it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Resp,
+    Us,
+    Memcached,
+}
+
+/// The commands of a protocol that has no table of them, from the first number on.
+macro_rules! verbs {
+    ($(#[$about:meta])* first = $first:expr; $($verb:ident = $name:literal)+) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Verb {
+            $($verb,)+
+        }
+
+        impl Verb {
+            pub(crate) const ALL: &[Self] = &[$(Self::$verb,)+];
+
+            pub(crate) fn name(self) -> &'static str {
+                match self { $(Self::$verb => $name,)+ }
+            }
+
+            /// Under which it is counted.
+            #[inline]
+            pub(crate) fn number(self) -> usize {
+                $first + self as usize
+            }
+        }
+    };
+}
+pub(crate) use verbs;
+
+/// The number of the first command of the 0x1F text protocol.
+pub(crate) const US_FIRST: usize = TABLE.len();
+/// The number of memcached's first command.
+pub(crate) const MEMCACHED_FIRST: usize = US_FIRST + us::Verb::ALL.len();
+
+/// All that are counted, by their numbers.
+fn counted() -> impl Iterator<Item = Counted> {
+    let resp = TABLE.iter().map(|command| Counted { protocol: Protocol::Resp, name: command.name });
+    let us = us::Verb::ALL.iter().map(|verb| Counted { protocol: Protocol::Us, name: verb.name() });
+    let memcached = memcached::Verb::ALL.iter();
+    let memcached = memcached.map(|verb| Counted { protocol: Protocol::Memcached, name: verb.name() });
+    resp.chain(us).chain(memcached)
+}
+
+impl Protocol {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Resp => "resp",
+            Self::Us => "us",
+            Self::Memcached => "memcached",
+        }
+    }
+}
+
+/// As RESP's own commands tell it, which need no protocol in front.
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.protocol {
+            Protocol::Resp => f.write_str(self.name),
+            other @ (Protocol::Us | Protocol::Memcached) => write!(f, "{}|{}", other.name(), self.name),
+        }
+    }
+}
 
 /// One command's figures.
 #[derive(Debug, Default)]
@@ -28,7 +107,7 @@ pub(crate) struct CommandStatistics {
     pub buckets: [AtomicU64; BUCKETS],
 }
 
-/// Figures of all commands, by their numbers in the table.
+/// Figures of all commands, by their numbers.
 #[derive(Debug)]
 pub(crate) struct Statistics {
     commands: Box<[CommandStatistics]>,
@@ -51,12 +130,12 @@ struct Baseline {
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub period: Duration,
-    pub commands: Vec<(&'static str, Reading)>,
+    pub commands: Vec<(Counted, Reading)>,
     pub batches: [u64; BATCH_BUCKETS],
 }
 
 /// One command's figures at a moment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reading {
     pub calls: u64,
     pub failed: u64,
@@ -68,7 +147,7 @@ pub(crate) struct Reading {
 impl Default for Statistics {
     fn default() -> Self {
         Self {
-            commands: TABLE.iter().map(|_| CommandStatistics::default()).collect(),
+            commands: counted().map(|_| CommandStatistics::default()).collect(),
             batches: Default::default(),
             errors: Mutex::default(),
             perf: Mutex::new(Baseline::new()),
@@ -83,9 +162,9 @@ impl Baseline {
 }
 
 impl Statistics {
-    /// What has been called or refused, by name.
-    pub(crate) fn readings(&self) -> impl Iterator<Item = (&'static str, Reading)> {
-        let commands = TABLE.iter().zip(&self.commands).map(|(command, figures)| (command.name, figures.read()));
+    /// What has been called or refused.
+    pub(crate) fn readings(&self) -> impl Iterator<Item = (Counted, Reading)> {
+        let commands = counted().zip(&self.commands).map(|(command, figures)| (command, figures.read()));
         commands.filter(|(_, reading)| reading.calls + reading.rejected > 0)
     }
 
@@ -97,8 +176,14 @@ impl Statistics {
     pub(crate) fn command(&self, number: usize, time: Duration, succeeded: bool) {
         self.commands[number].add(1, time);
         if !succeeded {
-            self.commands[number].failed.fetch_add(1, Relaxed);
+            self.failed(number);
         }
+    }
+
+    /// One of a [`Statistics::batch`] was answered with an error.
+    #[cold]
+    pub(crate) fn failed(&self, number: usize) {
+        self.commands[number].failed.fetch_add(1, Relaxed);
     }
 
     pub(crate) fn rejected(&self, number: usize) {
@@ -151,10 +236,10 @@ impl Statistics {
     /// What has come since [`Statistics::begin_perf`].
     pub(crate) fn measured(&self) -> Measured {
         let perf = self.perf();
-        let now = TABLE.iter().zip(&self.commands).enumerate();
+        let now = counted().zip(&self.commands).enumerate();
         let since = now.map(|(number, (command, figures))| {
             let reading = figures.read();
-            (command.name, perf.readings.get(number).map_or(reading, |before| reading.since(before)))
+            (command, perf.readings.get(number).map_or(reading, |before| reading.since(before)))
         });
         let batches = self.batches();
         Measured {
@@ -175,6 +260,15 @@ impl Statistics {
         self.batches.iter().for_each(|bucket| bucket.store(0, Relaxed));
         self.errors().clear();
         *self.perf() = Baseline::new();
+    }
+
+    /// Begins memcached's commands anew and leaves the others alone.
+    pub(crate) fn reset_memcached(&self) {
+        self.commands[MEMCACHED_FIRST..].iter().for_each(CommandStatistics::reset);
+        // PERF would count from what is no more.
+        if let Some(before) = self.perf().readings.get_mut(MEMCACHED_FIRST..) {
+            before.fill(Reading::default());
+        }
     }
 }
 
@@ -248,12 +342,40 @@ mod tests {
         statistics.batch(0, 98, Duration::from_nanos(63));
         statistics.batch(0, 1, Duration::from_nanos(64));
         statistics.command(0, Duration::from_secs(3600), false);
-        let (name, reading) = statistics.readings().next().unwrap();
-        assert_eq!((name, reading.calls, reading.failed), (TABLE[0].name, 100, 1));
+        let (command, reading) = statistics.readings().next().unwrap();
+        assert_eq!((command.name, reading.calls, reading.failed), (TABLE[0].name, 100, 1));
         assert_eq!([0.5, 0.98, 0.99].map(|share| reading.percentile_ns(share)), [64, 64, 128]);
         assert_eq!(reading.percentile_ns(1.0), upper_ns(BUCKETS - 1));
         statistics.reset();
         assert_eq!((statistics.readings().count(), statistics.calls()), (0, 0));
+    }
+
+    #[test]
+    fn every_verb_has_the_number_it_is_counted_under() {
+        let all: Vec<_> = counted().collect();
+        let us = us::Verb::ALL.iter().map(|verb| (verb.number(), Protocol::Us, verb.name()));
+        let memcached = memcached::Verb::ALL.iter().map(|verb| (verb.number(), Protocol::Memcached, verb.name()));
+        for (number, protocol, name) in us.chain(memcached) {
+            assert_eq!(all[number], Counted { protocol, name });
+        }
+        assert_eq!(all[MEMCACHED_FIRST].to_string(), "memcached|get");
+    }
+
+    #[test]
+    fn what_memcached_begins_anew_others_keep() {
+        let statistics = Statistics::default();
+        let names = |statistics: &Statistics| -> Vec<String> {
+            statistics.measured().commands.iter().map(|(command, _)| command.to_string()).collect()
+        };
+        statistics.begin_perf();
+        statistics.batch(us::Verb::Set.number(), 2, Duration::ZERO);
+        statistics.batch(memcached::Verb::Set.number(), 3, Duration::ZERO);
+        assert_eq!(names(&statistics), ["us|set", "memcached|set"]);
+        statistics.begin_perf();
+        statistics.reset_memcached();
+        statistics.batch(memcached::Verb::Set.number(), 1, Duration::ZERO);
+        assert_eq!(names(&statistics), ["memcached|set"]);
+        assert_eq!(statistics.calls(), 3);
     }
 
     #[test]

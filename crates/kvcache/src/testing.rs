@@ -10,13 +10,13 @@ use proto::{Now, Outbox, Peer, Protocol};
 use store::{HashbrownStore, KeyHasher, Options, PolicyKind};
 use wire::resp::RequestLimits;
 
-use crate::{Codec, Conn, Facts, KvOptions, KvServer, Space, SpaceOptions};
+use crate::{Codec, Conn, Facts, FrontEnd, KvOptions, KvServer, Space, SpaceOptions};
 
 pub(crate) type Server = Arc<KvServer<HashbrownStore>>;
 
 /// With one shard, and one connection of many.
 pub(crate) fn server() -> (Server, Conn<HashbrownStore>) {
-    let store = Options { hasher: KeyHasher::with_seed(1), advise: |_| {}, collapse: |_| {}, release: |_| {} };
+    let store = Options { hasher: KeyHasher::with_seed(1), advise: |_| {}, release: |_| {} };
     let policy = PolicyKind::NoEviction;
     let space =
         Space::new(SpaceOptions { shards: 1, policy, memory_max: None, codec: Codec::default(), store, seed: 2 });
@@ -30,16 +30,16 @@ pub(crate) fn server() -> (Server, Conn<HashbrownStore>) {
             memory_max: None,
             facts: Facts::default(),
             snapshot: None,
-            front_ends: Vec::new(),
+            front_ends: vec![FrontEnd::Detect, FrontEnd::Us, FrontEnd::Memcached],
         },
     ));
-    let conn = connect(&server);
+    let conn = connect(&server, FrontEnd::Detect);
     (server, conn)
 }
 
-pub(crate) fn connect(server: &Server) -> Conn<HashbrownStore> {
+pub(crate) fn connect(server: &Server, front_end: FrontEnd) -> Conn<HashbrownStore> {
     let (ours, _) = UnixStream::pair().unwrap();
-    server.open(Peer::new(ours.as_fd(), 0), now())
+    server.open(Peer::new(ours.as_fd(), front_end as usize), now())
 }
 
 pub(crate) fn now() -> Now {

@@ -2,15 +2,24 @@
 //!
 //! It has no word for a password, so a server that asks for one does not answer it.
 
+use std::time::Instant;
+
 use proto::{Flow, Outbox, Step};
 use store::{Attributes, Store};
-use wire::us::{Parsed, Refusal, Request, RequestLimits, RequestParser, reply};
+use wire::us::{Parsed, Request, RequestLimits, RequestParser, reply};
 
 use crate::{
     connection::{Conn, Dialect},
     server::KvServer,
     space::{Item, Keyspace, Value},
+    statistics::{US_FIRST, verbs},
 };
+
+verbs! {
+    /// The commands, as they are counted.
+    first = US_FIRST;
+    Get = "get" Set = "set" Del = "del" Multi = "multi" Exec = "exec" Discard = "discard"
+}
 
 /// What is remembered of a connection.
 #[derive(Debug, Default)]
@@ -40,6 +49,17 @@ pub(crate) enum Deed<V> {
     Get,
     Set(V),
     Del,
+}
+
+impl<V> Deed<V> {
+    #[inline]
+    pub(crate) fn verb(&self) -> Verb {
+        match self {
+            Self::Get => Verb::Get,
+            Self::Set(_) => Verb::Set,
+            Self::Del => Verb::Del,
+        }
+    }
 }
 
 /// A request that needs nothing but the store, in whatever protocol.
@@ -98,7 +118,11 @@ pub(crate) fn one<S: Store + 'static>(
     keys.database = 0;
     match us.parser.parse(input, &RequestLimits { request_bytes_max }) {
         Ok(Parsed::Whole { request, consumed }) => {
-            us.answer(request, request_bytes_max, keys, out);
+            let began = Instant::now();
+            let succeeded = us.answer(request, request_bytes_max, keys, out);
+            if let Some(verb) = verb(request) {
+                server.statistics.command(verb.number(), began.elapsed(), succeeded);
+            }
             conn.refresh(server);
             Step::open(consumed)
         }
@@ -110,14 +134,28 @@ pub(crate) fn one<S: Store + 'static>(
     }
 }
 
+/// `None`: it is no command.
+fn verb(request: Request<'_>) -> Option<Verb> {
+    match request {
+        Request::Get { .. } => Some(Verb::Get),
+        Request::Set { .. } => Some(Verb::Set),
+        Request::Del { .. } => Some(Verb::Del),
+        Request::Multi => Some(Verb::Multi),
+        Request::Exec => Some(Verb::Exec),
+        Request::Discard => Some(Verb::Discard),
+        Request::Refused(_) => None,
+    }
+}
+
 impl Us {
+    /// False: with an error.
     fn answer<S: Store>(
         &mut self,
         request: Request<'_>,
         bytes_max: usize,
         keys: &mut Keyspace<'_, S>,
         out: &mut Outbox,
-    ) {
+    ) -> bool {
         if let Some((key, deed)) = deed(request) {
             return match &mut self.transaction {
                 Some(transaction) => transaction.queue(key, deed, bytes_max, out),
@@ -127,35 +165,46 @@ impl Us {
         match (request, self.transaction.take()) {
             (Request::Multi, None) => {
                 self.transaction = Some(Transaction::default());
-                reply::ok(out.inline());
+                ok(out)
             }
             (Request::Multi, open) => {
                 self.transaction = open;
-                reply::error(out.inline(), "MULTI calls can not be nested");
+                error(out, "MULTI calls can not be nested")
             }
             (Request::Exec, Some(transaction)) => transaction.execute(keys, out),
-            (Request::Exec, None) => reply::error(out.inline(), "EXEC without MULTI"),
-            (Request::Discard, Some(_)) => reply::ok(out.inline()),
-            (Request::Discard, None) => reply::error(out.inline(), "DISCARD without MULTI"),
+            (Request::Exec, None) => error(out, "EXEC without MULTI"),
+            (Request::Discard, Some(_)) => ok(out),
+            (Request::Discard, None) => error(out, "DISCARD without MULTI"),
             (Request::Refused(refusal), mut open) => {
                 if let Some(transaction) = &mut open {
                     transaction.spoiled = true;
                 }
                 self.transaction = open;
-                refuse(refusal, out);
+                error(out, refusal)
             }
             // These have a key, and have been answered above.
-            (Request::Get { .. } | Request::Set { .. } | Request::Del { .. }, open) => self.transaction = open,
+            (Request::Get { .. } | Request::Set { .. } | Request::Del { .. }, open) => {
+                self.transaction = open;
+                true
+            }
         }
     }
 }
 
-fn refuse(refusal: Refusal, out: &mut Outbox) {
-    reply::error(out.inline(), refusal);
+#[inline]
+fn ok(out: &mut Outbox) -> bool {
+    reply::ok(out.inline());
+    true
+}
+
+#[cold]
+fn error(out: &mut Outbox, text: impl std::fmt::Display) -> bool {
+    reply::error(out.inline(), text);
+    false
 }
 
 impl Transaction {
-    fn queue(&mut self, key: &[u8], deed: Deed<&[u8]>, bytes_max: usize, out: &mut Outbox) {
+    fn queue(&mut self, key: &[u8], deed: Deed<&[u8]>, bytes_max: usize, out: &mut Outbox) -> bool {
         let deed = match deed {
             Deed::Get => Deed::Get,
             Deed::Del => Deed::Del,
@@ -165,16 +214,17 @@ impl Transaction {
         self.queued_bytes += queued.bytes();
         if self.queued_bytes > bytes_max {
             self.spoiled = true;
-            return reply::error(out.inline(), "The transaction is larger than the longest request");
+            return error(out, "The transaction is larger than the longest request");
         }
         self.queue.push(queued);
         reply::queued(out.inline());
+        true
     }
 
     /// One answer for each command, in order, and nobody sees the keys in between.
-    fn execute<S: Store>(self, keys: &mut Keyspace<'_, S>, out: &mut Outbox) {
+    fn execute<S: Store>(self, keys: &mut Keyspace<'_, S>, out: &mut Outbox) -> bool {
         if self.spoiled {
-            return reply::error(out.inline(), "Transaction discarded because of previous errors");
+            return error(out, "Transaction discarded because of previous errors");
         }
         keys.hold_all();
         for Queued { key, deed } in &self.queue {
@@ -186,6 +236,7 @@ impl Transaction {
             run(&mut keys.item(key), deed, out);
         }
         keys.release();
+        true
     }
 }
 
@@ -200,17 +251,21 @@ impl Queued {
     }
 }
 
-/// Does it, and answers.
-pub(crate) fn run<S: Store>(item: &mut Item<'_, '_, S>, deed: Deed<&[u8]>, out: &mut Outbox) {
+/// Does it, and answers; false: with an error, which is not what a DEL of a key that is not there has made.
+pub(crate) fn run<S: Store>(item: &mut Item<'_, '_, S>, deed: Deed<&[u8]>, out: &mut Outbox) -> bool {
     match deed {
         Deed::Get => value(item.get(), out),
-        Deed::Set(value) => stored(item.set(value, Attributes::default()), out),
-        Deed::Del if item.remove() => reply::ok(out.inline()),
+        Deed::Set(value) => match item.set(value, Attributes::default()) {
+            Ok(()) => return ok(out),
+            Err(store::OutOfMemory) => return error(out, "Out of memory"),
+        },
+        Deed::Del if item.remove() => return ok(out),
         Deed::Del => reply::key_missing(out.inline()),
     }
+    true
 }
 
-pub(crate) fn value(value: Option<Value<'_>>, out: &mut Outbox) {
+fn value(value: Option<Value<'_>>, out: &mut Outbox) {
     match value {
         None => reply::nil(out.inline()),
         Some(Value { bytes, shared: None, .. }) => reply::value(out.inline(), &bytes),
@@ -218,12 +273,5 @@ pub(crate) fn value(value: Option<Value<'_>>, out: &mut Outbox) {
             out.push_shared(shared);
             out.inline().push(wire::us::SEPARATOR);
         }
-    }
-}
-
-pub(crate) fn stored(outcome: Result<(), store::OutOfMemory>, out: &mut Outbox) {
-    match outcome {
-        Ok(()) => reply::ok(out.inline()),
-        Err(store::OutOfMemory) => reply::error(out.inline(), "Out of memory"),
     }
 }

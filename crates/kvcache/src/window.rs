@@ -13,6 +13,7 @@ use wire::resp::{Fast, Version, fast, reply};
 use crate::{
     commands::{Refusal, table},
     connection::{Conn, Dialect},
+    memcached::{self, Pipeline, Single},
     reply::Reply,
     server::KvServer,
     space::{Keyspace, MARK, Value},
@@ -24,7 +25,7 @@ const GROUP: usize = 8;
 /// A power of two that holds the groups of all stages.
 const RING: usize = 4 * GROUP;
 
-/// A GET or SET under way, or a DEL of the 0x1F text protocol.
+/// A GET or SET under way, a DEL of the 0x1F text protocol, or a memcached client's request on one key.
 #[derive(Clone, Copy)]
 struct Pending<'i, H> {
     hash: u64,
@@ -48,9 +49,12 @@ pub(crate) struct Window<'s, 'i, S: Store + 'static> {
     left: usize,
     gets: u64,
     sets: u64,
+    /// Commands of the 0x1F text protocol, by their [`us::Verb`].
+    us: [u64; 3],
+    /// There once a memcached client has sent something.
+    memcached: Option<Box<Pipeline<'i>>>,
     /// Commands wait: none of them takes the short way.
     paused: bool,
-    dels: u64,
     /// Values at least so long are encoded before they are kept.
     raw_max: usize,
 }
@@ -68,8 +72,9 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
             left: 0,
             gets: 0,
             sets: 0,
+            us: [0; 3],
+            memcached: None,
             paused: server.clients.are_paused(),
-            dels: 0,
             raw_max: server.space.codec().threshold(),
         }
     }
@@ -88,8 +93,8 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         let (mut step, mut last) = (Step::open(0), None);
         while step.flow == Flow::Open && step.consumed < input.len() && !turns[at].out.is_full() {
             let rest = &input[step.consumed..];
-            if turns[at].conn.is_plain
-                && !self.paused
+            let is_plain = turns[at].conn.is_plain && !self.paused;
+            if is_plain
                 && (step.consumed > 0 || !turns[at].conn.is_mid_request())
                 && let Some(Usual { key, deed, len }) = self.usual(turns[at].conn, rest)
             {
@@ -103,10 +108,19 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
                 continue;
             }
             last = None;
+            let heard = if is_plain { self.hear_memcached(turns[at].conn, rest) } else { None };
+            if let Some(single) = heard.and_then(|heard| Single::of(&self.server.space, &heard)) {
+                self.enter_memcached(turns, single, at);
+                step.consumed += single.len;
+                continue;
+            }
             // Anything else comes after all that came before it.
             self.drain(turns);
             let Turn { conn, out, .. } = &mut turns[at];
-            let one = self.server.one(conn, rest, &mut self.keys, self.now, out);
+            let one = match heard {
+                Some(heard) => memcached::answer(self.server, conn, heard, &mut self.keys, out),
+                None => self.server.one(conn, rest, &mut self.keys, self.now, out),
+            };
             step = Step { consumed: step.consumed + one.consumed, ..one };
             if one.consumed == 0 {
                 break;
@@ -121,14 +135,22 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     }
 
     /// The request that `input` begins with, if it needs nothing but the store.
+    /// The request of a memcached client that `input` begins with, read once.
+    #[inline]
+    fn hear_memcached(&self, conn: &mut Conn<S>, input: &'i [u8]) -> Option<memcached::Heard<'i>> {
+        let Dialect::Memcached(parser) = &mut conn.dialect else { return None };
+        Some(memcached::hear(self.server, parser, conn.authenticated, input))
+    }
+
     #[inline(always)]
     fn usual(&self, conn: &Conn<S>, input: &'i [u8]) -> Option<Usual<'i>> {
         let usual = match &conn.dialect {
             Dialect::Us(us) => us.usual(input, self.server.limits.bulk_bytes_max)?,
-            Dialect::Undecided(_) | Dialect::Resp(_) | Dialect::Memcached(_) => match fast(input)? {
+            Dialect::Resp(_) => match fast(input)? {
                 (Fast::Get { key }, len) => Usual { key, deed: Deed::Get, len },
                 (Fast::Set { key, value }, len) => Usual { key, deed: Deed::Set(value), len },
             },
+            Dialect::Undecided(_) | Dialect::Memcached(_) => return None,
         };
         let is_kept_raw = !matches!(usual.deed, Deed::Set(value) if value.len() >= self.raw_max);
         (is_kept_raw && usual.key.first() != Some(&MARK)).then_some(usual)
@@ -137,7 +159,20 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     #[inline(always)]
     fn enter(&mut self, turns: &mut [Turn<'i, Conn<S>>], key: &'i [u8], deed: Deed<&'i [u8]>, turn: usize) {
         let hash = self.server.space.hash(key);
-        self.ring[self.entered % RING] = Pending { hash, key, hint: S::Hint::default(), deed, turn };
+        self.push(turns, Pending { hash, key, hint: S::Hint::default(), deed, turn });
+    }
+
+    #[inline]
+    fn enter_memcached(&mut self, turns: &mut [Turn<'i, Conn<S>>], single: Single<'i>, turn: usize) {
+        self.memcached.get_or_insert_with(|| Box::new(Pipeline::new(RING))).enter(single);
+        // Its deed is in the pipeline.
+        let Single { hash, .. } = single;
+        self.push(turns, Pending { hash, key: b"", hint: S::Hint::default(), deed: Deed::Get, turn });
+    }
+
+    #[inline(always)]
+    fn push(&mut self, turns: &mut [Turn<'i, Conn<S>>], pending: Pending<'i, S::Hint>) {
+        self.ring[self.entered % RING] = pending;
         self.entered += 1;
         if self.entered - self.begun == GROUP {
             self.advance(turns);
@@ -180,12 +215,13 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         let Pending { hash, key, hint, deed, turn } = self.ring[self.left % RING];
         self.left += 1;
         let Turn { conn, out, .. } = &mut turns[turn];
-        match (deed, matches!(conn.dialect, Dialect::Us(_))) {
-            (Deed::Get, false) => self.get(hint, hash, key, conn.version, out),
-            (Deed::Set(value), false) => self.set(hint, hash, key, value, out),
-            (deed, true) => self.us(hash, key, deed, out),
+        match (&conn.dialect, deed) {
+            (Dialect::Resp(_), Deed::Get) => self.get(hint, hash, key, conn.version, out),
+            (Dialect::Resp(_), Deed::Set(value)) => self.set(hint, hash, key, value, out),
+            (Dialect::Us(_), deed) => self.us(hash, key, deed, out),
+            (Dialect::Memcached(_), _) => self.memcached(out),
             // RESP's takes many keys, and is not one of the usual commands.
-            (Deed::Del, false) => {}
+            (Dialect::Resp(_), Deed::Del) | (Dialect::Undecided(_), _) => {}
         }
     }
 
@@ -209,8 +245,8 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         match cache.store().plain_value(place) {
             Some(value) => reply::bulk(out.inline(), value),
             None => {
-                let view = cache.store().view(place);
-                Reply { out, version }.value(Value::new(self.server.space.codec(), view));
+                let value = Value::counted(self.server.space.codec(), cache, place);
+                Reply { out, version }.value(value);
             }
         }
     }
@@ -221,29 +257,44 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         let now = self.keys.now;
         match self.keys.cache(hash).set_hinted(hint, hash, key, value, Attributes::default(), now) {
             Ok(()) => out.inline().extend_from_slice(b"+OK\r\n"),
-            Err(error) => reply::error(out.inline(), Refusal::from(error).0.as_bytes()),
+            Err(error) => {
+                let refusal = Refusal::from(error);
+                self.server.statistics.failed(table::SET);
+                self.server.statistics.error(&refusal.0);
+                reply::error(out.inline(), refusal.0.as_bytes());
+            }
         }
     }
 
     #[inline]
     fn us(&mut self, hash: u64, key: &'i [u8], deed: Deed<&'i [u8]>, out: &mut Outbox) {
-        *match deed {
-            Deed::Get => &mut self.gets,
-            Deed::Set(_) => &mut self.sets,
-            Deed::Del => &mut self.dels,
-        } += 1;
-        us::run(&mut self.keys.item_with(hash, key), deed, out);
+        let verb = deed.verb();
+        self.us[verb as usize] += 1;
+        if !us::run(&mut self.keys.item_with(hash, key), deed, out) {
+            self.server.statistics.failed(verb.number());
+        }
+    }
+
+    #[inline(never)]
+    fn memcached(&mut self, out: &mut Outbox) {
+        if let Some(pipeline) = &mut self.memcached {
+            pipeline.leave(self.server, &mut self.keys, out);
+        }
     }
 
     /// Each command of the batch is given an equal part of its time.
     fn count(&self) {
-        let commands = self.gets + self.sets + self.dels;
+        let memcached = || self.memcached.iter().flat_map(|pipeline| pipeline.counts());
+        let us = || us::Verb::ALL.iter().zip(self.us);
+        let others = us().map(|(_, count)| count).chain(memcached().map(|(_, count)| count));
+        let commands = self.gets + self.sets + others.sum::<u64>();
         if commands > 0 {
             let each = self.now.instant.elapsed() / u32::try_from(commands).unwrap_or(u32::MAX);
             self.server.statistics.batch_size(commands);
             self.server.statistics.batch(table::GET, self.gets, each);
             self.server.statistics.batch(table::SET, self.sets, each);
-            self.server.statistics.batch(table::DEL, self.dels, each);
+            us().for_each(|(verb, count)| self.server.statistics.batch(verb.number(), count, each));
+            memcached().for_each(|(verb, count)| self.server.statistics.batch(verb.number(), count, each));
         }
     }
 }

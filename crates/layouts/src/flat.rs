@@ -1,7 +1,9 @@
 //! Files side by side.
 
 use std::{
+    ffi::OsStr,
     io,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -21,8 +23,8 @@ impl Layout for Flat {
 
     fn list(&self, root: &Path) -> Result<Vec<(FileId, PathBuf)>, LayoutError> {
         list(root, |beneath, id| {
-            let path = RelativePath::name(id.as_bytes())?;
-            beneath.open_file(path.as_bytes()).is_ok().then_some(path)
+            let path = self.locate(beneath, id)?.path;
+            beneath.open_file(path.as_bytes()).map(|_| path)
         })
     }
 }
@@ -30,13 +32,28 @@ impl Layout for Flat {
 /// The names in a directory that are ids and mean a file, according to `locate`.
 pub(crate) fn list(
     directory: &Path,
-    locate: impl Fn(&Root, &FileId) -> Option<RelativePath>,
+    locate: impl Fn(&Root, &FileId) -> Result<RelativePath, OpenError>,
 ) -> Result<Vec<(FileId, PathBuf)>, LayoutError> {
     let root = open_root(directory)?;
     let listing = root.list(b".", |_| true).map_err(failed(directory))?;
     let ids = listing.names.iter().filter_map(|name| FileId::new(&name.bytes));
-    let found = ids.filter_map(|id| locate(&root, &id).map(|path| (id, path.beneath(directory))));
-    let mut found: Vec<_> = found.collect();
+    found(directory, ids.map(|id| (locate(&root, &id), id)))
+}
+
+/// The documents among `candidates`, in order. One that is no file is left out, and nothing else is: a listing without
+/// what cannot be opened would be one of fewer documents than there are.
+pub(crate) fn found(
+    directory: &Path,
+    candidates: impl Iterator<Item = (Result<RelativePath, OpenError>, FileId)>,
+) -> Result<Vec<(FileId, PathBuf)>, LayoutError> {
+    let mut found = Vec::new();
+    for (outcome, id) in candidates {
+        match outcome {
+            Ok(path) => found.push((id, path.beneath(directory))),
+            Err(OpenError::Missing | OpenError::Directory | OpenError::NotRegular) => {}
+            Err(error) => return Err(failed(&directory.join(OsStr::from_bytes(id.as_bytes())))(error)),
+        }
+    }
     found.sort_unstable();
     Ok(found)
 }
@@ -47,4 +64,32 @@ pub(crate) fn open_root(directory: &Path) -> Result<Root, LayoutError> {
 
 pub(crate) fn failed(path: &Path) -> impl FnOnce(OpenError) -> LayoutError {
     move |error| LayoutError::Read { path: path.to_owned(), source: error.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_leaves_out_what_is_no_file_and_nothing_that_cannot_be_opened() {
+        let list = |outcome: Result<&[u8], OpenError>| {
+            let path = |path| RelativePath::new(path).unwrap();
+            let id = FileId::new(b"B").unwrap();
+            found(
+                Path::new("/d"),
+                [(outcome.map(path), id.clone()), (Ok(path(b"a")), FileId::new(b"A").unwrap())].into_iter(),
+            )
+        };
+        let names = |found: Vec<(FileId, PathBuf)>| {
+            found.into_iter().map(|(id, path)| format!("{id} {}", path.display())).collect::<Vec<_>>()
+        };
+        assert_eq!(names(list(Ok(b"b/c")).unwrap()), ["A /d/a", "B /d/b/c"]);
+        for none in [OpenError::Missing, OpenError::Directory, OpenError::NotRegular] {
+            assert_eq!(names(list(Err(none)).unwrap()), ["A /d/a"], "{none:?}");
+        }
+        for error in [OpenError::Denied, OpenError::Exhausted] {
+            let message = list(Err(error)).unwrap_err().to_string();
+            assert!(message.contains("/d/B"), "{message}");
+        }
+    }
 }

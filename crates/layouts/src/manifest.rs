@@ -9,7 +9,10 @@ use std::{
 use sys::beneath::{OpenError, Root};
 use wire::file::FileId;
 
-use crate::{Layout, LayoutError, Located, RelativePath, flat::open_root};
+use crate::{
+    Layout, LayoutError, Located, RelativePath,
+    flat::{found, open_root},
+};
 
 /// The file in the directory that is read.
 const FILE_NAME: &str = "manifest.tsv";
@@ -39,10 +42,8 @@ impl Layout for Manifest {
 
     fn list(&self, directory: &Path) -> Result<Vec<(FileId, PathBuf)>, LayoutError> {
         let root = open_root(directory)?;
-        let there = self.paths.iter().filter(|(_, path)| root.open_file(path.as_bytes()).is_ok());
-        let mut found: Vec<_> = there.map(|(id, path)| (id.clone(), path.beneath(directory))).collect();
-        found.sort_unstable();
-        Ok(found)
+        let open = |path: &RelativePath| root.open_file(path.as_bytes()).map(|_| path.clone());
+        found(directory, self.paths.iter().map(|(id, path)| (open(path), id.clone())))
     }
 }
 

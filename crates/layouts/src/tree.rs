@@ -7,7 +7,7 @@ use wire::file::FileId;
 
 use crate::{
     Layout, LayoutError, Located, RelativePath,
-    flat::{failed, open_root},
+    flat::{failed, found, open_root},
 };
 
 /// The id is a path beneath the directory, its parts separated by `/`.
@@ -24,7 +24,7 @@ impl Layout for Tree {
 
     fn list(&self, directory: &Path) -> Result<Vec<(FileId, PathBuf)>, LayoutError> {
         let root = open_root(directory)?;
-        let mut found = Vec::new();
+        let mut candidates = Vec::new();
         let mut pending = vec![b".".to_vec()];
         while let Some(inside) = pending.pop() {
             let listing = match root.list(&inside, |_| true) {
@@ -37,20 +37,14 @@ impl Layout for Tree {
                 match name.kind {
                     Kind::Directory => pending.push(path),
                     Kind::Special => {}
-                    Kind::Regular | Kind::Unknown => found.extend(file(&root, path).map(|(id, path)| {
-                        let path = path.beneath(directory);
-                        (id, path)
-                    })),
+                    Kind::Regular | Kind::Unknown => candidates.extend(FileId::new(&path)),
                 }
             }
         }
-        found.sort_unstable();
-        Ok(found)
+        let open = |id: &FileId| {
+            let path = self.locate(&root, id)?.path;
+            root.open_file(path.as_bytes()).map(|_| path)
+        };
+        found(directory, candidates.into_iter().map(|id| (open(&id), id)))
     }
-}
-
-fn file(root: &Root, path: Vec<u8>) -> Option<(FileId, RelativePath)> {
-    let id = FileId::new(&path)?;
-    root.open_file(&path).ok()?;
-    Some((id, RelativePath::new(path)?))
 }

@@ -29,7 +29,7 @@ impl Layout for Zotero {
     }
 
     fn list(&self, root: &Path) -> Result<Vec<(FileId, PathBuf)>, LayoutError> {
-        flat::list(root, |beneath, id| self.locate(beneath, id).ok().map(|located| located.path))
+        flat::list(root, |beneath, id| self.locate(beneath, id).map(|located| located.path))
     }
 }
 

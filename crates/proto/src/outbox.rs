@@ -14,8 +14,9 @@ use bytes::Bytes;
 use crate::{
     deferred::{self, Ledger, Promise},
     segment::{FileRegion, Pipe, PipeRegion, PipeSource, Segment},
-    spares::Spares,
 };
+
+mod buffers;
 
 /// Bodies at or below this size are copied next to their header instead of being queued.
 const FLATTEN_MAX: usize = 2048;
@@ -23,8 +24,6 @@ const FLATTEN_MAX: usize = 2048;
 const HIGH_WATER: usize = 256 * 1024;
 /// Queued segments above which a protocol must stop producing.
 const QUEUE_MAX: usize = 64;
-/// The largest buffer that an outbox of its own keeps for the next reply.
-const SPARE_CAPACITY_MAX: usize = 64 * 1024;
 
 /// The next thing a readiness driver should write.
 #[derive(Debug)]
@@ -422,45 +421,6 @@ impl Outbox {
             | Segment::Pipe(_)
             | Segment::Mapped(_)
             | Segment::Deferred(_) => {}
-        }
-    }
-
-    // --- buffers --------------------------------------------------------------------------
-
-    /// Before a protocol writes: a buffer for its replies, unless there is one. A driver that never lends leaves each
-    /// outbox its own.
-    #[inline]
-    pub fn lend(&mut self, spares: &mut Spares) {
-        self.borrows = true;
-        if self.tail.capacity() == 0
-            && let Some(buffer) = spares.take()
-        {
-            self.tail = buffer;
-        }
-    }
-
-    /// After a flush: the buffer goes back, if it is empty.
-    #[inline]
-    pub fn give_back(&mut self, spares: &mut Spares) {
-        if self.tail.is_empty() {
-            spares.keep(mem::take(&mut self.tail));
-        }
-    }
-
-    /// The largest buffer that is kept once it is empty.
-    fn capacity_max(&self) -> usize {
-        if self.borrows { usize::MAX } else { SPARE_CAPACITY_MAX }
-    }
-
-    /// Bytes of buffers kept for later.
-    pub(crate) fn spare_capacity(&self) -> usize {
-        if self.is_empty() { self.tail.capacity() + self.spare.capacity() + self.queue.capacity() } else { 0 }
-    }
-
-    /// Gives spare buffers back to the allocator.
-    pub(crate) fn trim(&mut self) {
-        if self.is_empty() {
-            (self.tail, self.spare, self.queue) = (Vec::new(), Vec::new(), VecDeque::new());
         }
     }
 }

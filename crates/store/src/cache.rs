@@ -45,6 +45,15 @@ pub struct Counts {
     pub expired: u64,
 }
 
+impl Counts {
+    /// The entry that has just been counted as a hit is worth nothing to who asked for it.
+    #[cold]
+    pub fn hit_was_a_miss(&mut self) {
+        self.hits = self.hits.saturating_sub(1);
+        self.misses += 1;
+    }
+}
+
 /// Keys somebody wants to know changes of.
 #[derive(Debug, Default)]
 struct Watched {
@@ -101,12 +110,19 @@ impl<S: Store> Cache<S> {
     /// Where the entry is that [`Cache::get`] shows.
     #[inline(always)]
     pub fn use_entry(&mut self, hint: S::Hint, hash: u64, key: &[u8], now: Moment) -> Option<S::Place> {
+        let place = self.count_entry(hint, hash, key, now)?;
+        self.touch_place(place, now);
+        Some(place)
+    }
+
+    /// [`Cache::use_entry`], counted and not remembered as used.
+    #[inline(always)]
+    pub fn count_entry(&mut self, hint: S::Hint, hash: u64, key: &[u8], now: Moment) -> Option<S::Place> {
         let Some(place) = self.find_hinted(hint, hash, key, now) else {
             self.counts.misses += 1;
             return None;
         };
         self.counts.hits += 1;
-        self.touch_place(place, now);
         Some(place)
     }
 
@@ -253,6 +269,13 @@ impl<S: Store> Cache<S> {
         Ok(true)
     }
 
+    /// Records another encoding beside a value, which stays as it is: this is neither a use of the entry nor a change.
+    /// False: it is not there.
+    pub fn set_encoding(&mut self, hash: u64, key: &[u8], encoding: u8, now: Moment) -> bool {
+        let place = self.find(hash, key, now);
+        place.inspect(|&place| self.store.set_encoding(place, encoding)).is_some()
+    }
+
     /// False: it was not there.
     pub fn remove(&mut self, hash: u64, key: &[u8], now: Moment) -> bool {
         let Some(place) = self.find(hash, key, now) else { return false };
@@ -317,6 +340,12 @@ impl<S: Store> Cache<S> {
 
     pub fn store(&self) -> &S {
         &self.store
+    }
+
+    /// For who learns from an entry how to count it.
+    #[inline]
+    pub fn store_and_counts(&mut self) -> (&S, &mut Counts) {
+        (&self.store, &mut self.counts)
     }
 
     pub fn len(&self) -> usize {

@@ -53,12 +53,9 @@ pub struct View<'a> {
 #[derive(Clone, Debug)]
 pub struct Options {
     pub hasher: KeyHasher,
-    /// Called once for each large piece of fresh memory (a multiple of 2 MiB, aligned to that): the place to ask the
-    /// kernel for huge pages, which a pure crate cannot.
+    /// Called once for each piece of memory (2 MiB, aligned to that), fresh or full: the place to ask the kernel for huge
+    /// pages, which a pure crate cannot. The contents must stay.
     pub advise: fn(&mut [MaybeUninit<u8>]),
-    /// Called once for each of the few such pieces that began as small pages and is now full: the place to have the
-    /// kernel put huge pages in their place. The contents must stay.
-    pub collapse: fn(&mut [MaybeUninit<u8>]),
     /// Called with memory whose contents are not needed any more; it must read as zeros afterwards, so that giving it
     /// back to the kernel or zeroing it are both right.
     pub release: fn(&mut [MaybeUninit<u8>]),
@@ -141,6 +138,9 @@ pub trait Store: Send + Sized {
         let _ = (place, expires_at);
         false
     }
+
+    /// Records another encoding beside a value that stays as it is, without moving or copying anything.
+    fn set_encoding(&mut self, place: Self::Place, encoding: u8);
 
     fn remove(&mut self, hash: u64, place: Self::Place);
 

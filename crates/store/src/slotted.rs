@@ -96,6 +96,10 @@ impl<I: Index> Store for Slotted<I> {
         self.slots.set_expiry(place, expires_at)
     }
 
+    fn set_encoding(&mut self, place: u32, encoding: u8) {
+        self.slots.set_encoding(place, encoding);
+    }
+
     fn remove(&mut self, hash: u64, place: u32) {
         self.index.remove(&mut self.slots, hash, place);
         self.slots.remove(place);
@@ -216,7 +220,7 @@ mod tests {
     const HASH: u64 = 7;
 
     fn keys_of_one_hash_are_told_apart<I: Index>() {
-        let options = Options { hasher: KeyHasher::with_seed(1), advise: |_| (), collapse: |_| (), release: |_| () };
+        let options = Options { hasher: KeyHasher::with_seed(1), advise: |_| (), release: |_| () };
         let mut store = Slotted::<I>::new(options);
         let mut random = fastrand::Rng::with_seed(1);
         let mut there = [false; 40];

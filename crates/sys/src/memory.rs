@@ -12,13 +12,6 @@ pub fn advise_huge(memory: &mut [MaybeUninit<u8>]) {
     advise(memory, libc::MADV_HUGEPAGE);
 }
 
-/// Has huge pages put in the place of small ones that are in use, now (`MADV_COLLAPSE`, Linux 6.1); an older kernel may
-/// do it when it finds the time. The contents stay.
-pub fn collapse(memory: &mut [MaybeUninit<u8>]) {
-    advise(memory, libc::MADV_HUGEPAGE);
-    advise(memory, libc::MADV_COLLAPSE);
-}
-
 /// Gives the kernel back what the memory holds; it reads as zeros afterwards.
 pub fn release(memory: &mut [MaybeUninit<u8>]) {
     let whole = advise(memory, libc::MADV_DONTNEED);
@@ -81,7 +74,6 @@ mod tests {
     fn advice_leaves_memory_alone() {
         let mut memory = vec![MaybeUninit::new(7_u8); 5 * PAGE];
         advise_huge(&mut memory);
-        collapse(&mut memory);
         // SAFETY: every byte was initialized above.
         assert!(memory.iter().all(|byte| unsafe { byte.assume_init() } == 7));
     }

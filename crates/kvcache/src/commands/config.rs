@@ -80,6 +80,7 @@ pub(super) fn rewrite<S: Store>(_: &mut Call<'_, '_, S>) -> Outcome {
 pub(super) fn resetstat<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     call.keys.each(|cache| cache.counts = store::Counts::default());
     call.server.statistics.reset();
+    call.server.memcached.reset();
     call.server.gauges.memory_peak.store(0, Relaxed);
     call.reply.ok();
     Ok(())

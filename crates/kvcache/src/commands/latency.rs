@@ -82,13 +82,15 @@ pub(super) fn doctor<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 pub(super) fn histogram<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let names = &call.args[2..];
     let is_wanted = |name: &str| {
+        // Redis's containers and our protocols are written alike.
         let container = name.split('|').next().unwrap_or(name);
         let is_it = |wanted: &&[u8]| [name, container].iter().any(|name| name.as_bytes().eq_ignore_ascii_case(wanted));
         names.is_empty() || names.iter().any(is_it)
     };
     let commands: Vec<_> = call.server.statistics.readings().collect();
-    let called = |(name, reading): &(&str, Reading)| reading.calls > 0 && is_wanted(name);
-    let commands: Vec<_> = commands.into_iter().filter(called).collect();
+    let commands = commands.into_iter().map(|(command, reading)| (command.to_string(), reading));
+    let called = |(name, reading): &(String, Reading)| reading.calls > 0 && is_wanted(name);
+    let commands: Vec<_> = commands.filter(called).collect();
     call.reply.map(commands.len());
     for (name, reading) in commands {
         let steps = steps(&reading);

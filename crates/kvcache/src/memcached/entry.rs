@@ -59,8 +59,7 @@ pub(super) fn was_fetched(attributes: Attributes) -> bool {
 /// Remembers that an item with these attributes has been fetched.
 pub(super) fn fetched<S: Store>(item: &mut Item<'_, '_, S>, attributes: Attributes) {
     if !was_fetched(attributes) {
-        // Where there is no memory even for this, the `h` flag of `mg` will say no; nothing else depends on it.
-        let _ = item.annotate(Attributes { encoding: attributes.encoding | FETCHED, ..attributes });
+        item.mark(attributes.encoding | FETCHED);
     }
 }
 

@@ -55,7 +55,12 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         if !flags.has(b'u') {
             after.encoding |= FETCHED;
         }
-        if after != before {
+        if after == (Attributes { encoding: after.encoding, ..before }) {
+            // An ordinary read leaves the entry where it is.
+            if after != before {
+                item.mark(after.encoding);
+            }
+        } else {
             item.annotate(after)?;
         }
         Ok(Some(Seen { before, idle_s, is_won }))
@@ -64,16 +69,16 @@ impl<S: Store + 'static> Call<'_, '_, S> {
     fn meta_hit(&mut self, bytes: &[u8], key: &MetaKey<'_>, flags: &MetaFlags<'_>, seen: Seen) {
         let (now, out) = (self.keys.now.unix_ms, &mut *self.out);
         let counters = &self.memcached.counters;
+        let mut item = self.keys.item(bytes);
+        let value = if flags.has(b'u') { item.look() } else { item.get() };
+        let Some(value) = value else {
+            // It cannot be decoded, and has been counted as a miss.
+            return self.meta_lost(bytes, key, flags);
+        };
         counters.got(true);
         if flags.expiry().is_some() {
             counters.touched(true);
         }
-        let mut item = self.keys.item(bytes);
-        let value = if flags.has(b'u') { item.peek() } else { item.get() };
-        let Some(value) = value else {
-            // It cannot be decoded.
-            return self.meta_miss(bytes, key, flags);
-        };
         let about = reply::Item {
             length: value.bytes.len(),
             flags: value.attributes.flags,
@@ -98,9 +103,14 @@ impl<S: Store + 'static> Call<'_, '_, S> {
     }
 
     fn meta_miss(&mut self, bytes: &[u8], key: &MetaKey<'_>, flags: &MetaFlags<'_>) {
-        self.memcached.counters.got(false);
         // Counts the miss where all protocols count theirs.
         let _ = self.item(bytes).get();
+        self.meta_lost(bytes, key, flags);
+    }
+
+    /// There is nothing that could be shown.
+    fn meta_lost(&mut self, bytes: &[u8], key: &MetaKey<'_>, flags: &MetaFlags<'_>) {
+        self.memcached.counters.got(false);
         if let Some(expiry) = flags.vivify() {
             return self.vivify(bytes, key, flags, flags.expiry().unwrap_or(expiry));
         }

@@ -7,12 +7,16 @@ mod counters;
 mod entry;
 mod meta;
 mod numbers;
+mod pipeline;
 mod stats;
 mod storage;
+mod verbs;
+
+use std::time::Instant;
 
 use proto::{Flow, Now, Outbox, Step};
 use store::Store;
-use wire::memcached::{Expiry, Keys, Limits, Parsed, Refusal, Request, RequestParser, StoreMode, reply};
+use wire::memcached::{Expiry, HangUp, Keys, Limits, Parsed, Refusal, Request, RequestParser, StoreMode, reply};
 
 use self::{
     counters::Counters,
@@ -24,7 +28,11 @@ use crate::{
     space::{Item, Keyspace, Value},
 };
 
-pub(crate) use self::entry::{NUMBER, Numbers};
+pub(crate) use self::{
+    entry::{NUMBER, Numbers},
+    pipeline::{Pipeline, Single},
+    verbs::Verb,
+};
 
 /// The version of memcached whose replies these are.
 const VERSION: &str = "1.6.18";
@@ -40,7 +48,7 @@ pub(crate) struct Memcached {
     counters: Counters,
     pub(crate) numbers: Numbers,
     flush: storage::Flush,
-    began: std::time::Instant,
+    began: Instant,
 }
 
 impl Memcached {
@@ -52,8 +60,13 @@ impl Memcached {
             counters: Counters::default(),
             numbers: Numbers::default(),
             flush: storage::Flush::default(),
-            began: std::time::Instant::now(),
+            began: Instant::now(),
         }
+    }
+
+    /// Begins what `stats` tells of commands anew.
+    pub(crate) fn reset(&self) {
+        self.counters.reset();
     }
 
     /// Owed before each batch: `flush_all` may have been asked for this moment.
@@ -71,6 +84,27 @@ struct Call<'c, 's, S: Store> {
     memcached: &'c Memcached,
     keys: &'c mut Keyspace<'s, S>,
     out: &'c mut Outbox,
+    /// It is answered with an error, or would be if it wanted an answer.
+    failed: bool,
+}
+
+/// What a connection's input begins with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard<'i> {
+    /// The command, whether or not it is well formed.
+    verb: Option<Verb>,
+    parsed: Result<Parsed<'i>, HangUp>,
+}
+
+/// Reads the request that `input` begins with; it is owed an [`answer`], or to be run as a [`Single`].
+pub(crate) fn hear<'i, S: Store>(
+    server: &KvServer<S>,
+    parser: &mut RequestParser,
+    authenticated: bool,
+    input: &'i [u8],
+) -> Heard<'i> {
+    let verb = if parser.is_skipping() { None } else { Verb::of(input) };
+    Heard { verb, parsed: parse(server, authenticated, parser, input) }
 }
 
 /// Answers the request that `input` begins with.
@@ -81,28 +115,53 @@ pub(crate) fn one<S: Store + 'static>(
     keys: &mut Keyspace<'_, S>,
     out: &mut Outbox,
 ) -> Step {
-    let authenticated = conn.authenticated;
     let Dialect::Memcached(parser) = &mut conn.dialect else { return Step::open(0) };
+    let heard = hear(server, parser, conn.authenticated, input);
+    answer(server, conn, heard, keys, out)
+}
+
+/// Answers what has been heard of a connection.
+pub(crate) fn answer<S: Store + 'static>(
+    server: &KvServer<S>,
+    conn: &mut Conn<S>,
+    Heard { verb, parsed }: Heard<'_>,
+    keys: &mut Keyspace<'_, S>,
+    out: &mut Outbox,
+) -> Step {
     keys.database = 0;
-    match parse(server, authenticated, parser, input) {
-        Ok(Parsed::Whole { request, consumed }) if authenticated => {
-            let mut call = Call { server, memcached: &server.memcached, keys, out };
-            Step { flow: call.answer(request), ..Step::open(consumed) }
+    let reject = || verb.into_iter().for_each(|verb| server.statistics.rejected(verb.number()));
+    let step = match parsed {
+        Ok(Parsed::Whole { request, consumed }) if conn.authenticated => {
+            let mut call = Call::new(server, keys, out);
+            let (began, flow) = (Instant::now(), call.answer(request));
+            if let Some(verb) = verb {
+                server.statistics.command(verb.number(), began.elapsed(), !call.failed);
+            }
+            Step { flow, ..Step::open(consumed) }
         }
         Ok(Parsed::Whole { request, consumed }) => {
             let right = authenticate(server, &request);
+            if right.is_err() {
+                reject();
+            }
             reply::line(out.inline(), right.err().unwrap_or("STORED"));
             conn.authenticated = right.is_ok();
             Step::open(consumed)
         }
         Ok(Parsed::Refused { refusal, consumed }) => {
+            reject();
             reply::refusal(out.inline(), refusal);
             Step::open(consumed)
         }
-        Ok(Parsed::Skipped { consumed }) => Step::open(consumed),
+        Ok(Parsed::Skipped { consumed }) => {
+            reject();
+            Step::open(consumed)
+        }
         Ok(Parsed::Torn { need }) => Step { need, ..Step::open(0) },
         Err(_) => Step { flow: Flow::Linger, ..Step::open(0) },
-    }
+    };
+    conn.refresh(server);
+    step
 }
 
 fn parse<'i, S: Store>(
@@ -110,7 +169,7 @@ fn parse<'i, S: Store>(
     authenticated: bool,
     parser: &mut RequestParser,
     input: &'i [u8],
-) -> Result<Parsed<'i>, wire::memcached::HangUp> {
+) -> Result<Parsed<'i>, HangUp> {
     let limits = server.memcached.limits;
     match authenticated {
         true => parser.parse(input, &limits),
@@ -133,7 +192,11 @@ fn authenticate<S: Store>(server: &KvServer<S>, request: &Request<'_>) -> Result
     }
 }
 
-impl<S: Store + 'static> Call<'_, '_, S> {
+impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
+    fn new(server: &'c KvServer<S>, keys: &'c mut Keyspace<'s, S>, out: &'c mut Outbox) -> Self {
+        Self { server, memcached: &server.memcached, keys, out, failed: false }
+    }
+
     fn answer(&mut self, request: Request<'_>) -> Flow {
         match request {
             Request::Get { keys, with_cas } => self.get(keys, with_cas, None),
@@ -153,7 +216,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
             Request::Verbosity { level: _, noreply } => self.say(noreply, "OK"),
             Request::Stats { args } => self.stats(args),
             Request::Quit => return Flow::Close,
-            Request::Shutdown(_) => reply::refusal(self.out.inline(), Refusal::NoShutdown),
+            Request::Shutdown(_) => self.say(false, Refusal::NoShutdown.text()),
             Request::MetaGet { key, flags } => self.meta_get(&key, &flags),
             Request::MetaSet { key, mode, flags, value } => self.meta_set(&key, mode, &flags, value),
             Request::MetaDelete { key, flags } => self.meta_delete(&key, &flags),
@@ -165,6 +228,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
     }
 
     fn say(&mut self, noreply: bool, line: &str) {
+        self.failed |= is_error(line);
         if !noreply {
             reply::line(self.out.inline(), line);
         }
@@ -242,6 +306,12 @@ impl<S: Store + 'static> Call<'_, '_, S> {
     }
 }
 
+/// By what it begins with a client knows.
+#[inline]
+fn is_error(line: &str) -> bool {
+    ["ERROR", "CLIENT_ERROR", "SERVER_ERROR"].iter().any(|class| line.starts_with(class))
+}
+
 /// The bytes of a value and the end of their line; large ones are shared with the store.
 fn write_value(out: &mut Outbox, value: Value<'_>) {
     match value.shared {
@@ -252,3 +322,6 @@ fn write_value(out: &mut Outbox, value: Value<'_>) {
         None => reply::line(out.inline(), value.bytes),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -31,10 +31,10 @@ impl Unchanged {
 
 impl<S: Store + 'static> Call<'_, '_, S> {
     pub(super) fn arithmetic(&mut self, key: &[u8], direction: Direction, delta: u64, noreply: bool) {
-        match (self.add(key, direction, delta, None), noreply) {
-            (_, true) => {}
-            (Ok(value), false) => reply::number(self.out.inline(), value),
-            (Err(unchanged), false) => self.say(false, unchanged.line()),
+        match self.add(key, direction, delta, None) {
+            Ok(_) if noreply => {}
+            Ok(value) => reply::number(self.out.inline(), value),
+            Err(unchanged) => self.say(noreply, unchanged.line()),
         }
     }
 

@@ -6,6 +6,7 @@ use store::{PolicyKind, Store};
 use wire::memcached::{Keys, reply};
 
 use super::{Call, VERSION};
+use crate::statistics::{Counted, Protocol};
 
 impl<S: Store + 'static> Call<'_, '_, S> {
     pub(super) fn stats(&mut self, args: Keys<'_>) {
@@ -13,13 +14,15 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         match (words.next(), words.next()) {
             (None, _) => self.general(),
             (Some(b"reset"), _) => {
-                self.memcached.counters.reset();
+                self.memcached.reset();
+                self.server.statistics.reset_memcached();
                 self.keys.each(|cache| cache.counts = store::Counts::default());
                 return self.say(false, "RESET");
             }
             (Some(b"settings"), _) => self.settings(),
             (Some(b"items"), _) => self.items(),
             (Some(b"slabs"), _) => self.slabs(),
+            (Some(b"commands"), _) => self.commands(),
             (Some(b"sizes"), _) => self.stat("sizes_status", "disabled"),
             (Some(b"detail"), None) => return self.say(false, "CLIENT_ERROR usage: stats detail on|off|dump"),
             // Neither per-prefix figures nor anything else that memcached has.
@@ -56,6 +59,26 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         self.stat("curr_items", items);
         self.stat("evictions", counts.evicted);
         self.stat("reclaimed", counts.expired);
+    }
+
+    /// Our own: what is served as metrics of each command that has been called or refused.
+    fn commands(&mut self) {
+        let readings: Vec<_> = self.server.statistics.readings().collect();
+        for (Counted { name, .. }, reading) in
+            readings.into_iter().filter(|(command, _)| command.protocol == Protocol::Memcached)
+        {
+            let us = |ns: f64| format!("{:.3}", ns / 1000.0);
+            for (figure, value) in [
+                ("calls", reading.calls.to_string()),
+                ("errors", reading.failed.to_string()),
+                ("rejected", reading.rejected.to_string()),
+                ("mean_us", us(reading.mean_ns())),
+                ("p50_us", us(reading.percentile_ns(0.5) as f64)),
+                ("p99_us", us(reading.percentile_ns(0.99) as f64)),
+            ] {
+                self.stat(&format!("commands:{name}:{figure}"), value);
+            }
+        }
     }
 
     fn settings(&mut self) {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use proto::Now;
 use store::{Attributes, OutOfMemory, Store};
-use wire::memcached::{Expiry, KEY_BYTES_MAX, MetaKey, Refusal, StoreMode, reply};
+use wire::memcached::{Expiry, KEY_BYTES_MAX, MetaKey, Refusal, StoreMode};
 
 use super::{
     Call,
@@ -181,9 +181,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         if let Some(key) = outdated {
             self.item(key.bytes(&mut [0; KEY_BYTES_MAX])).remove();
         }
-        if !noreply {
-            reply::refusal(self.out.inline(), Refusal::TooLarge);
-        }
+        self.say(noreply, Verdict::TooLarge.word());
     }
 
     pub(super) fn flush_all(&mut self, delay: Expiry, noreply: bool) {

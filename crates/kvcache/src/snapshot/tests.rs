@@ -12,7 +12,7 @@ fn space(shards: usize) -> Space<StdStore> {
         policy: PolicyKind::NoEviction,
         memory_max: None,
         codec: Codec::default(),
-        store: Options { hasher: KeyHasher::with_seed(1), advise: |_| (), collapse: |_| (), release: |_| () },
+        store: Options { hasher: KeyHasher::with_seed(1), advise: |_| (), release: |_| () },
         seed: 1,
     })
 }

@@ -14,12 +14,14 @@ use std::{
 use super::{
     classes::{self, CLASSES, PAGE, PAGE_UNITS, UNIT},
     entry::Header,
-    memory::{Chunk, HUGE, HugePages, growth_of},
+    memory::{Chunk, HUGE, Pieces, growth_of},
 };
 use crate::Options;
 
 /// Pages in a chunk, of the full size.
 const CHUNK_PAGES: usize = HUGE / PAGE;
+/// Chunks that begin as small pages.
+const SMALL_PIECES: usize = 2;
 /// Units in a chunk.
 const CHUNK_UNITS: usize = HUGE / UNIT;
 /// Chunks that 32 bits of units reach.
@@ -51,7 +53,7 @@ pub(super) struct Arena {
     has_large: bool,
     /// See [`Arena::era`].
     era: u64,
-    huge_pages: HugePages,
+    pieces: Pieces,
     release: fn(&mut [MaybeUninit<u8>]),
 }
 
@@ -92,7 +94,7 @@ impl Arena {
             resident: 0,
             has_large: false,
             era: NEXT_ERA.fetch_add(ERAS, Ordering::Relaxed),
-            huge_pages: options.into(),
+            pieces: Pieces::new(options, SMALL_PIECES),
             release: options.release,
         }
     }
@@ -272,7 +274,7 @@ impl Arena {
 
     fn add_chunk(&mut self) {
         assert!(self.chunks.len() < CHUNKS_MAX, "a packed store holds at most 32 GiB of entries");
-        let raw = self.huge_pages.next_piece(&mut self.chunks);
+        let raw = self.pieces.next(&mut self.chunks);
         self.chunks.push(Chunk::new(raw));
         let page = Page { free: NO_BLOCK, fresh: 0, live: 0, class: 0, is_listed: false, next: NONE, previous: NONE };
         self.pages.extend([page; CHUNK_PAGES]);

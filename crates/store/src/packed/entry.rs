@@ -222,6 +222,11 @@ impl Header {
         copy::copy(value, &mut block[self.value_at()..]);
     }
 
+    /// Another encoding of the same value.
+    pub(super) fn with_encoding(self, encoding: u8) -> Self {
+        Self(self.0 & !(0xf << Self::ENCODING_SHIFT) | u32::from(encoding) << Self::ENCODING_SHIFT)
+    }
+
     /// Whether the attributes that an entry has now include a time to expire at; then it is written over.
     pub(super) fn set_expiry(self, block: &mut [u8], expires_at: u64) -> bool {
         let can = self.is_live() && self.expires() && expires_at != 0;

@@ -12,9 +12,6 @@ use crate::Options;
 
 /// The size of a huge page, and of every piece of memory: one that nothing has been written to costs addresses only.
 pub(super) const HUGE: usize = 2 << 20;
-/// Pieces of a part of a store that begin as small pages, so that a small store stays small, and become huge ones when
-/// they are full. What is unused of the later ones is little beside them.
-const SMALL_PIECES: usize = 2;
 /// The size of a cache line.
 pub(super) const LINE: usize = 64;
 
@@ -24,28 +21,28 @@ struct Aligned(#[expect(dead_code, reason = "for its size")] [u8; HUGE]);
 
 type Advise = fn(&mut [MaybeUninit<u8>]);
 
-/// How memory comes by huge pages, see [`Options`].
-#[derive(Clone, Copy, Debug)]
-pub(super) struct HugePages {
+/// Where a part of a store gets its pieces from, and how they come by huge pages.
+#[derive(Debug)]
+pub(super) struct Pieces {
     advise: Advise,
-    collapse: Advise,
+    /// So many begin as small pages, so that a small store stays small; the kernel hears that they may become huge ones
+    /// once they are full. What is unused of the later ones is little beside them.
+    small: usize,
 }
 
-impl From<&Options> for HugePages {
-    fn from(options: &Options) -> Self {
-        Self { advise: options.advise, collapse: options.collapse }
+impl Pieces {
+    pub(super) fn new(options: &Options, small: usize) -> Self {
+        Self { advise: options.advise, small }
     }
-}
 
-impl HugePages {
     /// The next piece behind `pieces`, the last of which is full.
-    pub(super) fn next_piece<P: AsMut<Raw>>(self, pieces: &mut [P]) -> Raw {
+    pub(super) fn next<P: AsMut<Raw>>(&self, pieces: &mut [P]) -> Raw {
         let begun = pieces.len();
-        if let Some(full) = pieces.last_mut().filter(|_| begun <= SMALL_PIECES) {
-            (self.collapse)(full.as_mut().range_mut(0..HUGE));
+        if let Some(full) = pieces.last_mut().filter(|_| begun <= self.small) {
+            (self.advise)(full.as_mut().range_mut(0..HUGE));
         }
         let mut piece = Raw::new();
-        if begun >= SMALL_PIECES {
+        if begun >= self.small {
             (self.advise)(piece.range_mut(0..HUGE));
         }
         piece
@@ -61,7 +58,7 @@ pub(super) struct Raw {
 // SAFETY: the memory belongs to this value alone, and its address means the same to every thread.
 unsafe impl Send for Raw {}
 
-impl AsMut<Raw> for Raw {
+impl AsMut<Self> for Raw {
     fn as_mut(&mut self) -> &mut Self {
         self
     }

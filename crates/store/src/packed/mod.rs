@@ -189,6 +189,14 @@ impl Store for Packed {
         Header::read(block).set_expiry(block, expires_at)
     }
 
+    fn set_encoding(&mut self, place: Place, encoding: u8) {
+        let block = self.arena.block_mut(place.0);
+        let header = Header::read(block);
+        if header.is_live() {
+            header.with_encoding(encoding).write(block);
+        }
+    }
+
     #[inline]
     fn remove(&mut self, hash: u64, place: Place) {
         if !self.table.remove(hash, place.0) {

@@ -4,10 +4,13 @@ use std::ptr::NonNull;
 
 use super::{
     group::{self, Group, tag_of},
-    memory::{HUGE, HugePages, Raw, growth_of},
+    memory::{HUGE, Pieces, Raw, growth_of},
     table::Blocks,
 };
+use crate::Options;
 
+/// Pieces of memory that begin as small pages: room for about a million entries.
+const SMALL_PIECES: usize = 4;
 /// Groups of a segment.
 pub(super) const GROUPS: usize = 64;
 /// Slots of a segment.
@@ -97,12 +100,12 @@ pub(super) struct Segments {
     /// Bytes of the last chunk that are in use.
     used: usize,
     len: usize,
-    pages: HugePages,
+    pieces: Pieces,
 }
 
 impl Segments {
-    pub(super) fn new(pages: HugePages) -> Self {
-        Self { chunks: Vec::new(), used: HUGE, len: 0, pages }
+    pub(super) fn new(options: &Options) -> Self {
+        Self { chunks: Vec::new(), used: HUGE, len: 0, pieces: Pieces::new(options, SMALL_PIECES) }
     }
 
     #[inline]
@@ -124,7 +127,7 @@ impl Segments {
     /// An empty segment that nobody else points to, good as long as `self`.
     pub(super) fn add(&mut self) -> NonNull<Segment> {
         if self.used == HUGE {
-            let chunk = self.pages.next_piece(&mut self.chunks);
+            let chunk = self.pieces.next(&mut self.chunks);
             self.chunks.push(chunk);
             self.used = 0;
         }

@@ -71,7 +71,7 @@ pub(super) struct Cursor {
 
 impl Table {
     pub(super) fn new(options: &Options) -> Self {
-        let mut segments = Segments::new(options.into());
+        let mut segments = Segments::new(options);
         let first = segments.add();
         Self { depth: 0, directory: vec![first], spans: vec![Span::default()], segments, len: 0, expiring: 0 }
     }

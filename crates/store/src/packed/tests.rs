@@ -11,12 +11,7 @@ use super::{Packed, Place};
 use crate::{Attributes, KeyHasher, Options, Store};
 
 fn options() -> Options {
-    Options {
-        hasher: KeyHasher::with_seed(5),
-        advise: |_| (),
-        collapse: |_| (),
-        release: |memory| memory.fill(MaybeUninit::new(0)),
-    }
+    Options { hasher: KeyHasher::with_seed(5), advise: |_| (), release: |memory| memory.fill(MaybeUninit::new(0)) }
 }
 
 fn store() -> Packed {

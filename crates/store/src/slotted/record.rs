@@ -135,6 +135,10 @@ impl Record {
         true
     }
 
+    pub(super) fn set_encoding(&mut self, encoding: u8) {
+        self.shape.encoding = encoding;
+    }
+
     /// False: nothing has been done.
     pub(super) fn set_expiry(&mut self, expires_at: u64) -> bool {
         let attributes = Attributes { expires_at, ..self.attributes() };

@@ -142,6 +142,10 @@ impl Slots {
         self.change(slot, |record| record.set_expiry(expires_at))
     }
 
+    pub(super) fn set_encoding(&mut self, slot: u32, encoding: u8) {
+        self.record_mut(slot).set_encoding(encoding);
+    }
+
     fn change<T>(&mut self, slot: u32, change: impl FnOnce(&mut Record) -> T) -> T {
         let record = self.record_mut(slot);
         let before = record.bytes();

@@ -61,6 +61,10 @@ impl Store for Entries {
         self.0.replace(hash, place, value, attributes)
     }
 
+    fn set_encoding(&mut self, place: Self::Place, encoding: u8) {
+        self.0.set_encoding(place, encoding);
+    }
+
     fn remove(&mut self, hash: u64, place: Self::Place) {
         self.0.remove(hash, place);
     }

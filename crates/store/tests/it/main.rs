@@ -92,7 +92,7 @@ fn options() -> Options {
     Options {
         hasher: KeyHasher::with_seed(1),
         advise: |_| (),
-        collapse: |_| (),
+
         release: |memory| memory.fill(std::mem::MaybeUninit::new(0)),
     }
 }

@@ -22,6 +22,7 @@ enum Op {
     },
     /// In so many milliseconds; 0: never.
     SetExpiry(u8, u64),
+    SetEncoding(u8, u8),
     Remove(u8),
     Clear,
     Advance(u64),
@@ -68,6 +69,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         1 => key().prop_map(Op::Touch),
         8 => set.prop_map(|(key, len, fill, attributes)| Op::Set { key, len, fill, attributes }),
         2 => (key(), prop_oneof![Just(0), 1..20_000_u64]).prop_map(|(key, expires_in)| Op::SetExpiry(key, expires_in)),
+        1 => (key(), 0..16_u8).prop_map(|(key, encoding)| Op::SetEncoding(key, encoding)),
         3 => key().prop_map(Op::Remove),
         1 => (0..8000_u64).prop_map(Op::Advance),
         1 => Just(Op::ExpireSome),
@@ -172,6 +174,14 @@ impl<S: Store> Pair<S> {
                     // If only to what it was: whoever watches is told.
                     self.note_change(number);
                     self.map.insert(key, (value, Attributes { expires_at, ..attributes }));
+                }
+            }
+            Op::SetEncoding(number, encoding) => {
+                let (key, hash) = (key(number), self.hash(&key(number)));
+                let expected = self.expected(&key);
+                prop_assert_eq!(self.cache.set_encoding(hash, &key, encoding, now), expected.is_some());
+                if let Some((value, attributes)) = expected {
+                    self.map.insert(key, (value, Attributes { encoding, ..attributes }));
                 }
             }
             Op::Remove(number) => {

@@ -203,6 +203,12 @@ impl RequestParser {
         self.searched != 0 || self.refused_bytes != 0
     }
 
+    /// The value of a refused request goes on: what comes next is no request.
+    #[inline]
+    pub fn is_skipping(&self) -> bool {
+        self.refused_bytes != 0
+    }
+
     /// Reads the request at the start of `input`. When it is torn, `input` must be offered again from the same byte,
     /// with more behind it.
     ///

@@ -71,9 +71,11 @@ impl Backend for Sqlite {
     }
 
     fn load(&self, reader: &mut SqliteReader, id: &FileId) -> Result<Document, Absence> {
-        // Before the look into the database: whoever changes it after this changes its state too.
+        // The time before the state, and both before the look into the database: whoever changes it after this changes
+        // its state too.
+        let now = unix_coarse();
         let metadata = Metadata::at(&self.path).map_err(|_| Absence::Failed)?;
-        let settled = metadata.is_settled(unix_coarse());
+        let settled = metadata.is_settled(now);
         if !reader.is_of(&metadata) {
             *reader = self.reader().map_err(|error| read::absence_at_opening(&error))?;
         }

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::super::Reuse;
-use super::super::connection::Stage;
+use super::super::connection::{Connection, Stage};
 use super::super::endpoint::Attempt;
 use super::Worker;
 use crate::clock::{MILLISECOND, Nanos};
@@ -45,11 +45,27 @@ impl<P: ClientProtocol> Worker<'_, P> {
         let is_issuing = self.is_issuing(now);
         self.next_dial = now + UNSETTLED_PAUSE;
         for _ in 0..allowance.min(self.to_open.len()) {
+            let again = self.to_open.front().is_some_and(|&slot| !self.connections[slot].resend.is_empty());
+            if !again && self.enough_is_being_opened() {
+                return;
+            }
             let Some(slot) = self.to_open.pop_front() else { return };
             let connection = &self.connections[slot];
             if (is_issuing && connection.wants_socket()) || !connection.resend.is_empty() {
                 self.open(slot, now);
             }
+        }
+    }
+
+    /// Where every request has a connection of its own: those that are being opened are all that is still needed.
+    pub(super) fn enough_is_being_opened(&self) -> bool {
+        let Some(quota) = self.quota.filter(|_| self.reuse == Reuse::Once && self.schedule.is_none()) else {
+            return false;
+        };
+        // Counted at the end of a run only.
+        quota > 0 && quota < self.connections.len() as u64 * self.batch && {
+            let is_opening = |connection: &&Connection<P>| matches!(connection.stage, Stage::Connecting { .. });
+            self.connections.iter().filter(is_opening).count() as u64 * self.batch >= quota
         }
     }
 

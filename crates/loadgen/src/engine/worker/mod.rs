@@ -209,7 +209,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             return 0;
         }
         let mut until = self.next_tick;
-        if !self.to_open.is_empty() {
+        if !self.to_open.is_empty() && !self.enough_is_being_opened() {
             until = until.min(self.next_dial_at(now));
         }
         if let Some(end) = self.pauses.as_ref().and_then(Pauses::next_end) {

@@ -1,6 +1,10 @@
-use std::cell::Cell;
+use std::{
+    cell::Cell,
+    mem::MaybeUninit,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
-use super::{Packed, expiring, options, plain, store};
+use super::{super::memory::HUGE, Packed, expiring, options, plain, store};
 use crate::{Cache, Moment, Options, PolicyKind, SHARED_MIN, Store};
 
 fn key(number: u32) -> [u8; 16] {
@@ -56,9 +60,9 @@ fn growth_is_foretold() {
 #[test]
 fn memory_of_entries_that_are_gone_is_given_back() {
     thread_local!(static RELEASED: Cell<usize> = const { Cell::new(0) });
-    let release = |memory: &mut [std::mem::MaybeUninit<u8>]| {
+    let release = |memory: &mut [MaybeUninit<u8>]| {
         RELEASED.set(RELEASED.get() + memory.len());
-        memory.fill(std::mem::MaybeUninit::new(0));
+        memory.fill(MaybeUninit::new(0));
     };
     let mut store = Packed::new(Options { release, ..options() });
     (0..50_000).for_each(|number| _ = store.set(&key(number), &[1; 100], plain()));
@@ -184,4 +188,27 @@ fn a_cache_stays_within_its_limit_when_sizes_change() {
         }
     }
     cache.store().check();
+}
+
+/// Small pieces are mentioned when they are full, the others when they begin.
+#[test]
+fn the_kernel_hears_of_every_piece_that_is_worth_a_huge_page() {
+    static PIECES: AtomicUsize = AtomicUsize::new(0);
+    let advise: fn(&mut [MaybeUninit<u8>]) = |piece| {
+        assert!(piece.len() == HUGE && piece.as_ptr().addr().is_multiple_of(HUGE));
+        PIECES.fetch_add(1, Ordering::Relaxed);
+    };
+    let mut store = Packed::new(Options { advise, ..options() });
+    let mut small = None;
+    for number in 0..1_000_000_u32 {
+        let key = number.to_ne_bytes();
+        store.insert(store.hash(&key), &key, b"", plain());
+        if small.is_none() && PIECES.load(Ordering::Relaxed) > 0 {
+            small = Some(store.bytes());
+        }
+    }
+    assert!(small.is_some_and(|bytes| bytes >= HUGE), "a small store has small pages");
+    let (arena, table) = (store.arena.bytes().div_ceil(HUGE), store.table.bytes().div_ceil(HUGE));
+    let advised = PIECES.load(Ordering::Relaxed);
+    assert!((arena..=arena + table).contains(&advised), "{advised} of {arena} and {table}");
 }

@@ -28,6 +28,10 @@ enum Change {
         key: u16,
         expires_at: u64,
     },
+    SetEncoding {
+        key: u16,
+        encoding: u8,
+    },
     SetAccess {
         key: u16,
         word: u32,
@@ -60,6 +64,7 @@ fn change(keys: u16) -> impl Strategy<Value = Change> {
             .prop_map(|(key, len, fill, attributes)| Change::Set { key, len, fill, attributes }),
         6 => key.clone().prop_map(|key| Change::Remove { key }),
         2 => (key.clone(), expires_at).prop_map(|(key, expires_at)| Change::SetExpiry { key, expires_at }),
+        2 => (key.clone(), 0..16_u8).prop_map(|(key, encoding)| Change::SetEncoding { key, encoding }),
         2 => (key.clone(), any::<u32>()).prop_map(|(key, word)| Change::SetAccess { key, word }),
         2 => Just(Change::Compact),
         1 => (key.clone(), 1..2000_u16).prop_map(|(from, count)| Change::Fill { from, count }),
@@ -144,6 +149,13 @@ impl Model {
                     && store.set_expiry(place, expires_at)
                 {
                     self.entries.get_mut(&key).expect("the store has it").attributes.expires_at = expires_at;
+                }
+            }
+            Change::SetEncoding { key: number, encoding } => {
+                let key = key(number);
+                if let Some(place) = store.find(store.hash(&key), &key) {
+                    store.set_encoding(place, encoding);
+                    self.entries.get_mut(&key).expect("the store has it").attributes.encoding = encoding;
                 }
             }
             Change::SetAccess { key: number, word } => {

@@ -1,0 +1,48 @@
+//! Where the bytes of an outbox are kept: in buffers of its own, or in those that a loop lends.
+
+use std::{collections::VecDeque, mem};
+
+use super::Outbox;
+use crate::Spares;
+
+/// The largest buffer that an outbox of its own keeps for the next reply.
+const SPARE_CAPACITY_MAX: usize = 64 * 1024;
+
+impl Outbox {
+    /// Before a protocol writes: a buffer for its replies, unless there is one. A driver that never lends leaves each
+    /// outbox its own.
+    #[inline]
+    pub fn lend(&mut self, spares: &mut Spares) {
+        self.borrows = true;
+        if self.tail.capacity() == 0
+            && let Some(buffer) = spares.take()
+        {
+            self.tail = buffer;
+        }
+    }
+
+    /// After a flush: the buffer goes back, if it is empty.
+    #[inline]
+    pub fn give_back(&mut self, spares: &mut Spares) {
+        if self.tail.is_empty() {
+            spares.keep(mem::take(&mut self.tail));
+        }
+    }
+
+    /// The largest buffer that is kept once it is empty.
+    pub(super) fn capacity_max(&self) -> usize {
+        if self.borrows { usize::MAX } else { SPARE_CAPACITY_MAX }
+    }
+
+    /// Bytes of buffers kept for later.
+    pub(crate) fn spare_capacity(&self) -> usize {
+        if self.is_empty() { self.tail.capacity() + self.spare.capacity() + self.queue.capacity() } else { 0 }
+    }
+
+    /// Gives spare buffers back to the allocator.
+    pub(crate) fn trim(&mut self) {
+        if self.is_empty() {
+            (self.tail, self.spare, self.queue) = (Vec::new(), Vec::new(), VecDeque::new());
+        }
+    }
+}
