@@ -20,8 +20,8 @@ use crate::Options;
 
 /// Pages in a chunk, of the full size.
 const CHUNK_PAGES: usize = HUGE / PAGE;
-/// Chunks that begin as small pages.
-const SMALL_PIECES: usize = 2;
+/// Chunks that begin as small pages: what is unused of a huge page would be much beside fewer.
+const SMALL_PIECES: usize = 8;
 /// Units in a chunk.
 const CHUNK_UNITS: usize = HUGE / UNIT;
 /// Chunks that 32 bits of units reach.
