@@ -3,7 +3,9 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use store::{Attributes, Cache, HashbrownStore, KeyHasher, Moment, Options, Packed, PolicyKind, StdStore, Store};
+use store::{
+    Attributes, Cache, HashbrownStore, KeyHasher, Moment, Options, Packed, Pin, PolicyKind, Scout as _, StdStore, Store,
+};
 
 const KEYS: u64 = 1_000_000;
 /// Operations per turn, on keys at random.
@@ -52,16 +54,17 @@ impl Keys {
 /// Runs an operation on every key, looking ahead: first for the table's memory, then for the entry's.
 fn windowed<S: Store>(cache: &mut Cache<S>, keys: &[Key], mut run: impl FnMut(&mut Cache<S>, u64, &Key)) {
     let mut hashes = [0; WINDOW];
+    let (scout, pin) = (cache.scout(), Pin::new());
     for at in 0..keys.len() + WINDOW {
         if let Some(at) = at.checked_sub(WINDOW) {
             run(cache, hashes[at % WINDOW], &keys[at]);
         }
         if let Some(key) = keys.get(at) {
             hashes[at % WINDOW] = cache.store().hash(key);
-            cache.prefetch(hashes[at % WINDOW]);
+            scout.prefetch(hashes[at % WINDOW], &pin);
         }
         if let Some(at) = at.checked_sub(WINDOW / 2).filter(|&at| at < keys.len()) {
-            cache.prefetch_entry(hashes[at % WINDOW]);
+            scout.prefetch_entry(hashes[at % WINDOW], &pin);
         }
     }
 }

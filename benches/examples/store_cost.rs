@@ -9,7 +9,7 @@
 use std::{env, hint::black_box, time::Duration};
 
 use rustix::time::{ClockId, clock_gettime};
-use store::{Attributes, HashbrownStore, KeyHasher, Options, Packed, StdStore, Store};
+use store::{Attributes, HashbrownStore, KeyHasher, Options, Packed, Pin, Scout as _, StdStore, Store};
 
 /// Commands between two stages of the window, as in kvcache.
 const DEPTH: usize = 12;
@@ -118,13 +118,14 @@ fn set<S: Store>(store: &mut S, hash: u64, key: &Key, value: &[u8]) {
 fn roll<S: Store>(store: &mut S, requests: &[Key], mut done: impl FnMut(&mut S, u64, &Key)) {
     const RING: usize = 32;
     let mut hashes = [0; RING];
+    let (scout, pin) = (store.scout(), Pin::new());
     for at in 0..requests.len() + 2 * DEPTH {
         if let Some(key) = requests.get(at) {
             hashes[at % RING] = store.hash(key);
-            store.prefetch(hashes[at % RING]);
+            scout.prefetch(hashes[at % RING], &pin);
         }
         if at >= DEPTH && at - DEPTH < requests.len() {
-            store.prefetch_entry(hashes[(at - DEPTH) % RING]);
+            scout.prefetch_entry(hashes[(at - DEPTH) % RING], &pin);
         }
         if let Some(key) = at.checked_sub(2 * DEPTH).and_then(|at| requests.get(at)) {
             done(store, hashes[(at - 2 * DEPTH) % RING], key);

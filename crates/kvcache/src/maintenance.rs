@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use store::{Cache, Moment, Store};
+use store::{Cache, Moment, Pin, Store};
 
 use crate::{server::KvServer, space::Space};
 
@@ -72,6 +72,7 @@ fn tick<S: Store + 'static>(server: &KvServer<S>, rates: &mut Rates) {
         expire(&server.space, now, BUDGET);
     }
     shrink(&server.space, now, BUDGET);
+    Pin::collect();
     server.settings.enforce_idle_timeout(&server.clients, now.unix_ms);
     server.gauges.memory_peak.fetch_max(server.space.bytes() as u64, Relaxed);
     let counts = server.facts.connections.counts();

@@ -18,7 +18,7 @@ use std::{
 };
 
 use proto::{Flow, Now, Outbox, Promise, Step, Turn};
-use store::Store;
+use store::{Pin, Scout as _, Store};
 use wire::resp::{self, Fast, Version};
 
 use crate::{
@@ -232,9 +232,10 @@ fn run<S: Store + 'static>(server: &KvServer<S>, me: usize, parcel: &Parcel, con
     (conn.database, conn.version) = (parcel.database, parcel.version);
     let mine: Vec<(usize, Errand)> = parcel.mine(me).collect();
     for batch in mine.chunks(BATCH) {
-        batch.iter().for_each(|(_, errand)| keys.cache(errand.hash).prefetch(errand.hash));
+        let pin = Pin::new();
+        batch.iter().for_each(|(_, errand)| server.space.scout(errand.hash).prefetch(errand.hash, &pin));
         for (_, errand) in batch {
-            keys.cache(errand.hash).prefetch_entry(errand.hash);
+            server.space.scout(errand.hash).prefetch_entry(errand.hash, &pin);
         }
         for &(begin, Errand { end, hash, .. }) in batch {
             keys.known_hash = Some(hash);

@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -21,8 +21,10 @@ pub(crate) const MARK: u8 = 0xff;
 
 /// The keys of all databases, divided among shards by their hash.
 #[derive(Debug)]
-pub struct Space<S> {
+pub struct Space<S: Store> {
     shards: Box<[Shard<S>]>,
+    /// Not among the shards, whose lines are written to all the time.
+    scouts: Box<[Arc<S::Scout>]>,
     hasher: KeyHasher,
     codec: Codec,
     /// There may be keys of other databases than 0. Written by who holds the lock of such a key's shard.
@@ -32,7 +34,7 @@ pub struct Space<S> {
 /// Two cache lines, since processors fetch them in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Shard<S>(Mutex<Cache<S>>);
+struct Shard<S: Store>(Mutex<Cache<S>>);
 
 /// What a [`Space`] is made with.
 #[derive(Clone, Debug)]
@@ -53,8 +55,10 @@ impl<S: Store> Space<S> {
         let cache = |index: usize| {
             Cache::new(options.store.clone(), options.policy, limit, options.seed.wrapping_add(index as u64))
         };
+        let caches: Vec<_> = (0..shards).map(cache).collect();
         Self {
-            shards: (0..shards).map(|index| Shard(Mutex::new(cache(index)))).collect(),
+            scouts: caches.iter().map(Cache::scout).collect(),
+            shards: caches.into_iter().map(|cache| Shard(Mutex::new(cache))).collect(),
             hasher: options.store.hasher.clone(),
             codec: options.codec,
             has_marked: AtomicBool::new(false),
@@ -93,6 +97,12 @@ impl<S: Store> Space<S> {
     pub fn lock(&self, shard: usize) -> MutexGuard<'_, Cache<S>> {
         // A command that panics leaves a cache that is still sound.
         self.shards[shard].0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks ahead into the shard of a hash, without its lock.
+    #[inline(always)]
+    pub(crate) fn scout(&self, hash: u64) -> &S::Scout {
+        &self.scouts[self.shard_of(hash)]
     }
 
     /// Shows every shard, one after the other.
@@ -151,7 +161,7 @@ pub(crate) fn key_of(stored: &[u8]) -> (u8, &[u8]) {
 /// What a command, or a batch of them, sees of the space: shards are locked as it asks for keys, at most one at a time
 /// unless it holds all.
 #[derive(Debug)]
-pub(crate) struct Keyspace<'s, S> {
+pub(crate) struct Keyspace<'s, S: Store> {
     space: &'s Space<S>,
     held: Held<'s, S>,
     pub database: u8,
@@ -199,7 +209,7 @@ impl<'s, S: Store> Keyspace<'s, S> {
         }
     }
 
-    #[cold]
+    #[inline(never)]
     fn exchange(&mut self, index: usize) {
         self.held = Held::None; // Unlocked before the next is locked: two held at a time could wait for each other.
         self.held = Held::One(index, self.space.lock(index));

@@ -7,7 +7,7 @@
 //! ahead: asked for in a row, all of a group's translations are found at the same time.
 
 use proto::{Flow, Now, Outbox, Step, Turn};
-use store::{Attributes, Store};
+use store::{Attributes, Pin, Scout as _, Store};
 use wire::resp::{Fast, Version, fast, reply};
 
 use crate::{
@@ -39,6 +39,7 @@ struct Pending<'i, H> {
 pub(crate) struct Window<'s, 'i, S: Store + 'static> {
     server: &'s KvServer<S>,
     keys: Keyspace<'s, S>,
+    pin: Pin,
     now: Now,
     ring: [Pending<'i, S::Hint>; RING],
     entered: usize,
@@ -64,6 +65,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         Self {
             server,
             keys: Keyspace::new(&server.space, now),
+            pin: Pin::new(),
             now,
             ring: [Pending { hash: 0, key: b"", hint: S::Hint::default(), deed: Deed::Get, turn: 0 }; RING],
             entered: 0,
@@ -195,7 +197,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     fn begin(&mut self, end: usize) {
         while self.begun < end {
             let hash = self.ring[self.begun % RING].hash;
-            self.keys.cache(hash).prefetch(hash);
+            self.server.space.scout(hash).prefetch(hash, &self.pin);
             self.begun += 1;
         }
     }
@@ -204,7 +206,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     fn ask(&mut self, end: usize) {
         while self.asked < end {
             let Pending { hash, hint, .. } = &mut self.ring[self.asked % RING];
-            *hint = self.keys.cache(*hash).prefetch_entry(*hash);
+            *hint = self.server.space.scout(*hash).prefetch_entry(*hash, &self.pin);
             self.asked += 1;
         }
     }

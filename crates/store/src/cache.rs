@@ -2,7 +2,7 @@
 
 mod forget;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use crate::{Attributes, Options, Policy, PolicyKind, Store, View};
 
@@ -63,7 +63,9 @@ struct Watched {
 
 /// A map that forgets: entries expire, and give way to others when memory runs out.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Cache<S> {
+    pub counts: Counts,
     store: S,
     policy: Policy,
     /// Bytes; `usize::MAX`: no limit.
@@ -71,7 +73,6 @@ pub struct Cache<S> {
     watched: Watched,
     /// Where [`Cache::expire_some`] goes on.
     sweep: u64,
-    pub counts: Counts,
 }
 
 impl<S: Store> Cache<S> {
@@ -90,14 +91,9 @@ impl<S: Store> Cache<S> {
 
     // --- reading --------------------------------------------------------------------------
 
-    #[inline]
-    pub fn prefetch(&self, hash: u64) {
-        self.store.prefetch(hash);
-    }
-
-    #[inline]
-    pub fn prefetch_entry(&self, hash: u64) -> S::Hint {
-        self.store.prefetch_entry(hash)
+    /// Looks ahead for who does not hold the lock that the cache may be behind.
+    pub fn scout(&self) -> Arc<S::Scout> {
+        self.store.scout()
     }
 
     /// An entry that a client reads: counted, and remembered as used.
@@ -198,7 +194,7 @@ impl<S: Store> Cache<S> {
         self.set_hinted(S::Hint::default(), hash, key, value, attributes, now)
     }
 
-    /// [`Cache::set`], with what [`Cache::prefetch_entry`] found out.
+    /// [`Cache::set`], with what a scout found out.
     #[inline(always)]
     pub fn set_hinted(
         &mut self,

@@ -13,13 +13,13 @@ pub mod packed;
 mod policy;
 pub mod slotted;
 
-use std::mem::MaybeUninit;
+use std::{fmt, mem::MaybeUninit, ptr::NonNull, sync::Arc};
 
 use bytes::Bytes;
 
 pub use cache::{Cache, Counts, Moment, OutOfMemory};
 pub use hash::KeyHasher;
-pub use packed::Packed;
+pub use packed::{Packed, PackedScout};
 pub use policy::{Policy, PolicyKind, SAMPLE, UnknownPolicy};
 pub use slotted::{HashbrownStore, StdStore};
 
@@ -54,11 +54,48 @@ pub struct View<'a> {
 pub struct Options {
     pub hasher: KeyHasher,
     /// Called once for each piece of memory (2 MiB, aligned to that), fresh or full: the place to ask the kernel for huge
-    /// pages, which a pure crate cannot. The contents must stay.
-    pub advise: fn(&mut [MaybeUninit<u8>]),
+    /// pages, which a pure crate cannot. The contents must stay, and others may be reading them.
+    pub advise: fn(NonNull<[MaybeUninit<u8>]>),
     /// Called with memory whose contents are not needed any more; it must read as zeros afterwards, so that giving it
     /// back to the kernel or zeroing it are both right.
     pub release: fn(&mut [MaybeUninit<u8>]),
+}
+
+/// Looks ahead into a store without the lock that the store may be behind: nothing that it finds has to be true.
+pub trait Scout: fmt::Debug + Send + Sync {
+    type Hint;
+
+    /// Asks for the memory that [`Scout::prefetch_entry`] will read.
+    fn prefetch(&self, hash: u64, pin: &Pin);
+
+    /// Asks for the memory that [`Store::find`] and [`Store::view`] will read.
+    fn prefetch_entry(&self, hash: u64, pin: &Pin) -> Self::Hint;
+}
+
+/// For stores that have nothing to ask for.
+impl Scout for () {
+    type Hint = ();
+
+    fn prefetch(&self, _: u64, _: &Pin) {}
+
+    fn prefetch_entry(&self, _: u64, _: &Pin) {}
+}
+
+/// Keeps the memory of stores that scouts may be looking at; to be held for one batch of commands and no longer.
+#[derive(Debug)]
+pub struct Pin(crossbeam_epoch::Guard);
+
+impl Pin {
+    #[expect(clippy::new_without_default, reason = "it does something")]
+    #[inline]
+    pub fn new() -> Self {
+        Self(crossbeam_epoch::pin())
+    }
+
+    /// Frees what no scout can be looking at any more; to be called now and then where nobody else may pin.
+    pub fn collect() {
+        crossbeam_epoch::pin().flush();
+    }
 }
 
 /// A map from keys to values. Keys are looked up by a hash that the caller has computed, once, with
@@ -69,30 +106,24 @@ pub struct Options {
 pub trait Store: Send + Sized {
     /// Where an entry is. Good until the next `insert`, `replace`, `remove`, `compact` or `clear`.
     type Place: Copy;
-    /// What [`Store::prefetch_entry`] finds out; the default is nothing.
+    /// What a scout finds out about a hash; the default is nothing.
     type Hint: Copy + Default;
+    /// What looks ahead.
+    type Scout: Scout<Hint = Self::Hint>;
 
     fn new(options: Options) -> Self;
+
+    /// Looks ahead into this store for as long as it is there, and whatever happens to it.
+    fn scout(&self) -> Arc<Self::Scout>;
 
     /// The hash of a key, for one that comes from the store itself.
     fn hash(&self, key: &[u8]) -> u64;
 
     // --- lookup ---------------------------------------------------------------------------
 
-    /// Asks for the memory that [`Store::prefetch_entry`] will read.
-    fn prefetch(&self, hash: u64) {
-        let _ = hash;
-    }
-
-    /// Asks for the memory that [`Store::find`] and [`Store::view`] will read.
-    fn prefetch_entry(&self, hash: u64) -> Self::Hint {
-        let _ = hash;
-        Self::Hint::default()
-    }
-
     fn find(&self, hash: u64, key: &[u8]) -> Option<Self::Place>;
 
-    /// [`Store::find`], with what [`Store::prefetch_entry`] found out about the hash, however long ago.
+    /// [`Store::find`], with what [`Scout::prefetch_entry`] found out about the hash, however long ago.
     #[inline]
     fn find_hinted(&self, hint: Self::Hint, hash: u64, key: &[u8]) -> Option<Self::Place> {
         let _ = hint;

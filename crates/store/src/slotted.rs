@@ -11,6 +11,8 @@ mod slots;
 pub use index::{HashbrownIndex, Index, StdIndex};
 pub use slots::Slots;
 
+use std::sync::Arc;
+
 use self::record::Record;
 use crate::{Attributes, KeyHasher, Options, Store, View};
 
@@ -38,9 +40,14 @@ pub type HashbrownStore = Slotted<HashbrownIndex>;
 impl<I: Index> Store for Slotted<I> {
     type Place = u32;
     type Hint = ();
+    type Scout = ();
 
     fn new(options: Options) -> Self {
         Self { hasher: options.hasher, index: I::default(), slots: Slots::default() }
+    }
+
+    fn scout(&self) -> Arc<()> {
+        Arc::default()
     }
 
     fn hash(&self, key: &[u8]) -> u64 {

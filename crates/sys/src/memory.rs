@@ -1,6 +1,6 @@
 //! Memory: advice about it (madvise(2)), and how much there is.
 
-use std::{fs, io, mem::MaybeUninit, ops::Range};
+use std::{fs, io, mem::MaybeUninit, ops::Range, ptr::NonNull};
 
 use nix::libc;
 
@@ -8,26 +8,36 @@ const PAGE: usize = 4096;
 
 /// Asks for huge pages: fewer misses of the translation cache where memory is read at random. A kernel without them
 /// does without.
-pub fn advise_huge(memory: &mut [MaybeUninit<u8>]) {
-    advise(memory, libc::MADV_HUGEPAGE);
+///
+/// Nothing is read or changed: others may use the memory all the while.
+pub fn advise_huge(memory: NonNull<[MaybeUninit<u8>]>) {
+    let (start, len) = whole_pages(memory.cast().as_ptr(), memory.len());
+    // SAFETY: this advice changes how memory is mapped and not what it holds; of an address that is not mapped the kernel
+    // says so.
+    unsafe { libc::madvise(memory.cast::<libc::c_void>().as_ptr().wrapping_byte_add(start), len, libc::MADV_HUGEPAGE) };
 }
 
 /// Gives the kernel back what the memory holds; it reads as zeros afterwards.
 pub fn release(memory: &mut [MaybeUninit<u8>]) {
-    let whole = advise(memory, libc::MADV_DONTNEED);
+    let whole = discard(memory);
     let (head, rest) = memory.split_at_mut(whole.start);
     head.fill(MaybeUninit::new(0));
     rest[whole.len()..].fill(MaybeUninit::new(0));
 }
 
-/// Gives advice about the whole pages of `memory`, and says which bytes they are: none if the kernel refuses.
-fn advise(memory: &mut [MaybeUninit<u8>], advice: libc::c_int) -> Range<usize> {
-    let start = memory.as_ptr().align_offset(PAGE).min(memory.len());
-    let len = (memory.len() - start) / PAGE * PAGE;
+/// Where the whole pages begin that are in so many bytes, and how many bytes they are.
+fn whole_pages(memory: *const MaybeUninit<u8>, len: usize) -> (usize, usize) {
+    let start = memory.align_offset(PAGE).min(len);
+    (start, (len - start) / PAGE * PAGE)
+}
+
+/// Gives the whole pages of `memory` back, and says which bytes they are: none if the kernel refuses.
+fn discard(memory: &mut [MaybeUninit<u8>]) -> Range<usize> {
+    let (start, len) = whole_pages(memory.as_ptr(), memory.len());
     let pages = &mut memory[start..start + len];
     // SAFETY: the pages are borrowed exclusively and hold no values, only bytes that may as well be uninitialized, so
     // that nobody can tell when the kernel exchanges them.
-    match unsafe { libc::madvise(pages.as_mut_ptr().cast(), len, advice) } {
+    match unsafe { libc::madvise(pages.as_mut_ptr().cast(), len, libc::MADV_DONTNEED) } {
         0 => start..start + len,
         _ => 0..0,
     }
@@ -73,7 +83,7 @@ mod tests {
     #[test]
     fn advice_leaves_memory_alone() {
         let mut memory = vec![MaybeUninit::new(7_u8); 5 * PAGE];
-        advise_huge(&mut memory);
+        advise_huge(NonNull::from(&mut memory[..]));
         // SAFETY: every byte was initialized above.
         assert!(memory.iter().all(|byte| unsafe { byte.assume_init() } == 7));
     }

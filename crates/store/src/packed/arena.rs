@@ -8,18 +8,22 @@
 
 use std::{
     mem::MaybeUninit,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use super::{
     classes::{self, CLASSES, PAGE, PAGE_UNITS, UNIT},
     entry::Header,
     memory::{Chunk, HUGE, Pieces, growth_of},
+    scout::PackedScout,
 };
 use crate::Options;
 
 /// Pages in a chunk, of the full size.
-const CHUNK_PAGES: usize = HUGE / PAGE;
+pub(super) const CHUNK_PAGES: usize = HUGE / PAGE;
 /// Chunks that begin as small pages: what is unused of a huge page would be much beside fewer.
 const SMALL_PIECES: usize = 8;
 /// Units in a chunk.
@@ -49,10 +53,7 @@ pub(super) struct Arena {
     released: Vec<u32>,
     /// Pages whose memory is there.
     resident: usize,
-    /// There has been a page of blocks that are longer than [`SMALL_MAX`].
-    has_large: bool,
-    /// See [`Arena::era`].
-    era: u64,
+    scout: Arc<PackedScout>,
     pieces: Pieces,
     release: fn(&mut [MaybeUninit<u8>]),
 }
@@ -84,7 +85,9 @@ struct Class {
 }
 
 impl Arena {
-    pub(super) fn new(options: &Options) -> Self {
+    pub(super) fn new(options: &Options, scout: Arc<PackedScout>) -> Self {
+        // What was found in the arena before this one is worth nothing here.
+        scout.set_era(NEXT_ERA.fetch_add(ERAS, Ordering::Relaxed));
         Self {
             chunks: Vec::new(),
             pages: Vec::new(),
@@ -92,8 +95,7 @@ impl Arena {
             reserve: Vec::new(),
             released: Vec::new(),
             resident: 0,
-            has_large: false,
-            era: NEXT_ERA.fetch_add(ERAS, Ordering::Relaxed),
+            scout,
             pieces: Pieces::new(options, SMALL_PIECES),
             release: options.release,
         }
@@ -135,14 +137,8 @@ impl Arena {
         })
     }
 
-    /// Some blocks are, or were, longer than two cache lines.
-    #[inline(always)]
-    pub(super) fn has_large(&self) -> bool {
-        self.has_large
-    }
-
     /// Bytes of a block.
-    #[inline]
+    #[cfg(test)]
     pub(super) fn block_bytes(&self, at: u32) -> usize {
         self.pages.get(page_of(at)).map_or(UNIT, |page| classes::units(usize::from(page.class)) * UNIT)
     }
@@ -180,13 +176,18 @@ impl Arena {
     /// Another one whenever a block that was in use is not any more, and in every arena; never 0.
     #[inline(always)]
     pub(super) fn era(&self) -> u64 {
-        self.era
+        self.scout.era()
+    }
+
+    #[inline]
+    fn next_era(&self) {
+        self.scout.set_era(self.era() + 1);
     }
 
     /// Gives a block back that [`Arena::allocate`] gave.
     #[inline]
     pub(super) fn free(&mut self, at: u32) {
-        self.era += 1;
+        self.next_era();
         let number = page_of(at) as u32;
         let page = &mut self.pages[number as usize];
         let link = std::mem::replace(&mut page.free, (at % PAGE_UNITS as u32) as u16);
@@ -244,7 +245,8 @@ impl Arena {
         let page = &mut self.pages[number as usize];
         (page.free, page.fresh, page.live, page.class) = (NO_BLOCK, 0, 0, class as u8);
         self.classes[class].free += classes::capacity(class) as u32;
-        self.has_large |= classes::units(class) * UNIT > SMALL_MAX;
+        let is_large = classes::units(class) * UNIT > SMALL_MAX;
+        self.scout.note_class(number * PAGE_UNITS as u32, class as u8, is_large);
         self.list(number);
     }
 
@@ -278,6 +280,8 @@ impl Arena {
         self.chunks.push(Chunk::new(raw));
         let page = Page { free: NO_BLOCK, fresh: 0, live: 0, class: 0, is_listed: false, next: NONE, previous: NONE };
         self.pages.extend([page; CHUNK_PAGES]);
+        let classes = self.pages.as_chunks().0.iter().map(|pages: &[Page; CHUNK_PAGES]| pages.map(|page| page.class));
+        self.scout.publish_chunks(self.chunks.iter().map(Chunk::start).zip(classes));
     }
 
     /// Takes a page away from its class.
@@ -361,7 +365,7 @@ impl Arena {
 
     /// Nothing on that page is needed any more.
     pub(super) fn vacated(&mut self, page: Vacated) {
-        self.era += 1;
+        self.next_era();
         self.pool(page.number);
     }
 }
@@ -376,8 +380,14 @@ pub(super) struct Vacated {
 
 /// The chunk of a block, and the byte at which it begins there.
 #[inline]
-fn split(at: u32) -> (usize, usize) {
+pub(super) fn split(at: u32) -> (usize, usize) {
     (at as usize / CHUNK_UNITS, at as usize % CHUNK_UNITS * UNIT)
+}
+
+/// Which of a chunk's pages a block is on.
+#[inline]
+pub(super) fn page_in_chunk(at: u32) -> usize {
+    page_of(at) % CHUNK_PAGES
 }
 
 #[inline]

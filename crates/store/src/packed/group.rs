@@ -1,21 +1,63 @@
 //! One cache line of the table: twelve slots, each a tag of 8 bits and the address of a block.
+//!
+//! Only who holds the store's lock changes it; scouts may read it all the while, so that all of it is atomics. A block
+//! is there before its tag is, and stays when the tag goes: who sees a tag sees a block that had it, then or later.
+
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Slots of a group.
 pub(super) const SLOTS: usize = 12;
 
-/// Tags first, so that one load of 16 bytes has all of them.
-#[derive(Clone, Debug, Default)]
+/// Bytes of the two words: a tag for each slot, 0 where it is empty; then how many entries found this group full on
+/// their way, 255 being too many to count; one that is unused; and a bit for each slot whose entry expires.
+const PASSED_AT: usize = SLOTS;
+const EXPIRING_AT: usize = SLOTS + 2;
+const WORD: usize = size_of::<u64>();
+
+/// Tags first, so that two loads have all of them.
+///
+/// Generic, so that loom can look at it.
+#[derive(Debug, Default)]
 #[repr(C, align(64))]
-pub(super) struct Group {
-    /// 0: the slot is empty.
-    tags: [u8; SLOTS],
-    /// Entries that found this group full on their way; 255: too many to count.
-    passed: u8,
-    _unused: u8,
-    /// A bit for each slot whose entry expires.
-    expiring: u16,
-    blocks: [u32; SLOTS],
+pub(super) struct Group<W = AtomicU64, B = AtomicU32> {
+    words: [W; 2],
+    blocks: [B; SLOTS],
 }
+
+/// An atomic number.
+pub(super) trait Word<T> {
+    fn acquire(&self) -> T;
+    fn relaxed(&self) -> T;
+    fn release(&self, value: T);
+    fn set_relaxed(&self, value: T);
+}
+
+/// A [`Word`] is an atomic's own methods.
+macro_rules! word {
+    ($atomic:ty, $number:ty) => {
+        impl Word<$number> for $atomic {
+            #[inline(always)]
+            fn acquire(&self) -> $number {
+                self.load(std::sync::atomic::Ordering::Acquire)
+            }
+            #[inline(always)]
+            fn relaxed(&self) -> $number {
+                self.load(std::sync::atomic::Ordering::Relaxed)
+            }
+            #[inline(always)]
+            fn release(&self, value: $number) {
+                self.store(value, std::sync::atomic::Ordering::Release);
+            }
+            #[inline(always)]
+            fn set_relaxed(&self, value: $number) {
+                self.store(value, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+    };
+}
+
+word!(AtomicU64, u64);
+word!(AtomicU32, u32);
 
 /// What a group keeps of a hash; never 0.
 #[inline]
@@ -24,14 +66,38 @@ pub(super) fn tag_of(hash: u64) -> u8 {
     tag + u8::from(tag == 0)
 }
 
-impl Group {
-    #[inline]
-    pub(super) fn block(&self, slot: usize) -> u32 {
-        self.blocks[slot]
+impl<W: Word<u64>, B: Word<u32>> Group<W, B> {
+    /// Nothing is in it, and nothing passes it.
+    pub(super) fn clear(&self) {
+        self.words.iter().for_each(|word| word.release(0));
     }
 
-    pub(super) fn set_block(&mut self, slot: usize, block: u32) {
-        self.blocks[slot] = block;
+    #[inline]
+    pub(super) fn block(&self, slot: usize) -> u32 {
+        self.blocks[slot].relaxed()
+    }
+
+    pub(super) fn set_block(&self, slot: usize, block: u32) {
+        self.blocks[slot].set_relaxed(block);
+    }
+
+    #[inline]
+    fn word(&self, word: usize) -> u64 {
+        // A scout reads a block behind this.
+        self.words[word].acquire()
+    }
+
+    #[inline]
+    fn byte(&self, at: usize) -> u8 {
+        (self.word(at / WORD) >> (at % WORD * 8)) as u8
+    }
+
+    /// Puts bits in the place of others, from a byte on.
+    #[inline]
+    fn put(&self, at: usize, mask: u64, bits: u64) {
+        let shift = at % WORD * 8;
+        let word = self.word(at / WORD) & !(mask << shift) | bits << shift;
+        self.words[at / WORD].release(word);
     }
 
     /// Slots with a tag.
@@ -46,11 +112,11 @@ impl Group {
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     #[inline]
     fn with_tag_sse2(&self, tag: u8) -> Slots {
-        use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_load_si128, _mm_movemask_epi8, _mm_set1_epi8};
-        // SAFETY: the program is compiled for processors that have these instructions; `repr(C)` puts 64 bytes without
-        // padding here, aligned to 64, of which the first 16 are loaded.
+        use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set_epi64x, _mm_set1_epi8};
+        let [low, high] = [self.word(0), self.word(1)].map(u64::cast_signed);
+        // SAFETY: the program is compiled for processors that have these instructions.
         let equal = unsafe {
-            let tags = _mm_load_si128(std::ptr::from_ref(self).cast());
+            let tags = _mm_set_epi64x(high, low);
             _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag.cast_signed())))
         };
         Slots(equal as u32 & ((1 << SLOTS) - 1))
@@ -60,18 +126,13 @@ impl Group {
     #[cfg(any(test, not(all(target_arch = "x86_64", target_feature = "sse2"))))]
     fn with_tag_swar(&self, tag: u8) -> Slots {
         const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-        let mut words = [0_u8; 16];
-        words[..SLOTS].copy_from_slice(&self.tags);
-        // Beyond the twelve, anything but the tag.
-        words[SLOTS..].fill(!tag);
-        let equal = |half: &[u8]| {
-            let word = half.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+        let equal = |word: u64| {
             let difference = word ^ (u64::from(tag) * 0x0101_0101_0101_0101);
             // The upper bit of each byte that is 0, and no other: nothing is carried from one byte to the next.
             let zeros = !(((difference & LOW) + LOW) | difference | LOW);
             ((zeros >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
         };
-        Slots(equal(&words[..8]) | equal(&words[8..]) << 8)
+        Slots((equal(self.word(0)) | equal(self.word(1)) << 8) & ((1 << SLOTS) - 1))
     }
 
     pub(super) fn used(&self) -> Slots {
@@ -79,48 +140,52 @@ impl Group {
     }
 
     pub(super) fn expiring(&self) -> Slots {
-        Slots(u32::from(self.expiring))
+        Slots((self.word(1) >> ((EXPIRING_AT - WORD) * 8)) as u32)
     }
 
     pub(super) fn is_expiring(&self, slot: usize) -> bool {
-        self.expiring & 1 << slot != 0
+        self.expiring().0 & 1 << slot != 0
     }
 
-    pub(super) fn set_expiring(&mut self, slot: usize, expires: bool) {
-        self.expiring = self.expiring & !(1 << slot) | u16::from(expires) << slot;
+    pub(super) fn set_expiring(&self, slot: usize, expires: bool) {
+        self.put(EXPIRING_AT, 1 << slot, u64::from(expires) << slot);
     }
 
     /// Fills an empty slot. False: there is none.
     #[inline]
-    pub(super) fn insert(&mut self, tag: u8, block: u32, expires: bool) -> bool {
+    pub(super) fn insert(&self, tag: u8, block: u32, expires: bool) -> bool {
         let Some(slot) = self.with_tag(0).next() else { return false };
-        (self.tags[slot], self.blocks[slot]) = (tag, block);
-        self.expiring |= u16::from(expires) << slot;
+        self.set_block(slot, block);
+        self.put(slot, 0xff, u64::from(tag));
+        if expires {
+            self.set_expiring(slot, true);
+        }
         true
     }
 
     #[inline]
-    pub(super) fn remove(&mut self, slot: usize) {
-        (self.tags[slot], self.blocks[slot]) = (0, 0);
-        self.expiring &= !(1 << slot);
+    pub(super) fn remove(&self, slot: usize) {
+        self.put(slot, 0xff, 0);
+        self.set_expiring(slot, false);
     }
 
     /// Entries that belong here may be in the next group.
     #[inline]
     pub(super) fn is_passed(&self) -> bool {
-        self.passed != 0
+        self.byte(PASSED_AT) != 0
     }
 
     #[inline]
-    pub(super) fn pass(&mut self) {
-        self.passed = self.passed.saturating_add(1);
+    pub(super) fn pass(&self) {
+        self.put(PASSED_AT, 0xff, self.byte(PASSED_AT).saturating_add(1).into());
     }
 
     /// One that passed is no longer there.
     #[inline]
-    pub(super) fn unpass(&mut self) {
-        if self.passed != u8::MAX {
-            self.passed -= u8::from(self.passed > 0);
+    pub(super) fn unpass(&self) {
+        let passed = self.byte(PASSED_AT);
+        if passed != u8::MAX {
+            self.put(PASSED_AT, 0xff, passed.saturating_sub(1).into());
         }
     }
 }
@@ -155,6 +220,8 @@ impl Iterator for Slots {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -168,10 +235,12 @@ mod tests {
         for _ in 0..20_000 {
             // Few different tags, among them neighbours that a careless comparison takes for each other.
             let tags = [0, 1, 2, 0x7f, 0x80, 0x81, 0xfe, 0xff];
-            let mut group = Group { passed: random.u8(..), expiring: random.u16(..), ..Group::default() };
-            group.tags = std::array::from_fn(|_| tags[random.usize(..tags.len())]);
+            let group: Group = Group::default();
+            group.put(PASSED_AT, 0xffff_ffff, random.u32(..).into());
+            let mine: [u8; SLOTS] = std::array::from_fn(|_| tags[random.usize(..tags.len())]);
+            (0..SLOTS).for_each(|slot| group.put(slot, 0xff, mine[slot].into()));
             for tag in tags {
-                let expected: Vec<usize> = (0..SLOTS).filter(|&slot| group.tags[slot] == tag).collect();
+                let expected: Vec<usize> = (0..SLOTS).filter(|&slot| mine[slot] == tag).collect();
                 assert_eq!(group.with_tag(tag).collect::<Vec<_>>(), expected);
                 assert_eq!(group.with_tag_swar(tag).collect::<Vec<_>>(), expected);
             }
@@ -180,9 +249,60 @@ mod tests {
 
     #[test]
     fn too_many_that_passed_stay_too_many() {
-        let mut group = Group::default();
+        let group: Group = Group::default();
         (0..300).for_each(|_| group.pass());
         (0..300).for_each(|_| group.unpass());
         assert!(group.is_passed());
+    }
+
+    type ModelGroup = Group<loom::sync::atomic::AtomicU64, loom::sync::atomic::AtomicU32>;
+    word!(loom::sync::atomic::AtomicU64, u64);
+    word!(loom::sync::atomic::AtomicU32, u32);
+
+    /// What a scout finds without the lock is, if no block has been freed since, a block that is in use: entries come,
+    /// go and move while it looks. `announce` is how a freed block is made known.
+    fn look_while_entries_change(
+        announce: impl Fn(&loom::sync::atomic::AtomicU64, u64) + Send + Sync + Copy + 'static,
+    ) {
+        loom::model(move || {
+            let group = Arc::new(ModelGroup::default());
+            let era = Arc::new(loom::sync::atomic::AtomicU64::new(1));
+            let in_use = Arc::new(loom::sync::Mutex::new([false, true, true, false]));
+            group.insert(7, 1, false);
+            group.insert(7, 2, false);
+            let writer = {
+                let (group, era, in_use) = (Arc::clone(&group), Arc::clone(&era), Arc::clone(&in_use));
+                loom::thread::spawn(move || {
+                    let mut in_use = in_use.lock().unwrap();
+                    // An entry goes, another one comes, in the slot and then in the block that it leaves.
+                    group.remove(0);
+                    announce(&era, 2);
+                    (in_use[1], in_use[3]) = (false, true);
+                    group.insert(7, 3, false);
+                })
+            };
+            let seen = era.acquire();
+            let found = group.with_tag(7).next().map(|slot| group.block(slot));
+            let in_use = in_use.lock().unwrap();
+            if let Some(block) = found
+                && era.relaxed() == seen
+            {
+                assert!(in_use[block as usize], "block {block} of era {seen} is free");
+            }
+            drop(in_use);
+            writer.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn model_a_hint_of_this_era_is_an_entry() {
+        look_while_entries_change(|era, next| era.release(next));
+    }
+
+    /// The model sees what it is there for.
+    #[test]
+    #[should_panic(expected = "is free")]
+    fn model_an_era_that_does_not_change_is_found_out() {
+        look_while_entries_change(|_, _| ());
     }
 }

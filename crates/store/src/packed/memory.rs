@@ -19,7 +19,8 @@ pub(super) const LINE: usize = 64;
 #[repr(align(2097152))]
 struct Aligned(#[expect(dead_code, reason = "for its size")] [u8; HUGE]);
 
-type Advise = fn(&mut [MaybeUninit<u8>]);
+type Advise = fn(NonNull<[MaybeUninit<u8>]>);
+type Release = fn(&mut [MaybeUninit<u8>]);
 
 /// Where a part of a store gets its pieces from, and how they come by huge pages.
 #[derive(Debug)]
@@ -39,11 +40,11 @@ impl Pieces {
     pub(super) fn next<P: AsMut<Raw>>(&self, pieces: &mut [P]) -> Raw {
         let begun = pieces.len();
         if let Some(full) = pieces.last_mut().filter(|_| begun <= self.small) {
-            (self.advise)(full.as_mut().range_mut(0..HUGE));
+            (self.advise)(full.as_mut().whole());
         }
-        let mut piece = Raw::new();
+        let piece = Raw::new();
         if begun >= self.small {
-            (self.advise)(piece.range_mut(0..HUGE));
+            (self.advise)(piece.whole());
         }
         piece
     }
@@ -79,6 +80,10 @@ impl Raw {
         assert!(at < HUGE);
         // SAFETY: asserted to be within the allocation.
         unsafe { self.start.add(at) }
+    }
+
+    fn whole(&self) -> NonNull<[MaybeUninit<u8>]> {
+        NonNull::slice_from_raw_parts(self.start.cast(), HUGE)
     }
 
     fn range_mut(&mut self, range: Range<usize>) -> &mut [MaybeUninit<u8>] {
@@ -118,6 +123,10 @@ impl Chunk {
         self.ready
     }
 
+    pub(super) fn start(&self) -> *mut u8 {
+        self.raw.start.as_ptr()
+    }
+
     /// Takes the next bytes into use. They are 0.
     pub(super) fn extend(&mut self, bytes: usize) {
         let end = self.ready + bytes;
@@ -139,7 +148,7 @@ impl Chunk {
     }
 
     /// Hands bytes that are in use to [`crate::Options::release`]; they mean nothing until [`Chunk::reclaim`].
-    pub(super) fn release(&mut self, range: Range<usize>, release: Advise) {
+    pub(super) fn release(&mut self, range: Range<usize>, release: Release) {
         assert!(range.end <= self.ready);
         release(self.raw.range_mut(range));
     }

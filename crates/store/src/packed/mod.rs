@@ -12,27 +12,26 @@ mod entry;
 mod group;
 mod memory;
 mod outside;
+mod scout;
 mod segment;
 mod table;
 #[cfg(test)]
 mod tests;
 mod traversal;
 
+use std::sync::Arc;
+
+pub use self::scout::PackedScout;
 use self::{
     arena::Arena,
     classes::{UNIT, class_of},
     entry::Header,
     group::tag_of,
-    memory::{LINE, prefetch},
+    memory::prefetch,
     outside::Outside,
     table::{Blocks, Table},
 };
 use crate::{Attributes, KeyHasher, Options, Store, View};
-
-/// The usual entry, a short key and a short value: what is asked for ahead without looking how long an entry is.
-const SMALL_BYTES: usize = 40;
-/// Lines of an entry that are asked for ahead at most; the processor goes on by itself when they are read.
-const LINES_AHEAD: usize = 17;
 
 /// The packed store.
 ///
@@ -43,6 +42,7 @@ pub struct Packed {
     arena: Arena,
     outside: Outside,
     options: Options,
+    scout: Arc<PackedScout>,
 }
 
 /// The block of an entry. One that is out of date shows something else or nothing, and does no harm beyond the store.
@@ -50,7 +50,7 @@ pub struct Packed {
 pub struct Place(u32);
 
 /// The block of the first entry whose hash looks right, and when that was. The default is of a time before all others.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hint {
     block: u32,
     era: u64,
@@ -59,9 +59,14 @@ pub struct Hint {
 impl Store for Packed {
     type Place = Place;
     type Hint = Hint;
+    type Scout = PackedScout;
 
     fn new(options: Options) -> Self {
-        Self { table: Table::new(&options), arena: Arena::new(&options), outside: Outside::default(), options }
+        Self::with_scout(options, Arc::default())
+    }
+
+    fn scout(&self) -> Arc<PackedScout> {
+        Arc::clone(&self.scout)
     }
 
     #[inline]
@@ -70,26 +75,6 @@ impl Store for Packed {
     }
 
     // --- lookup ---------------------------------------------------------------------------
-
-    #[inline(always)]
-    fn prefetch(&self, hash: u64) {
-        self.table.prefetch(hash);
-    }
-
-    #[inline(always)]
-    fn prefetch_entry(&self, hash: u64) -> Hint {
-        let Some(block) = self.table.guess(hash) else { return Hint::default() };
-        let first = self.arena.block(block).as_ptr();
-        // A small entry may reach into the next line or not: asking twice is cheaper than a branch that is often
-        // foretold wrongly, and than finding out how long it is.
-        prefetch(first);
-        prefetch(first.wrapping_add(SMALL_BYTES - 1));
-        if self.arena.has_large() {
-            let bytes = self.arena.block_bytes(block);
-            (1..LINES_AHEAD.min(bytes / LINE)).for_each(|line| prefetch(first.wrapping_add(line * LINE)));
-        }
-        Hint { block, era: self.arena.era() }
-    }
 
     #[inline(always)]
     fn find_hinted(&self, hint: Hint, hash: u64, key: &[u8]) -> Option<Place> {
@@ -165,7 +150,7 @@ impl Store for Packed {
             false => self.write(header, key, value, attributes),
             true => self.write_outside(header, key, value, attributes),
         };
-        let Self { table, arena, outside, options } = self;
+        let Self { table, arena, outside, options, .. } = self;
         table.insert(hash, at, header.expires(), &Entries { arena, outside, hasher: &options.hasher });
         Place(at)
     }
@@ -211,7 +196,7 @@ impl Store for Packed {
     }
 
     fn clear(&mut self) {
-        *self = Self::new(self.options.clone());
+        *self = Self::with_scout(self.options.clone(), self.scout());
     }
 
     // --- traversal ------------------------------------------------------------------------
@@ -278,7 +263,7 @@ impl Store for Packed {
         }
         let Some(page) = self.arena.vacate() else { return false };
         let hashes: Vec<u64> = page.live.iter().map(|&from| self.entries().hash(from)).collect();
-        hashes.iter().for_each(|&hash| self.table.prefetch(hash));
+        hashes.iter().for_each(|&hash| prefetch(self.table.home(hash)));
         for (&from, &hash) in page.live.iter().zip(&hashes) {
             let to = self.arena.allocate(page.class);
             // All of it: the access word goes along.
@@ -292,6 +277,14 @@ impl Store for Packed {
 }
 
 impl Packed {
+    /// An empty store, of which scouts hear that it is in the place of the one before.
+    fn with_scout(options: Options, scout: Arc<PackedScout>) -> Self {
+        // The era of the arena comes last: whoever sees it sees the table.
+        let table = Table::new(&options, Arc::clone(&scout));
+        let arena = Arena::new(&options, Arc::clone(&scout));
+        Self { table, arena, outside: Outside::default(), options, scout }
+    }
+
     #[inline(always)]
     fn is_key(&self, block: u32, key: &[u8]) -> bool {
         let block = self.arena.block(block);

@@ -36,46 +36,45 @@ impl Segment {
         Self(std::array::from_fn(|_| Group::default()))
     }
 
+    fn clear(&self) {
+        self.0.iter().for_each(Group::clear);
+    }
+
     /// A group; behind the last comes the first.
     #[inline]
     pub(super) fn group(&self, at: usize) -> &Group {
         &self.0[at % GROUPS]
     }
 
-    #[inline]
-    pub(super) fn group_mut(&mut self, at: usize) -> &mut Group {
-        &mut self.0[at % GROUPS]
-    }
-
     /// Adds a block. False: there is no room.
     #[inline]
-    pub(super) fn insert(&mut self, hash: u64, block: u32, expires: bool) -> bool {
+    pub(super) fn insert(&self, hash: u64, block: u32, expires: bool) -> bool {
         let home = home_of(hash);
         for at in home..home + GROUPS {
-            if self.group_mut(at).insert(tag_of(hash), block, expires) {
+            if self.group(at).insert(tag_of(hash), block, expires) {
                 return true;
             }
-            self.group_mut(at).pass();
+            self.group(at).pass();
         }
         false
     }
 
     /// Empties a slot of a group in which an entry is that belongs to `home`.
     #[inline]
-    pub(super) fn remove(&mut self, home: usize, group: usize, slot: usize) {
-        self.group_mut(group).remove(slot);
+    pub(super) fn remove(&self, home: usize, group: usize, slot: usize) {
+        self.group(group).remove(slot);
         let passed = group.wrapping_sub(home) % GROUPS;
-        (home..home + passed).for_each(|at| self.group_mut(at).unpass());
+        (home..home + passed).for_each(|at| self.group(at).unpass());
     }
 
     /// Moves the entries whose hashes have a certain bit to an empty segment. Gives their number, and that of those
     /// that expire.
-    pub(super) fn divide(&mut self, upper: &mut Self, bit: u32, blocks: &impl Blocks) -> (u16, u16) {
+    pub(super) fn divide(&self, upper: &Self, bit: u32, blocks: &impl Blocks) -> (u16, u16) {
         let mut entries = Vec::with_capacity(SLOTS);
         for group in &self.0 {
             entries.extend(group.used().map(|slot| (group.block(slot), group.is_expiring(slot))));
         }
-        *self = Self::empty();
+        self.clear();
         let (mut len, mut expiring) = (0, 0);
         entries.iter().take(AHEAD).for_each(|&(block, _)| blocks.prefetch(block));
         for (at, &(block, expires)) in entries.iter().enumerate() {
@@ -84,7 +83,7 @@ impl Segment {
             }
             let hash = blocks.hash(block);
             let is_upper = hash >> bit & 1 != 0;
-            let target = if is_upper { &mut *upper } else { &mut *self };
+            let target = if is_upper { upper } else { self };
             target.insert(hash, block, expires);
             len += u16::from(is_upper);
             expiring += u16::from(is_upper && expires);
@@ -124,7 +123,12 @@ impl Segments {
         self.len
     }
 
-    /// An empty segment that nobody else points to, good as long as `self`.
+    /// The memory of all segments that have been given.
+    pub(super) fn take(&mut self) -> Vec<Raw> {
+        std::mem::take(&mut self.chunks)
+    }
+
+    /// An empty segment that nobody else points to, good as long as the memory.
     pub(super) fn add(&mut self) -> NonNull<Segment> {
         if self.used == HUGE {
             let chunk = self.pieces.next(&mut self.chunks);

@@ -8,11 +8,17 @@
 //! Bits of the hash: 0 to 5 the group, 8 to 15 the tag, 16 to 47 the directory, from the upper end. Nothing depends on
 //! the upper 16, which may have been used to divide entries among tables.
 
-use std::ptr::NonNull;
+use std::{
+    iter,
+    sync::{
+        Arc,
+        atomic::{AtomicPtr, Ordering},
+    },
+};
 
 use super::{
     group::{Group, tag_of},
-    memory::prefetch,
+    scout::{self, PackedScout},
     segment::{GROUPS, SLOTS, Segment, Segments, home_of},
 };
 use crate::Options;
@@ -24,23 +30,21 @@ const FIELD_BITS: u32 = 32;
 /// Bits that it does use at most; hashes of 768 entries that agree in so many are no hashes.
 const DEPTH_MAX: u32 = 28;
 /// Bytes of the directory for each of its entries.
-const DIRECTORY_ENTRY: usize = size_of::<NonNull<Segment>>() + size_of::<Span>();
+const DIRECTORY_ENTRY: usize = size_of::<AtomicPtr<Segment>>() + size_of::<Span>();
 
 #[derive(Debug)]
 pub(super) struct Table {
     /// Bits of the hash that index the directory.
     depth: u32,
-    /// Several neighbours are the same segment when it uses fewer bits.
-    directory: Vec<NonNull<Segment>>,
+    /// Several neighbours are the same segment when it uses fewer bits. Scouts follow it, too.
+    directory: scout::Segments,
     /// As many, about the same segments.
     spans: Vec<Span>,
     segments: Segments,
+    scout: Arc<PackedScout>,
     len: usize,
     expiring: usize,
 }
-
-// SAFETY: the directory points into `segments`, which the table owns and no other thread sees.
-unsafe impl Send for Table {}
 
 /// What is known of a segment without touching it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,10 +74,11 @@ pub(super) struct Cursor {
 }
 
 impl Table {
-    pub(super) fn new(options: &Options) -> Self {
+    pub(super) fn new(options: &Options, scout: Arc<PackedScout>) -> Self {
         let mut segments = Segments::new(options);
-        let first = segments.add();
-        Self { depth: 0, directory: vec![first], spans: vec![Span::default()], segments, len: 0, expiring: 0 }
+        let directory = Arc::new([AtomicPtr::new(segments.add().as_ptr())]);
+        scout.publish(0, &(Arc::clone(&directory) as scout::Segments));
+        Self { depth: 0, directory, spans: vec![Span::default()], segments, scout, len: 0, expiring: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -86,7 +91,7 @@ impl Table {
 
     #[inline]
     pub(super) fn bytes(&self) -> usize {
-        self.segments.bytes() + self.directory.capacity() * DIRECTORY_ENTRY
+        self.segments.bytes() + self.directory.len() * DIRECTORY_ENTRY
     }
 
     /// Bytes by which [`Table::bytes`] grows with another entry at most: whether its segment is full is not known.
@@ -97,8 +102,7 @@ impl Table {
 
     #[inline]
     fn index_of(&self, hash: u64) -> usize {
-        // At most 48 bits are left, of which the directory has as many as it has entries for.
-        ((hash & 0xffff_ffff_ffff) >> (48 - self.depth)) as usize
+        index_of(hash, self.depth)
     }
 
     /// The first of neighbours that are the same segment.
@@ -115,15 +119,10 @@ impl Table {
 
     #[inline]
     fn segment(&self, index: usize) -> &Segment {
-        // SAFETY: what is in the directory was given by `segments`, which frees nothing before it is dropped itself;
-        // and segments are changed through `&mut self` only.
-        unsafe { self.directory[index].as_ref() }
-    }
-
-    #[inline]
-    fn segment_mut(&mut self, index: usize) -> &mut Segment {
-        // SAFETY: as for `segment`, and the table is borrowed exclusively.
-        unsafe { self.directory[index].as_mut() }
+        let segment = self.directory[index].load(Ordering::Relaxed);
+        // SAFETY: what is in the directory was given by `segments`, which frees nothing before the table is dropped;
+        // and segments change through atomics only.
+        unsafe { &*segment }
     }
 
     // --- lookup ---------------------------------------------------------------------------
@@ -132,18 +131,6 @@ impl Table {
     #[inline(always)]
     pub(super) fn home(&self, hash: u64) -> &Group {
         self.segment(self.index_of(hash)).group(home_of(hash))
-    }
-
-    #[inline]
-    pub(super) fn prefetch(&self, hash: u64) {
-        prefetch(self.home(hash));
-    }
-
-    /// The block that is probably meant.
-    #[inline]
-    pub(super) fn guess(&self, hash: u64) -> Option<u32> {
-        let group = self.home(hash);
-        group.with_tag(tag_of(hash)).next().map(|slot| group.block(slot))
     }
 
     /// The block of which `is` says that it is meant, if it is in one of the groups behind that which the hash names.
@@ -187,7 +174,7 @@ impl Table {
             index = self.index_of(hash);
             first = self.first_of(index);
         }
-        let is_in = self.segment_mut(index).insert(hash, block, expires);
+        let is_in = self.segment(index).insert(hash, block, expires);
         assert!(is_in, "hashes of different keys are all the same");
         self.count(first, true, expires);
     }
@@ -197,7 +184,7 @@ impl Table {
     pub(super) fn remove(&mut self, hash: u64, block: u32) -> bool {
         let Some(Position { index, group, slot }) = self.position(hash, block) else { return false };
         let expires = self.segment(index).group(group).is_expiring(slot);
-        self.segment_mut(index).remove(home_of(hash), group, slot);
+        self.segment(index).remove(home_of(hash), group, slot);
         self.count(self.first_of(index), false, expires);
         true
     }
@@ -218,7 +205,7 @@ impl Table {
     /// Notes that an entry has moved to another block. False: it was not there.
     pub(super) fn moved(&mut self, hash: u64, from: u32, to: u32) -> bool {
         let Some(Position { index, group, slot }) = self.position(hash, from) else { return false };
-        self.segment_mut(index).group_mut(group).set_block(slot, to);
+        self.segment(index).group(group).set_block(slot, to);
         true
     }
 
@@ -226,7 +213,7 @@ impl Table {
     pub(super) fn set_expiring(&mut self, hash: u64, block: u32, expires: bool) {
         let Some(Position { index, group, slot }) = self.position(hash, block) else { return };
         let first = self.first_of(index);
-        let group = self.segment_mut(index).group_mut(group);
+        let group = self.segment(index).group(group);
         let before = group.is_expiring(slot);
         group.set_expiring(slot, expires);
         let expiring = usize::from(self.spans[first].expiring) + usize::from(expires) - usize::from(before);
@@ -248,24 +235,30 @@ impl Table {
             first *= 2;
         }
         let half = self.width(first) / 2;
-        let mut sibling = self.segments.add();
-        // SAFETY: a segment has just been made that nobody else knows of; it is not the one of the directory.
-        let upper = unsafe { sibling.as_mut() };
-        let moved = self.segment_mut(first).divide(upper, 47 - depth, blocks);
+        let sibling = self.segments.add();
+        // SAFETY: good as long as the table, and changed through atomics only.
+        let upper = unsafe { sibling.as_ref() };
+        let moved = self.segment(first).divide(upper, 47 - depth, blocks);
         let before = self.spans[first];
         for at in first..first + 2 * half {
             self.spans[at] = Span { depth: before.depth + 1, ..Span::default() };
         }
-        self.directory[first + half..first + 2 * half].fill(sibling);
+        for neighbour in &self.directory[first + half..first + 2 * half] {
+            // A scout that finds it finds what it was filled with.
+            neighbour.store(sibling.as_ptr(), Ordering::Release);
+        }
         (self.spans[first + half].len, self.spans[first + half].expiring) = moved;
         (self.spans[first].len, self.spans[first].expiring) = (before.len - moved.0, before.expiring - moved.1);
         true
     }
 
     fn double(&mut self) {
-        self.directory = self.directory.iter().flat_map(|&segment| [segment; 2]).collect();
+        let segments = self.directory.iter().map(|segment| segment.load(Ordering::Relaxed));
+        self.directory =
+            segments.flat_map(|segment| iter::repeat_with(move || AtomicPtr::new(segment)).take(2)).collect();
         self.spans = self.spans.iter().flat_map(|&span| [span; 2]).collect();
         self.depth += 1;
+        self.scout.publish(self.depth, &self.directory);
     }
 
     // --- traversal ------------------------------------------------------------------------
@@ -336,6 +329,20 @@ impl Table {
     }
 }
 
+impl Drop for Table {
+    fn drop(&mut self) {
+        let memory = self.segments.take();
+        self.scout.retire(&self.directory, memory);
+    }
+}
+
+/// The entry of a directory to which a hash belongs.
+#[inline]
+pub(super) fn index_of(hash: u64, depth: u32) -> usize {
+    // At most 48 bits are left, of which the directory has as many as it has entries for.
+    ((hash & 0xffff_ffff_ffff) >> (48 - depth)) as usize
+}
+
 /// What the table asks about blocks.
 pub(super) trait Blocks {
     /// The hash of the key of the entry there.
@@ -355,7 +362,8 @@ impl Table {
         while index < self.directory.len() {
             assert_eq!(self.first_of(index), index);
             let width = self.width(index);
-            assert!(self.directory[index..index + width].iter().all(|&segment| segment == self.directory[index]));
+            let segment = |at: usize| self.directory[at].load(Ordering::Relaxed);
+            assert!((index..index + width).all(|at| segment(at) == segment(index)));
             let before = (all.len(), expiring);
             for group in self.groups(Cursor { index, group: 0 }) {
                 expiring += group.expiring().count();

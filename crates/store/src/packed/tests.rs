@@ -3,6 +3,7 @@
 mod collisions;
 mod memory;
 mod model;
+mod scouts;
 mod traversal;
 
 use std::mem::MaybeUninit;

@@ -1,5 +1,7 @@
 //! A store whose memory is counted in entries, and whose hash is the same on every run: for what has to be exact.
 
+use std::sync::Arc;
+
 use store::{Attributes, HashbrownStore, Options, Store, View};
 
 /// "Bytes" per entry: so many that what a policy takes for its queues does not matter.
@@ -20,6 +22,12 @@ pub(crate) fn hash(key: &[u8]) -> u64 {
 impl Store for Entries {
     type Hint = ();
     type Place = <HashbrownStore as Store>::Place;
+
+    type Scout = ();
+
+    fn scout(&self) -> Arc<()> {
+        Arc::default()
+    }
 
     fn new(options: Options) -> Self {
         Self(HashbrownStore::new(options))

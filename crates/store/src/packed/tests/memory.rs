@@ -1,6 +1,7 @@
 use std::{
     cell::Cell,
     mem::MaybeUninit,
+    ptr::NonNull,
     sync::atomic::{AtomicUsize, Ordering},
 };
 
@@ -194,7 +195,7 @@ fn a_cache_stays_within_its_limit_when_sizes_change() {
 #[test]
 fn the_kernel_hears_of_every_piece_that_is_worth_a_huge_page() {
     static PIECES: AtomicUsize = AtomicUsize::new(0);
-    let advise: fn(&mut [MaybeUninit<u8>]) = |piece| {
+    let advise: fn(NonNull<[MaybeUninit<u8>]>) = |piece| {
         assert!(piece.len() == HUGE && piece.as_ptr().addr().is_multiple_of(HUGE));
         PIECES.fetch_add(1, Ordering::Relaxed);
     };

@@ -6,7 +6,7 @@ use super::{
     super::{Hint, Place},
     store,
 };
-use crate::{Attributes, Store};
+use crate::{Attributes, Pin, Scout as _, Store};
 
 /// Around every change of layout: no value, one class and the next, the largest block, a value of its own.
 const LENGTHS: [usize; 15] = [0, 1, 4, 12, 13, 64, 200, 500, 2000, 5000, 13_072, 13_100, 16_383, 16_384, 70_000];
@@ -96,8 +96,9 @@ struct Model {
 impl Model {
     fn set(&mut self, store: &mut super::Packed, key: Vec<u8>, value: Vec<u8>, attributes: Attributes) {
         let hash = store.hash(&key);
-        store.prefetch(hash);
-        let hint = store.prefetch_entry(hash);
+        let (scout, pin) = (store.scout(), Pin::new());
+        scout.prefetch(hash, &pin);
+        let hint = scout.prefetch_entry(hash, &pin);
         self.hints.truncate(30);
         self.hints.insert(0, (key.clone(), hint));
         let place = match store.find(hash, &key) {
