@@ -35,16 +35,15 @@ fn original_requests_that_are_none_are_answered_with_one_nul() {
     assert_eq!(world.server.statistics().answers, [0, 0, 6, 0, 0]);
 }
 
-/// A reset would overtake the end of the document, so what else was sent is read first.
+/// A reset would overtake the end of the document, so whatever else is sent, now or later, is read first.
 #[test]
 fn whoever_says_more_than_an_id_gets_the_whole_document() {
     let collection = Collection::new(LayoutKind::Flat);
     let world = World::new(&ORIGINAL, &collection);
-    for (more, lingers) in [("", false), ("\n", true), ("SMALL002", true)] {
+    for more in ["", "\n", "SMALL002"] {
         let request = format!("{}{more}", SMALL.0);
         let answer = world.exchange(request.as_bytes(), request.len());
-        assert!(answer.bytes == small() && answer.closed);
-        assert_eq!(answer.lingers, lingers, "{more:?}");
+        assert!(answer.bytes == small() && answer.closed && answer.lingers, "{more:?}");
     }
 }
 

@@ -23,12 +23,15 @@ use super::{
     super::{Absence, BackendError, Body},
     DatabaseProblem, SqliteOptions,
     header::Header,
-    schema::{CREATE, Digest, TABLE},
+    schema::{CREATE, DIGEST_BYTES, Digest, TABLE},
 };
 
-/// The body only if it is short.
-const FIND: &str = "SELECT number, digest, length(body), CASE WHEN length(body) <= ?2 THEN body END
+/// The body only if it is short, and a digest only if it is as long as one: whatever a damaged database has in their
+/// places is not read into memory to find out that it is wrong. Lengths in bytes, which SQLite knows without reading.
+const FIND: &str = "SELECT number, CASE WHEN octet_length(digest) = 16 THEN digest END, octet_length(body),
+    CASE WHEN octet_length(body) <= ?2 THEN body END
     FROM documents WHERE id = ?1";
+const _: () = assert!(DIGEST_BYTES == 16);
 /// Bodies up to this size come with their row. SQLite reads such a value into memory of its own; that and the copy cost
 /// more than the second look at the row by which a larger one is read where it is to be; bytes.
 const COLUMN_MAX: u64 = 64 << 10;

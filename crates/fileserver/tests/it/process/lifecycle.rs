@@ -1,6 +1,6 @@
 //! Ways to start and to watch a server.
 
-use std::process::Command;
+use std::{fs, process::Command};
 
 use anyhow::{Context, ensure};
 use fileserver::{ProtocolKind, Sample};
@@ -135,6 +135,31 @@ fn the_original_command_line_works() {
     drain(&mut server).unwrap();
 }
 
+/// The four rows of its table, in its own words: what is cached of three requests for one document, and what in order.
+#[test]
+fn the_four_rows_of_the_originals_table_are_what_they_say() {
+    let collection = Collection::new(LayoutKind::Zotero);
+    for (row, hits, entries) in [
+        ("-c mutex -m none", 0, 3),
+        ("-c mutex -m umap", 2, 1),
+        ("-c none -m none", 0, 0),
+        ("-c none -m umap", 2, 1),
+    ] {
+        let metrics = metrics_address(collection.outside());
+        let mut command = Command::new(EXE);
+        command.args("-l epoll -r umap -f filesystem -n 30 --listen 127.0.0.1:0 --threads 1".split(' '));
+        command.args(row.split(' ')).args(["--metrics", &metrics.to_string()]).arg(&collection.root);
+        let mut server = Server::start_command(command, 1).unwrap();
+        for _ in 0..3 {
+            serves(ORIGINAL, server.address()).unwrap();
+        }
+        for (name, value) in [("cache_hits_total", hits), ("loads_total", 3 - hits), ("cache_entries", entries)] {
+            assert_eq!(metric(&metrics, name).unwrap(), value, "{row}: {name}");
+        }
+        drain(&mut server).unwrap();
+    }
+}
+
 #[test]
 fn aliases_of_the_first_design_are_understood_on_every_driver() {
     let collection = Collection::new(LayoutKind::Zotero);
@@ -149,6 +174,31 @@ fn aliases_of_the_first_design_are_understood_on_every_driver() {
         }
         Ok(())
     });
+}
+
+/// Whether it is served from a directory or from a database in one, nothing of the sample stays behind.
+#[test]
+fn a_second_signal_removes_the_sample_as_well() {
+    for backend in ["fs", "sqlite"] {
+        let temporary = tempfile::tempdir().unwrap();
+        let mut command = Command::new(EXE);
+        command.args(["--backend", backend, "--listen", "127.0.0.1:0"]).env("TMPDIR", temporary.path());
+        let mut server = Server::start_command(command, 1).unwrap();
+        // A transfer in flight keeps the drain from ending by itself.
+        let mut readers: Vec<_> =
+            (0..8).map(|_| Client::connect_narrow(server.address(), 4 << 10).unwrap()).collect();
+        for reader in &mut readers {
+            reader.send(b"SAMPLE06").unwrap();
+            reader.take(100).unwrap();
+        }
+        assert!(fs::read_dir(temporary.path()).unwrap().count() > 0, "there is no sample");
+        server.terminate().unwrap();
+        eventually("it drains", || Ok(Client::connect(server.address()).is_err())).unwrap();
+        server.terminate().unwrap();
+        let status = server.wait().unwrap();
+        let left = fs::read_dir(temporary.path()).unwrap().count();
+        assert_eq!((status.code(), left), (Some(1), 0), "{backend}: {}", server.stderr());
+    }
 }
 
 #[test]
