@@ -12,7 +12,7 @@ use std::{
 use mio::{Events, Interest, Poll, Token, event::Event, unix::SourceFd};
 use proto::{Now, Peer, Protocol, Session, Spares};
 use slab::Slab;
-use sys::{listen::Listener, socket};
+use sys::listen::Listener;
 
 use crate::{
     Config, Shutdown,
@@ -318,7 +318,3 @@ fn waker_of<'a, P: Protocol>(slot: &'a mut Option<Waker>, mailbox: &Arc<Mailbox<
     slot.get_or_insert_with(|| mailbox.waker(key))
 }
 
-/// Says that our side is done.
-fn say_goodbye(socket: &OwnedFd) {
-    socket::shutdown_write(socket.as_fd());
-}

@@ -9,8 +9,10 @@ use std::{
     },
 };
 
+use nix::libc;
 use rustix::{
-    io::{fcntl_dupfd_cloexec, retry_on_intr},
+    io::{fcntl_dupfd_cloexec, ioctl_fionread, retry_on_intr},
+    ioctl::{Getter, Opcode, ioctl},
     net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrAny, SocketAddrUnix, sockopt},
 };
 
@@ -40,6 +42,18 @@ pub fn send_now(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 /// Our side sends no more. A peer that is gone already needs no telling.
 pub fn shutdown_write(socket: BorrowedFd<'_>) {
     let _ = rustix::net::shutdown(socket, Shutdown::Write);
+}
+
+/// Closes our side if the peer has acknowledged every byte that was sent; whether that is so, and nothing that it has
+/// sent is unread. Then the socket can be closed, since whatever a reset might still do comes behind the end.
+pub fn end_if_delivered(socket: BorrowedFd<'_>) -> bool {
+    // SAFETY: TIOCOUTQ, which sockets call SIOCOUTQ (tcp(7), unix(7)), writes an int and nothing else.
+    let unacknowledged = unsafe { ioctl(socket, Getter::<{ libc::TIOCOUTQ as Opcode }, libc::c_int>::new()) };
+    if !matches!(unacknowledged, Ok(0)) {
+        return false;
+    }
+    shutdown_write(socket);
+    matches!(ioctl_fionread(socket), Ok(0))
 }
 
 /// Reads see what has arrived, then the end of input.

@@ -137,7 +137,7 @@ impl Collection {
     }
 
     pub(crate) fn open(&self, kind: BackendKind) -> AnyBackend {
-        let options = BackendOptions { layout: self.layout, memory_max: 8 << 10 };
+        let options = BackendOptions { layout: self.layout, memory_max: 8 << 10, revalidate: Duration::ZERO };
         let content = match kind {
             BackendKind::Filesystem => &self.root,
             BackendKind::Sqlite => {
