@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proto::{Flow, Outbox, Protocol};
 use wire::file::Status;
 
-use crate::common::{Collection, DATABASE, DOCUMENTS, PLAIN, Setup, World, contents, flush, frame};
+use crate::common::{Collection, DATABASE, DOCUMENTS, PLAIN, Setup, World, contents, frame, replies};
 
 const ORIGINAL: Setup = Setup { choice: Combination { protocol: ProtocolKind::Original, ..PLAIN.choice }, ..PLAIN };
 const SMALL: (&str, usize) = DOCUMENTS[2];
@@ -54,7 +54,7 @@ fn every_framed_miss_says_what_it_is() {
     let (good, nul) = (frame(SMALL.0.as_bytes()), frame(b"a\0b"));
     let input = [&*good, &frame(b"MISSING9"), &nul, &frame(&[b'x'; 1024]), &good].concat();
     let answer = world.exchange(&input, input.len());
-    let statuses: Vec<_> = answer.replies().into_iter().map(|(status, _)| status).collect();
+    let statuses: Vec<_> = replies(&answer.bytes).into_iter().map(|(status, _)| status).collect();
     let wanted = [Status::Found, Status::Missing, Status::Malformed, Status::Missing, Status::Found];
     assert_eq!((&*statuses, answer.closed), (&wanted[..], false));
 
@@ -62,7 +62,7 @@ fn every_framed_miss_says_what_it_is() {
     for lost in [&[0_u8, 0][..], &[4, 1], &[0xff, 0xff]] {
         let input = [&*good, lost, &good].concat();
         let answer = world.exchange(&input, input.len());
-        let statuses: Vec<_> = answer.replies().into_iter().map(|(status, _)| status).collect();
+        let statuses: Vec<_> = replies(&answer.bytes).into_iter().map(|(status, _)| status).collect();
         assert_eq!(statuses, [Status::Found, Status::Malformed]);
         assert!(answer.lingers);
     }
@@ -94,7 +94,7 @@ fn half_a_request_has_a_deadline() {
     let world = World::new(&PLAIN, &collection);
     let mut session = world.session();
     session.feed(&world.server, &frame(SMALL.0.as_bytes()), world.now);
-    flush(&mut session, &mut Vec::new());
+    testkit::flush(&mut session, &mut Vec::new());
     session.sent(world.now);
     let mut later = world.now;
     later.instant += Duration::from_secs(61);
@@ -124,7 +124,7 @@ proptest! {
         let whole = world.exchange(&input, input.len().max(1));
         let torn = world.exchange(&input, chunk);
         prop_assert!(whole.bytes == torn.bytes && whole.closed == torn.closed);
-        prop_assert_eq!(whole.replies().len(), picks.len() + usize::from(last == 1));
+        prop_assert_eq!(replies(&whole.bytes).len(), picks.len() + usize::from(last == 1));
         prop_assert_eq!(whole.closed, last == 1);
     }
 

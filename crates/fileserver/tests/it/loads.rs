@@ -7,7 +7,7 @@ use layouts::LayoutKind;
 use wire::file::Status;
 
 use crate::common::{
-    Answer, Collection, DATABASE, PLAIN, ROOMY, Setup, World, caches, contents, flush, frame, settle,
+    Collection, DATABASE, PLAIN, ROOMY, Setup, World, caches, contents, frame, replies, settle,
 };
 use fileserver::cache::CacheLimits;
 
@@ -140,8 +140,8 @@ fn a_full_queue_is_said_to_be_one() {
     writer.execute_batch("COMMIT").unwrap();
     let mut replies = sessions.iter_mut().map(|session| {
         let mut bytes = Vec::new();
-        flush(session, &mut bytes);
-        Answer { bytes, closed: false, lingers: false }.replies().remove(0)
+        testkit::flush(session, &mut bytes);
+        replies(&bytes).remove(0)
     });
     for (id, reply) in ids.iter().zip(&mut replies) {
         let expected = [(Status::Found, contents(id, 10)), (Status::Unavailable, Vec::new())];

@@ -11,7 +11,7 @@ use wire::file::Status;
 
 use crate::{
     common::{Collection, DOCUMENTS, contents},
-    process::bench::{EXE, FRAMED, ORIGINAL, Setup, drain, metric, metrics_address},
+    process::bench::{EXE, FRAMED, ORIGINAL, Setup, metric, metrics_address},
 };
 
 fn serves(setup: Setup, address: &Address) -> anyhow::Result<()> {
@@ -32,7 +32,7 @@ fn several_addresses_are_served_alike() {
         for address in server.addresses() {
             serves(ORIGINAL, address).with_context(|| address.to_string())?;
         }
-        drain(&mut server)?;
+        server.drain()?;
         ensure!(!socket.exists(), "the socket file is still there");
         Ok(())
     });
@@ -73,7 +73,7 @@ fn metrics_count_what_was_answered() {
         ensure!(metric(&metrics, "cache_bytes")? > 1_000, "what is cached takes memory");
         drop(open);
         eventually("none is open", || Ok(metric(&metrics, "request_map_entries")? == 0))?;
-        drain(&mut server)
+        server.drain()
     });
 }
 
@@ -87,7 +87,7 @@ fn every_flag_reads_an_environment_variable() {
         command.env("FILESERVER_CACHE_MAP", "none").arg(&collection.root);
         let mut server = Server::start_command(command, 1)?;
         serves(FRAMED, server.address())?;
-        drain(&mut server)
+        server.drain()
     });
 }
 
@@ -110,7 +110,7 @@ fn without_an_argument_a_sample_is_served_and_goes_with_the_server() {
                 "{id}"
             );
         }
-        drain(&mut server).unwrap();
+        server.drain().unwrap();
         assert!(!std::path::Path::new(path).exists(), "{path} is still there");
     }
 }
@@ -132,7 +132,7 @@ fn the_original_command_line_works() {
     let (mut server, port) = started.expect("a free port");
     assert_eq!(server.address().to_string(), format!("0.0.0.0:{port}"));
     serves(ORIGINAL, &format!("127.0.0.1:{port}").parse().unwrap()).unwrap();
-    drain(&mut server).unwrap();
+    server.drain().unwrap();
 }
 
 /// The four rows of its table, in its own words: what is cached of three requests for one document, and what in order.
@@ -156,7 +156,7 @@ fn the_four_rows_of_the_originals_table_are_what_they_say() {
         for (name, value) in [("cache_hits_total", hits), ("loads_total", 3 - hits), ("cache_entries", entries)] {
             assert_eq!(metric(&metrics, name).unwrap(), value, "{row}: {name}");
         }
-        drain(&mut server).unwrap();
+        server.drain().unwrap();
     }
 }
 
@@ -170,7 +170,7 @@ fn aliases_of_the_first_design_are_understood_on_every_driver() {
             command.arg(&collection.root);
             let mut server = Server::start_command(command, 1)?;
             serves(ORIGINAL, server.address())?;
-            drain(&mut server)?;
+            server.drain()?;
         }
         Ok(())
     });
@@ -192,12 +192,9 @@ fn a_second_signal_removes_the_sample_as_well() {
             reader.take(100).unwrap();
         }
         assert!(fs::read_dir(temporary.path()).unwrap().count() > 0, "there is no sample");
-        server.terminate().unwrap();
-        eventually("it drains", || Ok(Client::connect(server.address()).is_err())).unwrap();
-        server.terminate().unwrap();
-        let status = server.wait().unwrap();
+        server.stop_at_once().unwrap();
         let left = fs::read_dir(temporary.path()).unwrap().count();
-        assert_eq!((status.code(), left), (Some(1), 0), "{backend}: {}", server.stderr());
+        assert_eq!(left, 0, "{backend}: {}", server.stderr());
     }
 }
 
@@ -209,9 +206,5 @@ fn a_second_signal_stops_at_once() {
     let mut reader = Client::connect_narrow(server.address(), 16 << 10).unwrap();
     reader.send(b"LARGE008").unwrap();
     reader.take(100).unwrap();
-    server.terminate().unwrap();
-    eventually("it drains", || Ok(Client::connect(server.address()).is_err())).unwrap();
-    assert!(server.is_running().unwrap(), "a transfer is in flight");
-    server.terminate().unwrap();
-    assert_eq!(server.wait().unwrap().code(), Some(1));
+    server.stop_at_once().unwrap();
 }

@@ -141,12 +141,12 @@ fn whoever_goes_on_talking_gets_every_byte_and_the_end() {
                 client.send(id.as_bytes())?;
                 let mut got = client.take(1)?;
                 for _ in 0..3 {
-                    client.send(&[b'X'; 1_000]).context("while the document arrives")?;
+                    // Nobody may be there to hear it any more, once all has been delivered.
+                    let _ = client.send(&[b'X'; 1_000]);
                     thread::sleep(Duration::from_millis(2));
                 }
                 got.extend(client.read_to_end().with_context(|| format!("{id}, and 3,000 bytes too many"))?);
                 ensure!(got == contents(id, size), "{} bytes of {id}", got.len());
-                client.send(&[b'X'; 1_000]).context("after its end")?;
             }
             Ok(())
         });

@@ -2,17 +2,9 @@
 
 use std::{net::TcpListener, path::Path, process::Command};
 
-use testkit::{DriverKind, Finished, run_to_end};
+use testkit::{DriverKind, fails, run_to_end};
 
 use crate::process::bench::{EXE, ORIGINAL};
-
-/// Runs to the end, which must come with this exit status, nothing on standard output, and one line of error.
-fn fails(command: Command, code: i32) -> Finished {
-    let finished = run_to_end(command).unwrap();
-    let errors = finished.stderr.lines().filter(|line| line.starts_with("error: ")).count();
-    assert_eq!((finished.code(), &*finished.stdout, errors), (Some(code), "", 1), "{finished:?}");
-    finished
-}
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(EXE);
