@@ -317,4 +317,3 @@ impl Readiness {
 fn waker_of<'a, P: Protocol>(slot: &'a mut Option<Waker>, mailbox: &Arc<Mailbox<Letter<P>>>, key: Key) -> &'a Waker {
     slot.get_or_insert_with(|| mailbox.waker(key))
 }
-

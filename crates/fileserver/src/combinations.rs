@@ -8,7 +8,9 @@ use wire::file::{Dialect, Framed, Original};
 
 use crate::{
     backend::AnyBackend,
-    cache::{CacheMapKind, EvictionKind, Hashbrown, LockFree, MutexLru, NoCache, Refusing, Sparse, Std, UseOrder, Used},
+    cache::{
+        CacheMapKind, EvictionKind, Hashbrown, LockFree, MutexLru, NoCache, Refusing, Sparse, Std, UseOrder, Used,
+    },
     library::Shared,
     requests::{
         HashbrownRequests, PartialRequest, Registration, RequestMap, RequestMapKind, SlabRequests, StdRequests,

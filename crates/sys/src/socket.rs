@@ -118,9 +118,58 @@ impl Handle {
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Read, os::unix::net::UnixStream};
+    use std::{
+        io::{Read, Write},
+        net::{TcpListener, TcpStream},
+        os::unix::net::UnixStream,
+        thread,
+        time::{Duration, Instant},
+    };
 
     use super::*;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (listener.accept().unwrap().0, theirs)
+    }
+
+    /// Waits until the other end's bytes have arrived.
+    fn arrive(socket: &TcpStream) {
+        assert_eq!(socket.peek(&mut [0]).unwrap(), 1);
+    }
+
+    #[test]
+    fn delivered_is_what_has_been_acknowledged_to_a_peer_that_has_said_nothing_more() {
+        // More than a peer that does not read has room for.
+        let (mut ours, mut theirs) = pair();
+        ours.set_nonblocking(true).unwrap();
+        while ours.write(&[0; 1 << 16]).is_ok() {}
+        assert!(!end_if_delivered(ours.as_fd()), "some of it is under way");
+        ours.set_nonblocking(false).unwrap();
+        assert!(theirs.read(&mut [0; 1 << 16]).unwrap() > 0, "and our side is still open");
+
+        let (mut ours, mut theirs) = pair();
+        ours.write_all(b"document").unwrap();
+        theirs.write_all(b"more").unwrap();
+        arrive(&ours);
+        assert!(!end_if_delivered(ours.as_fd()), "something is unread");
+
+        let (mut ours, mut theirs) = pair();
+        ours.write_all(b"document").unwrap();
+        let begin = Instant::now();
+        while !end_if_delivered(ours.as_fd()) {
+            assert!(begin.elapsed() < Duration::from_secs(40), "it is never acknowledged");
+            thread::sleep(Duration::from_millis(1));
+        }
+        drop(ours);
+        let mut got = Vec::new();
+        theirs.read_to_end(&mut got).unwrap();
+        assert_eq!(got, b"document");
+        // A reset in answer to what comes too late takes nothing.
+        let _ = theirs.write_all(b"more");
+        assert_eq!(theirs.read(&mut [0]).unwrap(), 0);
+    }
 
     #[test]
     fn a_handle_ends_its_own_socket_and_no_other() {

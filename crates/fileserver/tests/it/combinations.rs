@@ -1,6 +1,10 @@
 //! Every combination of everything gives the same answers.
 
-use fileserver::{Combination, ProtocolKind, cache::{CacheMapKind, EvictionKind}, requests::RequestMapKind};
+use fileserver::{
+    Combination, ProtocolKind,
+    cache::{CacheMapKind, EvictionKind},
+    requests::RequestMapKind,
+};
 use layouts::LayoutKind;
 use testkit::examine;
 use wire::file::Status;
@@ -49,7 +53,16 @@ fn serves(setup: &Setup, collection: &Collection) {
     );
     // Without a map there may be the order of use, of all that was found.
     let orders = !keeps && setup.choice.eviction == EvictionKind::Mutex;
-    assert_eq!(used.entries, if keeps { documents } else if orders { 2 * documents } else { 0 });
+    assert_eq!(
+        used.entries,
+        if keeps {
+            documents
+        } else if orders {
+            2 * documents
+        } else {
+            0
+        }
+    );
     // The large ones of a database are temporary files.
     assert_eq!(used.descriptors, if keeps { 2 } else { 0 }, "{used:?}");
 }

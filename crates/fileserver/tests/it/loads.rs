@@ -6,9 +6,7 @@ use fileserver::{Combination, cache::CacheMapKind};
 use layouts::LayoutKind;
 use wire::file::Status;
 
-use crate::common::{
-    Collection, DATABASE, PLAIN, ROOMY, Setup, World, caches, contents, frame, replies, settle,
-};
+use crate::common::{Collection, DATABASE, PLAIN, ROOMY, Setup, World, caches, contents, frame, replies, settle};
 use fileserver::cache::CacheLimits;
 
 const THREADS: usize = 4;

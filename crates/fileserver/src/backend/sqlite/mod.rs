@@ -18,12 +18,12 @@ use std::{
 use sys::{beneath::Metadata, clock::unix_coarse};
 use wire::file::FileId;
 
+use self::files::Files;
 pub use self::{
     import::{ImportError, ImportOptions, Imported, Progress, import},
     problem::DatabaseProblem,
     read::SqliteReader,
 };
-use self::files::Files;
 use super::{Absence, Backend, BackendError, Document, document::DatabaseOrigin, document::Origin};
 
 /// How a [`Sqlite`] reads.

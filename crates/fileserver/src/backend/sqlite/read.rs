@@ -261,8 +261,9 @@ mod tests {
             ("body", "CAST(zeroblob(?1) AS TEXT)"),
         ] {
             let writer = Connection::open(&database).unwrap();
-            let before: (Vec<u8>, Vec<u8>) =
-                writer.query_row("SELECT digest, body FROM documents", [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+            let before: (Vec<u8>, Vec<u8>) = writer
+                .query_row("SELECT digest, body FROM documents", [], |row| Ok((row.get(0)?, row.get(1)?)))
+                .unwrap();
             let parameters = if value.contains("?1") { vec![LARGE] } else { Vec::new() };
             let update = format!("UPDATE documents SET {place} = {value}");
             writer.execute(&update, rusqlite::params_from_iter(parameters)).unwrap();
@@ -270,7 +271,8 @@ mod tests {
             let reader = Sqlite::open(&database, SqliteOptions::default()).unwrap().reader().unwrap();
             reader.connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, READ_MAX).unwrap();
             let error = reader.find(&id).unwrap_err();
-            let is_read = matches!(&error, ReadError::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::TooBig));
+            let is_read =
+                matches!(&error, ReadError::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::TooBig));
             assert!(!is_read && error.absence() == Absence::Failed, "{place} = {value}: {error}");
             drop(reader);
             writer.execute("UPDATE documents SET digest = ?1, body = ?2", before).unwrap();

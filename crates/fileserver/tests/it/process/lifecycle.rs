@@ -139,12 +139,9 @@ fn the_original_command_line_works() {
 #[test]
 fn the_four_rows_of_the_originals_table_are_what_they_say() {
     let collection = Collection::new(LayoutKind::Zotero);
-    for (row, hits, entries) in [
-        ("-c mutex -m none", 0, 3),
-        ("-c mutex -m umap", 2, 1),
-        ("-c none -m none", 0, 0),
-        ("-c none -m umap", 2, 1),
-    ] {
+    for (row, hits, entries) in
+        [("-c mutex -m none", 0, 3), ("-c mutex -m umap", 2, 1), ("-c none -m none", 0, 0), ("-c none -m umap", 2, 1)]
+    {
         let metrics = metrics_address(collection.outside());
         let mut command = Command::new(EXE);
         command.args("-l epoll -r umap -f filesystem -n 30 --listen 127.0.0.1:0 --threads 1".split(' '));
@@ -185,8 +182,7 @@ fn a_second_signal_removes_the_sample_as_well() {
         command.args(["--backend", backend, "--listen", "127.0.0.1:0"]).env("TMPDIR", temporary.path());
         let mut server = Server::start_command(command, 1).unwrap();
         // A transfer in flight keeps the drain from ending by itself.
-        let mut readers: Vec<_> =
-            (0..8).map(|_| Client::connect_narrow(server.address(), 4 << 10).unwrap()).collect();
+        let mut readers: Vec<_> = (0..8).map(|_| Client::connect_narrow(server.address(), 4 << 10).unwrap()).collect();
         for reader in &mut readers {
             reader.send(b"SAMPLE06").unwrap();
             reader.take(100).unwrap();
