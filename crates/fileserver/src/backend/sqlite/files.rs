@@ -7,7 +7,8 @@
 
 use std::{
     fs::File,
-    io, mem,
+    io,
+    mem::ManuallyDrop,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -76,7 +77,7 @@ fn insert(open: &mut Vec<Open>, file: File) -> io::Result<usize> {
         Ok(metadata) => Identity::from(&metadata),
         Err(error) => {
             // Rather open for ever than closed under somebody's locks.
-            mem::forget(file);
+            let _open = ManuallyDrop::new(file);
             return Err(error.into());
         }
     };

@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -49,7 +49,7 @@ pub struct SqliteReader {
     /// State of the database since before it was opened.
     metadata: Metadata,
     memory_max: u64,
-    spool: PathBuf,
+    spool: Box<Path>,
     /// When it was last said that something is damaged.
     warned: Option<Instant>,
 }
@@ -84,7 +84,7 @@ impl SqliteReader {
         if !Metadata::at(path).is_ok_and(|now| lease.is_of(&now)) {
             return Err(failed(DatabaseProblem::Replaced));
         }
-        let (memory_max, spool) = (options.memory_max, options.spool.clone());
+        let (memory_max, spool) = (options.memory_max, options.spool.clone().into_boxed_path());
         Ok(Self { connection, _lease: lease, metadata, memory_max, spool, warned: None })
     }
 
