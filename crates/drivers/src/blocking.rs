@@ -18,6 +18,7 @@ use crate::{
     accept::{Accepted, Door, Gate, REST, Ticket},
     clock,
     counters::{Counters, Tally},
+    farewell::end_output,
     write::{Pipes, write_front},
 };
 
@@ -189,9 +190,7 @@ impl<P: Protocol, G: Fn() -> bool> Conversation<'_, P, G> {
             if !self.session.outbox().is_empty() && !self.session.is_aborted() {
                 continue;
             }
-            if self.session.starts_lingering(clock::now()) {
-                socket::shutdown_write(self.socket.as_fd());
-            }
+            end_output(&mut self.session, self.socket.as_fd(), clock::now());
             if self.session.is_done() {
                 return Ok(());
             }

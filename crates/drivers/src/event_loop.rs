@@ -12,7 +12,7 @@ use std::{
 use mio::{Events, Interest, Poll, Token, event::Event, unix::SourceFd};
 use proto::{Now, Peer, Protocol, Session, Spares};
 use slab::Slab;
-use sys::{listen::Listener, socket};
+use sys::listen::Listener;
 
 use crate::{
     Config, Shutdown,
@@ -316,9 +316,4 @@ impl Readiness {
 /// Wakes whoever runs a loop up when one of its promises is settled.
 fn waker_of<'a, P: Protocol>(slot: &'a mut Option<Waker>, mailbox: &Arc<Mailbox<Letter<P>>>, key: Key) -> &'a Waker {
     slot.get_or_insert_with(|| mailbox.waker(key))
-}
-
-/// Says that our side is done.
-fn say_goodbye(socket: &OwnedFd) {
-    socket::shutdown_write(socket.as_fd());
 }

@@ -12,6 +12,7 @@ mod clock;
 mod counters;
 mod epoll;
 mod event_loop;
+mod farewell;
 mod listeners;
 mod mailbox;
 mod pool;

@@ -24,6 +24,7 @@ use crate::{
     arrived::read_arrived,
     clock,
     counters::{Counters, Tally},
+    farewell::end_output,
     write::{Pipes, WRITE_MAX, write_front},
 };
 
@@ -194,9 +195,7 @@ async fn converse<P: Protocol>(
                 return Poll::Pending;
             }
             let Connection { session, socket, protocol, .. } = &mut connection;
-            if session.starts_lingering(clock::now()) {
-                socket::shutdown_write(socket.as_fd());
-            }
+            end_output(session, socket.as_fd(), clock::now());
             if session.is_done() {
                 return Poll::Ready(Ok(()));
             }

@@ -152,6 +152,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
         let (mut buffer, mut want) = (Vec::new(), READ_MIN);
         loop {
             rest.flush(stream).await?;
+            // Whether all has been delivered is not asked here: there is no borrowing the stream's descriptor.
             if rest.session.starts_lingering(clock::now()) {
                 stream.shutdown(Half::Write)?;
             }

@@ -67,7 +67,7 @@ pub struct FileArgs {
     #[arg(long, value_name = "SIZE")]
     pub cache_file_max: Option<ByteSize>,
 
-    /// How long a cached document is served without a look whether it has changed
+    /// How long a cached document is served, and a manifest used, without a look whether it has changed
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
     pub revalidate: Duration,
 
@@ -148,7 +148,8 @@ impl FileArgs {
     /// # Errors
     /// `content` cannot be served from the back end that was chosen.
     pub fn open(&self, content: &Path) -> Result<AnyBackend, BackendError> {
-        let options = BackendOptions { layout: self.layout, memory_max: self.memory_max() };
+        let (layout, memory_max, revalidate) = (self.layout, self.memory_max(), self.revalidate);
+        let options = BackendOptions { layout, memory_max, revalidate };
         AnyBackend::open(self.backend, content, &options)
     }
 

@@ -8,7 +8,9 @@ use wire::file::{Dialect, Framed, Original};
 
 use crate::{
     backend::AnyBackend,
-    cache::{CacheMapKind, EvictionKind, Hashbrown, LockFree, MutexLru, NoCache, Refusing, Sparse, Std, Used},
+    cache::{
+        CacheMapKind, EvictionKind, Hashbrown, LockFree, MutexLru, NoCache, Refusing, Sparse, Std, UseOrder, Used,
+    },
     library::Shared,
     requests::{
         HashbrownRequests, PartialRequest, Registration, RequestMap, RequestMapKind, SlabRequests, StdRequests,
@@ -39,8 +41,12 @@ pub struct Combination {
 impl Combination {
     /// Why the choices do not go together, if they do not.
     pub fn problem(&self) -> Option<&'static str> {
-        let evicts = self.eviction != EvictionKind::None;
-        (evicts && self.cache_map == CacheMapKind::None).then_some("there is nothing to evict without a cache map")
+        match (self.cache_map, self.eviction) {
+            (CacheMapKind::None, EvictionKind::LockFree) => {
+                Some("it marks the entries of a cache map, and without one there is nothing to mark")
+            }
+            _ => None,
+        }
     }
 }
 
@@ -140,8 +146,11 @@ macro_rules! combinations {
 
         impl FileServer {
             /// # Errors
-            /// A reader of the back end, or its thread, cannot be started.
+            /// The choices do not go together, or a reader of the back end, or its thread, cannot be started.
             pub fn new(choice: &Combination, backend: AnyBackend, options: FileOptions) -> Result<Self, StartError> {
+                if let Some(why) = choice.problem() {
+                    return Err(StartError::Combination(*choice, why));
+                }
                 let (map, eviction) = (choice.cache_map, choice.eviction);
                 let shelves = match choice.protocol {
                     $(ProtocolKind::$protocol => Shelves::new::<$protocol>(map, eviction, backend, &options)?,)+
@@ -197,7 +206,9 @@ combinations! {
         Slab => SlabRequests,
     }
     caches {
-        None(CacheMapKind::None, _) => NoCache,
+        // Whoever asks for the second pair has been refused: see `Combination::problem`.
+        None(CacheMapKind::None, EvictionKind::None | EvictionKind::LockFree) => NoCache,
+        Uses(CacheMapKind::None, EvictionKind::Mutex) => UseOrder,
         StdRefusing(CacheMapKind::Std, EvictionKind::None) => Refusing<Std, Shared>,
         StdMutex(CacheMapKind::Std, EvictionKind::Mutex) => MutexLru<Std, Shared>,
         StdLockFree(CacheMapKind::Std, EvictionKind::LockFree) => LockFree<Std, Shared>,

@@ -2,7 +2,7 @@
 
 mod import;
 
-use std::{env, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{env, fs, path::PathBuf, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use clap::Parser;
@@ -104,6 +104,8 @@ fn sample(file: &FileArgs, host: &mut Host) -> anyhow::Result<PathBuf> {
     let path = sample.content().to_owned();
     let ids = Sample::ids().collect::<Vec<_>>().join(", ");
     service::advise(format_args!("serving a generated sample from {}, until the end: {ids}", path.display()));
+    let directory = sample.directory().to_owned();
+    host.at_once(move || _ = fs::remove_dir_all(directory));
     host.at_end(move || sample.remove().context("cannot remove the sample collection"));
     Ok(path)
 }

@@ -44,7 +44,12 @@ impl Collector for Metrics {
         let (used, evicted) = self.0.cache();
         total(encoder, "cache_evictions", "Cached documents that had to make room", evicted)?;
         let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        gauge(encoder, "cache_entries", "Documents in the cache", count(used.entries))?;
+        gauge(
+            encoder,
+            "cache_entries",
+            "Documents in the cache, or in its order of use where there is no cache map",
+            count(used.entries),
+        )?;
         gauge(encoder, "cache_bytes", "Memory of the cache", count(used.bytes))?;
         gauge(encoder, "cache_descriptors", "Files that the cache keeps open", count(used.descriptors))?;
         gauge(encoder, "request_map_entries", "Connections in the request map", count(self.0.connections()))

@@ -63,6 +63,11 @@ impl Sample {
         &self.content
     }
 
+    /// What is removed in the end; what to serve is in it.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     /// Ids of the documents, which both protocols can ask for.
     pub fn ids() -> impl Iterator<Item = String> {
         (1..=SIZES.len()).map(|number| format!("SAMPLE{number:02}"))

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use wire::file::{Dialect, FileId, Request, Status};
 
 use crate::{
+    Combination,
     backend::{Absence, AnyBackend, BackendError},
     cache::{Cache, CacheLimits},
     flights::Flight,
@@ -36,6 +37,8 @@ pub struct FileOptions {
 /// Why a server cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
+    #[error("{0:?}: {1}")]
+    Combination(Combination, &'static str),
     #[error(transparent)]
     Reader(#[from] BackendError),
     #[error("cannot start a thread: {0}")]
@@ -90,10 +93,6 @@ pub(crate) fn on_input<D: Dialect, R: RequestMap, C: Cache<Shared>>(
             torn.extend_from_slice(rest);
             rest.len()
         });
-    }
-    if turn.flow == Flow::Close && consumed < input.len() {
-        // A reset would overtake the document.
-        turn.flow = Flow::Linger;
     }
     let Turn { tally, flow, .. } = turn;
     tally.add_to(&shelf.library.totals);
@@ -154,7 +153,9 @@ impl<C: Cache<Shared>> Turn<'_, C> {
                     None => self.miss::<D>(id),
                 }
                 if !D::KEEPS_ALIVE {
-                    self.flow = Flow::Close;
+                    // Whatever the peer goes on to say, now or while the document is on its way, is not worth a reset
+                    // that overtakes it.
+                    self.flow = Flow::Deliver;
                 }
                 Some(consumed)
             }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, OpenOptions},
     os::unix::fs::FileExt,
     path::PathBuf,
 };
@@ -36,11 +36,7 @@ fn body(index: usize) -> Vec<u8> {
 fn contents(document: &Document) -> Vec<u8> {
     match &document.body {
         Body::Memory(bytes) => bytes.to_vec(),
-        Body::File(region) => {
-            let mut bytes = vec![0; usize::try_from(region.len).unwrap()];
-            File::from(region.file.try_clone().unwrap()).read_exact_at(&mut bytes, region.offset).unwrap();
-            bytes
-        }
+        Body::File(region) => testkit::contents(region),
     }
 }
 

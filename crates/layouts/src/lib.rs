@@ -37,6 +37,12 @@ pub trait Layout: Send + Sync + 'static {
     /// `Missing` for an id that can mean nothing here; otherwise what was met on the way.
     fn locate(&self, root: &Root, id: &FileId) -> Result<Located, OpenError>;
 
+    /// Whether `id` still means the file that it was found to mean; a cheap look.
+    fn still_means(&self, root: &Root, _id: &FileId, located: &Located) -> bool {
+        let Located { path, chosen_from } = located;
+        chosen_from.is_none_or(|directory| root.stat(path.parent()) == Ok(directory))
+    }
+
     /// Every id that has a file, and that file, in the order of the ids. A file behind several ids occurs as often.
     ///
     /// # Errors

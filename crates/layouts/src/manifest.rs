@@ -1,27 +1,56 @@
 //! A list of which id means which file.
 
+mod parse;
+
 use std::{
     collections::HashMap,
-    fs,
+    fs::File,
+    io,
     path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
 };
 
-use sys::beneath::{OpenError, Root};
+use sys::{
+    beneath::{Metadata, OpenError, Root},
+    clock::{monotonic_coarse, unix_coarse},
+    contents::read_unchanging,
+};
 use wire::file::FileId;
 
 use crate::{
     Layout, LayoutError, Located, RelativePath,
-    flat::{found, open_root},
+    flat::{failed, found, open_root},
 };
 
 /// The file in the directory that is read.
 const FILE_NAME: &str = "manifest.tsv";
 
-/// A text file `manifest.tsv` in the directory, read once: lines of an id, a tab, and a path beneath the directory.
-/// Lines that are empty or begin with `#` are skipped; everything else has to be right, or nothing is served.
+type Paths = HashMap<FileId, RelativePath>;
+
+/// A text file `manifest.tsv` in the directory: lines of an id, a tab, and a path beneath the directory. Lines that are
+/// empty or begin with `#` are skipped; everything else has to be right, or nothing of it is in force.
 #[derive(Debug)]
 pub struct Manifest {
-    paths: HashMap<FileId, RelativePath>,
+    list: Arc<List>,
+    /// `None`: read once.
+    interval: Option<Duration>,
+}
+
+/// What the file says, as far as it has been read.
+#[derive(Debug)]
+struct List {
+    path: PathBuf,
+    paths: RwLock<Arc<Paths>>,
+    /// State of the file that was read last, whether it was well-formed or not; `None` when it was not at rest.
+    last: Mutex<Option<Result<Metadata, OpenError>>>,
+    /// When to look whether it has changed; nanoseconds of the monotonic clock.
+    due_ns: AtomicU64,
+    is_being_read: AtomicBool,
 }
 
 impl Manifest {
@@ -29,65 +58,206 @@ impl Manifest {
     /// The file cannot be read, or a line of it is not well-formed.
     pub fn open(directory: &Path) -> Result<Self, LayoutError> {
         let path = directory.join(FILE_NAME);
-        let text = fs::read(&path).map_err(LayoutError::reading(&path))?;
-        let paths = parse(&text).map_err(|(line, problem)| LayoutError::Malformed { path, line, problem })?;
-        Ok(Self { paths })
+        let (paths, state) = read(&path)?;
+        let list = List {
+            path,
+            paths: RwLock::new(Arc::new(paths)),
+            last: Mutex::new(state.map(Ok)),
+            due_ns: AtomicU64::new(0),
+            is_being_read: AtomicBool::new(false),
+        };
+        Ok(Self { list: Arc::new(list), interval: None })
+    }
+
+    /// Looks whether the file has changed, at most once per `interval` and only when an id is asked for. One that has is
+    /// read by a thread of its own, while the list before is in force; a bad one is reported, and changes nothing.
+    #[must_use]
+    pub fn revalidate_every(self, interval: Duration) -> Self {
+        Self { interval: Some(interval), ..self }
+    }
+
+    fn current(&self) -> Arc<Paths> {
+        if let Some(interval) = self.interval {
+            self.list.look(interval);
+        }
+        self.list.current()
     }
 }
 
 impl Layout for Manifest {
     fn locate(&self, _root: &Root, id: &FileId) -> Result<Located, OpenError> {
-        self.paths.get(id).cloned().map(Located::from).ok_or(OpenError::Missing)
+        self.current().get(id).cloned().map(Located::from).ok_or(OpenError::Missing)
+    }
+
+    fn still_means(&self, _root: &Root, id: &FileId, located: &Located) -> bool {
+        self.current().get(id) == Some(&located.path)
     }
 
     fn list(&self, directory: &Path) -> Result<Vec<(FileId, PathBuf)>, LayoutError> {
         let root = open_root(directory)?;
         let open = |path: &RelativePath| root.open_file(path.as_bytes()).map(|_| path.clone());
-        found(directory, self.paths.iter().map(|(id, path)| (open(path), id.clone())))
+        found(directory, self.current().iter().map(|(id, path)| (open(path), id.clone())))
     }
 }
 
-fn parse(text: &[u8]) -> Result<HashMap<FileId, RelativePath>, (usize, &'static str)> {
-    let mut paths = HashMap::new();
-    for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if line.is_empty() || line.starts_with(b"#") {
-            continue;
+impl List {
+    fn current(&self) -> Arc<Paths> {
+        Arc::clone(&self.paths.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Result<Metadata, OpenError>>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    fn look(self: &Arc<Self>, interval: Duration) {
+        let now = monotonic_coarse();
+        let due = self.due_ns.load(Ordering::Relaxed);
+        if nanoseconds(now) < due {
+            return;
         }
-        let malformed = |problem| (index + 1, problem);
-        let tab = line.iter().position(|&byte| byte == b'\t');
-        let (id, path) = line.split_at(tab.ok_or_else(|| malformed("no tab between an id and a path"))?);
-        let id = FileId::new(id).ok_or_else(|| malformed("not an id: empty, too long, or with a NUL in it"))?;
-        let path = RelativePath::new(&path[1..]).ok_or_else(|| malformed("not a path beneath the directory"))?;
-        if paths.insert(id, path).is_some() {
-            return Err(malformed("an id for the second time"));
+        let next = nanoseconds(now.saturating_add(interval));
+        if self.due_ns.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            self.read_if_changed();
         }
     }
-    Ok(paths)
+
+    #[cold]
+    fn read_if_changed(self: &Arc<Self>) {
+        let state = Metadata::at(&self.path);
+        // One that has just been written may be half of what it will be.
+        let is_at_rest = state.is_err() || state.is_ok_and(|state| state.is_settled(unix_coarse()));
+        if !is_at_rest || *self.last() == Some(state) || self.is_being_read.swap(true, Ordering::Acquire) {
+            return;
+        }
+        let list = Arc::clone(self);
+        let started = thread::Builder::new().name("manifest".to_owned()).spawn(move || {
+            list.read_again(state);
+            list.is_being_read.store(false, Ordering::Release);
+        });
+        if let Err(error) = started {
+            tracing::warn!(%error, "cannot start a thread to read {}", self.path.display());
+            self.is_being_read.store(false, Ordering::Release);
+        }
+    }
+
+    fn read_again(&self, state: Result<Metadata, OpenError>) {
+        let state = match read(&self.path) {
+            Ok((paths, state)) => {
+                tracing::info!(documents = paths.len(), "{} has changed", self.path.display());
+                *self.paths.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(paths);
+                state.map(Ok)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the manifest has changed and cannot be used; the one before stays in force");
+                Some(state)
+            }
+        };
+        *self.last() = state;
+    }
+}
+
+/// What the file says, and its state if nothing can have changed in it unseen.
+fn read(path: &Path) -> Result<(Paths, Option<Metadata>), LayoutError> {
+    let now = unix_coarse();
+    let file = File::open(path).map_err(LayoutError::reading(path))?;
+    let state = Metadata::of(&file).map_err(failed(path))?;
+    let contents = read_unchanging(&file, state, u64::MAX).map_err(failed(path))?;
+    let changing = || LayoutError::reading(path)(io::Error::other("it changes while it is read"));
+    let (text, state) = contents.ok_or_else(changing)?;
+    let malformed = |(line, problem)| LayoutError::Malformed { path: path.to_owned(), line, problem };
+    Ok((parse::paths(&text).map_err(malformed)?, state.is_settled(now).then_some(state)))
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, time::Instant};
+
     use super::*;
 
-    #[test]
-    fn a_manifest_is_right_as_a_whole_or_not_at_all() {
-        let paths = parse(b"# comment\n\nA\tx/y\r\nB C\tz\tz\n").unwrap();
-        let path = |id: &[u8]| paths[&FileId::new(id).unwrap()].as_bytes();
-        assert_eq!((path(b"A"), path(b"B C"), paths.len()), (&b"x/y"[..], &b"z\tz"[..], 2));
-        let long = [&[b'x'; 1025][..], b"\ty"].concat();
-        for (text, line) in [
-            (&b"A"[..], 1),
-            (b"A x\n", 1),
-            (b"A\tx\n\tx\n", 2),
-            (b"A\t\n", 1),
-            (b"A\t/etc/passwd\n", 1),
-            (b"A\tx\nB\t../x\n", 2),
-            (b"A\tx\n\nA\ty\n", 3),
-            (b"A\tx\0\n", 1),
-            (&long, 1),
-        ] {
-            assert_eq!(parse(text).unwrap_err().0, line, "{}", text.escape_ascii());
+    const ID: &[u8] = b"ID";
+
+    fn write(path: &Path, text: &str) {
+        let new = path.with_extension("new");
+        fs::write(&new, text).unwrap();
+        fs::rename(new, path).unwrap();
+    }
+
+    fn settle() {
+        thread::sleep(Metadata::TIMESTAMP_STEP + Duration::from_millis(20));
+    }
+
+    fn path_of(manifest: &Manifest, root: &Root) -> Option<Vec<u8>> {
+        let located = manifest.locate(root, &FileId::new(ID).unwrap()).ok()?;
+        Some(located.path.as_bytes().to_vec())
+    }
+
+    fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+        let begin = Instant::now();
+        while !condition() {
+            assert!(begin.elapsed() < Duration::from_secs(40), "not so: {what}");
+            thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    #[test]
+    fn a_changed_list_comes_into_force_and_a_bad_one_does_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(FILE_NAME);
+        let root = Root::open(directory.path()).unwrap();
+        write(&path, "ID\tone\n");
+        let once = Manifest::open(directory.path()).unwrap();
+        let manifest = Manifest::open(directory.path()).unwrap().revalidate_every(Duration::from_millis(10));
+        let before = manifest.locate(&root, &FileId::new(ID).unwrap()).unwrap();
+        assert!(manifest.still_means(&root, &FileId::new(ID).unwrap(), &before));
+
+        write(&path, "ID\ttwo\nOTHER\tone\n");
+        eventually("the second list", || path_of(&manifest, &root).as_deref() == Some(b"two"));
+        assert!(!manifest.still_means(&root, &FileId::new(ID).unwrap(), &before));
+        assert!(manifest.locate(&root, &FileId::new(b"OTHER").unwrap()).is_ok());
+
+        for bad in ["ID\t../three\n", "ID no tab\n"] {
+            write(&path, bad);
+            let state = Metadata::at(&path);
+            eventually("it has been read", || {
+                let found = path_of(&manifest, &root);
+                assert_eq!(found.as_deref(), Some(&b"two"[..]), "{bad:?}");
+                *manifest.list.last() == Some(state)
+            });
+        }
+        fs::remove_file(&path).unwrap();
+        eventually("it is gone", || {
+            assert_eq!(path_of(&manifest, &root).as_deref(), Some(&b"two"[..]));
+            *manifest.list.last() == Some(Err(OpenError::Missing))
+        });
+
+        write(&path, "# nothing\n");
+        eventually("the empty list", || path_of(&manifest, &root).is_none());
+        assert_eq!(path_of(&once, &root).as_deref(), Some(&b"one"[..]), "read once");
+    }
+
+    /// However often ids are asked for; and what is asked for meanwhile is answered from the list that is there.
+    #[test]
+    fn the_file_is_looked_at_once_an_interval() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(FILE_NAME);
+        let root = Root::open(directory.path()).unwrap();
+        write(&path, "ID\tone\n");
+        settle();
+        let manifest = Manifest::open(directory.path()).unwrap().revalidate_every(Duration::from_secs(3_600));
+        assert_eq!(path_of(&manifest, &root).as_deref(), Some(&b"one"[..]), "and the interval begins");
+        write(&path, "ID\ttwo\n");
+        settle();
+        for _ in 0..1_000 {
+            assert_eq!(path_of(&manifest, &root).as_deref(), Some(&b"one"[..]));
+        }
+        assert!(!manifest.list.is_being_read.load(Ordering::Relaxed));
+        // As if it had passed.
+        manifest.list.due_ns.store(0, Ordering::Relaxed);
+        eventually("the second list", || path_of(&manifest, &root).as_deref() == Some(b"two"));
     }
 }

@@ -4,6 +4,7 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     str::FromStr,
+    time::Duration,
 };
 
 use sys::beneath::{OpenError, Root};
@@ -54,6 +55,10 @@ macro_rules! layouts {
                 match self { $(Self::$kind(layout) => layout.locate(root, id),)+ }
             }
 
+            fn still_means(&self, root: &Root, id: &FileId, located: &Located) -> bool {
+                match self { $(Self::$kind(layout) => layout.still_means(root, id, located),)+ }
+            }
+
             fn list(&self, directory: &Path) -> Result<Vec<(FileId, PathBuf)>, LayoutError> {
                 match self { $(Self::$kind(layout) => layout.list(directory),)+ }
             }
@@ -70,6 +75,18 @@ layouts! {
     Tree = "tree" => |_: &Path| Ok(Tree);
     /// `manifest.tsv` in the directory says which: lines of an id, a tab and a path
     Manifest = "manifest" => Manifest::open;
+}
+
+impl AnyLayout {
+    /// How often a layout that has read something beforehand looks whether it has changed: see
+    /// [`Manifest::revalidate_every`]. The others look each time.
+    #[must_use]
+    pub fn revalidate_every(self, interval: Duration) -> Self {
+        match self {
+            Self::Manifest(manifest) => Self::Manifest(manifest.revalidate_every(interval)),
+            other @ (Self::Zotero(_) | Self::Flat(_) | Self::Tree(_)) => other,
+        }
+    }
 }
 
 /// Not the name of a layout.

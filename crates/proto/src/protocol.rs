@@ -45,6 +45,9 @@ pub enum Flow {
     /// Like `Close`, for a peer that may still be sending: its input is discarded for a while after the output, or the
     /// kernel would answer it with a reset that can overtake our last reply.
     Linger,
+    /// Like `Linger`, unless the peer turns out to have all of the output already and to have said nothing more: then
+    /// like `Close`, as no reset can take anything from it. For a peer that is not expected to say more, and may.
+    Deliver,
     /// Close now; queued output is dropped.
     Abort,
 }

@@ -26,15 +26,22 @@ enum Phase {
     /// Requests are read and answered.
     Open,
     /// What is queued is still sent.
-    Closing {
-        linger: bool,
-    },
+    Closing(Farewell),
     /// Our side is closed; input is discarded until the peer closes too.
     Lingering {
         until: Instant,
         budget: usize,
     },
     Aborted,
+}
+
+/// How a connection is closed after the last output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Farewell {
+    Close,
+    Linger,
+    /// `Close` if the peer has everything by then, otherwise `Linger`.
+    Deliver,
 }
 
 /// One connection without its socket.
@@ -74,7 +81,7 @@ impl<P: Protocol> Session<P> {
         match self.phase {
             Phase::Open => !self.ended && !self.outbox.is_full() && self.inbox.len() < self.limits.request_bytes_max,
             Phase::Lingering { .. } => !self.ended,
-            Phase::Closing { .. } | Phase::Aborted => false,
+            Phase::Closing(_) | Phase::Aborted => false,
         }
     }
 
@@ -83,7 +90,7 @@ impl<P: Protocol> Session<P> {
     pub fn is_done(&self) -> bool {
         match self.phase {
             Phase::Open => self.outbox.is_broken() || self.ended && self.outbox.is_idle(),
-            Phase::Closing { linger } => self.outbox.is_idle() && (self.ended || !linger),
+            Phase::Closing(farewell) => self.outbox.is_idle() && (self.ended || farewell == Farewell::Close),
             Phase::Lingering { .. } => self.ended,
             Phase::Aborted => true,
         }
@@ -95,10 +102,25 @@ impl<P: Protocol> Session<P> {
         self.phase == Phase::Aborted
     }
 
+    /// The output has been sent, and it matters whether the peer has it: a driver that can tell says so by
+    /// [`Session::delivered`]. Whether it did or not, [`Session::starts_lingering`] is to be asked next.
+    #[inline]
+    pub fn asks_for_delivery(&self) -> bool {
+        self.phase == Phase::Closing(Farewell::Deliver) && !self.ended && self.outbox.is_idle()
+    }
+
+    /// The peer has all of the output, and its input has been read: there is nothing to linger for.
+    pub fn delivered(&mut self) {
+        if self.asks_for_delivery() {
+            self.phase = Phase::Closing(Farewell::Close);
+        }
+    }
+
     /// True once, when the output has been sent and the driver must shut the writing side down and go on reading.
     #[inline]
     pub fn starts_lingering(&mut self, now: Now) -> bool {
-        let starts = self.phase == Phase::Closing { linger: true } && !self.ended && self.outbox.is_idle();
+        let lingers = matches!(self.phase, Phase::Closing(Farewell::Linger | Farewell::Deliver));
+        let starts = lingers && !self.ended && self.outbox.is_idle();
         if starts {
             self.phase = Phase::Lingering { until: now.instant + LINGER_MAX, budget: LINGER_BYTES_MAX };
         }
@@ -208,10 +230,10 @@ impl<P: Protocol> Session<P> {
             Phase::Open if self.outbox.held() > self.limits.output_bytes_max => self.phase = Phase::Aborted,
             // A request larger than we are willing to hold.
             Phase::Open if self.inbox.len() >= self.limits.request_bytes_max && !self.outbox.is_full() => {
-                self.phase = Phase::Closing { linger: true };
+                self.phase = Phase::Closing(Farewell::Linger);
             }
             Phase::Open => {}
-            Phase::Closing { .. } | Phase::Aborted => self.inbox.clear(),
+            Phase::Closing(_) | Phase::Aborted => self.inbox.clear(),
             Phase::Lingering { .. } => self.discard(),
         }
     }
@@ -220,8 +242,9 @@ impl<P: Protocol> Session<P> {
         if self.phase == Phase::Open {
             self.phase = match flow {
                 Flow::Open => Phase::Open,
-                Flow::Close => Phase::Closing { linger: false },
-                Flow::Linger => Phase::Closing { linger: true },
+                Flow::Close => Phase::Closing(Farewell::Close),
+                Flow::Linger => Phase::Closing(Farewell::Linger),
+                Flow::Deliver => Phase::Closing(Farewell::Deliver),
                 Flow::Abort => Phase::Aborted,
             };
         }

@@ -14,7 +14,7 @@ use crate::{
     Cli, DriverChoice, ServiceArgs, Timeouts,
     metrics::{Connections, Metrics, Registry},
     output,
-    stopping::{AtEnd, Stop, Watch},
+    stopping::{AtEnd, AtOnce, Stop, Watch},
 };
 
 /// A process ready to serve one protocol.
@@ -31,6 +31,7 @@ pub struct Host {
     /// Hears of it when the server is to stop.
     stopped: mpsc::Receiver<()>,
     at_end: AtEnd,
+    at_once: Vec<AtOnce>,
 }
 
 impl Host {
@@ -76,6 +77,7 @@ impl Host {
             stop,
             stopped,
             at_end,
+            at_once: Vec::new(),
         })
     }
 
@@ -126,9 +128,17 @@ impl Host {
 
     /// Does something once when no more requests are expected, such as saving what the server holds: after the drain,
     /// or when the drain timeout ends it. In that case connections that were too slow are still there, and the protocol
-    /// may be running for them. A second signal stops the server without it. An error makes the exit status 1.
+    /// may be running for them. A second signal stops the server without it: see [`Host::at_once`]. An error makes the
+    /// exit status 1.
     pub fn at_end(&mut self, last: impl FnOnce() -> anyhow::Result<()> + Send + 'static) {
         self.at_end.set(last);
+    }
+
+    /// Does something when a second signal stops the server at once, where [`Host::at_end`] is left out: for what must
+    /// not stay behind whatever happens, such as a temporary directory. The protocol is still running, and who asked
+    /// twice is waiting. It may run while what [`Host::at_end`] does has begun.
+    pub fn at_once(&mut self, last: impl FnOnce() + Send + 'static) {
+        self.at_once.push(Box::new(last));
     }
 
     /// Serves until a signal or a [`Stop`] drains the server and the last connection has closed; then it returns. It
@@ -141,7 +151,7 @@ impl Host {
             listeners.map_err(|(address, why)| anyhow!(why).context(format!("cannot listen on {address}")))?;
         let shutdown = self.stop.shutdown().clone();
         let at_end = self.at_end.clone();
-        let watch = Watch::new(self.stop, self.args.drain_timeout, listeners.addresses(), self.at_end);
+        let watch = Watch::new(self.stop, self.args.drain_timeout, listeners.addresses(), self.at_end, self.at_once);
         watch.start(self.signals, self.stopped);
         ready(listeners.addresses());
         for address in listeners.addresses() {

@@ -46,6 +46,8 @@ impl Stop {
 }
 
 type Last = Box<dyn FnOnce() -> anyhow::Result<()> + Send>;
+/// What is done at the second signal.
+pub(crate) type AtOnce = Box<dyn FnOnce() + Send>;
 
 /// What is done once at the end: by whoever served, or else when the drain takes too long.
 #[derive(Clone, Default)]
@@ -97,16 +99,23 @@ pub(crate) struct Watch {
     /// Of unix sockets.
     files: Vec<PathBuf>,
     at_end: AtEnd,
+    at_once: Vec<AtOnce>,
 }
 
 impl Watch {
-    pub(crate) fn new(stop: Stop, drain_timeout: Duration, addresses: &[Address], at_end: AtEnd) -> Self {
-        Self { stop, drain_timeout, files: addresses.iter().filter_map(socket_file).collect(), at_end }
+    pub(crate) fn new(
+        stop: Stop,
+        drain_timeout: Duration,
+        addresses: &[Address],
+        at_end: AtEnd,
+        at_once: Vec<AtOnce>,
+    ) -> Self {
+        Self { stop, drain_timeout, files: addresses.iter().filter_map(socket_file).collect(), at_end, at_once }
     }
 
     /// Waits for signals, and for a drain to take too long, on threads of its own.
     pub(crate) fn start(self, signals: StopSignals, stopped: mpsc::Receiver<()>) {
-        let Self { stop, drain_timeout, files, at_end } = self;
+        let Self { stop, drain_timeout, files, at_end, at_once } = self;
         let late = files.clone();
         thread::spawn(move || {
             let Ok(()) = stopped.recv() else { return };
@@ -118,6 +127,7 @@ impl Watch {
             stop.drain(signal);
             let Ok(signal) = signals.wait() else { return };
             tracing::warn!("{signal} again: stopping at once");
+            at_once.into_iter().for_each(|last| last());
             leave(&files, 1);
         });
     }

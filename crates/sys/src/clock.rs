@@ -14,7 +14,16 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Time since the Unix epoch, a few milliseconds coarse and a fifth of the price of a fine reading.
 pub fn unix_coarse() -> Duration {
-    let now = clock_gettime(ClockId::RealtimeCoarse);
+    read(ClockId::RealtimeCoarse)
+}
+
+/// Time since some moment, as coarse and as cheap; never set back.
+pub fn monotonic_coarse() -> Duration {
+    read(ClockId::MonotonicCoarse)
+}
+
+fn read(clock: ClockId) -> Duration {
+    let now = clock_gettime(clock);
     Duration::new(u64::try_from(now.tv_sec).unwrap_or_default(), u32::try_from(now.tv_nsec).unwrap_or_default())
 }
 

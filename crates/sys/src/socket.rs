@@ -9,8 +9,10 @@ use std::{
     },
 };
 
+use nix::libc;
 use rustix::{
-    io::{fcntl_dupfd_cloexec, retry_on_intr},
+    io::{fcntl_dupfd_cloexec, ioctl_fionread, retry_on_intr},
+    ioctl::{Getter, Opcode, ioctl},
     net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrAny, SocketAddrUnix, sockopt},
 };
 
@@ -40,6 +42,18 @@ pub fn send_now(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 /// Our side sends no more. A peer that is gone already needs no telling.
 pub fn shutdown_write(socket: BorrowedFd<'_>) {
     let _ = rustix::net::shutdown(socket, Shutdown::Write);
+}
+
+/// Closes our side if the peer has acknowledged every byte that was sent; whether that is so, and nothing that it has
+/// sent is unread. Then the socket can be closed, since whatever a reset might still do comes behind the end.
+pub fn end_if_delivered(socket: BorrowedFd<'_>) -> bool {
+    // SAFETY: TIOCOUTQ, which sockets call SIOCOUTQ (tcp(7), unix(7)), writes an int and nothing else.
+    let unacknowledged = unsafe { ioctl(socket, Getter::<{ libc::TIOCOUTQ as Opcode }, libc::c_int>::new()) };
+    if !matches!(unacknowledged, Ok(0)) {
+        return false;
+    }
+    shutdown_write(socket);
+    matches!(ioctl_fionread(socket), Ok(0))
 }
 
 /// Reads see what has arrived, then the end of input.
@@ -104,9 +118,58 @@ impl Handle {
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Read, os::unix::net::UnixStream};
+    use std::{
+        io::{Read, Write},
+        net::{TcpListener, TcpStream},
+        os::unix::net::UnixStream,
+        thread,
+        time::{Duration, Instant},
+    };
 
     use super::*;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (listener.accept().unwrap().0, theirs)
+    }
+
+    /// Waits until the other end's bytes have arrived.
+    fn arrive(socket: &TcpStream) {
+        assert_eq!(socket.peek(&mut [0]).unwrap(), 1);
+    }
+
+    #[test]
+    fn delivered_is_what_has_been_acknowledged_to_a_peer_that_has_said_nothing_more() {
+        // More than a peer that does not read has room for.
+        let (mut ours, mut theirs) = pair();
+        ours.set_nonblocking(true).unwrap();
+        while ours.write(&[0; 1 << 16]).is_ok() {}
+        assert!(!end_if_delivered(ours.as_fd()), "some of it is under way");
+        ours.set_nonblocking(false).unwrap();
+        assert!(theirs.read(&mut [0; 1 << 16]).unwrap() > 0, "and our side is still open");
+
+        let (mut ours, mut theirs) = pair();
+        ours.write_all(b"document").unwrap();
+        theirs.write_all(b"more").unwrap();
+        arrive(&ours);
+        assert!(!end_if_delivered(ours.as_fd()), "something is unread");
+
+        let (mut ours, mut theirs) = pair();
+        ours.write_all(b"document").unwrap();
+        let begin = Instant::now();
+        while !end_if_delivered(ours.as_fd()) {
+            assert!(begin.elapsed() < Duration::from_secs(40), "it is never acknowledged");
+            thread::sleep(Duration::from_millis(1));
+        }
+        drop(ours);
+        let mut got = Vec::new();
+        theirs.read_to_end(&mut got).unwrap();
+        assert_eq!(got, b"document");
+        // A reset in answer to what comes too late takes nothing.
+        let _ = theirs.write_all(b"more");
+        assert_eq!(theirs.read(&mut [0]).unwrap(), 0);
+    }
 
     #[test]
     fn a_handle_ends_its_own_socket_and_no_other() {

@@ -8,6 +8,7 @@
 mod client;
 mod content;
 mod examine;
+mod exchange;
 mod holdings;
 mod peers;
 mod process;
@@ -24,10 +25,11 @@ pub use client::{Client, Digest};
 pub use content::{Content, digest};
 pub use drivers::DriverKind;
 pub use examine::examine;
+pub use exchange::{Answer, contents, exchange, flush, session};
 pub use holdings::Holdings;
 pub use peers::{peer, sibling};
 pub use process::Process;
-pub use server::{Finished, Server, run_to_end};
+pub use server::{Finished, Server, fails, run_to_end};
 
 /// Longer than anything takes on a busy machine.
 pub const HANG: Duration = Duration::from_secs(40);

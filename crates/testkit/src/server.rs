@@ -10,10 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use sys::listen::Address;
 
-use crate::{Client, HANG, Process, eventually};
+use crate::{Client, Digest, HANG, Process, eventually};
 
 /// A running server; killed when this is dropped.
 #[derive(Debug)]
@@ -105,6 +105,52 @@ impl Server {
         Ok(status)
     }
 
+    /// Drains it; it must have nothing to complain about, and have said what to try.
+    pub fn drain(&mut self) -> anyhow::Result<()> {
+        ensure!(self.is_running()?, "it has ended by itself: {}", self.stderr());
+        let status = self.stop()?;
+        ensure!(status.success(), "{status}: {}", self.stderr());
+        let said = self.stderr();
+        let complains = |line: &str| [" WARN ", "ERROR ", "panicked"].iter().any(|word| line.contains(word));
+        let advises = said.lines().any(|line| line.starts_with("try: "));
+        ensure!(advises && !said.lines().any(complains), "it said: {said}");
+        Ok(())
+    }
+
+    /// Lets it drain with transfers in flight: what is left of each must arrive, and has this digest. Whatever else
+    /// has to be so during the drain is up to `meanwhile`.
+    pub fn finish(
+        &mut self,
+        transfers: Vec<Client>,
+        whole: Digest,
+        meanwhile: impl FnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        self.terminate()?;
+        meanwhile()?;
+        self.expect_refusal()?;
+        for mut transfer in transfers {
+            let got = transfer.digest(1 << 20, Duration::ZERO).context("a transfer in flight")?;
+            ensure!(got == whole, "{} bytes, or wrong ones", got.len);
+        }
+        let status = self.wait()?;
+        ensure!(status.code() == Some(0), "{status}: {}", self.stderr());
+        Ok(())
+    }
+
+    /// Stops it by two signals while something keeps the drain, which the first one begins, from ending.
+    pub fn stop_at_once(&mut self) -> anyhow::Result<()> {
+        self.terminate()?;
+        self.expect_refusal()?;
+        ensure!(self.is_running()?, "there was nothing in flight");
+        let status = self.stop()?;
+        ensure!(status.code() == Some(1), "{status}: {}", self.stderr());
+        Ok(())
+    }
+
+    fn expect_refusal(&self) -> anyhow::Result<()> {
+        eventually("new connections are refused", || Ok(Client::connect(self.address()).is_err()))
+    }
+
     /// Drains it and waits.
     pub fn stop(&mut self) -> anyhow::Result<ExitStatus> {
         self.terminate()?;
@@ -118,6 +164,17 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Runs to the end, which must come with this exit status, nothing on standard output, and one line of error.
+///
+/// # Panics
+/// Something of that is not so.
+pub fn fails(command: Command, code: i32) -> Finished {
+    let finished = run_to_end(command).expect("it ends by itself");
+    let errors = finished.stderr.lines().filter(|line| line.starts_with("error: ")).count();
+    assert_eq!((finished.code(), &*finished.stdout, errors), (Some(code), "", 1), "{finished:?}");
+    finished
 }
 
 /// Runs a command that is expected to end by itself.

@@ -174,7 +174,7 @@ pub(crate) mod tests {
         Backends::parse(json).unwrap()
     }
 
-    /// A file server: without a cache map there is nothing to evict.
+    /// A file server: without a cache map there is nothing for the default eviction to do.
     pub(crate) fn files() -> Backends {
         let choice = |name: &str| Choice { name: name.to_owned(), description: name.to_owned(), unavailable: None };
         let dimension = |(name, choices): (&str, &[&str])| Dimension {
@@ -197,7 +197,6 @@ pub(crate) mod tests {
         };
         let invalid = [
             invalid([("cache-map", "none"), ("eviction", "lockfree")]),
-            invalid([("cache-map", "none"), ("eviction", "mutex")]),
             invalid([("backend", "sqlite"), ("layout", "flat")]),
         ];
         let (dimensions, invalid) = (dimensions.map(dimension).to_vec(), invalid.to_vec());
@@ -259,11 +258,10 @@ pub(crate) mod tests {
             combinations.iter().map(|combination| combination.label.as_str()).collect();
         assert_eq!(labels.len(), combinations.len(), "names are unique though maps are named alike");
         let find = |label: &str| combinations.iter().find(|combination| combination.label == label).unwrap();
-        let uncached = find("epoll/cache-map=none/eviction=none");
-        assert!(uncached.conflict.is_empty() && uncached.differs_in == ["cache-map"]);
-        for label in ["epoll/cache-map=none", "epoll/cache-map=none/mutex"] {
-            assert_eq!(find(label).conflict, ["cache-map", "eviction"]);
+        for label in ["epoll/cache-map=none/eviction=none", "epoll/cache-map=none/mutex"] {
+            assert!(find(label).conflict.is_empty() && find(label).differs_in == ["cache-map"], "{label}");
         }
+        assert_eq!(find("epoll/cache-map=none").conflict, ["cache-map", "eviction"]);
         assert_eq!(find("epoll/request-map=std").differs_in, ["request-map"]);
         assert_eq!(find("epoll/eviction=none").differs_in, ["eviction"]);
         assert_eq!(find("epoll/cache-map=std/eviction=none").differs_in, ["cache-map", "eviction"]);

@@ -42,7 +42,8 @@ pub(crate) static PRESETS: [Preset; 1] = [Preset {
         workloads: &["original-10x30", "original-mixed"],
         quotes: Some(Quoted {
             source: "The original's own table: round trips of 10 requestors and 30 documents over loopback, on its author's machine, with documents that are not known. \
-                     It left out connecting and the end of the connection, which are counted here; its documents and its machine being others, only its order can be compared.",
+                     Its averages are too low: it cut each time down to whole milliseconds before it summed them; and it left out connecting and the end of the connection, \
+                     which are counted here. Its documents and its machine being others, too, only its order can be compared.",
             workload: "original-10x30",
             rows: &[
                 (

@@ -12,9 +12,10 @@ use proto::{Offer, Protocol, Session, run_batch};
 use slab::Slab;
 use sys::socket;
 
-use super::{BATCH_BYTES, Desk, READ_BYTES, Readiness, Workplace, say_goodbye, waker_of};
+use super::{BATCH_BYTES, Desk, READ_BYTES, Readiness, Workplace, waker_of};
 use crate::{
     accept::Ticket,
+    farewell::end_output,
     mailbox::Key,
     wheel::Alarm,
     write::{WRITE_MAX, write_front},
@@ -118,9 +119,7 @@ impl<P: Protocol> Slot<P> {
             if *quota == 0 && !session.outbox().is_empty() {
                 return Ok(Move::Pause);
             }
-            if session.starts_lingering(desk.now) {
-                say_goodbye(&self.socket);
-            }
+            end_output(session, self.socket.as_fd(), desk.now);
             if session.is_done() {
                 return Ok(Move::Close);
             }

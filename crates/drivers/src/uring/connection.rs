@@ -18,6 +18,7 @@ use super::{
 use crate::{
     accept::Ticket,
     arrived::read_arrived,
+    farewell::end_output,
     mailbox::Key,
     wheel::Alarm,
     write::{WRITE_MAX, write_front},
@@ -108,9 +109,7 @@ impl<P: Protocol> Slot<P> {
             self.broken |= read.and_then(|()| self.write(key, desk)).is_err();
         }
         let session = self.session.as_mut().expect("batches give sessions back before anything else happens");
-        if session.starts_lingering(desk.now) {
-            socket::shutdown_write(self.socket.as_fd());
-        }
+        end_output(session, self.socket.as_fd(), desk.now);
         // All may have been written just as this turn's share was used up: held input has not had its chance then.
         let is_unanswered = self.busy && session.has_input() && !session.is_aborted();
         let finished = self.broken || session.is_done() && !is_unanswered;

@@ -2,7 +2,7 @@
 
 use std::{fs::File, io, path::Path, sync::Arc};
 
-use layouts::{Layout, Located};
+use layouts::Layout;
 use proto::FileRegion;
 use sys::{
     beneath::{Metadata, Opened, Root},
@@ -66,12 +66,12 @@ impl<L: Layout> Backend for Filesystem<L> {
         Ok(Document { body, origin: Origin::File(Arc::new(FileOrigin { located, metadata, settled })) })
     }
 
-    fn is_current(&self, document: &Document, _id: &FileId) -> bool {
+    fn is_current(&self, document: &Document, id: &FileId) -> bool {
         let Origin::File(origin) = &document.origin else { return false };
-        let Located { path, chosen_from } = &origin.located;
-        origin.settled
-            && self.root.stat(path.as_bytes()) == Ok(origin.metadata)
-            && chosen_from.is_none_or(|directory| self.root.stat(path.parent()) == Ok(directory))
+        let FileOrigin { located, metadata, settled } = &**origin;
+        *settled
+            && self.root.stat(located.path.as_bytes()) == Ok(*metadata)
+            && self.layout.still_means(&self.root, id, located)
     }
 }
 

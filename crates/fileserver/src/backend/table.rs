@@ -1,6 +1,6 @@
 //! The one list of back ends.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use layouts::{AnyLayout, LayoutKind};
 use wire::file::FileId;
@@ -14,6 +14,8 @@ pub struct BackendOptions {
     pub layout: LayoutKind,
     /// Documents up to this size are handed over in memory, larger ones as files; bytes.
     pub memory_max: u64,
+    /// How often a list that says which file an id means is looked at again.
+    pub revalidate: Duration,
 }
 
 macro_rules! backends {
@@ -90,7 +92,7 @@ backends! {
 }
 
 fn open_directory(directory: &Path, options: &BackendOptions) -> Result<Filesystem<AnyLayout>, BackendError> {
-    let layout = options.layout.open(directory)?;
+    let layout = options.layout.open(directory)?.revalidate_every(options.revalidate);
     Filesystem::open(directory, layout, FilesystemOptions { memory_max: options.memory_max })
 }
 

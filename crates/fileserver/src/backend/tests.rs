@@ -1,18 +1,12 @@
 //! What tests of several back ends share.
 
-use std::{fs::File, os::unix::fs::FileExt};
-
 use super::{AnyBackend, BackendKind, Body, Document, Filesystem, FilesystemOptions};
 
 /// The bytes that would be sent.
 pub(super) fn contents(document: &Document) -> Vec<u8> {
     match &document.body {
         Body::Memory(bytes) => bytes.to_vec(),
-        Body::File(region) => {
-            let mut bytes = vec![0; usize::try_from(region.len).unwrap()];
-            File::from(region.file.try_clone().unwrap()).read_exact_at(&mut bytes, region.offset).unwrap();
-            bytes
-        }
+        Body::File(region) => testkit::contents(region),
     }
 }
 

@@ -19,7 +19,7 @@ service::choices! {
     pub enum EvictionKind: "eviction", "--eviction", default LockFree {
         /// never evicts: what does not fit is not kept
         None = "none",
-        /// the least recently used entry gives way, in exact order, under one lock
+        /// the least recently used entry gives way, in exact order, under one lock; with no cache map the order alone
         Mutex = "mutex",
         /// entries not used lately give way (second chance); no lock anywhere
         LockFree = "lockfree",

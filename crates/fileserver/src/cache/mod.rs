@@ -1,8 +1,8 @@
 //! Documents in memory, found by id, bounded in entries, bytes and descriptors.
 //!
 //! Two choices make a cache: a map (the [`Maps`] `Std`, `Hashbrown`, `Sparse`) and what happens when it is full
-//! ([`Refusing`], [`MutexLru`], [`LockFree`]). [`NoCache`] is neither. All are types; nothing is looked up behind a
-//! virtual call.
+//! ([`Refusing`], [`MutexLru`], [`LockFree`]). Without a map there is [`NoCache`], or the order of use alone
+//! ([`UseOrder`]). All are types; nothing is looked up behind a virtual call.
 //!
 //! Laws of every cache, whatever threads do: [`Cache::get`] returns what was inserted last for that id, or nothing;
 //! [`Cache::used`] stays within the limits, except that [`LockFree`] may exceed them by one entry for each thread that
@@ -16,6 +16,7 @@ mod refusing;
 mod sparse;
 #[cfg(test)]
 mod tests;
+mod uses;
 
 use wire::file::FileId;
 
@@ -25,6 +26,7 @@ pub use lru::MutexLru;
 pub use map::{CacheMap, Hashbrown, HashbrownMap, Keyed, Maps, Sparse, Std, StdMap};
 pub use refusing::Refusing;
 pub use sparse::SparseMap;
+pub use uses::UseOrder;
 
 use crate::backend::Document;
 
@@ -77,9 +79,14 @@ pub struct Used {
 impl Used {
     /// What one entry costs.
     pub fn by(id: &FileId, value: &impl Weigh) -> Self {
+        let alone = Self::by_id(id);
         // Saturating: a value that claims the whole address space is refused, not wrapped around.
-        let bytes = value.bytes().saturating_add(id.as_bytes().len() + ENTRY_OVERHEAD_BYTES);
-        Self { entries: 1, bytes, descriptors: value.descriptors() }
+        Self { bytes: value.bytes().saturating_add(alone.bytes), descriptors: value.descriptors(), ..alone }
+    }
+
+    /// What an entry without a value costs.
+    pub fn by_id(id: &FileId) -> Self {
+        Self { entries: 1, bytes: id.as_bytes().len() + ENTRY_OVERHEAD_BYTES, descriptors: 0 }
     }
 
     /// Whether there is room for `more` beside this.

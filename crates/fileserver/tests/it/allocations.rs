@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use fileserver::{Combination, ProtocolKind};
+use fileserver::{Combination, ProtocolKind, cache::CacheMapKind};
 use layouts::LayoutKind;
 use proto::{Flow, Outbox, Peer, Protocol};
 
@@ -15,7 +15,7 @@ fn a_cached_document_is_served_without_an_allocation() {
         for &protocol in ProtocolKind::ALL {
             let setup = Setup { choice: Combination { protocol, ..choice }, ..PLAIN };
             let world = World::new(&setup, &collection);
-            let keeps = world.get(DOCUMENTS[0].0).1.is_empty() && world.server.cache().0.entries > 0;
+            let keeps = choice.cache_map != CacheMapKind::None;
             for (id, size) in DOCUMENTS {
                 let request = match protocol {
                     ProtocolKind::Original => id.as_bytes().to_vec(),

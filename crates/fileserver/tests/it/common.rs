@@ -1,10 +1,8 @@
 //! A server, a collection and clients without a socket between them.
 
 use std::{
-    fs::{self, File},
-    os::{fd::AsFd, unix::fs::FileExt},
+    fs,
     path::{Path, PathBuf},
-    task::Waker,
     thread,
     time::{Duration, Instant, SystemTime},
 };
@@ -16,7 +14,8 @@ use fileserver::{
     requests::RequestMapKind,
 };
 use layouts::LayoutKind;
-use proto::{Front, Limits, Now, Peer, Session};
+use proto::{Now, Session};
+use testkit::Answer;
 use wire::file::{
     Status,
     client::{Event, FramedReplies},
@@ -137,7 +136,7 @@ impl Collection {
     }
 
     pub(crate) fn open(&self, kind: BackendKind) -> AnyBackend {
-        let options = BackendOptions { layout: self.layout, memory_max: 8 << 10 };
+        let options = BackendOptions { layout: self.layout, memory_max: 8 << 10, revalidate: Duration::ZERO };
         let content = match kind {
             BackendKind::Filesystem => &self.root,
             BackendKind::Sqlite => {
@@ -190,28 +189,12 @@ impl World {
     }
 
     pub(crate) fn session(&self) -> Session<FileServer> {
-        let stdin = std::io::stdin();
-        Session::new(&self.server, Peer::new(stdin.as_fd(), 0), Limits::default(), self.now)
+        testkit::session(&self.server, self.now)
     }
 
     /// All that comes back for `input`, offered in chunks.
     pub(crate) fn exchange(&self, input: &[u8], chunk: usize) -> Answer {
-        let mut session = self.session();
-        let mut bytes = Vec::new();
-        for piece in input.chunks(chunk) {
-            session.feed(&self.server, piece, self.now);
-            flush(&mut session, &mut bytes);
-        }
-        while session.has_input() {
-            let before = bytes.len();
-            session.resume(&self.server, self.now);
-            flush(&mut session, &mut bytes);
-            if bytes.len() == before {
-                break;
-            }
-        }
-        let lingers = session.starts_lingering(self.now);
-        Answer { bytes, closed: lingers || session.is_done(), lingers }
+        testkit::exchange(&self.server, input, chunk, self.now)
     }
 
     /// What comes of asking for each of the ids, in whatever protocol is spoken.
@@ -221,7 +204,7 @@ impl World {
                 let requests: Vec<u8> = ids.iter().flat_map(|id| frame(id)).collect();
                 let answer = self.exchange(&requests, requests.len().max(1));
                 assert!(!answer.closed, "framed connections last");
-                answer.replies()
+                replies(&answer.bytes)
             }
             ProtocolKind::Original => {
                 let one = |id: &&[u8]| {
@@ -245,58 +228,18 @@ pub(crate) fn frame(id: &[u8]) -> Vec<u8> {
     [&u16::try_from(id.len()).unwrap().to_be_bytes(), id].concat()
 }
 
-pub(crate) struct Answer {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) closed: bool,
-    pub(crate) lingers: bool,
-}
-
-impl Answer {
-    /// The framed replies, which must be whole.
-    pub(crate) fn replies(&self) -> Vec<(Status, Vec<u8>)> {
-        let (mut reader, mut input, mut replies) = (FramedReplies::default(), &self.bytes[..], Vec::new());
-        loop {
-            match reader.next(&mut input).unwrap() {
-                Event::Head { status, .. } => replies.push((status, Vec::new())),
-                Event::Body(piece) => replies.last_mut().unwrap().1.extend_from_slice(piece),
-                Event::End => {}
-                Event::NeedMore => {
-                    assert_eq!(reader.eof(), wire::file::client::Eof::Between, "a reply is torn");
-                    return replies;
-                }
+/// The framed replies, which must be whole.
+pub(crate) fn replies(bytes: &[u8]) -> Vec<(Status, Vec<u8>)> {
+    let (mut reader, mut input, mut replies) = (FramedReplies::default(), bytes, Vec::new());
+    loop {
+        match reader.next(&mut input).unwrap() {
+            Event::Head { status, .. } => replies.push((status, Vec::new())),
+            Event::Body(piece) => replies.last_mut().unwrap().1.extend_from_slice(piece),
+            Event::End => {}
+            Event::NeedMore => {
+                assert_eq!(reader.eof(), wire::file::client::Eof::Between, "a reply is torn");
+                return replies;
             }
         }
-    }
-}
-
-/// Writes all there is, files included, a little at a time; waits for promises.
-pub(crate) fn flush(session: &mut Session<FileServer>, sink: &mut Vec<u8>) {
-    const PIECE: usize = 10_000;
-    let begin = Instant::now();
-    loop {
-        let n = match session.outbox().front() {
-            None => return,
-            Some(Front::Memory(pieces, count)) => {
-                let all: Vec<u8> = pieces[..count].iter().flat_map(|piece| piece.iter().copied()).collect();
-                sink.extend_from_slice(&all[..all.len().min(PIECE)]);
-                all.len().min(PIECE)
-            }
-            Some(Front::File(region)) => {
-                let file = File::from(region.file.try_clone().unwrap());
-                let mut piece = vec![0; PIECE.min(usize::try_from(region.len).unwrap())];
-                file.read_exact_at(&mut piece, region.offset).expect("the file is as long as was said");
-                sink.extend_from_slice(&piece);
-                piece.len()
-            }
-            Some(Front::Waiting) => {
-                while session.outbox().poll_reply(Waker::noop()).is_pending() {
-                    assert!(begin.elapsed() < testkit::HANG, "no answer");
-                    thread::yield_now();
-                }
-                0
-            }
-            Some(Front::Pipe(_)) => panic!("never made by this server"),
-        };
-        session.outbox().advance(n);
     }
 }

@@ -1,12 +1,12 @@
 //! What is loaded, how often, and what the cache may hold.
 
-use std::sync::{Arc, Barrier};
+use std::sync::Barrier;
 
 use fileserver::{Combination, cache::CacheMapKind};
 use layouts::LayoutKind;
 use wire::file::Status;
 
-use crate::common::{Collection, DATABASE, PLAIN, ROOMY, Setup, World, caches, contents, settle};
+use crate::common::{Collection, DATABASE, PLAIN, ROOMY, Setup, World, caches, contents, frame, replies, settle};
 use fileserver::cache::CacheLimits;
 
 const THREADS: usize = 4;
@@ -110,27 +110,49 @@ fn a_cache_keeps_to_its_bounds() {
     }
 }
 
-/// More loads than the queue of the readers holds: who finds no room is told to try again, and nobody waits for ever.
+/// More loads than the queue of the readers holds: who finds no room is told so at once, who found some is answered in
+/// the end, and then there is room again. What holds the only reader up is a writer that has locked the database.
 #[test]
 fn a_full_queue_is_said_to_be_one() {
-    const COUNT: usize = 3_000;
-    let collection = Arc::new(collection(COUNT, |_| 10));
-    let setup = Setup { readers: 1, cache: CacheLimits { entries: 10_000, ..ROOMY }, ..PLAIN };
+    const COUNT: usize = 2_000;
+    /// As `readers` has it.
+    const QUEUE: usize = 1_024;
+    let collection = collection(COUNT, |_| 10);
+    let setup = Setup { readers: 1, cache: CacheLimits { entries: 10_000, ..ROOMY }, ..DATABASE };
     let world = World::new(&setup, &collection);
+    let writer = rusqlite::Connection::open(collection.outside().join("documents.db")).unwrap();
+    writer.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let ids = ids(COUNT);
     // One request of each of many connections, before any reply is taken.
     let mut sessions: Vec<_> = ids.iter().map(|_| world.session()).collect();
     for (session, id) in sessions.iter_mut().zip(&ids) {
-        session.feed(&world.server, &crate::common::frame(id.as_bytes()), world.now);
+        session.feed(&world.server, &frame(id.as_bytes()), world.now);
     }
-    for (session, id) in sessions.iter_mut().zip(&ids) {
+    // A load that waits in vain is one as well, and makes room for another.
+    let tried = world.server.statistics().loads;
+    let refused = (COUNT - QUEUE) as u64 - tried;
+    assert!(tried < refused, "the queue did not fill: {tried} loads came to an end, or began");
+    let unavailable = world.server.statistics().answers[3];
+    assert!(unavailable >= refused - 1, "{unavailable} were refused, and there was no room for {refused}");
+
+    writer.execute_batch("COMMIT").unwrap();
+    let mut replies = sessions.iter_mut().map(|session| {
         let mut bytes = Vec::new();
-        crate::common::flush(session, &mut bytes);
-        let reply = crate::common::Answer { bytes, closed: false, lingers: false }.replies().remove(0);
+        testkit::flush(session, &mut bytes);
+        replies(&bytes).remove(0)
+    });
+    for (id, reply) in ids.iter().zip(&mut replies) {
         let expected = [(Status::Found, contents(id, 10)), (Status::Unavailable, Vec::new())];
         assert!(expected.contains(&reply), "{reply:?}");
     }
-    let [found, missing, malformed, unavailable, failed] = world.server.statistics().answers;
+    let statistics = world.server.statistics();
+    let [found, missing, malformed, unavailable, failed] = statistics.answers;
     assert_eq!((found + unavailable, missing, malformed, failed), (COUNT as u64, 0, 0, 0));
-    assert!(world.server.statistics().loads == found);
+    assert!(found > 0 && unavailable >= refused - 1, "{statistics:?}");
+    assert!(statistics.loads <= (COUNT as u64 - refused) + 1, "who was refused was loaded for: {statistics:?}");
+
+    // Nothing is left of it.
+    for id in &ids {
+        assert_eq!(world.get(id), (Status::Found, contents(id, 10)));
+    }
 }

@@ -98,7 +98,7 @@ enum ProtocolArg {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum VerifyArg {
-    /// Only that it is a reply
+    /// Only that it is a reply, and not that the server failed or refused
     None,
     /// The document was found, if there is one
     Status,

@@ -10,7 +10,7 @@ use crate::protocol::{Replies, Verdict};
 /// How much of a reply is checked. Each level includes the ones before it.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Verify {
-    /// That it is a reply.
+    /// That it is a reply, and no refusal.
     None,
     /// It found the document, if there is one.
     Status,
@@ -46,9 +46,14 @@ impl Body {
 /// `document` is what was asked for, if there is such a thing.
 #[inline]
 pub(super) fn judge(said: Said, body: Body, document: Option<&Document>, verify: Verify) -> (Replies, Verdict) {
-    let is_hit = matches!(said, Said::Found { .. });
-    let replies = Replies { count: 1, hits: u64::from(is_hit), misses: u64::from(!is_hit) };
-    (replies, if verify == Verify::None { Ok(()) } else { check(said, body, document, verify) })
+    let (hits, misses) = match said {
+        Said::Found { .. } => (1, 0),
+        Said::Missing => (0, 1),
+        // It says nothing of the document, so it is an error however little is checked.
+        Said::Refused => return (Replies { count: 1, hits: 0, misses: 0 }, Err(ErrorClass::Status)),
+    };
+    let verdict = if verify == Verify::None { Ok(()) } else { check(said, body, document, verify) };
+    (Replies { count: 1, hits, misses }, verdict)
 }
 
 fn check(said: Said, body: Body, document: Option<&Document>, verify: Verify) -> Verdict {

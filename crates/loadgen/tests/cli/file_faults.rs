@@ -80,9 +80,9 @@ fn what_a_framed_server_does_wrong_is_classed() {
             (|| Act::Say(framed(0, SHORTER)), levels("", "", "length", "length")),
             (|| Act::Say(framed(0, b"")), levels("", "", "length", "length")),
             (|| Act::Say(framed(1, b"")), levels("", "miss", "miss", "miss")),
-            (|| Act::Say(framed(2, b"")), levels("", "status", "status", "status")),
-            (|| Act::Say(framed(3, b"")), levels("", "status", "status", "status")),
-            (|| Act::Say(framed(4, b"")), levels("", "status", "status", "status")),
+            (|| Act::Say(framed(2, b"")), levels("status", "status", "status", "status")),
+            (|| Act::Say(framed(3, b"")), levels("status", "status", "status", "status")),
+            (|| Act::Say(framed(4, b"")), levels("status", "status", "status", "status")),
             (|| Act::Say(framed(5, b"")), levels("protocol", "protocol", "protocol", "protocol")),
             (|| Act::Say(framed(1, b"body")), levels("protocol", "protocol", "protocol", "protocol")),
             (

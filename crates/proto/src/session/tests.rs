@@ -6,7 +6,7 @@ use super::*;
 use crate::{Front, Offer, Promise, Segment, Taken, run_batch};
 
 /// Lines are answered in order: `N` by N bytes of `x` and a newline; `later N` the same by a promise; `bye` closes;
-/// `huh` lingers. Short answers are inline, longer ones shared.
+/// `huh` lingers, `all` does until it is delivered. Short answers are inline, longer ones shared.
 #[derive(Default)]
 struct Lines {
     promises: Mutex<Vec<(Promise, usize)>>,
@@ -43,6 +43,7 @@ impl Protocol for Lines {
                 Some(n) => self.promises.lock().unwrap().push((out.defer(), n.parse().unwrap())),
                 None if line == "bye" => return Step { flow: Flow::Close, ..Step::open(consumed) },
                 None if line == "huh" => return Step { flow: Flow::Linger, ..Step::open(consumed) },
+                None if line == "all" => return Step { flow: Flow::Deliver, ..Step::open(consumed) },
                 None => answer(line.parse().unwrap(), out),
             }
         }
@@ -234,6 +235,27 @@ fn a_lingering_close_discards_input_for_a_bounded_time() {
         } else {
             s.tick(&protocol, Now { instant: s.deadline(&protocol).unwrap(), ..begin });
         }
+        assert_eq!((s.is_done(), &got[..]), (true, &b"x\n"[..]));
+    }
+}
+
+/// Who has everything is not waited for, and everybody else is.
+#[test]
+fn a_delivery_is_a_close_if_it_is_known_and_a_lingering_close_otherwise() {
+    for is_delivered in [true, false] {
+        let (protocol, now, mut got) = (Lines::default(), start(), Vec::new());
+        let mut s = session(&protocol, Limits::default(), now);
+        s.feed(&protocol, b"1\nall\n2\n", now);
+        assert!(!s.asks_for_delivery() && !s.starts_lingering(now), "output comes first");
+        s.delivered();
+        borrow_all(&mut s, &mut got, 9);
+        assert!(s.asks_for_delivery() && !s.is_done());
+        if is_delivered {
+            s.delivered();
+        }
+        assert_eq!((s.starts_lingering(now), s.is_done()), (!is_delivered, is_delivered));
+        assert!(!s.asks_for_delivery());
+        s.end_of_input();
         assert_eq!((s.is_done(), &got[..]), (true, &b"x\n"[..]));
     }
 }

@@ -2,7 +2,8 @@
 
 use std::{thread, time::Duration};
 
-use testkit::Server;
+use anyhow::Context;
+use testkit::{Client, Server};
 
 use crate::bench::{Bench, PLAIN, Setup, ask};
 
@@ -179,6 +180,30 @@ fn a_lingering_close_lets_a_talkative_peer_read_its_last_reply() {
         }
         client.end()?;
         client.expect_all(b"huh\n")
+    });
+}
+
+/// Whoever goes on sending while the last reply is on its way, or has arrived, gets all of it and the end.
+#[test]
+fn a_delivery_is_not_overtaken_by_a_reset() {
+    let setup = Setup { content_bytes: 2_000_000, ..PLAIN };
+    setup.serve(|server, bench| {
+        for len in [10, 50_000, 2_000_000] {
+            for kind in ["shared", "file"] {
+                let mut client = Client::connect_narrow(server.address(), 16 << 10)?;
+                let line = format!("{kind} {len}\n");
+                client.send(format!("{line}all\n").as_bytes())?;
+                client.expect(line.as_bytes())?; // So it is on its way.
+                for _ in 0..3 {
+                    // Nobody may be there to hear it any more, once all has been delivered.
+                    let _ = client.send(&[b'm'; 1_000]);
+                    thread::sleep(Duration::from_millis(2));
+                }
+                client.expect(&bench.content.bytes()[..len]).with_context(|| line.clone())?;
+                client.expect_all(b"all\n").with_context(|| line)?;
+            }
+        }
+        Ok(())
     });
 }
 

@@ -1,6 +1,6 @@
 //! The first bytes of a database (sqlite.org/fileformat2.html, section 1.3).
 
-use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
+use std::{fs::File, io, os::unix::fs::FileExt};
 
 use super::{
     DatabaseProblem,
@@ -20,11 +20,9 @@ pub(super) struct Header([u8; BYTES]);
 
 impl Header {
     /// A file that is shorter is padded: it is no database, and that is all there is to know.
-    pub(super) fn read(path: &Path) -> io::Result<Self> {
+    pub(super) fn of(file: &File) -> io::Result<Self> {
         let mut header = [0; BYTES];
-        // Closing this takes this process's locks from the file (fcntl(2)). A reader that loses one could see half of
-        // a writer's transaction, and its digests would tell.
-        match File::open(path)?.read_exact_at(&mut header, 0) {
+        match file.read_exact_at(&mut header, 0) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Self([0; BYTES])),
             outcome => outcome.map(|()| Self(header)),
         }

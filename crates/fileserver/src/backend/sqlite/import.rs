@@ -88,6 +88,9 @@ pub enum ImportError {
 ///
 /// What is imported is what a server of the directory would send, read by the same rules.
 ///
+/// Not for a process that serves `database` itself: a look at what there is to be replaced takes the process's locks
+/// from it (fcntl(2)).
+///
 /// # Errors
 /// See [`ImportError`]. `database` is then what it was before.
 pub fn import<L: Layout>(
@@ -155,7 +158,8 @@ fn may_replace(database: &Path) -> Result<(), ImportError> {
         Ok(metadata) if metadata.len() == 0 => return Ok(()),
         Ok(_) => {}
     }
-    let header = Header::read(database).map_err(|source| ImportError::Write { path: database.to_owned(), source })?;
+    let header = File::open(database).and_then(|file| Header::of(&file));
+    let header = header.map_err(|source| ImportError::Write { path: database.to_owned(), source })?;
     // One of another format is ours as well.
     if header.is_ours() { Ok(()) } else { Err(foreign()) }
 }

@@ -1,5 +1,6 @@
 //! Documents that are rows of an SQLite database.
 
+mod files;
 mod header;
 mod import;
 mod problem;
@@ -17,6 +18,7 @@ use std::{
 use sys::{beneath::Metadata, clock::unix_coarse};
 use wire::file::FileId;
 
+use self::files::Files;
 pub use self::{
     import::{ImportError, ImportOptions, Imported, Progress, import},
     problem::DatabaseProblem,
@@ -49,13 +51,14 @@ impl Default for SqliteOptions {
 pub struct Sqlite {
     path: PathBuf,
     options: SqliteOptions,
+    files: Files,
 }
 
 impl Sqlite {
     /// # Errors
     /// `path` is no database of documents, or cannot be read.
     pub fn open(path: &Path, options: SqliteOptions) -> Result<Self, BackendError> {
-        let database = Self { path: path.to_owned(), options };
+        let database = Self { path: path.to_owned(), options, files: Files::default() };
         // Said at the start rather than to the first client.
         database.reader()?;
         Ok(database)
@@ -67,7 +70,7 @@ impl Backend for Sqlite {
     type Reader = SqliteReader;
 
     fn reader(&self) -> Result<SqliteReader, BackendError> {
-        SqliteReader::open(&self.path, &self.options)
+        SqliteReader::open(&self.path, &self.files, &self.options)
     }
 
     fn load(&self, reader: &mut SqliteReader, id: &FileId) -> Result<Document, Absence> {

@@ -14,6 +14,8 @@ pub enum DatabaseProblem {
     Schema,
     #[error("it is in WAL mode, which needs to be written to be read; `PRAGMA journal_mode = DELETE` ends that")]
     WriteAheadLog,
+    #[error("it was replaced while it was opened; try again")]
+    Replaced,
     #[error(transparent)]
     Sqlite(rusqlite::Error),
 }

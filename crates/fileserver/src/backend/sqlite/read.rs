@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -22,13 +22,16 @@ use wire::file::FileId;
 use super::{
     super::{Absence, BackendError, Body},
     DatabaseProblem, SqliteOptions,
-    header::Header,
-    schema::{CREATE, Digest, TABLE},
+    files::{Files, Lease},
+    schema::{CREATE, DIGEST_BYTES, Digest, TABLE},
 };
 
-/// The body only if it is short.
-const FIND: &str = "SELECT number, digest, length(body), CASE WHEN length(body) <= ?2 THEN body END
+/// The body only if it is short, and a digest only if it is as long as one: whatever a damaged database has in their
+/// places is not read into memory to find out that it is wrong. Lengths in bytes, which SQLite knows without reading.
+const FIND: &str = "SELECT number, CASE WHEN octet_length(digest) = 16 THEN digest END, octet_length(body),
+    CASE WHEN octet_length(body) <= ?2 THEN body END
     FROM documents WHERE id = ?1";
+const _: () = assert!(DIGEST_BYTES == 16);
 /// Bodies up to this size come with their row. SQLite reads such a value into memory of its own; that and the copy cost
 /// more than the second look at the row by which a larger one is read where it is to be; bytes.
 const COLUMN_MAX: u64 = 64 << 10;
@@ -41,10 +44,12 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct SqliteReader {
     connection: Connection,
+    /// Given back behind the connection.
+    _lease: Arc<Lease>,
     /// State of the database since before it was opened.
     metadata: Metadata,
     memory_max: u64,
-    spool: PathBuf,
+    spool: Box<Path>,
     /// When it was last said that something is damaged.
     warned: Option<Instant>,
 }
@@ -65,21 +70,31 @@ enum ReadError {
 }
 
 impl SqliteReader {
-    pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Self, BackendError> {
+    pub(super) fn open(path: &Path, files: &Files, options: &SqliteOptions) -> Result<Self, BackendError> {
         let failed = |problem| BackendError::Database { path: path.to_owned(), problem };
         let unreadable = |error: OpenError| BackendError::Open { path: path.to_owned(), source: error.into() };
         let metadata = Metadata::at(path).map_err(unreadable)?;
         if !path.is_file() {
             return Err(failed(DatabaseProblem::NotRegular));
         }
-        let header = Header::read(path).map_err(|error| unreadable(error.into()))?;
+        let (header, lease) = files.look(path).map_err(|error| unreadable(error.into()))?;
         header.check().map_err(failed)?;
         let connection = connect(path, options).map_err(failed)?;
-        Ok(Self { connection, metadata, memory_max: options.memory_max, spool: options.spool.clone(), warned: None })
+        // SQLite opens by name as well, and might have met another file.
+        if !Metadata::at(path).is_ok_and(|now| lease.is_of(&now)) {
+            return Err(failed(DatabaseProblem::Replaced));
+        }
+        let (memory_max, spool) = (options.memory_max, options.spool.clone().into_boxed_path());
+        Ok(Self { connection, _lease: lease, metadata, memory_max, spool, warned: None })
     }
 
     pub(super) fn is_of(&self, metadata: &Metadata) -> bool {
         self.metadata == *metadata
+    }
+
+    #[cfg(test)]
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
     }
 
     /// The body, and how many bytes of it lie in a temporary file.
@@ -177,6 +192,7 @@ pub(super) fn absence_at_opening(error: &BackendError) -> Absence {
     let may_pass = match error {
         BackendError::Open { source, .. } => is_exhaustion(source),
         BackendError::Database { problem: DatabaseProblem::Sqlite(error), .. } => may_pass(error),
+        BackendError::Database { problem: DatabaseProblem::Replaced, .. } => true,
         BackendError::Database { .. } | BackendError::Layout(_) => false,
     };
     if may_pass {
@@ -208,4 +224,60 @@ pub(super) fn is_exhaustion(error: &io::Error) -> bool {
         || error
             .raw_os_error()
             .is_some_and(|code| matches!(OpenError::from(io::Error::from_raw_os_error(code)), OpenError::Exhausted))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use layouts::Flat;
+    use rusqlite::limits::Limit;
+
+    use super::{
+        super::{super::Backend, ImportOptions, Sqlite, import},
+        *,
+    };
+
+    /// Larger than what this connection may read.
+    const LARGE: i64 = 8 << 20;
+    const READ_MAX: i32 = 1 << 20;
+
+    /// What is in the digest's or the body's place and is none is told by its length or its type, without being read.
+    #[test]
+    fn a_digest_of_the_wrong_length_is_not_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let (content, database) = (directory.path().join("content"), directory.path().join("db"));
+        fs::create_dir(&content).unwrap();
+        fs::write(content.join("D"), "document").unwrap();
+        import(&content, &Flat, &database, ImportOptions::default(), |_| {}).unwrap();
+        let id = FileId::new(b"D").unwrap();
+        // A text is as long as its characters in front of the first NUL, as SQLite's length() has it.
+        for (place, value) in [
+            ("digest", "zeroblob(?1)"),
+            ("digest", "CAST('0123456789abcdef' || zeroblob(?1) AS TEXT)"),
+            ("digest", "'text of 16 bytes'"),
+            ("digest", "x''"),
+            ("digest", "16"),
+            ("body", "CAST(zeroblob(?1) AS TEXT)"),
+        ] {
+            let writer = Connection::open(&database).unwrap();
+            let before: (Vec<u8>, Vec<u8>) = writer
+                .query_row("SELECT digest, body FROM documents", [], |row| Ok((row.get(0)?, row.get(1)?)))
+                .unwrap();
+            let parameters = if value.contains("?1") { vec![LARGE] } else { Vec::new() };
+            let update = format!("UPDATE documents SET {place} = {value}");
+            writer.execute(&update, rusqlite::params_from_iter(parameters)).unwrap();
+
+            let reader = Sqlite::open(&database, SqliteOptions::default()).unwrap().reader().unwrap();
+            reader.connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, READ_MAX).unwrap();
+            let error = reader.find(&id).unwrap_err();
+            let is_read =
+                matches!(&error, ReadError::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::TooBig));
+            assert!(!is_read && error.absence() == Absence::Failed, "{place} = {value}: {error}");
+            drop(reader);
+            writer.execute("UPDATE documents SET digest = ?1, body = ?2", before).unwrap();
+        }
+        let reader = Sqlite::open(&database, SqliteOptions::default()).unwrap().reader().unwrap();
+        assert!(reader.find(&id).unwrap().is_some());
+    }
 }

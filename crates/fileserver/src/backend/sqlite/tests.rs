@@ -175,6 +175,46 @@ fn a_database_changed_in_place_is_noticed() {
     assert_eq!(sqlite.load(&mut reader, &id("XX")).unwrap_err(), Absence::Failed);
 }
 
+/// The locks of this process on a file, as the kernel lists them (proc_locks(5)).
+fn locks(path: &Path) -> usize {
+    let inode = Metadata::at(path).unwrap().inode;
+    let (process, inode) = (format!(" {} ", std::process::id()), format!(":{inode} "));
+    let all = fs::read_to_string("/proc/locks").unwrap();
+    all.lines().filter(|line| line.contains(&process) && line.contains(&inode)).count()
+}
+
+/// A reader in the middle of a transaction keeps its lock while others open the same file, look at it and close it: a
+/// writer of another process stays out.
+#[test]
+fn a_lock_survives_the_readers_that_come_and_go() {
+    let collection = Collection::new();
+    collection.import().unwrap();
+    let sqlite = collection.open().unwrap();
+    let mut reader = sqlite.reader().unwrap();
+    assert_eq!(locks(&collection.database()), 0);
+    let other = sqlite.reader().unwrap();
+    let mut statement = other.connection().prepare("SELECT id FROM documents").unwrap();
+    let mut rows = statement.query([]).unwrap();
+    assert!(rows.next().unwrap().is_some());
+    let before = locks(&collection.database());
+    assert!(before > 0, "a reader holds a lock");
+
+    drop(sqlite.reader().unwrap());
+    assert_eq!(locks(&collection.database()), before, "after another reader");
+    // As if somebody had written: the next load opens the database anew. By name, as a descriptor would be closed.
+    let now = rustix::fs::Timespec { tv_sec: 1_000_000_000, tv_nsec: 0 };
+    let times = rustix::fs::Timestamps { last_access: now, last_modification: now };
+    let path = collection.database();
+    rustix::fs::utimensat(rustix::fs::CWD, &path, &times, rustix::fs::AtFlags::empty()).unwrap();
+    let state = Metadata::at(&path).unwrap();
+    assert!(!reader.is_of(&state));
+    assert!(sqlite.load(&mut reader, &id("D1")).is_ok());
+    assert!(reader.is_of(&state));
+    assert_eq!(locks(&collection.database()), before, "after a revalidation");
+    drop(reader);
+    assert_eq!(locks(&collection.database()), before, "after a reader has gone");
+}
+
 /// A lock, a full disk, a lack of descriptors may pass; a database that is gone or damaged is a failure.
 #[test]
 fn what_may_pass_is_told_from_what_will_not() {

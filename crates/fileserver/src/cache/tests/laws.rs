@@ -102,6 +102,37 @@ proptest! {
         assert_eq!(Cache::<Item>::used(nothing), Used::default());
     }
 
+    /// Ids in the order of their use, duplicates and all, as many of the last ones as there is room for; no value.
+    #[test]
+    fn the_order_of_use_alone_holds_the_last_ids_and_keeps_nothing(uses in uses(), limits in limits()) {
+        let live = Live::default();
+        let order: UseOrder = Cache::<Item>::new(limits);
+        let mut model: Vec<u64> = Vec::new();
+        let mut uses_in_all = 0;
+        for (version, one) in uses.iter().enumerate() {
+            let Use::Insert { number, bytes, descriptors } = *one else { continue };
+            let item = Item::new(version as u64, bytes, descriptors);
+            prop_assert!(!order.insert(&id(number), item.counted(&live)));
+            prop_assert!(Cache::<Item>::get(&order, &id(number)).is_none());
+            prop_assert!(!order.remove_if(&id(number), |_: &Item| true));
+            let cost = |ids: &[u64]| ids.iter().fold(Used::default(), |mut used, &number| {
+                used.add(&Used::by_id(&id(number)));
+                used
+            });
+            // Used alone it may be too much for any list; then nothing changes.
+            if is_within(&cost(&[number]), &limits) {
+                model.push(number);
+                uses_in_all += 1;
+                while !is_within(&cost(&model), &limits) {
+                    model.remove(0);
+                }
+            }
+            prop_assert_eq!(Cache::<Item>::used(&order), cost(&model));
+            prop_assert_eq!(Cache::<Item>::evicted(&order), uses_in_all - model.len() as u64);
+        }
+        prop_assert_eq!(live.count(), 0, "a value was kept");
+    }
+
     /// What fits beside what is there is kept, and nothing else is.
     #[test]
     fn a_refusing_cache_keeps_what_came_first(uses in uses(), limits in limits()) {

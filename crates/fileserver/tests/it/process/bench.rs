@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, anyhow, bail};
 use fileserver::{ProtocolKind, backend::BackendKind};
 use layouts::LayoutKind;
 use sys::listen::Address;
@@ -77,7 +77,7 @@ impl Setup {
         self.examine(|driver| {
             let mut server = self.start(driver, &content)?;
             law(&server).map_err(|error| anyhow!("{error:#}\n  it said: {}", server.stderr()))?;
-            drain(&mut server)
+            server.drain()
         });
     }
 
@@ -110,17 +110,6 @@ pub(crate) fn head(client: &mut Client) -> anyhow::Result<(Status, usize)> {
     let Some((&status, len)) = head.split_first() else { bail!("no head") };
     let status = Status::from_byte(status).with_context(|| format!("status {status}"))?;
     Ok((status, usize::try_from(u64::from_be_bytes(len.try_into()?))?))
-}
-
-/// Stops the server, which must have nothing to complain about.
-pub(crate) fn drain(server: &mut Server) -> anyhow::Result<()> {
-    ensure!(server.is_running()?, "it has ended by itself: {}", server.stderr());
-    let status = server.stop()?;
-    ensure!(status.success(), "{status}: {}", server.stderr());
-    let said = server.stderr();
-    let complains = |line: &str| [" WARN ", "ERROR ", "panicked"].iter().any(|word| line.contains(word));
-    ensure!(said.contains("try: ") && !said.lines().any(complains), "it said: {said}");
-    Ok(())
 }
 
 /// Where a server of a law serves its metrics: nowhere that another one does.

@@ -15,7 +15,7 @@ use testkit::{Client, Content, Server};
 
 use crate::{
     common::{Collection, frame},
-    process::bench::{FRAMED, ORIGINAL, Setup, drain, head},
+    process::bench::{FRAMED, ORIGINAL, Setup, head},
 };
 
 const READERS: usize = 3;
@@ -107,7 +107,7 @@ fn under_load(setup: Setup, change: impl Fn(&Path, &[u8], usize) -> anyhow::Resu
             let read: Vec<_> = readers.into_iter().map(|reader| reader.join().expect("no panic")).collect();
             read.into_iter().chain([changed]).collect::<anyhow::Result<()>>().context("under load")
         })?;
-        drain(&mut server)
+        server.drain()
     });
 }
 

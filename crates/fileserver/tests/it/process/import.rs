@@ -8,7 +8,7 @@ use wire::file::Status;
 
 use crate::{
     common::{Collection, DOCUMENTS, contents},
-    process::bench::{EXE, ORIGINAL, Setup, drain},
+    process::bench::{EXE, ORIGINAL, Setup},
 };
 
 fn import(layout: LayoutKind, directory: &Path, database: &Path) -> testkit::Finished {
@@ -32,7 +32,7 @@ fn what_is_imported_is_served() {
             let got = setup.get(server.address(), id.as_bytes()).unwrap();
             assert!(got == (Status::Found, contents(id, size)), "{id}, {layout}: {} bytes", got.1.len());
         }
-        drain(&mut server).unwrap();
+        server.drain().unwrap();
     }
 }
 

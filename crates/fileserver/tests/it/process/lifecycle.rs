@@ -1,6 +1,6 @@
 //! Ways to start and to watch a server.
 
-use std::process::Command;
+use std::{fs, process::Command};
 
 use anyhow::{Context, ensure};
 use fileserver::{ProtocolKind, Sample};
@@ -11,7 +11,7 @@ use wire::file::Status;
 
 use crate::{
     common::{Collection, DOCUMENTS, contents},
-    process::bench::{EXE, FRAMED, ORIGINAL, Setup, drain, metric, metrics_address},
+    process::bench::{EXE, FRAMED, ORIGINAL, Setup, metric, metrics_address},
 };
 
 fn serves(setup: Setup, address: &Address) -> anyhow::Result<()> {
@@ -32,7 +32,7 @@ fn several_addresses_are_served_alike() {
         for address in server.addresses() {
             serves(ORIGINAL, address).with_context(|| address.to_string())?;
         }
-        drain(&mut server)?;
+        server.drain()?;
         ensure!(!socket.exists(), "the socket file is still there");
         Ok(())
     });
@@ -73,7 +73,7 @@ fn metrics_count_what_was_answered() {
         ensure!(metric(&metrics, "cache_bytes")? > 1_000, "what is cached takes memory");
         drop(open);
         eventually("none is open", || Ok(metric(&metrics, "request_map_entries")? == 0))?;
-        drain(&mut server)
+        server.drain()
     });
 }
 
@@ -87,7 +87,7 @@ fn every_flag_reads_an_environment_variable() {
         command.env("FILESERVER_CACHE_MAP", "none").arg(&collection.root);
         let mut server = Server::start_command(command, 1)?;
         serves(FRAMED, server.address())?;
-        drain(&mut server)
+        server.drain()
     });
 }
 
@@ -110,7 +110,7 @@ fn without_an_argument_a_sample_is_served_and_goes_with_the_server() {
                 "{id}"
             );
         }
-        drain(&mut server).unwrap();
+        server.drain().unwrap();
         assert!(!std::path::Path::new(path).exists(), "{path} is still there");
     }
 }
@@ -132,7 +132,29 @@ fn the_original_command_line_works() {
     let (mut server, port) = started.expect("a free port");
     assert_eq!(server.address().to_string(), format!("0.0.0.0:{port}"));
     serves(ORIGINAL, &format!("127.0.0.1:{port}").parse().unwrap()).unwrap();
-    drain(&mut server).unwrap();
+    server.drain().unwrap();
+}
+
+/// The four rows of its table, in its own words: what is cached of three requests for one document, and what in order.
+#[test]
+fn the_four_rows_of_the_originals_table_are_what_they_say() {
+    let collection = Collection::new(LayoutKind::Zotero);
+    for (row, hits, entries) in
+        [("-c mutex -m none", 0, 3), ("-c mutex -m umap", 2, 1), ("-c none -m none", 0, 0), ("-c none -m umap", 2, 1)]
+    {
+        let metrics = metrics_address(collection.outside());
+        let mut command = Command::new(EXE);
+        command.args("-l epoll -r umap -f filesystem -n 30 --listen 127.0.0.1:0 --threads 1".split(' '));
+        command.args(row.split(' ')).args(["--metrics", &metrics.to_string()]).arg(&collection.root);
+        let mut server = Server::start_command(command, 1).unwrap();
+        for _ in 0..3 {
+            serves(ORIGINAL, server.address()).unwrap();
+        }
+        for (name, value) in [("cache_hits_total", hits), ("loads_total", 3 - hits), ("cache_entries", entries)] {
+            assert_eq!(metric(&metrics, name).unwrap(), value, "{row}: {name}");
+        }
+        server.drain().unwrap();
+    }
 }
 
 #[test]
@@ -145,10 +167,31 @@ fn aliases_of_the_first_design_are_understood_on_every_driver() {
             command.arg(&collection.root);
             let mut server = Server::start_command(command, 1)?;
             serves(ORIGINAL, server.address())?;
-            drain(&mut server)?;
+            server.drain()?;
         }
         Ok(())
     });
+}
+
+/// Whether it is served from a directory or from a database in one, nothing of the sample stays behind.
+#[test]
+fn a_second_signal_removes_the_sample_as_well() {
+    for backend in ["fs", "sqlite"] {
+        let temporary = tempfile::tempdir().unwrap();
+        let mut command = Command::new(EXE);
+        command.args(["--backend", backend, "--listen", "127.0.0.1:0"]).env("TMPDIR", temporary.path());
+        let mut server = Server::start_command(command, 1).unwrap();
+        // A transfer in flight keeps the drain from ending by itself.
+        let mut readers: Vec<_> = (0..8).map(|_| Client::connect_narrow(server.address(), 4 << 10).unwrap()).collect();
+        for reader in &mut readers {
+            reader.send(b"SAMPLE06").unwrap();
+            reader.take(100).unwrap();
+        }
+        assert!(fs::read_dir(temporary.path()).unwrap().count() > 0, "there is no sample");
+        server.stop_at_once().unwrap();
+        let left = fs::read_dir(temporary.path()).unwrap().count();
+        assert_eq!(left, 0, "{backend}: {}", server.stderr());
+    }
 }
 
 #[test]
@@ -159,9 +202,5 @@ fn a_second_signal_stops_at_once() {
     let mut reader = Client::connect_narrow(server.address(), 16 << 10).unwrap();
     reader.send(b"LARGE008").unwrap();
     reader.take(100).unwrap();
-    server.terminate().unwrap();
-    eventually("it drains", || Ok(Client::connect(server.address()).is_err())).unwrap();
-    assert!(server.is_running().unwrap(), "a transfer is in flight");
-    server.terminate().unwrap();
-    assert_eq!(server.wait().unwrap().code(), Some(1));
+    server.stop_at_once().unwrap();
 }

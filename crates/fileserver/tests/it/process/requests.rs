@@ -128,6 +128,31 @@ fn whoever_says_too_much_gets_every_byte() {
     }
 }
 
+/// More than an id once the document is on its way, or has arrived: it is whole, and so is its end.
+#[test]
+fn whoever_goes_on_talking_gets_every_byte_and_the_end() {
+    let collection = Collection::new(LayoutKind::Flat);
+    for setup in ALL.into_iter().filter(|setup| setup.protocol == ProtocolKind::Original) {
+        setup.serve(&collection, |server| {
+            for number in [2, 4, 5] {
+                let (id, size) = DOCUMENTS[number];
+                // Of the last one most has not been sent yet, as its reader has little room.
+                let mut client = Client::connect_narrow(server.address(), 16 << 10)?;
+                client.send(id.as_bytes())?;
+                let mut got = client.take(1)?;
+                for _ in 0..3 {
+                    // Nobody may be there to hear it any more, once all has been delivered.
+                    let _ = client.send(&[b'X'; 1_000]);
+                    thread::sleep(Duration::from_millis(2));
+                }
+                got.extend(client.read_to_end().with_context(|| format!("{id}, and 3,000 bytes too many"))?);
+                ensure!(got == contents(id, size), "{} bytes of {id}", got.len());
+            }
+            Ok(())
+        });
+    }
+}
+
 #[test]
 fn what_is_no_request_is_answered_and_the_connection_ends() {
     let collection = Collection::new(LayoutKind::Flat);

@@ -9,7 +9,7 @@ use testkit::{Client, Digest, Holdings, Server, digest, eventually};
 
 use crate::{
     common::{Collection, contents, frame, settle},
-    process::bench::{ALL, FRAMED, ORIGINAL, Setup, drain, head, metric, metrics_address},
+    process::bench::{ALL, FRAMED, ORIGINAL, Setup, head, metric, metrics_address},
 };
 
 /// Larger than what the sockets of one connection hold, so that a transfer can be caught in the middle.
@@ -82,7 +82,7 @@ fn resets_in_mid_transfer_leave_nothing_behind() {
             // Pipes are kept for reuse, up to a limit; a leak would be in the hundreds.
             server.process().is_back_at(before, Holdings { descriptors: 16, threads: 4 })?;
             eventually("the request map is empty", || Ok(metric(&metrics, "request_map_entries")? == 0))?;
-            drain(&mut server)
+            server.drain()
         });
     }
 }
@@ -98,18 +98,10 @@ fn a_drain_finishes_what_is_in_flight() {
             let address = server.address().clone();
             let mut idle = Client::connect(&address)?;
             let transfers = (0..3).map(|_| begin(setup, &server)).collect::<anyhow::Result<Vec<_>>>()?;
-            server.terminate()?;
-            idle.expect_gone().context("the idle connection")?;
-            eventually("new connections are refused", || Ok(Client::connect(&address).is_err()))?;
-            for mut transfer in transfers {
-                let got = transfer.digest(1 << 20, Duration::ZERO).context("a transfer in flight")?;
-                ensure!(got == whole, "{} bytes, or wrong ones", got.len);
-            }
-            let status = server.wait()?;
-            ensure!(status.code() == Some(0), "{status}: {}", server.stderr());
+            server.finish(transfers, whole, || idle.expect_gone().context("the idle connection"))?;
             let mut command = setup.command(driver, &content);
             command.args(["--listen", &address.to_string()]);
-            drain(&mut Server::start_command(command, 2).context("on the same port")?)
+            Server::start_command(command, 2).context("on the same port")?.drain()
         });
     }
 }

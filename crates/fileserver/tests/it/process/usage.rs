@@ -2,17 +2,9 @@
 
 use std::{net::TcpListener, path::Path, process::Command};
 
-use testkit::{DriverKind, Finished, run_to_end};
+use testkit::{DriverKind, fails, run_to_end};
 
 use crate::process::bench::{EXE, ORIGINAL};
-
-/// Runs to the end, which must come with this exit status, nothing on standard output, and one line of error.
-fn fails(command: Command, code: i32) -> Finished {
-    let finished = run_to_end(command).unwrap();
-    let errors = finished.stderr.lines().filter(|line| line.starts_with("error: ")).count();
-    assert_eq!((finished.code(), &*finished.stdout, errors), (Some(code), "", 1), "{finished:?}");
-    finished
-}
 
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(EXE);
@@ -70,7 +62,7 @@ fn bad_usage_says_what_there_is() {
         (&["-f", "nfs"], &["fs (also filesystem, sendfile), sqlite"]),
         (&["--layout", "heap"], &["zotero, flat, tree, manifest"]),
         (&["--protocol", "http"], &["original, framed"]),
-        (&["-m", "none", "-c", "mutex"], &["--cache-map none", "--eviction mutex", "std, hashbrown, sparse"]),
+        (&["-m", "none", "-c", "lockfree"], &["--cache-map none", "--eviction lockfree", "std, hashbrown, sparse"]),
         (&["-f", "sqlite", "--layout", "tree", "x.db"], &["--backend sqlite", "--layout tree", "fileserver import"]),
         (&["-f", "sqlite", "--readers", "0", "x.db"], &["--readers"]),
         (&["--cache-bytes", "much"], &["much"]),
@@ -109,7 +101,7 @@ fn every_choice_and_every_bad_combination_is_listed() {
     assert_eq!(choices, wanted);
     // Each is refused by the server in so many words.
     let invalid = listed["invalid"].as_array().unwrap();
-    assert_eq!(invalid.len(), 2 + 3);
+    assert_eq!(invalid.len(), 1 + 3);
     for entry in invalid {
         let combination = entry["combination"].as_object().unwrap();
         let mut command = command(&[]);

@@ -48,20 +48,9 @@ impl Setup {
         self.examine(|driver| {
             let mut server = self.start(driver, root)?;
             law(&server, driver).map_err(|error| anyhow!("{error:#}\n  it said: {}", server.stderr()))?;
-            drain(&mut server)
+            server.drain()
         });
     }
-}
-
-/// Stops the server, which must have nothing to complain about.
-pub(crate) fn drain(server: &mut Server) -> anyhow::Result<()> {
-    ensure!(server.is_running()?, "it has ended by itself: {}", server.stderr());
-    let status = server.stop()?;
-    ensure!(status.success(), "{status}: {}", server.stderr());
-    let said = server.stderr();
-    let complains = |line: &str| [" WARN ", "ERROR ", "panicked"].iter().any(|word| line.contains(word));
-    ensure!(said.starts_with("try: ") && !said.lines().any(complains), "it said: {said}");
-    Ok(())
 }
 
 /// `content` of so many bytes, as the only file of a directory.

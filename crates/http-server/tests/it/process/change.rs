@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, ensure};
 use testkit::{DriverKind, Server};
 
-use crate::process::bench::{Http, PLAIN, Setup, content, drain, get};
+use crate::process::bench::{Http, PLAIN, Setup, content, get};
 
 const READERS: usize = 3;
 /// Whole ones that the readers must have seen before the file stops changing, and how often it changes at least.
@@ -84,7 +84,7 @@ fn under_load(setup: Setup, change: impl Fn(&Path, &[u8], usize) -> anyhow::Resu
             let read: Vec<_> = readers.into_iter().map(|reader| reader.join().expect("no panic")).collect();
             read.into_iter().chain([changed]).collect::<anyhow::Result<()>>()
         })?;
-        drain(&mut server)
+        server.drain()
     };
     setup.examine(|driver| examine(driver).context("under load"));
 }

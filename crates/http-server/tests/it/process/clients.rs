@@ -5,7 +5,7 @@ use std::{path::Path, process::Command};
 use anyhow::{Context, ensure};
 use testkit::{Server, peer, run_to_end, sibling};
 
-use crate::process::bench::{EXE, PLAIN, Setup, content, drain};
+use crate::process::bench::{EXE, PLAIN, Setup, content};
 
 /// Loads with a program of its own each, on machines with few processors.
 const LOADED: Setup = Setup { at_once: 1, ..PLAIN };
@@ -73,7 +73,7 @@ fn curl_is_served_over_a_unix_socket() {
         let output = got.display().to_string();
         run(&curl, &["-q", "-sS", "--unix-socket", &socket, "-o", &output, "http://localhost/content"])?;
         ensure!(std::fs::read(&got)? == content.bytes(), "wrong bytes");
-        drain(&mut server)
+        server.drain()
     });
 }
 

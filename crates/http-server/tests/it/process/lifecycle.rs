@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use sys::listen::Address;
 use testkit::{Client, DriverKind, Server, eventually, run_to_end};
 
-use crate::process::bench::{EXE, Http, LARGE, PLAIN, TWO_THREADS, content, drain, get_and_close};
+use crate::process::bench::{EXE, Http, LARGE, PLAIN, TWO_THREADS, content, get_and_close};
 
 fn tree() -> tempfile::TempDir {
     let tree = tempfile::tempdir().unwrap();
@@ -31,7 +31,7 @@ fn several_addresses_are_served_alike() {
         for address in server.addresses() {
             serves(address).with_context(|| address.to_string())?;
         }
-        drain(&mut server)?;
+        server.drain()?;
         ensure!(!socket.exists(), "the socket file is still there");
         Ok(())
     });
@@ -81,7 +81,7 @@ fn metrics_count_what_was_answered() {
             ensure!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }
         ensure!(scrape("/readyz")?.starts_with("HTTP/1.1 200 "), "it is ready");
-        drain(&mut server)
+        server.drain()
     });
 }
 
@@ -94,7 +94,7 @@ fn every_flag_reads_an_environment_variable() {
         command.env("HTTP_SERVER_ROOT", tree.path()).env("HTTP_SERVER_THREADS", "1");
         let mut server = Server::start_command(command, 1)?;
         serves(server.address())?;
-        drain(&mut server)
+        server.drain()
     });
     let mut command = Command::new(EXE);
     command.env("HTTP_SERVER_DRIVER", "select");
@@ -110,7 +110,7 @@ fn without_an_argument_the_current_directory_is_served() {
     command.current_dir(tree.path()).env("HTTP_SERVER_LISTEN", "127.0.0.1:0");
     let mut server = Server::start_command(command, 1).unwrap();
     serves(server.address()).unwrap();
-    drain(&mut server).unwrap();
+    server.drain().unwrap();
     let to_try = format!("try: curl http://{}/a.txt\n", server.address());
     assert!(server.stderr().starts_with(&to_try), "{}", server.stderr());
 }
@@ -122,9 +122,5 @@ fn a_second_signal_stops_at_once() {
     let mut reader = Client::connect_narrow(server.address(), 16 << 10).unwrap();
     reader.send(get_and_close("/content").as_bytes()).unwrap();
     reader.take(100).unwrap();
-    server.terminate().unwrap();
-    eventually("it drains", || Ok(Client::connect(server.address()).is_err())).unwrap();
-    assert!(server.is_running().unwrap(), "a transfer is in flight");
-    server.terminate().unwrap();
-    assert_eq!(server.wait().unwrap().code(), Some(1));
+    server.stop_at_once().unwrap();
 }

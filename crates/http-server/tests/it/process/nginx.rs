@@ -11,7 +11,7 @@ use testkit::{Client, DriverKind, eventually, peer};
 
 use crate::{
     common::write,
-    process::bench::{Http, PLAIN, drain},
+    process::bench::{Http, PLAIN},
     response::Response,
 };
 
@@ -104,7 +104,7 @@ fn nginx_and_ours_agree_where_the_rfcs_leave_no_choice() {
             .map(|address| ask(address, &request).with_context(|| format!("{address}: {probe:?}")).unwrap());
         assert_eq!(essence(&theirs), essence(&ours), "nginx and ours: {probe:?}");
     }
-    drain(&mut ours).unwrap();
+    ours.drain().unwrap();
 }
 
 /// What must be the same: the status, and everything about a file but the form of its entity tag.

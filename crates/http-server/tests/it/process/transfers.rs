@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use testkit::{Client, Digest, Holdings, Server, digest, eventually};
+use testkit::{Client, Digest, Holdings, Server, digest};
 
-use crate::process::bench::{Http, LARGE, PLAIN, Setup, TWO_THREADS, content, drain, get, get_and_close};
+use crate::process::bench::{Http, LARGE, PLAIN, Setup, TWO_THREADS, content, get, get_and_close};
 
 /// A reader with little room, who has read the head of the response and nothing of the file yet.
 fn begin(server: &Server, request: &str) -> anyhow::Result<Client> {
@@ -59,18 +59,10 @@ fn a_drain_finishes_what_is_in_flight() {
             let mut idle = Http::connect(&address)?;
             ensure!(idle.get("/missing")?.status == 404, "before");
             let transfers = (0..3).map(|_| begin(&server, &get("/content"))).collect::<anyhow::Result<Vec<_>>>()?;
-            server.terminate()?;
-            idle.expect_end().context("the idle connection")?;
-            eventually("new connections are refused", || Ok(Client::connect(&address).is_err()))?;
-            for mut transfer in transfers {
-                let got = transfer.digest(1 << 20, Duration::ZERO).context("a transfer in flight")?;
-                ensure!(got == whole, "{} bytes, or wrong ones", got.len);
-            }
-            let status = server.wait()?;
-            ensure!(status.code() == Some(0), "{status}: {}", server.stderr());
+            server.finish(transfers, whole, || idle.expect_end().context("the idle connection"))?;
             let mut command = setup.command(driver, content.dir());
             command.args(["--listen", &address.to_string()]);
-            drain(&mut Server::start_command(command, 2).context("on the same port")?)
+            Server::start_command(command, 2).context("on the same port")?.drain()
         });
     }
 }

@@ -2,17 +2,9 @@
 
 use std::{net::TcpListener, process::Command};
 
-use testkit::{Finished, run_to_end};
+use testkit::fails;
 
 use crate::process::bench::{EXE, PLAIN};
-
-/// Runs to the end, which must come with this exit status, nothing on standard output, and one line of error.
-fn fails(command: Command, code: i32) -> Finished {
-    let finished = run_to_end(command).unwrap();
-    let errors = finished.stderr.lines().filter(|line| line.starts_with("error: ")).count();
-    assert_eq!((finished.code(), &*finished.stdout, errors), (Some(code), "", 1), "{finished:?}");
-    finished
-}
 
 #[test]
 fn a_missing_directory_is_one_line_and_status_1() {

@@ -15,6 +15,7 @@
 //! | `stop` | `stop`, and the server drains |
 //! | `bye` | `bye`, then the connection is closed |
 //! | `huh` | `huh`, then the connection is closed with a lingering close |
+//! | `all` | `all`, then the connection is closed with a lingering close unless the peer has everything by then |
 //! | anything else | `? LINE`, then closed with a lingering close |
 
 use std::{
@@ -138,6 +139,7 @@ impl<'a> Request<'a> {
         Some(match (words.next()?, words.next(), words.next()) {
             ("bye", None, None) => Self::Leave(Flow::Close),
             ("huh", None, None) => Self::Leave(Flow::Linger),
+            ("all", None, None) => Self::Leave(Flow::Deliver),
             ("widest", None, None) => Self::Widest,
             ("thread", None, None) => Self::Thread,
             ("entrance", None, None) => Self::Entrance,
