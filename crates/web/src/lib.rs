@@ -13,6 +13,7 @@ mod metrics;
 mod options;
 mod page;
 pub mod path;
+mod ranges;
 mod reply;
 mod site;
 mod statistics;

@@ -13,6 +13,11 @@ const REQUESTS: &[&str] = &[
     "GET /a.txt HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
     "OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n",
     "GET /a.txt HTTP/1.1\r\nHost: h\r\nIf-None-Match: *\r\n\r\n",
+    "GET /large.bin HTTP/1.1\r\nHost: h\r\nRange: bytes=100-20099\r\n\r\n",
+    "GET /large.bin HTTP/1.1\r\nHost: h\r\nRange: bytes=-1,0-9999\r\n\r\n",
+    "GET /middle.bin HTTP/1.1\r\nHost: h\r\nRange: bytes=5-4000,4001-4002\r\n\r\n",
+    "GET /a.txt HTTP/1.1\r\nHost: h\r\nRange: bytes=3-4, 0-1\r\n\r\n",
+    "GET /a.txt HTTP/1.1\r\nHost: h\r\nRange: bytes=10-\r\n\r\n",
     "BREW / HTTP/1.1\r\nHost: h\r\n\r\n",
     "GET /../x HTTP/1.1\r\nHost: h\r\n\r\n",
 ];

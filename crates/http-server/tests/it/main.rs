@@ -17,4 +17,6 @@ mod probes;
 #[cfg(test)]
 mod process;
 #[cfg(test)]
+mod ranges;
+#[cfg(test)]
 mod response;

@@ -60,6 +60,30 @@ fn curl_is_served() {
     });
 }
 
+/// Parts, several of them, and a download that goes on where it was broken off.
+#[test]
+fn curl_gets_parts() {
+    let Some(curl) = peer("curl").unwrap() else { return };
+    let curl = |args: &[&str]| run(&curl, &[&["-q", "-sS", "--noproxy", "*", "--max-time", "30"], args].concat());
+    let content = content(3 << 20);
+    std::fs::write(content.dir().join("digits.txt"), "0123456789abcdef").unwrap();
+    PLAIN.serve(content.dir(), |server, driver| {
+        let digits = url(server, "/digits.txt");
+        ensure!(curl(&["-r", "0-4", "-w", " %{http_code}", &digits])? == "01234 206");
+        ensure!(curl(&["-r", "-5", &digits])? == "bcdef");
+        let several = curl(&["-r", "0-4,10-14", &digits])?;
+        let begins: Vec<&str> = several.split("\r\n\r\n").skip(1).map(|part| &part[..5]).collect();
+        ensure!(begins == ["01234", "abcde"], "{several}");
+        ensure!(several.matches("Content-Range: bytes ").count() == 2, "{several}");
+        ensure!(curl(&["-r", "99-", "-o", "/dev/null", "-w", "%{http_code}", &digits])? == "416");
+        let partial = content.dir().join(format!("{driver}.part"));
+        std::fs::write(&partial, &content.bytes()[..1_000_000])?;
+        curl(&["-C", "-", "-o", &partial.display().to_string(), &url(server, "/content")])?;
+        ensure!(std::fs::read(&partial)? == content.bytes(), "the rest does not fit the beginning");
+        Ok(())
+    });
+}
+
 #[test]
 fn curl_is_served_over_a_unix_socket() {
     let Some(curl) = peer("curl").unwrap() else { return };
