@@ -5,7 +5,7 @@ use std::{path::Path, process::Command};
 use anyhow::{Context, ensure};
 use testkit::{Server, peer, run_to_end, sibling};
 
-use crate::process::bench::{EXE, PLAIN, Setup, content, drain};
+use crate::process::bench::{EXE, Http, PLAIN, Setup, content, drain};
 
 /// Loads with a program of its own each, on machines with few processors.
 const LOADED: Setup = Setup { at_once: 1, ..PLAIN };
@@ -81,6 +81,27 @@ fn curl_gets_parts() {
         curl(&["-C", "-", "-o", &partial.display().to_string(), &url(server, "/content")])?;
         ensure!(std::fs::read(&partial)? == content.bytes(), "the rest does not fit the beginning");
         Ok(())
+    });
+}
+
+#[test]
+fn media_types_come_from_the_map_first() {
+    let tree = tree();
+    std::fs::write(tree.path().join("page.html"), "<p>").unwrap();
+    let map = tree.path().join("mime.types");
+    std::fs::write(&map, "types {\n text/x-log\n  log txt;\n}\n").unwrap();
+    PLAIN.examine(|driver| {
+        let mut command = PLAIN.command(driver, tree.path());
+        command.arg("--mime-file").arg(&map);
+        let mut server = Server::start_command(command, 1)?;
+        let mut http = Http::connect(server.address())?;
+        for (target, media_type) in
+            [("/small.txt", "text/x-log; charset=utf-8"), ("/page.html", "text/html; charset=utf-8")]
+        {
+            let got = http.get(target)?;
+            ensure!(got.field("content-type") == Some(media_type), "{target}: {:?}", got.fields);
+        }
+        drain(&mut server)
     });
 }
 
