@@ -3,6 +3,7 @@
 use crate::common::World;
 use http_server::SiteOptions;
 use proptest::prelude::*;
+use testkit::dialogue::Pace;
 
 const REQUESTS: &[&str] = &[
     "GET / HTTP/1.1\r\nHost: h\r\n\r\n",
@@ -47,13 +48,14 @@ proptest! {
     fn replies_do_not_depend_on_fragmentation(
         picks in proptest::collection::vec(0..REQUESTS.len(), 0..90),
         last in 0..LAST.len(),
-        chunk in 1..300_usize,
+        arrives in 1..300_usize,
+        leaves in 1..40_000_usize,
     ) {
         let world = world();
         let mut input: String = picks.iter().map(|&pick| REQUESTS[pick]).collect();
         input += LAST[last];
         let whole = world.exchange(input.as_bytes(), input.len().max(1));
-        let torn = world.exchange(input.as_bytes(), chunk);
+        let torn = world.converse(input.as_bytes(), Pace { arrives, leaves });
         prop_assert!(whole.bytes == torn.bytes && whole.closed == torn.closed);
         let methods: Vec<&str> = picks.iter().map(|&pick| REQUESTS[pick].trim_start().split(' ').next().unwrap()).collect();
         let extra = usize::from(!matches!(LAST[last], "" | "GET /a.t"));
