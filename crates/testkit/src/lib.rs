@@ -7,8 +7,8 @@
 
 mod client;
 mod content;
+pub mod dialogue;
 mod examine;
-mod exchange;
 mod holdings;
 mod peers;
 mod process;
@@ -25,7 +25,6 @@ pub use client::{Client, Digest};
 pub use content::{Content, digest};
 pub use drivers::DriverKind;
 pub use examine::examine;
-pub use exchange::{Answer, contents, exchange, flush, session};
 pub use holdings::Holdings;
 pub use peers::{peer, sibling};
 pub use process::Process;

@@ -15,7 +15,7 @@ use fileserver::{
 };
 use layouts::LayoutKind;
 use proto::{Now, Session};
-use testkit::Answer;
+use testkit::dialogue::{self, Heard, Pace};
 use wire::file::{
     Status,
     client::{Event, FramedReplies},
@@ -189,12 +189,12 @@ impl World {
     }
 
     pub(crate) fn session(&self) -> Session<FileServer> {
-        testkit::session(&self.server, self.now)
+        dialogue::session(&self.server, self.now)
     }
 
     /// All that comes back for `input`, offered in chunks.
-    pub(crate) fn exchange(&self, input: &[u8], chunk: usize) -> Answer {
-        testkit::exchange(&self.server, input, chunk, self.now)
+    pub(crate) fn exchange(&self, input: &[u8], chunk: usize) -> Heard {
+        dialogue::converse(&self.server, input, Pace { arrives: chunk, ..Pace::AT_ONCE }, self.now)
     }
 
     /// What comes of asking for each of the ids, in whatever protocol is spoken.

@@ -138,7 +138,7 @@ fn a_full_queue_is_said_to_be_one() {
     writer.execute_batch("COMMIT").unwrap();
     let mut replies = sessions.iter_mut().map(|session| {
         let mut bytes = Vec::new();
-        testkit::flush(session, &mut bytes);
+        testkit::dialogue::flush(session, &mut bytes, usize::MAX);
         replies(&bytes).remove(0)
     });
     for (id, reply) in ids.iter().zip(&mut replies) {

@@ -21,7 +21,7 @@ fn every_probe_is_answered_as_the_table_says() {
     for round in ["opened", "cached"] {
         for probe in probes() {
             let answer = world.exchange(probe.request.as_bytes(), probe.request.len());
-            let responses = responses(&answer.bytes, &[probe.method()]);
+            let responses = answer.responses(&[probe.method()]);
             assert_eq!((responses.len(), answer.closed), (1, probe.closes), "{round}: {:?}", probe.shown());
             probe.check(&responses[0]);
         }
@@ -145,7 +145,7 @@ fn nothing_is_answered_after_the_last_response() {
     ] {
         let answer = world.exchange(format!("{first}{next}").as_bytes(), usize::MAX);
         assert_eq!(
-            (responses(&answer.bytes, &[]).len(), answer.lingers),
+            (answer.responses(&[]).len(), answer.lingers),
             (1, true),
             "unread input needs a lingering close"
         );
@@ -170,19 +170,19 @@ fn slow_requests_are_timed_out_and_idle_connections_closed_quietly() {
     }
     world.pass(Duration::from_secs(1));
     session.tick(&world.server, world.now);
-    testkit::flush(&mut session, &mut bytes);
+    testkit::dialogue::flush(&mut session, &mut bytes, usize::MAX);
     assert!(bytes.starts_with(b"HTTP/1.1 408 ") && session.starts_lingering(world.now));
 
     let (mut session, mut bytes) = (world.session(), Vec::new());
     session.feed(&world.server, b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n\r\n", world.now);
-    testkit::flush(&mut session, &mut bytes);
+    testkit::dialogue::flush(&mut session, &mut bytes, usize::MAX);
     let answered = bytes.len();
     world.pass(idle_timeout - Duration::from_secs(1));
     session.tick(&world.server, world.now);
     assert!(!session.is_done());
     world.pass(Duration::from_secs(1));
     session.tick(&world.server, world.now);
-    testkit::flush(&mut session, &mut bytes);
+    testkit::dialogue::flush(&mut session, &mut bytes, usize::MAX);
     assert_eq!((session.is_done(), bytes.len()), (true, answered));
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use http_server::{HttpOptions, HttpServer, Site, SiteOptions};
 use proto::{Now, Session};
-use testkit::Answer;
+use testkit::dialogue::{self, Heard, Pace};
 
 use crate::response::Response;
 
@@ -44,18 +44,23 @@ impl World {
     }
 
     pub(crate) fn session(&self) -> Session<HttpServer> {
-        testkit::session(&self.server, self.now)
+        dialogue::session(&self.server, self.now)
     }
 
     /// All that comes back for `input`, offered in chunks.
     pub(crate) fn exchange(&self, input: &[u8], chunk: usize) -> Answer {
-        testkit::exchange(&self.server, input, chunk, self.now)
+        self.converse(input, Pace { arrives: chunk, ..Pace::AT_ONCE })
+    }
+
+    pub(crate) fn converse(&self, input: &[u8], pace: Pace) -> Answer {
+        let Heard { bytes, closed, lingers } = dialogue::converse(&self.server, input, pace, self.now);
+        Answer { bytes, closed, lingers }
     }
 
     /// The response to one request, which must be whole.
     pub(crate) fn ask(&self, request: &str) -> Response {
         let answer = self.exchange(request.as_bytes(), request.len());
-        let mut responses = responses(&answer.bytes, &[request.split(' ').next().unwrap()]);
+        let mut responses = answer.responses(&[request.split(' ').next().unwrap()]);
         assert_eq!(responses.len(), 1, "{request:?}");
         let response = responses.remove(0);
         let said = response.field("connection") == Some("close");
@@ -79,14 +84,27 @@ pub(crate) fn write(root: &Path, name: &str, contents: impl AsRef<[u8]>) {
     std::fs::write(path, contents).unwrap();
 }
 
-/// Splits the stream; a request's method says whether a body follows.
-pub(crate) fn responses(bytes: &[u8], methods: &[&str]) -> Vec<Response> {
-    let (mut rest, mut responses) = (bytes, Vec::new());
-    while !rest.is_empty() {
-        let method = methods.get(responses.len()).copied().unwrap_or("GET");
-        let (response, behind) = Response::split(rest, method).expect("a whole response");
-        responses.push(response);
-        rest = behind;
+pub(crate) struct Answer {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) closed: bool,
+    pub(crate) lingers: bool,
+}
+
+impl Answer {
+    /// Splits the stream; a request's method says whether a body follows.
+    pub(crate) fn responses(&self, methods: &[&str]) -> Vec<Response> {
+        let (mut rest, mut responses) = (&self.bytes[..], Vec::new());
+        while !rest.is_empty() {
+            let method = methods.get(responses.len()).copied().unwrap_or("GET");
+            let (response, behind) = Response::split(rest, method).expect("a whole response");
+            responses.push(response);
+            rest = behind;
+        }
+        responses
     }
-    responses
+}
+
+/// Writes all there is.
+pub(crate) fn flush(session: &mut Session<HttpServer>, sink: &mut Vec<u8>) {
+    dialogue::flush(session, sink, usize::MAX);
 }

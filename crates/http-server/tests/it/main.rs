@@ -11,8 +11,12 @@ mod common;
 #[cfg(test)]
 mod fragmentation;
 #[cfg(test)]
+mod metrics;
+#[cfg(test)]
 mod probes;
 #[cfg(test)]
 mod process;
+#[cfg(test)]
+mod ranges;
 #[cfg(test)]
 mod response;

@@ -32,21 +32,29 @@ macro_rules! statuses {
 
 statuses! {
     Ok = 200 "OK",
+    Created = 201 "Created",
     NoContent = 204 "No Content",
+    PartialContent = 206 "Partial Content",
     MovedPermanently = 301 "Moved Permanently",
     NotModified = 304 "Not Modified",
     BadRequest = 400 "Bad Request",
+    Unauthorized = 401 "Unauthorized",
     Forbidden = 403 "Forbidden",
     NotFound = 404 "Not Found",
     MethodNotAllowed = 405 "Method Not Allowed",
     RequestTimeout = 408 "Request Timeout",
+    Conflict = 409 "Conflict",
+    LengthRequired = 411 "Length Required",
     PreconditionFailed = 412 "Precondition Failed",
+    ContentTooLarge = 413 "Content Too Large",
     UriTooLong = 414 "URI Too Long",
+    RangeNotSatisfiable = 416 "Range Not Satisfiable",
     FieldsTooLarge = 431 "Request Header Fields Too Large",
     InternalError = 500 "Internal Server Error",
     NotImplemented = 501 "Not Implemented",
     ServiceUnavailable = 503 "Service Unavailable",
     VersionNotSupported = 505 "HTTP Version Not Supported",
+    InsufficientStorage = 507 "Insufficient Storage",
 }
 
 /// What a response says about the connection.
@@ -79,6 +87,7 @@ pub enum Part {
 }
 
 const DATE_FIELD: &str = "Date: ";
+const LINE_END: &str = "\r\n";
 
 /// A response rendered ahead of time, body included: only the date and the fate of the connection are filled in when
 /// it is sent, so that sending is one copy.
@@ -109,6 +118,14 @@ impl Draft {
         self
     }
 
+    /// Adds the fields of another response, all but its date.
+    #[must_use]
+    pub fn fields_of(mut self, other: &Prepared) -> Self {
+        let from = other.date_at() + DATE_LEN + LINE_END.len();
+        self.bytes.extend_from_slice(&other.bytes[from..other.head_len - LINE_END.len()]);
+        self
+    }
+
     /// Ends the head. A length, if any, is a field like the others.
     pub fn body(mut self, body: &[u8]) -> Prepared {
         self.bytes.extend_from_slice(b"\r\n");
@@ -132,6 +149,16 @@ impl Prepared {
         self.status
     }
 
+    #[inline(always)]
+    fn date_at(&self) -> usize {
+        self.status.line().len() + DATE_FIELD.len()
+    }
+
+    /// What follows the head.
+    pub fn body(&self) -> &[u8] {
+        &self.bytes[self.head_len..]
+    }
+
     /// Bytes of memory that this holds.
     pub fn held(&self) -> usize {
         self.bytes.len()
@@ -146,7 +173,7 @@ impl Prepared {
             Part::Whole => self.bytes.len(),
         };
         let date = date::date_now(unix);
-        let date_at = self.status.line().len() + DATE_FIELD.len();
+        let date_at = self.date_at();
         let date_end = date_at + DATE_LEN;
         if connection == Connection::Implied {
             out.extend_from_slice(&self.bytes[..end]);
@@ -184,6 +211,17 @@ mod tests {
             assert_eq!(text(&prepared, Part::Head, connection), head);
             assert_eq!(text(&prepared, Part::Whole, connection), head + "body");
         }
+    }
+
+    #[test]
+    fn fields_are_taken_over_without_the_date() {
+        let other = Prepared::draft(Status::NotModified).field("ETag", "\"a\"").field("X", "y").body(b"body");
+        let prepared = Prepared::draft(Status::Ok).fields_of(&other).field("Z", "z").body(b"");
+        let head =
+            "beforeHTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nETag: \"a\"\r\nX: y\r\nZ: z\r\n\r\n";
+        assert_eq!(text(&prepared, Part::Whole, Connection::Implied), head);
+        let none = Prepared::draft(Status::Ok).fields_of(&Prepared::draft(Status::NotFound).body(b"")).body(b"");
+        assert!(text(&none, Part::Whole, Connection::Implied).ends_with("GMT\r\n\r\n"));
     }
 
     #[test]

@@ -31,6 +31,12 @@ pub(crate) fn moved(location: &[u8]) -> Prepared {
     page(status, Prepared::draft(status).field("Location", location))
 }
 
+/// 416 for a file of so many bytes.
+pub(crate) fn unsatisfiable(size: u64) -> Prepared {
+    let status = Status::RangeNotSatisfiable;
+    page(status, Prepared::draft(status).field("Content-Range", format!("bytes */{size}")))
+}
+
 /// A whole 503 without a date, for which there is no clock where it is sent.
 pub(crate) fn refusal() -> Vec<u8> {
     let status = Status::ServiceUnavailable;
@@ -45,20 +51,26 @@ pub(crate) fn refusal() -> Vec<u8> {
 fn page(status: Status, draft: Draft) -> Prepared {
     let draft = match status {
         Status::NoContent => return draft.field("Allow", ALLOW).body(b""),
-        Status::Ok | Status::NotModified => return draft.body(b""),
+        Status::Ok | Status::Created | Status::PartialContent | Status::NotModified => return draft.body(b""),
         Status::MethodNotAllowed => draft.field("Allow", ALLOW),
+        Status::Unauthorized => draft.field("WWW-Authenticate", "Bearer"),
         Status::ServiceUnavailable => draft.field("Retry-After", RETRY_AFTER),
         Status::MovedPermanently
         | Status::BadRequest
         | Status::Forbidden
         | Status::NotFound
         | Status::RequestTimeout
+        | Status::Conflict
+        | Status::LengthRequired
         | Status::PreconditionFailed
+        | Status::ContentTooLarge
         | Status::UriTooLong
+        | Status::RangeNotSatisfiable
         | Status::FieldsTooLarge
         | Status::InternalError
         | Status::NotImplemented
-        | Status::VersionNotSupported => draft,
+        | Status::VersionNotSupported
+        | Status::InsufficientStorage => draft,
     };
     let body = html(status);
     draft
