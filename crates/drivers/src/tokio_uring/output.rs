@@ -111,10 +111,10 @@ impl<P: Protocol> Rest<'_, P> {
             self.write::<Bytes>(stream, head).await?;
             return Ok(Segment::File(self.send_file(stream, file).await?));
         }
-        while let Some((pipe, len @ 1..)) = region.filled() {
+        while let Some(scratch) = region.scratch().filter(|scratch| scratch.filled > 0) {
             let mut chunk = std::mem::take(&mut self.chunk);
-            chunk.resize(len.min(CHUNK_BYTES as u64) as usize, 0);
-            let n = rustix::io::read(&pipe.reader, &mut chunk[..])?; // The bytes are there: this does not wait.
+            chunk.resize(scratch.filled.min(CHUNK_BYTES as u64) as usize, 0);
+            let n = rustix::io::read(&scratch.pipe.reader, &mut chunk[..])?; // The bytes are there: this does not wait.
             if n == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }

@@ -51,6 +51,9 @@ impl Kind {
     }
 }
 
+/// By head and body.
+type Pipes = HashMap<(Bytes, Range<usize>), Arc<CachedPipe>>;
+
 /// Where bodies come from.
 #[derive(Debug, Default)]
 pub(crate) struct Shelf {
@@ -58,7 +61,7 @@ pub(crate) struct Shelf {
     mapped: Option<Arc<MappedFile>>,
     /// Bytes of a link of a chain.
     link_bytes: usize,
-    pipes: Mutex<HashMap<(Bytes, Range<usize>), Arc<CachedPipe>>>,
+    pipes: Mutex<Pipes>,
     fallbacks: Arc<AtomicU64>,
 }
 
@@ -128,7 +131,9 @@ impl Shelf {
             file,
             fallbacks: Arc::clone(&self.fallbacks),
         };
-        Ok(Arc::clone(pipes.entry(key).or_insert(Arc::new(pipe))))
+        let pipe = Arc::new(pipe);
+        pipes.insert(key, Arc::clone(&pipe));
+        Ok(pipe)
     }
 }
 
