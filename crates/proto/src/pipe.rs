@@ -154,3 +154,6 @@ impl PipeRegion {
         scratch.filter(|scratch| scratch.filled == 0)
     }
 }
+
+#[cfg(test)]
+mod tests;
