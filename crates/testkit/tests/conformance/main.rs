@@ -14,4 +14,3 @@ mod service;
 mod shortage;
 mod signals;
 mod timeouts;
-mod tracing;

@@ -5,12 +5,12 @@ use std::{collections::BTreeMap, thread, time::Duration};
 
 use anyhow::{Context, ensure};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
-use testkit::{Client, DriverKind, Holdings, Server, digest};
-
-use crate::{
-    bench::{Bench, PLAIN, Setup, strace},
-    tracing::{calls_during, trace_of, with_faults},
+use testkit::{
+    Client, DriverKind, Holdings, Server, digest,
+    tracing::{calls_during, strace, trace_of, with_faults},
 };
+
+use crate::bench::{Bench, PLAIN, Setup, trace_path};
 
 const LEN: usize = 1 << 20;
 const PAGE: usize = 4 << 10;
@@ -72,7 +72,7 @@ fn a_small_cached_response_is_one_tee_and_one_splice() {
     setup.serve(|server, bench| {
         let mut client = server.connect()?;
         fetch(&mut client, bench, "headed", SMALL)?;
-        let mut calls = calls_during(server, bench, CALLS, || {
+        let mut calls = calls_during(server, &trace_path(bench), CALLS, || {
             (0..COUNT).try_for_each(|_| fetch(&mut client, bench, "headed", SMALL))
         })?;
         // How threads and loops wake each other is their own affair.
@@ -97,7 +97,8 @@ fn scratch_pipes_are_used_again() {
             KINDS.iter().zip(lens).try_for_each(|(kind, len)| fetch(client, bench, kind, len))
         };
         round(&mut client)?;
-        let calls = calls_during(server, bench, "pipe,pipe2", || (0..5).try_for_each(|_| round(&mut client)))?;
+        let calls =
+            calls_during(server, &trace_path(bench), "pipe,pipe2", || (0..5).try_for_each(|_| round(&mut client)))?;
         ensure!(calls.is_empty(), "{calls:?}");
         ensure!(fallbacks(&mut client)? == 0, "something fell back");
         Ok(())
@@ -265,7 +266,8 @@ fn only_the_last_link_of_a_chain_is_pushed() {
         let mut client = server.connect()?;
         for kind in ["chain", "pages"] {
             fetch(&mut client, bench, kind, 3 * PIPE_LEN)?;
-            let calls = trace_of(server, bench, "splice", || fetch(&mut client, bench, kind, 3 * PIPE_LEN))?;
+            let calls =
+                trace_of(server, &trace_path(bench), "splice", || fetch(&mut client, bench, kind, 3 * PIPE_LEN))?;
             let is_pushed = |call: &String| !call.contains("SPLICE_F_MORE");
             let links = calls.iter().position(is_pushed).context("nothing is pushed")?;
             ensure!(links >= 2, "{kind}: {calls:#?}");

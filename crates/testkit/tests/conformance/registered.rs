@@ -4,12 +4,12 @@ use std::{process::Command, time::Duration};
 
 use anyhow::ensure;
 use sys::listen::Address;
-use testkit::{Client, DriverKind, Server, digest, run_to_end};
-
-use crate::{
-    bench::{Bench, PLAIN, Setup, probe, socket_path, strace},
-    tracing::with_faults,
+use testkit::{
+    Client, DriverKind, Server, digest, run_to_end,
+    tracing::{strace, with_faults},
 };
+
+use crate::bench::{Bench, PLAIN, Setup, probe, socket_path};
 
 const LEN: usize = 4 << 20;
 const SETUP: Setup = Setup { content_bytes: LEN, args: &["--registered"], ..PLAIN };

@@ -6,12 +6,12 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use testkit::{Client, DriverKind, Server, digest, eventually};
-
-use crate::{
-    bench::{Bench, Counts, PLAIN, Setup, ask, probe, strace},
-    tracing::with_faults,
+use testkit::{
+    Client, DriverKind, Server, digest, eventually,
+    tracing::{strace, with_faults},
 };
+
+use crate::bench::{Bench, Counts, PLAIN, Setup, ask, probe};
 
 const LIMIT: u32 = 64;
 
