@@ -15,6 +15,7 @@ mod event_loop;
 mod farewell;
 mod listeners;
 mod mailbox;
+mod pipes;
 mod pool;
 mod reactor;
 mod shutdown;
@@ -29,10 +30,11 @@ mod write;
 use std::{io, panic::resume_unwind, sync::Arc, thread::ScopedJoinHandle};
 
 use proto::{Limits, Protocol};
-use sys::affinity::Cpus;
+use sys::{affinity::Cpus, registered::Region};
 
 pub use counters::{Counts, Statistics};
 pub use listeners::Listeners;
+pub use pipes::ScratchPipes;
 pub use shutdown::{Registration, Shutdown};
 pub use table::{DriverKind, UnknownDriver};
 
@@ -49,6 +51,10 @@ pub struct Config {
     /// Threads are dealt out to these processors round robin; all of them share those there are when it is `None`.
     pub pin: Option<Cpus>,
     pub statistics: Statistics,
+    /// What cached pipes and pages are sent through.
+    pub scratch_pipes: ScratchPipes,
+    /// Memory that drivers which can do so register with the kernel, to send it without copying.
+    pub registered: Option<Arc<Region>>,
 }
 
 impl Config {
@@ -62,8 +68,16 @@ pub(crate) trait Driver {
     /// Whether each thread accepts from a listener of its own.
     const LISTENER_PER_THREAD: bool;
 
+    /// Whether it sends [`Config::registered`] without copying it; others send it as any other memory.
+    const REGISTERS_MEMORY: bool = false;
+
     /// Why this machine cannot run it, if so.
     fn probe() -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Why it cannot send memory of this region as it says it does, on so many threads, if so.
+    fn probe_registered(_region: &Region, _threads: usize) -> io::Result<()> {
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use std::{fmt, io, str::FromStr, sync::Arc};
 
 use proto::Protocol;
+use sys::registered::Region;
 
 use crate::{Config, Driver, Listeners, Serving, Shutdown, blocking, epoll, pool, reactor, tokio, tokio_uring, uring};
 
@@ -40,6 +41,17 @@ macro_rules! drivers {
                 match self { $(Self::$variant => <$driver as Driver>::probe(),)+ }
             }
 
+            /// Whether it registers memory with the kernel and sends that without copying it.
+            pub fn registers_memory(self) -> bool {
+                match self { $(Self::$variant => <$driver as Driver>::REGISTERS_MEMORY,)+ }
+            }
+
+            /// Why it cannot send memory of this region as [`DriverKind::registers_memory`] says, on so many threads, if
+            /// so.
+            pub fn probe_registered(self, region: &Region, threads: usize) -> io::Result<()> {
+                match self { $(Self::$variant => <$driver as Driver>::probe_registered(region, threads),)+ }
+            }
+
             /// How many sets of listeners it accepts from when it runs `threads` threads.
             pub fn acceptors(self, threads: usize) -> usize {
                 let per_thread = match self { $(Self::$variant => <$driver as Driver>::LISTENER_PER_THREAD,)+ };
@@ -72,7 +84,7 @@ drivers! {
     Epoll = "epoll", "edge-triggered epoll, one event loop per thread" => epoll::Epoll;
     Reactor = "reactor", "event loops move the bytes, a pool of workers runs the protocol" => reactor::Reactor;
     Tokio = "tokio", "one tokio task per connection on a multi-thread runtime" => tokio::Tokio;
-    TokioUring = "tokio-uring", "one tokio-uring runtime per thread, owned buffers" => tokio_uring::TokioUring;
+    TokioUring = "tokio-uring", "one tokio-uring runtime per thread, owned buffers; files and pipes are copied through memory" => tokio_uring::TokioUring;
     Uring = "uring", "raw io_uring: multishot accept and recv, provided buffers, batched submission" => uring::Uring;
 }
 

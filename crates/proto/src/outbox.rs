@@ -1,22 +1,18 @@
 //! The ordered output of one connection: one queue, written by protocols and seen by drivers in two ways, borrowed
 //! (readiness) or taken (completion).
 
-use std::{
-    collections::VecDeque,
-    io::IoSlice,
-    mem,
-    sync::atomic::Ordering,
-    task::{Poll, Waker},
-};
+use std::{collections::VecDeque, io::IoSlice, mem, sync::atomic::Ordering};
 
 use bytes::Bytes;
 
 use crate::{
-    deferred::{self, Ledger, Promise},
-    segment::{FileRegion, Pipe, PipeRegion, PipeSource, Segment},
+    deferred::Ledger,
+    pipe::{PipeRegion, ScratchPipe},
+    segment::{FileRegion, Segment},
 };
 
 mod buffers;
+mod promises;
 
 /// Bodies at or below this size are copied next to their header instead of being queued.
 const FLATTEN_MAX: usize = 2048;
@@ -67,7 +63,7 @@ pub struct Outbox {
     spare: Vec<u8>,
     /// Buffers come from [`Spares`] and go back there, whatever their size.
     borrows: bool,
-    emptied: Option<Pipe>,
+    emptied: Option<Box<ScratchPipe>>,
 }
 
 impl Outbox {
@@ -131,6 +127,13 @@ impl Outbox {
         self.push_body(body, Bytes::clone);
     }
 
+    /// As it is, however small: for registered memory, which a copy would not be in.
+    pub fn push_uncopied(&mut self, body: &Bytes) {
+        if !body.is_empty() {
+            self.push(Segment::Shared(Bytes::clone(body)));
+        }
+    }
+
     /// Copies a small body next to its header; only a large one is made shareable.
     pub fn push_body<B: AsRef<[u8]>>(&mut self, body: &B, share: impl FnOnce(&B) -> Bytes) {
         if body.as_ref().len() <= FLATTEN_MAX {
@@ -157,14 +160,6 @@ impl Outbox {
         if !bytes.is_empty() {
             self.push(Segment::Mapped(bytes));
         }
-    }
-
-    /// Keeps this place in the order for an answer to come.
-    pub fn defer(&mut self) -> Promise {
-        let (promise, reply) = deferred::pair(Ledger::clone(self.ledger.get_or_insert_default()));
-        self.deferred += 1;
-        self.push(Segment::Deferred(reply));
-        promise
     }
 
     /// Everything that another outbox holds, none of it written yet.
@@ -195,83 +190,6 @@ impl Outbox {
         if !self.tail.is_empty() {
             let full = mem::replace(&mut self.tail, mem::take(&mut self.spare));
             self.append(Segment::Owned(full));
-        }
-    }
-
-    // --- promises -------------------------------------------------------------------------
-
-    /// Puts given answers in the place of their promises, up to the first that is still open.
-    fn settle(&mut self) {
-        if self.deferred == 0 {
-            return;
-        }
-        let Some(first) = self.queue.iter().position(|segment| matches!(segment, Segment::Deferred(_))) else { return };
-        let mut rest = self.queue.split_off(first);
-        while let Some(segment) = rest.pop_front() {
-            let Segment::Deferred(reply) = segment else {
-                self.queue.push_back(segment);
-                continue;
-            };
-            match reply.take() {
-                Poll::Pending => {
-                    rest.push_front(Segment::Deferred(reply));
-                    break;
-                }
-                Poll::Ready(Ok(answer)) => self.absorb(answer),
-                Poll::Ready(Err(deferred::Broken)) => return self.cut_off(rest),
-            }
-        }
-        self.queue.append(&mut rest);
-    }
-
-    fn absorb(&mut self, mut answer: Self) {
-        answer.seal();
-        self.deferred = self.deferred - 1 + answer.deferred;
-        self.cut |= answer.cut;
-        for segment in answer.queue {
-            self.queued += segment.held();
-            match (self.queue.back_mut(), &segment) {
-                // Many small answers leave in one piece.
-                (Some(Segment::Owned(last)), Segment::Owned(bytes)) if bytes.len() <= FLATTEN_MAX => {
-                    last.extend_from_slice(bytes)
-                }
-                _ => self.queue.push_back(segment),
-            }
-        }
-    }
-
-    /// What came before the dropped promise still goes out; nothing after it will.
-    fn cut_off(&mut self, rest: VecDeque<Segment>) {
-        self.queued -= rest.iter().map(Segment::held).sum::<usize>();
-        self.tail.clear();
-        (self.deferred, self.cut) = (0, true);
-        if self.queue.is_empty() {
-            self.written = 0;
-        }
-    }
-
-    /// An answer is still to come, or has come and not been looked at. A protocol whose next request must not overtake
-    /// it stops here; it is called again once the answer has been taken.
-    pub fn has_promises(&self) -> bool {
-        self.deferred > 0
-    }
-
-    /// Nothing can be written before a promise is settled.
-    pub fn is_waiting(&self) -> bool {
-        matches!(self.queue.front(), Some(Segment::Deferred(_)))
-    }
-
-    /// Nothing is being sent, and nothing can be before a promise is settled.
-    pub fn is_owing(&self) -> bool {
-        self.is_waiting() && self.in_flight == 0
-    }
-
-    /// `Pending`: the front is an open promise, and `waker` will be woken when it is settled.
-    pub fn poll_reply(&mut self, waker: &Waker) -> Poll<()> {
-        self.settle();
-        match self.queue.front() {
-            Some(Segment::Deferred(reply)) => reply.poll(waker),
-            _ => Poll::Ready(()),
         }
     }
 
@@ -315,6 +233,34 @@ impl Outbox {
         matches!(after, Some(Segment::File(_) | Segment::Pipe(_)))
     }
 
+    /// The memory in front, before the first file, pipe or promise.
+    pub fn memory(&self) -> impl Iterator<Item = &[u8]> {
+        self.queue.iter().map_while(Segment::memory)
+    }
+
+    /// The file or pipe in front is followed by what can be sent at once.
+    pub fn more_after_front(&self) -> bool {
+        match self.queue.get(1) {
+            Some(next) => !matches!(next, Segment::Deferred(_)),
+            None => !self.tail.is_empty(),
+        }
+    }
+
+    /// Sends the pipe in front in another way, as memory and file; false when part of it is in a scratch pipe already.
+    pub fn fall_back(&mut self) -> bool {
+        let Some(Segment::Pipe(region)) = self.queue.front() else { return false };
+        let Some((head, file)) = region.fall_back() else { return false };
+        self.queue.pop_front();
+        if file.len > 0 {
+            self.queue.push_front(Segment::File(file));
+        }
+        if !head.is_empty() {
+            self.queued += head.len();
+            self.queue.push_front(Segment::Shared(head));
+        }
+        true
+    }
+
     /// `n` bytes of what [`Outbox::front`] showed have been written.
     ///
     /// # Panics
@@ -335,7 +281,7 @@ impl Outbox {
                     n
                 }
                 Segment::Pipe(region) => {
-                    region.len -= n as u64;
+                    region.advance(n as u64);
                     if region.len > 0 {
                         return;
                     }
@@ -400,8 +346,8 @@ impl Outbox {
         self.reuse(segment);
     }
 
-    /// A scratch pipe that has been sent to its last byte.
-    pub fn emptied_pipe(&mut self) -> Option<Pipe> {
+    /// The scratch pipe of a region that has been sent to its last byte.
+    pub fn emptied_pipe(&mut self) -> Option<Box<ScratchPipe>> {
         self.emptied.take()
     }
 
@@ -414,13 +360,8 @@ impl Outbox {
                     *slot = buffer;
                 }
             }
-            Segment::Pipe(PipeRegion { source: PipeSource::Filled(pipe), len: 0 }) => self.emptied = Some(pipe),
-            Segment::Owned(_)
-            | Segment::Shared(_)
-            | Segment::File(_)
-            | Segment::Pipe(_)
-            | Segment::Mapped(_)
-            | Segment::Deferred(_) => {}
+            Segment::Pipe(region) => self.emptied = region.into_scratch(),
+            Segment::Owned(_) | Segment::Shared(_) | Segment::File(_) | Segment::Mapped(_) | Segment::Deferred(_) => {}
         }
     }
 }

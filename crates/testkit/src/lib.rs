@@ -13,6 +13,7 @@ mod holdings;
 mod peers;
 mod process;
 mod server;
+pub mod tracing;
 
 use std::{
     thread,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    common::{World, responses},
+    common::World,
     probes::{grow_tree, probes},
 };
 use http_server::SiteOptions;

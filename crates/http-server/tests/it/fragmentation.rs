@@ -1,6 +1,6 @@
 //! Replies do not depend on how requests are torn.
 
-use crate::common::{World, responses};
+use crate::common::World;
 use http_server::SiteOptions;
 use proptest::prelude::*;
 use testkit::dialogue::Pace;
