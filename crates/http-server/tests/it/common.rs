@@ -103,8 +103,3 @@ impl Answer {
         responses
     }
 }
-
-/// Writes all there is.
-pub(crate) fn flush(session: &mut Session<HttpServer>, sink: &mut Vec<u8>) {
-    dialogue::flush(session, sink, usize::MAX);
-}
