@@ -18,7 +18,8 @@ use crate::{
     accept::{Accepted, Door, Gate, REST, Ticket},
     clock,
     counters::{Counters, Tally},
-    write::{Pipes, write_front},
+    pipes::Pipes,
+    write::write_front,
 };
 
 /// Blocked calls return so often, so that deadlines are seen without a system call per request to set them.
@@ -142,7 +143,7 @@ pub(crate) fn converse<P: Protocol>(
     }
     let peer = Peer::new(guest.socket.as_fd(), guest.front_end);
     let session = Session::new(protocol, peer, config.limits, clock::now());
-    let pipes = Pipes::default();
+    let pipes = Pipes::of_connection(&config.scratch_pipes);
     let mut conversation = Conversation {
         socket: &guest.socket,
         session,

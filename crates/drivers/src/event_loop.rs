@@ -20,8 +20,8 @@ use crate::{
     clock,
     counters::{Counters, Tally},
     mailbox::{Key, Mailbox},
+    pipes::Pipes,
     wheel::Wheel,
-    write::Pipes,
 };
 
 mod connection;
@@ -107,7 +107,7 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
                 scratch: vec![0; if W::BATCH > 1 { BATCH_BYTES } else { READ_BYTES }],
                 batch_len: W::BATCH,
                 spares: Spares::default(),
-                pipes: Pipes::default(),
+                pipes: Pipes::of_loop(&config.scratch_pipes),
                 tally: Tally::default(),
                 limits: config.limits,
                 now,

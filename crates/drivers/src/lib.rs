@@ -14,6 +14,7 @@ mod epoll;
 mod event_loop;
 mod listeners;
 mod mailbox;
+mod pipes;
 mod pool;
 mod reactor;
 mod shutdown;
@@ -32,6 +33,7 @@ use sys::affinity::Cpus;
 
 pub use counters::{Counts, Statistics};
 pub use listeners::Listeners;
+pub use pipes::ScratchPipes;
 pub use shutdown::{Registration, Shutdown};
 pub use table::{DriverKind, UnknownDriver};
 
@@ -48,6 +50,8 @@ pub struct Config {
     /// Threads are dealt out to these processors round robin; all of them share those there are when it is `None`.
     pub pin: Option<Cpus>,
     pub statistics: Statistics,
+    /// What cached pipes and pages are sent through.
+    pub scratch_pipes: ScratchPipes,
 }
 
 impl Config {

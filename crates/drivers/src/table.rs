@@ -72,7 +72,7 @@ drivers! {
     Epoll = "epoll", "edge-triggered epoll, one event loop per thread" => epoll::Epoll;
     Reactor = "reactor", "event loops move the bytes, a pool of workers runs the protocol" => reactor::Reactor;
     Tokio = "tokio", "one tokio task per connection on a multi-thread runtime" => tokio::Tokio;
-    TokioUring = "tokio-uring", "one tokio-uring runtime per thread, owned buffers" => tokio_uring::TokioUring;
+    TokioUring = "tokio-uring", "one tokio-uring runtime per thread, owned buffers; files and pipes are copied through memory" => tokio_uring::TokioUring;
     Uring = "uring", "raw io_uring: multishot accept and recv, provided buffers, batched submission" => uring::Uring;
 }
 

@@ -24,7 +24,8 @@ use crate::{
     arrived::read_arrived,
     clock,
     counters::{Counters, Tally},
-    write::{Pipes, WRITE_MAX, write_front},
+    pipes::Pipes,
+    write::{WRITE_MAX, write_front},
 };
 
 mod pollable;
@@ -37,13 +38,19 @@ pub(crate) use waiting::{Drain, Timer};
 const READ_BYTES: usize = 32 * 1024;
 
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch { read: vec![0; READ_BYTES], spares: Spares::default() });
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
+        read: vec![0; READ_BYTES],
+        spares: Spares::default(),
+        pipes: None,
+    });
 }
 
-/// Where every task of a thread reads to and writes its replies: one that waits for its peer holds no buffer.
+/// Where every task of a thread reads to and writes its replies: one that waits for its peer holds no buffer and no
+/// pipe.
 struct Scratch {
     read: Vec<u8>,
     spares: Spares,
+    pipes: Option<Pipes>,
 }
 
 pub(crate) struct Tokio;
@@ -177,13 +184,8 @@ async fn converse<P: Protocol>(
     let Site { protocol, config, shutdown, front_end } = site;
     let peer = Peer::new(socket.as_fd(), *front_end);
     let session = Session::new(&**protocol, peer, config.limits, clock::now());
-    let mut connection = Connection {
-        session,
-        protocol: &**protocol,
-        pipes: Pipes::default(),
-        socket: Pollable::new(socket)?,
-        paused: false,
-    };
+    let mut connection =
+        Connection { session, protocol: &**protocol, config, socket: Pollable::new(socket)?, paused: false };
     let mut drain = Drain::new(shutdown);
     let mut alarm = pin!(Timer::default());
     poll_fn(|cx| {
@@ -219,7 +221,7 @@ async fn converse<P: Protocol>(
 struct Connection<'a, P: Protocol> {
     session: Session<P>,
     protocol: &'a P,
-    pipes: Pipes,
+    config: &'a Config,
     socket: Pollable,
     /// It has written its share; others first.
     paused: bool,
@@ -241,7 +243,7 @@ impl<P: Protocol> Connection<'_, P> {
         if !self.session.wants_read() {
             return Ok(false);
         }
-        SCRATCH.with_borrow_mut(|Scratch { read, spares }| {
+        SCRATCH.with_borrow_mut(|Scratch { read, spares, .. }| {
             let held = self.session.has_input();
             let space = if held { self.session.recv_space() } else { &mut read[..] };
             let (socket, room) = (self.socket.as_fd(), space.len());
@@ -266,9 +268,16 @@ impl<P: Protocol> Connection<'_, P> {
     }
 
     fn write(&mut self, tally: &mut Tally, cx: &mut Context<'_>) -> io::Result<bool> {
+        SCRATCH.with_borrow_mut(|Scratch { pipes, .. }| {
+            let pipes = pipes.get_or_insert_with(|| Pipes::of_loop(&self.config.scratch_pipes));
+            self.write_through(pipes, tally, cx)
+        })
+    }
+
+    fn write_through(&mut self, pipes: &mut Pipes, tally: &mut Tally, cx: &mut Context<'_>) -> io::Result<bool> {
         let (mut wrote, mut quota) = (false, WRITE_MAX);
         while !self.session.outbox().is_empty() && !self.session.is_aborted() && !self.paused {
-            let Self { session, pipes, socket, .. } = self;
+            let Self { session, socket, .. } = self;
             match socket.poll_send(cx, || write_front(socket.as_fd(), session.outbox(), pipes)) {
                 Poll::Pending => break,
                 Poll::Ready(Err(error)) => return Err(error),

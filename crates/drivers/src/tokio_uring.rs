@@ -2,6 +2,7 @@
 //! its result. A read in flight is never dropped, or the bytes it brings would be lost: it stays pinned until it ends.
 
 use std::{
+    cell::RefCell,
     io,
     net::{Shutdown as Half, TcpStream as StdStream},
     os::fd::{AsFd, OwnedFd},
@@ -20,9 +21,9 @@ use crate::{
     clock,
     counters::{Counters, Tally},
     on_threads,
+    pipes::Pipes,
     tokio::{Drain, Entrance, Timer},
     wheel::TICK,
-    write::Pipes,
 };
 
 mod output;
@@ -51,6 +52,7 @@ impl Driver for TokioUring {
         on_threads(config, shutdown, listeners.seats, |seat| {
             runtime()?.block_on(async {
                 let counters = config.statistics.register();
+                let pipes = Rc::new(RefCell::new(Pipes::of_loop(&config.scratch_pipes)));
                 let mut doors = Vec::new();
                 for (front_end, listener) in seat.into_iter().enumerate() {
                     let door = Door::new(&gate, protocol.refusal())?;
@@ -60,6 +62,7 @@ impl Driver for TokioUring {
                         shutdown: shutdown.clone(),
                         front_end,
                         counters: Arc::clone(&counters),
+                        pipes: Rc::clone(&pipes),
                     };
                     doors.push(tokio_uring::spawn(accept(site, listener, door)));
                 }
@@ -83,6 +86,8 @@ struct Site<P> {
     shutdown: Shutdown,
     front_end: usize,
     counters: Arc<Counters>,
+    /// Borrowed for one call each, never while waiting.
+    pipes: Rc<RefCell<Pipes>>,
 }
 
 /// Accepts by readiness: the crate's own accept knows neither flags nor what to do without descriptors.
@@ -121,7 +126,7 @@ struct Rest<'a, P: Protocol> {
     drain: Drain<'a>,
     draining: bool,
     alarm: Timer,
-    pipes: Pipes,
+    pipes: &'a RefCell<Pipes>,
     /// What files are read into.
     chunk: Vec<u8>,
     tally: Tally,
@@ -138,7 +143,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
             drain: Drain::new(&site.shutdown),
             draining: false,
             alarm: Timer::default(),
-            pipes: Pipes::default(),
+            pipes: &site.pipes,
             chunk: Vec::new(),
             tally: Tally::default(),
             counters: &site.counters,

@@ -5,32 +5,13 @@ use std::{
     os::fd::{AsFd, BorrowedFd},
 };
 
-use proto::{Front, Outbox, Pipe, PipeRegion, PipeSource};
+use proto::{Front, Outbox, PipeRegion};
 use sys::{socket, transfer};
+
+use crate::pipes::{Filling, Pipes};
 
 /// What one connection writes before others get their turn.
 pub(crate) const WRITE_MAX: usize = Outbox::WRITE_MAX;
-/// Scratch pipes kept by one loop.
-const POOLED_MAX: usize = 64;
-
-/// Empty pipes of one loop, to tee into.
-#[derive(Debug, Default)]
-pub(crate) struct Pipes(Vec<Pipe>);
-
-impl Pipes {
-    fn get(&mut self) -> io::Result<Pipe> {
-        match self.0.pop() {
-            Some(pipe) => Ok(pipe),
-            None => transfer::pipe().map(|(reader, writer)| Pipe { reader, writer }),
-        }
-    }
-
-    fn put(&mut self, pipe: Option<Pipe>) {
-        if self.0.len() < POOLED_MAX {
-            self.0.extend(pipe);
-        }
-    }
-}
 
 /// Writes once from the front and returns how much; 0 when there is nothing that can be written now.
 #[inline]
@@ -41,33 +22,32 @@ pub(crate) fn write_front(socket: BorrowedFd<'_>, outbox: &mut Outbox, pipes: &m
         Some(Front::File(region)) => {
             transfer::sendfile(socket, region.file.as_fd(), region.offset, region.len.min(WRITE_MAX as u64))?
         }
-        Some(Front::Pipe(region)) => {
-            let n = write_pipe(socket, region, pipes)?;
-            outbox.advance(n);
-            pipes.put(outbox.emptied_pipe());
-            return Ok(n);
-        }
+        Some(Front::Pipe(_)) => return write_pipe(socket, outbox, pipes),
         Some(Front::Waiting) | None => return Ok(0),
     };
     outbox.advance(n);
     Ok(n)
 }
 
-fn write_pipe(socket: BorrowedFd<'_>, region: &mut PipeRegion, pipes: &mut Pipes) -> io::Result<usize> {
-    let len = region.len;
-    let pipe = fill_scratch(region, pipes)?;
-    transfer::splice_out(pipe.reader.as_fd(), socket, len)
+/// One tee or vmsplice, where the scratch pipe is empty, and one splice.
+fn write_pipe(socket: BorrowedFd<'_>, outbox: &mut Outbox, pipes: &mut Pipes) -> io::Result<usize> {
+    let followed = outbox.more_after_front();
+    let Some(Front::Pipe(region)) = outbox.front() else { return Ok(0) };
+    match pipes.fill(region)? {
+        Filling::Filled => {}
+        Filling::Nowhere => {
+            outbox.fall_back();
+            return write_front(socket, outbox, pipes);
+        }
+    }
+    let n = splice_front(socket, region, followed)?;
+    outbox.advance(n);
+    pipes.put(outbox.emptied_pipe());
+    Ok(n)
 }
 
-/// From here on the region has a pipe of its own; a connection that dies takes it along half read.
-pub(crate) fn fill_scratch<'a>(region: &'a mut PipeRegion, pipes: &mut Pipes) -> io::Result<&'a Pipe> {
-    if let PipeSource::Cached(cached) = &region.source {
-        let scratch = pipes.get()?;
-        transfer::tee(cached.reader.as_fd(), scratch.writer.as_fd(), region.len)?;
-        region.source = PipeSource::Filled(scratch);
-    }
-    match &region.source {
-        PipeSource::Filled(pipe) => Ok(pipe),
-        PipeSource::Cached(_) => Err(io::ErrorKind::InvalidData.into()),
-    }
+fn splice_front(socket: BorrowedFd<'_>, region: &PipeRegion, followed: bool) -> io::Result<usize> {
+    let (pipe, filled) = region.filled().ok_or(io::ErrorKind::InvalidData)?;
+    let len = filled.min(WRITE_MAX as u64);
+    transfer::splice_out(pipe.reader.as_fd(), socket, len, followed || len < region.len)
 }

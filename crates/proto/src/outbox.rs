@@ -13,7 +13,8 @@ use bytes::Bytes;
 
 use crate::{
     deferred::{self, Ledger, Promise},
-    segment::{FileRegion, Pipe, PipeRegion, PipeSource, Segment},
+    pipe::{PipeRegion, ScratchPipe},
+    segment::{FileRegion, Segment},
 };
 
 mod buffers;
@@ -67,7 +68,7 @@ pub struct Outbox {
     spare: Vec<u8>,
     /// Buffers come from [`Spares`] and go back there, whatever their size.
     borrows: bool,
-    emptied: Option<Pipe>,
+    emptied: Option<Box<ScratchPipe>>,
 }
 
 impl Outbox {
@@ -315,6 +316,29 @@ impl Outbox {
         matches!(after, Some(Segment::File(_) | Segment::Pipe(_)))
     }
 
+    /// The file or pipe in front is followed by what can be sent at once.
+    pub fn more_after_front(&self) -> bool {
+        match self.queue.get(1) {
+            Some(next) => !matches!(next, Segment::Deferred(_)),
+            None => !self.tail.is_empty(),
+        }
+    }
+
+    /// Sends the pipe in front in another way, as memory and file; false when part of it is in a scratch pipe already.
+    pub fn fall_back(&mut self) -> bool {
+        let Some(Segment::Pipe(region)) = self.queue.front() else { return false };
+        let Some((head, file)) = region.fall_back() else { return false };
+        self.queue.pop_front();
+        if file.len > 0 {
+            self.queue.push_front(Segment::File(file));
+        }
+        if !head.is_empty() {
+            self.queued += head.len();
+            self.queue.push_front(Segment::Shared(head));
+        }
+        true
+    }
+
     /// `n` bytes of what [`Outbox::front`] showed have been written.
     ///
     /// # Panics
@@ -335,7 +359,7 @@ impl Outbox {
                     n
                 }
                 Segment::Pipe(region) => {
-                    region.len -= n as u64;
+                    region.advance(n as u64);
                     if region.len > 0 {
                         return;
                     }
@@ -400,8 +424,8 @@ impl Outbox {
         self.reuse(segment);
     }
 
-    /// A scratch pipe that has been sent to its last byte.
-    pub fn emptied_pipe(&mut self) -> Option<Pipe> {
+    /// The scratch pipe of a region that has been sent to its last byte.
+    pub fn emptied_pipe(&mut self) -> Option<Box<ScratchPipe>> {
         self.emptied.take()
     }
 
@@ -414,13 +438,8 @@ impl Outbox {
                     *slot = buffer;
                 }
             }
-            Segment::Pipe(PipeRegion { source: PipeSource::Filled(pipe), len: 0 }) => self.emptied = Some(pipe),
-            Segment::Owned(_)
-            | Segment::Shared(_)
-            | Segment::File(_)
-            | Segment::Pipe(_)
-            | Segment::Mapped(_)
-            | Segment::Deferred(_) => {}
+            Segment::Pipe(region) => self.emptied = region.into_scratch(),
+            Segment::Owned(_) | Segment::Shared(_) | Segment::File(_) | Segment::Mapped(_) | Segment::Deferred(_) => {}
         }
     }
 }

@@ -4,36 +4,13 @@ use std::{os::fd::OwnedFd, sync::Arc};
 
 use bytes::{Buf, Bytes};
 
-use crate::Reply;
+use crate::{PipeRegion, Reply};
 
 /// `len` bytes of a regular file, from `offset`: sent by sendfile or splice.
 #[derive(Clone, Debug)]
 pub struct FileRegion {
     pub file: Arc<OwnedFd>,
     pub offset: u64,
-    pub len: u64,
-}
-
-/// Both ends of a kernel pipe.
-#[derive(Debug)]
-pub struct Pipe {
-    pub reader: OwnedFd,
-    pub writer: OwnedFd,
-}
-
-/// Where the bytes of a [`PipeRegion`] are.
-#[derive(Debug)]
-pub enum PipeSource {
-    /// At the head of a pipe that must keep them: the driver tees them into a scratch pipe first.
-    Cached(Arc<Pipe>),
-    /// In a pipe of our own that holds nothing else.
-    Filled(Pipe),
-}
-
-/// `len` bytes in a pipe.
-#[derive(Debug)]
-pub struct PipeRegion {
-    pub source: PipeSource,
     pub len: u64,
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, bail};
-use drivers::{Config, DriverKind, Listeners, Statistics};
+use drivers::{Config, DriverKind, Listeners, ScratchPipes, Statistics};
 use proto::Protocol;
 use sys::{listen::Address, signals::StopSignals};
 
@@ -59,6 +59,7 @@ impl Host {
             limits: args.limits(),
             pin: args.pin.clone(),
             statistics: Statistics::default(),
+            scratch_pipes: ScratchPipes::default(),
         };
         let mut registry = Registry::with_prefix(C::NAME.replace('-', "_"));
         registry.register_collector(Box::new(Connections(config.statistics.clone())));
@@ -106,6 +107,11 @@ impl Host {
     /// The longest request that is buffered, in bytes.
     pub fn request_bytes_max(&self) -> usize {
         self.config.limits.request_bytes_max
+    }
+
+    /// What cached pipes and pages of mapped files are sent through.
+    pub fn set_scratch_pipes(&mut self, pipes: ScratchPipes) {
+        self.config.scratch_pipes = pipes;
     }
 
     /// Where a server registers what it counts beside its connections.

@@ -23,7 +23,7 @@ pub use backends::{Choice, Dimension, Invalid};
 pub use choices::UnknownChoice;
 pub use cli::Cli;
 pub use counters::Counters;
-pub use drivers::{Counts, Statistics};
+pub use drivers::{Counts, ScratchPipes, Statistics};
 pub use host::Host;
 pub use metrics::{Registry, gauge, total};
 pub use output::advise;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
-use drivers::{Config, DriverKind, Listeners, Shutdown, Statistics};
+use drivers::{Config, DriverKind, Listeners, ScratchPipes, Shutdown, Statistics};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric, text},
@@ -65,6 +65,7 @@ fn config() -> Config {
         limits: Limits::default(),
         pin: None,
         statistics: Statistics::default(),
+        scratch_pipes: ScratchPipes::default(),
     }
 }
 

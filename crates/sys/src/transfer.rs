@@ -1,4 +1,5 @@
-//! Bytes that move between descriptors without passing through user space (sendfile(2), splice(2), tee(2)).
+//! Bytes that move between descriptors without passing through user space (sendfile(2), splice(2), tee(2),
+//! vmsplice(2), pipe(7)).
 
 use std::{
     io,
@@ -7,7 +8,7 @@ use std::{
 
 use rustix::{
     io::retry_on_intr,
-    pipe::{PipeFlags, SpliceFlags},
+    pipe::{IoSliceRaw, PipeFlags, SpliceFlags},
 };
 
 /// The most that one call is asked for.
@@ -30,31 +31,57 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?)
 }
 
-/// Empties a pipe into a socket. Never waits on the pipe; waits on a blocking socket.
+/// Reader and writer of a new pipe with room for `bytes`, and how many bytes of whole pages it has room for: fewer
+/// where the kernel grants no more (`/proc/sys/fs/pipe-max-size`, `pipe-user-pages-soft`).
+///
+/// # Errors
+/// Those of pipe(2) only.
+pub fn pipe_of(bytes: usize) -> io::Result<(OwnedFd, OwnedFd, usize)> {
+    let (reader, writer) = pipe()?;
+    let usual = rustix::pipe::fcntl_getpipe_size(&writer)?;
+    let capacity = match usual < bytes {
+        true => rustix::pipe::fcntl_setpipe_size(&writer, bytes).unwrap_or(usual),
+        false => usual,
+    };
+    Ok((reader, writer, capacity))
+}
+
+/// Empties a pipe into a socket. Never waits on the pipe; waits on a blocking socket. With `more` TCP holds a partial
+/// segment back for what follows.
 ///
 /// # Errors
 /// `UnexpectedEof` when the pipe holds nothing.
-pub fn splice_out(pipe: BorrowedFd<'_>, socket: BorrowedFd<'_>, len: u64) -> io::Result<usize> {
+pub fn splice_out(pipe: BorrowedFd<'_>, socket: BorrowedFd<'_>, len: u64, more: bool) -> io::Result<usize> {
     let len = len.min(CALL_MAX) as usize;
-    match retry_on_intr(|| rustix::pipe::splice(pipe, None, socket, None, len, SpliceFlags::MOVE))? {
+    let flags = if more { SpliceFlags::MOVE | SpliceFlags::MORE } else { SpliceFlags::MOVE };
+    match retry_on_intr(|| rustix::pipe::splice(pipe, None, socket, None, len, flags))? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
         n => Ok(n),
     }
 }
 
-/// Fills a pipe from a file, as far as there is room; returns how much.
+/// Fills a pipe from a file, as far as there is room; returns how much, 0 at the end of the file.
 pub fn splice_in(file: impl AsFd, offset: u64, pipe: impl AsFd, len: u64) -> io::Result<usize> {
-    let mut offset = offset;
-    Ok(rustix::pipe::splice(file, Some(&mut offset), pipe, None, len.min(CALL_MAX) as usize, SpliceFlags::NONBLOCK)?)
+    let (file, pipe, len, mut offset) = (file.as_fd(), pipe.as_fd(), len.min(CALL_MAX) as usize, offset);
+    Ok(retry_on_intr(|| rustix::pipe::splice(file, Some(&mut offset), pipe, None, len, SpliceFlags::NONBLOCK))?)
 }
 
-/// Duplicates the first `len` bytes in `from` into the empty pipe `to`.
+/// Fills a pipe with the pages that hold `bytes`, as far as there is room; returns how much. The pipe refers to the
+/// pages and copies nothing: whoever changes them before they have been sent changes what is sent.
 ///
 /// # Errors
-/// `UnexpectedEof` when not all of it fitted: tee always starts at the head, so it cannot be continued.
-pub fn tee(from: BorrowedFd<'_>, to: BorrowedFd<'_>, len: u64) -> io::Result<()> {
-    let n = rustix::pipe::tee(from, to, len.min(CALL_MAX) as usize, SpliceFlags::NONBLOCK)?;
-    if n as u64 == len { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+/// EFAULT when the first page of it is a page of a file that has been cut.
+pub fn vmsplice(pipe: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    let pieces = [IoSliceRaw::from_slice(bytes)];
+    // SAFETY: without SPLICE_F_GIFT the kernel only reads the pages, and keeps them for as long as the pipe names them.
+    Ok(retry_on_intr(|| unsafe { rustix::pipe::vmsplice(pipe, &pieces, SpliceFlags::NONBLOCK) })?)
+}
+
+/// Duplicates the first `len` bytes in `from` into the empty pipe `to`; returns how many of them it had room for. It
+/// always starts at the head, so what was cut short cannot be continued.
+pub fn tee(from: BorrowedFd<'_>, to: BorrowedFd<'_>, len: u64) -> io::Result<usize> {
+    let len = len.min(CALL_MAX) as usize;
+    Ok(retry_on_intr(|| rustix::pipe::tee(from, to, len, SpliceFlags::NONBLOCK))?)
 }
 
 #[cfg(test)]
@@ -76,8 +103,8 @@ mod tests {
         for _ in 0..2 {
             let (ours, mut theirs) = UnixStream::pair().unwrap();
             let (reader, writer) = pipe().unwrap();
-            tee(cached_reader.as_fd(), writer.as_fd(), 4).unwrap();
-            assert_eq!(splice_out(reader.as_fd(), ours.as_fd(), 4).unwrap(), 4);
+            assert_eq!(tee(cached_reader.as_fd(), writer.as_fd(), 4).unwrap(), 4);
+            assert_eq!(splice_out(reader.as_fd(), ours.as_fd(), 4, false).unwrap(), 4);
             let mut got = [0; 4];
             theirs.read_exact(&mut got).unwrap();
             assert_eq!(&got, b"pipe");
@@ -95,5 +122,54 @@ mod tests {
         assert_eq!(sendfile(ours.as_fd(), file.as_fd(), 0, 10).unwrap(), 4);
         let error = sendfile(ours.as_fd(), file.as_fd(), 4, 6).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    /// What the kernel does not grant is said, and the pipe is there all the same.
+    #[test]
+    fn a_pipe_is_as_large_as_it_says() {
+        for (asked, least) in [(1, 1), (64 << 10, 4 << 10), (512 << 10, 4 << 10), (usize::MAX, 4 << 10)] {
+            let (_reader, writer, capacity) = pipe_of(asked).unwrap();
+            assert!(capacity >= least, "{capacity} of {asked}");
+            let room = rustix::fs::fcntl_getfl(&writer).and_then(|flags| {
+                rustix::fs::fcntl_setfl(&writer, flags | rustix::fs::OFlags::NONBLOCK)?;
+                rustix::io::write(&writer, &vec![7; capacity + 1])
+            });
+            assert_eq!(room, Ok(capacity));
+        }
+    }
+
+    /// Pages of a mapping go out as the file's bytes; pages that the file has lost are an error and no signal.
+    #[test]
+    fn pages_of_a_mapping_are_spliced_and_lost_ones_are_an_error() {
+        let mut file = tempfile::tempfile().unwrap();
+        let contents: Vec<u8> = (0..5 * 4096).map(|at| (at / 4096 + at) as u8).collect();
+        file.write_all(&contents).unwrap();
+        let file = OwnedFd::from(file);
+        let map = crate::map::map_file(&file, contents.len()).unwrap();
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        let (reader, writer) = pipe().unwrap();
+        let n = vmsplice(writer.as_fd(), &map[100..]).unwrap();
+        assert_eq!(n, contents.len() - 100);
+        assert_eq!(splice_out(reader.as_fd(), theirs.as_fd(), n as u64, true).unwrap(), n);
+        let mut got = vec![0; n];
+        ours.read_exact(&mut got).unwrap();
+        assert!(got == contents[100..]);
+        rustix::fs::ftruncate(&file, 4096).unwrap();
+        assert_eq!(vmsplice(writer.as_fd(), &map[..8192]).unwrap(), 4096, "the page that is left");
+        let error = vmsplice(writer.as_fd(), &map[4096..]).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::FAULT.raw_os_error()));
+    }
+
+    /// Room counts in pages, whatever is in them, and what does not fit is told.
+    #[test]
+    fn a_short_tee_says_so() {
+        let (cached, cached_writer, capacity) = pipe_of(64 << 10).unwrap();
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 20).unwrap();
+        let filled = splice_in(&file, 0, &cached_writer, 1 << 20).unwrap();
+        assert_eq!(filled, capacity);
+        let (_reader, writer) = pipe().unwrap();
+        assert_eq!(rustix::pipe::fcntl_setpipe_size(&writer, 4096), Ok(4096));
+        assert_eq!(tee(cached.as_fd(), writer.as_fd(), filled as u64).unwrap(), 4096);
     }
 }

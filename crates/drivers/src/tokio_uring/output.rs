@@ -1,7 +1,7 @@
 use std::{io, net::Shutdown as Half, pin::pin};
 
 use bytes::Bytes;
-use proto::{FileRegion, PipeRegion, Protocol, Segment, Taken};
+use proto::{FileRegion, PipeRegion, PipeSource, Protocol, Segment, Taken};
 use tokio_uring::{
     buf::{BoundedBuf, IoBuf},
     fs::File,
@@ -9,7 +9,7 @@ use tokio_uring::{
 };
 
 use super::{Rest, waiting::Event};
-use crate::{clock, write::fill_scratch};
+use crate::{clock, pipes::Filling};
 
 /// How much of a file or pipe is in memory at a time.
 const CHUNK_BYTES: usize = 128 * 1024;
@@ -21,7 +21,9 @@ impl<P: Protocol> Rest<'_, P> {
             match self.session.outbox().take() {
                 Taken::Segment(segment) => {
                     let sent = self.send(stream, segment).await?;
-                    self.session.outbox().recycle(sent);
+                    let outbox = self.session.outbox();
+                    outbox.recycle(sent);
+                    self.pipes.borrow_mut().put(outbox.emptied_pipe());
                 }
                 Taken::Waiting => self.settled(stream).await,
                 Taken::Nothing => {
@@ -41,7 +43,7 @@ impl<P: Protocol> Rest<'_, P> {
             Segment::Shared(bytes) => Segment::Shared(self.write::<Bytes>(stream, bytes).await?),
             Segment::Mapped(bytes) => Segment::Mapped(self.write::<Bytes>(stream, bytes).await?),
             Segment::File(region) => Segment::File(self.send_file(stream, region).await?),
-            Segment::Pipe(region) => Segment::Pipe(self.send_pipe(stream, region).await?),
+            Segment::Pipe(region) => self.send_pipe(stream, region).await?,
             promise @ Segment::Deferred(_) => promise,
         })
     }
@@ -97,19 +99,29 @@ impl<P: Protocol> Rest<'_, P> {
         Ok(region)
     }
 
-    async fn send_pipe(&mut self, stream: &TcpStream, mut region: PipeRegion) -> io::Result<PipeRegion> {
-        while region.len > 0 {
+    /// What is in a pipe goes through the same buffer; pages of a mapped file are written from where they are.
+    async fn send_pipe(&mut self, stream: &TcpStream, mut region: PipeRegion) -> io::Result<Segment> {
+        if let PipeSource::Pages(pages) = &region.source {
+            let range = pages.range(region.len).ok_or(io::ErrorKind::UnexpectedEof)?;
+            return Ok(Segment::Mapped(self.write::<Bytes>(stream, Bytes::slice(&pages.of.bytes, range)).await?));
+        }
+        let filling = self.pipes.borrow_mut().fill(&mut region)?;
+        if filling == Filling::Nowhere {
+            let (head, file) = region.fall_back().ok_or(io::ErrorKind::InvalidData)?;
+            self.write::<Bytes>(stream, head).await?;
+            return Ok(Segment::File(self.send_file(stream, file).await?));
+        }
+        while let Some((pipe, len @ 1..)) = region.filled() {
             let mut chunk = std::mem::take(&mut self.chunk);
-            chunk.resize(region.len.min(CHUNK_BYTES as u64) as usize, 0);
-            let pipe = fill_scratch(&mut region, &mut self.pipes)?;
+            chunk.resize(len.min(CHUNK_BYTES as u64) as usize, 0);
             let n = rustix::io::read(&pipe.reader, &mut chunk[..])?; // The bytes are there: this does not wait.
             if n == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             chunk.truncate(n);
             self.chunk = self.write(stream, chunk).await?;
-            region.len -= n as u64;
+            region.advance(n as u64);
         }
-        Ok(region)
+        Ok(Segment::Pipe(region))
     }
 }

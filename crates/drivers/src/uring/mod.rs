@@ -22,8 +22,8 @@ use crate::{
     counters::{Counters, Tally},
     mailbox::{Key, Mailbox},
     on_threads,
+    pipes::Pipes,
     wheel::Wheel,
-    write::Pipes,
 };
 
 mod buffers;
@@ -107,7 +107,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
                 protocol,
                 ring: Ring::new()?,
                 mailbox: Mailbox::new()?,
-                pipes: Pipes::default(),
+                pipes: Pipes::of_loop(&config.scratch_pipes),
                 spares: Spares::default(),
                 tally: Tally::default(),
                 limits: config.limits,

@@ -84,3 +84,9 @@ fn a_cut_keeps_the_account_right() {
     out.advance(4);
     assert!(out.is_broken() && out.is_full() && out.front().is_none());
 }
+
+/// Every segment costs so much of a queue.
+#[test]
+fn a_segment_is_small() {
+    assert!(size_of::<Segment>() <= 40, "{} bytes", size_of::<Segment>());
+}

@@ -10,6 +10,9 @@ use crate::bench::{Bench, PLAIN, Setup, probe};
 const LEN: usize = 8 << 20;
 /// What a new pipe holds (pipe(7)).
 const PIPE_LEN: usize = 64 << 10;
+/// What the head of a cached pipe takes.
+const PAGE: usize = 4 << 10;
+const CHAIN_LEN: usize = 1_000_000;
 
 const WITH_CONTENT: Setup = Setup { content_bytes: LEN, ..PLAIN };
 
@@ -33,13 +36,17 @@ fn fetch(
 #[test]
 fn every_kind_of_body_is_whole_for_a_fast_reader() {
     WITH_CONTENT.serve(|server, bench| {
-        for kind in ["shared", "file", "mapped"] {
+        for kind in ["shared", "file", "mapped", "pages", "chain"] {
             for len in [1, 2_048, 2_049, 300_000, LEN] {
+                if kind == "chain" && len > CHAIN_LEN {
+                    continue;
+                }
                 fetch(server, bench, (kind, len), (1 << 20, Duration::ZERO))?;
             }
         }
         for len in [1, 4_096, 26_510, PIPE_LEN] {
             fetch(server, bench, ("pipe", len), (1 << 20, Duration::ZERO))?;
+            fetch(server, bench, ("headed", len.min(PIPE_LEN - PAGE)), (1 << 20, Duration::ZERO))?;
         }
         Ok(())
     });
@@ -50,9 +57,11 @@ fn every_kind_of_body_is_whole_for_a_fast_reader() {
 fn every_kind_of_body_is_whole_for_a_slow_reader() {
     let setup = Setup { content_bytes: LEN, ..PLAIN };
     setup.serve(|server, bench| {
-        for kind in ["shared", "file", "mapped"] {
+        for kind in ["shared", "file", "mapped", "pages"] {
             fetch(server, bench, (kind, LEN), (64 << 10, Duration::from_millis(1)))?;
         }
+        fetch(server, bench, ("chain", CHAIN_LEN), (64 << 10, Duration::from_millis(1)))?;
+        fetch(server, bench, ("headed", PIPE_LEN - PAGE), (2_000, Duration::from_millis(1)))?;
         fetch(server, bench, ("pipe", PIPE_LEN), (2_000, Duration::from_millis(1)))
     });
 }
@@ -62,8 +71,16 @@ fn every_kind_of_body_is_whole_for_a_slow_reader() {
 fn pipelined_bodies_of_every_kind_keep_their_order() {
     WITH_CONTENT.serve(|server, bench| {
         let (mut requests, mut replies) = (Vec::new(), Vec::new());
-        for i in 0..200 {
-            for (kind, len) in [("file", 3_000 + i), ("pipe", PIPE_LEN - 5), ("shared", 9_000), ("mapped", 5_000 + i)] {
+        for i in 0..60 {
+            for (kind, len) in [
+                ("file", 3_000 + i),
+                ("pipe", PIPE_LEN - 5),
+                ("shared", 9_000),
+                ("mapped", 5_000 + i),
+                ("headed", 26_510),
+                ("pages", 70_000 + i),
+                ("chain", 150_000),
+            ] {
                 let line = format!("{kind} {len}\n");
                 requests.extend(line.bytes());
                 replies.extend(line.bytes());

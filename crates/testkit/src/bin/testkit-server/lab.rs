@@ -7,7 +7,8 @@
 //! | `ID MS big` | the same and 100,000 bytes of `x` |
 //! | `ID MS hold` | nothing, after MS milliseconds; what follows is looked at only then |
 //! | `ID MS drop` | none: the promise is dropped |
-//! | `shared N`, `file N`, `pipe N`, `mapped N` | the line and the first N bytes of the content file, as that segment |
+//! | `KIND N` | the line and the first N bytes of the content file, as a KIND of segment (see shelf.rs) |
+//! | `fallbacks` | how often a cached pipe or pages were sent in another way |
 //! | `widest` | the most connections that one `on_ready` saw |
 //! | `thread` | the name of the thread that the protocol runs on |
 //! | `entrance` | the front end connected to, how many of them are `--listen` ones, the receive and send buffer |
@@ -18,76 +19,23 @@
 //! | anything else | `? LINE`, then closed with a lingering close |
 
 use std::{
-    collections::HashMap,
-    fs::File,
-    io,
-    os::fd::{AsFd, OwnedFd},
-    path::Path,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::Context;
 use bytes::Bytes;
-use proto::{FileRegion, Flow, Now, Outbox, Peer, Pipe, PipeRegion, PipeSource, Protocol, Step, Turn};
+use proto::{Flow, Now, Outbox, Peer, Protocol, Step, Turn};
 use rustix::net::sockopt;
 use service::{Host, Statistics, Stop, Timeouts};
-use sys::transfer;
 
-use crate::later::Later;
+use crate::{
+    later::Later,
+    shelf::{Kind, Shelf},
+};
 
 const BIG: &[u8] = &[b'x'; 100_000];
-
-/// Where bodies come from.
-#[derive(Debug, Default)]
-pub(crate) struct Shelf {
-    memory: Bytes,
-    mapped: Bytes,
-    file: Option<Arc<OwnedFd>>,
-    pipes: Mutex<HashMap<u64, Arc<Pipe>>>,
-}
-
-impl Shelf {
-    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
-        let memory = Bytes::from(std::fs::read(path)?);
-        let file = OwnedFd::from(File::open(path)?);
-        let mapped = sys::map::map_file(&file, memory.len())?;
-        Ok(Self { memory, mapped, file: Some(Arc::new(file)), pipes: Mutex::default() })
-    }
-
-    /// Puts the first `len` bytes into `out`; `None` when there are not so many.
-    fn push(&self, kind: &str, len: u64, out: &mut Outbox) -> Option<()> {
-        let range = 0..usize::try_from(len).ok()?;
-        let file = self.file.as_ref().filter(|_| range.end <= self.memory.len())?;
-        match kind {
-            "shared" => out.push_shared(&self.memory.slice(range)),
-            "mapped" => out.push_mapped(self.mapped.slice(range)),
-            "file" => out.push_file(FileRegion { file: Arc::clone(file), offset: 0, len }),
-            "pipe" => out.push_pipe(PipeRegion { source: PipeSource::Cached(self.pipe(file, len).ok()?), len }),
-            _ => return None,
-        }
-        Some(())
-    }
-
-    fn pipe(&self, file: &OwnedFd, len: u64) -> io::Result<Arc<Pipe>> {
-        let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pipe) = pipes.get(&len) {
-            return Ok(Arc::clone(pipe));
-        }
-        let (reader, writer) = transfer::pipe()?;
-        let mut filled = 0;
-        while filled < len {
-            filled += transfer::splice_in(file.as_fd(), filled, &writer, len - filled)? as u64;
-        }
-        let pipe = Arc::new(Pipe { reader, writer });
-        pipes.insert(len, Arc::clone(&pipe));
-        Ok(pipe)
-    }
-}
 
 /// The protocol and what all connections share.
 pub(crate) struct Lab<const BATCH: usize> {
@@ -116,7 +64,8 @@ pub(crate) struct Conn {
 enum Request<'a> {
     Id,
     Deferred { id: &'a str, after: Duration, answer: Answer },
-    Body { kind: &'a str, len: u64 },
+    Body { kind: Kind, len: usize },
+    Fallbacks,
     Widest,
     Thread,
     Entrance,
@@ -143,10 +92,11 @@ impl<'a> Request<'a> {
             ("entrance", None, None) => Self::Entrance,
             ("counts", None, None) => Self::Counts,
             ("stop", None, None) => Self::Stop,
-            (kind @ ("shared" | "file" | "pipe" | "mapped"), Some(len), None) => {
+            ("fallbacks", None, None) => Self::Fallbacks,
+            (id, None, None) if !id.is_empty() => Self::Id,
+            (word, Some(len), None) if let Some(kind) = Kind::parse(word) => {
                 Self::Body { kind, len: len.parse().ok()? }
             }
-            (id, None, None) if !id.is_empty() => Self::Id,
             (id, Some(after), answer) => {
                 let answer = match answer {
                     None => Answer::Plain,
@@ -184,6 +134,7 @@ impl<const BATCH: usize> Lab<BATCH> {
         match Request::parse(line) {
             Some(Request::Id) => whole_line(out),
             Some(Request::Widest) => say(out, format!("{}\n", self.widest.load(Ordering::Relaxed))),
+            Some(Request::Fallbacks) => say(out, format!("{}\n", self.shelf.fallbacks())),
             Some(Request::Thread) => say(out, format!("{:?}\n", thread::current().id())),
             Some(Request::Entrance) => {
                 let Conn { front_end, receive_bytes, send_bytes, .. } = conn;
@@ -203,8 +154,7 @@ impl<const BATCH: usize> Lab<BATCH> {
             }
             Some(Request::Deferred { id, after, answer }) => self.defer(id, now.instant + after, &answer, out),
             Some(Request::Body { kind, len }) => {
-                whole_line(out);
-                if self.shelf.push(kind, len, out).is_none() {
+                if self.shelf.push(kind, len, line, out).is_none() {
                     return Flow::Abort;
                 }
             }

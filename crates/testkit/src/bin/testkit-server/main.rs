@@ -4,15 +4,17 @@
 
 mod lab;
 mod later;
+mod shelf;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use clap::Parser;
-use service::{Cli, Host, ServiceArgs};
+use service::{Cli, Host, ScratchPipes, ServiceArgs};
 use sys::listen::Address;
 
-use lab::{Lab, Shelf};
+use lab::Lab;
+use shelf::Shelf;
 
 /// Answers lines: what a line may say is described in lab.rs.
 #[derive(Debug, Parser)]
@@ -24,6 +26,14 @@ struct Args {
     /// The file that bodies are the beginning of
     #[arg(long, value_name = "FILE")]
     content: Option<PathBuf>,
+
+    /// Room in a scratch pipe, and in a link of a chain
+    #[arg(long, value_name = "BYTES", default_value_t = ScratchPipes::BYTES)]
+    pipe_bytes: usize,
+
+    /// Scratch pipes at most
+    #[arg(long, value_name = "N", default_value_t = ScratchPipes::COUNT_MAX)]
+    pipes_max: usize,
 
     /// How many connections the protocol is run for at once
     #[arg(long, value_name = "N", default_value = "1", value_parser = ["1", "8"])]
@@ -72,9 +82,10 @@ fn main() -> ExitCode {
 
 fn serve<const BATCH: usize>(args: &Args, mut host: Host) -> anyhow::Result<()> {
     let shelf = match &args.content {
-        Some(path) => Shelf::open(path).with_context(|| format!("cannot open {}", path.display()))?,
+        Some(path) => Shelf::open(path, args.pipe_bytes).with_context(|| format!("cannot open {}", path.display()))?,
         None => Shelf::default(),
     };
+    host.set_scratch_pipes(ScratchPipes::new(args.pipe_bytes, args.pipes_max));
     let lab = Lab::<BATCH>::new(shelf, &host)?;
     if let Some(path) = args.last_words.clone() {
         host.at_end(move || {

@@ -1,0 +1,177 @@
+//! Scratch pipes: empty ones that cached pipes are teed into and pages are spliced into, on their way to a socket.
+
+use std::{
+    io,
+    os::fd::AsFd,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use proto::{CachedPipe, Pages, Pipe, PipeRegion, PipeSource, ScratchPipe};
+use rustix::io::Errno;
+use sys::transfer;
+
+/// Scratch pipes that are kept in one place for the next regions, and the bytes that they have room for altogether.
+const POOLED_MAX: usize = 64;
+const POOLED_BYTES_MAX: usize = 4 << 20;
+
+/// How large scratch pipes are, and how many there may be. Clones share them.
+#[derive(Clone, Debug)]
+pub struct ScratchPipes(Arc<Supply>);
+
+#[derive(Debug)]
+struct Supply {
+    bytes: usize,
+    count_max: usize,
+    /// Each pipe holds a clone.
+    permit: Arc<()>,
+    /// Those that belong to no loop.
+    pooled: Mutex<Vec<Box<ScratchPipe>>>,
+}
+
+impl ScratchPipes {
+    /// What a new pipe holds (pipe(7)).
+    pub const BYTES: usize = 64 * 1024;
+    /// One is with every peer that is slow to take what came out of a cached pipe.
+    pub const COUNT_MAX: usize = 256;
+
+    /// Pipes of `bytes` (as many as the kernel grants), at most `count_max` of them: each costs two descriptors and may
+    /// be held by a slow reader. Where there is none left, output goes another way.
+    pub fn new(bytes: usize, count_max: usize) -> Self {
+        Self(Arc::new(Supply { bytes, count_max, permit: Arc::default(), pooled: Mutex::default() }))
+    }
+
+    /// Bytes that each is to have room for.
+    pub fn bytes(&self) -> usize {
+        self.0.bytes
+    }
+
+    fn get(&self) -> Option<Box<ScratchPipe>> {
+        let Supply { bytes, count_max, permit, pooled } = &*self.0;
+        if let Some(pipe) = pooled.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+            return Some(pipe);
+        }
+        // Loops that look at the same moment may exceed the limit by one each.
+        if Arc::strong_count(permit) > *count_max {
+            return None;
+        }
+        let (reader, writer, capacity) = transfer::pipe_of(*bytes).ok()?;
+        Some(Box::new(ScratchPipe { pipe: Pipe { reader, writer }, capacity, permit: Arc::clone(permit) }))
+    }
+
+    fn put(&self, pipe: Box<ScratchPipe>) {
+        drop(keep(&mut self.0.pooled.lock().unwrap_or_else(PoisonError::into_inner), pipe));
+    }
+}
+
+/// Keeps the pipe if there is room for it; gives it back if not.
+fn keep(pooled: &mut Vec<Box<ScratchPipe>>, pipe: Box<ScratchPipe>) -> Option<Box<ScratchPipe>> {
+    let max = (POOLED_BYTES_MAX / pipe.capacity.max(1)).clamp(1, POOLED_MAX);
+    if pooled.len() >= max {
+        return Some(pipe);
+    }
+    pooled.push(pipe);
+    None
+}
+
+impl Default for ScratchPipes {
+    fn default() -> Self {
+        Self::new(Self::BYTES, Self::COUNT_MAX)
+    }
+}
+
+/// The scratch pipes of one loop or connection. All of them are empty: a region that is dropped half sent takes its
+/// pipe with it.
+#[derive(Debug)]
+pub(crate) struct Pipes {
+    /// `None`: gives back at once to the common supply.
+    pooled: Option<Vec<Box<ScratchPipe>>>,
+    supply: ScratchPipes,
+}
+
+/// What became of a region that was to be filled into a scratch pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filling {
+    Filled,
+    /// There is no pipe to be had that takes it. Nothing of it is in one, so it can fall back.
+    Nowhere,
+}
+
+impl Pipes {
+    /// A loop keeps some for its connections.
+    pub(crate) fn of_loop(supply: &ScratchPipes) -> Self {
+        Self { pooled: Some(Vec::new()), supply: supply.clone() }
+    }
+
+    /// A connection keeps none while it has nothing to send.
+    pub(crate) fn of_connection(supply: &ScratchPipes) -> Self {
+        Self { pooled: None, supply: supply.clone() }
+    }
+
+    fn get(&mut self) -> Option<Box<ScratchPipe>> {
+        self.pooled.as_mut().and_then(Vec::pop).or_else(|| self.supply.get())
+    }
+
+    /// Takes an empty pipe back.
+    pub(crate) fn put(&mut self, pipe: Option<Box<ScratchPipe>>) {
+        let Some(pipe) = pipe else { return };
+        let left = match &mut self.pooled {
+            Some(pooled) => keep(pooled, pipe),
+            None => Some(pipe),
+        };
+        if let Some(pipe) = left {
+            self.supply.put(pipe);
+        }
+    }
+
+    /// Sees to it that the next bytes of `region` are in a scratch pipe of its own.
+    ///
+    /// # Errors
+    /// EFAULT when the file of a mapping has been cut: what was promised cannot be sent.
+    pub(crate) fn fill(&mut self, region: &mut PipeRegion) -> io::Result<Filling> {
+        match &mut region.source {
+            PipeSource::Filled(_) => Ok(Filling::Filled),
+            PipeSource::Cached(cached) => match self.tee(cached, region.len) {
+                Some(scratch) => {
+                    region.source = PipeSource::Filled(scratch);
+                    Ok(Filling::Filled)
+                }
+                None => Ok(Filling::Nowhere),
+            },
+            PipeSource::Pages(Pages { filled: 1.., .. }) => Ok(Filling::Filled),
+            PipeSource::Pages(pages) => self.splice_pages(pages, region.len),
+        }
+    }
+
+    fn tee(&mut self, CachedPipe { pipe, .. }: &CachedPipe, len: u64) -> Option<Box<ScratchPipe>> {
+        let scratch = self.get()?;
+        if len > scratch.capacity as u64 {
+            self.put(Some(scratch));
+            return None;
+        }
+        match transfer::tee(pipe.reader.as_fd(), scratch.pipe.writer.as_fd(), len) {
+            Ok(n) if n as u64 == len => Some(scratch),
+            // No longer empty.
+            Ok(1..) => None,
+            Ok(0) | Err(_) => {
+                self.put(Some(scratch));
+                None
+            }
+        }
+    }
+
+    fn splice_pages(&mut self, pages: &mut Pages, len: u64) -> io::Result<Filling> {
+        let Some(pipe) = pages.scratch.take().or_else(|| self.get()) else { return Ok(Filling::Nowhere) };
+        let rest = pages.range(len.min(pipe.capacity as u64)).ok_or(io::ErrorKind::UnexpectedEof)?;
+        match transfer::vmsplice(pipe.pipe.writer.as_fd(), &pages.of.bytes[rest]) {
+            Ok(n) => {
+                (pages.scratch, pages.filled) = (Some(pipe), n as u32);
+                Ok(if n > 0 { Filling::Filled } else { Filling::Nowhere })
+            }
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::FAULT) => Err(error),
+            Err(_) => {
+                self.put(Some(pipe));
+                Ok(Filling::Nowhere)
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Output that leaves through a kernel pipe, and what it is when there is no pipe to be had.
+
+use std::{
+    ops::Range,
+    os::fd::OwnedFd,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use bytes::Bytes;
+
+use crate::FileRegion;
+
+/// Both ends of a kernel pipe.
+#[derive(Debug)]
+pub struct Pipe {
+    pub reader: OwnedFd,
+    pub writer: OwnedFd,
+}
+
+/// A pipe that keeps what it holds: `head`, then the bytes of `file`. Whoever sends it tees it into a scratch pipe.
+#[derive(Debug)]
+pub struct CachedPipe {
+    pub pipe: Pipe,
+    /// Bytes in the pipe: those of `head` and of `file`.
+    pub len: u64,
+    pub head: Bytes,
+    pub file: FileRegion,
+    /// Counts the times that it was sent as memory and file instead, for want of a scratch pipe that takes it.
+    pub fallbacks: Arc<AtomicU64>,
+}
+
+/// A mapped file whose pages are put into pipes.
+#[derive(Debug)]
+pub struct MappedFile {
+    /// The file from its first byte; like [`crate::Segment::Mapped`], for the kernel's eyes only.
+    pub bytes: Bytes,
+    pub file: Arc<OwnedFd>,
+    /// Counts the times that the rest of it was sent as a file instead, for want of a scratch pipe.
+    pub fallbacks: Arc<AtomicU64>,
+}
+
+/// An empty pipe that a driver lends to one region at a time.
+#[derive(Debug)]
+pub struct ScratchPipe {
+    pub pipe: Pipe,
+    /// Bytes that it has room for, if they fill whole pages.
+    pub capacity: usize,
+    /// One of a bounded number; given back with the pipe, wherever that ends.
+    pub permit: Arc<()>,
+}
+
+/// Pages of a mapped file on their way through a scratch pipe, which is filled and emptied again and again.
+#[derive(Debug)]
+pub struct Pages {
+    pub of: Arc<MappedFile>,
+    /// The file's next byte to be sent.
+    pub offset: u64,
+    pub scratch: Option<Box<ScratchPipe>>,
+    /// Bytes in the scratch pipe.
+    pub filled: u32,
+}
+
+impl Pages {
+    /// Where in the mapping the next `len` bytes are; `None` when it ends before them.
+    pub fn range(&self, len: u64) -> Option<Range<usize>> {
+        let (start, len) = (usize::try_from(self.offset).ok()?, usize::try_from(len).ok()?);
+        Some(start..start.checked_add(len)?).filter(|range| range.end <= self.of.bytes.len())
+    }
+}
+
+/// Where the bytes of a [`PipeRegion`] are.
+#[derive(Debug)]
+pub enum PipeSource {
+    /// At the head of a pipe that must keep them: the driver tees them into a scratch pipe first.
+    Cached(Arc<CachedPipe>),
+    /// In a pipe of our own that holds nothing else.
+    Filled(Box<ScratchPipe>),
+    /// In a mapped file: the driver puts as many as there is room for into a scratch pipe.
+    Pages(Pages),
+}
+
+/// `len` bytes that leave through a pipe.
+#[derive(Debug)]
+pub struct PipeRegion {
+    pub source: PipeSource,
+    pub len: u64,
+}
+
+impl PipeRegion {
+    /// All that a pipe holds.
+    pub fn cached(pipe: &Arc<CachedPipe>) -> Self {
+        Self { len: pipe.len, source: PipeSource::Cached(Arc::clone(pipe)) }
+    }
+
+    /// These bytes of a mapped file, which must be in it.
+    pub fn pages(of: &Arc<MappedFile>, range: Range<u64>) -> Self {
+        let pages = Pages { of: Arc::clone(of), offset: range.start, scratch: None, filled: 0 };
+        Self { len: range.end.saturating_sub(range.start), source: PipeSource::Pages(pages) }
+    }
+
+    /// The scratch pipe that it is in, and how many of its bytes that holds.
+    pub fn filled(&self) -> Option<(&Pipe, u64)> {
+        match &self.source {
+            PipeSource::Filled(scratch) => Some((&scratch.pipe, self.len)),
+            PipeSource::Pages(Pages { scratch: Some(scratch), filled: filled @ 1.., .. }) => {
+                Some((&scratch.pipe, u64::from(*filled)))
+            }
+            PipeSource::Pages(_) | PipeSource::Cached(_) => None,
+        }
+    }
+
+    /// `n` bytes of it have been sent.
+    #[inline]
+    pub fn advance(&mut self, n: u64) {
+        self.len -= n;
+        if let PipeSource::Pages(pages) = &mut self.source {
+            pages.offset += n;
+            pages.filled -= n as u32;
+        }
+    }
+
+    /// What it is without a pipe, and one more in its count of fallbacks. `None` when part of it is in a scratch pipe.
+    pub fn fall_back(&self) -> Option<(Bytes, FileRegion)> {
+        match &self.source {
+            PipeSource::Cached(cached) => {
+                let CachedPipe { head, file, fallbacks, .. } = &**cached;
+                fallbacks.fetch_add(1, Ordering::Relaxed);
+                let head = head.slice(..head.len().min(usize::try_from(self.len).unwrap_or(usize::MAX)));
+                let len = self.len - head.len() as u64;
+                Some((head, FileRegion { file: Arc::clone(&file.file), offset: file.offset, len }))
+            }
+            PipeSource::Pages(Pages { of, offset, filled: 0, .. }) => {
+                of.fallbacks.fetch_add(1, Ordering::Relaxed);
+                Some((Bytes::new(), FileRegion { file: Arc::clone(&of.file), offset: *offset, len: self.len }))
+            }
+            PipeSource::Pages(_) | PipeSource::Filled(_) => None,
+        }
+    }
+
+    /// The scratch pipe of a region that has been sent to its last byte.
+    pub(crate) fn into_scratch(self) -> Option<Box<ScratchPipe>> {
+        match self.source {
+            PipeSource::Filled(scratch) if self.len == 0 => Some(scratch),
+            PipeSource::Pages(Pages { scratch, .. }) if self.len == 0 => scratch,
+            PipeSource::Cached(_) | PipeSource::Filled(_) | PipeSource::Pages(_) => None,
+        }
+    }
+}
