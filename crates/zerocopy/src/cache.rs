@@ -210,7 +210,8 @@ impl Cache {
         let place = if descriptor.is_some() { Place::Kept } else { Place::Passing };
         let strategy = self.options.strategy.for_size(opened.metadata.size);
         let media_type = &identity.media_type;
-        let file = Arc::new(CachedFile::new(opened, media_type, strategy, descriptor, &self.resources, unix));
+        let held = descriptor.into_iter().collect();
+        let file = Arc::new(CachedFile::new(opened, media_type, strategy, held, &self.resources, unix));
         if place == Place::Kept {
             self.files().insert(identity, Arc::downgrade(&file));
         }
@@ -237,13 +238,15 @@ impl Cache {
         let mut held = vec![self.overlay_bytes.reserve(contents.len() as u64).ok_or(OverlayError::Full)?];
         held.push(self.overlays.reserve(1).ok_or(OverlayError::Full)?);
         let file = memfd::sealed(contents).map_err(|_| OverlayError::Exhausted)?;
-        let mut metadata = Metadata::of(&file).map_err(|_| OverlayError::Exhausted)?;
+        let metadata = Metadata::of(&file).map_err(|_| OverlayError::Exhausted)?;
         // Entity tags tell two of them apart, however fast one follows the other.
-        metadata.modified_ns += (self.overlays_made.fetch_add(1, Ordering::Relaxed) % 1_000_000) as i64;
+        let number = self.overlays_made.fetch_add(1, Ordering::Relaxed) % 1_000_000;
+        let modified_ns = metadata.modified_ns.saturating_add(number as i64);
         let name = if key.ends_with(b"/") { b"index.html" } else { key };
         let strategy = self.options.strategy.for_size(metadata.size);
-        let opened = Opened { file, metadata };
-        let file = CachedFile::overlay(opened, &self.media_types.of(name), strategy, held, &self.resources, now.unix);
+        let (opened, media_type) = (Opened { file, metadata }, self.media_types.of(name));
+        let resources = &self.resources;
+        let file = CachedFile::sealed(opened, modified_ns, &media_type, strategy, held, resources, now.unix);
         let entry = Arc::new(Entry::new(key, None, Arc::new(file), nanoseconds(now.unix)));
         match how {
             Adding::New => {
@@ -277,7 +280,7 @@ impl Cache {
         self.index.all().iter().for_each(|entry| entry.file.shed(old));
         self.files().retain(|_, file| file.strong_count() > 0);
         self.resources.zombies.bury();
-        self.resources.statistics.take_rate(now.instant);
+        self.resources.statistics.tick(now.instant);
     }
 }
 

@@ -12,7 +12,6 @@ use web::Heads;
 use wire::http1::{Connection, Part};
 
 use crate::{
-    budget::Reservation,
     chain::{Chain, Setback, Source},
     resources::Resources,
     statistics::Reason,
@@ -61,38 +60,8 @@ impl Body {
 
 impl CachedFile {
     /// Prepares an open file for being sent by `strategy`, or by `sendfile` where that cannot be, which is counted.
-    /// `descriptor` is what the file itself holds of the budget.
+    /// `held` is what it has of the budgets.
     pub(crate) fn new(
-        opened: Opened,
-        media_type: &str,
-        strategy: Strategy,
-        descriptor: Option<Reservation>,
-        resources: &Arc<Resources>,
-        unix: Duration,
-    ) -> Self {
-        let Opened { file, metadata } = opened;
-        let mut cached = Self {
-            metadata,
-            settled: metadata.is_settled(unix),
-            heads: Heads::new(&metadata, media_type, b"", unix),
-            file: Arc::new(file),
-            body: Body::File,
-            held: descriptor.into_iter().collect(),
-            resources: Arc::clone(resources),
-        };
-        match cached.shape(strategy, unix) {
-            Ok(body) => cached.body = body,
-            Err(setback) => {
-                // Another look is due as soon as the usual time has passed.
-                cached.settled &= setback != Setback::Changed;
-                resources.statistics.set_back(strategy, setback);
-            }
-        }
-        cached
-    }
-
-    /// A file of the server's own, which never changes. `held` is what it has of the budgets for such.
-    pub(crate) fn overlay(
         opened: Opened,
         media_type: &str,
         strategy: Strategy,
@@ -100,16 +69,44 @@ impl CachedFile {
         resources: &Arc<Resources>,
         unix: Duration,
     ) -> Self {
-        let of_file = Metadata::of(&opened.file);
-        let mut cached = Self {
-            metadata: opened.metadata,
-            settled: true,
-            heads: Heads::new(&opened.metadata, media_type, b"", unix),
-            file: Arc::new(opened.file),
-            body: Body::File,
-            held,
-            resources: Arc::clone(resources),
-        };
+        let heads = Heads::new(&opened.metadata, media_type, b"", unix);
+        let settled = opened.metadata.is_settled(unix);
+        Self::shaped(opened, heads, settled, strategy, held, resources, unix)
+    }
+
+    /// Prepares a file that nobody can change any more. Its entity tag is that of a file modified at `modified_ns`.
+    pub(crate) fn sealed(
+        opened: Opened,
+        modified_ns: i64,
+        media_type: &str,
+        strategy: Strategy,
+        held: Held,
+        resources: &Arc<Resources>,
+        unix: Duration,
+    ) -> Self {
+        let heads = Heads::new(&Metadata { modified_ns, ..opened.metadata }, media_type, b"", unix);
+        Self::shaped(opened, heads, true, strategy, held, resources, unix)
+    }
+
+    fn shaped(
+        Opened { file, metadata }: Opened,
+        heads: Heads,
+        settled: bool,
+        strategy: Strategy,
+        held: Held,
+        resources: &Arc<Resources>,
+        unix: Duration,
+    ) -> Self {
+        let (file, resources) = (Arc::new(file), Arc::clone(resources));
+        let mut cached = Self { metadata, settled, heads, file, body: Body::File, held, resources };
+        match cached.shape(strategy, unix) {
+            Ok(body) => cached.body = body,
+            Err(setback) => {
+                // Another look is due as soon as the usual time has passed.
+                cached.settled &= setback != Setback::Changed;
+                cached.resources.statistics.set_back(strategy, setback);
+            }
+        }
         cached
     }
 
@@ -233,7 +230,7 @@ impl CachedFile {
     pub(crate) fn of_nothing(resources: &Arc<Resources>) -> Self {
         let file = OwnedFd::from(tempfile::tempfile().expect("a temporary file"));
         let metadata = Metadata::of(&file).expect("its metadata");
-        Self::new(Opened { file, metadata }, "a/b", Strategy::Sendfile, None, resources, Duration::ZERO)
+        Self::new(Opened { file, metadata }, "a/b", Strategy::Sendfile, Held::new(), resources, Duration::ZERO)
     }
 }
 

@@ -1,6 +1,10 @@
 //! A histogram of times that threads record without getting in each other's way.
 
-use std::time::Duration;
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use service::Counters;
 
@@ -11,9 +15,16 @@ const STEPS: usize = 1 << STEPS_LOG2;
 const POWERS: usize = 36;
 const BUCKETS: usize = (POWERS - STEPS_LOG2 as usize + 1) * STEPS;
 
+/// Ticks that recent times reach back.
+const WINDOW_TICKS: usize = 10;
+
 /// Counts of times, in buckets that grow with them.
 #[derive(Debug, Default)]
-pub(crate) struct Latencies(Counters<BUCKETS>);
+pub(crate) struct Latencies {
+    counts: Counters<BUCKETS>,
+    /// The counts at the last ticks, the oldest first.
+    ticks: Mutex<VecDeque<Box<[u64; BUCKETS]>>>,
+}
 
 /// Microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
@@ -50,26 +61,49 @@ fn middle_us(bucket: usize) -> f64 {
 impl Latencies {
     #[inline]
     pub(crate) fn record(&self, time: Duration, times: u64) {
-        self.0.add_one(bucket(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)), times);
+        self.counts.add_one(bucket(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)), times);
     }
 
-    pub(crate) fn percentiles(&self) -> Percentiles {
-        let counts = self.0.sum();
-        let count = counts.iter().sum();
-        if count == 0 {
-            return Percentiles::default();
+    /// Called once a second, for [`Latencies::recent`].
+    pub(crate) fn tick(&self) {
+        let mut ticks = self.ticks.lock().unwrap_or_else(PoisonError::into_inner);
+        if ticks.len() == WINDOW_TICKS {
+            ticks.pop_front();
         }
-        let at = |share: f64| {
-            let rank = (share * count as f64).ceil() as u64;
-            let mut seen = 0;
-            let found = counts.iter().position(|&here| {
-                seen += here;
-                seen >= rank
-            });
-            middle_us(found.unwrap_or(BUCKETS - 1))
-        };
-        Percentiles { count, p50: at(0.5), p90: at(0.9), p99: at(0.99), p999: at(0.999), max: at(1.0) }
+        ticks.push_back(Box::new(self.counts.sum()));
     }
+
+    /// Since the start.
+    pub(crate) fn all(&self) -> Percentiles {
+        percentiles(&self.counts.sum())
+    }
+
+    /// Over the last ten ticks and what has come since, and how many ticks those are.
+    pub(crate) fn recent(&self) -> (Percentiles, usize) {
+        let mut counts = self.counts.sum();
+        let ticks = self.ticks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(oldest) = ticks.front() {
+            counts.iter_mut().zip(&**oldest).for_each(|(count, before)| *count -= (*before).min(*count));
+        }
+        (percentiles(&counts), ticks.len())
+    }
+}
+
+fn percentiles(counts: &[u64; BUCKETS]) -> Percentiles {
+    let count = counts.iter().sum();
+    if count == 0 {
+        return Percentiles::default();
+    }
+    let at = |share: f64| {
+        let rank = (share * count as f64).ceil() as u64;
+        let mut seen = 0;
+        let found = counts.iter().position(|&here| {
+            seen += here;
+            seen >= rank
+        });
+        middle_us(found.unwrap_or(BUCKETS - 1))
+    };
+    Percentiles { count, p50: at(0.5), p90: at(0.9), p99: at(0.99), p999: at(0.999), max: at(1.0) }
 }
 
 #[cfg(test)]
@@ -91,16 +125,27 @@ mod tests {
     #[test]
     fn percentiles_are_where_the_times_are() {
         let latencies = Latencies::default();
-        assert_eq!(latencies.percentiles(), Percentiles::default());
+        assert_eq!(latencies.all(), Percentiles::default());
         for microseconds in 1..=1000 {
             latencies.record(Duration::from_micros(microseconds), 1);
         }
         latencies.record(Duration::from_hours(1), 1);
-        let got = latencies.percentiles();
+        let got = latencies.all();
         assert_eq!(got.count, 1001);
         for (value, want) in [(got.p50, 500.0), (got.p90, 900.0), (got.p99, 990.0), (got.p999, 1000.0)] {
             assert!((value / want - 1.0).abs() < 0.07, "{value} instead of {want}");
         }
         assert!(got.max > 60e6, "what is too long is still the longest: {}", got.max);
+    }
+    #[test]
+    fn what_is_long_ago_is_not_recent() {
+        let latencies = Latencies::default();
+        latencies.record(Duration::from_secs(1), 5);
+        assert_eq!((latencies.recent().0.count, latencies.recent().1), (5, 0));
+        (0..WINDOW_TICKS + 3).for_each(|_| latencies.tick());
+        latencies.record(Duration::from_micros(100), 3);
+        let (recent, ticks) = latencies.recent();
+        assert_eq!((recent.count, ticks, latencies.all().count), (3, WINDOW_TICKS, 8));
+        assert!(recent.max < 107.0, "{recent:?}");
     }
 }

@@ -1,6 +1,10 @@
 //! What all cached files draw on: budgets, the count of what happens, and whatever outlives its place in the cache.
 
-use std::{io, os::fd::OwnedFd, sync::Arc};
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use proto::{CachedPipe, FileRegion, Pipe};
@@ -93,7 +97,9 @@ fn fill(file: &OwnedFd, head: &[u8], capacity: u64, mut offset: u64, mut len: u6
     if (got as u64) < capacity {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    transfer::write_in(&writer, head)?;
+    if !head.is_empty() {
+        transfer::write_in(writer.as_fd(), head)?;
+    }
     while len > 0 {
         let n = transfer::splice_in(file, offset, &writer, len)? as u64;
         if n == 0 {

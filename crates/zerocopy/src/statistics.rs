@@ -175,14 +175,19 @@ impl Statistics {
         }
     }
 
-    /// Called about once a second.
-    pub(crate) fn take_rate(&self, now: Instant) {
+    /// Called once a second or more often; takes notice once a second.
+    pub(crate) fn tick(&self, now: Instant) {
         let requests = self.totals().requests();
         let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(since) = rate.at.map(|at| now.saturating_duration_since(at)).filter(|since| *since > SHORT) {
+        let since = rate.at.map(|at| now.saturating_duration_since(at));
+        if since.is_some_and(|since| since < TICK) {
+            return;
+        }
+        if let Some(since) = since {
             rate.per_second = (requests - rate.requests.min(requests)) as f64 / since.as_secs_f64();
         }
         (rate.at, rate.requests) = (Some(now), requests);
+        self.latencies.tick();
     }
 
     /// Over the last second that is complete.
@@ -191,8 +196,8 @@ impl Statistics {
     }
 }
 
-/// Too short to say anything about a rate.
-const SHORT: Duration = Duration::from_millis(10);
+/// A second, but for what a timer may be early.
+const TICK: Duration = Duration::from_millis(990);
 
 #[cfg(test)]
 mod tests {
@@ -202,7 +207,7 @@ mod tests {
     fn sums_and_rates_follow_from_what_was_counted() {
         let statistics = Statistics::default();
         let now = Now { instant: Instant::now(), unix: Duration::ZERO };
-        statistics.take_rate(now.instant);
+        statistics.tick(now.instant);
         for outcome in [Outcome::Hit, Outcome::Hit, Outcome::Revalidated, Outcome::Miss, Outcome::Absent] {
             statistics.request(outcome);
         }
@@ -211,7 +216,7 @@ mod tests {
         statistics.sent(Strategy::Pipe, 5);
         statistics.fell_back(Strategy::Pipe, Reason::Kernel);
         statistics.scratch(Strategy::Vmsplice).fetch_add(3, Ordering::Relaxed);
-        statistics.take_rate(now.instant + Duration::from_secs(2));
+        statistics.tick(now.instant + Duration::from_secs(2));
 
         let totals = statistics.totals();
         assert_eq!((totals.hits, totals.revalidations, totals.misses, totals.requests()), (2, 1, 1, 5));
@@ -220,6 +225,6 @@ mod tests {
         assert!((statistics.per_second() - 2.5).abs() < 1e-9);
         assert_eq!(statistics.fallbacks(Strategy::Pipe, Reason::Kernel), 1);
         assert_eq!(statistics.fallbacks(Strategy::Vmsplice, Reason::Scratch), 3);
-        assert_eq!(statistics.latencies.percentiles().count, 5);
+        assert_eq!(statistics.latencies.all().count, 5);
     }
 }
