@@ -31,7 +31,7 @@ mod tests {
         let mut file = File::from(sealed(b"contents").unwrap());
         assert!(file.write_at(b"x", 0).is_err() && file.set_len(3).is_err() && file.set_len(30).is_err());
         let mut text = String::new();
-        std::io::Seek::rewind(&mut file).unwrap();
+        io::Seek::rewind(&mut file).unwrap();
         file.read_to_string(&mut text).unwrap();
         assert_eq!(text, "contents");
     }

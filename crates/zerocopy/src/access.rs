@@ -86,7 +86,10 @@ fn names_this_machine(request: &Request<'_>) -> bool {
         let Ok(host) = str::from_utf8(host) else { return false };
         let name = without_port(host);
         name.parse::<IpAddr>().is_ok()
-            || name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).is_some_and(|ip| ip.parse::<Ipv6Addr>().is_ok())
+            || name
+                .strip_prefix('[')
+                .and_then(|rest| rest.strip_suffix(']'))
+                .is_some_and(|ip| ip.parse::<Ipv6Addr>().is_ok())
             || name.eq_ignore_ascii_case("localhost")
     })
 }

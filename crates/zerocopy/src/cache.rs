@@ -58,6 +58,7 @@ impl Default for CacheOptions {
                 pipe_size: 512 << 10,
                 descriptors: 4096,
                 mapped_bytes: 1 << 30,
+                copied_bytes: 64 << 20,
             },
             overlay_bytes: 16 << 20,
         }

@@ -131,7 +131,12 @@ impl Chain {
     }
 
     /// Makes the first pipe of this second ahead of its first request.
-    pub(crate) fn prepare(&self, source: Source<'_>, second: u64, head: impl FnOnce(&mut Vec<u8>)) -> Result<(), Setback> {
+    pub(crate) fn prepare(
+        &self,
+        source: Source<'_>,
+        second: u64,
+        head: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), Setback> {
         self.renew(&self.fronts[Connection::Implied as usize], source, second, head).map(drop)
     }
 

@@ -1,6 +1,6 @@
 //! A file in the cache: its heads, its descriptor, and its body in the shape that its strategy sends.
 
-use std::{fs::File, io, mem, ops::Range, os::fd::OwnedFd, sync::Arc, time::Duration};
+use std::{fs::File, mem, ops::Range, os::fd::OwnedFd, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use proto::{FileRegion, MappedFile, Now, Outbox, PipeRegion};
@@ -13,7 +13,7 @@ use wire::http1::{Connection, Part};
 
 use crate::{
     chain::{Chain, Setback, Source},
-    resources::Resources,
+    resources::{self, Resources},
     statistics::Reason,
     strategy::Strategy,
     zombies::{Held, Life},
@@ -24,7 +24,7 @@ const HEAD_MAX: usize = 1024;
 
 /// See the module's description.
 #[derive(Debug)]
-pub(crate) struct CachedFile {
+pub struct CachedFile {
     pub(crate) metadata: Metadata,
     /// The last change was long enough ago for the next one to have another time.
     pub(crate) settled: bool,
@@ -146,6 +146,20 @@ impl CachedFile {
         let map = map::map_file(&self.file, len).map_err(|_| Reason::Mapping)?;
         self.held.push(held);
         Ok(map)
+    }
+
+    fn copy(&mut self) -> Result<Body, Setback> {
+        let held =
+            self.resources.reserve(&self.resources.copied_bytes, self.metadata.size).ok_or(Reason::PipeBudget)?;
+        let file = File::from(self.file.try_clone().map_err(|error| resources::reason(&error))?);
+        match contents::read_unchanging(&file, self.metadata, self.metadata.size) {
+            Ok(Some((bytes, after))) if after == self.metadata => {
+                self.held.push(held);
+                Ok(Body::Copied(bytes.into()))
+            }
+            Ok(_) => Err(Setback::Changed),
+            Err(_) => Err(Reason::Kernel.into()),
+        }
     }
 
     fn source(&self) -> Source<'_> {

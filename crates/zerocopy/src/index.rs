@@ -158,7 +158,8 @@ impl Index {
     /// Takes out a file that has not been used for long, whichever it is; `None` when there is none.
     pub(crate) fn evict(&self, near: &[u8]) -> Option<Arc<Entry>> {
         let first = self.hasher.hash_one(near) as usize;
-        (0..self.shards.len()).find_map(|more| self.shards[first.wrapping_add(more) % self.shards.len()].write().evict())
+        (0..self.shards.len())
+            .find_map(|more| self.shards[first.wrapping_add(more) % self.shards.len()].write().evict())
     }
 
     /// Takes out all files for which `is_over` holds.

@@ -33,6 +33,8 @@ pub struct Limits {
     pub descriptors: u64,
     /// Bytes of all mappings.
     pub mapped_bytes: u64,
+    /// Bytes of copies in registered memory.
+    pub copied_bytes: u64,
 }
 
 /// See the module's description.
@@ -41,6 +43,7 @@ pub(crate) struct Resources {
     pub(crate) pipe_bytes: Budget,
     pub(crate) descriptors: Budget,
     pub(crate) mapped_bytes: Budget,
+    pub(crate) copied_bytes: Budget,
     pub(crate) zombies: Zombies,
     pub(crate) statistics: Statistics,
     /// The largest link of a chain: no larger than a scratch pipe.
@@ -60,6 +63,7 @@ impl Resources {
             pipe_bytes: Budget::new(limits.pipe_bytes),
             descriptors: Budget::new(limits.descriptors),
             mapped_bytes: Budget::new(limits.mapped_bytes),
+            copied_bytes: Budget::new(limits.copied_bytes),
             zombies: Zombies::default(),
             statistics: Statistics::default(),
             link_bytes_max: limits.pipe_size,

@@ -42,8 +42,7 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Mapping, Self::PipeBudget, Self::Descriptors, Self::Kernel, Self::Scratch];
+    pub(crate) const ALL: [Self; 5] = [Self::Mapping, Self::PipeBudget, Self::Descriptors, Self::Kernel, Self::Scratch];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
