@@ -5,7 +5,7 @@ use std::{process::ExitCode, sync::Arc};
 use anyhow::Context;
 use clap::Parser;
 use service::{Cli, Dimension, Host, ScratchPipes, ServiceArgs};
-use web::{HttpOptions, Requests};
+use web::{HttpOptions, MediaTypes, Requests};
 use zerocopy::{Access, Cache, CachedSite, StrategyChoice, Usage, ZerocopyArgs, ZerocopyServer, look_after};
 
 const EXAMPLES: &str = "Examples:
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
 fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
     let (tree, options) = (args.tree(), args.cache_options());
     let root = tree.open_root().with_context(|| format!("cannot serve {}", tree.root.display()))?;
-    let cache = Arc::new(Cache::new(root, tree.media_types()?, options));
+    let cache = Arc::new(Cache::new(root, MediaTypes::default(), options));
     look_after(&cache).context("cannot start a thread")?;
     let pipe_bytes = usize::try_from(options.limits.pipe_size).unwrap_or(usize::MAX);
     host.set_scratch_pipes(ScratchPipes::new(pipe_bytes, ScratchPipes::COUNT_MAX));
