@@ -16,5 +16,3 @@ mod metrics;
 mod probes;
 #[cfg(test)]
 mod process;
-#[cfg(test)]
-mod response;
