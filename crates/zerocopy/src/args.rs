@@ -49,7 +49,7 @@ pub struct ZerocopyArgs {
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub mapped_bytes: ByteSize,
 
-    /// Memory for the copies of --strategy uring
+    /// Memory for the copies of --strategy uring, locked into RAM where the driver registers it
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pub registered_bytes: ByteSize,
 
@@ -88,7 +88,6 @@ impl ZerocopyArgs {
                 pipe_size: self.pipe_size.as_u64(),
                 descriptors: self.cache_descriptors,
                 mapped_bytes: self.mapped_bytes.as_u64(),
-                copied_bytes: self.registered_bytes.as_u64(),
             },
             overlay_bytes: self.overlay_bytes.as_u64(),
         }

@@ -14,6 +14,7 @@ use proto::Now;
 use sys::{
     beneath::{Metadata, Opened, Root},
     memfd,
+    registered::Region,
 };
 use web::{Absence, MediaTypes, nanoseconds, path};
 
@@ -53,13 +54,7 @@ impl Default for CacheOptions {
             revalidate: Duration::from_secs(1),
             idle_evict: Duration::from_secs(5),
             entries: 8192,
-            limits: Limits {
-                pipe_bytes: 64 << 20,
-                pipe_size: 512 << 10,
-                descriptors: 4096,
-                mapped_bytes: 1 << 30,
-                copied_bytes: 64 << 20,
-            },
+            limits: Limits { pipe_bytes: 64 << 20, pipe_size: 512 << 10, descriptors: 4096, mapped_bytes: 1 << 30 },
             overlay_bytes: 16 << 20,
         }
     }
@@ -102,9 +97,10 @@ pub(crate) enum OverlayError {
 }
 
 impl Cache {
-    pub fn new(root: Root, media_types: MediaTypes, options: CacheOptions) -> Self {
+    /// `registered` is what the strategy `uring` copies files into; without it those files are sent by `sendfile`.
+    pub fn new(root: Root, media_types: MediaTypes, options: CacheOptions, registered: Option<Arc<Region>>) -> Self {
         Self {
-            resources: Arc::new(Resources::new(&options.limits)),
+            resources: Arc::new(Resources::new(&options.limits, registered)),
             index: Index::new(options.entries),
             root,
             media_types,

@@ -1,12 +1,19 @@
 //! A file in the cache: its heads, its descriptor, and its body in the shape that its strategy sends.
 
-use std::{fs::File, mem, ops::Range, os::fd::OwnedFd, sync::Arc, time::Duration};
+use std::{
+    fs::File,
+    io, mem,
+    ops::Range,
+    os::{fd::OwnedFd, unix::fs::FileExt},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use proto::{FileRegion, MappedFile, Now, Outbox, PipeRegion};
 use sys::{
     beneath::{Metadata, Opened},
-    contents, map,
+    map,
 };
 use web::Heads;
 use wire::http1::{Connection, Part};
@@ -149,15 +156,14 @@ impl CachedFile {
     }
 
     fn copy(&mut self) -> Result<Body, Setback> {
-        let held =
-            self.resources.reserve(&self.resources.copied_bytes, self.metadata.size).ok_or(Reason::PipeBudget)?;
+        let region = self.resources.registered.as_ref().ok_or(Reason::PipeBudget)?;
+        let len = usize::try_from(self.metadata.size).map_err(|_| Reason::PipeBudget)?;
         let file = File::from(self.file.try_clone().map_err(|error| resources::reason(&error))?);
-        match contents::read_unchanging(&file, self.metadata, self.metadata.size) {
-            Ok(Some((bytes, after))) if after == self.metadata => {
-                self.held.push(held);
-                Ok(Body::Copied(bytes.into()))
-            }
-            Ok(_) => Err(Setback::Changed),
+        match region.lend(len, |memory| file.read_exact_at(memory, 0)) {
+            Ok(Some(bytes)) if Metadata::of(&file).is_ok_and(|after| after == self.metadata) => Ok(Body::Copied(bytes)),
+            Ok(Some(_)) => Err(Setback::Changed),
+            Ok(None) => Err(Reason::PipeBudget.into()),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Setback::Changed),
             Err(_) => Err(Reason::Kernel.into()),
         }
     }

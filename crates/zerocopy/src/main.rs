@@ -5,8 +5,9 @@ use std::{process::ExitCode, sync::Arc};
 use anyhow::Context;
 use clap::Parser;
 use service::{Cli, Dimension, Host, ScratchPipes, ServiceArgs};
+use sys::registered::Region;
 use web::{HttpOptions, MediaTypes, Requests};
-use zerocopy::{Access, Cache, CachedSite, StrategyChoice, Usage, ZerocopyArgs, ZerocopyServer, look_after};
+use zerocopy::{Access, Cache, CachedSite, Strategy, StrategyChoice, Usage, ZerocopyArgs, ZerocopyServer, look_after};
 
 const EXAMPLES: &str = "Examples:
   zerocopy                                               this directory on 127.0.0.1:8081
@@ -55,7 +56,14 @@ fn main() -> ExitCode {
 fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
     let (tree, options) = (args.tree(), args.cache_options());
     let root = tree.open_root().with_context(|| format!("cannot serve {}", tree.root.display()))?;
-    let cache = Arc::new(Cache::new(root, MediaTypes::default(), options));
+    let mut registered = None;
+    if options.strategy.may_use(Strategy::Uring) {
+        let bytes = usize::try_from(args.registered_bytes.as_u64()).unwrap_or(usize::MAX);
+        let region = Region::new(bytes).context("--registered-bytes")?;
+        host.set_registered(Arc::clone(&region))?;
+        registered = Some(region);
+    }
+    let cache = Arc::new(Cache::new(root, MediaTypes::default(), options, registered));
     look_after(&cache).context("cannot start a thread")?;
     let pipe_bytes = usize::try_from(options.limits.pipe_size).unwrap_or(usize::MAX);
     host.set_scratch_pipes(ScratchPipes::new(pipe_bytes, ScratchPipes::COUNT_MAX));

@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use proto::{CachedPipe, FileRegion, Pipe};
-use sys::transfer;
+use sys::{registered::Region, transfer};
 
 use crate::{
     budget::{Budget, Reservation},
@@ -33,8 +33,6 @@ pub struct Limits {
     pub descriptors: u64,
     /// Bytes of all mappings.
     pub mapped_bytes: u64,
-    /// Bytes of copies in registered memory.
-    pub copied_bytes: u64,
 }
 
 /// See the module's description.
@@ -43,7 +41,8 @@ pub(crate) struct Resources {
     pub(crate) pipe_bytes: Budget,
     pub(crate) descriptors: Budget,
     pub(crate) mapped_bytes: Budget,
-    pub(crate) copied_bytes: Budget,
+    /// What copies are lent from.
+    pub(crate) registered: Option<Arc<Region>>,
     pub(crate) zombies: Zombies,
     pub(crate) statistics: Statistics,
     /// The largest link of a chain: no larger than a scratch pipe.
@@ -58,12 +57,12 @@ pub(crate) struct Link {
 }
 
 impl Resources {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits, registered: Option<Arc<Region>>) -> Self {
         Self {
             pipe_bytes: Budget::new(limits.pipe_bytes),
             descriptors: Budget::new(limits.descriptors),
             mapped_bytes: Budget::new(limits.mapped_bytes),
-            copied_bytes: Budget::new(limits.copied_bytes),
+            registered,
             zombies: Zombies::default(),
             statistics: Statistics::default(),
             link_bytes_max: limits.pipe_size,

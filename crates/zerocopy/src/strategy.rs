@@ -16,7 +16,7 @@ service::choices! {
         Vmsplice = "vmsplice",
         /// head and file kept in pipes: tee duplicates the references to their pages, splice sends them
         Pipe = "pipe",
-        /// a copy in memory registered with io_uring, sent by SEND_ZC; other drivers send the copy by plain writes
+        /// a copy in memory: driver uring registers it and sends it by SEND_ZC, the others by plain writes
         Uring = "uring",
     }
 }

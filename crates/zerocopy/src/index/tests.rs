@@ -29,8 +29,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn file() -> Arc<CachedFile> {
-    let limits = Limits { pipe_bytes: 0, pipe_size: 0, descriptors: 0, mapped_bytes: 0, copied_bytes: 0 };
-    Arc::new(CachedFile::of_nothing(&Arc::new(Resources::new(&limits))))
+    let limits = Limits { pipe_bytes: 0, pipe_size: 0, descriptors: 0, mapped_bytes: 0 };
+    Arc::new(CachedFile::of_nothing(&Arc::new(Resources::new(&limits, None))))
 }
 
 proptest! {
