@@ -7,6 +7,7 @@
 
 mod client;
 mod content;
+pub mod dialogue;
 mod examine;
 mod holdings;
 pub mod http;

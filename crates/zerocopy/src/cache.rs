@@ -266,7 +266,7 @@ impl Cache {
     }
 
     /// What has to be done from time to time, about once a second.
-    pub(crate) fn sweep(&self, now: Now) {
+    pub fn sweep(&self, now: Now) {
         let (now_ns, idle) = (nanoseconds(now.unix), self.options.idle_evict);
         let idle_ns = u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX);
         let is_idle = |entry: &Entry| !entry.is_overlay() && now_ns.saturating_sub(entry.used_ns()) >= idle_ns;

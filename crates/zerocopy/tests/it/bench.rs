@@ -139,3 +139,6 @@ pub(crate) fn of_strategy(stats: &Value, name: &str, figure: &str) -> anyhow::Re
 pub(crate) fn fallbacks(stats: &Value) -> f64 {
     stats["fallbacks"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_f64()).sum()
 }
+
+/// Drivers that map no memory while they serve.
+pub(crate) const MAPPING: &[DriverKind] = &[DriverKind::Epoll, DriverKind::Uring];
