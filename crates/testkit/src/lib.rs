@@ -14,6 +14,7 @@ pub mod http;
 mod peers;
 mod process;
 mod server;
+pub mod tracing;
 
 use std::{
     thread,

@@ -175,7 +175,8 @@ fn bad_input_is_the_client_s_fault() {
 #[test]
 fn names_of_any_bytes_are_valid_json_and_can_be_reset() {
     use std::os::unix::ffi::OsStrExt;
-    let names: &[&[u8]] = &[b"plain", b"</script>", b"quote\"s\\", b"new\nline", b"\xff\xfe", "ünïcode\u{2028}".as_bytes()];
+    let names: &[&[u8]] =
+        &[b"plain", b"</script>", b"quote\"s\\", b"new\nline", b"\xff\xfe", "ünïcode\u{2028}".as_bytes()];
     let dir = tempfile::tempdir().unwrap();
     for name in names {
         std::fs::write(dir.path().join(std::ffi::OsStr::from_bytes(name)), name).unwrap();
@@ -210,7 +211,10 @@ fn with_a_token_only_who_knows_it_is_answered() {
         {
             for fields in ["", wrong] {
                 let got = ask(server, method, path, fields, body)?;
-                ensure!(got.status == 401 && got.field("www-authenticate") == Some("Bearer"), "{method} {path}: {got:?}");
+                ensure!(
+                    got.status == 401 && got.field("www-authenticate") == Some("Bearer"),
+                    "{method} {path}: {got:?}"
+                );
             }
             for fields in [known, "Authorization: Bearer secret\r\n"] {
                 let got = ask(server, method, path, fields, body)?;
@@ -309,7 +313,8 @@ fn administration_and_readers_do_not_disturb_each_other() {
                 Ok(())
             };
             let look = |_| stats(server).map(drop);
-            let workers = [scope.spawn(move || work(&add)), scope.spawn(move || work(&reset)), scope.spawn(move || work(&look))];
+            let workers =
+                [scope.spawn(move || work(&add)), scope.spawn(move || work(&reset)), scope.spawn(move || work(&look))];
             let readers: Vec<_> = (0..2).map(|_| scope.spawn(read)).collect();
             let all = workers.into_iter().chain(readers);
             all.map(|thread| thread.join().expect("no panic")).collect::<anyhow::Result<()>>()

@@ -1,6 +1,12 @@
 //! The cache through its server, without a socket: what is counted when files come, change and go.
 
-use std::{fs, os::unix::fs::FileExt, path::PathBuf, sync::Arc, time::{Duration, Instant, SystemTime}};
+use std::{
+    fs,
+    os::unix::fs::FileExt,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
 
 use proto::{Front, Now, Outbox, Protocol};
 use serde_json::Value;
@@ -20,7 +26,8 @@ impl World {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().to_owned();
         let cache = Cache::new(Root::open(&root).unwrap(), MediaTypes::default(), options, None);
-        let server = ZerocopyServer::new(CachedSite::new(Arc::new(cache), Access::new(None, &[])), HttpOptions::default());
+        let server =
+            ZerocopyServer::new(CachedSite::new(Arc::new(cache), Access::new(None, &[])), HttpOptions::default());
         // Files made from here on have settled: their timestamps are a minute old.
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap() + Duration::from_secs(60);
         Self { _dir: dir, root, server, now: Now { instant: Instant::now(), unix } }

@@ -32,7 +32,8 @@ fn all_are_right(server: &Server, count: usize) -> anyhow::Result<()> {
     let mut client = Http::connect(server.address())?;
     let numbers: Vec<_> = (0..count).collect();
     for batch in numbers.chunks(20) {
-        let requests: String = batch.iter().map(|number| format!("GET /{number} HTTP/1.1\r\nHost: h\r\n\r\n")).collect();
+        let requests: String =
+            batch.iter().map(|number| format!("GET /{number} HTTP/1.1\r\nHost: h\r\n\r\n")).collect();
         client.send(&requests)?;
         for &number in batch {
             let got = client.response("GET")?;

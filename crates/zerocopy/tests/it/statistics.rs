@@ -1,7 +1,10 @@
 //! What is counted for those who watch.
 
 use anyhow::{Context, ensure};
-use testkit::{Client, Server, eventually, http::{Http, get_and_close}};
+use testkit::{
+    Client, Server, eventually,
+    http::{Http, get_and_close},
+};
 
 use crate::bench::{ALL, ONE, Site, bytes, drain, number, of_strategy, stats};
 

@@ -159,7 +159,11 @@ impl World<'_> {
 fn is_of_this_file(body: &[u8]) -> anyhow::Result<()> {
     for (at, record) in body.chunks(RECORD).enumerate() {
         let offset = (at as u64).to_le_bytes();
-        ensure!(record[8..] == offset || record.iter().all(|&byte| byte == 0), "record {at} of {}", body.len() / RECORD);
+        ensure!(
+            record[8..] == offset || record.iter().all(|&byte| byte == 0),
+            "record {at} of {}",
+            body.len() / RECORD
+        );
     }
     Ok(())
 }

@@ -17,7 +17,8 @@ fn counted(server: &Server, site: &Site, subject: Subject, size: usize) -> anyho
     let mut client = Http::connect(server.address())?;
     ensure!(client.get(&format!("/{size}"))?.body == bytes(size), "before");
     let log = site.path().join(format!("{}-{}-{size}.trace", subject.strategy, subject.driver));
-    let calls = "tee,splice,vmsplice,sendfile,write,writev,sendto,sendmsg,openat2,statx,newfstatat,pipe2,fcntl,mmap,brk";
+    let calls =
+        "tee,splice,vmsplice,sendfile,write,writev,sendto,sendmsg,openat2,statx,newfstatat,pipe2,fcntl,mmap,brk";
     calls_during(server, &log, calls, || {
         for _ in 0..REQUESTS {
             ensure!(client.get(&format!("/{size}"))?.body == bytes(size), "wrong bytes");
@@ -33,7 +34,14 @@ fn a_small_cached_response_is_one_tee_and_one_splice() {
         return;
     }
     let site = Site::new(&[1, 4_096, 26_510, 61_440]);
-    let drivers = &[DriverKind::Blocking, DriverKind::Pool, DriverKind::Epoll, DriverKind::Reactor, DriverKind::Tokio, DriverKind::Uring];
+    let drivers = &[
+        DriverKind::Blocking,
+        DriverKind::Pool,
+        DriverKind::Epoll,
+        DriverKind::Reactor,
+        DriverKind::Tokio,
+        DriverKind::Uring,
+    ];
     Setup { drivers, at_once: 1, ..PIPE }.serve(site.path(), |server, subject| {
         for size in [1, 4_096, 26_510, 61_440] {
             let calls = counted(server, &site, subject, size)?;

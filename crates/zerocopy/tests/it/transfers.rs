@@ -48,7 +48,8 @@ fn resets_in_mid_transfer_leave_nothing_behind() {
         let idle = || -> anyhow::Result<()> {
             eventually("what was evicted is forgotten", || {
                 let stats = stats(server)?;
-                let held = ["/files_total", "/zombies", "/memory/descriptors", "/memory/pipe_mem_used", "/memory/mapped"];
+                let held =
+                    ["/files_total", "/zombies", "/memory/descriptors", "/memory/pipe_mem_used", "/memory/mapped"];
                 held.iter().try_fold(true, |so_far, held| Ok(so_far && number(&stats, held)? == 0.0))
             })
         };
@@ -129,7 +130,11 @@ fn a_file_cut_in_mid_transfer_ends_its_connection_only() {
         let (body, _) = reader.read_until_gone();
         // A copy is whole; everything else must not be.
         let is_copy = subject.strategy == "uring";
-        ensure!(if is_copy { body.len() <= LARGE } else { body.len() < LARGE }, "{} bytes of a file that was cut", body.len());
+        ensure!(
+            if is_copy { body.len() <= LARGE } else { body.len() < LARGE },
+            "{} bytes of a file that was cut",
+            body.len()
+        );
         let got = Http::connect(server.address())?.get("/100")?;
         ensure!(got.status == 200 && got.body == bytes(100), "the others are served: {}", got.status);
         drain(&mut server)

@@ -25,7 +25,8 @@ fn without_an_argument_the_current_directory_is_served() {
     assert_eq!(Http::connect(server.address()).unwrap().get("/a.txt").unwrap().body, b"0123456789");
     drain(&mut server).unwrap();
     let said = server.stderr();
-    let to_try = format!("try: curl http://{}/a.txt\ntry: curl http://{}/cache/stats\n", server.address(), server.address());
+    let to_try =
+        format!("try: curl http://{}/a.txt\ntry: curl http://{}/cache/stats\n", server.address(), server.address());
     assert!(said.starts_with(&to_try), "{said}");
 }
 
@@ -87,7 +88,9 @@ fn media_types_come_from_a_file() {
         command.arg("--mime-file").arg(&map);
         let mut server = Server::start_command(command, 1)?;
         let mut client = Http::connect(server.address())?;
-        for (name, want) in [("a.one", "application/x-first"), ("a.two", "application/x-first"), ("a.html", "text/x-second")] {
+        for (name, want) in
+            [("a.one", "application/x-first"), ("a.two", "application/x-first"), ("a.html", "text/x-second")]
+        {
             let got = client.get(&format!("/{name}"))?;
             ensure!(got.field("content-type").is_some_and(|got| got.starts_with(want)), "{name}: {got:?}");
         }
