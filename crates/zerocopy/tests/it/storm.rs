@@ -29,7 +29,7 @@ const WINDOW: Duration = Duration::from_millis(100);
 const SLACK: Duration = Duration::from_millis(400);
 /// Changes in a row, and how often the file is left alone after them for long enough to be checked.
 const BURST: usize = 12;
-const ROUNDS: usize = 6;
+const ROUNDS: usize = 4;
 /// Responses of known contents that each round must have seen.
 const CHECKED_MIN: u64 = 5;
 const RECORD: usize = 16;
