@@ -138,11 +138,11 @@ const REFUSALS: &[(&str, &str, &str)] = &[
 ];
 
 fn refused(server: &Server, site: &Path, faults: &str, counted: &str) -> anyhow::Result<()> {
-    // Threads and buffers of the driver's own exist now.
-    Http::connect(server.address())?.get("/missing")?;
+    // What the driver needs for a connection and for itself exists now.
+    let mut client = Http::connect(server.address())?;
+    client.get("/missing")?;
     let sizes = [100, 26_510, 300_000];
     with_faults(server, faults, || {
-        let mut client = Http::connect(server.address())?;
         for size in sizes {
             let got = client.get(&format!("/{size}"))?;
             ensure!(got.status == 200 && got.body == bytes(size), "{size}: {} {}", got.status, got.body.len());

@@ -17,8 +17,7 @@ fn counted(server: &Server, site: &Site, subject: Subject, size: usize) -> anyho
     let mut client = Http::connect(server.address())?;
     ensure!(client.get(&format!("/{size}"))?.body == bytes(size), "before");
     let log = site.path().join(format!("{}-{}-{size}.trace", subject.strategy, subject.driver));
-    let calls =
-        "tee,splice,vmsplice,sendfile,write,writev,sendto,sendmsg,openat2,statx,newfstatat,pipe2,fcntl,mmap,brk";
+    let calls = "tee,splice,vmsplice,sendfile,write,writev,sendto,sendmsg,openat2,statx,newfstatat,pipe2";
     calls_during(server, &log, calls, || {
         for _ in 0..REQUESTS {
             ensure!(client.get(&format!("/{size}"))?.body == bytes(size), "wrong bytes");
@@ -50,10 +49,12 @@ fn a_small_cached_response_is_one_tee_and_one_splice() {
             // One more for each new date: the file is spliced into the new pipe.
             let renewed = count("pipe2");
             ensure!(count("splice") == REQUESTS + renewed && renewed < REQUESTS / 4, "{size}: {calls:?}");
-            for other in ["vmsplice", "sendfile", "writev", "sendto", "sendmsg", "openat2", "mmap"] {
+            for other in ["vmsplice", "sendfile", "writev", "sendto", "sendmsg", "openat2"] {
                 ensure!(count(other) == 0, "{size}: {calls:?}");
             }
-            ensure!(count("write") <= renewed + 10, "{size}: {calls:?}");
+            // A worker of the reactor wakes its loop by one.
+            let wakes = if subject.driver == DriverKind::Reactor { REQUESTS } else { 0 };
+            ensure!(count("write") <= wakes + renewed, "{size}: {calls:?}");
         }
         Ok(())
     });
