@@ -29,7 +29,7 @@ mod write;
 use std::{io, panic::resume_unwind, sync::Arc, thread::ScopedJoinHandle};
 
 use proto::{Limits, Protocol};
-use sys::affinity::Cpus;
+use sys::{affinity::Cpus, registered::Region};
 
 pub use counters::{Counts, Statistics};
 pub use listeners::Listeners;
@@ -52,6 +52,8 @@ pub struct Config {
     pub statistics: Statistics,
     /// What cached pipes and pages are sent through.
     pub scratch_pipes: ScratchPipes,
+    /// Memory that drivers which can do so register with the kernel, to send it without copying.
+    pub registered: Option<Arc<Region>>,
 }
 
 impl Config {
@@ -65,8 +67,16 @@ pub(crate) trait Driver {
     /// Whether each thread accepts from a listener of its own.
     const LISTENER_PER_THREAD: bool;
 
+    /// Whether it sends [`Config::registered`] without copying it; others send it as any other memory.
+    const REGISTERS_MEMORY: bool = false;
+
     /// Why this machine cannot run it, if so.
     fn probe() -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Why it cannot send memory of this region as it says it does, if so.
+    fn probe_registered(_: &Region) -> io::Result<()> {
         Ok(())
     }
 

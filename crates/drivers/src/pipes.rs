@@ -3,7 +3,7 @@
 use std::{
     io,
     os::fd::AsFd,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use proto::{CachedPipe, Pages, Pipe, PipeRegion, PipeSource, ScratchPipe};
@@ -25,7 +25,27 @@ struct Supply {
     /// Each pipe holds a clone.
     permit: Arc<()>,
     /// Those that belong to no loop.
-    pooled: Mutex<Vec<Box<ScratchPipe>>>,
+    pool: Mutex<Pool>,
+}
+
+/// Empty pipes.
+#[derive(Debug, Default)]
+struct Pool(#[expect(clippy::vec_box, reason = "a region holds a pipe by its box")] Vec<Box<ScratchPipe>>);
+
+impl Pool {
+    fn get(&mut self) -> Option<Box<ScratchPipe>> {
+        self.0.pop()
+    }
+
+    /// Keeps the pipe if there is room for it; gives it back if not.
+    fn put(&mut self, pipe: Box<ScratchPipe>) -> Option<Box<ScratchPipe>> {
+        let max = (POOLED_BYTES_MAX / pipe.capacity.max(1)).clamp(1, POOLED_MAX);
+        if self.0.len() >= max {
+            return Some(pipe);
+        }
+        self.0.push(pipe);
+        None
+    }
 }
 
 impl ScratchPipes {
@@ -37,7 +57,7 @@ impl ScratchPipes {
     /// Pipes of `bytes` (as many as the kernel grants), at most `count_max` of them: each costs two descriptors and may
     /// be held by a slow reader. Where there is none left, output goes another way.
     pub fn new(bytes: usize, count_max: usize) -> Self {
-        Self(Arc::new(Supply { bytes, count_max, permit: Arc::default(), pooled: Mutex::default() }))
+        Self(Arc::new(Supply { bytes, count_max, permit: Arc::default(), pool: Mutex::default() }))
     }
 
     /// Bytes that each is to have room for.
@@ -46,8 +66,8 @@ impl ScratchPipes {
     }
 
     fn get(&self) -> Option<Box<ScratchPipe>> {
-        let Supply { bytes, count_max, permit, pooled } = &*self.0;
-        if let Some(pipe) = pooled.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+        let Supply { bytes, count_max, permit, .. } = &*self.0;
+        if let Some(pipe) = self.pool().get() {
             return Some(pipe);
         }
         // Loops that look at the same moment may exceed the limit by one each.
@@ -55,22 +75,17 @@ impl ScratchPipes {
             return None;
         }
         let (reader, writer, capacity) = transfer::pipe_of(*bytes).ok()?;
-        Some(Box::new(ScratchPipe { pipe: Pipe { reader, writer }, capacity, permit: Arc::clone(permit) }))
+        Some(Box::new(ScratchPipe { pipe: Pipe { reader, writer }, filled: 0, capacity, permit: Arc::clone(permit) }))
     }
 
     fn put(&self, pipe: Box<ScratchPipe>) {
-        drop(keep(&mut self.0.pooled.lock().unwrap_or_else(PoisonError::into_inner), pipe));
+        // One too many is closed.
+        drop(self.pool().put(pipe));
     }
-}
 
-/// Keeps the pipe if there is room for it; gives it back if not.
-fn keep(pooled: &mut Vec<Box<ScratchPipe>>, pipe: Box<ScratchPipe>) -> Option<Box<ScratchPipe>> {
-    let max = (POOLED_BYTES_MAX / pipe.capacity.max(1)).clamp(1, POOLED_MAX);
-    if pooled.len() >= max {
-        return Some(pipe);
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.0.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    pooled.push(pipe);
-    None
 }
 
 impl Default for ScratchPipes {
@@ -84,7 +99,7 @@ impl Default for ScratchPipes {
 #[derive(Debug)]
 pub(crate) struct Pipes {
     /// `None`: gives back at once to the common supply.
-    pooled: Option<Vec<Box<ScratchPipe>>>,
+    pool: Option<Pool>,
     supply: ScratchPipes,
 }
 
@@ -99,23 +114,23 @@ pub(crate) enum Filling {
 impl Pipes {
     /// A loop keeps some for its connections.
     pub(crate) fn of_loop(supply: &ScratchPipes) -> Self {
-        Self { pooled: Some(Vec::new()), supply: supply.clone() }
+        Self { pool: Some(Pool::default()), supply: supply.clone() }
     }
 
     /// A connection keeps none while it has nothing to send.
     pub(crate) fn of_connection(supply: &ScratchPipes) -> Self {
-        Self { pooled: None, supply: supply.clone() }
+        Self { pool: None, supply: supply.clone() }
     }
 
     fn get(&mut self) -> Option<Box<ScratchPipe>> {
-        self.pooled.as_mut().and_then(Vec::pop).or_else(|| self.supply.get())
+        self.pool.as_mut().and_then(Pool::get).or_else(|| self.supply.get())
     }
 
     /// Takes an empty pipe back.
     pub(crate) fn put(&mut self, pipe: Option<Box<ScratchPipe>>) {
         let Some(pipe) = pipe else { return };
-        let left = match &mut self.pooled {
-            Some(pooled) => keep(pooled, pipe),
+        let left = match &mut self.pool {
+            Some(pool) => pool.put(pipe),
             None => Some(pipe),
         };
         if let Some(pipe) = left {
@@ -137,19 +152,22 @@ impl Pipes {
                 }
                 None => Ok(Filling::Nowhere),
             },
-            PipeSource::Pages(Pages { filled: 1.., .. }) => Ok(Filling::Filled),
+            PipeSource::Pages(Pages { scratch: Some(scratch), .. }) if scratch.filled > 0 => Ok(Filling::Filled),
             PipeSource::Pages(pages) => self.splice_pages(pages, region.len),
         }
     }
 
     fn tee(&mut self, CachedPipe { pipe, .. }: &CachedPipe, len: u64) -> Option<Box<ScratchPipe>> {
-        let scratch = self.get()?;
+        let mut scratch = self.get()?;
         if len > scratch.capacity as u64 {
             self.put(Some(scratch));
             return None;
         }
         match transfer::tee(pipe.reader.as_fd(), scratch.pipe.writer.as_fd(), len) {
-            Ok(n) if n as u64 == len => Some(scratch),
+            Ok(n) if n as u64 == len => {
+                scratch.filled = len;
+                Some(scratch)
+            }
             // No longer empty.
             Ok(1..) => None,
             Ok(0) | Err(_) => {
@@ -160,11 +178,12 @@ impl Pipes {
     }
 
     fn splice_pages(&mut self, pages: &mut Pages, len: u64) -> io::Result<Filling> {
-        let Some(pipe) = pages.scratch.take().or_else(|| self.get()) else { return Ok(Filling::Nowhere) };
+        let Some(mut pipe) = pages.scratch.take().or_else(|| self.get()) else { return Ok(Filling::Nowhere) };
         let rest = pages.range(len.min(pipe.capacity as u64)).ok_or(io::ErrorKind::UnexpectedEof)?;
         match transfer::vmsplice(pipe.pipe.writer.as_fd(), &pages.of.bytes[rest]) {
             Ok(n) => {
-                (pages.scratch, pages.filled) = (Some(pipe), n as u32);
+                pipe.filled = n as u64;
+                pages.scratch = Some(pipe);
                 Ok(if n > 0 { Filling::Filled } else { Filling::Nowhere })
             }
             Err(error) if Errno::from_io_error(&error) == Some(Errno::FAULT) => Err(error),

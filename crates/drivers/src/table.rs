@@ -3,6 +3,7 @@
 use std::{fmt, io, str::FromStr, sync::Arc};
 
 use proto::Protocol;
+use sys::registered::Region;
 
 use crate::{Config, Driver, Listeners, Serving, Shutdown, blocking, epoll, pool, reactor, tokio, tokio_uring, uring};
 
@@ -38,6 +39,16 @@ macro_rules! drivers {
             /// Why this machine cannot run it, if so.
             pub fn probe(self) -> io::Result<()> {
                 match self { $(Self::$variant => <$driver as Driver>::probe(),)+ }
+            }
+
+            /// Whether it registers memory with the kernel and sends that without copying it.
+            pub fn registers_memory(self) -> bool {
+                match self { $(Self::$variant => <$driver as Driver>::REGISTERS_MEMORY,)+ }
+            }
+
+            /// Why it cannot send memory of this region as [`DriverKind::registers_memory`] says, if so.
+            pub fn probe_registered(self, region: &Region) -> io::Result<()> {
+                match self { $(Self::$variant => <$driver as Driver>::probe_registered(region),)+ }
             }
 
             /// How many sets of listeners it accepts from when it runs `threads` threads.

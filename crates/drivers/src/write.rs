@@ -47,7 +47,7 @@ fn write_pipe(socket: BorrowedFd<'_>, outbox: &mut Outbox, pipes: &mut Pipes) ->
 }
 
 fn splice_front(socket: BorrowedFd<'_>, region: &PipeRegion, followed: bool) -> io::Result<usize> {
-    let (pipe, filled) = region.filled().ok_or(io::ErrorKind::InvalidData)?;
-    let len = filled.min(WRITE_MAX as u64);
-    transfer::splice_out(pipe.reader.as_fd(), socket, len, followed || len < region.len)
+    let scratch = region.scratch().ok_or(io::ErrorKind::InvalidData)?;
+    let len = scratch.filled.min(WRITE_MAX as u64);
+    transfer::splice_out(scratch.pipe.reader.as_fd(), socket, len, followed || len < region.len)
 }

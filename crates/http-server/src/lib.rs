@@ -1,4 +1,4 @@
-//! A static web server on every I/O driver: a [`proto::Protocol`] that answers GET and HEAD from a directory tree.
+//! A static web server on every I/O driver: the front end of `web`, which answers GET and HEAD, before a directory tree.
 //!
 //! It opens and reads files, and never touches a socket: which bytes go where is all that is decided here. A file is
 //! opened only by a path that the kernel keeps beneath the root; a cached one is rendered as a whole response ahead of
@@ -8,17 +8,19 @@
 
 mod args;
 mod cache;
-mod metrics;
-mod page;
-mod path;
 mod representation;
-mod server;
 mod site;
-mod statistics;
+
+use std::convert::Infallible;
 
 pub use args::HttpArgs;
 pub use cache::CacheLimits;
-pub use metrics::Requests;
-pub use server::{Conn, HttpOptions, HttpServer};
+pub use representation::Representation;
 pub use site::{Site, SiteOptions};
-pub use statistics::Statistics;
+pub use web::{HttpOptions, Requests, Statistics};
+
+/// A web server for the files of one directory tree.
+pub type HttpServer = web::Front<Site>;
+
+/// What it remembers of a connection.
+pub type Conn = web::Conn<Infallible>;

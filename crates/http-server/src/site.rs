@@ -1,25 +1,23 @@
 //! A document root and its cache: which file a path means, and whether what is known about it still holds.
 
 use std::{
+    convert::Infallible,
     io,
+    ops::Range,
     path::Path,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use proto::Now;
-use sys::beneath::{OpenError, Root};
-use wire::http1::Status;
+use proto::{Now, Outbox};
+use sys::beneath::Root;
+use web::{Absence, Answer, Heads, MediaTypes, Source, nanoseconds, path};
+use wire::http1::Connection;
 
 use crate::{
     cache::{Cache, CacheLimits, Entry},
-    path::{self, PathError},
     representation::Representation,
-    statistics::Source,
 };
-
-/// Sent for a path that ends with a slash.
-const INDEX: &[u8] = b"index.html";
 
 /// How a [`Site`] keeps files.
 #[derive(Clone, Copy, Debug)]
@@ -50,38 +48,7 @@ pub struct Site {
     cache: Cache,
     revalidate_ns: u64,
     memory_max: u64,
-}
-
-/// Why there is no file to send.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Absence {
-    /// It is a directory; its path, encoded, ends with a slash.
-    Moved(String),
-    Refused(Status),
-}
-
-impl Absence {
-    const MISSING: Self = Self::Refused(Status::NotFound);
-}
-
-impl From<PathError> for Absence {
-    fn from(error: PathError) -> Self {
-        match error {
-            PathError::Malformed => Self::Refused(Status::BadRequest),
-            PathError::Missing => Self::MISSING,
-        }
-    }
-}
-
-impl From<OpenError> for Absence {
-    fn from(error: OpenError) -> Self {
-        Self::Refused(match error {
-            OpenError::Missing | OpenError::Directory | OpenError::NotRegular => Status::NotFound,
-            OpenError::Denied => Status::Forbidden,
-            OpenError::Exhausted => Status::ServiceUnavailable,
-            OpenError::Failed(_) => Status::InternalError,
-        })
-    }
+    media: MediaTypes,
 }
 
 impl Site {
@@ -94,31 +61,8 @@ impl Site {
             revalidate_ns: u64::try_from(options.revalidate.as_nanos()).unwrap_or(u64::MAX),
             // Contents that are not kept are better sent from the descriptor than read.
             memory_max: options.cache_file_max.min(options.cache.contents_max() as u64),
+            media: MediaTypes::default(),
         })
-    }
-
-    /// Shows `send` the file that `path` means, as it was at most the revalidation interval ago.
-    ///
-    /// `path` is a request's, and `encoded` when it contains escapes. A path that needs no normalising is its own key,
-    /// so that for a current file all this is one hash and one look under a lock.
-    #[inline]
-    pub(crate) fn with_file<R>(
-        &self,
-        path: &[u8],
-        encoded: bool,
-        now: Now,
-        mut send: impl FnMut(&Representation) -> R,
-    ) -> Result<(R, Source), Absence> {
-        let now_ns = nanoseconds(now.unix);
-        // A key is a decoded path: only a path without escapes can be taken for one.
-        if !encoded {
-            let current = |entry: &Arc<Entry>| self.is_current(entry, now_ns).then(|| send(&entry.representation));
-            if let Some(Some(sent)) = self.cache.look(path, current) {
-                return Ok((sent, Source::Cache));
-            }
-        }
-        let (entry, source) = self.find(path, now)?;
-        Ok((send(&entry.representation), source))
     }
 
     #[inline]
@@ -149,18 +93,9 @@ impl Site {
     }
 
     fn load(&self, key: &[u8], now: Now) -> Result<(Arc<Entry>, Source), Absence> {
-        let is_directory = key.ends_with(b"/");
-        let mut relative = key.strip_prefix(b"/").unwrap_or(key).to_vec();
-        if is_directory {
-            relative.extend_from_slice(INDEX);
-        }
-        let opened = match self.root.open_file(&relative) {
-            Err(OpenError::Directory) if !is_directory => {
-                return Err(Absence::Moved(path::encode(&[key, b"/"].concat())));
-            }
-            outcome => outcome?,
-        };
-        let (representation, metadata) = Representation::load(opened, &relative, self.memory_max, now.unix)?;
+        let (relative, opened) = web::open(&self.root, key)?;
+        let (representation, metadata) =
+            Representation::load(opened, &self.media.of(&relative), self.memory_max, now.unix)?;
         let now_ns = nanoseconds(now.unix);
         let settled = metadata.is_settled(now.unix);
         let entry = Arc::new(Entry::new(key, &relative, (representation, metadata), settled, now_ns));
@@ -169,14 +104,55 @@ impl Site {
     }
 }
 
-#[inline]
-fn nanoseconds(unix: Duration) -> u64 {
-    // Enough until the year 2554.
-    unix.as_secs().wrapping_mul(1_000_000_000).wrapping_add(u64::from(unix.subsec_nanos()))
+impl web::Site for Site {
+    type File = Representation;
+    type Upload = Infallible;
+
+    /// `path` that needs no normalising is its own key, so that for a current file all this is one hash and one look
+    /// under a lock. What is shown was so at most the revalidation interval ago.
+    #[inline]
+    fn with_file<R>(
+        &self,
+        path: &[u8],
+        encoded: bool,
+        now: Now,
+        mut send: impl FnMut(&Self::File) -> R,
+    ) -> Result<(R, Source), Absence> {
+        let now_ns = nanoseconds(now.unix);
+        // A key is a decoded path: only a path without escapes can be taken for one.
+        if !encoded {
+            let current = |entry: &Arc<Entry>| self.is_current(entry, now_ns).then(|| send(&entry.representation));
+            if let Some(Some(sent)) = self.cache.look(path, current) {
+                return Ok((sent, Source::Cache));
+            }
+        }
+        let (entry, source) = self.find(path, now)?;
+        Ok((send(&entry.representation), source))
+    }
+
+    #[inline(always)]
+    fn heads(file: &Representation) -> &Heads {
+        &file.heads
+    }
+
+    #[inline(always)]
+    fn push_ok(&self, file: &Representation, connection: Connection, now: Now, out: &mut Outbox) -> u64 {
+        file.push_ok(connection, now.unix, out)
+    }
+
+    fn push_range(&self, file: &Representation, range: Range<u64>, out: &mut Outbox) {
+        file.push_range(range, out);
+    }
+
+    fn uploaded(&self, upload: Infallible, _: Vec<u8>, _: Now) -> Answer<'_> {
+        match upload {}
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use web::Site as _;
+
     use super::*;
 
     /// A file that is gone leaves neither memory nor a descriptor behind.
@@ -193,23 +169,5 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert_eq!(site.with_file(b"/file", false, now, |_| ()), Err(Absence::MISSING));
         assert_eq!(site.cache.used().entries, 0);
-    }
-
-    /// Whose fault it is decides the class of the status.
-    #[test]
-    fn every_reason_not_to_open_has_its_status() {
-        // ENOENT, EXDEV, ENXIO, EACCES, EMFILE, ENFILE, EIO.
-        for (errno, status) in [
-            (2, Status::NotFound),
-            (18, Status::NotFound),
-            (6, Status::NotFound),
-            (13, Status::Forbidden),
-            (24, Status::ServiceUnavailable),
-            (23, Status::ServiceUnavailable),
-            (5, Status::InternalError),
-        ] {
-            let error = io::Error::from_raw_os_error(errno);
-            assert_eq!(Absence::from(OpenError::from(error)), Absence::Refused(status));
-        }
     }
 }

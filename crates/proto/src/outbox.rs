@@ -132,6 +132,13 @@ impl Outbox {
         self.push_body(body, Bytes::clone);
     }
 
+    /// As it is, however small: for registered memory, which a copy would not be in.
+    pub fn push_uncopied(&mut self, body: &Bytes) {
+        if !body.is_empty() {
+            self.push(Segment::Shared(Bytes::clone(body)));
+        }
+    }
+
     /// Copies a small body next to its header; only a large one is made shareable.
     pub fn push_body<B: AsRef<[u8]>>(&mut self, body: &B, share: impl FnOnce(&B) -> Bytes) {
         if body.as_ref().len() <= FLATTEN_MAX {
@@ -314,6 +321,11 @@ impl Outbox {
     pub fn more_after_memory(&self) -> bool {
         let after = self.queue.iter().find(|segment| segment.memory().is_none());
         matches!(after, Some(Segment::File(_) | Segment::Pipe(_)))
+    }
+
+    /// The memory in front, before the first file, pipe or promise.
+    pub fn memory(&self) -> impl Iterator<Item = &[u8]> {
+        self.queue.iter().map_while(Segment::memory)
     }
 
     /// The file or pipe in front is followed by what can be sent at once.

@@ -42,10 +42,12 @@ pub struct MappedFile {
     pub fallbacks: Arc<AtomicU64>,
 }
 
-/// An empty pipe that a driver lends to one region at a time.
+/// A pipe that a driver lends to one region at a time.
 #[derive(Debug)]
 pub struct ScratchPipe {
     pub pipe: Pipe,
+    /// Bytes in it.
+    pub filled: u64,
     /// Bytes that it has room for, if they fill whole pages.
     pub capacity: usize,
     /// One of a bounded number; given back with the pipe, wherever that ends.
@@ -59,8 +61,6 @@ pub struct Pages {
     /// The file's next byte to be sent.
     pub offset: u64,
     pub scratch: Option<Box<ScratchPipe>>,
-    /// Bytes in the scratch pipe.
-    pub filled: u32,
 }
 
 impl Pages {
@@ -97,29 +97,31 @@ impl PipeRegion {
 
     /// These bytes of a mapped file, which must be in it.
     pub fn pages(of: &Arc<MappedFile>, range: Range<u64>) -> Self {
-        let pages = Pages { of: Arc::clone(of), offset: range.start, scratch: None, filled: 0 };
+        let pages = Pages { of: Arc::clone(of), offset: range.start, scratch: None };
         Self { len: range.end.saturating_sub(range.start), source: PipeSource::Pages(pages) }
     }
 
-    /// The scratch pipe that it is in, and how many of its bytes that holds.
-    pub fn filled(&self) -> Option<(&Pipe, u64)> {
+    /// The scratch pipe that it goes through; empty where that is still to be filled.
+    pub fn scratch(&self) -> Option<&ScratchPipe> {
         match &self.source {
-            PipeSource::Filled(scratch) => Some((&scratch.pipe, self.len)),
-            PipeSource::Pages(Pages { scratch: Some(scratch), filled: filled @ 1.., .. }) => {
-                Some((&scratch.pipe, u64::from(*filled)))
-            }
-            PipeSource::Pages(_) | PipeSource::Cached(_) => None,
+            PipeSource::Filled(scratch) => Some(scratch),
+            PipeSource::Pages(pages) => pages.scratch.as_deref(),
+            PipeSource::Cached(_) => None,
         }
     }
 
-    /// `n` bytes of it have been sent.
-    #[inline]
+    /// `n` bytes of it have been sent, out of its scratch pipe.
     pub fn advance(&mut self, n: u64) {
         self.len -= n;
-        if let PipeSource::Pages(pages) = &mut self.source {
-            pages.offset += n;
-            pages.filled -= n as u32;
-        }
+        let scratch = match &mut self.source {
+            PipeSource::Filled(scratch) => scratch,
+            PipeSource::Pages(Pages { scratch: Some(scratch), offset, .. }) => {
+                *offset += n;
+                scratch
+            }
+            PipeSource::Pages(_) | PipeSource::Cached(_) => panic!("sent without having been filled"),
+        };
+        scratch.filled -= n;
     }
 
     /// What it is without a pipe, and one more in its count of fallbacks. `None` when part of it is in a scratch pipe.
@@ -132,7 +134,9 @@ impl PipeRegion {
                 let len = self.len - head.len() as u64;
                 Some((head, FileRegion { file: Arc::clone(&file.file), offset: file.offset, len }))
             }
-            PipeSource::Pages(Pages { of, offset, filled: 0, .. }) => {
+            PipeSource::Pages(Pages { of, offset, scratch })
+                if scratch.as_ref().is_none_or(|pipe| pipe.filled == 0) =>
+            {
                 of.fallbacks.fetch_add(1, Ordering::Relaxed);
                 Some((Bytes::new(), FileRegion { file: Arc::clone(&of.file), offset: *offset, len: self.len }))
             }
@@ -140,12 +144,16 @@ impl PipeRegion {
         }
     }
 
-    /// The scratch pipe of a region that has been sent to its last byte.
+    /// Its scratch pipe, if that is empty.
     pub(crate) fn into_scratch(self) -> Option<Box<ScratchPipe>> {
-        match self.source {
-            PipeSource::Filled(scratch) if self.len == 0 => Some(scratch),
-            PipeSource::Pages(Pages { scratch, .. }) if self.len == 0 => scratch,
-            PipeSource::Cached(_) | PipeSource::Filled(_) | PipeSource::Pages(_) => None,
-        }
+        let scratch = match self.source {
+            PipeSource::Filled(scratch) => Some(scratch),
+            PipeSource::Pages(pages) => pages.scratch,
+            PipeSource::Cached(_) => None,
+        };
+        scratch.filter(|scratch| scratch.filled == 0)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, anyhow, bail};
 use drivers::{Config, DriverKind, Listeners, ScratchPipes, Statistics};
 use proto::Protocol;
-use sys::{listen::Address, signals::StopSignals};
+use sys::{listen::Address, registered::Region, signals::StopSignals};
 
 use crate::{
     Cli, DriverChoice, ServiceArgs, Timeouts,
@@ -55,11 +55,12 @@ impl Host {
         let config = Config {
             threads: args.threads(),
             workers: args.workers(driver),
-            connections_max: args.connections_max(open_files(args.max_connections)),
+            connections_max: args.connections_max(open_files(args.max_connections), cli.descriptors_kept()),
             limits: args.limits(),
             pin: args.pin.clone(),
             statistics: Statistics::default(),
             scratch_pipes: ScratchPipes::default(),
+            registered: None,
         };
         let mut registry = Registry::with_prefix(C::NAME.replace('-', "_"));
         registry.register_collector(Box::new(Connections(config.statistics.clone())));
@@ -82,6 +83,11 @@ impl Host {
 
     pub fn timeouts(&self) -> Timeouts {
         self.args.timeouts()
+    }
+
+    /// Where it will listen; a port may still be 0.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
     }
 
     /// The driver that was chosen.
@@ -107,6 +113,24 @@ impl Host {
     /// What cached pipes and pages of mapped files are sent through.
     pub fn set_scratch_pipes(&mut self, pipes: ScratchPipes) {
         self.config.scratch_pipes = pipes;
+    }
+
+    /// Memory that is sent without being copied, on a driver that can ([`DriverKind::registers_memory`]); any other sends
+    /// it as it sends all memory.
+    ///
+    /// # Errors
+    /// The driver could, but the kernel refuses, or a socket of an address cannot.
+    pub fn set_registered(&mut self, region: Arc<Region>) -> anyhow::Result<()> {
+        if self.driver.registers_memory() {
+            let driver = self.driver;
+            let refused = || format!("driver {driver}: the kernel refuses registered memory");
+            driver.probe_registered(&region).with_context(refused)?;
+            if let Some(address) = self.addresses.iter().find(|address| matches!(address, Address::Unix(_))) {
+                bail!("driver {driver}: registered memory is sent over TCP only, not on {address}");
+            }
+        }
+        self.config.registered = Some(region);
+        Ok(())
     }
 
     /// Where a server registers what it counts beside its connections.

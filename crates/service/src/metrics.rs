@@ -66,6 +66,7 @@ fn config() -> Config {
         pin: None,
         statistics: Statistics::default(),
         scratch_pipes: ScratchPipes::default(),
+        registered: None,
     }
 }
 

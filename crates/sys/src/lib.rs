@@ -1,7 +1,7 @@
 //! Safe wrappers of the Linux calls the drivers need.
 //!
 //! A leaf: knows no protocol, keeps no policy. `rustix` and `nix` do most of it; the little `unsafe` there is lives in
-//! [`map`] and [`memory`], one call and one reason each.
+//! [`map`], [`memory`], [`registered`], [`socket`] and [`transfer`], one call and one reason each.
 
 pub mod affinity;
 pub mod beneath;
@@ -11,7 +11,9 @@ pub mod eventfd;
 pub mod limits;
 pub mod listen;
 pub mod map;
+pub mod memfd;
 pub mod memory;
+pub mod registered;
 pub mod signals;
 pub mod socket;
 pub mod transfer;

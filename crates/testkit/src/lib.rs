@@ -9,6 +9,7 @@ mod client;
 mod content;
 mod examine;
 mod holdings;
+pub mod http;
 mod peers;
 mod process;
 mod server;

@@ -8,7 +8,7 @@ const SERVERS: [&str; 5] = ["fileserver", "http-server", "kvcache", "mq-server",
 /// What moves bytes; servers get it from `service`.
 const ENGINES: [&str; 4] = ["mio", "tokio", "io-uring", "tokio-uring"];
 /// Crate → the crates of this workspace that it may depend on.
-const ALLOWED: [(&str, &[&str]); 8] = [
+const ALLOWED: [(&str, &[&str]); 9] = [
     ("sys", &[]),
     ("proto", &[]),
     ("wire", &["proto"]),
@@ -18,9 +18,11 @@ const ALLOWED: [(&str, &[&str]); 8] = [
     ("drivers", &["proto", "sys"]),
     // It answers metrics and health checks over HTTP.
     ("service", &["drivers", "proto", "sys", "wire"]),
+    // The front end of the servers that speak HTTP.
+    ("web", &["proto", "service", "sys", "wire"]),
     ("loadgen", &["layouts", "proto", "sys", "wire"]),
 ];
-const ALLOWED_TO_SERVERS: [&str; 6] = ["layouts", "proto", "service", "store", "sys", "wire"];
+const ALLOWED_TO_SERVERS: [&str; 7] = ["layouts", "proto", "service", "store", "sys", "web", "wire"];
 
 pub(super) fn point_one_way(packages: &[Package]) -> Vec<Violation> {
     packages.iter().flat_map(|package| check(package, packages)).collect()
@@ -75,6 +77,8 @@ mod tests {
             ("proto", "sys"),
             ("wire", "drivers"),
             ("drivers", "service"),
+            // The front end of the servers that speak HTTP.
+            ("web", &["proto", "service", "sys", "wire"]),
             ("loadgen", "http-server"),
             ("http-server", "drivers"),
             ("layouts", "proto"),

@@ -80,13 +80,22 @@ impl<P: Protocol> Rest<'_, P> {
 
     /// The crate has neither sendfile nor splice: through one buffer per connection.
     async fn send_file(&mut self, stream: &TcpStream, mut region: FileRegion) -> io::Result<FileRegion> {
-        let file = File::from_std(region.file.try_clone()?.into());
+        // The crate's files own their descriptors; where there is none left, a plain call reads, too.
+        let file = region.file.try_clone().map(|file| File::from_std(file.into())).ok();
         while region.len > 0 {
             let mut chunk = std::mem::take(&mut self.chunk);
             chunk.clear();
             let want = region.len.min(CHUNK_BYTES as u64) as usize;
             chunk.reserve_exact(want);
-            let (read, chunk) = file.read_at(chunk.slice(..want), region.offset).await;
+            let (read, chunk) = match &file {
+                Some(file) => file.read_at(chunk.slice(..want), region.offset).await,
+                None => {
+                    chunk.resize(want, 0);
+                    let read = rustix::io::pread(&region.file, &mut chunk, region.offset);
+                    chunk.truncate(read.unwrap_or(0));
+                    (read.map_err(Into::into), chunk.slice(..))
+                }
+            };
             let n = read?;
             if n == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into()); // It shrank.
@@ -95,7 +104,9 @@ impl<P: Protocol> Rest<'_, P> {
             region.offset += n as u64;
             region.len -= n as u64;
         }
-        file.close().await?;
+        if let Some(file) = file {
+            file.close().await?;
+        }
         Ok(region)
     }
 
@@ -111,10 +122,10 @@ impl<P: Protocol> Rest<'_, P> {
             self.write::<Bytes>(stream, head).await?;
             return Ok(Segment::File(self.send_file(stream, file).await?));
         }
-        while let Some((pipe, len @ 1..)) = region.filled() {
+        while let Some(scratch) = region.scratch().filter(|scratch| scratch.filled > 0) {
             let mut chunk = std::mem::take(&mut self.chunk);
-            chunk.resize(len.min(CHUNK_BYTES as u64) as usize, 0);
-            let n = rustix::io::read(&pipe.reader, &mut chunk[..])?; // The bytes are there: this does not wait.
+            chunk.resize(scratch.filled.min(CHUNK_BYTES as u64) as usize, 0);
+            let n = rustix::io::read(&scratch.pipe.reader, &mut chunk[..])?; // The bytes are there: this does not wait.
             if n == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }

@@ -6,9 +6,9 @@ use std::{
     task::Waker,
 };
 
-use proto::{Protocol, Segment, Session, Taken};
+use proto::{Outbox, Protocol, Segment, Session, Taken};
 use rustix::io::Errno;
-use sys::socket;
+use sys::{registered::Region, socket};
 
 use super::{
     Desk,
@@ -150,7 +150,7 @@ impl<P: Protocol> Slot<P> {
                     return Ok(());
                 }
             }
-            if session.outbox().more_after_memory() {
+            if !leaves_by_ring(session.outbox(), desk.ring.registered()) {
                 match write_front(socket.as_fd(), session.outbox(), &mut desk.pipes) {
                     Ok(n) => {
                         desk.tally.0.bytes_out += n as u64;
@@ -181,6 +181,11 @@ impl<P: Protocol> Slot<P> {
         }
         Ok(())
     }
+}
+
+/// What a file or pipe follows leaves with it by plain calls, unless it is to be sent without being copied.
+fn leaves_by_ring(outbox: &Outbox, registered: Option<&Region>) -> bool {
+    !outbox.more_after_memory() || registered.is_some_and(|region| outbox.memory().any(|bytes| region.contains(bytes)))
 }
 
 /// Memory to be sent at once: all there is before a promise, a file or a pipe.

@@ -13,7 +13,7 @@ use std::{
 
 use proto::{Now, Offer, Peer, Protocol, Session, Spares, run_batch};
 use slab::Slab;
-use sys::listen::Listener;
+use sys::{listen::Listener, registered::Region};
 
 use crate::{
     Config, Driver, Serving, Shutdown,
@@ -38,9 +38,14 @@ pub(crate) struct Uring;
 
 impl Driver for Uring {
     const LISTENER_PER_THREAD: bool = true;
+    const REGISTERS_MEMORY: bool = true;
 
     fn probe() -> io::Result<()> {
         ring::probe()
+    }
+
+    fn probe_registered(region: &Region) -> io::Result<()> {
+        ring::probe_registered(region)
     }
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
@@ -105,7 +110,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
             draining: false,
             desk: Desk {
                 protocol,
-                ring: Ring::new()?,
+                ring: Ring::new(config.registered.as_ref())?,
                 mailbox: Mailbox::new()?,
                 pipes: Pipes::of_loop(&config.scratch_pipes),
                 spares: Spares::default(),
@@ -169,7 +174,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
                 }
             }
             Op::Receive => self.receive(done),
-            Op::Send | Op::Writable => {
+            Op::Send | Op::SendZeroCopy | Op::Writable => {
                 self.mark(done.key);
                 self.slots[done.key].complete(done, &mut self.desk);
             }

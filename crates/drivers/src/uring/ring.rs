@@ -1,26 +1,33 @@
 //! A ring that owns every byte the kernel may touch.
 //!
-//! Invariant: memory named by a submitted entry stays in `self` until the entry's last completion has been reaped.
+//! Invariant: memory named by a submitted entry stays in `self` until the entry's last completion has been reaped. For
+//! registered memory that is the notification which follows the completion of a zero-copy send.
 
 use std::{
     io,
     mem::ManuallyDrop,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use io_uring::{
-    IoUring, cqueue, opcode, squeue,
+    IoUring, Probe, cqueue, opcode, squeue,
     types::{CancelBuilder, Fd, SubmitArgs, Timespec},
 };
 use proto::Segment;
 use rustix::io::Errno;
+use slab::Slab;
+use sys::registered::Region;
 
 use super::{
     buffers::{BufferRing, GROUP},
-    sending::Sending,
+    sending::{Request, Sending},
 };
 
+/// The fixed buffer that registered memory is.
+pub(super) const REGISTERED: u16 = 0;
 const SUBMISSIONS: u32 = 2048;
 const COMPLETIONS: u32 = 8192;
 /// Finished sends kept for the next ones.
@@ -34,13 +41,15 @@ pub(super) enum Op {
     Accept,
     Receive,
     Send,
+    /// Its key is of [`Lent::held`]; it is reaped as a `Send` of the connection.
+    SendZeroCopy,
     /// The socket takes bytes again.
     Writable,
     Mail,
     Cancel,
 }
 
-const OPS: [Op; 6] = [Op::Accept, Op::Receive, Op::Send, Op::Writable, Op::Mail, Op::Cancel];
+const OPS: [Op; 7] = [Op::Accept, Op::Receive, Op::Send, Op::SendZeroCopy, Op::Writable, Op::Mail, Op::Cancel];
 
 /// One reaped completion.
 #[derive(Clone, Copy, Debug)]
@@ -74,14 +83,44 @@ struct Lent {
     sending: Vec<Option<Box<Sending>>>,
     #[expect(clippy::vec_box, reason = "the kernel is told where they are")]
     spare: Vec<Box<Sending>>,
+    registered: Option<Arc<Region>>,
+    /// Registered memory that is being sent, or has been sent and may be sent again by TCP.
+    held: Slab<Held>,
+}
+
+/// One zero-copy send.
+struct Held {
+    connection: usize,
+    /// Read by the kernel.
+    _bytes: Bytes,
+}
+
+impl Held {
+    /// The outcome of a zero-copy send, as that of any other; `None` for the notification behind it.
+    fn reap(held: &mut Slab<Self>, done: Done, is_notification: bool) -> Option<Done> {
+        let connection = held.get(done.key)?.connection;
+        if !done.more {
+            held.remove(done.key);
+        }
+        (!is_notification).then_some(Done { op: Op::Send, key: connection, ..done })
+    }
 }
 
 impl Ring {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(super) fn new(registered: Option<&Arc<Region>>) -> io::Result<Self> {
         let ring = build()?;
         let buffers = BufferRing::register(&ring)?;
-        let lent = ManuallyDrop::new(Lent { buffers, sending: Vec::new(), spare: Vec::new() });
-        Ok(Self { ring, lent, in_flight: 0 })
+        if let Some(region) = registered {
+            register(&ring, region)?;
+        }
+        let (registered, held) = (registered.cloned(), Slab::new());
+        let lent = Lent { buffers, sending: Vec::new(), spare: Vec::new(), registered, held };
+        Ok(Self { ring, lent: ManuallyDrop::new(lent), in_flight: 0 })
+    }
+
+    /// Memory that is sent without being copied.
+    pub(super) fn registered(&self) -> Option<&Region> {
+        self.lent.registered.as_deref()
     }
 
     /// Submits what has been pushed and appends what has completed, waiting for at least one or the timeout.
@@ -94,15 +133,21 @@ impl Ring {
             Ok(_) | Err((Some(Errno::INTR | Errno::BUSY | Errno::TIME | Errno::AGAIN), _)) => {}
             Err((_, error)) => return Err(error),
         }
-        let before = done.len();
-        done.extend(self.ring.completion().map(|completion| Done {
-            op: OPS[(completion.user_data() >> 56) as usize],
-            key: completion.user_data() as u32 as usize,
-            result: completion.result(),
-            more: cqueue::more(completion.flags()),
-            buffer: cqueue::buffer_select(completion.flags()),
+        let Self { ring, lent, in_flight } = self;
+        done.extend(ring.completion().filter_map(|completion| {
+            let done = Done {
+                op: OPS[(completion.user_data() >> 56) as usize],
+                key: completion.user_data() as u32 as usize,
+                result: completion.result(),
+                more: cqueue::more(completion.flags()),
+                buffer: cqueue::buffer_select(completion.flags()),
+            };
+            *in_flight -= usize::from(!done.more);
+            if done.op != Op::SendZeroCopy {
+                return Some(done);
+            }
+            Held::reap(&mut lent.held, done, cqueue::notif(completion.flags()))
         }));
-        self.in_flight -= done[before..].iter().filter(|done| !done.more).count();
         Ok(())
     }
 
@@ -146,10 +191,8 @@ impl Ring {
             self.lent.spare.push(sending);
             return false;
         }
-        let entry = sending.entry(socket);
         self.lent.sending[key] = Some(sending);
-        self.push(Op::Send, key, &entry);
-        true
+        self.resend(key, socket)
     }
 
     fn push(&mut self, op: Op, key: usize, entry: &squeue::Entry) {
@@ -221,9 +264,15 @@ impl Ring {
 
     /// Submits what is left of a send; false when there is none.
     pub(super) fn resend(&mut self, key: usize, socket: BorrowedFd<'_>) -> bool {
-        let Some(Some(sending)) = self.lent.sending.get_mut(key) else { return false };
-        let entry = sending.entry(socket);
-        self.push(Op::Send, key, &entry);
+        let Lent { sending, registered, .. } = &mut *self.lent;
+        let Some(Some(sending)) = sending.get_mut(key) else { return false };
+        match sending.request(socket, registered.as_deref()) {
+            Request::Copied(entry) => self.push(Op::Send, key, &entry),
+            Request::Registered(entry, bytes) => {
+                let held = self.lent.held.insert(Held { connection: key, _bytes: bytes });
+                self.push(Op::SendZeroCopy, held, &entry);
+            }
+        }
         true
     }
 }
@@ -249,6 +298,23 @@ impl Drop for Ring {
 /// Whether the kernel lets this process have a ring.
 pub(super) fn probe() -> io::Result<()> {
     build().map(drop)
+}
+
+/// Whether the kernel takes this memory and sends it without copying.
+pub(super) fn probe_registered(region: &Region) -> io::Result<()> {
+    register(&build()?, region)
+}
+
+fn register(ring: &IoUring, region: &Region) -> io::Result<()> {
+    let mut offered = Probe::new();
+    ring.submitter().register_probe(&mut offered)?;
+    if !offered.is_supported(opcode::SendZc::CODE) {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "it has no SEND_ZC (Linux 6.0 or later)"));
+    }
+    let buffer = libc::iovec { iov_base: region.as_mut_ptr().cast(), iov_len: region.len() };
+    // SAFETY: the region is mapped. The kernel pins its pages and only ever reads them, in sends whose bytes are held
+    // in `Lent::held`.
+    unsafe { ring.submitter().register_buffers(&[buffer]) }
 }
 
 fn build() -> io::Result<IoUring> {

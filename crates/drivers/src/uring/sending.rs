@@ -5,8 +5,12 @@ use std::{
     ptr,
 };
 
+use bytes::Bytes;
 use io_uring::{opcode, squeue, types::Fd};
 use proto::Segment;
+use sys::registered::Region;
+
+use super::ring::REGISTERED;
 
 /// One send is cut here, so that a reader that takes something, however slowly, is seen to: MSG_WAITALL hides the
 /// progress of a longer one.
@@ -33,6 +37,14 @@ impl Default for Sending {
     }
 }
 
+/// What a ring is told to send.
+pub(super) enum Request {
+    /// Points into the [`Sending`], which must not move until it has been completed.
+    Copied(squeue::Entry),
+    /// Read by the kernel for as long as the peer may want it: until a notification that follows the completion.
+    Registered(squeue::Entry, Bytes),
+}
+
 impl Sending {
     /// Takes on what `load` puts in; true when there is something to send.
     pub(super) fn load(&mut self, load: impl FnOnce(&mut Vec<Segment>)) -> bool {
@@ -43,17 +55,29 @@ impl Sending {
         !self.segments.is_empty()
     }
 
-    /// The entry that sends what is left, or the first of it. Points into `self`, which must not move until then.
-    pub(super) fn entry(&mut self, socket: BorrowedFd<'_>) -> squeue::Entry {
+    /// What sends the rest, or the first of it.
+    pub(super) fn request(&mut self, socket: BorrowedFd<'_>, registered: Option<&Region>) -> Request {
         let fd = Fd(socket.as_raw_fd());
-        let flags = libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
-        if self.whole + 1 == self.segments.len() {
-            let bytes = self.rest().next().unwrap_or_default();
+        let mut flags = libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
+        let mut end = self.segments.len();
+        if let Some(region) = registered {
+            if let Some(bytes) = self.registered_front(region) {
+                let entry = opcode::SendZc::new(fd, bytes.as_ptr(), bytes.len() as u32);
+                return Request::Registered(entry.flags(flags).buf_index(Some(REGISTERED)).build(), bytes);
+            }
+            let is_registered = |segment: &Segment| segment.memory().is_some_and(|bytes| region.contains(bytes));
+            if let Some(at) = self.segments[self.whole..].iter().position(is_registered) {
+                end = self.whole + at;
+                flags |= libc::MSG_MORE;
+            }
+        }
+        if self.whole + 1 == end {
+            let bytes = self.rest(end).next().unwrap_or_default();
             let bytes = &bytes[..bytes.len().min(SEND_MAX)];
-            return opcode::Send::new(fd, bytes.as_ptr(), bytes.len() as u32).flags(flags).build();
+            return Request::Copied(opcode::Send::new(fd, bytes.as_ptr(), bytes.len() as u32).flags(flags).build());
         }
         let mut left = SEND_MAX;
-        let pieces = self.rest().map(|bytes| {
+        let pieces = self.rest(end).map(|bytes| {
             let len = bytes.len().min(left);
             left -= len;
             libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: len }
@@ -61,12 +85,19 @@ impl Sending {
         self.pieces = pieces.collect();
         self.message.msg_iov = self.pieces.as_mut_ptr();
         self.message.msg_iovlen = self.pieces.len();
-        opcode::SendMsg::new(fd, ptr::from_ref(&self.message)).flags(flags as u32).build()
+        Request::Copied(opcode::SendMsg::new(fd, ptr::from_ref(&self.message)).flags(flags as u32).build())
     }
 
-    /// What is left of each segment.
-    fn rest(&self) -> impl Iterator<Item = &[u8]> {
-        let segments = self.segments[self.whole..].iter().filter_map(Segment::memory);
+    /// What is left of the first segment, or the beginning of that, where it lies in registered memory.
+    fn registered_front(&self, region: &Region) -> Option<Bytes> {
+        let Some(Segment::Shared(bytes)) = self.segments.get(self.whole) else { return None };
+        let part = self.part..bytes.len().min(self.part + SEND_MAX);
+        region.contains(bytes).then(|| bytes.slice(part))
+    }
+
+    /// What is left of each segment before `end`.
+    fn rest(&self, end: usize) -> impl Iterator<Item = &[u8]> {
+        let segments = self.segments[self.whole..end].iter().filter_map(Segment::memory);
         segments.enumerate().map(|(i, bytes)| if i == 0 { &bytes[self.part..] } else { bytes })
     }
 

@@ -22,7 +22,7 @@ impl Files {
 
     fn entry(&self, key: u8, size: usize) -> Arc<Entry> {
         let opened = self.root.open_file(size.to_string().as_bytes()).unwrap();
-        let loaded = Representation::load(opened, b"x", MEMORY_MAX, Duration::ZERO).unwrap();
+        let loaded = Representation::load(opened, "text/plain", MEMORY_MAX, Duration::ZERO).unwrap();
         Arc::new(Entry::new(&[b'/', key], b"x", loaded, true, 0))
     }
 }

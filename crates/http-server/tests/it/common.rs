@@ -10,7 +10,7 @@ use std::{
 use http_server::{HttpOptions, HttpServer, Site, SiteOptions};
 use proto::{Front, Limits, Now, Peer, Session};
 
-use crate::response::Response;
+use testkit::http::Response;
 
 pub(crate) struct World {
     _outer: tempfile::TempDir,

@@ -11,8 +11,8 @@ mod common;
 #[cfg(test)]
 mod fragmentation;
 #[cfg(test)]
+mod metrics;
+#[cfg(test)]
 mod probes;
 #[cfg(test)]
 mod process;
-#[cfg(test)]
-mod response;

@@ -14,7 +14,7 @@ const PIPE_LEN: usize = 64 << 10;
 const PAGE: usize = 4 << 10;
 const CHAIN_LEN: usize = 1_000_000;
 
-const WITH_CONTENT: Setup = Setup { content_bytes: LEN, ..PLAIN };
+const WITH_CONTENT: Setup = Setup { content_bytes: LEN, args: &["--registered"], ..PLAIN };
 
 fn fetch(
     server: &Server,
@@ -36,7 +36,7 @@ fn fetch(
 #[test]
 fn every_kind_of_body_is_whole_for_a_fast_reader() {
     WITH_CONTENT.serve(|server, bench| {
-        for kind in ["shared", "file", "mapped", "pages", "chain"] {
+        for kind in ["shared", "file", "mapped", "pages", "chain", "registered"] {
             for len in [1, 2_048, 2_049, 300_000, LEN] {
                 if kind == "chain" && len > CHAIN_LEN {
                     continue;
@@ -55,9 +55,8 @@ fn every_kind_of_body_is_whole_for_a_fast_reader() {
 /// Pitfalls 2 and 3: only a reader that makes the socket full shows what happens to the rest.
 #[test]
 fn every_kind_of_body_is_whole_for_a_slow_reader() {
-    let setup = Setup { content_bytes: LEN, ..PLAIN };
-    setup.serve(|server, bench| {
-        for kind in ["shared", "file", "mapped", "pages"] {
+    WITH_CONTENT.serve(|server, bench| {
+        for kind in ["shared", "file", "mapped", "pages", "registered"] {
             fetch(server, bench, (kind, LEN), (64 << 10, Duration::from_millis(1)))?;
         }
         fetch(server, bench, ("chain", CHAIN_LEN), (64 << 10, Duration::from_millis(1)))?;
@@ -80,6 +79,9 @@ fn pipelined_bodies_of_every_kind_keep_their_order() {
                 ("headed", 26_510),
                 ("pages", 70_000 + i),
                 ("chain", 150_000),
+                ("registered", 1_000),
+                ("registered", 300_000 + i),
+                ("registered", 40_000),
             ] {
                 let line = format!("{kind} {len}\n");
                 requests.extend(line.bytes());
@@ -130,7 +132,7 @@ fn a_file_that_shrinks_in_mid_transfer_closes_the_connection() {
         let mut server = Server::start_command(command, 1)?;
         let line = |kind: &str| format!("{kind} {LEN}\n");
         let mut readers = Vec::new();
-        for kind in ["file", "mapped"] {
+        for kind in ["file", "mapped", "pages"] {
             let mut client = Client::connect_narrow(server.address(), 16 << 10)?;
             client.send(line(kind).as_bytes())?;
             client.expect(line(kind).as_bytes())?;
@@ -147,7 +149,7 @@ fn a_file_that_shrinks_in_mid_transfer_closes_the_connection() {
             ensure!(got[..whole] == content.bytes()[..whole], "{kind}: wrong bytes");
         }
         // Asked for once more, from the start: the same.
-        for kind in ["file", "mapped"] {
+        for kind in ["file", "mapped", "pages"] {
             let mut client = server.connect()?;
             client.send(line(kind).as_bytes())?;
             let (got, _) = client.read_until_gone();

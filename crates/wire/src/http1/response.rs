@@ -32,21 +32,29 @@ macro_rules! statuses {
 
 statuses! {
     Ok = 200 "OK",
+    Created = 201 "Created",
     NoContent = 204 "No Content",
+    PartialContent = 206 "Partial Content",
     MovedPermanently = 301 "Moved Permanently",
     NotModified = 304 "Not Modified",
     BadRequest = 400 "Bad Request",
+    Unauthorized = 401 "Unauthorized",
     Forbidden = 403 "Forbidden",
     NotFound = 404 "Not Found",
     MethodNotAllowed = 405 "Method Not Allowed",
     RequestTimeout = 408 "Request Timeout",
+    Conflict = 409 "Conflict",
+    LengthRequired = 411 "Length Required",
     PreconditionFailed = 412 "Precondition Failed",
+    ContentTooLarge = 413 "Content Too Large",
     UriTooLong = 414 "URI Too Long",
+    RangeNotSatisfiable = 416 "Range Not Satisfiable",
     FieldsTooLarge = 431 "Request Header Fields Too Large",
     InternalError = 500 "Internal Server Error",
     NotImplemented = 501 "Not Implemented",
     ServiceUnavailable = 503 "Service Unavailable",
     VersionNotSupported = 505 "HTTP Version Not Supported",
+    InsufficientStorage = 507 "Insufficient Storage",
 }
 
 /// What a response says about the connection.
@@ -130,6 +138,11 @@ impl Prepared {
 
     pub fn status(&self) -> Status {
         self.status
+    }
+
+    /// What follows the head.
+    pub fn body(&self) -> &[u8] {
+        &self.bytes[self.head_len..]
     }
 
     /// Bytes of memory that this holds.

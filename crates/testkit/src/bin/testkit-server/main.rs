@@ -31,6 +31,10 @@ struct Args {
     #[arg(long, value_name = "BYTES", default_value_t = ScratchPipes::BYTES)]
     pipe_bytes: usize,
 
+    /// Keeps the content in registered memory, too
+    #[arg(long, requires = "content")]
+    registered: bool,
+
     /// Scratch pipes at most
     #[arg(long, value_name = "N", default_value_t = ScratchPipes::COUNT_MAX)]
     pipes_max: usize,
@@ -81,10 +85,13 @@ fn main() -> ExitCode {
 }
 
 fn serve<const BATCH: usize>(args: &Args, mut host: Host) -> anyhow::Result<()> {
-    let shelf = match &args.content {
+    let mut shelf = match &args.content {
         Some(path) => Shelf::open(path, args.pipe_bytes).with_context(|| format!("cannot open {}", path.display()))?,
         None => Shelf::default(),
     };
+    if args.registered {
+        host.set_registered(shelf.register()?)?;
+    }
     host.set_scratch_pipes(ScratchPipes::new(args.pipe_bytes, args.pipes_max));
     let lab = Lab::<BATCH>::new(shelf, &host)?;
     if let Some(path) = args.last_words.clone() {

@@ -6,6 +6,7 @@
 //! | `pipe` | a cached pipe behind the line in memory |
 //! | `headed` | one cached pipe that holds the line, too |
 //! | `chain` | the line in memory and cached pipes, each with no more than a scratch pipe takes |
+//! | `registered` | the line in memory and registered memory (`--registered`) |
 //! | `pages` | the line in memory and pages of the mapped file |
 
 use std::{
@@ -23,7 +24,7 @@ use std::{
 
 use bytes::Bytes;
 use proto::{CachedPipe, FileRegion, MappedFile, Outbox, Pipe, PipeRegion};
-use sys::transfer;
+use sys::{registered::Region, transfer};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -34,6 +35,7 @@ pub(crate) enum Kind {
     Headed,
     Chain,
     Pages,
+    Registered,
 }
 
 impl Kind {
@@ -46,19 +48,25 @@ impl Kind {
             "headed" => Self::Headed,
             "chain" => Self::Chain,
             "pages" => Self::Pages,
+            "registered" => Self::Registered,
             _ => return None,
         })
     }
 }
+
+/// By head and body.
+type Pipes = HashMap<(Bytes, Range<usize>), Arc<CachedPipe>>;
 
 /// Where bodies come from.
 #[derive(Debug, Default)]
 pub(crate) struct Shelf {
     memory: Bytes,
     mapped: Option<Arc<MappedFile>>,
+    /// The content once more.
+    registered: Option<Bytes>,
     /// Bytes of a link of a chain.
     link_bytes: usize,
-    pipes: Mutex<HashMap<(Bytes, Range<usize>), Arc<CachedPipe>>>,
+    pipes: Mutex<Pipes>,
     fallbacks: Arc<AtomicU64>,
 }
 
@@ -69,7 +77,25 @@ impl Shelf {
         let fallbacks = Arc::<AtomicU64>::default();
         let bytes = sys::map::map_file(&file, memory.len())?;
         let mapped = MappedFile { bytes, file: Arc::new(file), fallbacks: Arc::clone(&fallbacks) };
-        Ok(Self { memory, mapped: Some(Arc::new(mapped)), link_bytes, pipes: Mutex::default(), fallbacks })
+        Ok(Self {
+            memory,
+            mapped: Some(Arc::new(mapped)),
+            registered: None,
+            link_bytes,
+            pipes: Mutex::default(),
+            fallbacks,
+        })
+    }
+
+    /// The content in memory that a driver may register.
+    pub(crate) fn register(&mut self) -> anyhow::Result<Arc<Region>> {
+        let region = Region::new(self.memory.len())?;
+        let content = &self.memory;
+        self.registered = region.lend(content.len(), |bytes| {
+            bytes.copy_from_slice(content);
+            Ok(())
+        })?;
+        Ok(region)
     }
 
     /// How often something was not sent as what it is.
@@ -88,6 +114,7 @@ impl Shelf {
         out.inline().extend_from_slice(&line);
         match kind {
             Kind::Shared => out.push_shared(&self.memory.slice(..len)),
+            Kind::Registered => out.push_uncopied(&self.registered.as_ref()?.slice(..len)),
             Kind::Mapped => out.push_mapped(mapped.bytes.slice(..len)),
             Kind::File => out.push_file(region(mapped, 0..len)),
             Kind::Pages => out.push_pipe(PipeRegion::pages(mapped, 0..len as u64)),
@@ -128,7 +155,9 @@ impl Shelf {
             file,
             fallbacks: Arc::clone(&self.fallbacks),
         };
-        Ok(Arc::clone(pipes.entry(key).or_insert(Arc::new(pipe))))
+        let pipe = Arc::new(pipe);
+        pipes.insert(key, Arc::clone(&pipe));
+        Ok(pipe)
     }
 }
 

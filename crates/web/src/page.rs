@@ -45,20 +45,26 @@ pub(crate) fn refusal() -> Vec<u8> {
 fn page(status: Status, draft: Draft) -> Prepared {
     let draft = match status {
         Status::NoContent => return draft.field("Allow", ALLOW).body(b""),
-        Status::Ok | Status::NotModified => return draft.body(b""),
+        Status::Ok | Status::Created | Status::PartialContent | Status::NotModified => return draft.body(b""),
         Status::MethodNotAllowed => draft.field("Allow", ALLOW),
+        Status::Unauthorized => draft.field("WWW-Authenticate", "Bearer"),
         Status::ServiceUnavailable => draft.field("Retry-After", RETRY_AFTER),
         Status::MovedPermanently
         | Status::BadRequest
         | Status::Forbidden
         | Status::NotFound
         | Status::RequestTimeout
+        | Status::Conflict
+        | Status::LengthRequired
         | Status::PreconditionFailed
+        | Status::ContentTooLarge
         | Status::UriTooLong
+        | Status::RangeNotSatisfiable
         | Status::FieldsTooLarge
         | Status::InternalError
         | Status::NotImplemented
-        | Status::VersionNotSupported => draft,
+        | Status::VersionNotSupported
+        | Status::InsufficientStorage => draft,
     };
     let body = html(status);
     draft

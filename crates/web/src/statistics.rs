@@ -1,8 +1,7 @@
 //! What the server counts.
 
-use wire::http1::Status;
-
 use service::Counters;
+use wire::http1::Status;
 
 /// Totals since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +19,7 @@ pub struct Statistics {
 }
 
 const RESPONSES: usize = 5;
+const INTERIM: usize = 0;
 const BYTES: usize = 5;
 const HITS: usize = 6;
 const REVALIDATIONS: usize = 7;
@@ -45,9 +45,12 @@ impl From<[u64; COUNTED]> for Statistics {
 
 /// Where a response came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub enum Source {
+    /// The cache, without a look at the file system.
     Cache,
+    /// The cache, after a look at the file system.
     Revalidated,
+    /// The file system.
     Opened,
 }
 
@@ -57,14 +60,21 @@ pub(crate) struct Tally([u64; COUNTED]);
 
 impl Tally {
     #[inline]
-    pub(crate) fn response(&mut self, status: Status, bytes: usize) {
+    pub(crate) fn response(&mut self, status: Status, bytes: u64) {
         self.0[usize::from(status.code() / 100 - 1).min(RESPONSES - 1)] += 1;
-        self.0[BYTES] += bytes as u64;
+        self.0[BYTES] += bytes;
     }
 
-    #[inline]
-    pub(crate) fn body(&mut self, bytes: u64) {
+    /// A 1xx, which is no answer yet.
+    pub(crate) fn interim(&mut self, bytes: u64) {
+        self.0[INTERIM] += 1;
         self.0[BYTES] += bytes;
+    }
+
+    /// How many requests have been answered.
+    #[inline]
+    pub(crate) fn responses(&self) -> u64 {
+        self.0[INTERIM + 1..RESPONSES].iter().sum()
     }
 
     #[inline]

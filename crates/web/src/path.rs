@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode, percent_encode};
 
 /// Why a path names nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PathError {
+pub enum PathError {
     /// Nonsense: a broken escape, a NUL, or more `..` than there are directories.
     Malformed,
     /// No file can have this name, or none with this name is shown.
@@ -20,7 +20,7 @@ pub(crate) enum PathError {
 ///
 /// # Errors
 /// See [`PathError`].
-pub(crate) fn normalise(path: &[u8]) -> Result<Vec<u8>, PathError> {
+pub fn normalise(path: &[u8]) -> Result<Vec<u8>, PathError> {
     if !escapes_are_whole(path) {
         return Err(PathError::Malformed);
     }
@@ -80,7 +80,7 @@ const NOT_IN_PATH: &AsciiSet = &CONTROLS
     .add(b']');
 
 /// A normal path as it is written in a `Location`.
-pub(crate) fn encode(normal: &[u8]) -> String {
+pub fn encode(normal: &[u8]) -> String {
     percent_encode(normal, NOT_IN_PATH).to_string()
 }
 

@@ -1,0 +1,35 @@
+//! The server's counters as Prometheus reads them.
+
+use std::{fmt, sync::Arc};
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric},
+    metrics::{MetricType, counter::ConstCounter},
+};
+use service::total;
+
+use crate::{Front, Site};
+
+/// Collects [`Front::statistics`].
+#[derive(Debug)]
+pub struct Requests<S>(pub Arc<Front<S>>);
+
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+impl<S: Site + fmt::Debug> Collector for Requests<S> {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let statistics = self.0.statistics();
+        let encoder = &mut encoder;
+        let mut responses =
+            encoder.encode_descriptor("responses", "Responses by class of status", None, MetricType::Counter)?;
+        for (class, count) in CLASSES.iter().zip(statistics.responses) {
+            ConstCounter::new(count).encode(responses.encode_family(&[("class", *class)])?)?;
+        }
+        total(encoder, "response_bytes", "Bytes of responses queued", statistics.bytes)?;
+        total(encoder, "cache_hits", "Responses without a look at the file system", statistics.cache_hits)?;
+        let revalidations = statistics.cache_revalidations;
+        total(encoder, "cache_revalidations", "Cached files looked at and found unchanged", revalidations)?;
+        total(encoder, "file_opens", "Files opened", statistics.file_opens)
+    }
+}
