@@ -3,8 +3,9 @@
 //! Their contents describe themselves: every 16 bytes say which generation of the file they belong to, and where.
 
 use std::{
+    collections::HashMap,
     fs::{self, File},
-    io::{Seek, SeekFrom, Write},
+    io::Write,
     path::Path,
     sync::{
         Mutex,
@@ -27,10 +28,9 @@ const READERS: usize = 2;
 const WINDOW: Duration = Duration::from_millis(100);
 /// For the coarse clock, and for a loop that was kept from its processor between looking at the clock and at a request.
 const SLACK: Duration = Duration::from_millis(400);
-/// Changes in a row, and how often the file is left alone after them for long enough to be checked.
-const BURST: usize = 12;
-const ROUNDS: usize = 4;
-/// Responses of known contents that each round must have seen.
+/// Changes in a row, without a rest between them.
+const BURST: u64 = 12;
+/// Responses of known contents that are waited for after a change or a burst.
 const CHECKED_MIN: u64 = 5;
 const RECORD: usize = 16;
 /// In records; generations take turns.
@@ -57,6 +57,7 @@ struct World<'a> {
     state: Mutex<State>,
     is_over: AtomicBool,
     checked: AtomicU64,
+    tags: Mutex<HashMap<String, (u64, usize)>>,
 }
 
 impl World<'_> {
@@ -65,42 +66,39 @@ impl World<'_> {
     }
 
     /// Makes one change, with everybody knowing that it is under way.
-    fn change(&self, number: u64) -> anyhow::Result<()> {
+    fn change(&self, number: u64, kind: Kind) -> anyhow::Result<()> {
         {
             let mut state = self.state.lock().unwrap();
             (state.changes, state.since) = (number, None);
         }
         let before = self.state().generation;
         let records = LENGTHS[number as usize % LENGTHS.len()];
-        let generation = match (number % 7, before) {
-            // Truncated, which keeps the beginning of what there was.
-            (1, Some((old, len))) => {
+        let generation = match (kind, before) {
+            (_, None) | (Kind::Rewrite, Some(_)) => {
+                fs::write(self.path, contents(number, records))?;
+                Some((number, records))
+            }
+            (Kind::Truncate, Some((old, len))) => {
                 File::options().write(true).open(self.path)?.set_len((len / 2 * RECORD) as u64)?;
                 Some((old, len / 2))
             }
-            // Overwritten in place.
-            (2 | 5, Some((_, len))) => {
+            (Kind::Overwrite, Some((_, len))) => {
                 let mut file = File::options().write(true).open(self.path)?;
-                file.seek(SeekFrom::Start(0))?;
                 file.write_all(&contents(number, len))?;
                 Some((number, len))
             }
-            // Truncated and written anew, as `>` does.
-            (3, Some(_)) => {
-                fs::write(self.path, contents(number, records))?;
-                Some((number, records))
-            }
-            // Deleted; the next one creates it, which likes to reuse the inode.
-            (4, Some(_)) => {
+            (Kind::Delete, Some(_)) => {
                 fs::remove_file(self.path)?;
                 None
             }
-            (_, None) => {
+            (Kind::Recreate, Some(_)) => {
+                fs::remove_file(self.path)?;
                 fs::write(self.path, contents(number, records))?;
                 Some((number, records))
             }
-            // Replaced by renaming.
-            (_, Some(_)) => {
+            (Kind::Replace, Some((_, len))) => {
+                // The same length as before, or another one.
+                let records = if number % 2 == 0 { len } else { records };
                 let new = self.path.with_extension("new");
                 fs::write(&new, contents(number, records))?;
                 fs::rename(&new, self.path)?;
@@ -126,6 +124,7 @@ impl World<'_> {
                 }
                 if is_known && self.state().changes == before.changes {
                     is_current(before.generation, got.status, &got.body).with_context(|| format!("{before:?}"))?;
+                    before.generation.map_or(Ok(()), |generation| self.is_tagged(got.field("etag"), generation))?;
                     self.checked.fetch_add(1, Ordering::Relaxed);
                 }
             }
@@ -133,25 +132,63 @@ impl World<'_> {
         Ok(())
     }
 
+    /// Each kind of change to a file that had come to rest in the cache, and bursts of all of them.
     fn rage(&self) -> anyhow::Result<()> {
         let mut number = 1;
-        for _ in 0..ROUNDS {
+        for kind in Kind::ALL {
+            number += 1;
+            self.change(number, kind)?;
+            self.rest().with_context(|| format!("after {kind:?}"))?;
+        }
+        for _ in 0..2 {
             for _ in 0..BURST {
                 number += 1;
-                self.change(number)?;
+                self.change(number, Kind::ALL[number as usize % Kind::ALL.len()])?;
                 thread::sleep(Duration::from_millis(number * 7 % 23));
             }
-            // Not always the same kind is the last.
-            number += 1;
-            self.change(number)?;
-            let before = self.checked.load(Ordering::Relaxed);
-            testkit::eventually("the file is read after it has come to rest", || {
-                let is_enough = self.checked.load(Ordering::Relaxed) >= before + CHECKED_MIN;
-                Ok(is_enough || self.is_over.load(Ordering::Relaxed))
-            })?;
+            self.rest().context("after a burst")?;
         }
         Ok(())
     }
+
+    /// Until the readers have seen what the file has come to.
+    fn rest(&self) -> anyhow::Result<()> {
+        let before = self.checked.load(Ordering::Relaxed);
+        testkit::eventually("the file is read after it has come to rest", || {
+            let is_enough = self.checked.load(Ordering::Relaxed) >= before + CHECKED_MIN;
+            Ok(is_enough || self.is_over.load(Ordering::Relaxed))
+        })
+    }
+
+    /// An entity tag means one state of the file, and no other.
+    fn is_tagged(&self, etag: Option<&str>, generation: (u64, usize)) -> anyhow::Result<()> {
+        let etag = etag.context("no entity tag")?.to_owned();
+        let known = *self.tags.lock().unwrap().entry(etag).or_insert(generation);
+        ensure!(known == generation, "the tag of {known:?} for {generation:?}");
+        Ok(())
+    }
+}
+
+/// How a file is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Overwritten in place, at the same length.
+    Overwrite,
+    /// Cut to half, which keeps the beginning.
+    Truncate,
+    /// Replaced by renaming.
+    Replace,
+    /// Truncated and written anew, as `>` does.
+    Rewrite,
+    /// Deleted and created again, which likes to reuse the inode.
+    Recreate,
+    /// Deleted; the next change creates it.
+    Delete,
+}
+
+impl Kind {
+    const ALL: [Self; 7] =
+        [Self::Overwrite, Self::Replace, Self::Truncate, Self::Rewrite, Self::Recreate, Self::Delete, Self::Overwrite];
 }
 
 /// Every record is where it belongs, or has been cleared by a truncation; which generation it is of may change from one
@@ -186,8 +223,10 @@ fn storm(setup: Setup) {
         fs::write(&path, contents(1, LENGTHS[0]))?;
         let state = State { changes: 1, since: Some(Instant::now()), generation: Some((1, LENGTHS[0])) };
         let (is_over, checked) = (AtomicBool::new(false), AtomicU64::new(0));
-        let world = World { path: &path, state: Mutex::new(state), is_over, checked };
+        let world = World { path: &path, state: Mutex::new(state), is_over, checked, tags: Mutex::default() };
         let mut server = setup.start(subject, dir.path())?;
+        // It is to be in its final shape when the first change comes.
+        crate::bench::settle();
         thread::scope(|scope| {
             let read = || {
                 let outcome = world.read_on(&server);
@@ -196,7 +235,7 @@ fn storm(setup: Setup) {
                 outcome
             };
             let readers: Vec<_> = (0..READERS).map(|_| scope.spawn(read)).collect();
-            let changed = world.rage();
+            let changed = world.rest().and_then(|()| world.rage());
             world.is_over.store(true, Ordering::Relaxed);
             let read = readers.into_iter().map(|reader| reader.join().expect("no panic"));
             read.chain([changed]).collect::<anyhow::Result<()>>()
