@@ -39,14 +39,12 @@ impl Access {
     pub(crate) fn check(&self, request: &Request<'_>) -> Result<(), Denial> {
         match &self.token {
             Some(token) if !knows(request, token) => {
-                return Err(Denial { status: Status::Unauthorized, why: "the admin token is missing or wrong" });
+                Err(Denial { status: Status::Unauthorized, why: "the admin token is missing or wrong" })
             }
-            None if !self.is_local => {
-                return Err(forbidden("the server listens beyond this machine and has no --admin-token"));
-            }
+            None if !self.is_local => Err(forbidden("the server listens beyond this machine and has no --admin-token")),
             // A name that resolves to this machine may belong to a stranger, whose page would be of the same origin.
             None if !names_this_machine(request) => {
-                return Err(forbidden("without an admin token the Host must be localhost or an address"));
+                Err(forbidden("without an admin token the Host must be localhost or an address"))
             }
             Some(_) | None => Ok(()),
         }

@@ -193,7 +193,7 @@ impl CachedFile {
     pub(crate) fn push_ok(&self, connection: Connection, now: Now, out: &mut Outbox) -> u64 {
         let (strategy, sent) = match &self.body {
             Body::Pipes(chain) => self.push_chain(chain, connection, now, out),
-            _ => {
+            Body::File | Body::Mapped(_) | Body::Pages(_) | Body::Copied(_) => {
                 let head = self.heads.ok.push(Part::Head, connection, now.unix, out.inline()) as u64;
                 (self.push(0..self.metadata.size, out), head + self.metadata.size)
             }

@@ -85,7 +85,7 @@ impl Site for CachedSite {
     fn own(&self, request: &Request<'_>, now: Now) -> Own<'_, Upload> {
         match request.target {
             Target::Path { path, .. } if path.starts_with(PREFIX) => self.route(request, &path[PREFIX.len()..], now),
-            _ => Own::File,
+            Target::Path { .. } | Target::Server | Target::Authority(_) => Own::File,
         }
     }
 
@@ -160,13 +160,11 @@ impl CachedSite {
 
     fn stats(&self, request: &Request<'_>, now: Now) -> Answered<'_> {
         self.access.check(request)?;
-        match request.method {
-            Method::Get | Method::Head => {
-                let report = Report::of(&self.cache, now, now.instant.saturating_duration_since(self.started));
-                Ok(Own::Answer(json(Status::Ok, &report)))
-            }
-            _ => Err(Failure::method("GET, HEAD")),
+        if !matches!(request.method, Method::Get | Method::Head) {
+            return Err(Failure::method("GET, HEAD"));
         }
+        let report = Report::of(&self.cache, now, now.instant.saturating_duration_since(self.started));
+        Ok(Own::Answer(json(Status::Ok, &report)))
     }
 
     fn page(&self, request: &Request<'_>, name: &[u8]) -> Answered<'_> {
@@ -188,11 +186,10 @@ impl CachedSite {
 
     fn add(&self, request: &Request<'_>, target: &[u8]) -> Answered<'_> {
         self.access.check_change(request)?;
-        let how = match request.method {
-            Method::Post => Adding::New,
-            Method::Put => Adding::Replacing,
-            _ => return Err(Failure::method("POST, PUT")),
-        };
+        if !matches!(request.method, Method::Post | Method::Put) {
+            return Err(Failure::method("POST, PUT"));
+        }
+        let how = if request.method == Method::Put { Adding::Replacing } else { Adding::New };
         let key = normal(target)?;
         if key == PREFIX || key.starts_with(b"/cache/") {
             return Err(Failure::new(Status::Conflict, "the server's own resources are there"));
