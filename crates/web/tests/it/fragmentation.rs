@@ -56,7 +56,8 @@ proptest! {
         input += LAST[last];
         let whole = converse(&front, input.as_bytes(), Pace::AT_ONCE, now);
         let torn = converse(&front, input.as_bytes(), Pace { arrives, leaves }, now);
-        prop_assert!(whole == torn);
+        // Whether a close lingers depends on what has arrived by then; what is said does not.
+        prop_assert!(whole.bytes == torn.bytes && whole.closed == torn.closed);
         prop_assert_eq!(whole.closed, !matches!(last, 0 | 2));
     }
 
@@ -65,6 +66,6 @@ proptest! {
         let (front, now) = (front(), now());
         let whole = converse(&front, input.as_bytes(), Pace::AT_ONCE, now);
         let torn = converse(&front, input.as_bytes(), Pace { arrives, leaves: 7 }, now);
-        prop_assert!(whole == torn);
+        prop_assert!(whole.bytes == torn.bytes && whole.closed == torn.closed);
     }
 }
