@@ -10,7 +10,9 @@ use proto::{CachedPipe, Pages, Pipe, PipeRegion, PipeSource, ScratchPipe};
 use rustix::io::Errno;
 use sys::transfer;
 
-/// Scratch pipes that are kept in one place for the next regions, and the bytes that they have room for altogether.
+/// Scratch pipes that a loop keeps for itself: one at a time is all it needs while nobody is slow.
+const LOOP_POOLED_MAX: usize = 8;
+/// Scratch pipes that are kept for all, and the bytes that those in one place have room for altogether.
 const POOLED_MAX: usize = 64;
 const POOLED_BYTES_MAX: usize = 4 << 20;
 
@@ -38,8 +40,8 @@ impl Pool {
     }
 
     /// Keeps the pipe if there is room for it; gives it back if not.
-    fn put(&mut self, pipe: Box<ScratchPipe>) -> Option<Box<ScratchPipe>> {
-        let max = (POOLED_BYTES_MAX / pipe.capacity.max(1)).clamp(1, POOLED_MAX);
+    fn put(&mut self, pipe: Box<ScratchPipe>, count_max: usize) -> Option<Box<ScratchPipe>> {
+        let max = (POOLED_BYTES_MAX / pipe.capacity.max(1)).clamp(1, count_max);
         if self.0.len() >= max {
             return Some(pipe);
         }
@@ -81,7 +83,7 @@ impl ScratchPipes {
 
     fn put(&self, pipe: Box<ScratchPipe>) {
         // One too many is closed.
-        drop(self.pool().put(pipe));
+        drop(self.pool().put(pipe, POOLED_MAX));
     }
 
     fn pool(&self) -> MutexGuard<'_, Pool> {
@@ -131,7 +133,7 @@ impl Pipes {
     pub(crate) fn put(&mut self, pipe: Option<Box<ScratchPipe>>) {
         let Some(pipe) = pipe.filter(|pipe| pipe.capacity >= self.supply.bytes()) else { return };
         let left = match &mut self.pool {
-            Some(pool) => pool.put(pipe),
+            Some(pool) => pool.put(pipe, LOOP_POOLED_MAX),
             None => Some(pipe),
         };
         if let Some(pipe) = left {

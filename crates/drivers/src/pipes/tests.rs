@@ -90,7 +90,7 @@ fn few_large_pipes_are_kept() {
         let mut pool = Pool::default();
         let pipes: Vec<_> = (0..count).filter_map(|_| supply.get()).collect();
         assert_eq!((pipes.len(), supply.bytes()), (count, bytes));
-        assert_eq!(pipes.into_iter().filter_map(|pipe| pool.put(pipe)).count(), count - kept);
+        assert_eq!(pipes.into_iter().filter_map(|pipe| pool.put(pipe, POOLED_MAX)).count(), count - kept);
     }
 }
 
