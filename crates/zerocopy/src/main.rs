@@ -54,8 +54,13 @@ fn main() -> ExitCode {
 }
 
 fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
-    let (tree, options) = (args.tree(), args.cache_options());
+    let (tree, mut options) = (args.tree(), args.cache_options());
     let root = tree.open_root().with_context(|| format!("cannot serve {}", tree.root.display()))?;
+    let pipe_bytes = usize::try_from(options.limits.pipe_size).unwrap_or(usize::MAX);
+    let scratch_pipes = ScratchPipes::new(pipe_bytes, ScratchPipes::COUNT_MAX);
+    // What is larger than the scratch pipes that the kernel grants could never be sent through one.
+    options.limits.pipe_size = options.limits.pipe_size.min(scratch_pipes.bytes() as u64);
+    host.set_scratch_pipes(scratch_pipes);
     let mut registered = None;
     if options.strategy.may_use(Strategy::Uring) {
         let bytes = usize::try_from(args.registered_bytes.as_u64()).unwrap_or(usize::MAX);
@@ -65,8 +70,6 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
     }
     let cache = Arc::new(Cache::new(root, tree.media_types()?, options, registered));
     look_after(&cache).context("cannot start a thread")?;
-    let pipe_bytes = usize::try_from(options.limits.pipe_size).unwrap_or(usize::MAX);
-    host.set_scratch_pipes(ScratchPipes::new(pipe_bytes, ScratchPipes::COUNT_MAX));
     let access = Access::new(args.admin_token.as_deref(), host.addresses());
     let site = CachedSite::new(Arc::clone(&cache), access);
     let server = Arc::new(ZerocopyServer::new(site, HttpOptions::of(&host)));

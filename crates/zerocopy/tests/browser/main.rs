@@ -74,7 +74,7 @@ mod tests {
                 });
                 let outcome = meanwhile();
                 is_over.store(true, Ordering::Relaxed);
-                outcome.and(load.join().expect("the load does not panic"))
+                outcome.and_then(|()| load.join().expect("the load does not panic"))
             })
         }
 

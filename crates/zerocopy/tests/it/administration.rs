@@ -316,8 +316,8 @@ fn administration_and_readers_do_not_disturb_each_other() {
             let workers =
                 [scope.spawn(move || work(&add)), scope.spawn(move || work(&reset)), scope.spawn(move || work(&look))];
             let readers: Vec<_> = (0..2).map(|_| scope.spawn(read)).collect();
-            let all = workers.into_iter().chain(readers);
-            all.map(|thread| thread.join().expect("no panic")).collect::<anyhow::Result<()>>()
+            let mut all = workers.into_iter().chain(readers);
+            all.try_for_each(|thread| thread.join().expect("no panic"))
         })
     });
 }

@@ -14,7 +14,8 @@ fn sink(out: &mut Outbox) -> usize {
         sum += match &segment {
             Segment::File(region) => region.len as usize,
             Segment::Pipe(region) => region.len as usize,
-            memory => memory.memory().map_or(0, <[u8]>::len),
+            Segment::Owned(_) | Segment::Shared(_) | Segment::Mapped(_) => segment.memory().map_or(0, <[u8]>::len),
+            Segment::Deferred(_) => panic!("never made by this server"),
         };
         out.recycle(segment);
     }

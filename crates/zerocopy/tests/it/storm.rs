@@ -98,7 +98,7 @@ impl World<'_> {
             }
             (Kind::Replace, Some((_, len))) => {
                 // The same length as before, or another one.
-                let records = if number % 2 == 0 { len } else { records };
+                let records = if number.is_multiple_of(2) { len } else { records };
                 let new = self.path.with_extension("new");
                 fs::write(&new, contents(number, records))?;
                 fs::rename(&new, self.path)?;

@@ -26,7 +26,7 @@ fn large() -> String {
 
 #[test]
 fn a_slow_reader_gets_every_byte() {
-    let whole = Digest { sha256: digest(&bytes(LARGE)), len: LARGE as u64 };
+    let whole = Digest { sha256: digest(bytes(LARGE)), len: LARGE as u64 };
     ALL.serve(Site::new(&[LARGE]).path(), |server, _| {
         let got = begin(server, &get_and_close(&large()))?.digest(256 << 10, Duration::from_millis(1))?;
         ensure!(got == whole, "{} bytes, or wrong ones", got.len);
@@ -74,18 +74,20 @@ fn slow_readers_that_hold_pipes_cost_nobody_else() {
     let setup = Setup {
         strategies: &["pipe", "vmsplice", "auto"],
         drivers: crate::bench::EVENT_LOOPS,
-        args: &["--threads", "1", "--pipe-size", "64KiB"],
+        args: &["--threads", "1", "--pipe-size", "64KiB", "--socket-buffer", "32KiB"],
         at_once: 2,
-        ..ALL
     };
-    setup.serve(Site::new(&[1 << 20, 26_510]).path(), |server, _| {
+    setup.serve(Site::new(&[1 << 20, 26_510]).path(), |server, subject| {
         let slow = (0..SLOW).map(|_| begin(server, &get_and_close("/1048576"))).collect::<anyhow::Result<Vec<_>>>()?;
         let mut client = Http::connect(server.address())?;
         for _ in 0..100 {
             let got = client.get("/26510")?;
             ensure!(got.status == 200 && got.body == bytes(26_510), "{} beside slow readers", got.status);
         }
-        let whole = digest(&bytes(1 << 20));
+        let lacked = number(&stats(server)?, "/fallbacks/scratch")?;
+        // tokio-uring reads pipes into memory, and does not keep one with a slow reader.
+        ensure!(lacked > 0.0 || subject.driver == DriverKind::TokioUring, "there were pipes for all of them");
+        let whole = digest(bytes(1 << 20));
         for mut reader in slow {
             let got = reader.digest(1 << 20, Duration::ZERO)?;
             ensure!(got == Digest { sha256: whole, len: 1 << 20 }, "{} bytes, or wrong ones", got.len);
@@ -98,7 +100,7 @@ fn slow_readers_that_hold_pipes_cost_nobody_else() {
 #[test]
 fn an_evicted_file_is_a_zombie_until_its_last_request_ends() {
     let setup = Setup { args: &["--threads", "1", "--idle-evict", "200ms"], ..ALL };
-    let whole = Digest { sha256: digest(&bytes(LARGE)), len: LARGE as u64 };
+    let whole = Digest { sha256: digest(bytes(LARGE)), len: LARGE as u64 };
     // tokio-uring reads files into memory, but holds on to what it reads from as the others do.
     setup.serve(Site::new(&[LARGE]).path(), |server, subject| {
         let mut reader = begin(server, &get_and_close(&large()))?;
@@ -141,7 +143,7 @@ fn a_file_cut_in_mid_transfer_ends_its_connection_only() {
 
 #[test]
 fn a_drain_finishes_what_is_in_flight() {
-    let whole = Digest { sha256: digest(&bytes(LARGE)), len: LARGE as u64 };
+    let whole = Digest { sha256: digest(bytes(LARGE)), len: LARGE as u64 };
     let site = Site::new(&[LARGE]);
     PIPE.examine(|subject| {
         let mut server = PIPE.start(subject, site.path())?;
