@@ -145,9 +145,10 @@ impl ServiceArgs {
         self.workers.unwrap_or_else(|| if driver == DriverKind::Pool { 64 } else { affinity::available() })
     }
 
-    /// The limit of connections, given how many files may be open.
-    pub(crate) fn connections_max(&self, open_files: u64) -> usize {
-        let possible = usize::try_from(open_files.saturating_sub(DESCRIPTORS_KEPT)).unwrap_or(usize::MAX).max(1);
+    /// The limit of connections, given how many files may be open and how many of them the server keeps for itself.
+    pub(crate) fn connections_max(&self, open_files: u64, kept: u64) -> usize {
+        let possible = open_files.saturating_sub(kept).saturating_sub(DESCRIPTORS_KEPT);
+        let possible = usize::try_from(possible).unwrap_or(usize::MAX).max(1);
         self.max_connections.unwrap_or(possible)
     }
 }

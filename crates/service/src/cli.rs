@@ -56,6 +56,12 @@ pub trait Cli: clap::Parser {
         Vec::new()
     }
 
+    /// Descriptors that the server itself may come to hold; where the limit of connections follows from that of open
+    /// files, these are kept back.
+    fn descriptors_kept(&self) -> u64 {
+        0
+    }
+
     /// Where metrics are served when no `--metrics` is given; `None`: nowhere.
     fn default_metrics(&self) -> Option<String> {
         None

@@ -56,7 +56,7 @@ impl Host {
         let config = Config {
             threads: args.threads(),
             workers: args.workers(driver),
-            connections_max: args.connections_max(open_files(args.max_connections)),
+            connections_max: args.connections_max(open_files(args.max_connections), cli.descriptors_kept()),
             limits: args.limits(),
             pin: args.pin.clone(),
             statistics: Statistics::default(),
@@ -85,6 +85,11 @@ impl Host {
 
     pub fn timeouts(&self) -> Timeouts {
         self.args.timeouts()
+    }
+
+    /// Where it will listen; a port may still be 0.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
     }
 
     /// The driver that was chosen.

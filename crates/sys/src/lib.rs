@@ -11,6 +11,7 @@ pub mod eventfd;
 pub mod limits;
 pub mod listen;
 pub mod map;
+pub mod memfd;
 pub mod memory;
 pub mod registered;
 pub mod signals;

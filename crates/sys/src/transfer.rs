@@ -46,6 +46,30 @@ pub fn pipe_of(bytes: usize) -> io::Result<(OwnedFd, OwnedFd, usize)> {
     Ok((reader, writer, capacity))
 }
 
+/// Like [`pipe_of`], and no larger than that either: for pipes that are kept, of which a user may have so many bytes.
+///
+/// # Errors
+/// Those of pipe(2) only.
+pub fn pipe_exactly(bytes: usize) -> io::Result<(OwnedFd, OwnedFd, usize)> {
+    let (reader, writer) = pipe()?;
+    let capacity = match rustix::pipe::fcntl_setpipe_size(&writer, bytes) {
+        Ok(capacity) => capacity,
+        Err(_) => rustix::pipe::fcntl_getpipe_size(&writer)?,
+    };
+    Ok((reader, writer, capacity))
+}
+
+/// Puts `bytes` into an empty pipe that has room for them.
+///
+/// # Errors
+/// Those of write(2), and `WriteZero` when it took less than all.
+pub fn write_in(pipe: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
+    match retry_on_intr(|| rustix::io::write(pipe, bytes))? {
+        n if n == bytes.len() => Ok(()),
+        _ => Err(io::ErrorKind::WriteZero.into()),
+    }
+}
+
 /// Empties a pipe into a socket. Never waits on the pipe; waits on a blocking socket. With `more` TCP holds a partial
 /// segment back for what follows.
 ///
@@ -135,6 +159,18 @@ mod tests {
                 rustix::io::write(&writer, &vec![7; capacity + 1])
             });
             assert_eq!(room, Ok(capacity));
+        }
+    }
+
+    /// A pipe that is kept takes no more of what its user may have than it needs.
+    #[test]
+    fn a_small_pipe_is_small_and_takes_what_it_says() {
+        for (asked, want) in [(1, 4096), (4096, 4096), (4097, 8192), (128 << 10, 128 << 10)] {
+            let (reader, writer, capacity) = pipe_exactly(asked).unwrap();
+            assert_eq!(capacity, want);
+            write_in(writer.as_fd(), &vec![7; asked]).unwrap();
+            let mut got = vec![0; asked + 1];
+            assert_eq!(rustix::io::read(&reader, &mut got), Ok(asked));
         }
     }
 

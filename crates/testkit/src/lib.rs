@@ -10,6 +10,7 @@ mod content;
 pub mod dialogue;
 mod examine;
 mod holdings;
+pub mod http;
 mod peers;
 mod process;
 mod server;

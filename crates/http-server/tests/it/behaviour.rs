@@ -49,11 +49,7 @@ fn a_file_comes_with_its_type_length_and_validators() {
             let etag = got.field("etag").unwrap();
             assert!(etag.starts_with('"') && etag.ends_with('"') && etag.len() > 3, "{etag}");
             let head = world.ask(&format!("HEAD {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
-            assert_eq!(
-                head,
-                crate::response::Response { body: vec![], ..got },
-                "HEAD is GET without the body: {target}"
-            );
+            assert_eq!(head, testkit::http::Response { body: vec![], ..got }, "HEAD is GET without the body: {target}");
         }
     }
 }

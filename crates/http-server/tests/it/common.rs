@@ -9,7 +9,7 @@ use http_server::{HttpOptions, HttpServer, Site, SiteOptions};
 use proto::{Now, Session};
 use testkit::dialogue::{self, Heard, Pace};
 
-use crate::response::Response;
+use testkit::http::Response;
 
 pub(crate) struct World {
     _outer: tempfile::TempDir,

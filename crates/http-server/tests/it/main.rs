@@ -18,5 +18,3 @@ mod probes;
 mod process;
 #[cfg(test)]
 mod ranges;
-#[cfg(test)]
-mod response;

@@ -2,7 +2,9 @@
 
 use std::{os::unix::fs::symlink, path::Path};
 
-use crate::{common::write, response::Response};
+use testkit::http::Response;
+
+use crate::common::write;
 
 /// A request, the status of its response, and whether the server closes the connection after it.
 pub(crate) struct Probe {

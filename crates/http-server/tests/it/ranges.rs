@@ -5,7 +5,9 @@ use std::ops::Range;
 use http_server::SiteOptions;
 use proptest::prelude::*;
 
-use crate::{common::World, response::Response};
+use testkit::http::Response;
+
+use crate::common::World;
 
 /// One file for each place that its bytes can be in, and an empty one.
 const FILES: [(&str, usize); 4] =

@@ -1,12 +1,11 @@
-//! A server on the bench, and a client that reads one response after the other.
+//! A server on the bench.
 
-use std::{io, path::Path, process::Command};
+use std::{path::Path, process::Command};
 
-use anyhow::{Context, anyhow, bail, ensure};
-use sys::listen::Address;
-use testkit::{Client, Content, DriverKind, Server, examine};
+use anyhow::{Context, anyhow};
+use testkit::{Content, DriverKind, Server, examine};
 
-use crate::response::Response;
+pub(crate) use testkit::http::{Http, get, get_and_close};
 
 pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_http-server");
 /// Larger than what the sockets of one connection hold, so that a transfer can be caught in the middle.
@@ -56,88 +55,4 @@ impl Setup {
 /// `content` of so many bytes, as the only file of a directory.
 pub(crate) fn content(len: usize) -> Content {
     Content::new(len).unwrap()
-}
-
-/// A connection whose responses are read one by one.
-#[derive(Debug)]
-pub(crate) struct Http {
-    client: Client,
-    unread: Vec<u8>,
-}
-
-impl Http {
-    pub(crate) fn connect(address: &Address) -> anyhow::Result<Self> {
-        Self::over(Client::connect(address).with_context(|| format!("cannot connect to {address}"))?)
-    }
-
-    pub(crate) fn over(client: Client) -> anyhow::Result<Self> {
-        Ok(Self { client, unread: Vec::new() })
-    }
-
-    pub(crate) fn send(&mut self, request: &str) -> anyhow::Result<()> {
-        self.client.send(request.as_bytes())
-    }
-
-    /// Half-close.
-    pub(crate) fn end(&self) -> anyhow::Result<()> {
-        self.client.end()
-    }
-
-    /// The next response, which must be whole.
-    pub(crate) fn response(&mut self, method: &str) -> anyhow::Result<Response> {
-        match self.response_or_end(method)? {
-            Some(response) => Ok(response),
-            None => bail!("the connection ended in a response, after {} bytes", self.unread.len()),
-        }
-    }
-
-    /// The next response; `None` when the connection ends before it is whole.
-    pub(crate) fn response_or_end(&mut self, method: &str) -> anyhow::Result<Option<Response>> {
-        let mut chunk = vec![0; 1 << 20];
-        loop {
-            if let Some((response, rest)) = Response::split(&self.unread, method) {
-                self.unread = rest.to_vec();
-                return Ok(Some(response));
-            }
-            match self.client.read(&mut chunk) {
-                Ok(0) => return Ok(None),
-                Ok(n) => self.unread.extend_from_slice(&chunk[..n]),
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
-                Err(error) => return Err(error).context("cannot read a response"),
-            }
-        }
-    }
-
-    pub(crate) fn ask(&mut self, request: &str) -> anyhow::Result<Response> {
-        self.send(request)?;
-        self.response(request.split(' ').next().unwrap_or_default())
-    }
-
-    pub(crate) fn get(&mut self, target: &str) -> anyhow::Result<Response> {
-        self.ask(&get(target))
-    }
-
-    /// Nothing more comes but the end.
-    pub(crate) fn expect_end(&mut self) -> anyhow::Result<()> {
-        ensure!(self.unread.is_empty(), "{} bytes behind the last response", self.unread.len());
-        self.client.expect_end()
-    }
-
-    /// The head of the next response is left out; what follows it is still to be read.
-    pub(crate) fn skip_head(mut self) -> anyhow::Result<Client> {
-        while !self.unread.ends_with(b"\r\n\r\n") {
-            self.unread.extend(self.client.take(1)?);
-        }
-        ensure!(self.unread.starts_with(b"HTTP/1.1 200 "), "{}", self.unread.escape_ascii());
-        Ok(self.client)
-    }
-}
-
-pub(crate) fn get(target: &str) -> String {
-    format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n")
-}
-
-/// The last request of a connection.
-pub(crate) fn get_and_close(target: &str) -> String {
-    format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
 }

@@ -7,12 +7,11 @@ use std::{
 
 use anyhow::Context;
 use sys::listen::Address;
-use testkit::{Client, DriverKind, eventually, peer};
+use testkit::{Client, DriverKind, eventually, http::Response, peer};
 
 use crate::{
     common::write,
     process::bench::{Http, PLAIN},
-    response::Response,
 };
 
 /// A running nginx; killed when this is dropped.

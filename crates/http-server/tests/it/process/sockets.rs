@@ -1,12 +1,11 @@
 //! The table of the README through real sockets.
 
 use anyhow::{Context, ensure};
-use testkit::{Client, DriverKind};
+use testkit::{Client, DriverKind, http::Response};
 
 use crate::{
     probes::{grow_tree, probes},
     process::bench::{Http, PLAIN, TWO_THREADS, get},
-    response::Response,
 };
 
 /// All of the table on `epoll`, and shares of it that overlap on the others, with one and with two threads.

@@ -1,0 +1,84 @@
+#![forbid(unsafe_code)]
+
+use std::{process::ExitCode, sync::Arc};
+
+use anyhow::Context;
+use clap::Parser;
+use service::{Cli, Dimension, Host, ScratchPipes, ServiceArgs};
+use sys::registered::Region;
+use web::{HttpOptions, Requests};
+use zerocopy::{Access, Cache, CachedSite, Strategy, StrategyChoice, Usage, ZerocopyArgs, ZerocopyServer, look_after};
+
+const EXAMPLES: &str = "Examples:
+  zerocopy                                               this directory on 127.0.0.1:8081
+  zerocopy --strategy pipe --driver uring --threads 4 --listen 0.0.0.0:80 --admin-token secret site
+  curl http://127.0.0.1:8081/cache/stats                 what it does; a page of it at /cache/webui/
+  zerocopy --list-backends
+
+Exit status: 0 after a drain asked for by SIGTERM or SIGINT; 2 bad usage; 1 anything else.";
+
+/// A static web server whose cache lies in the kernel's pipes, on seven I/O drivers
+#[derive(Parser, Debug)]
+#[command(version, max_term_width = 120, after_help = EXAMPLES)]
+struct Options {
+    #[command(flatten)]
+    zerocopy: ZerocopyArgs,
+    #[command(flatten)]
+    service: ServiceArgs,
+}
+
+impl Cli for Options {
+    const NAME: &'static str = "zerocopy";
+    const LISTEN: &'static str = "127.0.0.1:8081";
+
+    fn service(&self) -> &ServiceArgs {
+        &self.service
+    }
+
+    fn dimensions() -> Vec<Dimension> {
+        vec![StrategyChoice::dimension()]
+    }
+
+    fn default_addresses(&self) -> Vec<String> {
+        self.zerocopy.tree.default_addresses::<Self>()
+    }
+
+    fn descriptors_kept(&self) -> u64 {
+        // Two for each scratch pipe that a slow reader may hold.
+        self.zerocopy.cache_descriptors + 2 * ScratchPipes::COUNT_MAX as u64
+    }
+}
+
+fn main() -> ExitCode {
+    service::main(|Options { zerocopy, .. }, host| serve(&zerocopy, host))
+}
+
+fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
+    let (tree, mut options) = (args.tree(), args.cache_options());
+    let root = tree.open_root().with_context(|| format!("cannot serve {}", tree.root.display()))?;
+    let pipe_bytes = usize::try_from(options.limits.pipe_size).unwrap_or(usize::MAX);
+    let scratch_pipes = ScratchPipes::new(pipe_bytes, ScratchPipes::COUNT_MAX);
+    // What is larger than the scratch pipes that the kernel grants could never be sent through one.
+    options.limits.pipe_size = options.limits.pipe_size.min(scratch_pipes.bytes() as u64);
+    host.set_scratch_pipes(scratch_pipes);
+    let mut registered = None;
+    if options.strategy.may_use(Strategy::Uring) {
+        let bytes = usize::try_from(args.registered_bytes.as_u64()).unwrap_or(usize::MAX);
+        let region = Region::new(bytes).context("--registered-bytes")?;
+        host.set_registered(Arc::clone(&region))?;
+        registered = Some(region);
+    }
+    let cache = Arc::new(Cache::new(root, tree.media_types()?, options, registered));
+    look_after(&cache).context("cannot start a thread")?;
+    let access = Access::new(args.admin_token.as_deref(), host.addresses());
+    let site = CachedSite::new(Arc::clone(&cache), access);
+    let server = Arc::new(ZerocopyServer::new(site, HttpOptions::of(&host)));
+    host.registry().register_collector(Box::new(Requests(Arc::clone(&server))));
+    host.registry().register_collector(Box::new(Usage(cache)));
+    host.serve(server, |addresses| {
+        for address in addresses {
+            service::advise(format_args!("try: {}", web::curl(address, &tree.path_to_try())));
+            service::advise(format_args!("try: {}", web::curl(address, "/cache/stats")));
+        }
+    })
+}

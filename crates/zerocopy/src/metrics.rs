@@ -1,0 +1,63 @@
+//! What the cache counts, as Prometheus reads it.
+
+use std::{
+    fmt,
+    sync::{Arc, atomic::Ordering},
+};
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric},
+    metrics::{MetricType, counter::ConstCounter},
+};
+use service::{gauge, total};
+
+use crate::{
+    Cache,
+    statistics::{Reason, Sent},
+    strategy::Strategy,
+};
+
+/// Collects what a [`Cache`] holds and has sent.
+#[derive(Debug)]
+pub struct Usage(pub Arc<Cache>);
+
+impl Collector for Usage {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let resources = &self.0.resources;
+        let sent = resources.statistics.totals().by_strategy;
+        let encoder = &mut encoder;
+        by_strategy(encoder, "strategy_requests", "Bodies queued, by how they are sent", &sent, |sent| sent.requests)?;
+        by_strategy(encoder, "strategy_bytes", "Bytes queued, by how they are sent", &sent, |sent| sent.bytes)?;
+        let help = "Files and responses sent by sendfile instead, by strategy and reason";
+        let mut fallbacks = encoder.encode_descriptor("fallbacks", help, None, MetricType::Counter)?;
+        for &from in Strategy::ALL {
+            for reason in Reason::ALL {
+                let labels = [("strategy", from.name()), ("reason", reason.name())];
+                let count = ConstCounter::new(resources.statistics.fallbacks(from, reason));
+                count.encode(fallbacks.encode_family(&labels)?)?;
+            }
+        }
+        total(encoder, "evictions", "Files evicted", resources.statistics.evictions.load(Ordering::Relaxed))?;
+        let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        gauge(encoder, "pipe_bytes", "Capacity of cached pipes", signed(resources.pipe_bytes.used()))?;
+        gauge(encoder, "mapped_bytes", "Bytes of mapped files", signed(resources.mapped_bytes.used()))?;
+        gauge(encoder, "cache_descriptors", "Descriptors of the cache", signed(resources.descriptors.used()))?;
+        gauge(encoder, "cached_files", "Paths in the cache", signed(self.0.index.all().len() as u64))?;
+        gauge(encoder, "zombies", "Evicted and still being sent", signed(resources.zombies.count() as u64))
+    }
+}
+
+fn by_strategy(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    sent: &[Sent; Strategy::COUNT],
+    value: impl Fn(&Sent) -> u64,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (strategy, sent) in Strategy::ALL.iter().zip(sent) {
+        ConstCounter::new(value(sent)).encode(family.encode_family(&[("strategy", strategy.name())])?)?;
+    }
+    Ok(())
+}

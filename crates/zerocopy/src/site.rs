@@ -1,0 +1,251 @@
+//! The files of a cache, and beside them what the server itself has at `/cache/`: statistics, resets, additions, a page.
+
+use std::{borrow::Cow, ops::Range, sync::Arc, time::Instant};
+
+use proto::{Now, Outbox};
+use serde::Serialize;
+use web::{Absence, Answer, Heads, Own, Site, Source, path};
+use wire::http1::{Connection, Method, Prepared, Request, Status, Target};
+
+use crate::{
+    Access, Cache,
+    access::Denial,
+    cache::{Added, Adding, OverlayError},
+    file::CachedFile,
+    report::Report,
+    statistics::Outcome,
+    webui::WebUi,
+};
+
+/// Where the resources of the server itself are.
+const PREFIX: &[u8] = b"/cache";
+
+/// A cache as a site, with its administration.
+#[derive(Debug)]
+pub struct CachedSite {
+    cache: Arc<Cache>,
+    access: Access,
+    webui: WebUi,
+    started: Instant,
+}
+
+/// A resource that is to be added, while its contents arrive.
+#[derive(Debug)]
+pub struct Upload {
+    key: Vec<u8>,
+    how: Adding,
+}
+
+impl CachedSite {
+    pub fn new(cache: Arc<Cache>, access: Access) -> Self {
+        Self { cache, access, webui: WebUi::new(), started: Instant::now() }
+    }
+
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+}
+
+impl Site for CachedSite {
+    type File = CachedFile;
+    type Upload = Upload;
+
+    #[inline(always)]
+    fn with_file<R>(
+        &self,
+        path: &[u8],
+        encoded: bool,
+        now: Now,
+        send: impl FnMut(&CachedFile) -> R,
+    ) -> Result<(R, Source), Absence> {
+        let (sent, outcome) = self.cache.with_file(path, encoded, now, send)?;
+        let source = match outcome {
+            Outcome::Hit => Source::Cache,
+            Outcome::Revalidated => Source::Revalidated,
+            Outcome::Miss | Outcome::Absent => Source::Opened,
+        };
+        Ok((sent, source))
+    }
+
+    #[inline]
+    fn heads(file: &CachedFile) -> &Heads {
+        file.heads()
+    }
+
+    #[inline]
+    fn push_ok(&self, file: &CachedFile, connection: Connection, now: Now, out: &mut Outbox) -> u64 {
+        file.push_ok(connection, now, out)
+    }
+
+    fn push_range(&self, file: &CachedFile, range: Range<u64>, out: &mut Outbox) {
+        file.push_range(range, out);
+    }
+
+    #[inline]
+    fn own(&self, request: &Request<'_>, now: Now) -> Own<'_, Upload> {
+        match request.target {
+            Target::Path { path, .. } if path.starts_with(PREFIX) => self.route(request, &path[PREFIX.len()..], now),
+            Target::Path { .. } | Target::Server | Target::Authority(_) => Own::File,
+        }
+    }
+
+    fn uploaded(&self, upload: Upload, body: Vec<u8>, now: Now) -> Answer<'_> {
+        let added = match self.cache.add(&upload.key, &body, upload.how, now) {
+            Ok(added) => added,
+            Err(error) => return failure(status(error), &error.to_string()),
+        };
+        let (status, replaced) = match added {
+            Added::New => (Status::Created, false),
+            Added::Replaced => (Status::Ok, true),
+        };
+        let uri = String::from_utf8_lossy(&upload.key);
+        json(status, &serde_json::json!({ "added": uri, "size": body.len(), "replaced": replaced }))
+    }
+
+    #[inline]
+    fn answered(&self, responses: u64, now: Now) {
+        if responses > 0 {
+            self.cache.resources.statistics.answered(responses, now);
+        }
+    }
+}
+
+// --- the server's own resources ---------------------------------------------------------------
+
+type Answered<'a> = Result<Own<'a, Upload>, Failure>;
+
+/// What is wrong with a request.
+struct Failure {
+    status: Status,
+    why: Cow<'static, str>,
+    allow: Option<&'static str>,
+}
+
+impl Failure {
+    fn new(status: Status, why: &'static str) -> Self {
+        Self { status, why: why.into(), allow: None }
+    }
+
+    fn method(allow: &'static str) -> Self {
+        Self { allow: Some(allow), ..Self::new(Status::MethodNotAllowed, "not with this method") }
+    }
+}
+
+impl From<Denial> for Failure {
+    fn from(Denial { status, why }: Denial) -> Self {
+        Self::new(status, why)
+    }
+}
+
+impl CachedSite {
+    #[cold]
+    fn route(&self, request: &Request<'_>, below: &[u8], now: Now) -> Own<'_, Upload> {
+        let answered = match below {
+            b"/webui" => Ok(Own::Answer(Answer::Prepared(Cow::Owned(moved("/cache/webui/"))))),
+            b"/stats" => self.stats(request, now),
+            _ => match below.strip_prefix(b"/").and_then(|below| split(below)) {
+                Some((b"webui", name)) => self.page(request, &name[1..]),
+                Some((b"reset", target)) => self.reset(request, target),
+                Some((b"add", target)) => self.add(request, target),
+                // `/cached.html`, say, is a file like any other.
+                None if !below.is_empty() && !below.starts_with(b"/") => return Own::File,
+                _ => Err(Failure::new(
+                    Status::NotFound,
+                    "there are /cache/stats, /cache/reset/, /cache/add/ and /cache/webui/",
+                )),
+            },
+        };
+        answered.unwrap_or_else(|failure| Own::Answer(failed(&failure)))
+    }
+
+    fn stats(&self, request: &Request<'_>, now: Now) -> Answered<'_> {
+        self.access.check(request)?;
+        if !matches!(request.method, Method::Get | Method::Head) {
+            return Err(Failure::method("GET, HEAD"));
+        }
+        let report = Report::of(&self.cache, now, now.instant.saturating_duration_since(self.started));
+        Ok(Own::Answer(json(Status::Ok, &report)))
+    }
+
+    fn page(&self, request: &Request<'_>, name: &[u8]) -> Answered<'_> {
+        match (request.method, self.webui.get(name)) {
+            (Method::Get | Method::Head, Some(page)) => Ok(Own::Answer(Answer::Prepared(Cow::Borrowed(page)))),
+            (_, Some(_)) => Err(Failure::method("GET, HEAD")),
+            (_, None) => Err(Failure::new(Status::NotFound, "no such part of the page")),
+        }
+    }
+
+    fn reset(&self, request: &Request<'_>, target: &[u8]) -> Answered<'_> {
+        self.access.check_change(request)?;
+        if !matches!(request.method, Method::Get | Method::Post | Method::Delete) {
+            return Err(Failure::method("GET, POST, DELETE"));
+        }
+        let evicted = self.cache.reset(&normal(target)?);
+        Ok(Own::Answer(json(Status::Ok, &serde_json::json!({ "evicted": evicted }))))
+    }
+
+    fn add(&self, request: &Request<'_>, target: &[u8]) -> Answered<'_> {
+        self.access.check_change(request)?;
+        if !matches!(request.method, Method::Post | Method::Put) {
+            return Err(Failure::method("POST, PUT"));
+        }
+        let how = if request.method == Method::Put { Adding::Replacing } else { Adding::New };
+        let key = normal(target)?;
+        if key == PREFIX || key.starts_with(b"/cache/") {
+            return Err(Failure::new(Status::Conflict, "the server's own resources are there"));
+        }
+        let bytes_max = usize::try_from(self.cache.options.overlay_bytes).unwrap_or(usize::MAX);
+        Ok(Own::Upload { upload: Upload { key, how }, bytes_max })
+    }
+}
+
+/// `name/rest` as `name` and `/rest`.
+fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    path.iter().position(|&byte| byte == b'/').map(|at| path.split_at(at))
+}
+
+fn normal(target: &[u8]) -> Result<Vec<u8>, Failure> {
+    path::normalise(target).map_err(|_| Failure::new(Status::BadRequest, "not a path that a file could have"))
+}
+
+fn status(error: OverlayError) -> Status {
+    match error {
+        OverlayError::Exists => Status::Conflict,
+        OverlayError::Full => Status::ContentTooLarge,
+        OverlayError::Exhausted => Status::ServiceUnavailable,
+    }
+}
+
+fn moved(to: &str) -> Prepared {
+    Prepared::draft(Status::MovedPermanently).field("Location", to).field("Content-Length", "0").body(b"")
+}
+
+fn failure<'a>(status: Status, why: &str) -> Answer<'a> {
+    failed(&Failure { status, why: why.to_owned().into(), allow: None })
+}
+
+fn failed<'a>(failure: &Failure) -> Answer<'a> {
+    rendered(failure.status, &serde_json::json!({ "error": failure.why }), failure.allow)
+}
+
+fn json<'a>(status: Status, value: &impl Serialize) -> Answer<'a> {
+    rendered(status, value, None)
+}
+
+fn rendered<'a>(status: Status, value: &impl Serialize, allow: Option<&str>) -> Answer<'a> {
+    // Plain structures and strings: nothing in them can fail to be written.
+    let Ok(mut body) = serde_json::to_vec(value) else { return Answer::Page(Status::InternalError) };
+    body.push(b'\n');
+    let mut draft = Prepared::draft(status)
+        .field("Content-Type", "application/json")
+        .field("Content-Length", body.len().to_string())
+        .field("Cache-Control", "no-store")
+        .field("X-Content-Type-Options", "nosniff");
+    if status == Status::Unauthorized {
+        draft = draft.field("WWW-Authenticate", "Bearer");
+    }
+    if let Some(allow) = allow {
+        draft = draft.field("Allow", allow);
+    }
+    Answer::Prepared(Cow::Owned(draft.body(&body)))
+}

@@ -1,0 +1,229 @@
+//! What the server counts. A request touches its own thread's counters only.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use proto::Now;
+use service::Counters;
+
+use crate::{chain::Setback, latency::Latencies, strategy::Strategy};
+
+/// Where the answer to a request for a file came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// From the cache without a look at the file system.
+    Hit,
+    /// From the cache, after a look.
+    Revalidated,
+    /// The file was opened.
+    Miss,
+    /// There is no such file.
+    Absent,
+}
+
+/// Why a file or a response goes by `sendfile` instead of its strategy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// The file cannot be mapped, or the mappings have reached their limit.
+    Mapping,
+    /// Cached pipes have reached `--pipe-budget`, or registered memory is full.
+    PipeBudget,
+    /// Cached descriptors have reached their limit, or the process has none left.
+    Descriptors,
+    /// The kernel refuses: a pipe of that size, or a splice.
+    Kernel,
+    /// The driver has no scratch pipe for the response.
+    Scratch,
+}
+
+impl Reason {
+    pub(crate) const ALL: [Self; 5] = [Self::Mapping, Self::PipeBudget, Self::Descriptors, Self::Kernel, Self::Scratch];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Mapping => "mapping",
+            Self::PipeBudget => "pipe-budget",
+            Self::Descriptors => "descriptors",
+            Self::Kernel => "kernel",
+            Self::Scratch => "scratch",
+        }
+    }
+}
+
+const OUTCOMES: usize = 4;
+const REQUESTS: usize = OUTCOMES;
+const BYTES: usize = REQUESTS + Strategy::COUNT;
+const COUNTED: usize = BYTES + Strategy::COUNT;
+
+/// See the module's description.
+#[derive(Debug)]
+pub(crate) struct Statistics {
+    counters: Counters<COUNTED>,
+    pub(crate) latencies: Latencies,
+    fallbacks: [[AtomicU64; Reason::ALL.len()]; Strategy::COUNT],
+    /// Counted by drivers.
+    scratch: [Arc<AtomicU64>; Strategy::COUNT],
+    pub(crate) evictions: AtomicU64,
+    rate: Mutex<Rate>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Rate {
+    at: Option<Instant>,
+    requests: u64,
+    per_second: f64,
+}
+
+/// Totals since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) hits: u64,
+    pub(crate) revalidations: u64,
+    pub(crate) misses: u64,
+    pub(crate) absent: u64,
+    pub(crate) by_strategy: [Sent; Strategy::COUNT],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    pub(crate) requests: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Totals {
+    pub(crate) fn requests(&self) -> u64 {
+        self.hits + self.revalidations + self.misses + self.absent
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.by_strategy.iter().map(|sent| sent.bytes).sum()
+    }
+}
+
+impl Default for Statistics {
+    fn default() -> Self {
+        Self {
+            counters: Counters::default(),
+            latencies: Latencies::default(),
+            fallbacks: Default::default(),
+            scratch: Default::default(),
+            evictions: AtomicU64::new(0),
+            rate: Mutex::default(),
+        }
+    }
+}
+
+impl Statistics {
+    #[inline]
+    pub(crate) fn request(&self, outcome: Outcome) {
+        self.counters.add_one(outcome as usize, 1);
+    }
+
+    /// So many requests that were read at the time of `now` have been answered, as far as the server can see.
+    #[inline]
+    pub(crate) fn answered(&self, responses: u64, now: Now) {
+        self.latencies.record(now.instant.elapsed(), responses);
+    }
+
+    /// A body has been queued.
+    #[inline]
+    pub(crate) fn sent(&self, strategy: Strategy, bytes: u64) {
+        self.counters.add_one(REQUESTS + strategy as usize, 1);
+        self.counters.add_one(BYTES + strategy as usize, bytes);
+    }
+
+    pub(crate) fn fell_back(&self, from: Strategy, reason: Reason) {
+        self.fallbacks[from as usize][reason as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_back(&self, from: Strategy, setback: Setback) {
+        match setback {
+            Setback::Fallback(reason) => self.fell_back(from, reason),
+            // It is sent as a file until the next look; no resource was missing.
+            Setback::Changed => {}
+        }
+    }
+
+    /// What drivers count their fallbacks in.
+    pub(crate) fn scratch(&self, from: Strategy) -> Arc<AtomicU64> {
+        Arc::clone(&self.scratch[from as usize])
+    }
+
+    pub(crate) fn fallbacks(&self, from: Strategy, reason: Reason) -> u64 {
+        let counted = self.fallbacks[from as usize][reason as usize].load(Ordering::Relaxed);
+        match reason {
+            Reason::Scratch => counted + self.scratch[from as usize].load(Ordering::Relaxed),
+            Reason::Mapping | Reason::PipeBudget | Reason::Descriptors | Reason::Kernel => counted,
+        }
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        let sums = self.counters.sum();
+        let sent = |at: usize| Sent { requests: sums[REQUESTS + at], bytes: sums[BYTES + at] };
+        Totals {
+            hits: sums[Outcome::Hit as usize],
+            revalidations: sums[Outcome::Revalidated as usize],
+            misses: sums[Outcome::Miss as usize],
+            absent: sums[Outcome::Absent as usize],
+            by_strategy: std::array::from_fn(sent),
+        }
+    }
+
+    /// Called once a second or more often; takes notice once a second.
+    pub(crate) fn tick(&self, now: Instant) {
+        let requests = self.totals().requests();
+        let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = rate.at.map(|at| now.saturating_duration_since(at));
+        if since.is_some_and(|since| since < TICK) {
+            return;
+        }
+        if let Some(since) = since {
+            rate.per_second = (requests - rate.requests.min(requests)) as f64 / since.as_secs_f64();
+        }
+        (rate.at, rate.requests) = (Some(now), requests);
+        self.latencies.tick();
+    }
+
+    /// Over the last second that is complete.
+    pub(crate) fn per_second(&self) -> f64 {
+        self.rate.lock().unwrap_or_else(PoisonError::into_inner).per_second
+    }
+}
+
+/// A second, but for what a timer may be early.
+const TICK: Duration = Duration::from_millis(990);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_and_rates_follow_from_what_was_counted() {
+        let statistics = Statistics::default();
+        let now = Now { instant: Instant::now(), unix: Duration::ZERO };
+        statistics.tick(now.instant);
+        for outcome in [Outcome::Hit, Outcome::Hit, Outcome::Revalidated, Outcome::Miss, Outcome::Absent] {
+            statistics.request(outcome);
+        }
+        statistics.answered(5, now);
+        statistics.sent(Strategy::Pipe, 10);
+        statistics.sent(Strategy::Pipe, 5);
+        statistics.fell_back(Strategy::Pipe, Reason::Kernel);
+        statistics.scratch(Strategy::Vmsplice).fetch_add(3, Ordering::Relaxed);
+        statistics.tick(now.instant + Duration::from_secs(2));
+
+        let totals = statistics.totals();
+        assert_eq!((totals.hits, totals.revalidations, totals.misses, totals.requests()), (2, 1, 1, 5));
+        let pipe = totals.by_strategy[Strategy::Pipe as usize];
+        assert_eq!((pipe.requests, pipe.bytes, totals.bytes()), (2, 15, 15));
+        assert!((statistics.per_second() - 2.5).abs() < 1e-9);
+        assert_eq!(statistics.fallbacks(Strategy::Pipe, Reason::Kernel), 1);
+        assert_eq!(statistics.fallbacks(Strategy::Vmsplice, Reason::Scratch), 3);
+        assert_eq!(statistics.latencies.all().count, 5);
+    }
+}

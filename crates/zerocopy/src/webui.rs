@@ -1,0 +1,40 @@
+//! The page that shows what the server does, embedded in the binary.
+
+use wire::http1::{Prepared, Status};
+
+/// The files of the page: name below `/cache/webui/`, media type, contents.
+const FILES: &[(&[u8], &str, &[u8])] = &[
+    (b"", "text/html; charset=utf-8", include_bytes!("webui/index.html")),
+    (b"style.css", "text/css; charset=utf-8", include_bytes!("webui/style.css")),
+    (b"app.js", "text/javascript; charset=utf-8", include_bytes!("webui/app.js")),
+    (b"pictures.js", "text/javascript; charset=utf-8", include_bytes!("webui/pictures.js")),
+    (b"text.js", "text/javascript; charset=utf-8", include_bytes!("webui/text.js")),
+];
+/// Nothing from elsewhere, nothing inline, and no other page around it.
+const POLICY: &str = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+
+/// The responses for them, made once.
+#[derive(Debug)]
+pub(crate) struct WebUi(Vec<(&'static [u8], Prepared)>);
+
+impl WebUi {
+    pub(crate) fn new() -> Self {
+        Self(FILES.iter().map(|&(name, media_type, contents)| (name, page(media_type, contents))).collect())
+    }
+
+    /// What is at `/cache/webui/` + `name`.
+    pub(crate) fn get(&self, name: &[u8]) -> Option<&Prepared> {
+        self.0.iter().find_map(|(known, page)| (*known == name).then_some(page))
+    }
+}
+
+fn page(media_type: &str, contents: &[u8]) -> Prepared {
+    Prepared::draft(Status::Ok)
+        .field("Content-Type", media_type)
+        .field("Content-Length", contents.len().to_string())
+        .field("Content-Security-Policy", POLICY)
+        .field("X-Content-Type-Options", "nosniff")
+        .field("Referrer-Policy", "no-referrer")
+        .field("Cache-Control", "no-cache")
+        .body(contents)
+}

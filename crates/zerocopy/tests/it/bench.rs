@@ -1,0 +1,150 @@
+//! A server on the bench: every strategy on every driver.
+
+use std::{fmt, path::Path, process::Command, sync::LazyLock, thread, time::Duration};
+
+use anyhow::{Context, anyhow, ensure};
+use serde_json::Value;
+use testkit::{DriverKind, Server, examine, http::Http};
+
+pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_zerocopy");
+pub(crate) const STRATEGIES: &[&str] = &["sendfile", "mmap-write", "vmsplice", "pipe", "uring", "auto"];
+pub(crate) const EVENT_LOOPS: &[DriverKind] =
+    &[DriverKind::Epoll, DriverKind::Reactor, DriverKind::Tokio, DriverKind::TokioUring, DriverKind::Uring];
+
+/// How the servers of a law are started.
+#[derive(Clone, Copy)]
+pub(crate) struct Setup {
+    pub(crate) strategies: &'static [&'static str],
+    pub(crate) drivers: &'static [DriverKind],
+    /// Servers that are examined at the same time.
+    pub(crate) at_once: usize,
+    /// Beside strategy, driver, address and directory.
+    pub(crate) args: &'static [&'static str],
+}
+
+pub(crate) const ALL: Setup =
+    Setup { strategies: STRATEGIES, drivers: DriverKind::ALL, at_once: 7, args: &["--threads", "1"] };
+pub(crate) const PIPE: Setup = Setup { strategies: &["pipe"], ..ALL };
+/// One server, for laws about what does not depend on how bytes are moved.
+pub(crate) const ONE: Setup = Setup { strategies: &["auto"], drivers: &[DriverKind::Epoll], ..ALL };
+
+/// One of the combinations.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject {
+    pub(crate) strategy: &'static str,
+    pub(crate) driver: DriverKind,
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} on {}", self.strategy, self.driver)
+    }
+}
+
+impl Setup {
+    pub(crate) fn command(self, subject: Subject, root: &Path) -> Command {
+        let mut command = Command::new(EXE);
+        command.args(["--strategy", subject.strategy, "--driver", subject.driver.name(), "--listen", "127.0.0.1:0"]);
+        command.args(self.args).arg(root);
+        command
+    }
+
+    pub(crate) fn start(self, subject: Subject, root: &Path) -> anyhow::Result<Server> {
+        Server::start_command(self.command(subject, root), 1)
+    }
+
+    /// Puts the law to every combination; its failures name them.
+    pub(crate) fn examine(self, law: impl Fn(Subject) -> anyhow::Result<()> + Sync) {
+        let drivers = |&strategy| self.drivers.iter().map(move |&driver| Subject { strategy, driver });
+        let subjects: Vec<_> = self.strategies.iter().flat_map(drivers).collect();
+        examine(&subjects, self.at_once, |&subject| law(subject).with_context(|| subject.to_string()));
+    }
+
+    /// Puts the law to a server of every combination, which must then still run and drain.
+    pub(crate) fn serve(self, root: &Path, law: impl Fn(&Server, Subject) -> anyhow::Result<()> + Sync) {
+        settle();
+        self.examine(|subject| {
+            let mut server = self.start(subject, root)?;
+            law(&server, subject).map_err(|error| anyhow!("{error:#}\n  it said: {}", server.stderr()))?;
+            drain(&mut server)
+        });
+    }
+}
+
+/// Files are put into pipes once their last change is some ticks of the kernel's clock ago.
+pub(crate) fn settle() {
+    thread::sleep(Duration::from_millis(80));
+}
+
+/// Stops the server, which must have nothing to complain about.
+pub(crate) fn drain(server: &mut Server) -> anyhow::Result<()> {
+    ensure!(server.is_running()?, "it has ended by itself: {}", server.stderr());
+    let status = server.stop()?;
+    ensure!(status.success(), "{status}: {}", server.stderr());
+    let said = server.stderr();
+    let complains = |line: &str| [" WARN ", "ERROR ", "panicked"].iter().any(|word| line.contains(word));
+    ensure!(said.starts_with("try: ") && !said.lines().any(complains), "it said: {said}");
+    Ok(())
+}
+
+/// A directory with files of pseudo-random bytes, one of each size, which is its name.
+pub(crate) struct Site {
+    pub(crate) dir: tempfile::TempDir,
+}
+
+impl Site {
+    pub(crate) fn new(sizes: &[usize]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for &size in sizes {
+            std::fs::write(dir.path().join(size.to_string()), bytes(size)).unwrap();
+        }
+        Self { dir }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+/// What is in a file of this size: no two sizes begin alike.
+pub(crate) fn bytes(size: usize) -> &'static [u8] {
+    static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let mut state = 1_u64;
+        let words = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state ^ state >> 29).to_le_bytes()
+        });
+        words.take(NOISE_LEN / 8).flatten().collect()
+    });
+    &NOISE[size % OFFSETS..][..size]
+}
+
+const OFFSETS: usize = 65_521;
+const NOISE_LEN: usize = 9 << 20;
+
+/// `/cache/stats`, which must be JSON.
+pub(crate) fn stats(server: &Server) -> anyhow::Result<Value> {
+    let got = Http::connect(server.address())?.ask("GET /cache/stats HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+    ensure!(got.status == 200 && got.field("content-type") == Some("application/json"), "{got:?}");
+    Ok(serde_json::from_slice(&got.body)?)
+}
+
+/// A number in the statistics, by its JSON pointer.
+pub(crate) fn number(stats: &Value, pointer: &str) -> anyhow::Result<f64> {
+    stats.pointer(pointer).and_then(Value::as_f64).with_context(|| format!("no number at {pointer} in {stats}"))
+}
+
+/// What the statistics say of one strategy.
+pub(crate) fn of_strategy(stats: &Value, name: &str, figure: &str) -> anyhow::Result<f64> {
+    let all = stats["strategies"].as_array().context("no strategies")?;
+    let one = all.iter().find(|strategy| strategy["name"] == name).with_context(|| format!("no {name}"))?;
+    one[figure].as_f64().with_context(|| format!("no {figure} of {name}"))
+}
+
+/// The sum of all fallbacks.
+pub(crate) fn fallbacks(stats: &Value) -> f64 {
+    stats["fallbacks"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_f64()).sum()
+}
+
+/// Drivers that map no memory while they serve.
+pub(crate) const MAPPING: &[DriverKind] = &[DriverKind::Epoll, DriverKind::Uring];

@@ -1,0 +1,26 @@
+//! The server as a process, with every strategy on every driver, and its cache without a socket.
+
+#[cfg(test)]
+mod administration;
+#[cfg(test)]
+mod allocations;
+#[cfg(test)]
+mod bench;
+#[cfg(test)]
+mod bodies;
+#[cfg(test)]
+mod cache;
+#[cfg(test)]
+mod clients;
+#[cfg(test)]
+mod limits;
+#[cfg(test)]
+mod statistics;
+#[cfg(test)]
+mod storm;
+#[cfg(test)]
+mod system_calls;
+#[cfg(test)]
+mod transfers;
+#[cfg(test)]
+mod usage;

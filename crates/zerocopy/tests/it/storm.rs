@@ -1,0 +1,258 @@
+//! Files that are changed in every possible way while a crowd reads them.
+//!
+//! Their contents describe themselves: every 16 bytes say which generation of the file they belong to, and where.
+
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    io::Write,
+    path::Path,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, ensure};
+use testkit::{
+    Server,
+    http::{Http, get},
+};
+
+use crate::bench::{ALL, Setup};
+
+const READERS: usize = 2;
+/// What the servers are told by `--revalidate`.
+const WINDOW: Duration = Duration::from_millis(100);
+/// For the coarse clock, and for a loop that was kept from its processor between looking at the clock and at a request.
+const SLACK: Duration = Duration::from_millis(400);
+/// Changes in a row, without a rest between them.
+const BURST: u64 = 12;
+/// Responses of known contents that are waited for after a change or a burst.
+const CHECKED_MIN: u64 = 5;
+const RECORD: usize = 16;
+/// In records; generations take turns.
+const LENGTHS: [usize; 5] = [26_512 / RECORD, 4_096, 300, 70_000, 20_000];
+
+fn contents(generation: u64, records: usize) -> Vec<u8> {
+    let record = |at: usize| [generation.to_le_bytes(), (at as u64).to_le_bytes()];
+    (0..records).flat_map(record).flatten().collect()
+}
+
+/// What the file is, as far as the readers may know.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    /// Of all changes, the number of the last; one that is being made counts.
+    changes: u64,
+    /// When it was made; `None` while it is.
+    since: Option<Instant>,
+    /// What the file contains; `None` when there is none.
+    generation: Option<(u64, usize)>,
+}
+
+struct World<'a> {
+    path: &'a Path,
+    state: Mutex<State>,
+    is_over: AtomicBool,
+    checked: AtomicU64,
+    tags: Mutex<HashMap<String, (u64, usize)>>,
+}
+
+impl World<'_> {
+    fn state(&self) -> State {
+        *self.state.lock().unwrap()
+    }
+
+    /// Makes one change, with everybody knowing that it is under way.
+    fn change(&self, number: u64, kind: Kind) -> anyhow::Result<()> {
+        {
+            let mut state = self.state.lock().unwrap();
+            (state.changes, state.since) = (number, None);
+        }
+        let before = self.state().generation;
+        let records = LENGTHS[number as usize % LENGTHS.len()];
+        let generation = match (kind, before) {
+            (_, None) | (Kind::Rewrite, Some(_)) => {
+                fs::write(self.path, contents(number, records))?;
+                Some((number, records))
+            }
+            (Kind::Truncate, Some((old, len))) => {
+                File::options().write(true).open(self.path)?.set_len((len / 2 * RECORD) as u64)?;
+                Some((old, len / 2))
+            }
+            (Kind::Overwrite, Some((_, len))) => {
+                let mut file = File::options().write(true).open(self.path)?;
+                file.write_all(&contents(number, len))?;
+                Some((number, len))
+            }
+            (Kind::Delete, Some(_)) => {
+                fs::remove_file(self.path)?;
+                None
+            }
+            (Kind::Recreate, Some(_)) => {
+                fs::remove_file(self.path)?;
+                fs::write(self.path, contents(number, records))?;
+                Some((number, records))
+            }
+            (Kind::Replace, Some((_, len))) => {
+                // The same length as before, or another one.
+                let records = if number.is_multiple_of(2) { len } else { records };
+                let new = self.path.with_extension("new");
+                fs::write(&new, contents(number, records))?;
+                fs::rename(&new, self.path)?;
+                Some((number, records))
+            }
+        };
+        *self.state.lock().unwrap() = State { changes: number, since: Some(Instant::now()), generation };
+        Ok(())
+    }
+
+    /// Asks again and again; every answer is judged by what was known before and after it.
+    fn read_on(&self, server: &Server) -> anyhow::Result<()> {
+        while !self.is_over.load(Ordering::Relaxed) {
+            let mut client = Http::connect(server.address())?;
+            for _ in 0..20 {
+                let before = self.state();
+                let is_known = before.since.is_some_and(|since| since.elapsed() >= WINDOW + SLACK);
+                client.send(&get("/file"))?;
+                // What cannot be completed ends the connection.
+                let Some(got) = client.response_or_end("GET")? else { break };
+                if got.status == 200 {
+                    is_of_this_file(&got.body)?;
+                }
+                if is_known && self.state().changes == before.changes {
+                    is_current(before.generation, got.status, &got.body).with_context(|| format!("{before:?}"))?;
+                    before.generation.map_or(Ok(()), |generation| self.is_tagged(got.field("etag"), generation))?;
+                    self.checked.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Each kind of change to a file that had come to rest in the cache, and bursts of all of them.
+    fn rage(&self) -> anyhow::Result<()> {
+        let mut number = 1;
+        for kind in Kind::ALL {
+            number += 1;
+            self.change(number, kind)?;
+            self.rest().with_context(|| format!("after {kind:?}"))?;
+        }
+        for _ in 0..2 {
+            for _ in 0..BURST {
+                number += 1;
+                self.change(number, Kind::ALL[number as usize % Kind::ALL.len()])?;
+                thread::sleep(Duration::from_millis(number * 7 % 23));
+            }
+            self.rest().context("after a burst")?;
+        }
+        Ok(())
+    }
+
+    /// Until the readers have seen what the file has come to.
+    fn rest(&self) -> anyhow::Result<()> {
+        let before = self.checked.load(Ordering::Relaxed);
+        testkit::eventually("the file is read after it has come to rest", || {
+            let is_enough = self.checked.load(Ordering::Relaxed) >= before + CHECKED_MIN;
+            Ok(is_enough || self.is_over.load(Ordering::Relaxed))
+        })
+    }
+
+    /// An entity tag means one state of the file, and no other.
+    fn is_tagged(&self, etag: Option<&str>, generation: (u64, usize)) -> anyhow::Result<()> {
+        let etag = etag.context("no entity tag")?.to_owned();
+        let known = *self.tags.lock().unwrap().entry(etag).or_insert(generation);
+        ensure!(known == generation, "the tag of {known:?} for {generation:?}");
+        Ok(())
+    }
+}
+
+/// How a file is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Overwritten in place, at the same length.
+    Overwrite,
+    /// Cut to half, which keeps the beginning.
+    Truncate,
+    /// Replaced by renaming.
+    Replace,
+    /// Truncated and written anew, as `>` does.
+    Rewrite,
+    /// Deleted and created again, which likes to reuse the inode.
+    Recreate,
+    /// Deleted; the next change creates it.
+    Delete,
+}
+
+impl Kind {
+    const ALL: [Self; 7] =
+        [Self::Overwrite, Self::Replace, Self::Truncate, Self::Rewrite, Self::Recreate, Self::Delete, Self::Overwrite];
+}
+
+/// Every record is where it belongs, or has been cleared by a truncation; which generation it is of may change from one
+/// to the next while the file is being changed.
+fn is_of_this_file(body: &[u8]) -> anyhow::Result<()> {
+    for (at, record) in body.chunks(RECORD).enumerate() {
+        let offset = (at as u64).to_le_bytes();
+        ensure!(
+            record[8..] == offset || record.iter().all(|&byte| byte == 0),
+            "record {at} of {}",
+            body.len() / RECORD
+        );
+    }
+    Ok(())
+}
+
+fn is_current(generation: Option<(u64, usize)>, status: u16, body: &[u8]) -> anyhow::Result<()> {
+    let Some((number, records)) = generation else {
+        ensure!(status == 404, "{status} for a file that is not there");
+        return Ok(());
+    };
+    ensure!(status == 200, "{status} for a file that is there");
+    let first = body.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+    ensure!(body == contents(number, records), "{} bytes from generation {first:?}", body.len());
+    Ok(())
+}
+
+fn storm(setup: Setup) {
+    setup.examine(|subject| {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("file");
+        fs::write(&path, contents(1, LENGTHS[0]))?;
+        let state = State { changes: 1, since: Some(Instant::now()), generation: Some((1, LENGTHS[0])) };
+        let (is_over, checked) = (AtomicBool::new(false), AtomicU64::new(0));
+        let world = World { path: &path, state: Mutex::new(state), is_over, checked, tags: Mutex::default() };
+        let mut server = setup.start(subject, dir.path())?;
+        // It is to be in its final shape when the first change comes.
+        crate::bench::settle();
+        thread::scope(|scope| {
+            let read = || {
+                let outcome = world.read_on(&server);
+                // The others need not go on after a failure.
+                world.is_over.fetch_or(outcome.is_err(), Ordering::Relaxed);
+                outcome
+            };
+            let readers: Vec<_> = (0..READERS).map(|_| scope.spawn(read)).collect();
+            let changed = world.rest().and_then(|()| world.rage());
+            world.is_over.store(true, Ordering::Relaxed);
+            let read = readers.into_iter().map(|reader| reader.join().expect("no panic"));
+            read.chain([changed]).collect::<anyhow::Result<()>>()
+        })?;
+        crate::bench::drain(&mut server)
+    });
+}
+
+#[test]
+fn what_is_served_after_the_window_is_what_there_is() {
+    storm(Setup { args: &["--threads", "1", "--revalidate", "100ms", "--pipe-size", "128KiB"], ..ALL });
+}
+
+/// With two threads that renew the same pipes, and idle eviction between the bursts.
+#[test]
+fn the_same_with_two_threads_and_eviction() {
+    const ARGS: &[&str] =
+        &["--threads", "2", "--revalidate", "100ms", "--idle-evict", "100ms", "--pipe-budget", "512KiB"];
+    storm(Setup { args: ARGS, drivers: crate::bench::EVENT_LOOPS, ..ALL });
+}
