@@ -77,8 +77,7 @@ mod tests {
             ("proto", "sys"),
             ("wire", "drivers"),
             ("drivers", "service"),
-            // The front end of the servers that speak HTTP.
-            ("web", &["proto", "service", "sys", "wire"]),
+            ("web", "drivers"),
             ("loadgen", "http-server"),
             ("http-server", "drivers"),
             ("layouts", "proto"),
