@@ -1,6 +1,7 @@
 use wire::http1::{
     HeadLimits, HeadParser, Refusal, Request,
     conditional::{self, Validators},
+    range,
 };
 
 use crate::tearing::Tearing;
@@ -30,7 +31,9 @@ fn parse_torn(stream: &[u8], tearing: Tearing, limits: &HeadLimits) -> Result<Op
 
 /// Everything that can be asked of a request.
 fn describe(request: Request<'_>) -> String {
-    let verdict = conditional::evaluate(&request, Validators { etag: b"\"tag\"", modified: 784_111_777 });
+    let validators = Validators { etag: b"\"tag\"", modified: 784_111_777 };
+    let verdict = conditional::evaluate(&request, validators);
+    let selection = range::select(&request, validators, 1_000, 784_111_778);
     let hosts: Vec<_> = request.values("host").collect();
-    format!("{request:?} {verdict:?} {hosts:?}")
+    format!("{request:?} {verdict:?} {selection:?} {hosts:?}")
 }

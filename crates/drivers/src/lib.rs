@@ -75,8 +75,8 @@ pub(crate) trait Driver {
         Ok(())
     }
 
-    /// Why it cannot send memory of this region as it says it does, if so.
-    fn probe_registered(_: &Region) -> io::Result<()> {
+    /// Why it cannot send memory of this region as it says it does, on so many threads, if so.
+    fn probe_registered(_region: &Region, _threads: usize) -> io::Result<()> {
         Ok(())
     }
 

@@ -54,13 +54,14 @@ impl ScratchPipes {
     /// One is with every peer that is slow to take what came out of a cached pipe.
     pub const COUNT_MAX: usize = 256;
 
-    /// Pipes of `bytes` (as many as the kernel grants), at most `count_max` of them: each costs two descriptors and may
-    /// be held by a slow reader. Where there is none left, output goes another way.
+    /// Pipes of `bytes`, or of what the kernel grants now and what a new pipe has anyway, at most `count_max` of them:
+    /// each costs two descriptors and may be held by a slow reader. Where there is none left, output goes another way.
     pub fn new(bytes: usize, count_max: usize) -> Self {
+        let bytes = transfer::pipe_of(bytes).map_or(bytes, |(_, _, granted)| granted);
         Self(Arc::new(Supply { bytes, count_max, permit: Arc::default(), pool: Mutex::default() }))
     }
 
-    /// Bytes that each is to have room for.
+    /// Bytes that each has room for, if they fill whole pages.
     pub fn bytes(&self) -> usize {
         self.0.bytes
     }
@@ -126,9 +127,9 @@ impl Pipes {
         self.pool.as_mut().and_then(Pool::get).or_else(|| self.supply.get())
     }
 
-    /// Takes an empty pipe back.
+    /// Takes an empty pipe back. One that came out too small, in a shortage of the kernel's, is not for the next region.
     pub(crate) fn put(&mut self, pipe: Option<Box<ScratchPipe>>) {
-        let Some(pipe) = pipe else { return };
+        let Some(pipe) = pipe.filter(|pipe| pipe.capacity >= self.supply.bytes()) else { return };
         let left = match &mut self.pool {
             Some(pool) => pool.put(pipe),
             None => Some(pipe),
@@ -194,3 +195,6 @@ impl Pipes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,9 +46,10 @@ macro_rules! drivers {
                 match self { $(Self::$variant => <$driver as Driver>::REGISTERS_MEMORY,)+ }
             }
 
-            /// Why it cannot send memory of this region as [`DriverKind::registers_memory`] says, if so.
-            pub fn probe_registered(self, region: &Region) -> io::Result<()> {
-                match self { $(Self::$variant => <$driver as Driver>::probe_registered(region),)+ }
+            /// Why it cannot send memory of this region as [`DriverKind::registers_memory`] says, on so many threads, if
+            /// so.
+            pub fn probe_registered(self, region: &Region, threads: usize) -> io::Result<()> {
+                match self { $(Self::$variant => <$driver as Driver>::probe_registered(region, threads),)+ }
             }
 
             /// How many sets of listeners it accepts from when it runs `threads` threads.

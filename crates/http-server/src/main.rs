@@ -43,8 +43,9 @@ fn main() -> ExitCode {
 }
 
 fn serve(http: &HttpArgs, mut host: Host) -> anyhow::Result<()> {
+    let media = http.tree.media_types()?;
     let site = http.open_site().with_context(|| format!("cannot serve {}", http.tree.root.display()))?;
-    let server = Arc::new(HttpServer::new(site, HttpOptions::of(&host)));
+    let server = Arc::new(HttpServer::new(site.with_media_types(media), HttpOptions::of(&host)));
     host.registry().register_collector(Box::new(Requests(Arc::clone(&server))));
     host.serve(server, |addresses| {
         for address in addresses {

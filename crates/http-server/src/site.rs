@@ -65,6 +65,12 @@ impl Site {
         })
     }
 
+    /// The same site with other media types.
+    #[must_use]
+    pub fn with_media_types(self, media: MediaTypes) -> Self {
+        Self { media, ..self }
+    }
+
     #[inline]
     fn is_current(&self, entry: &Entry, now_ns: u64) -> bool {
         // A clock that was set back wraps around to a large age.

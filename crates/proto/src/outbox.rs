@@ -1,23 +1,18 @@
 //! The ordered output of one connection: one queue, written by protocols and seen by drivers in two ways, borrowed
 //! (readiness) or taken (completion).
 
-use std::{
-    collections::VecDeque,
-    io::IoSlice,
-    mem,
-    sync::atomic::Ordering,
-    task::{Poll, Waker},
-};
+use std::{collections::VecDeque, io::IoSlice, mem, sync::atomic::Ordering};
 
 use bytes::Bytes;
 
 use crate::{
-    deferred::{self, Ledger, Promise},
+    deferred::Ledger,
     pipe::{PipeRegion, ScratchPipe},
     segment::{FileRegion, Segment},
 };
 
 mod buffers;
+mod promises;
 
 /// Bodies at or below this size are copied next to their header instead of being queued.
 const FLATTEN_MAX: usize = 2048;
@@ -167,14 +162,6 @@ impl Outbox {
         }
     }
 
-    /// Keeps this place in the order for an answer to come.
-    pub fn defer(&mut self) -> Promise {
-        let (promise, reply) = deferred::pair(Ledger::clone(self.ledger.get_or_insert_default()));
-        self.deferred += 1;
-        self.push(Segment::Deferred(reply));
-        promise
-    }
-
     /// Everything that another outbox holds, none of it written yet.
     pub fn push_outbox(&mut self, other: Self) {
         if other.queue.is_empty() {
@@ -203,83 +190,6 @@ impl Outbox {
         if !self.tail.is_empty() {
             let full = mem::replace(&mut self.tail, mem::take(&mut self.spare));
             self.append(Segment::Owned(full));
-        }
-    }
-
-    // --- promises -------------------------------------------------------------------------
-
-    /// Puts given answers in the place of their promises, up to the first that is still open.
-    fn settle(&mut self) {
-        if self.deferred == 0 {
-            return;
-        }
-        let Some(first) = self.queue.iter().position(|segment| matches!(segment, Segment::Deferred(_))) else { return };
-        let mut rest = self.queue.split_off(first);
-        while let Some(segment) = rest.pop_front() {
-            let Segment::Deferred(reply) = segment else {
-                self.queue.push_back(segment);
-                continue;
-            };
-            match reply.take() {
-                Poll::Pending => {
-                    rest.push_front(Segment::Deferred(reply));
-                    break;
-                }
-                Poll::Ready(Ok(answer)) => self.absorb(answer),
-                Poll::Ready(Err(deferred::Broken)) => return self.cut_off(rest),
-            }
-        }
-        self.queue.append(&mut rest);
-    }
-
-    fn absorb(&mut self, mut answer: Self) {
-        answer.seal();
-        self.deferred = self.deferred - 1 + answer.deferred;
-        self.cut |= answer.cut;
-        for segment in answer.queue {
-            self.queued += segment.held();
-            match (self.queue.back_mut(), &segment) {
-                // Many small answers leave in one piece.
-                (Some(Segment::Owned(last)), Segment::Owned(bytes)) if bytes.len() <= FLATTEN_MAX => {
-                    last.extend_from_slice(bytes)
-                }
-                _ => self.queue.push_back(segment),
-            }
-        }
-    }
-
-    /// What came before the dropped promise still goes out; nothing after it will.
-    fn cut_off(&mut self, rest: VecDeque<Segment>) {
-        self.queued -= rest.iter().map(Segment::held).sum::<usize>();
-        self.tail.clear();
-        (self.deferred, self.cut) = (0, true);
-        if self.queue.is_empty() {
-            self.written = 0;
-        }
-    }
-
-    /// An answer is still to come, or has come and not been looked at. A protocol whose next request must not overtake
-    /// it stops here; it is called again once the answer has been taken.
-    pub fn has_promises(&self) -> bool {
-        self.deferred > 0
-    }
-
-    /// Nothing can be written before a promise is settled.
-    pub fn is_waiting(&self) -> bool {
-        matches!(self.queue.front(), Some(Segment::Deferred(_)))
-    }
-
-    /// Nothing is being sent, and nothing can be before a promise is settled.
-    pub fn is_owing(&self) -> bool {
-        self.is_waiting() && self.in_flight == 0
-    }
-
-    /// `Pending`: the front is an open promise, and `waker` will be woken when it is settled.
-    pub fn poll_reply(&mut self, waker: &Waker) -> Poll<()> {
-        self.settle();
-        match self.queue.front() {
-            Some(Segment::Deferred(reply)) => reply.poll(waker),
-            _ => Poll::Ready(()),
         }
     }
 

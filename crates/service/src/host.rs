@@ -123,8 +123,8 @@ impl Host {
     pub fn set_registered(&mut self, region: Arc<Region>) -> anyhow::Result<()> {
         if self.driver.registers_memory() {
             let driver = self.driver;
-            let refused = || format!("driver {driver}: the kernel refuses registered memory");
-            driver.probe_registered(&region).with_context(refused)?;
+            let refused = || format!("driver {driver}: the kernel refuses registered memory (is ulimit -l too low?)");
+            driver.probe_registered(&region, self.config.threads).with_context(refused)?;
             if let Some(address) = self.addresses.iter().find(|address| matches!(address, Address::Unix(_))) {
                 bail!("driver {driver}: registered memory is sent over TCP only, not on {address}");
             }

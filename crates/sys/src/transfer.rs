@@ -35,7 +35,7 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 /// where the kernel grants no more (`/proc/sys/fs/pipe-max-size`, `pipe-user-pages-soft`).
 ///
 /// # Errors
-/// Those of pipe(2) only.
+/// Those of pipe(2) and of F_GETPIPE_SZ (fcntl(2)).
 pub fn pipe_of(bytes: usize) -> io::Result<(OwnedFd, OwnedFd, usize)> {
     let (reader, writer) = pipe()?;
     let usual = rustix::pipe::fcntl_getpipe_size(&writer)?;

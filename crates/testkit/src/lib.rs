@@ -7,12 +7,14 @@
 
 mod client;
 mod content;
+pub mod dialogue;
 mod examine;
 mod holdings;
 pub mod http;
 mod peers;
 mod process;
 mod server;
+pub mod tracing;
 
 use std::{
     thread,

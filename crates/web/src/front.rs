@@ -2,7 +2,7 @@
 //!
 //! The path of a cached GET is `inline(always)`, for the reason given in [`wire::http1::request`].
 
-use std::time::Instant;
+use std::{hash::RandomState, time::Instant};
 
 use proto::{Flow, Now, Outbox, Peer, Protocol, Step};
 use wire::http1::{Connection, HeadParser, Part, Status, skip_empty_lines};
@@ -23,6 +23,8 @@ pub struct Front<S> {
     refusal: Vec<u8>,
     options: HttpOptions,
     totals: Totals,
+    /// Makes boundaries that nobody can foresee and put into a file.
+    pub(crate) boundaries: RandomState,
 }
 
 /// What is remembered of a connection between two looks at its input. `U` is [`Site::Upload`].
@@ -43,7 +45,14 @@ impl<U> Default for Conn<U> {
 
 impl<S: Site> Front<S> {
     pub fn new(site: S, options: HttpOptions) -> Self {
-        Self { site, pages: Pages::new(), refusal: page::refusal(), options, totals: Totals::default() }
+        Self {
+            site,
+            pages: Pages::new(),
+            refusal: page::refusal(),
+            options,
+            totals: Totals::default(),
+            boundaries: RandomState::new(),
+        }
     }
 
     pub fn site(&self) -> &S {

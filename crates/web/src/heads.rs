@@ -34,6 +34,7 @@ impl Heads {
             .field("Content-Length", metadata.size.to_string())
             .field("Last-Modified", date)
             .field("ETag", &etag)
+            .field("Accept-Ranges", "bytes")
             .body(body);
         let not_modified =
             Prepared::draft(Status::NotModified).field("Last-Modified", date).field("ETag", &etag).body(b"");

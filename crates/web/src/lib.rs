@@ -13,6 +13,7 @@ mod metrics;
 mod options;
 mod page;
 pub mod path;
+mod ranges;
 mod reply;
 mod site;
 mod statistics;
@@ -21,7 +22,7 @@ mod upload;
 
 pub use front::{Conn, Front};
 pub use heads::Heads;
-pub use media::MediaTypes;
+pub use media::{MapError, MediaTypes, Problem};
 pub use metrics::Requests;
 pub use options::HttpOptions;
 pub use site::{Absence, Answer, Own, Site};

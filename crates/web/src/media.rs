@@ -1,16 +1,61 @@
 //! The media type of a file, by its name.
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+mod map;
 
-/// Which extension means which media type.
+use std::{
+    collections::HashMap,
+    ffi::OsStr,
+    fs, io,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use thiserror::Error;
+
+pub use map::Problem;
+
+/// Which extension means which media type: those of a map file, and behind them the usual ones.
 #[derive(Debug, Default)]
-pub struct MediaTypes {}
+pub struct MediaTypes {
+    /// By extension in lower case.
+    mapped: HashMap<String, Arc<str>>,
+}
+
+/// Why a map file cannot be used.
+#[derive(Debug, Error)]
+pub enum MapError {
+    #[error("cannot read {}", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    /// Lines count from 1.
+    #[error("{}, line {line}: {problem}", path.display())]
+    Malformed { path: PathBuf, line: usize, problem: Problem },
+}
 
 impl MediaTypes {
+    /// Reads a file in the form of `mime.types`, Apache's or nginx's: on each line a type and its extensions; `#` begins
+    /// a comment; in `types { … }`, statements end with `;` instead of with their line. Where an extension is given
+    /// twice, the later one counts.
+    ///
+    /// # Errors
+    /// See [`MapError`].
+    pub fn read(path: &Path) -> Result<Self, MapError> {
+        let text = fs::read(path).map_err(|source| MapError::Unreadable { path: path.to_owned(), source })?;
+        let mapped = map::parse(&text).map_err(|(line, problem)| MapError::Malformed {
+            path: path.to_owned(),
+            line,
+            problem,
+        })?;
+        Ok(Self { mapped })
+    }
+
     /// The value of a Content-Type for a file of this name. Text is taken to be UTF-8, the unknown to be bytes.
     pub fn of(&self, name: &[u8]) -> String {
-        let guess = mime_guess::from_path(Path::new(OsStr::from_bytes(name))).first_raw();
-        match guess.unwrap_or("application/octet-stream") {
+        let path = Path::new(OsStr::from_bytes(name));
+        let extension = path.extension().and_then(OsStr::to_str).map(str::to_ascii_lowercase);
+        let mapped = extension.and_then(|extension| self.mapped.get(&extension)).map(|media_type| &**media_type);
+        let known = mapped.or_else(|| mime_guess::from_path(path).first_raw());
+        match known.unwrap_or("application/octet-stream") {
             text if text.starts_with("text/") => format!("{text}; charset=utf-8"),
             other => other.to_owned(),
         }
@@ -37,5 +82,32 @@ mod tests {
             assert_eq!(types.of(name.as_bytes()), want, "{name}");
         }
         assert_eq!(types.of(b"\xff.svg"), "image/svg+xml");
+    }
+
+    #[test]
+    fn a_map_goes_before_what_is_usual() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mime.types");
+        fs::write(&path, "text/x-special js Special\nimage/x-png png # ours\n").unwrap();
+        let types = MediaTypes::read(&path).unwrap();
+        for (name, want) in [
+            ("x.js", "text/x-special; charset=utf-8"),
+            ("a.b/x.SPECIAL", "text/x-special; charset=utf-8"),
+            ("x.png", "image/x-png"),
+            ("x.css", "text/css; charset=utf-8"),
+            ("js", "application/octet-stream"),
+        ] {
+            assert_eq!(types.of(name.as_bytes()), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_bad_map_is_named_with_its_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mime.types");
+        let said = |error: MapError| error.to_string().replace(&path.display().to_string(), "F");
+        assert_eq!(said(MediaTypes::read(&path).unwrap_err()), "cannot read F");
+        fs::write(&path, "text/html html\n\nhtml text/html\n").unwrap();
+        assert_eq!(said(MediaTypes::read(&path).unwrap_err()), "F, line 3: \"html\" is not a media type");
     }
 }

@@ -31,6 +31,12 @@ pub(crate) fn moved(location: &[u8]) -> Prepared {
     page(status, Prepared::draft(status).field("Location", location))
 }
 
+/// 416 for a file of so many bytes.
+pub(crate) fn unsatisfiable(size: u64) -> Prepared {
+    let status = Status::RangeNotSatisfiable;
+    page(status, Prepared::draft(status).field("Content-Range", format!("bytes */{size}")))
+}
+
 /// A whole 503 without a date, for which there is no clock where it is sent.
 pub(crate) fn refusal() -> Vec<u8> {
     let status = Status::ServiceUnavailable;

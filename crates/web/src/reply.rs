@@ -82,6 +82,14 @@ impl<S: Site> Reply<'_, S> {
         if part == Part::Head {
             return self.prepared(&heads.ok, Part::Head, connection);
         }
+        if request.ranged {
+            return self.ranges(file, request, connection);
+        }
+        self.whole(file, connection);
+    }
+
+    #[inline(always)]
+    pub(crate) fn whole(&mut self, file: &S::File, connection: Connection) {
         let bytes = self.front.site.push_ok(file, connection, self.now, self.out);
         self.tally.response(Status::Ok, bytes);
     }
@@ -165,7 +173,7 @@ impl<S: Site> Reply<'_, S> {
         self.prepared(self.front.pages.get(status), part, connection);
     }
 
-    fn prepared(&mut self, prepared: &Prepared, part: Part, connection: Connection) {
+    pub(crate) fn prepared(&mut self, prepared: &Prepared, part: Part, connection: Connection) {
         let bytes = prepared.push(part, connection, self.now.unix, self.out.inline());
         self.tally.response(prepared.status(), bytes as u64);
     }

@@ -65,6 +65,11 @@ impl Tally {
         self.0[BYTES] += bytes;
     }
 
+    /// Bytes of a response beside its head.
+    pub(crate) fn body(&mut self, bytes: u64) {
+        self.0[BYTES] += bytes;
+    }
+
     /// A 1xx, which is no answer yet.
     pub(crate) fn interim(&mut self, bytes: u64) {
         self.0[INTERIM] += 1;

@@ -13,7 +13,7 @@ use sys::{
     listen::Address,
 };
 
-use crate::{Absence, path};
+use crate::{Absence, MapError, MediaTypes, path};
 
 /// Sent for a path that ends with a slash.
 const INDEX: &str = "index.html";
@@ -32,6 +32,10 @@ pub struct TreeArgs {
     /// How long a cached file is served without a look whether it has changed
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
     pub revalidate: Duration,
+
+    /// Media types by extension, in the form of mime.types; they go before the built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub mime_file: Option<PathBuf>,
 }
 
 impl TreeArgs {
@@ -39,6 +43,12 @@ impl TreeArgs {
     /// The directory cannot be opened as one, or the kernel lacks openat2(2) (`ErrorKind::Unsupported`).
     pub fn open_root(&self) -> io::Result<Root> {
         Ok(Root::open(&self.root)?)
+    }
+
+    /// # Errors
+    /// Those of [`MediaTypes::read`].
+    pub fn media_types(&self) -> Result<MediaTypes, MapError> {
+        self.mime_file.as_deref().map_or_else(|| Ok(MediaTypes::default()), MediaTypes::read)
     }
 
     /// What [`Cli::default_addresses`] says of a server with these flags.

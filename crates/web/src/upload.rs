@@ -37,3 +37,25 @@ impl<U> Upload<U> {
         self.missing == 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An announcement is not believed before its bytes are here.
+    #[test]
+    fn memory_follows_what_has_arrived() {
+        let mut upload = Upload::new((), usize::MAX, Instant::now(), Connection::Implied, Part::Whole);
+        assert!(upload.body.capacity() <= ROOM_AT_FIRST);
+        assert_eq!(upload.take(&[b'a'; 100_000]), 100_000);
+        assert!(upload.body.capacity() < 400_000 && !upload.is_whole());
+    }
+
+    #[test]
+    fn nothing_behind_the_body_is_taken() {
+        let mut upload = Upload::new((), 5, Instant::now(), Connection::Implied, Part::Whole);
+        assert_eq!((upload.take(b"abc"), upload.is_whole()), (3, false));
+        assert_eq!((upload.take(b"defg"), upload.is_whole()), (2, true));
+        assert_eq!((upload.take(b"g"), &upload.body[..]), (0, &b"abcde"[..]));
+    }
+}

@@ -23,8 +23,8 @@ use crate::{
     file::CachedFile,
     index::{Entry, Index},
     resources::{Limits, Resources},
-    statistics::Outcome,
-    strategy::StrategyChoice,
+    statistics::{Outcome, Reason},
+    strategy::{Strategy, StrategyChoice},
 };
 
 /// Files that make room for one descriptor before the newcomer is served without a place in the cache.
@@ -203,9 +203,14 @@ impl Cache {
         if let Some(known) = known.filter(|known| known.settled && known.metadata == opened.metadata) {
             return (known, Place::Kept);
         }
-        let descriptor = self.descriptor(key);
+        let descriptor = if self.options.entries == 0 { None } else { self.descriptor(key) };
         let place = if descriptor.is_some() { Place::Kept } else { Place::Passing };
-        let strategy = self.options.strategy.for_size(opened.metadata.size);
+        let mut strategy = self.options.strategy.for_size(opened.metadata.size);
+        if place == Place::Passing && strategy != Strategy::Sendfile {
+            // What is sent once is not worth a pipe or a mapping.
+            self.resources.statistics.fell_back(strategy, Reason::Descriptors);
+            strategy = Strategy::Sendfile;
+        }
         let media_type = &identity.media_type;
         let held = descriptor.into_iter().collect();
         let file = Arc::new(CachedFile::new(opened, media_type, strategy, held, &self.resources, unix));
@@ -266,7 +271,7 @@ impl Cache {
     }
 
     /// What has to be done from time to time, about once a second.
-    pub(crate) fn sweep(&self, now: Now) {
+    pub fn sweep(&self, now: Now) {
         let (now_ns, idle) = (nanoseconds(now.unix), self.options.idle_evict);
         let idle_ns = u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX);
         let is_idle = |entry: &Entry| !entry.is_overlay() && now_ns.saturating_sub(entry.used_ns()) >= idle_ns;

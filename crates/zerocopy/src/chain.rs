@@ -121,13 +121,15 @@ impl Chain {
         head: impl FnOnce(&mut Vec<u8>),
     ) -> Option<Arc<CachedPipe>> {
         let front = &self.fronts[connection as usize];
-        match &*front.fresh.load() {
-            Some(fresh) if fresh.second == second => Some(Arc::clone(&fresh.pipe)),
-            _ => self.renew(front, source, second, head).unwrap_or_else(|setback| {
-                source.resources.statistics.set_back(Strategy::Pipe, setback);
-                None
-            }),
+        if let Some(fresh) = &*front.fresh.load()
+            && fresh.second == second
+        {
+            return Some(Arc::clone(&fresh.pipe));
         }
+        self.renew(front, source, second, head).unwrap_or_else(|setback| {
+            source.resources.statistics.set_back(Strategy::Pipe, setback);
+            None
+        })
     }
 
     /// Makes the first pipe of this second ahead of its first request.

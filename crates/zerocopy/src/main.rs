@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::Parser;
 use service::{Cli, Dimension, Host, ScratchPipes, ServiceArgs};
 use sys::registered::Region;
-use web::{HttpOptions, MediaTypes, Requests};
+use web::{HttpOptions, Requests};
 use zerocopy::{Access, Cache, CachedSite, Strategy, StrategyChoice, Usage, ZerocopyArgs, ZerocopyServer, look_after};
 
 const EXAMPLES: &str = "Examples:
@@ -63,7 +63,7 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
         host.set_registered(Arc::clone(&region))?;
         registered = Some(region);
     }
-    let cache = Arc::new(Cache::new(root, MediaTypes::default(), options, registered));
+    let cache = Arc::new(Cache::new(root, tree.media_types()?, options, registered));
     look_after(&cache).context("cannot start a thread")?;
     let pipe_bytes = usize::try_from(options.limits.pipe_size).unwrap_or(usize::MAX);
     host.set_scratch_pipes(ScratchPipes::new(pipe_bytes, ScratchPipes::COUNT_MAX));

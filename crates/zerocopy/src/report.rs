@@ -104,6 +104,8 @@ struct File {
 impl Report {
     pub(crate) fn of(cache: &Cache, now: Now, uptime: Duration) -> Self {
         let statistics = &cache.resources.statistics;
+        // First, so that what they held is free in all that follows.
+        let zombies = cache.resources.zombies.count();
         let mut entries = cache.index.all();
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.used_ns()));
         let totals = statistics.totals();
@@ -130,7 +132,7 @@ impl Report {
                 .collect(),
             fallbacks: fallbacks(statistics),
             evictions: statistics.evictions.load(Ordering::Relaxed),
-            zombies: cache.resources.zombies.count(),
+            zombies,
             files_total: entries.len(),
             files: entries.iter().take(FILES_MAX).map(|entry| file(entry, now_ns)).collect(),
         }

@@ -44,8 +44,8 @@ impl Driver for Uring {
         ring::probe()
     }
 
-    fn probe_registered(region: &Region) -> io::Result<()> {
-        ring::probe_registered(region)
+    fn probe_registered(region: &Region, threads: usize) -> io::Result<()> {
+        ring::probe_registered(region, threads)
     }
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {

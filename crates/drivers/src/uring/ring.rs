@@ -300,9 +300,11 @@ pub(super) fn probe() -> io::Result<()> {
     build().map(drop)
 }
 
-/// Whether the kernel takes this memory and sends it without copying.
-pub(super) fn probe_registered(region: &Region) -> io::Result<()> {
-    register(&build()?, region)
+/// Whether the kernel takes this memory with so many rings at once, each of which counts towards the limit of locked
+/// memory, and sends it without copying.
+pub(super) fn probe_registered(region: &Region, threads: usize) -> io::Result<()> {
+    let rings = (0..threads).map(|_| build().and_then(|ring| register(&ring, region).map(|()| ring)));
+    rings.collect::<io::Result<Vec<_>>>().map(drop)
 }
 
 fn register(ring: &IoUring, region: &Region) -> io::Result<()> {

@@ -1,14 +1,13 @@
 //! A server, a tree and a client without a socket between them.
 
 use std::{
-    fs::File,
-    os::{fd::AsFd, unix::fs::FileExt},
     path::{Path, PathBuf},
     time::{Duration, Instant, SystemTime},
 };
 
 use http_server::{HttpOptions, HttpServer, Site, SiteOptions};
-use proto::{Front, Limits, Now, Peer, Session};
+use proto::{Now, Session};
+use testkit::dialogue::{self, Heard, Pace};
 
 use testkit::http::Response;
 
@@ -45,28 +44,17 @@ impl World {
     }
 
     pub(crate) fn session(&self) -> Session<HttpServer> {
-        let stdin = std::io::stdin();
-        Session::new(&self.server, Peer::new(stdin.as_fd(), 0), Limits::default(), self.now)
+        dialogue::session(&self.server, self.now)
     }
 
     /// All that comes back for `input`, offered in chunks.
     pub(crate) fn exchange(&self, input: &[u8], chunk: usize) -> Answer {
-        let mut session = self.session();
-        let mut bytes = Vec::new();
-        for piece in input.chunks(chunk) {
-            session.feed(&self.server, piece, self.now);
-            flush(&mut session, &mut bytes);
-        }
-        while session.has_input() {
-            let before = bytes.len();
-            session.resume(&self.server, self.now);
-            flush(&mut session, &mut bytes);
-            if bytes.len() == before {
-                break;
-            }
-        }
-        let lingers = session.starts_lingering(self.now);
-        Answer { bytes, closed: lingers || session.is_done(), lingers }
+        self.converse(input, Pace { arrives: chunk, ..Pace::AT_ONCE })
+    }
+
+    pub(crate) fn converse(&self, input: &[u8], pace: Pace) -> Answer {
+        let Heard { bytes, closed, lingers } = dialogue::converse(&self.server, input, pace, self.now);
+        Answer { bytes, closed, lingers }
     }
 
     /// The response to one request, which must be whole.
@@ -116,26 +104,7 @@ impl Answer {
     }
 }
 
-/// Writes all there is, files included, a little at a time.
+/// Writes all there is.
 pub(crate) fn flush(session: &mut Session<HttpServer>, sink: &mut Vec<u8>) {
-    const PIECE: usize = 10_000;
-    loop {
-        let n = match session.outbox().front() {
-            None => return,
-            Some(Front::Memory(pieces, count)) => {
-                let all: Vec<u8> = pieces[..count].iter().flat_map(|piece| piece.iter().copied()).collect();
-                sink.extend_from_slice(&all[..all.len().min(PIECE)]);
-                all.len().min(PIECE)
-            }
-            Some(Front::File(region)) => {
-                let file = File::from(region.file.try_clone().unwrap());
-                let mut piece = vec![0; PIECE.min(usize::try_from(region.len).unwrap())];
-                file.read_exact_at(&mut piece, region.offset).expect("the file is as long as was said");
-                sink.extend_from_slice(&piece);
-                piece.len()
-            }
-            Some(Front::Pipe(_) | Front::Waiting) => panic!("never made by this server"),
-        };
-        session.outbox().advance(n);
-    }
+    dialogue::flush(session, sink, usize::MAX);
 }

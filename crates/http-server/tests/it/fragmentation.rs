@@ -3,6 +3,7 @@
 use crate::common::World;
 use http_server::SiteOptions;
 use proptest::prelude::*;
+use testkit::dialogue::Pace;
 
 const REQUESTS: &[&str] = &[
     "GET / HTTP/1.1\r\nHost: h\r\n\r\n",
@@ -13,6 +14,11 @@ const REQUESTS: &[&str] = &[
     "GET /a.txt HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
     "OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n",
     "GET /a.txt HTTP/1.1\r\nHost: h\r\nIf-None-Match: *\r\n\r\n",
+    "GET /large.bin HTTP/1.1\r\nHost: h\r\nRange: bytes=100-20099\r\n\r\n",
+    "GET /large.bin HTTP/1.1\r\nHost: h\r\nRange: bytes=-1,0-9999\r\n\r\n",
+    "GET /middle.bin HTTP/1.1\r\nHost: h\r\nRange: bytes=5-4000,4001-4002\r\n\r\n",
+    "GET /a.txt HTTP/1.1\r\nHost: h\r\nRange: bytes=3-4, 0-1\r\n\r\n",
+    "GET /a.txt HTTP/1.1\r\nHost: h\r\nRange: bytes=10-\r\n\r\n",
     "BREW / HTTP/1.1\r\nHost: h\r\n\r\n",
     "GET /../x HTTP/1.1\r\nHost: h\r\n\r\n",
 ];
@@ -42,13 +48,14 @@ proptest! {
     fn replies_do_not_depend_on_fragmentation(
         picks in proptest::collection::vec(0..REQUESTS.len(), 0..90),
         last in 0..LAST.len(),
-        chunk in 1..300_usize,
+        arrives in 1..300_usize,
+        leaves in 1..40_000_usize,
     ) {
         let world = world();
         let mut input: String = picks.iter().map(|&pick| REQUESTS[pick]).collect();
         input += LAST[last];
         let whole = world.exchange(input.as_bytes(), input.len().max(1));
-        let torn = world.exchange(input.as_bytes(), chunk);
+        let torn = world.converse(input.as_bytes(), Pace { arrives, leaves });
         prop_assert!(whole.bytes == torn.bytes && whole.closed == torn.closed);
         let methods: Vec<&str> = picks.iter().map(|&pick| REQUESTS[pick].trim_start().split(' ').next().unwrap()).collect();
         let extra = usize::from(!matches!(LAST[last], "" | "GET /a.t"));

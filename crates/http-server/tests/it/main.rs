@@ -16,3 +16,5 @@ mod metrics;
 mod probes;
 #[cfg(test)]
 mod process;
+#[cfg(test)]
+mod ranges;

@@ -83,9 +83,6 @@ pub(crate) fn probes() -> Vec<Probe> {
         ("GET /a.txt HTTP/1.1\nHost: h\nContent-Length: 0\n\n", 200, false),
         ("GET /a.txt HTTP/1.1\nHost: h\nContent-Length: 2\n\nab", 200, true),
         ("GET /a.txt HTTP/1.1\nHost: h\nTransfer-Encoding: chunked\n\n0\n\n", 200, true),
-        // ranges are not offered yet, and ignoring them is allowed
-        ("GET /a.txt HTTP/1.1\nHost: h\nRange: bytes=0-1\n\n", 200, false),
-        ("GET /a.txt HTTP/1.1\nHost: h\nRange: foo=0-1\n\n", 200, false),
         // paths
         ("GET /a.txt?x=%zz HTTP/1.1\nHost: h\n\n", 200, false),
         ("GET /a.txt/ HTTP/1.1\nHost: h\n\n", 404, false),
@@ -110,10 +107,13 @@ pub(crate) fn probes() -> Vec<Probe> {
         ("GET /escaping-index/ HTTP/1.1\nHost: h\n\n", 404, false),
         ("GET /.secret HTTP/1.1\nHost: h\n\n", 404, false),
         ("GET /.git/config HTTP/1.1\nHost: h\n\n", 404, false),
-        // ranges are not offered yet, and may be ignored
+        // ranges
+        ("GET /a.txt HTTP/1.1\nHost: h\nRange: bytes=0-1\n\n", 206, false),
+        ("HEAD /a.txt HTTP/1.1\nHost: h\nRange: bytes=0-1\n\n", 200, false),
         ("GET /a.txt HTTP/1.1\nHost: h\nRange: foo=0-1\n\n", 200, false),
-        ("GET /a.txt HTTP/1.1\nHost: h\nRange: bytes=0-1,5-6\n\n", 200, false),
-        ("GET /a.txt HTTP/1.1\nHost: h\nRange: bytes=5000-\n\n", 200, false),
+        ("GET /a.txt HTTP/1.1\nHost: h\nRange: bytes=0-1,5-6\n\n", 206, false),
+        ("GET /a.txt HTTP/1.1\nHost: h\nRange: bytes=0-5,5-6\n\n", 200, false),
+        ("GET /a.txt HTTP/1.1\nHost: h\nRange: bytes=5000-\n\n", 416, false),
         ("GET /a.txt HTTP/1.1\nHost: h\nRange: bytes=0-1\nIf-Range: \"x\"\n\n", 200, false),
         // preconditions
         ("GET /a.txt HTTP/1.1\nHost: h\nIf-None-Match: *\n\n", 304, false),

@@ -180,7 +180,7 @@ fn a_region_in_a_scratch_pipe_does_not_fall_back() {
         let len = region.len;
         match &mut region.source {
             PipeSource::Pages(pages) => pages.scratch = Some(scratch(len)),
-            source => *source = PipeSource::Filled(scratch(len)),
+            source @ (PipeSource::Cached(_) | PipeSource::Filled(_)) => *source = PipeSource::Filled(scratch(len)),
         }
         out.advance(3);
         assert!(!out.fall_back());

@@ -162,21 +162,13 @@ pub(crate) fn ask(client: &mut Client, id: &str) -> anyhow::Result<()> {
     client.expect(format!("{id}\n").as_bytes())
 }
 
-/// strace, where it is installed and allowed to trace.
-#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
-pub(crate) fn strace() -> Option<Command> {
-    let works = Command::new("strace").args(["-f", "-qq", "-o", "/dev/null", "true"]).output();
-    if !works.is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: strace is not installed, or may not trace");
-        return None;
-    }
-    let mut command = Command::new("strace");
-    command.args(["-f", "-qq", "-o", "/dev/null"]);
-    Some(command)
-}
-
 /// A socket file's path in the directory of the content.
 pub(crate) fn socket_path(bench: &Bench<'_>) -> std::path::PathBuf {
     let dir: &Path = bench.content.dir();
     dir.join(format!("{}-{}.sock", bench.driver, bench.threads))
+}
+
+/// Where the server's calls are written down.
+pub(crate) fn trace_path(bench: &Bench<'_>) -> std::path::PathBuf {
+    socket_path(bench).with_extension("trace")
 }

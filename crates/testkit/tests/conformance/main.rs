@@ -8,6 +8,8 @@ mod crowds;
 mod deferred;
 mod lifecycle;
 mod pipelining;
+mod pipes;
+mod registered;
 mod service;
 mod shortage;
 mod signals;

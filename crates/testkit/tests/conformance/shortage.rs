@@ -1,15 +1,17 @@
 //! No descriptor left, and other things the kernel may say.
 
 use std::{
-    process::Stdio,
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, ensure};
-use testkit::{Client, DriverKind, Process, Server, digest, eventually};
+use testkit::{
+    Client, DriverKind, Server, digest, eventually,
+    tracing::{strace, with_faults},
+};
 
-use crate::bench::{Bench, Counts, PLAIN, Setup, ask, probe, strace};
+use crate::bench::{Bench, Counts, PLAIN, Setup, ask, probe};
 
 const LIMIT: u32 = 64;
 
@@ -71,7 +73,8 @@ fn interrupted_calls_are_invisible() {
         let ring = (bench.driver == DriverKind::Uring).then_some("io_uring_enter");
         for calls in ["recvfrom,sendto,sendmsg,sendfile,splice,accept4,epoll_wait"].into_iter().chain(ring) {
             let inject = format!("{calls}:error=EINTR:when=1+3");
-            traced(server, &inject, || transfers(server, bench)).with_context(|| format!("{calls} interrupted"))?;
+            with_faults(server, &inject, || transfers(server, bench))
+                .with_context(|| format!("{calls} interrupted"))?;
         }
         Ok(())
     });
@@ -106,7 +109,7 @@ fn whoever_there_is_no_thread_for_is_turned_away_and_counted() {
     setup.serve(|server, bench| {
         let mut inside = server.connect()?;
         ask(&mut inside, "in")?;
-        traced(server, "clone,clone3:error=EAGAIN", || {
+        with_faults(server, "clone,clone3:error=EAGAIN", || {
             (0..COUNT).try_for_each(|_| server.connect()?.expect_all(b"full\n"))?;
             ask(&mut inside, "still-in")
         })?;
@@ -114,25 +117,4 @@ fn whoever_there_is_no_thread_for_is_turned_away_and_counted() {
         probe(server)?;
         bench.comes_to_count(Counts { accepted: 2, refused: COUNT, open: 1 })
     });
-}
-
-/// `body` while these calls of the server go wrong (strace(1), `inject=`).
-fn traced(server: &Server, inject: &str, body: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
-    let pid = server.process().id().to_string();
-    let calls = inject.split(':').next().unwrap_or_default();
-    let mut tracer = strace().context("strace")?;
-    tracer.args(["-e", &format!("trace={calls}"), "-e", &format!("inject={inject}"), "-p", &pid]);
-    let mut tracer = tracer.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-    let outcome = eventually("every thread of it is traced", || {
-        let mut threads = std::fs::read_dir(format!("/proc/{pid}/task"))?;
-        threads.try_fold(true, |so_far, thread| {
-            Ok(so_far && !std::fs::read_to_string(thread?.path().join("status"))?.contains("TracerPid:\t0"))
-        })
-    });
-    let outcome = outcome.and_then(|()| body());
-    // A tracer that goes in the middle of an injection leaves ENOSYS behind: let the server come to rest.
-    thread::sleep(Duration::from_millis(200));
-    Process::new(tracer.id()).terminate()?;
-    tracer.wait()?;
-    outcome
 }

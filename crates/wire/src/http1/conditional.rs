@@ -54,7 +54,8 @@ enum Comparison {
     Weak,
 }
 
-fn only<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
+/// The value of a field that makes sense once.
+pub(super) fn only<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
     let first = values.next()?;
     values.next().is_none().then_some(first)
 }

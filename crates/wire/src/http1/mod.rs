@@ -3,6 +3,7 @@
 pub mod client;
 pub mod conditional;
 pub mod date;
+pub mod range;
 pub mod request;
 pub mod response;
 mod scan;

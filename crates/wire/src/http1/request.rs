@@ -96,6 +96,8 @@ pub struct Request<'a> {
     pub keep_alive: bool,
     /// At least one `If-…` field is there; see [`super::conditional`].
     pub conditional: bool,
+    /// A `Range` field is there; see [`super::range`].
+    pub ranged: bool,
     /// Bytes from the request line to the empty line, both included.
     pub head_len: usize,
     /// The field lines, known to be well formed.
@@ -230,13 +232,14 @@ impl<'a> RequestLine<'a> {
             body: seen.body(self.version)?,
             keep_alive: !seen.close && (self.version == Version::Http11 || seen.keep_alive),
             conditional: seen.conditional,
+            ranged: seen.ranged,
             head_len,
             fields,
         })
     }
 }
 
-/// What the fields said about framing, persistence and conditions.
+/// What the fields said about framing, persistence, conditions and ranges.
 #[derive(Default)]
 struct Seen {
     host: Host,
@@ -245,6 +248,7 @@ struct Seen {
     close: bool,
     keep_alive: bool,
     conditional: bool,
+    ranged: bool,
 }
 
 #[derive(Default, PartialEq, Eq)]
@@ -274,6 +278,7 @@ impl Seen {
                 }
                 self.host = Host::Given;
             }
+            (5, b'r') if name.eq_ignore_ascii_case(b"range") => self.ranged = true,
             (10, b'c') if name.eq_ignore_ascii_case(b"connection") => self.connection(value),
             (14, b'c') if name.eq_ignore_ascii_case(b"content-length") => {
                 let length = parse_length(value).ok_or(Refusal::Malformed)?;

@@ -87,6 +87,7 @@ pub enum Part {
 }
 
 const DATE_FIELD: &str = "Date: ";
+const LINE_END: &str = "\r\n";
 
 /// A response rendered ahead of time, body included: only the date and the fate of the connection are filled in when
 /// it is sent, so that sending is one copy.
@@ -117,6 +118,14 @@ impl Draft {
         self
     }
 
+    /// Adds the fields of another response, all but its date.
+    #[must_use]
+    pub fn fields_of(mut self, other: &Prepared) -> Self {
+        let from = other.date_at() + DATE_LEN + LINE_END.len();
+        self.bytes.extend_from_slice(&other.bytes[from..other.head_len - LINE_END.len()]);
+        self
+    }
+
     /// Ends the head. A length, if any, is a field like the others.
     pub fn body(mut self, body: &[u8]) -> Prepared {
         self.bytes.extend_from_slice(b"\r\n");
@@ -140,6 +149,11 @@ impl Prepared {
         self.status
     }
 
+    #[inline(always)]
+    fn date_at(&self) -> usize {
+        self.status.line().len() + DATE_FIELD.len()
+    }
+
     /// What follows the head.
     pub fn body(&self) -> &[u8] {
         &self.bytes[self.head_len..]
@@ -159,7 +173,7 @@ impl Prepared {
             Part::Whole => self.bytes.len(),
         };
         let date = date::date_now(unix);
-        let date_at = self.status.line().len() + DATE_FIELD.len();
+        let date_at = self.date_at();
         let date_end = date_at + DATE_LEN;
         if connection == Connection::Implied {
             out.extend_from_slice(&self.bytes[..end]);
@@ -197,6 +211,17 @@ mod tests {
             assert_eq!(text(&prepared, Part::Head, connection), head);
             assert_eq!(text(&prepared, Part::Whole, connection), head + "body");
         }
+    }
+
+    #[test]
+    fn fields_are_taken_over_without_the_date() {
+        let other = Prepared::draft(Status::NotModified).field("ETag", "\"a\"").field("X", "y").body(b"body");
+        let prepared = Prepared::draft(Status::Ok).fields_of(&other).field("Z", "z").body(b"");
+        let head =
+            "beforeHTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nETag: \"a\"\r\nX: y\r\nZ: z\r\n\r\n";
+        assert_eq!(text(&prepared, Part::Whole, Connection::Implied), head);
+        let none = Prepared::draft(Status::Ok).fields_of(&Prepared::draft(Status::NotFound).body(b"")).body(b"");
+        assert!(text(&none, Part::Whole, Connection::Implied).ends_with("GMT\r\n\r\n"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A server on the bench: every strategy on every driver.
 
-use std::{fmt, path::Path, process::Command, thread, time::Duration};
+use std::{fmt, path::Path, process::Command, sync::LazyLock, thread, time::Duration};
 
 use anyhow::{Context, anyhow, ensure};
 use serde_json::Value;
@@ -106,15 +106,21 @@ impl Site {
     }
 }
 
-/// What is in a file of this size.
-pub(crate) fn bytes(size: usize) -> Vec<u8> {
-    let mut state = size as u64 ^ 0x5a5a_5a5a;
-    let words = std::iter::repeat_with(|| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        state ^ state >> 29
+/// What is in a file of this size: no two sizes begin alike.
+pub(crate) fn bytes(size: usize) -> &'static [u8] {
+    static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let mut state = 1_u64;
+        let words = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state ^ state >> 29).to_le_bytes()
+        });
+        words.take(NOISE_LEN / 8).flatten().collect()
     });
-    words.flat_map(u64::to_le_bytes).take(size).collect()
+    &NOISE[size % OFFSETS..][..size]
 }
+
+const OFFSETS: usize = 65_521;
+const NOISE_LEN: usize = 9 << 20;
 
 /// `/cache/stats`, which must be JSON.
 pub(crate) fn stats(server: &Server) -> anyhow::Result<Value> {
@@ -139,3 +145,6 @@ pub(crate) fn of_strategy(stats: &Value, name: &str, figure: &str) -> anyhow::Re
 pub(crate) fn fallbacks(stats: &Value) -> f64 {
     stats["fallbacks"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_f64()).sum()
 }
+
+/// Drivers that map no memory while they serve.
+pub(crate) const MAPPING: &[DriverKind] = &[DriverKind::Epoll, DriverKind::Uring];

@@ -11,8 +11,28 @@ use crate::bench::{ALL, Setup, Site, Subject, bytes, fallbacks, number, of_strat
 /// Around every boundary: pages, the usual pipe, the largest pipe of these servers with and without a head, chains.
 const PIPE_SIZE: usize = 128 << 10;
 const SIZES: &[usize] = &[
-    0, 1, 4_095, 4_096, 4_097, 26_510, 61_439, 61_440, 61_441, 65_535, 65_536, 65_537, PIPE_SIZE - 4_097, PIPE_SIZE - 4_096,
-    PIPE_SIZE - 4_095, PIPE_SIZE - 1, PIPE_SIZE, PIPE_SIZE + 1, 2 * PIPE_SIZE - 4_096, 2 * PIPE_SIZE, 1 << 20, 3 << 20,
+    0,
+    1,
+    4_095,
+    4_096,
+    4_097,
+    26_510,
+    61_439,
+    61_440,
+    61_441,
+    65_535,
+    65_536,
+    65_537,
+    PIPE_SIZE - 4_097,
+    PIPE_SIZE - 4_096,
+    PIPE_SIZE - 4_095,
+    PIPE_SIZE - 1,
+    PIPE_SIZE,
+    PIPE_SIZE + 1,
+    2 * PIPE_SIZE - 4_096,
+    2 * PIPE_SIZE,
+    1 << 20,
+    3 << 20,
 ];
 const SETUP: Setup = Setup { args: &["--threads", "1", "--pipe-size", "128KiB"], ..ALL };
 

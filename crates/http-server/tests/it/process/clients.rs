@@ -5,7 +5,7 @@ use std::{path::Path, process::Command};
 use anyhow::{Context, ensure};
 use testkit::{Server, peer, run_to_end, sibling};
 
-use crate::process::bench::{EXE, PLAIN, Setup, content, drain};
+use crate::process::bench::{EXE, Http, PLAIN, Setup, content, drain};
 
 /// Loads with a program of its own each, on machines with few processors.
 const LOADED: Setup = Setup { at_once: 1, ..PLAIN };
@@ -57,6 +57,51 @@ fn curl_is_served() {
         ensure!(missing == "400", "{missing}");
         ensure!(curl(&["-w", "%{http_code}", "-o", "/dev/null", "-d", "x=y", &small])? == "405", "nothing is posted");
         Ok(())
+    });
+}
+
+/// Parts, several of them, and a download that goes on where it was broken off.
+#[test]
+fn curl_gets_parts() {
+    let Some(curl) = peer("curl").unwrap() else { return };
+    let curl = |args: &[&str]| run(&curl, &[&["-q", "-sS", "--noproxy", "*", "--max-time", "30"], args].concat());
+    let content = content(3 << 20);
+    std::fs::write(content.dir().join("digits.txt"), "0123456789abcdef").unwrap();
+    PLAIN.serve(content.dir(), |server, driver| {
+        let digits = url(server, "/digits.txt");
+        ensure!(curl(&["-r", "0-4", "-w", " %{http_code}", &digits])? == "01234 206");
+        ensure!(curl(&["-r", "-5", &digits])? == "bcdef");
+        let several = curl(&["-r", "0-4,10-14", &digits])?;
+        let begins: Vec<&str> = several.split("\r\n\r\n").skip(1).map(|part| &part[..5]).collect();
+        ensure!(begins == ["01234", "abcde"], "{several}");
+        ensure!(several.matches("Content-Range: bytes ").count() == 2, "{several}");
+        ensure!(curl(&["-r", "99-", "-o", "/dev/null", "-w", "%{http_code}", &digits])? == "416");
+        let partial = content.dir().join(format!("{driver}.part"));
+        std::fs::write(&partial, &content.bytes()[..1_000_000])?;
+        curl(&["-C", "-", "-o", &partial.display().to_string(), &url(server, "/content")])?;
+        ensure!(std::fs::read(&partial)? == content.bytes(), "the rest does not fit the beginning");
+        Ok(())
+    });
+}
+
+#[test]
+fn media_types_come_from_the_map_first() {
+    let tree = tree();
+    std::fs::write(tree.path().join("page.html"), "<p>").unwrap();
+    let map = tree.path().join("mime.types");
+    std::fs::write(&map, "types {\n text/x-log\n  log txt;\n}\n").unwrap();
+    PLAIN.examine(|driver| {
+        let mut command = PLAIN.command(driver, tree.path());
+        command.arg("--mime-file").arg(&map);
+        let mut server = Server::start_command(command, 1)?;
+        let mut http = Http::connect(server.address())?;
+        for (target, media_type) in
+            [("/small.txt", "text/x-log; charset=utf-8"), ("/page.html", "text/html; charset=utf-8")]
+        {
+            let got = http.get(target)?;
+            ensure!(got.field("content-type") == Some(media_type), "{target}: {:?}", got.fields);
+        }
+        drain(&mut server)
     });
 }
 

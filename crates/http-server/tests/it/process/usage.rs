@@ -51,6 +51,21 @@ fn a_busy_port_is_one_line_and_status_1() {
 }
 
 #[test]
+fn a_bad_map_of_media_types_is_one_line_and_status_1() {
+    let tree = tempfile::tempdir().unwrap();
+    let map = tree.path().join("mime.types");
+    for (contents, why) in [(None, "No such file or directory"), (Some("a/b c\nnonsense\n"), "line 2: \"nonsense\"")] {
+        if let Some(contents) = contents {
+            std::fs::write(&map, contents).unwrap();
+        }
+        let mut command = Command::new(EXE);
+        command.args(["--listen", "127.0.0.1:0", "--mime-file"]).arg(&map).arg("-d").arg(tree.path());
+        let said = fails(command, 1).stderr;
+        assert!(said.lines().count() == 1 && said.contains(why) && said.contains("mime.types"), "{said}");
+    }
+}
+
+#[test]
 fn bad_usage_is_status_2() {
     for args in [
         &["--no-such-flag"][..],

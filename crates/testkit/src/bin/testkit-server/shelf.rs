@@ -7,6 +7,7 @@
 //! | `headed` | one cached pipe that holds the line, too |
 //! | `chain` | the line in memory and cached pipes, each with no more than a scratch pipe takes |
 //! | `registered` | the line in memory and registered memory (`--registered`) |
+//! | `lent` | the line in memory and bytes N to 2 N, in registered memory that is lent for this reply alone |
 //! | `pages` | the line in memory and pages of the mapped file |
 
 use std::{
@@ -36,6 +37,7 @@ pub(crate) enum Kind {
     Chain,
     Pages,
     Registered,
+    Lent,
 }
 
 impl Kind {
@@ -49,6 +51,7 @@ impl Kind {
             "chain" => Self::Chain,
             "pages" => Self::Pages,
             "registered" => Self::Registered,
+            "lent" => Self::Lent,
             _ => return None,
         })
     }
@@ -64,6 +67,7 @@ pub(crate) struct Shelf {
     mapped: Option<Arc<MappedFile>>,
     /// The content once more.
     registered: Option<Bytes>,
+    region: Option<Arc<Region>>,
     /// Bytes of a link of a chain.
     link_bytes: usize,
     pipes: Mutex<Pipes>,
@@ -81,6 +85,7 @@ impl Shelf {
             memory,
             mapped: Some(Arc::new(mapped)),
             registered: None,
+            region: None,
             link_bytes,
             pipes: Mutex::default(),
             fallbacks,
@@ -89,7 +94,8 @@ impl Shelf {
 
     /// The content in memory that a driver may register.
     pub(crate) fn register(&mut self) -> anyhow::Result<Arc<Region>> {
-        let region = Region::new(self.memory.len())?;
+        let region = Region::new(self.memory.len() + LENT_MAX)?;
+        self.region = Some(Arc::clone(&region));
         let content = &self.memory;
         self.registered = region.lend(content.len(), |bytes| {
             bytes.copy_from_slice(content);
@@ -115,6 +121,7 @@ impl Shelf {
         match kind {
             Kind::Shared => out.push_shared(&self.memory.slice(..len)),
             Kind::Registered => out.push_uncopied(&self.registered.as_ref()?.slice(..len)),
+            Kind::Lent => out.push_uncopied(&self.lend(self.memory.get(len..2 * len)?)?),
             Kind::Mapped => out.push_mapped(mapped.bytes.slice(..len)),
             Kind::File => out.push_file(region(mapped, 0..len)),
             Kind::Pages => out.push_pipe(PipeRegion::pages(mapped, 0..len as u64)),
@@ -129,6 +136,15 @@ impl Shelf {
             }
         }
         Some(())
+    }
+
+    /// A copy in pages that were free.
+    fn lend(&self, bytes: &[u8]) -> Option<Bytes> {
+        let fill = |pages: &mut [u8]| {
+            pages.copy_from_slice(bytes);
+            Ok(())
+        };
+        self.region.as_ref()?.lend(bytes.len(), fill).ok()?
     }
 
     /// The pipe that holds `head` and these bytes of the file.
@@ -161,6 +177,8 @@ impl Shelf {
     }
 }
 
+/// Room in registered memory beside the content.
+const LENT_MAX: usize = 32 << 20;
 /// A head has a page of the pipe to itself.
 const PAGE: usize = 4096;
 

@@ -1,0 +1,97 @@
+//! Answers that other threads give: places in the order that are kept for them.
+
+use std::{
+    collections::VecDeque,
+    task::{Poll, Waker},
+};
+
+use super::{FLATTEN_MAX, Outbox};
+use crate::{
+    deferred::{self, Ledger, Promise},
+    segment::Segment,
+};
+
+impl Outbox {
+    /// Keeps this place in the order for an answer to come.
+    pub fn defer(&mut self) -> Promise {
+        let (promise, reply) = deferred::pair(Ledger::clone(self.ledger.get_or_insert_default()));
+        self.deferred += 1;
+        self.push(Segment::Deferred(reply));
+        promise
+    }
+
+    /// Puts given answers in the place of their promises, up to the first that is still open.
+    pub(super) fn settle(&mut self) {
+        if self.deferred == 0 {
+            return;
+        }
+        let Some(first) = self.queue.iter().position(|segment| matches!(segment, Segment::Deferred(_))) else { return };
+        let mut rest = self.queue.split_off(first);
+        while let Some(segment) = rest.pop_front() {
+            let Segment::Deferred(reply) = segment else {
+                self.queue.push_back(segment);
+                continue;
+            };
+            match reply.take() {
+                Poll::Pending => {
+                    rest.push_front(Segment::Deferred(reply));
+                    break;
+                }
+                Poll::Ready(Ok(answer)) => self.absorb(answer),
+                Poll::Ready(Err(deferred::Broken)) => return self.cut_off(rest),
+            }
+        }
+        self.queue.append(&mut rest);
+    }
+
+    fn absorb(&mut self, mut answer: Self) {
+        answer.seal();
+        self.deferred = self.deferred - 1 + answer.deferred;
+        self.cut |= answer.cut;
+        for segment in answer.queue {
+            self.queued += segment.held();
+            match (self.queue.back_mut(), &segment) {
+                // Many small answers leave in one piece.
+                (Some(Segment::Owned(last)), Segment::Owned(bytes)) if bytes.len() <= FLATTEN_MAX => {
+                    last.extend_from_slice(bytes)
+                }
+                _ => self.queue.push_back(segment),
+            }
+        }
+    }
+
+    /// What came before the dropped promise still goes out; nothing after it will.
+    fn cut_off(&mut self, rest: VecDeque<Segment>) {
+        self.queued -= rest.iter().map(Segment::held).sum::<usize>();
+        self.tail.clear();
+        (self.deferred, self.cut) = (0, true);
+        if self.queue.is_empty() {
+            self.written = 0;
+        }
+    }
+
+    /// An answer is still to come, or has come and not been looked at. A protocol whose next request must not overtake
+    /// it stops here; it is called again once the answer has been taken.
+    pub fn has_promises(&self) -> bool {
+        self.deferred > 0
+    }
+
+    /// Nothing can be written before a promise is settled.
+    pub fn is_waiting(&self) -> bool {
+        matches!(self.queue.front(), Some(Segment::Deferred(_)))
+    }
+
+    /// Nothing is being sent, and nothing can be before a promise is settled.
+    pub fn is_owing(&self) -> bool {
+        self.is_waiting() && self.in_flight == 0
+    }
+
+    /// `Pending`: the front is an open promise, and `waker` will be woken when it is settled.
+    pub fn poll_reply(&mut self, waker: &Waker) -> Poll<()> {
+        self.settle();
+        match self.queue.front() {
+            Some(Segment::Deferred(reply)) => reply.poll(waker),
+            _ => Poll::Ready(()),
+        }
+    }
+}

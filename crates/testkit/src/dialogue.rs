@@ -1,0 +1,95 @@
+//! A protocol's side of a conversation, through its session and without a socket.
+
+use std::{
+    fs::File,
+    os::{fd::AsFd, unix::fs::FileExt},
+};
+
+use proto::{Front, Limits, Now, Peer, Protocol, Session};
+
+/// How bytes come and go, in pieces of at least one byte.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// What arrives at a time.
+    pub arrives: usize,
+    /// What leaves at a time, before more arrives.
+    pub leaves: usize,
+}
+
+impl Pace {
+    /// Everything arrives at once, and every reply leaves.
+    pub const AT_ONCE: Self = Self { arrives: usize::MAX, leaves: usize::MAX };
+}
+
+/// What was said, and what became of the connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    pub bytes: Vec<u8>,
+    /// The protocol has ended the connection.
+    pub closed: bool,
+    /// It did so to a peer that may still be sending.
+    pub lingers: bool,
+}
+
+/// A session for `protocol`, whose peer has no address.
+pub fn session<P: Protocol>(protocol: &P, now: Now) -> Session<P> {
+    let stdin = std::io::stdin();
+    Session::new(protocol, Peer::new(stdin.as_fd(), 0), Limits::default(), now)
+}
+
+/// All that `protocol` says to `input`. The other side reads and writes at this pace, and does not close.
+///
+/// # Panics
+/// When output is not what was promised: a file shorter than its region, or a pipe, for which it takes a driver.
+pub fn converse<P: Protocol>(protocol: &P, input: &[u8], pace: Pace, now: Now) -> Heard {
+    let (mut session, mut bytes) = (session(protocol, now), Vec::new());
+    for piece in input.chunks(pace.arrives) {
+        // A driver does not read what the session has no room for.
+        while !session.wants_read() && flush(&mut session, &mut bytes, pace.leaves) > 0 {
+            session.resume(protocol, now);
+        }
+        session.feed(protocol, piece, now);
+        flush(&mut session, &mut bytes, pace.leaves);
+    }
+    loop {
+        let flushed = flush(&mut session, &mut bytes, pace.leaves);
+        session.resume(protocol, now);
+        if flushed == 0 && session.outbox().is_idle() {
+            break;
+        }
+    }
+    let lingers = session.starts_lingering(now);
+    Heard { bytes, closed: lingers || session.is_done(), lingers }
+}
+
+/// Moves at most so many bytes of output, those of files included, to `sink`. How many there were.
+///
+/// # Panics
+/// See [`converse`].
+pub fn flush<P: Protocol>(session: &mut Session<P>, sink: &mut Vec<u8>, bytes_max: usize) -> usize {
+    /// Less than a file or a reply, so that none of them leaves in one go.
+    const PIECE: usize = 10_000;
+    let mut left = bytes_max;
+    while left > 0 {
+        let piece = PIECE.min(left);
+        let n = match session.outbox().front() {
+            None => break,
+            Some(Front::Memory(pieces, count)) => {
+                let all: Vec<u8> = pieces[..count].iter().flat_map(|piece| piece.iter().copied()).take(piece).collect();
+                sink.extend_from_slice(&all);
+                all.len()
+            }
+            Some(Front::File(region)) => {
+                let file = File::from(region.file.try_clone().expect("a descriptor"));
+                let mut bytes = vec![0; usize::try_from(region.len).map_or(piece, |len| len.min(piece))];
+                file.read_exact_at(&mut bytes, region.offset).expect("the file is as long as was said");
+                sink.extend_from_slice(&bytes);
+                bytes.len()
+            }
+            Some(Front::Pipe(_) | Front::Waiting) => panic!("not without a driver"),
+        };
+        session.outbox().advance(n);
+        left -= n;
+    }
+    bytes_max - left
+}

@@ -1,0 +1,161 @@
+//! Registered memory: sent without being copied by the driver that says so, and as any memory by the others.
+
+use std::{process::Command, time::Duration};
+
+use anyhow::ensure;
+use sys::listen::Address;
+use testkit::{
+    Client, DriverKind, Server, digest, run_to_end,
+    tracing::{strace, with_faults},
+};
+
+use crate::bench::{Bench, PLAIN, Setup, probe, socket_path};
+
+const LEN: usize = 4 << 20;
+const SETUP: Setup = Setup { content_bytes: LEN, args: &["--registered"], ..PLAIN };
+
+fn requests(count: usize) -> (Vec<u8>, Vec<usize>) {
+    let lens: Vec<usize> = [1, 700, 40_000, 300_001, LEN].into_iter().cycle().take(count).collect();
+    (lens.iter().flat_map(|len| format!("registered {len}\n").into_bytes()).collect(), lens)
+}
+
+fn replies(bench: &Bench<'_>, lens: &[usize]) -> Vec<u8> {
+    let reply = |&len: &usize| [format!("registered {len}\n").as_bytes(), &bench.content.bytes()[..len]].concat();
+    lens.iter().flat_map(reply).collect()
+}
+
+/// Large and small, pipelined, to a reader whose window is small: partial sends go on where they stopped.
+#[test]
+fn registered_memory_arrives_whole_and_in_order() {
+    SETUP.serve(|server, bench| {
+        let (requests, lens) = requests(12);
+        for window in [8 << 10, 1 << 20] {
+            let mut client = Client::connect_narrow(server.address(), window)?;
+            client.send_and_end(&requests)?;
+            let got = client.digest(30_000, Duration::from_micros(200))?;
+            let wanted = replies(bench, &lens);
+            ensure!(got.len == wanted.len() as u64 && got.sha256 == digest(&wanted), "window {window}: wrong bytes");
+        }
+        Ok(())
+    });
+}
+
+/// Files and pipes between: what is registered keeps its place.
+#[test]
+fn registered_memory_keeps_its_place_among_other_segments() {
+    SETUP.serve(|server, bench| {
+        let kinds = [("registered", 30_000), ("file", 30_000), ("headed", 9_000), ("registered", 9), ("shared", 5_000)];
+        let (mut requests, mut wanted) = (Vec::new(), Vec::new());
+        for (kind, len) in kinds.into_iter().cycle().take(100) {
+            let line = format!("{kind} {len}\n");
+            requests.extend(line.bytes());
+            wanted.extend(line.bytes());
+            wanted.extend(&bench.content.bytes()[..len]);
+        }
+        let mut client = Client::connect_narrow(server.address(), 16 << 10)?;
+        client.send_and_end(&requests)?;
+        client.expect_all(&wanted)
+    });
+}
+
+/// Pages that are sent belong to the kernel for longer than a send takes: TCP may have to send them again. Whoever gets
+/// them next must not write into what the peer has not read.
+#[test]
+fn what_is_sent_is_not_lent_again_before_it_has_arrived() {
+    SETUP.serve(|server, bench| {
+        let lens: Vec<usize> = (0..60).map(|n| 250_000 + 7_001 * (n % 11)).collect();
+        let mut client = Client::connect_narrow(server.address(), 4 << 10)?;
+        let requests: String = lens.iter().map(|len| format!("lent {len}\n")).collect();
+        client.send_and_end(requests.as_bytes())?;
+        // Until the buffers on the way are full.
+        std::thread::sleep(Duration::from_millis(100));
+        for len in lens {
+            client.expect(format!("lent {len}\n").as_bytes())?;
+            let body = client.take(len)?;
+            ensure!(body == bench.content.bytes()[len..2 * len], "lent {len}: bytes of another reply");
+        }
+        Ok(())
+    });
+}
+
+/// Peers that go away while the kernel still reads: those who come after them get the right bytes, in their slots.
+#[test]
+fn peers_that_leave_in_the_middle_leave_nothing_behind() {
+    SETUP.serve(|server, bench| {
+        probe(server)?;
+        let before = server.process().settled_holdings()?;
+        for round in 0..40 {
+            let mut leaver = Client::connect_narrow(server.address(), 4 << 10)?;
+            leaver.send(format!("registered {LEN}\n").repeat(3).as_bytes())?;
+            leaver.take(1_000 * round + 1)?;
+            match round % 2 {
+                0 => leaver.reset()?,
+                _ => drop(leaver),
+            }
+            let mut client = server.connect()?;
+            client.send_and_end(b"registered 40000\n")?;
+            client.expect_all(&replies(bench, &[40_000]))?;
+        }
+        server.process().is_back_at(before, testkit::Holdings { descriptors: 0, threads: 1 })
+    });
+}
+
+/// The kernel does read the region, and not a copy of it.
+#[test]
+fn uring_sends_registered_memory_without_copying_it() {
+    if strace().is_none() {
+        return;
+    }
+    let setup = Setup { drivers: |driver| driver == DriverKind::Uring, threads: &[1], ..SETUP };
+    setup.serve(|server, bench| {
+        // No plain send is left to carry it.
+        with_faults(server, "sendto,sendmsg,sendfile,splice:error=EPERM", || {
+            let mut client = server.connect()?;
+            client.send_and_end(format!("registered {LEN}\n").as_bytes())?;
+            client.expect_all(&replies(bench, &[LEN]))
+        })
+    });
+}
+
+/// Refused: an error that says so, at start, and never another way of sending.
+#[test]
+fn what_the_kernel_refuses_is_said_at_start() {
+    let setup = Setup { threads: &[1], ..SETUP };
+    setup.examine(|bench| {
+        let address = Address::Unix(socket_path(bench).with_extension("registered"));
+        let mut command = bench.command();
+        command.args(["--listen", &address.to_string()]);
+        refused_or_served(bench, command, "TCP only")?;
+        if strace().is_none() {
+            return Ok(());
+        }
+        for nth in [1, 2] {
+            let mut command = Command::new("strace");
+            command.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=io_uring_register"]);
+            command.args(["-e", &format!("inject=io_uring_register:error=EPERM:when={nth}")]);
+            let server = bench.command();
+            command.arg(server.get_program()).args(server.get_args());
+            if bench.driver == DriverKind::Uring {
+                refused_or_served(bench, command, "the kernel refuses registered memory")?;
+            }
+        }
+        Ok(())
+    });
+}
+
+fn refused_or_served(bench: &Bench<'_>, command: Command, why: &str) -> anyhow::Result<()> {
+    if bench.driver == DriverKind::Uring {
+        let ended = run_to_end(command)?;
+        ensure!(ended.code() == Some(1), "{:?}", ended.status);
+        ensure!(ended.stderr.contains(why), "{}", ended.stderr);
+        ensure!(!ended.stdout.contains("listening"), "{}", ended.stdout);
+        return Ok(());
+    }
+    let mut server = Server::start_command(command, 1)?;
+    let mut client = server.connect()?;
+    client.send(b"registered 40000\n")?;
+    client.end()?;
+    client.expect_all(&replies(bench, &[40_000]))?;
+    ensure!(server.stop()?.success(), "{}", server.stderr());
+    Ok(())
+}

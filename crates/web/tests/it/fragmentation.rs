@@ -1,0 +1,70 @@
+//! Replies do not depend on how requests and bodies are torn, nor on how replies trickle away.
+
+use proptest::prelude::*;
+use testkit::dialogue::{Pace, converse};
+
+use crate::shelf::{front, now};
+
+const REQUESTS: &[&str] = &[
+    "GET /small.txt HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET /large.txt HTTP/1.1\r\nHost: h\r\nRange: bytes=10-8000\r\n\r\n",
+    "GET /large.txt HTTP/1.1\r\nHost: h\r\nRange: bytes=-4000,0-0,17-17\r\n\r\n",
+    "GET /small.txt HTTP/1.1\r\nHost: h\r\nRange: bytes=300-\r\n\r\n",
+    "\r\nHEAD /own/a HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET /own/a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+    "POST /own/b HTTP/1.1\r\nHost: h\r\nX-Token: t\r\nContent-Length: 0\r\n\r\n",
+    "PUT /own/b HTTP/1.1\r\nHost: h\r\nX-Token: t\r\nContent-Length: 39\r\n\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\nHTTP/1.1\r\n",
+    "PUT /own/c HTTP/1.1\r\nHost: h\r\nX-Token: t\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n\r",
+    "PUT /own/conflict HTTP/1.1\r\nHost: h\r\nX-Token: t\r\nContent-Length: 2\r\n\r\n\r\n",
+];
+
+const LAST: &[&str] = &[
+    "",
+    "GET /small.txt HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
+    "PUT /own/d HTTP/1.1\r\nHost: h\r\nX-Token: t\r\nContent-Length: 9\r\n\r\nonly",
+    "PUT /own/d HTTP/1.1\r\nHost: h\r\nX-Token: t\r\nContent-Length: 5001\r\n\r\nabc",
+    "PUT /own/d HTTP/1.1\r\nHost: h\r\nX-Token: t\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "PUT /own/d HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc",
+    "PUT /own/d HTTP/1.1\r\nHost: h\r\nX-Token: t\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabcGET",
+];
+
+#[test]
+fn the_bodies_of_the_requests_are_as_long_as_they_say() {
+    for request in REQUESTS {
+        let heard = converse(
+            &front(),
+            format!("{request}GET /own/last HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes(),
+            Pace::AT_ONCE,
+            now(),
+        );
+        assert!(heard.bytes.ends_with(b"\r\n\r\nown") && !heard.closed, "{request}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn replies_do_not_depend_on_fragmentation(
+        picks in proptest::collection::vec(0..REQUESTS.len(), 0..90),
+        last in 0..LAST.len(),
+        arrives in 1..200_usize,
+        leaves in 1..20_000_usize,
+    ) {
+        let (front, now) = (front(), now());
+        let mut input: String = picks.iter().map(|&pick| REQUESTS[pick]).collect();
+        input += LAST[last];
+        let whole = converse(&front, input.as_bytes(), Pace::AT_ONCE, now);
+        let torn = converse(&front, input.as_bytes(), Pace { arrives, leaves }, now);
+        prop_assert!(whole == torn);
+        prop_assert_eq!(whole.closed, !matches!(last, 0 | 2));
+    }
+
+    #[test]
+    fn no_input_panics(input in "(PUT|GET) /(own/a|small.txt) HTTP/1.1\r\n(Host: h\r\n|X-Token: t\r\n|Content-Length: [0-9]{1,2}\r\n|Range: bytes=[0-9,-]{1,9}\r\n){0,5}\r\n[a-z]{0,40}", arrives in 1..50_usize) {
+        let (front, now) = (front(), now());
+        let whole = converse(&front, input.as_bytes(), Pace::AT_ONCE, now);
+        let torn = converse(&front, input.as_bytes(), Pace { arrives, leaves: 7 }, now);
+        prop_assert!(whole == torn);
+    }
+}

@@ -1,0 +1,106 @@
+//! Resources of the server's own that take a body.
+
+use std::time::Duration;
+
+use proto::Now;
+use testkit::dialogue::{flush, session};
+use web::HttpOptions;
+
+use crate::shelf::{BODY_MAX, ask, front, now, statuses};
+
+fn put(fields: &str, body: &str) -> String {
+    format!("PUT /own/name HTTP/1.1\r\nHost: h\r\nX-Token: t\r\n{fields}\r\n{body}")
+}
+
+const NEXT: &str = "GET /own/a HTTP/1.1\r\nHost: h\r\n\r\n";
+
+#[test]
+fn a_body_ends_where_its_length_says() {
+    let front = front();
+    let longest = "x".repeat(BODY_MAX);
+    for body in ["", "a", "GET / HTTP/1.1\r\n\r\n", &longest] {
+        let request = put(&format!("Content-Length: {}\r\n", body.len()), body);
+        let (said, heard) = ask(&front, &(request + NEXT));
+        assert_eq!((statuses(&said), heard.closed), (vec!["201", "200"], false), "{said}");
+        assert!(said.contains(&format!("\r\n\r\nname={body}HTTP/1.1 200 OK\r\n")), "{said}");
+    }
+    let (said, heard) = ask(&front, &put("", NEXT));
+    assert_eq!((statuses(&said), heard.closed), (vec!["201", "200"], false), "no length is no body");
+}
+
+#[test]
+fn a_body_that_cannot_be_read_is_refused_by_its_head() {
+    let front = front();
+    for (fields, status) in [
+        (format!("Content-Length: {}\r\n", BODY_MAX + 1), "413"),
+        (format!("Content-Length: {}\r\n", u64::MAX), "413"),
+        ("Transfer-Encoding: chunked\r\n".into(), "411"),
+        ("Transfer-Encoding: gzip, chunked\r\n".into(), "501"),
+        (format!("Content-Length: {}0\r\n", u64::MAX), "400"),
+        ("Content-Length: -1\r\n".into(), "400"),
+    ] {
+        let (said, heard) = ask(&front, &put(&format!("{fields}Expect: 100-continue\r\n"), NEXT));
+        assert_eq!((statuses(&said), heard.lingers), (vec![status], true), "{fields}");
+        assert!(said.contains("Connection: close\r\n"), "{said}");
+    }
+}
+
+#[test]
+fn the_site_may_refuse_what_it_has_read() {
+    let request = "POST /own/conflict HTTP/1.1\r\nHost: h\r\nX-Token: t\r\nContent-Length: 1\r\n\r\na";
+    let (said, heard) = ask(&front(), &format!("{request}{NEXT}"));
+    assert_eq!((statuses(&said), heard.closed), (vec!["409", "200"], false));
+}
+
+#[test]
+fn connections_persist_as_the_client_asked() {
+    let front = front();
+    let (said, heard) = ask(&front, &put("Content-Length: 1\r\nConnection: close\r\n", "a"));
+    assert_eq!((statuses(&said), heard.closed, heard.lingers), (vec!["201"], true, false));
+    let (said, heard) = ask(&front, &put("Content-Length: 1\r\nConnection: close\r\n", &format!("a{NEXT}")));
+    assert_eq!((statuses(&said), heard.lingers), (vec!["201"], true));
+    let old = put("Content-Length: 1\r\nConnection: keep-alive\r\nExpect: 100-continue\r\n", "a");
+    let (said, heard) = ask(&front, &old.replace("HTTP/1.1", "HTTP/1.0"));
+    assert_eq!((statuses(&said), heard.closed), (vec!["201"], false), "no 100 for HTTP/1.0");
+    assert!(said.contains("Connection: keep-alive\r\n"));
+}
+
+/// The client may hold its body back until it is told.
+#[test]
+fn whoever_expects_100_gets_it_before_the_body() {
+    let (front, now) = (front(), now());
+    let (mut session, mut bytes) = (session(&front, now), Vec::new());
+    session.feed(&front, put("Content-Length: 3\r\nExpect: 100-Continue\r\n", "").as_bytes(), now);
+    flush(&mut session, &mut bytes, usize::MAX);
+    assert_eq!(bytes, b"HTTP/1.1 100 Continue\r\n\r\n");
+    session.feed(&front, b"abc", now);
+    flush(&mut session, &mut bytes, usize::MAX);
+    assert!(bytes.ends_with(b"\r\n\r\nname=abc"));
+}
+
+/// A body must be whole in time, however steadily it trickles in; the next request has the time it always has.
+#[test]
+fn slow_bodies_are_timed_out() {
+    let (front, begin) = (front(), now());
+    let HttpOptions { upload_timeout, idle_timeout, .. } = HttpOptions::default();
+    let later = |time: Duration| Now { instant: begin.instant + time, unix: begin.unix + time };
+    let step = upload_timeout / 4;
+    let (mut slow, mut bytes) = (session(&front, begin), Vec::new());
+    slow.feed(&front, put("Content-Length: 9\r\n", "").as_bytes(), begin);
+    for part in 0..4 {
+        slow.feed(&front, b"a", later(step * part));
+        assert_eq!(slow.deadline(&front), Some(begin.instant + upload_timeout), "absolute from the head");
+        slow.tick(&front, later(step * part));
+        assert!(!slow.is_done());
+    }
+    slow.tick(&front, later(upload_timeout));
+    flush(&mut slow, &mut bytes, usize::MAX);
+    assert!(bytes.starts_with(b"HTTP/1.1 408 ") && slow.starts_lingering(later(upload_timeout)));
+
+    let mut fast = session(&front, begin);
+    fast.feed(&front, put("Content-Length: 1\r\n", "").as_bytes(), begin);
+    fast.feed(&front, b"a", later(step));
+    flush(&mut fast, &mut bytes, usize::MAX);
+    fast.tick(&front, later(step + idle_timeout / 2));
+    assert_eq!(fast.deadline(&front), Some(begin.instant + step + idle_timeout));
+}

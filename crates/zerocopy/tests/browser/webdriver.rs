@@ -1,0 +1,148 @@
+//! A browser of its own for each test, driven over WebDriver (https://www.w3.org/TR/webdriver2/).
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+};
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::{Value, json};
+use testkit::{HANG, eventually, peer};
+use ureq::Agent;
+
+/// How WebDriver calls a reference to an element.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+const READY: &str = "was started successfully on port ";
+
+/// How the page is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Screen {
+    pub(crate) width: u32,
+    pub(crate) is_phone: bool,
+    pub(crate) is_dark: bool,
+}
+
+/// A headless Chromium; closed when this is dropped.
+pub(crate) struct Browser {
+    agent: Agent,
+    session: String,
+    driver: Child,
+}
+
+impl Browser {
+    /// `None` where there is no browser, which has been said.
+    pub(crate) fn start() -> Result<Option<Self>> {
+        let (Some(driver), Some(chromium)) = (peer("chromedriver")?, peer("chromium")?) else { return Ok(None) };
+        let mut driver = Command::new(driver).arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let port = driver.stdout.take().and_then(|stdout| {
+            let lines = BufReader::new(stdout).lines().map_while(Result::ok);
+            lines.filter_map(|line| Some(line.split_once(READY)?.1.trim_end_matches('.').to_owned())).next()
+        });
+        let agent: Agent =
+            Agent::config_builder().http_status_as_error(false).timeout_global(Some(HANG)).build().into();
+        let mut browser = Self { agent, session: String::new(), driver };
+        let service = format!("http://127.0.0.1:{}", port.context("chromedriver has not started")?);
+        let options = json!({
+            "binary": chromium,
+            // In a container it has neither the right to make sandboxes nor much shared memory.
+            "args": ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars"],
+        });
+        let wanted = json!({"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}});
+        browser.session.clone_from(&service);
+        let session = browser.post("session", &json!({"capabilities": {"alwaysMatch": wanted}}))?;
+        let id = session["sessionId"].as_str().context("no session")?;
+        browser.session = format!("{service}/session/{id}");
+        Ok(Some(browser))
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Result<Value> {
+        let mut answer = self.agent.post(format!("{}/{path}", self.session)).send(body.to_string())?;
+        value(path, serde_json::from_str(&answer.body_mut().read_to_string()?)?)
+    }
+
+    fn command(&self, name: &str, parameters: &Value) -> Result<Value> {
+        self.post("goog/cdp/execute", &json!({"cmd": name, "params": parameters}))
+    }
+
+    pub(crate) fn look(&self, Screen { width, is_phone, is_dark }: Screen) -> Result<()> {
+        let metrics = json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": is_phone});
+        self.command("Emulation.setDeviceMetricsOverride", &metrics)?;
+        let scheme = if is_dark { "dark" } else { "light" };
+        // Without it the page would still be scrolling when something on it is clicked.
+        let still = json!({"name": "prefers-reduced-motion", "value": "reduce"});
+        let features = json!([{"name": "prefers-color-scheme", "value": scheme}, still]);
+        self.command("Emulation.setEmulatedMedia", &json!({"media": "screen", "features": features}))?;
+        Ok(())
+    }
+
+    pub(crate) fn go(&self, url: &str) -> Result<()> {
+        self.post("url", &json!({"url": url})).map(drop)
+    }
+
+    /// What a function body returns in the page.
+    pub(crate) fn run(&self, script: &str) -> Result<Value> {
+        self.post("execute/sync", &json!({"script": script, "args": []}))
+    }
+
+    /// Waits until an expression holds in the page.
+    pub(crate) fn until(&self, what: &str, expression: &str) -> Result<()> {
+        let holds = || Ok(self.run(&format!("return Boolean({expression})"))? == true);
+        eventually(what, holds).with_context(|| format!("the page says: {:?}", self.text("main")))
+    }
+
+    /// The text of the first such element, hidden or not.
+    pub(crate) fn text(&self, selector: &str) -> Result<String> {
+        let text = self.run(&format!("return document.querySelector({})?.textContent", json!(selector)))?;
+        text.as_str().map(str::to_owned).ok_or_else(|| anyhow!("no {selector}"))
+    }
+
+    pub(crate) fn count(&self, selector: &str) -> Result<u64> {
+        let count = self.run(&format!("return document.querySelectorAll({}).length", json!(selector)))?;
+        count.as_u64().context("no number")
+    }
+
+    /// As a person would: it has to be there, visible and not covered.
+    pub(crate) fn click(&self, selector: &str) -> Result<()> {
+        self.post(&format!("element/{}/click", self.element(selector)?), &json!({})).map(drop)
+    }
+
+    pub(crate) fn type_into(&self, selector: &str, text: &str) -> Result<()> {
+        self.post(&format!("element/{}/value", self.element(selector)?), &json!({"text": text})).map(drop)
+    }
+
+    /// Presses a key wherever the focus is.
+    pub(crate) fn press(&self, key: char) -> Result<()> {
+        let strokes = json!([{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]);
+        self.post("actions", &json!({"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]})).map(drop)
+    }
+
+    fn element(&self, selector: &str) -> Result<String> {
+        let element = self.post("element", &json!({"using": "css selector", "value": selector}))?;
+        element[ELEMENT].as_str().map(str::to_owned).with_context(|| format!("no {selector}"))
+    }
+
+    /// What the browser complains of: scripts that failed, and what the page's policy did not let through.
+    pub(crate) fn complaints(&self) -> Result<Vec<String>> {
+        let entries = self.post("se/log", &json!({"type": "browser"}))?;
+        let messages = entries.as_array().into_iter().flatten().filter_map(|entry| entry["message"].as_str());
+        // Every browser asks for it, and few servers have one.
+        Ok(messages.filter(|message| !message.contains("/favicon.ico")).map(str::to_owned).collect())
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // Ends the browser; without a session there is none.
+        let _ = self.agent.delete(&self.session).call();
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}
+
+fn value(what: &str, mut answer: Value) -> Result<Value> {
+    let value = answer["value"].take();
+    match value["error"].as_str() {
+        Some(error) => bail!("{what}: {error}: {}", value["message"].as_str().unwrap_or_default()),
+        None => Ok(value),
+    }
+}

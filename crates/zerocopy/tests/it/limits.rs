@@ -1,0 +1,195 @@
+//! Budgets that are too small for what is asked, and kernels that refuse.
+
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use testkit::{
+    Server,
+    http::Http,
+    tracing::{strace, with_faults},
+};
+
+use crate::bench::{ALL, PIPE, Setup, Site, bytes, number, of_strategy, stats};
+
+const FILES: usize = 1_500;
+const SIZE: usize = 26_510;
+
+/// So many files that differ, by names of a number.
+fn many(count: usize) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for number in 0..count {
+        std::fs::write(dir.path().join(number.to_string()), contents(number)).unwrap();
+    }
+    dir
+}
+
+fn contents(number: usize) -> Vec<u8> {
+    bytes(SIZE + number % 3)[..].iter().map(|byte| byte ^ number as u8).chain(number.to_le_bytes()).collect()
+}
+
+/// Asks for all of them, in pipelines, on several connections.
+fn all_are_right(server: &Server, count: usize) -> anyhow::Result<()> {
+    let mut client = Http::connect(server.address())?;
+    let numbers: Vec<_> = (0..count).collect();
+    for batch in numbers.chunks(20) {
+        let requests: String =
+            batch.iter().map(|number| format!("GET /{number} HTTP/1.1\r\nHost: h\r\n\r\n")).collect();
+        client.send(&requests)?;
+        for &number in batch {
+            let got = client.response("GET")?;
+            ensure!(got.status == 200 && got.body == contents(number), "{number}: {}", got.status);
+        }
+    }
+    Ok(())
+}
+
+/// A budget for a few files: these are in pipes, the others are served all the same, and the budget holds.
+#[test]
+fn thousands_of_files_with_a_small_pipe_budget_are_all_served_right() {
+    let setup = Setup { args: &["--threads", "1", "--pipe-budget", "1MiB", "--idle-evict", "1min"], ..PIPE };
+    setup.serve(many(FILES).path(), |server, _| {
+        for _ in 0..2 {
+            all_are_right(server, FILES)?;
+        }
+        let stats = stats(server)?;
+        let used = number(&stats, "/memory/pipe_mem_used")?;
+        ensure!(used > 0.9 && used <= 1.0, "{used} MiB of pipes");
+        // A pipe for a file of this size has 8 slots: 32 KiB.
+        ensure!(of_strategy(&stats, "pipe", "files")? == 32.0, "{}", stats["strategies"]);
+        ensure!(number(&stats, "/fallbacks/pipe-budget")? >= (FILES - 32) as f64, "{}", stats["fallbacks"]);
+        ensure!(number(&stats, "/files_total")? == FILES as f64, "{}", stats["files_total"]);
+        Ok(())
+    });
+}
+
+/// The same for what the process may keep open, by every strategy: files make room for each other.
+#[test]
+fn a_small_limit_of_descriptors_holds_and_all_files_are_served_right() {
+    const ARGS: &[&str] = &["--threads", "1", "--cache-descriptors", "40", "--idle-evict", "1min"];
+    Setup { args: ARGS, ..ALL }.serve(many(300).path(), |server, subject| {
+        let before = server.process().descriptors()?;
+        for _ in 0..2 {
+            all_are_right(server, 300)?;
+        }
+        let stats = stats(server)?;
+        let used = number(&stats, "/memory/descriptors")?;
+        ensure!((20.0..=40.0).contains(&used), "{used} descriptors of the cache");
+        // Beside them there are scratch pipes, a connection or two, and what was closed and not reaped yet.
+        let after = server.process().descriptors()?;
+        ensure!(after <= before + 40 + 24, "{before} before, {after} after");
+        let fell_back = number(&stats, "/fallbacks/descriptors")?;
+        ensure!(matches!(subject.strategy, "pipe" | "auto") == (fell_back > 0.0), "{}", stats["fallbacks"]);
+        ensure!(number(&stats, "/evictions")? > 200.0, "{}", stats["evictions"]);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_small_limit_of_mapped_bytes_holds_and_all_files_are_served_right() {
+    const ARGS: &[&str] = &["--threads", "1", "--mapped-bytes", "300000", "--idle-evict", "1min"];
+    Setup { strategies: &["mmap-write", "vmsplice"], args: ARGS, ..ALL }.serve(many(60).path(), |server, _| {
+        all_are_right(server, 60)?;
+        let stats = stats(server)?;
+        let used = number(&stats, "/memory/mapped")? * 1_048_576.0;
+        ensure!(used > 250_000.0 && used <= 300_000.0, "{used} bytes mapped");
+        ensure!(number(&stats, "/fallbacks/mapping")? == 49.0, "{}", stats["fallbacks"]);
+        Ok(())
+    });
+}
+
+#[test]
+fn full_registered_memory_holds_and_all_files_are_served_right() {
+    const ARGS: &[&str] = &["--threads", "1", "--registered-bytes", "280KiB", "--idle-evict", "1min"];
+    Setup { strategies: &["uring"], args: ARGS, ..ALL }.serve(many(60).path(), |server, _| {
+        all_are_right(server, 60)?;
+        let stats = stats(server)?;
+        // 7 pages each.
+        ensure!(of_strategy(&stats, "uring", "files")? == 10.0, "{}", stats["strategies"]);
+        ensure!(number(&stats, "/fallbacks/pipe-budget")? == 50.0, "{}", stats["fallbacks"]);
+        Ok(())
+    });
+}
+
+/// With a cache of nothing every request is a miss.
+#[test]
+fn without_a_cache_all_files_are_served_right() {
+    for args in [&["--threads", "1", "--cache-entries", "0"][..], &["--threads", "1", "--cache-descriptors", "0"]] {
+        Setup { args, ..ALL }.serve(many(20).path(), |server, _| {
+            for _ in 0..2 {
+                all_are_right(server, 20)?;
+            }
+            let stats = stats(server)?;
+            let figures = (number(&stats, "/files_total")?, number(&stats, "/requests/hits")?);
+            ensure!(figures == (0.0, 0.0) && number(&stats, "/requests/misses")? == 40.0, "{stats}");
+            ensure!(number(&stats, "/memory/pipe_mem_used")? == 0.0 && number(&stats, "/zombies")? == 0.0, "{stats}");
+            Ok(())
+        });
+    }
+}
+
+/// What the kernel says while files enter the cache, what the fallback is counted as, and how often at least.
+const REFUSALS: &[(&str, &str, &str)] = &[
+    ("pipe", "fcntl:error=EPERM", "kernel"),
+    ("pipe", "pipe2:error=EMFILE", "descriptors"),
+    ("pipe", "pipe2:error=ENFILE", "descriptors"),
+    ("pipe", "splice:error=EINVAL", "kernel"),
+    ("mmap-write", "mmap:error=ENOMEM", "mapping"),
+    ("vmsplice", "mmap:error=ENODEV", "mapping"),
+];
+
+fn refused(server: &Server, site: &Path, faults: &str, counted: &str) -> anyhow::Result<()> {
+    // What the driver needs for a connection and for itself exists now.
+    let mut client = Http::connect(server.address())?;
+    client.get("/missing")?;
+    let sizes = [100, 26_510, 300_000];
+    with_faults(server, faults, || {
+        for size in sizes {
+            let got = client.get(&format!("/{size}"))?;
+            ensure!(got.status == 200 && got.body == bytes(size), "{size}: {} {}", got.status, got.body.len());
+        }
+        Ok(())
+    })?;
+    let stats = stats(server)?;
+    let fell_back = number(&stats, &format!("/fallbacks/{counted}"))?;
+    ensure!(fell_back >= sizes.len() as f64, "{} in {}", stats["fallbacks"], site.display());
+    Ok(())
+}
+
+/// `splice` is what a pipe is filled by and emptied with: where it fails for good, `sendfile` is left.
+#[test]
+fn what_the_kernel_refuses_is_sent_another_way_and_counted() {
+    if strace().is_none() {
+        return;
+    }
+    let site = Site::new(&[100, 26_510, 300_000]);
+    for &(strategy, faults, counted) in REFUSALS {
+        let strategies: &'static [&'static str] = std::slice::from_ref(
+            crate::bench::STRATEGIES.iter().find(|known| **known == strategy).expect("a strategy"),
+        );
+        // A thread for each connection maps its stack, and a driver that reads into memory of its own maps that.
+        let drivers: &[_] = if faults.starts_with("mmap") { crate::bench::MAPPING } else { crate::bench::EVENT_LOOPS };
+        Setup { strategies, drivers, at_once: 3, ..ALL }.serve(site.path(), |server, _| {
+            refused(server, site.path(), faults, counted).with_context(|| faults.to_owned())
+        });
+    }
+}
+
+/// Neither a file nor a pipe can be opened: that is said, and passes.
+#[test]
+fn a_process_without_descriptors_says_so_and_recovers() {
+    if strace().is_none() {
+        return;
+    }
+    let site = Site::new(&[100]);
+    Setup { drivers: crate::bench::EVENT_LOOPS, at_once: 3, ..PIPE }.serve(site.path(), |server, _| {
+        let mut client = Http::connect(server.address())?;
+        ensure!(client.get("/missing")?.status == 404, "before");
+        with_faults(server, "openat2:error=EMFILE", || {
+            ensure!(client.get("/100")?.status == 503, "there is no descriptor for it");
+            Ok(())
+        })?;
+        let got = client.get("/100")?;
+        ensure!(got.status == 200 && got.body == bytes(100), "it passes: {}", got.status);
+        Ok(())
+    });
+}

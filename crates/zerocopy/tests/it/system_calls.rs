@@ -1,0 +1,61 @@
+//! What a response costs in system calls, as strace(1) sees it.
+
+use std::collections::BTreeMap;
+
+use anyhow::ensure;
+use testkit::{
+    DriverKind, Server,
+    http::Http,
+    tracing::{calls_during, strace},
+};
+
+use crate::bench::{PIPE, Setup, Site, Subject, bytes};
+
+const REQUESTS: usize = 200;
+
+fn counted(server: &Server, site: &Site, subject: Subject, size: usize) -> anyhow::Result<BTreeMap<String, usize>> {
+    let mut client = Http::connect(server.address())?;
+    ensure!(client.get(&format!("/{size}"))?.body == bytes(size), "before");
+    let log = site.path().join(format!("{}-{}-{size}.trace", subject.strategy, subject.driver));
+    let calls = "tee,splice,vmsplice,sendfile,write,writev,sendto,sendmsg,openat2,statx,newfstatat,pipe2";
+    calls_during(server, &log, calls, || {
+        for _ in 0..REQUESTS {
+            ensure!(client.get(&format!("/{size}"))?.body == bytes(size), "wrong bytes");
+        }
+        Ok(())
+    })
+}
+
+/// A file that is in a pipe behind its head is one tee and one splice; the rest is for a new date or look, once a second.
+#[test]
+fn a_small_cached_response_is_one_tee_and_one_splice() {
+    if strace().is_none() {
+        return;
+    }
+    let site = Site::new(&[1, 4_096, 26_510, 61_440]);
+    let drivers = &[
+        DriverKind::Blocking,
+        DriverKind::Pool,
+        DriverKind::Epoll,
+        DriverKind::Reactor,
+        DriverKind::Tokio,
+        DriverKind::Uring,
+    ];
+    Setup { drivers, at_once: 1, ..PIPE }.serve(site.path(), |server, subject| {
+        for size in [1, 4_096, 26_510, 61_440] {
+            let calls = counted(server, &site, subject, size)?;
+            let count = |name: &str| calls.get(name).copied().unwrap_or(0);
+            ensure!(count("tee") == REQUESTS, "{size}: {calls:?}");
+            // One more for each new date: the file is spliced into the new pipe.
+            let renewed = count("pipe2");
+            ensure!(count("splice") == REQUESTS + renewed && renewed < REQUESTS / 4, "{size}: {calls:?}");
+            for other in ["vmsplice", "sendfile", "writev", "sendto", "sendmsg", "openat2"] {
+                ensure!(count(other) == 0, "{size}: {calls:?}");
+            }
+            // A worker of the reactor wakes its loop by one.
+            let wakes = if subject.driver == DriverKind::Reactor { REQUESTS } else { 0 };
+            ensure!(count("write") <= wakes + renewed, "{size}: {calls:?}");
+        }
+        Ok(())
+    });
+}

@@ -1,0 +1,178 @@
+//! Large files: to slow readers, to readers that leave, and while the server drains.
+
+use std::{thread, time::Duration};
+
+use anyhow::{Context, ensure};
+use testkit::{
+    Client, Digest, DriverKind, Holdings, Server, digest, eventually,
+    http::{Http, get, get_and_close},
+};
+
+use crate::bench::{ALL, PIPE, Setup, Site, bytes, drain, number, stats};
+
+/// Larger than what the sockets of one connection hold, so that a transfer can be caught in the middle.
+const LARGE: usize = 8 << 20;
+
+/// A reader with little room, who has read the head of the response and nothing of the file yet.
+fn begin(server: &Server, request: &str) -> anyhow::Result<Client> {
+    let mut client = Http::over(Client::connect_narrow(server.address(), 16 << 10)?)?;
+    client.send(request)?;
+    client.skip_head()
+}
+
+fn large() -> String {
+    format!("/{LARGE}")
+}
+
+#[test]
+fn a_slow_reader_gets_every_byte() {
+    let whole = Digest { sha256: digest(&bytes(LARGE)), len: LARGE as u64 };
+    ALL.serve(Site::new(&[LARGE]).path(), |server, _| {
+        let got = begin(server, &get_and_close(&large()))?.digest(256 << 10, Duration::from_millis(1))?;
+        ensure!(got == whole, "{} bytes, or wrong ones", got.len);
+        Ok(())
+    });
+}
+
+#[test]
+fn resets_in_mid_transfer_leave_nothing_behind() {
+    let setup = Setup { args: &["--threads", "1", "--idle-evict", "300ms"], at_once: 3, ..ALL };
+    setup.serve(Site::new(&[LARGE, 26_510]).path(), |server, _| {
+        let round = |count: usize| -> anyhow::Result<()> {
+            for _ in 0..count {
+                begin(server, &(get(&large()).repeat(2) + &get("/26510")))?.reset()?;
+            }
+            Ok(())
+        };
+        round(20)?; // Scratch pipes and worker threads exist now.
+        let idle = || -> anyhow::Result<()> {
+            eventually("what was evicted is forgotten", || {
+                let stats = stats(server)?;
+                let held =
+                    ["/files_total", "/zombies", "/memory/descriptors", "/memory/pipe_mem_used", "/memory/mapped"];
+                held.iter().try_fold(true, |so_far, held| Ok(so_far && number(&stats, held)? == 0.0))
+            })
+        };
+        idle()?;
+        let before = server.process().settled_holdings()?;
+        round(150)?;
+        idle()?;
+        // Pipes are kept for reuse, up to a limit; a leak would be in the hundreds.
+        server.process().is_back_at(before, Holdings { descriptors: 40, threads: 4 })?;
+        let head = Http::connect(server.address())?.ask(&format!("HEAD /{LARGE} HTTP/1.1\r\nHost: h\r\n\r\n"))?;
+        ensure!(head.field("content-length") == Some(&*LARGE.to_string()), "{head:?}");
+        Ok(())
+    });
+}
+
+/// Those who take nothing hold scratch pipes, more than there may be; all the others are answered, and in the end
+/// they are themselves.
+#[test]
+fn slow_readers_that_hold_pipes_cost_nobody_else() {
+    const SLOW: usize = 300;
+    // `pool` and `blocking` have a thread with each slow reader, and that is all that they have.
+    let setup = Setup {
+        strategies: &["pipe", "vmsplice", "auto"],
+        drivers: crate::bench::EVENT_LOOPS,
+        args: &["--threads", "1", "--pipe-size", "64KiB"],
+        at_once: 2,
+        ..ALL
+    };
+    setup.serve(Site::new(&[1 << 20, 26_510]).path(), |server, _| {
+        let slow = (0..SLOW).map(|_| begin(server, &get_and_close("/1048576"))).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut client = Http::connect(server.address())?;
+        for _ in 0..100 {
+            let got = client.get("/26510")?;
+            ensure!(got.status == 200 && got.body == bytes(26_510), "{} beside slow readers", got.status);
+        }
+        let whole = digest(&bytes(1 << 20));
+        for mut reader in slow {
+            let got = reader.digest(1 << 20, Duration::ZERO)?;
+            ensure!(got == Digest { sha256: whole, len: 1 << 20 }, "{} bytes, or wrong ones", got.len);
+        }
+        Ok(())
+    });
+}
+
+/// An evicted file is sent to its end, counts until then, and no longer.
+#[test]
+fn an_evicted_file_is_a_zombie_until_its_last_request_ends() {
+    let setup = Setup { args: &["--threads", "1", "--idle-evict", "200ms"], ..ALL };
+    let whole = Digest { sha256: digest(&bytes(LARGE)), len: LARGE as u64 };
+    // tokio-uring reads files into memory, but holds on to what it reads from as the others do.
+    setup.serve(Site::new(&[LARGE]).path(), |server, subject| {
+        let mut reader = begin(server, &get_and_close(&large()))?;
+        eventually("the file is evicted", || Ok(number(&stats(server)?, "/files_total")? == 0.0))?;
+        let during = stats(server)?;
+        // A copy in registered memory is accounted for by that memory itself.
+        if subject.strategy != "uring" {
+            ensure!(number(&during, "/zombies")? >= 1.0, "{during}");
+            ensure!(number(&during, "/memory/descriptors")? >= 1.0, "{during}");
+        }
+        ensure!(reader.digest(1 << 20, Duration::ZERO)? == whole, "wrong bytes");
+        eventually("nothing is left of it", || {
+            let stats = stats(server)?;
+            Ok(number(&stats, "/zombies")? == 0.0 && number(&stats, "/memory/descriptors")? == 0.0)
+        })
+    });
+}
+
+/// A file that is cut in mid transfer ends the connection, and nothing else.
+#[test]
+fn a_file_cut_in_mid_transfer_ends_its_connection_only() {
+    ALL.examine(|subject| {
+        let site = Site::new(&[LARGE, 100]);
+        crate::bench::settle();
+        let mut server = ALL.start(subject, site.path())?;
+        let mut reader = begin(&server, &get_and_close(&large()))?;
+        let path = site.path().join(LARGE.to_string());
+        std::fs::File::options().write(true).open(&path)?.set_len(1 << 20)?;
+        let (body, _) = reader.read_until_gone();
+        // A copy is whole, and pages in pipes have been cleared; everything else ends where the file does.
+        let is_kept = matches!(subject.strategy, "uring" | "pipe");
+        ensure!(is_kept || body.len() < LARGE, "{} bytes of a file that was cut", body.len());
+        let mut pairs = body.iter().zip(bytes(LARGE));
+        ensure!(pairs.all(|(got, want)| got == want || *got == 0), "bytes that were never there");
+        let got = Http::connect(server.address())?.get("/100")?;
+        ensure!(got.status == 200 && got.body == bytes(100), "the others are served: {}", got.status);
+        drain(&mut server)
+    });
+}
+
+#[test]
+fn a_drain_finishes_what_is_in_flight() {
+    let whole = Digest { sha256: digest(&bytes(LARGE)), len: LARGE as u64 };
+    let site = Site::new(&[LARGE]);
+    PIPE.examine(|subject| {
+        let mut server = PIPE.start(subject, site.path())?;
+        let transfers = (0..3).map(|_| begin(&server, &get(&large()))).collect::<anyhow::Result<Vec<_>>>()?;
+        server.terminate()?;
+        eventually("new connections are refused", || Ok(Client::connect(server.address()).is_err()))?;
+        for mut transfer in transfers {
+            let got = transfer.digest(1 << 20, Duration::ZERO).context("a transfer in flight")?;
+            ensure!(got == whole, "{} bytes, or wrong ones", got.len);
+        }
+        let status = server.wait()?;
+        ensure!(status.code() == Some(0), "{status}: {}", server.stderr());
+        Ok(())
+    });
+}
+
+/// Nothing of what is idle stays, and what is asked for again comes back.
+#[test]
+fn idle_files_leave_and_come_back() {
+    let setup = Setup { args: &["--threads", "1", "--idle-evict", "200ms"], drivers: &[DriverKind::Epoll], ..ALL };
+    setup.serve(Site::new(&[26_510]).path(), |server, _| {
+        for _ in 0..3 {
+            let mut client = Http::connect(server.address())?;
+            ensure!(client.get("/26510")?.body == bytes(26_510), "wrong bytes");
+            ensure!(number(&stats(server)?, "/files_total")? == 1.0, "it is cached");
+            eventually("it is evicted", || Ok(number(&stats(server)?, "/files_total")? == 0.0))?;
+            let stats = stats(server)?;
+            ensure!(number(&stats, "/memory/descriptors")? == 0.0, "{}", stats["memory"]);
+            thread::sleep(Duration::from_millis(20));
+        }
+        ensure!(number(&stats(server)?, "/evictions")? == 3.0, "each time");
+        Ok(())
+    });
+}
