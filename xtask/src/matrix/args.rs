@@ -23,15 +23,20 @@ struct Defaults {
 
 #[derive(Clone, Debug, Parser)]
 pub(crate) struct Args {
-    /// A look in seven minutes: 3 blocks of 0.5 s slices, a part of the workloads; says how things stand, does not rank
+    /// A look in nine minutes: 3 blocks of 0.5 s slices, a part of the workloads; says how things stand, does not rank
     #[arg(long)]
     pub(crate) quick: bool,
-    /// A run by name instead of servers, filter and workloads: `seeds` is the table of fileserver's original and our best
-    /// combinations
+    /// A run by name instead of servers, filter and workloads: `seeds` is what the originals of fileserver and
+    /// zerocopy printed, and our best combinations
     #[arg(long, value_name = "NAME", value_parser = Preset::named, conflicts_with_all = ["servers", "filter", "workload"])]
     pub(crate) preset: Option<&'static Preset>,
     /// Servers to measure
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "http-server,kvcache,fileserver")]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "http-server,kvcache,fileserver,zerocopy"
+    )]
     pub(crate) servers: Vec<String>,
     /// What to measure: `driver=uring|epoll,workload=get-128B*,server!=nginx`; `driver=*,store=*` crosses dimensions
     /// of which otherwise each varies alone; `A;B` selects what A or B selects
@@ -73,8 +78,14 @@ pub(crate) struct Args {
     /// CPUs of the load generator
     #[arg(long, value_name = "LIST", value_parser = CpuList::parse)]
     client_cpus: Option<CpuList>,
-    /// Other people's servers to measure beside ours, where installed: nginx, lighttpd, redis, memcached, or none
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "nginx,lighttpd,redis,memcached")]
+    /// Servers to measure beside, other people's where installed: nginx, lighttpd, redis, memcached, http-server (beside
+    /// zerocopy), or none
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "nginx,lighttpd,redis,memcached,http-server"
+    )]
     against: Vec<String>,
     /// Run although another bench-matrix runs, or resume although the sources changed
     #[arg(long)]
@@ -223,10 +234,12 @@ mod tests {
     #[test]
     fn a_preset_says_servers_filter_and_workloads_and_nobody_else_does() {
         let words = ["--preset", "seeds"];
-        assert_eq!(workloads(&words), ["original-mixed", "original-10x30"]);
+        let of_the_originals = ["original-mixed", "original-10x30", "cached-26KB-c500", "cached-26KB-c500-close"];
+        assert_eq!(workloads(&words), of_the_originals);
         let args = parse(&words);
-        let [kind] = args.kinds().unwrap()[..] else { panic!("{words:?}") };
-        assert!(args.filter(kind).unwrap().contains("request-map=std"));
+        let [files, cached] = args.kinds().unwrap()[..] else { panic!("{words:?}") };
+        assert!(args.filter(files).unwrap().contains("request-map=std"));
+        assert!(args.filter(cached).unwrap().contains("strategy=sendfile"));
         assert!(!workloads(&[]).contains(&"original-10x30".to_owned()), "it takes long and says little");
         for flags in [["--servers", "kvcache"], ["--filter", "driver=epoll"], ["--workload", "get-P1"]] {
             let words = ["bench-matrix", "--preset", "seeds"].into_iter().chain(flags);

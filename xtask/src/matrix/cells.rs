@@ -106,9 +106,10 @@ impl Cells {
                 cells.push(cell);
             }
         }
+        let binaries = self.executable.parent().unwrap_or(Path::new("."));
         let mut missing_peers = Vec::new();
         for peer in peers {
-            match peers::cell(peer) {
+            match peers::cell(peer, binaries) {
                 Some(cell) => cells.push(self.limited(cell, workloads)),
                 None if missing_peers.contains(&peer.name()) => {}
                 None => missing_peers.push(peer.name()),

@@ -52,9 +52,20 @@ fn keeping(summary: &Summary, text: &mut String) {
 /// Our round trips beside those that somebody else printed for the same combinations, and below them the others of ours.
 fn quoted(summary: &Summary, text: &mut String) {
     let Some(quotes) = &summary.setup.quotes else { return };
+    let has_rates = quotes.rows.iter().any(|quote| quote.rate_rps.is_some());
+    let figures = if has_rates { "requests per second, mean" } else { "mean, worst" };
+    let shown = |rate: Option<f64>, mean_ms: Option<f64>, worst_ms: Option<f64>| {
+        let ms = |ms: f64| format!("{ms:.2} ms");
+        let worst_ms = worst_ms.filter(|_| !has_rates);
+        [rate.filter(|_| has_rates).map(thousands), mean_ms.map(ms), worst_ms.map(ms)]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     let _ = writeln!(
         text,
-        "{}\n\n| there | mean, worst there (quoted) | here | mean, worst here | server CPU per request |\n|---|---|---|---|---|",
+        "{}\n\n| there | {figures} there (quoted) | here | {figures} here | server CPU per request |\n|---|---|---|---|---|",
         quotes.source
     );
     let quote_of = |cell: &Cell| quotes.rows.iter().find(|quote| quote.cell == cell.id);
@@ -63,16 +74,17 @@ fn quoted(summary: &Summary, text: &mut String) {
         summary.setup.cells.iter().filter(ours).partition(|cell| quote_of(cell).is_some());
     for cell in with.into_iter().chain(without) {
         let (there, times) = quote_of(cell).map_or_else(Default::default, |quote| {
-            (quote.name.clone(), format!("{:.2} ms, {:.2} ms", quote.mean_ms, quote.worst_ms))
+            (quote.name.clone(), shown(quote.rate_rps, Some(quote.mean_ms), quote.worst_ms))
         });
         let here = summary.figures(&cell.id, &quotes.workload).map_or_else(
             || (not_run(summary, cell, &quotes.workload), String::new()),
             |figures| {
                 let service = figures.service.as_ref();
-                let ms = |us: f64| format!("{:.2} ms", us / 1e3);
-                let trips = service.map(|trips| format!("{}, {}", ms(trips.mean.median), ms(trips.max)));
+                let (mean, worst) =
+                    (service.map(|trips| trips.mean.median / 1e3), service.map(|trips| trips.max / 1e3));
+                let here = shown(Some(figures.throughput_rps.median), mean, worst);
                 let cpu = figures.cpu_us.map(|cpu| format!("{} µs", digits(cpu.median)));
-                (trips.unwrap_or_default(), cpu.unwrap_or_default())
+                (here, cpu.unwrap_or_default())
             },
         );
         let _ = writeln!(text, "| {there} | {times} | {} | {} | {} |", name(cell), here.0, here.1);
@@ -139,6 +151,13 @@ fn digits(value: f64) -> String {
     format!("{value:.*}", decimals as usize)
 }
 
+/// A whole number in groups of three digits.
+fn thousands(rate: f64) -> String {
+    let digits = format!("{rate:.0}");
+    let groups = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group).into_owned());
+    groups.collect::<Vec<_>>().join(",")
+}
+
 fn compact(rate: Interval) -> String {
     match rate.median {
         rate if rate >= 999_500.0 => format!("{:.2} M", rate / 1e6),
@@ -181,7 +200,13 @@ mod tests {
     #[test]
     fn quoted_figures_stand_beside_ours_and_combinations_that_we_do_not_have_say_why() {
         let mut summary = summary();
-        let quote = |cell: &str, mean_ms| Quote { cell: cell.into(), name: "theirs".into(), mean_ms, worst_ms: 26.26 };
+        let quote = |cell: &str, mean_ms| Quote {
+            cell: cell.into(),
+            name: "theirs".into(),
+            mean_ms,
+            worst_ms: Some(26.26),
+            rate_rps: None,
+        };
         summary.setup.quotes = Some(Quotes {
             source: "Somebody's table.".to_owned(),
             workload: "closed".to_owned(),
@@ -201,6 +226,18 @@ mod tests {
         assert!(row("pool").contains("| n/a: does not exist |"), "{table}");
         assert!(row("epoll").starts_with("|  |  | `http-server/epoll` |"), "{table}");
         assert!(!table.contains("nginx"));
+    }
+
+    #[test]
+    fn quoted_rates_stand_beside_our_rates() {
+        let mut summary = summary();
+        let (cell, name) = ("http-server/uring".to_owned(), "theirs".to_owned());
+        let quote = Quote { cell, name, mean_ms: 200.904, worst_ms: None, rate_rps: Some(2_488.75) };
+        let source = "Somebody's rates.".to_owned();
+        summary.setup.quotes = Some(Quotes { source, workload: "closed".to_owned(), rows: vec![quote] });
+        let text = tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
+        assert!(text.contains("| requests per second, mean there (quoted) |"), "{text}");
+        assert!(text.contains("| theirs | 2,489, 200.90 ms | `http-server/uring` | 250,000 | 4.00 µs |"), "{text}");
     }
 
     #[test]

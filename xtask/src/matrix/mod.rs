@@ -140,6 +140,7 @@ fn bench(setup: &Setup, binaries: &Path, placement: &Placement) -> Result<Bench>
     Ok(Bench {
         scratch: Scratch::new()?,
         loadgen: setup::loadgen(binaries),
+        binaries: binaries.to_path_buf(),
         timing: placement.timing(setup.slice_s, setup.warmup_s),
         server_cpus: placement.server.clone(),
         pinning: setup.pinning.clone(),

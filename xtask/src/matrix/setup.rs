@@ -26,7 +26,9 @@ const RETRIES: u32 = 2;
 pub(crate) fn build(kinds: &[&dyn Kind]) -> Result<PathBuf> {
     let mut command = cargo();
     command.args(["build", "--release"]);
-    for package in kinds.iter().map(|kind| kind.server()).chain(["loadgen"]) {
+    let servers = kinds.iter().map(|kind| kind.server());
+    let peers = kinds.iter().flat_map(|kind| kind.peers()).filter(|peer| peer.is_built()).map(|peer| peer.name());
+    for package in servers.chain(peers).chain(["loadgen"]) {
         command.args(["-p", package]);
     }
     run_shown(&mut command)?;

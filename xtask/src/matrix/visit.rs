@@ -36,6 +36,8 @@ const OFFERED_MIN: f64 = 0.98;
 pub(crate) struct Bench {
     pub(crate) scratch: Scratch,
     pub(crate) loadgen: PathBuf,
+    /// Where what was built lies.
+    pub(crate) binaries: PathBuf,
     pub(crate) timing: Timing,
     pub(crate) server_cpus: CpuList,
     pub(crate) pinning: Pinning,
@@ -94,7 +96,8 @@ impl Bench {
         let start = |command: &[OsString], stdout| Process::start(command, self.server_cpus.as_slice(), &log, stdout);
         if let Some(peer) = cells.peer(cell) {
             let address = free_address()?;
-            let place = Place { address, site: &self.scratch.site(), scratch: self.scratch.path(), workload };
+            let (site, scratch) = (&self.scratch.site(), self.scratch.path());
+            let place = Place { address, site, scratch, workload, binaries: &self.binaries };
             let mut server = start(&peers::command(peer, &place)?, Stdio::null())?;
             server.wait_for_accept(address)?;
             return Ok((server, address));

@@ -4,6 +4,7 @@
 mod file;
 mod http;
 mod kv;
+mod zerocopy;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,7 +23,7 @@ const SPARE_DESCRIPTORS: u64 = 200;
 const THREADS_MAX: u32 = 1024;
 
 /// All kinds that can be measured, in the order of their matrices.
-pub(crate) static KINDS: [&dyn Kind; 3] = [&http::HttpServer, &kv::KvCache, &file::FileServer];
+pub(crate) static KINDS: [&dyn Kind; 4] = [&http::HttpServer, &kv::KvCache, &file::FileServer, &zerocopy::Zerocopy];
 
 /// One of our servers, as something to be measured. A matrix has one kind.
 pub(crate) trait Kind: Sync {
@@ -60,7 +61,7 @@ pub(crate) trait Kind: Sync {
     /// A quick run repeats flagged visits only if all visits are still expected to take no longer than this.
     fn quick_retry_budget_s(&self) -> f64;
 
-    /// Other people's servers that do the same.
+    /// Other servers that do the same.
     fn peers(&self) -> &'static [&'static dyn Peer];
 
     /// Whether back ends that differ in this dimension are worth comparing under the workload, when nobody asked.

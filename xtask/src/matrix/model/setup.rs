@@ -59,7 +59,11 @@ pub(crate) struct Quote {
     /// What it was called there.
     pub name: String,
     pub mean_ms: f64,
-    pub worst_ms: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worst_ms: Option<f64>,
+    /// Requests per second, where there were some printed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_rps: Option<f64>,
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -124,7 +128,7 @@ pub(crate) struct Workload {
     /// Keys stored before the load begins; `None` where there is nothing to store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<u32>,
-    /// Documents of which each is asked for once before the load begins, and hashed: under load only lengths are compared.
+    /// How many answers are hashed before the load begins, of a collection each document: under load only lengths are compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents: Option<u32>,
     /// Each connection makes so many requests, sleeps after each, and then the visit is over; `None` is a slice of time.

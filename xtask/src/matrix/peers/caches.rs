@@ -115,7 +115,8 @@ mod tests {
         let workloads = KINDS.iter().flat_map(|kind| kind.workloads(false));
         let workload = &workloads.into_iter().find(|known| known.name == workload).unwrap();
         let address = "127.0.0.1:7001".parse().unwrap();
-        let place = Place { address, site: Path::new("/s"), scratch: Path::new("/c"), workload };
+        let (site, scratch, binaries) = (Path::new("/s"), Path::new("/c"), Path::new("/b"));
+        let place = Place { address, site, scratch, workload, binaries };
         let words = peer.arguments(&place).unwrap();
         words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
     }

@@ -1,4 +1,5 @@
-//! Other people's servers: how they are configured and started, tuned as their documentation advises for one worker.
+//! Servers that ours are compared with: how they are configured and started, other people's tuned as their documentation
+//! advises for one worker.
 
 pub(crate) mod caches;
 pub(crate) mod web;
@@ -16,7 +17,7 @@ use crate::workspace::first_line;
 /// Connections and files that one worker may have open.
 const OPEN_FILES: u32 = 20_000;
 
-/// A server that is not ours, in one configuration.
+/// A server that is not the one to be measured, in one configuration.
 pub(crate) trait Peer: Sync {
     /// The name that `--against` and filters know.
     fn name(&self) -> &'static str;
@@ -24,6 +25,11 @@ pub(crate) trait Peer: Sync {
     /// What is installed, where it is not called by that name.
     fn executable(&self) -> &'static str {
         self.name()
+    }
+
+    /// Whether it is built here, under its name.
+    fn is_built(&self) -> bool {
+        false
     }
 
     /// The option that makes it print its version.
@@ -59,6 +65,8 @@ pub(crate) struct Place<'a> {
     /// For its configuration.
     pub(crate) scratch: &'a Path,
     pub(crate) workload: &'a Workload,
+    /// Where the servers lie that are built here.
+    pub(crate) binaries: &'a Path,
 }
 
 /// The names `--against` knows.
@@ -73,8 +81,8 @@ pub(crate) fn names() -> Vec<&'static str> {
 }
 
 /// The cell, or `None` when the program is not installed.
-pub(crate) fn cell(peer: &dyn Peer) -> Option<Cell> {
-    let version = first_line(&executable(peer).to_string_lossy(), &[peer.version_option()])?;
+pub(crate) fn cell(peer: &dyn Peer, binaries: &Path) -> Option<Cell> {
+    let version = first_line(&executable(peer, binaries).to_string_lossy(), &[peer.version_option()])?;
     let (command, config) = peer.shown();
     Some(Cell {
         id: peer.id().to_owned(),
@@ -92,13 +100,16 @@ pub(crate) fn cell(peer: &dyn Peer) -> Option<Cell> {
 
 /// The command that serves there.
 pub(crate) fn command(peer: &dyn Peer, place: &Place<'_>) -> Result<Vec<OsString>> {
-    let mut command = vec![executable(peer).into_os_string()];
+    let mut command = vec![executable(peer, place.binaries).into_os_string()];
     command.extend(peer.arguments(place)?);
     Ok(command)
 }
 
 /// Distributions install servers where an ordinary user's PATH does not look.
-fn executable(peer: &dyn Peer) -> PathBuf {
+fn executable(peer: &dyn Peer, binaries: &Path) -> PathBuf {
+    if peer.is_built() {
+        return binaries.join(peer.executable());
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
     let mut candidates = directories.map(|directory| directory.join(peer.executable()));
@@ -122,7 +133,7 @@ mod tests {
 
     #[test]
     fn every_peer_has_a_name_of_its_own_and_its_cells_an_id() {
-        assert_eq!(names(), ["nginx", "lighttpd", "redis", "memcached"]);
+        assert_eq!(names(), ["nginx", "lighttpd", "redis", "memcached", "http-server"]);
         for kind in KINDS {
             let ids: std::collections::BTreeSet<&str> = kind.peers().iter().map(|peer| peer.id()).collect();
             assert_eq!(ids.len(), kind.peers().len());
