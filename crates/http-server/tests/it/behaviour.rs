@@ -140,11 +140,7 @@ fn nothing_is_answered_after_the_last_response() {
         "GET / HTTP/2.0\r\nHost: h\r\n\r\n",
     ] {
         let answer = world.exchange(format!("{first}{next}").as_bytes(), usize::MAX);
-        assert_eq!(
-            (answer.responses(&[]).len(), answer.lingers),
-            (1, true),
-            "unread input needs a lingering close"
-        );
+        assert_eq!((answer.responses(&[]).len(), answer.lingers), (1, true), "unread input needs a lingering close");
     }
     let alone = world.exchange(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", usize::MAX);
     assert!(alone.closed && !alone.lingers, "a client that has said all is not waited for");
