@@ -193,7 +193,7 @@ fn a_server_that_goes_away_is_refused_connections() {
         let url = format!("http://{}/", listener.local_addr().expect("bound"));
         (listener, url)
     };
-    // It accepts the probe and one connection, and is gone.
+    // It accepts the probe and one connection, and is gone; what has come meanwhile is reset.
     let server = std::thread::spawn(move || {
         let probe = listener.accept().expect("a probe");
         let connection = listener.accept().expect("a connection");
@@ -203,7 +203,7 @@ fn a_server_that_goes_away_is_refused_connections() {
     server.join().expect("the server ends");
     assert_eq!(run.result.ok, 0);
     assert_eq!(run.errors("connect_refused") + run.errors("reset") + run.errors("eof_early"), 5, "{}", run.stderr);
-    assert!(run.errors("connect_refused") >= 4, "{}", run.stderr);
+    assert!(run.errors("connect_refused") > 0, "{}", run.stderr);
 }
 
 #[test]
