@@ -239,7 +239,7 @@ fn beyond_loopback_nothing_is_open_without_a_token() {
             ensure!(got.status == 403 && json(&got)?["error"].is_string(), "{method} {path}: {got:?}");
         }
         ensure!(ask(&server, "GET", "/1", "", "")?.status == 200, "files are served");
-        crate::bench::drain(&mut server)
+        server.drain()
     });
 }
 
