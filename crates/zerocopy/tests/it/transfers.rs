@@ -2,7 +2,7 @@
 
 use std::{thread, time::Duration};
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use testkit::{
     Client, Digest, DriverKind, Holdings, Server, digest, eventually,
     http::{Http, get, get_and_close},
