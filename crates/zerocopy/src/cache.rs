@@ -21,7 +21,7 @@ use web::{Absence, MediaTypes, nanoseconds, path};
 use crate::{
     budget::{Budget, Reservation},
     file::CachedFile,
-    index::{Entry, Index},
+    index::{Entry, Index, USE_STEP_NS},
     resources::{Limits, Resources},
     statistics::{Outcome, Reason},
     strategy::{Strategy, StrategyChoice},
@@ -203,7 +203,7 @@ impl Cache {
         if let Some(known) = known.filter(|known| known.settled && known.metadata == opened.metadata) {
             return (known, Place::Kept);
         }
-        let descriptor = if self.options.entries == 0 { None } else { self.descriptor(key) };
+        let descriptor = if self.options.entries == 0 { None } else { self.descriptor(key, unix) };
         let place = if descriptor.is_some() { Place::Kept } else { Place::Passing };
         let mut strategy = self.options.strategy.for_size(opened.metadata.size);
         if place == Place::Passing && strategy != Strategy::Sendfile {
@@ -221,16 +221,18 @@ impl Cache {
     }
 
     /// Room for one more open file, if need be in the place of others.
-    fn descriptor(&self, key: &[u8]) -> Option<Reservation> {
+    fn descriptor(&self, key: &[u8], unix: Duration) -> Option<Reservation> {
+        // What has just been asked for is probably still being sent: to evict it would free nothing.
+        let before_ns = nanoseconds(unix).saturating_sub(USE_STEP_NS);
         for _ in 0..EVICTIONS_MAX {
             let reserved = self.resources.reserve(&self.resources.descriptors, 1);
             if reserved.is_some() {
                 return reserved;
             }
-            drop(self.index.evict(key)?);
+            drop(self.index.evict(key, before_ns)?);
             self.resources.statistics.evictions.fetch_add(1, Ordering::Relaxed);
         }
-        None
+        self.resources.reserve(&self.resources.descriptors, 1)
     }
 
     // --- what the server's own resources do -----------------------------------------------

@@ -18,7 +18,7 @@ const SHARDS: usize = 16;
 /// Entries that are compared when one has to go.
 const SAMPLE: usize = 8;
 /// How exactly the time of the last use is known, so that a hit seldom writes it: nanoseconds.
-const USE_STEP_NS: u64 = 100_000_000;
+pub(crate) const USE_STEP_NS: u64 = 100_000_000;
 
 /// A path and the file that it means.
 #[derive(Debug)]
@@ -124,7 +124,7 @@ impl Index {
         }
         let mut left: Vec<_> = slots.remove(hash, &entry.key).into_iter().collect();
         if !entry.is_overlay() && slots.files() >= self.entries_max {
-            left.extend(slots.evict());
+            left.extend(slots.evict(u64::MAX));
         }
         slots.insert(hash, entry);
         left
@@ -155,11 +155,11 @@ impl Index {
         if is_there { slots.remove(hash, &entry.key) } else { None }
     }
 
-    /// Takes out a file that has not been used for long, whichever it is; `None` when there is none.
-    pub(crate) fn evict(&self, near: &[u8]) -> Option<Arc<Entry>> {
+    /// Takes out a file that has not been used since `before_ns`; `None` when none is found.
+    pub(crate) fn evict(&self, near: &[u8], before_ns: u64) -> Option<Arc<Entry>> {
         let first = self.hasher.hash_one(near) as usize;
         (0..self.shards.len())
-            .find_map(|more| self.shards[first.wrapping_add(more) % self.shards.len()].write().evict())
+            .find_map(|more| self.shards[first.wrapping_add(more) % self.shards.len()].write().evict(before_ns))
     }
 
     /// Takes out all files for which `is_over` holds.
@@ -237,11 +237,12 @@ impl Slots {
     }
 
     /// Takes out the file of a sample that was used the longest ago.
-    fn evict(&mut self) -> Option<Arc<Entry>> {
+    fn evict(&mut self, before_ns: u64) -> Option<Arc<Entry>> {
         let len = self.list.len();
         let around = (0..len).map(|step| &self.list[(self.hand + step) % len]);
         let sample = around.enumerate().filter(|(_, slot)| !slot.entry.is_overlay()).take(SAMPLE);
-        let (step, oldest) = sample.min_by_key(|(_, slot)| slot.entry.used_ns())?;
+        let oldest = sample.min_by_key(|(_, slot)| slot.entry.used_ns());
+        let (step, oldest) = oldest.filter(|(_, slot)| slot.entry.used_ns() < before_ns)?;
         let (hash, key) = (oldest.hash, oldest.entry.key.clone());
         self.hand = (self.hand + step + 1) % len;
         self.remove(hash, &key)

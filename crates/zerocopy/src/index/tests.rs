@@ -70,7 +70,7 @@ proptest! {
                     prop_assert!(index.look(&[key], |_| ()).is_none());
                 }
                 Op::Evict(key) => {
-                    prop_assert!(index.evict(&[key]).is_none_or(|evicted| !evicted.is_overlay()));
+                    prop_assert!(index.evict(&[key], u64::MAX).is_none_or(|evicted| !evicted.is_overlay()));
                 }
                 Op::RemoveOdd => {
                     for removed in index.remove_if(|entry| entry.key[0] % 2 == 1) {

@@ -47,6 +47,11 @@ fn curl_is_served() {
         let added = curl(&["--data-binary", "<p>added", &url(server, "/cache/add/added.html")])?;
         ensure!(added.contains("\"added\":\"/added.html\""), "{added}");
         ensure!(curl(&[&url(server, "/added.html")])? == "<p>added", "what was added");
+        // Large enough for curl to wait for `100 Continue`.
+        let file = site.path().join((3 << 20).to_string()).display().to_string();
+        curl(&["-f", "-T", &file, &url(server, "/cache/add/large")])?;
+        curl(&["-o", &output, &url(server, "/large")])?;
+        ensure!(std::fs::read(&got)? == bytes(3 << 20), "what was uploaded");
         Ok(())
     });
 }

@@ -6,7 +6,7 @@ use testkit::{
     http::{Http, get_and_close},
 };
 
-use crate::bench::{ALL, ONE, Site, bytes, drain, number, of_strategy, stats};
+use crate::bench::{ALL, ONE, Site, bytes, number, of_strategy, stats};
 
 #[test]
 fn requests_and_bytes_add_up() {
@@ -74,6 +74,6 @@ fn metrics_say_the_same() {
         ] {
             ensure!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }
-        drain(&mut server)
+        server.drain()
     });
 }

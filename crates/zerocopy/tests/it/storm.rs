@@ -240,7 +240,7 @@ fn storm(setup: Setup) {
             let read = readers.into_iter().map(|reader| reader.join().expect("no panic"));
             read.chain([changed]).collect::<anyhow::Result<()>>()
         })?;
-        crate::bench::drain(&mut server)
+        server.drain()
     });
 }
 

@@ -2,13 +2,13 @@
 
 use std::{thread, time::Duration};
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use testkit::{
     Client, Digest, DriverKind, Holdings, Server, digest, eventually,
     http::{Http, get, get_and_close},
 };
 
-use crate::bench::{ALL, PIPE, Setup, Site, bytes, drain, number, stats};
+use crate::bench::{ALL, PIPE, Setup, Site, bytes, number, stats};
 
 /// Larger than what the sockets of one connection hold, so that a transfer can be caught in the middle.
 const LARGE: usize = 8 << 20;
@@ -137,7 +137,7 @@ fn a_file_cut_in_mid_transfer_ends_its_connection_only() {
         ensure!(pairs.all(|(got, want)| got == want || *got == 0), "bytes that were never there");
         let got = Http::connect(server.address())?.get("/100")?;
         ensure!(got.status == 200 && got.body == bytes(100), "the others are served: {}", got.status);
-        drain(&mut server)
+        server.drain()
     });
 }
 
@@ -148,15 +148,7 @@ fn a_drain_finishes_what_is_in_flight() {
     PIPE.examine(|subject| {
         let mut server = PIPE.start(subject, site.path())?;
         let transfers = (0..3).map(|_| begin(&server, &get(&large()))).collect::<anyhow::Result<Vec<_>>>()?;
-        server.terminate()?;
-        eventually("new connections are refused", || Ok(Client::connect(server.address()).is_err()))?;
-        for mut transfer in transfers {
-            let got = transfer.digest(1 << 20, Duration::ZERO).context("a transfer in flight")?;
-            ensure!(got == whole, "{} bytes, or wrong ones", got.len);
-        }
-        let status = server.wait()?;
-        ensure!(status.code() == Some(0), "{status}: {}", server.stderr());
-        Ok(())
+        server.finish(transfers, whole, || Ok(()))
     });
 }
 

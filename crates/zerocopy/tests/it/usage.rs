@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::ensure;
 use testkit::{DriverKind, Finished, Server, http::Http, run_to_end};
 
-use crate::bench::{ALL, EXE, STRATEGIES, Setup, drain};
+use crate::bench::{ALL, EXE, STRATEGIES, Setup};
 
 /// Runs to the end, which must come with this exit status, nothing on standard output, and one line of error.
 fn fails(command: Command, code: i32) -> Finished {
@@ -23,7 +23,7 @@ fn without_an_argument_the_current_directory_is_served() {
     command.current_dir(dir.path()).env("ZEROCOPY_LISTEN", "127.0.0.1:0");
     let mut server = Server::start_command(command, 1).unwrap();
     assert_eq!(Http::connect(server.address()).unwrap().get("/a.txt").unwrap().body, b"0123456789");
-    drain(&mut server).unwrap();
+    server.drain().unwrap();
     let said = server.stderr();
     let to_try =
         format!("try: curl http://{}/a.txt\ntry: curl http://{}/cache/stats\n", server.address(), server.address());
@@ -94,6 +94,6 @@ fn media_types_come_from_a_file() {
             let got = client.get(&format!("/{name}"))?;
             ensure!(got.field("content-type").is_some_and(|got| got.starts_with(want)), "{name}: {got:?}");
         }
-        drain(&mut server)
+        server.drain()
     });
 }
