@@ -106,7 +106,7 @@ impl Cells {
                 cells.push(cell);
             }
         }
-        let binaries = self.executable.parent().unwrap_or(Path::new("."));
+        let binaries = self.executable.parent().unwrap_or_else(|| Path::new("."));
         let mut missing_peers = Vec::new();
         for peer in peers {
             match peers::cell(peer, binaries) {
