@@ -36,7 +36,7 @@ pub enum StrategyChoice {
 /// What `auto` picks: the first class that a file is not too large for. See docs/zerocopy.md for the figures.
 pub const AUTO: &[SizeClass] = &[
     SizeClass { up_to: Some(4 << 10), strategy: Strategy::MmapWrite },
-    SizeClass { up_to: Some(64 << 10), strategy: Strategy::Pipe },
+    SizeClass { up_to: Some(128 << 10), strategy: Strategy::Pipe },
     SizeClass { up_to: None, strategy: Strategy::Vmsplice },
 ];
 
