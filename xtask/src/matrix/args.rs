@@ -23,7 +23,7 @@ struct Defaults {
 
 #[derive(Clone, Debug, Parser)]
 pub(crate) struct Args {
-    /// A look in nine minutes: 3 blocks of 0.5 s slices, a part of the workloads; says how things stand, does not rank
+    /// A look in eight minutes: 3 blocks of 0.5 s slices, a part of the workloads; says how things stand, does not rank
     #[arg(long)]
     pub(crate) quick: bool,
     /// A run by name instead of servers, filter and workloads: `seeds` is what the originals of fileserver and
