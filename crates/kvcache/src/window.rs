@@ -136,7 +136,6 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         turn.step = step;
     }
 
-    /// The request that `input` begins with, if it needs nothing but the store.
     /// The request of a memcached client that `input` begins with, read once.
     #[inline]
     fn hear_memcached(&self, conn: &mut Conn<S>, input: &'i [u8]) -> Option<memcached::Heard<'i>> {
@@ -144,6 +143,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         Some(memcached::hear(self.server, parser, conn.authenticated, input))
     }
 
+    /// The request that `input` begins with, if it needs nothing but the store.
     #[inline(always)]
     fn usual(&self, conn: &Conn<S>, input: &'i [u8]) -> Option<Usual<'i>> {
         let usual = match &conn.dialect {
