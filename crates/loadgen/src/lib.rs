@@ -8,12 +8,15 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod compare;
 pub mod draw;
 pub mod engine;
 pub mod error;
 pub mod file;
+pub mod hgrm;
 pub mod http;
 pub mod kv;
+pub mod merge;
 pub mod null;
 pub mod output;
 pub mod protocol;

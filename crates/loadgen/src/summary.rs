@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
-use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 
 use crate::engine::{Measured, Pacing};
 use crate::result::{Latency, RunResult, SCHEMA, Saturation, ServerUsage};
@@ -73,15 +73,23 @@ pub fn summarize<P>(subject: Subject, measured: &Measured<P>, server: Option<&Se
         throughput_rps: if duration_s > 0.0 { tally.ok as f64 / duration_s } else { 0.0 },
         latency_us: latency(leading),
         service_us: is_open.then(|| latency(&tally.service)),
+        corrected_us: None,
+        lag_us: None,
+        first_byte_us: None,
         client_cpu_s: measured.client_cpu.as_secs_f64(),
         saturation: saturation(measured, server.as_ref()),
         server,
         histogram: encode(leading),
         service_histogram: is_open.then(|| encode(&tally.service)),
+        lag_histogram: None,
+        first_byte_histogram: None,
+        timeline: None,
+        capacity: None,
+        steps: Vec::new(),
     }
 }
 
-fn latency(histogram: &Histogram<u64>) -> Latency {
+pub(crate) fn latency(histogram: &Histogram<u64>) -> Latency {
     if histogram.is_empty() {
         return Latency::default();
     }
@@ -109,7 +117,8 @@ fn saturation<P>(measured: &Measured<P>, server: Option<&ServerUsage>) -> Satura
     #[expect(clippy::cast_precision_loss, reason = "a number of threads is small")]
     let client_cpu_fraction = share(measured.client_cpu) / measured.threads as f64;
     let server_cores = server.map(|server| share(Duration::from_secs_f64(server.cpu_s.max(0.0))));
-    Saturation { client_cpu_fraction, note: saturation_note(share(measured.busiest_thread_cpu), server_cores) }
+    let note = saturation_note(share(measured.busiest_thread_cpu), server_cores);
+    Saturation { client_cpu_fraction, note, ceiling_rps: None, ceiling_fraction: None }
 }
 
 /// `client`: CPU seconds per second of the busiest generator thread; `server`: of all the server's threads.
@@ -131,12 +140,18 @@ fn saturation_note(client: f64, server: Option<f64>) -> String {
 }
 
 /// HdrHistogram V2 + DEFLATE, base64.
-fn encode(histogram: &Histogram<u64>) -> String {
+pub(crate) fn encode(histogram: &Histogram<u64>) -> String {
     let mut bytes = Vec::new();
     // Writing into memory cannot fail, and the histogram is far below the format's limits.
     let written = V2DeflateSerializer::new().serialize(histogram, &mut bytes);
     debug_assert!(written.is_ok());
     STANDARD.encode(bytes)
+}
+
+/// What [`encode`] wrote; `None` if it is something else.
+pub(crate) fn decode(text: &str) -> Option<Histogram<u64>> {
+    let bytes = STANDARD.decode(text).ok()?;
+    Deserializer::new().deserialize(&mut bytes.as_slice()).ok()
 }
 
 /// Writes [`RESULT_FILE`] and [`HISTOGRAM_FILE`] into `directory`, which is created if need be.

@@ -63,7 +63,7 @@ fn optional(value: Option<impl ToString>) -> String {
 }
 
 /// RFC 4180 §2.
-fn quote(value: &str) -> String {
+pub(super) fn quote(value: &str) -> String {
     if value.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", value.replace('"', "\"\""))
     } else {

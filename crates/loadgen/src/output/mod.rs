@@ -1,10 +1,12 @@
 //! A result for people and for programs.
 
+mod comparison;
 mod csv;
 mod text;
 
 use std::fmt;
 
+use crate::compare::Comparison;
 use crate::result::RunResult;
 
 /// One object.
@@ -22,6 +24,18 @@ pub fn csv(result: &RunResult) -> String {
 #[must_use]
 pub fn text(result: &RunResult) -> String {
     text::render(result)
+}
+
+/// For a terminal.
+#[must_use]
+pub fn comparison_text(comparison: &Comparison) -> String {
+    comparison::text(comparison)
+}
+
+/// A header line, and a row for each figure.
+#[must_use]
+pub fn comparison_csv(comparison: &Comparison) -> String {
+    comparison::csv(comparison)
 }
 
 /// `1234567` as `1,234,567`.

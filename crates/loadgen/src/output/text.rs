@@ -68,7 +68,7 @@ fn conditions(result: &RunResult) -> String {
     parts.join(", ")
 }
 
-fn plain(value: &serde_json::Value) -> String {
+pub(super) fn plain(value: &serde_json::Value) -> String {
     match (value.as_str(), value.as_f64()) {
         (Some(text), _) => text.to_owned(),
         (None, Some(number)) => number.to_string(),
@@ -115,7 +115,7 @@ fn write_latency(out: &mut String, latency: &Latency) -> std::fmt::Result {
 }
 
 /// Microseconds in the unit that leaves three or four digits.
-fn duration(us: f64) -> String {
+pub(super) fn duration(us: f64) -> String {
     match us {
         _ if us >= 1e6 => format!("{:.2} s", us / 1e6),
         _ if us >= 1e4 => format!("{:.1} ms", us / 1e3),
@@ -165,7 +165,7 @@ fn round_trips(result: &RunResult) -> String {
     )
 }
 
-fn rounded(value: f64) -> String {
+pub(super) fn rounded(value: f64) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate is positive and far from 2^64")]
     let whole = value.round() as u64;
     if value < 100.0 { format!("{value:.2}") } else { Grouped(whole).to_string() }

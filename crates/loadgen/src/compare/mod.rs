@@ -1,0 +1,233 @@
+//! Results side by side, with their ratios to the first one, and what such a table cannot tell.
+
+mod measures;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use self::measures::MEASURES;
+pub use self::measures::Unit;
+use crate::merge::Part;
+use crate::result::RunResult;
+
+/// Percentiles that rest on fewer replies than this are marked.
+const REPLIES_MIN: f64 = 10.0;
+/// An open loop whose server did less than this share of what was offered did not keep up.
+const KEPT_UP: f64 = 0.98;
+/// Settings that tell nothing about what was measured.
+const PRIVATE: &[&str] = &["pin", "seed"];
+
+/// Two or more results of the same kind.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// [`crate::result::SCHEMA`]
+    pub schema: u32,
+    pub kind: String,
+    /// The first one is what the others are compared with.
+    pub results: Vec<Side>,
+    /// Settings that are not the same in all of them.
+    pub differing: Vec<Setting>,
+    /// One, or one for each rate.
+    pub sections: Vec<Section>,
+    /// What must be known when reading it.
+    pub notes: Vec<String>,
+}
+
+/// One of the results.
+#[derive(Clone, Debug, Serialize)]
+pub struct Side {
+    /// `A`, `B` and so on.
+    pub label: String,
+    /// Where it was read.
+    pub name: String,
+    pub target: String,
+}
+
+/// One setting, with its value in each of the results.
+#[derive(Clone, Debug, Serialize)]
+pub struct Setting {
+    pub name: String,
+    pub values: Vec<Value>,
+}
+
+/// A table.
+#[derive(Clone, Debug, Serialize)]
+pub struct Section {
+    /// Empty, or the rate.
+    pub title: String,
+    pub rows: Vec<Row>,
+}
+
+/// One figure of each of the results.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    pub name: &'static str,
+    pub unit: Unit,
+    pub values: Vec<Option<f64>>,
+    /// To the first one's; null where there is none, or nothing to divide by.
+    pub ratios: Vec<Option<f64>>,
+    /// The value rests on fewer than ten replies.
+    pub is_thin: Vec<bool>,
+}
+
+/// Why there is nothing to compare.
+#[derive(Debug, thiserror::Error)]
+pub enum CompareError {
+    #[error("a comparison is of two results or more")]
+    TooFew,
+    #[error("{first} is of kind {ours} and {other} of kind {theirs}: they have nothing in common")]
+    Kinds { first: String, ours: String, other: String, theirs: String },
+    #[error("{first} and {other} are not of the same rates")]
+    Rates { first: String, other: String },
+}
+
+impl Comparison {
+    /// # Errors
+    /// There are fewer than two results, or they are of different kinds or series of rates.
+    pub fn of(parts: &[Part]) -> Result<Self, CompareError> {
+        let [first, others @ ..] = parts else { return Err(CompareError::TooFew) };
+        if others.is_empty() {
+            return Err(CompareError::TooFew);
+        }
+        for other in others {
+            if other.result.kind != first.result.kind {
+                return Err(CompareError::Kinds {
+                    first: first.name.clone(),
+                    ours: first.result.kind.clone(),
+                    other: other.name.clone(),
+                    theirs: other.result.kind.clone(),
+                });
+            }
+            if !has_same_rates(&first.result, &other.result) {
+                return Err(CompareError::Rates { first: first.name.clone(), other: other.name.clone() });
+            }
+        }
+        let side = |(index, part): (usize, &Part)| Side {
+            label: label(index),
+            name: part.name.clone(),
+            target: part.result.target.clone(),
+        };
+        let results: Vec<_> = parts.iter().enumerate().map(side).collect();
+        Ok(Self {
+            schema: crate::result::SCHEMA,
+            kind: first.result.kind.clone(),
+            differing: differing(parts),
+            sections: sections(parts),
+            notes: notes(parts),
+            results,
+        })
+    }
+}
+
+/// `A` to `Z`, then `#27` and so on.
+fn label(index: usize) -> String {
+    let letter = u8::try_from(index).ok().filter(|&index| index < 26).map(|index| char::from(b'A' + index));
+    letter.map_or_else(|| format!("#{}", index + 1), String::from)
+}
+
+/// Steps can be compared one by one: offered at the same rates, or at the same shares of what each server can do.
+fn has_same_rates(one: &RunResult, other: &RunResult) -> bool {
+    let mut pairs = one.steps.iter().zip(&other.steps);
+    one.steps.len() == other.steps.len()
+        && pairs.all(|(one, other)| one.rate == other.rate || (one.share.is_some() && one.share == other.share))
+}
+
+fn differing(parts: &[Part]) -> Vec<Setting> {
+    let names: std::collections::BTreeSet<_> = parts.iter().flat_map(|part| part.result.config.keys()).collect();
+    let setting = |name: &String| {
+        let value = |part: &Part| part.result.config.get(name).cloned().unwrap_or(Value::Null);
+        Setting { name: name.clone(), values: parts.iter().map(value).collect() }
+    };
+    let differs = |setting: &Setting| setting.values.iter().any(|value| *value != setting.values[0]);
+    let is_of_interest = |name: &&String| !PRIVATE.contains(&name.as_str());
+    names.into_iter().filter(is_of_interest).map(setting).filter(differs).collect()
+}
+
+fn sections(parts: &[Part]) -> Vec<Section> {
+    let whole: Vec<_> = parts.iter().map(|part| &part.result).collect();
+    if whole[0].steps.is_empty() {
+        return vec![Section { title: String::new(), rows: rows(&whole) }];
+    }
+    let section = |(index, step): (usize, &crate::result::Step)| {
+        let results: Vec<_> = whole.iter().map(|result| &result.steps[index].result).collect();
+        let is_same = whole.iter().all(|result| result.steps[index].rate == step.rate);
+        let title = match step.share {
+            Some(share) if !is_same => format!("at {:.0} % of its own capacity", share * 100.0),
+            _ => format!("at {:.0} requests/s", step.rate),
+        };
+        Section { title, rows: rows(&results) }
+    };
+    whole[0].steps.iter().enumerate().map(section).collect()
+}
+
+/// Every measure that one of the results has.
+fn rows(results: &[&RunResult]) -> Vec<Row> {
+    let row = |measure: &measures::Measure| {
+        let values: Vec<_> = results.iter().map(|result| (measure.value)(result)).collect();
+        let base = values[0].filter(|base| *base > 0.0);
+        #[expect(clippy::cast_precision_loss, reason = "a count of replies fits a double")]
+        let is_thin = |result: &&RunResult| {
+            measure.quantile.is_some_and(|quantile| result.ok as f64 * (1.0 - quantile) < REPLIES_MIN)
+        };
+        Row {
+            name: measure.name,
+            unit: measure.unit,
+            ratios: values.iter().map(|value| Some((*value)? / base?)).collect(),
+            is_thin: results.iter().map(is_thin).collect(),
+            values,
+        }
+    };
+    MEASURES.iter().map(row).filter(|row| row.values.iter().any(Option::is_some)).collect()
+}
+
+fn notes(parts: &[Part]) -> Vec<String> {
+    let mut notes = vec![
+        "one run each says nothing of how much runs of the same thing differ: repeat them, in turns, before believing a \
+         small difference"
+            .to_owned(),
+    ];
+    let results: Vec<_> = parts.iter().map(|part| &part.result).collect();
+    let is_open = |result: &RunResult| result.service_us.is_some();
+    if results.iter().any(|result| is_open(result) != is_open(results[0])) {
+        notes.push(
+            "closed and open loops: the latency of the one is service time, that of the other counts from the schedule; they \
+             are not the same measure"
+                .to_owned(),
+        );
+    } else if is_open(results[0]) {
+        notes.push("open loops: throughput is what was offered, as long as the server keeps up".to_owned());
+    } else {
+        notes.push(
+            "closed loops: the faster server is also asked more, and a stall is under-counted; compare latencies at one rate \
+             (--rate)"
+                .to_owned(),
+        );
+    }
+    for (index, part) in parts.iter().enumerate() {
+        let (label, result) = (label(index), &part.result);
+        if !result.errors.is_empty() {
+            let failed = result.requests - result.ok;
+            notes.push(format!("{label}: {failed} of {} requests failed; its latencies are of the others", result.requests));
+        }
+        for (what, result) in each_rate(&label, result) {
+            let offered = result.config.get("rate").and_then(Value::as_f64);
+            if let Some(offered) = offered.filter(|offered| result.throughput_rps < KEPT_UP * offered) {
+                notes.push(format!("{what}: {:.0} of {offered:.0} requests/s: it did not keep up", result.throughput_rps));
+            }
+            if !result.saturation.note.is_empty() {
+                notes.push(format!("{what}: {}", result.saturation.note));
+            }
+        }
+    }
+    notes
+}
+
+fn each_rate<'a>(label: &str, result: &'a RunResult) -> Vec<(String, &'a RunResult)> {
+    if result.steps.is_empty() {
+        return vec![(label.to_owned(), result)];
+    }
+    result.steps.iter().map(|step| (format!("{label} at {:.0} requests/s", step.rate), &step.result)).collect()
+}
+
+#[cfg(test)]
+mod tests;

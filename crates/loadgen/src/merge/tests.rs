@@ -1,0 +1,175 @@
+use hdrhistogram::Histogram;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::engine::LATENCY_NANOS_MAX;
+
+fn histogram(values: &[u64]) -> Histogram<u64> {
+    let mut histogram = Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, 3).expect("valid");
+    values.iter().for_each(|&value| histogram.saturating_record(value));
+    histogram
+}
+
+/// The result of an open loop that saw these latencies, and as many failures of each class.
+fn part(name: &str, values: &[u64], failures: &[(&str, u64)]) -> Part {
+    let recorded = histogram(values);
+    let (ok, failed) = (values.len() as u64, failures.iter().map(|(_, count)| count).sum::<u64>());
+    let saturation =
+        Saturation { client_cpu_fraction: 0.5, note: String::new(), ceiling_rps: None, ceiling_fraction: None };
+    let config = [("connections", json!(4)), ("mode", json!("open")), ("rate", json!(100.0)), ("seed", json!(name))];
+    let result = RunResult {
+        schema: 1,
+        kind: "http".to_owned(),
+        target: "http://127.0.0.1:1/".to_owned(),
+        config: config.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        duration_s: 2.0,
+        requests: ok + failed,
+        ok,
+        errors: failures.iter().map(|(class, count)| ((*class).to_owned(), *count)).collect(),
+        hits: None,
+        misses: None,
+        stores: None,
+        reconnects: 1,
+        bytes_in: 10 * ok,
+        bytes_out: 5 * ok,
+        throughput_rps: per_second(ok, 2.0),
+        latency_us: latency(&recorded),
+        service_us: Some(latency(&recorded)),
+        corrected_us: None,
+        lag_us: Some(latency(&recorded)),
+        first_byte_us: None,
+        client_cpu_s: 0.25,
+        server: None,
+        saturation,
+        histogram: encode(&recorded),
+        service_histogram: Some(encode(&recorded)),
+        lag_histogram: Some(encode(&recorded)),
+        first_byte_histogram: None,
+        timeline: None,
+        capacity: None,
+        steps: Vec::new(),
+    };
+    Part { name: name.to_owned(), result }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// The law: merging parts is as if one generator had recorded everything.
+    #[test]
+    fn the_whole_is_what_one_generator_would_have_recorded(
+        samples in prop::collection::vec(prop::collection::vec(1..2 * LATENCY_NANOS_MAX, 0..60), 1..5),
+    ) {
+        let parts: Vec<_> = samples.iter().enumerate().map(|(n, values)| part(&n.to_string(), values, &[("reset", n as u64)])).collect();
+        let whole = merge(&parts, Order::Concurrent).expect("they agree").result;
+        let all = samples.concat();
+        prop_assert_eq!(decode(&whole.histogram), Some(histogram(&all)));
+        prop_assert_eq!(whole.latency_us, latency(&histogram(&all)));
+        prop_assert_eq!(whole.service_us, Some(whole.latency_us));
+        prop_assert_eq!(whole.lag_us, Some(whole.latency_us));
+        prop_assert_eq!(whole.ok, all.len() as u64);
+        prop_assert_eq!(whole.requests, whole.ok + whole.errors.values().sum::<u64>());
+        prop_assert!((whole.throughput_rps * whole.duration_s - whole.ok as f64).abs() < 1e-6);
+        // In whatever order, and in whatever groups.
+        let reversed: Vec<_> = parts.iter().rev().cloned().collect();
+        prop_assert_eq!(decode(&merge(&reversed, Order::Concurrent).expect("they agree").result.histogram), Some(histogram(&all)));
+        if let Some((last, head)) = parts.split_last().filter(|(_, head)| !head.is_empty()) {
+            let grouped = Part { name: "head".to_owned(), result: merge(head, Order::Concurrent).expect("they agree").result };
+            let regrouped = merge(&[grouped, last.clone()], Order::Concurrent).expect("they agree").result;
+            prop_assert_eq!(regrouped.histogram, whole.histogram);
+            prop_assert_eq!(&regrouped.config["merged"], &json!(parts.len()));
+            prop_assert_eq!(&regrouped.config["rate"], &json!(100.0 * parts.len() as f64));
+        }
+    }
+}
+
+#[test]
+fn one_alone_stays_as_it_is() {
+    let alone = part("a", &[5, 1_000_000], &[("reset", 2)]);
+    assert_eq!(merge(std::slice::from_ref(&alone), Order::Concurrent).expect("one").result, alone.result);
+}
+
+#[test]
+fn concurrent_throughputs_add_up_and_consecutive_windows_do() {
+    let parts = [part("a", &[1_000; 100], &[]), part("b", &[2_000; 300], &[("timeout", 1)])];
+    let beside = merge(&parts, Order::Concurrent).expect("they agree").result;
+    assert_eq!((beside.duration_s, beside.throughput_rps, beside.requests), (2.0, 200.0, 401));
+    assert_eq!((&beside.config["connections"], &beside.config["rate"]), (&json!(8), &json!(200.0)));
+    assert_eq!((&beside.config["seed"], &beside.config["merged_as"]), (&json!(null), &json!("concurrent")));
+    let behind = merge(&parts, Order::Consecutive).expect("they agree").result;
+    assert_eq!((behind.duration_s, behind.throughput_rps), (4.0, 100.0));
+    assert_eq!((&behind.config["connections"], &behind.config["rate"]), (&json!(4), &json!(100.0)));
+    assert_eq!(behind.saturation.client_cpu_fraction, 0.5);
+    assert_eq!(behind.errors, [("timeout".to_owned(), 1)].into());
+}
+
+#[test]
+fn what_differs_is_refused_by_name() {
+    let first = part("a", &[1], &[]);
+    let changes: [(&str, fn(&mut RunResult)); 5] = [
+        ("schema", |result| result.schema = 2),
+        ("kind", |result| result.kind = "kv".to_owned()),
+        ("target", |result| result.target.push('x')),
+        ("mode", |result| {
+            result.config.insert("mode".to_owned(), json!("closed"));
+        }),
+        ("verify", |result| {
+            result.config.insert("verify".to_owned(), json!("none"));
+        }),
+    ];
+    for (what, change) in changes {
+        let mut other = part("b", &[1], &[]);
+        change(&mut other.result);
+        let error = merge(&[first.clone(), other], Order::Concurrent).expect_err("they differ").to_string();
+        assert!(error.starts_with(what) && error.contains("a has") && error.contains("b has"), "{error}");
+    }
+    let mut damaged = part("b", &[1], &[]);
+    damaged.result.histogram.truncate(8);
+    let error = merge(&[first, damaged], Order::Concurrent).expect_err("it is damaged");
+    assert_eq!(error.to_string(), "b: its histogram cannot be read");
+}
+
+#[test]
+fn one_server_is_not_counted_twice() {
+    let usage = |pid, cpu_s| ServerUsage {
+        pid,
+        cpu_s,
+        user_s: cpu_s,
+        system_s: 0.0,
+        rss_bytes: 1,
+        context_switches_voluntary: 2,
+        context_switches_involuntary: 3,
+    };
+    let seen = |pids: [Option<u32>; 2], order| {
+        let mut parts = [part("a", &[1], &[]), part("b", &[1], &[])];
+        parts.iter_mut().zip(pids).for_each(|(part, pid)| part.result.server = pid.map(|pid| usage(pid, 1.5)));
+        merge(&parts, order).expect("they agree").result.server.map(|server| server.cpu_s)
+    };
+    assert_eq!(seen([Some(7), Some(7)], Order::Concurrent), Some(1.5));
+    assert_eq!(seen([Some(7), None], Order::Concurrent), Some(1.5));
+    assert_eq!(seen([Some(7), Some(8)], Order::Concurrent), None);
+    assert_eq!(seen([Some(7), Some(7)], Order::Consecutive), Some(3.0));
+    assert_eq!(seen([Some(7), None], Order::Consecutive), None);
+}
+
+#[test]
+fn rates_are_merged_one_by_one() {
+    let with_steps = |name: &str, rates: &[f64]| {
+        let mut whole = part(name, &[1, 2, 3], &[]);
+        let step = |&rate: &f64| Step {
+            rate,
+            share: None,
+            is_served: true,
+            note: String::new(),
+            result: part(name, &[rate as u64 * 1_000], &[]).result,
+        };
+        whole.result.steps = rates.iter().map(step).collect();
+        whole
+    };
+    let merged = merge(&[with_steps("a", &[10.0, 20.0]), with_steps("b", &[10.0, 20.0])], Order::Concurrent);
+    let steps = merged.expect("they agree").result.steps;
+    assert_eq!(steps.iter().map(|step| (step.rate, step.result.ok)).collect::<Vec<_>>(), [(20.0, 2), (40.0, 2)]);
+    let error = merge(&[with_steps("a", &[10.0]), with_steps("b", &[10.0, 20.0])], Order::Concurrent);
+    assert!(error.expect_err("they differ").to_string().starts_with("number of rates"));
+}

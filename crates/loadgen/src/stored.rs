@@ -1,0 +1,122 @@
+//! Results that were stored: found, read and written.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read, Write as _};
+use std::path::{Path, PathBuf};
+
+use hdrhistogram::Histogram;
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use crate::hgrm;
+use crate::merge::Part;
+use crate::result::{RunResult, SCHEMA};
+use crate::summary::{self, RESULT_FILE};
+
+/// The latency that [`RunResult::latency_us`] tells of.
+pub const DISTRIBUTION_FILE: &str = "latency.hgrm";
+/// Of an open loop, where the other one is response time.
+pub const SERVICE_DISTRIBUTION_FILE: &str = "service.hgrm";
+
+/// Why there is no result to be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("cannot read {name}: {why}")]
+    Unreadable { name: String, why: io::Error },
+    #[error("{name} is not a result of loadgen: {why}")]
+    NotAResult { name: String, why: String },
+    #[error("{name} has schema {found}, and this version reads {SCHEMA}")]
+    Schema { name: String, found: Value },
+}
+
+/// All results of a file, or the one of a directory that `--out` wrote.
+///
+/// # Errors
+/// It cannot be read, has no result in it, or one of another schema.
+pub fn read(path: &Path) -> Result<Vec<Part>, ReadError> {
+    let path = if path.is_dir() { path.join(RESULT_FILE) } else { path.to_path_buf() };
+    let name = name(&path);
+    match File::open(&path) {
+        Ok(file) => read_all(file, &name),
+        Err(why) => Err(ReadError::Unreadable { name: path.display().to_string(), why }),
+    }
+}
+
+/// All results of a stream, one JSON object behind the other.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_all(mut stream: impl Read, name: &str) -> Result<Vec<Part>, ReadError> {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).map_err(|why| ReadError::Unreadable { name: name.to_owned(), why })?;
+    let not_a_result = |why: String| ReadError::NotAResult { name: name.to_owned(), why };
+    let mut parts = Vec::new();
+    for value in serde_json::Deserializer::from_slice(&bytes).into_iter::<Value>() {
+        let value = value.map_err(|why| not_a_result(why.to_string()))?;
+        let found = value.get("schema").ok_or_else(|| not_a_result("it has no schema".to_owned()))?;
+        if *found != Value::from(SCHEMA) {
+            return Err(ReadError::Schema { name: name.to_owned(), found: found.clone() });
+        }
+        let result = RunResult::deserialize(value).map_err(|why| not_a_result(why.to_string()))?;
+        parts.push(Part { name: name.to_owned(), result });
+    }
+    match parts.len() {
+        0 => return Err(not_a_result("it is empty".to_owned())),
+        1 => {}
+        _ => parts.iter_mut().enumerate().for_each(|(index, part)| part.name = format!("{name}#{}", index + 1)),
+    }
+    Ok(parts)
+}
+
+/// A directory is known by its own name.
+fn name(path: &Path) -> String {
+    let parent = || path.parent().filter(|parent| !parent.as_os_str().is_empty()).map(Path::to_path_buf);
+    let is_of_directory = path.file_name().is_some_and(|name| name == RESULT_FILE);
+    let shown: PathBuf = if is_of_directory { parent() } else { None }.unwrap_or_else(|| path.to_path_buf());
+    shown.display().to_string()
+}
+
+/// Writes [`DISTRIBUTION_FILE`], and [`SERVICE_DISTRIBUTION_FILE`] if there are two times, into a directory.
+///
+/// # Errors
+/// A file cannot be written. A histogram that cannot be read is left out.
+pub fn write_distributions(directory: &Path, result: &RunResult) -> io::Result<()> {
+    let service = result.service_histogram.as_ref();
+    for (file, text) in [(DISTRIBUTION_FILE, Some(&result.histogram)), (SERVICE_DISTRIBUTION_FILE, service)] {
+        if let Some(histogram) = text.and_then(|text| summary::decode(text)) {
+            write_distribution(&directory.join(file), &histogram)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_distribution(path: &Path, histogram: &Histogram<u64>) -> io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    hgrm::write(&mut file, histogram)?;
+    file.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(text: &str) -> String {
+        read_all(text.as_bytes(), "x").expect_err("not a result").to_string()
+    }
+
+    #[test]
+    fn what_is_no_result_is_said_to_be_none() {
+        assert_eq!(failure(""), "x is not a result of loadgen: it is empty");
+        assert_eq!(failure("{}"), "x is not a result of loadgen: it has no schema");
+        assert_eq!(failure("{\"schema\": 2}"), "x has schema 2, and this version reads 1");
+        assert!(failure("{\"schema\": 1}").contains("missing field"), "{}", failure("{\"schema\": 1}"));
+        assert!(failure("wrk").starts_with("x is not a result of loadgen: expected value"), "{}", failure("wrk"));
+    }
+
+    #[test]
+    fn results_are_known_by_their_directory() {
+        assert_eq!(name(Path::new("runs/a/result.json")), "runs/a");
+        assert_eq!(name(Path::new("result.json")), "result.json");
+        assert_eq!(name(Path::new("runs/b.json")), "runs/b.json");
+    }
+}
