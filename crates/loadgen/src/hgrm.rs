@@ -73,7 +73,10 @@ mod tests {
             let quantile = 1.0 - 1.0 / inverse;
             let expected = histogram.value_at_quantile(quantile) as f64 / 1e6;
             // The fourth column has two digits behind the point, which is what limits this.
-            assert!((milliseconds - expected).abs() <= 0.01 * expected.max(0.1), "{quantile}: {milliseconds} {expected}");
+            assert!(
+                (milliseconds - expected).abs() <= 0.01 * expected.max(0.1),
+                "{quantile}: {milliseconds} {expected}"
+            );
         }
     }
 

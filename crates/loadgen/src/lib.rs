@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod ceiling;
 pub mod clock;
 pub mod compare;
 pub mod draw;
@@ -21,5 +22,6 @@ pub mod null;
 pub mod output;
 pub mod protocol;
 pub mod result;
+pub mod stored;
 pub mod summary;
 pub mod usage;

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::Deserialize as _;
@@ -11,8 +12,12 @@ use serde_json::Value;
 use crate::hgrm;
 use crate::merge::Part;
 use crate::result::{RunResult, SCHEMA};
-use crate::summary::{self, RESULT_FILE};
+use crate::summary::{decode, write_log};
 
+/// The result as JSON.
+pub const RESULT_FILE: &str = "result.json";
+/// Its histograms as an HdrHistogram log of one interval.
+pub const HISTOGRAM_FILE: &str = "latency.hlog";
 /// The latency that [`RunResult::latency_us`] tells of.
 pub const DISTRIBUTION_FILE: &str = "latency.hgrm";
 /// Of an open loop, where the other one is response time.
@@ -76,18 +81,27 @@ fn name(path: &Path) -> String {
     shown.display().to_string()
 }
 
-/// Writes [`DISTRIBUTION_FILE`], and [`SERVICE_DISTRIBUTION_FILE`] if there are two times, into a directory.
+/// Writes a result and what can be read from its histograms into a directory, which is created if need be:
+/// [`RESULT_FILE`], [`HISTOGRAM_FILE`], [`DISTRIBUTION_FILE`], and [`SERVICE_DISTRIBUTION_FILE`] if there are two times.
 ///
 /// # Errors
 /// A file cannot be written. A histogram that cannot be read is left out.
-pub fn write_distributions(directory: &Path, result: &RunResult) -> io::Result<()> {
-    let service = result.service_histogram.as_ref();
-    for (file, text) in [(DISTRIBUTION_FILE, Some(&result.histogram)), (SERVICE_DISTRIBUTION_FILE, service)] {
-        if let Some(histogram) = text.and_then(|text| summary::decode(text)) {
-            write_distribution(&directory.join(file), &histogram)?;
+pub fn write(directory: &Path, result: &RunResult) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    let mut json = serde_json::to_vec_pretty(result)?;
+    json.push(b'\n');
+    fs::write(directory.join(RESULT_FILE), json)?;
+    let Some(leading) = decode(&result.histogram) else { return Ok(()) };
+    write_distribution(&directory.join(DISTRIBUTION_FILE), &leading)?;
+    let histograms = match result.service_histogram.as_deref().and_then(decode) {
+        Some(service) => {
+            write_distribution(&directory.join(SERVICE_DISTRIBUTION_FILE), &service)?;
+            (service, Some(leading))
         }
-    }
-    Ok(())
+        None => (leading, None),
+    };
+    let length = Duration::try_from_secs_f64(result.duration_s).unwrap_or_default();
+    write_log(&directory.join(HISTOGRAM_FILE), std::iter::once((Duration::ZERO, length, histograms)))
 }
 
 fn write_distribution(path: &Path, histogram: &Histogram<u64>) -> io::Result<()> {

@@ -1,12 +1,16 @@
 //! Subcommands, and what their outcome means for the shell.
 
+mod campaign;
 mod draw;
 mod drive;
 mod file;
 mod http;
 mod kv;
+mod live;
 mod null;
 mod progress;
+mod report;
+mod tls;
 mod values;
 
 use std::io::Write as _;
@@ -36,6 +40,8 @@ enum Command {
     Kv(Box<kv::KvArgs>),
     /// Drive a fileserver: documents by id, in the original protocol or the framed one
     File(Box<file::FileArgs>),
+    /// Show, merge or compare stored results
+    Report(report::ReportArgs),
     /// Be the floor: a bare epoll loop that answers every request with one fixed reply
     Null(null::NullArgs),
 }
@@ -69,6 +75,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Http(args) => http::run(&args),
         Command::Kv(args) => kv::run(&args),
         Command::File(args) => file::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Null(args) => null::run(&args),
     };
     match outcome {

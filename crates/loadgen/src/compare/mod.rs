@@ -207,12 +207,18 @@ fn notes(parts: &[Part]) -> Vec<String> {
         let (label, result) = (label(index), &part.result);
         if !result.errors.is_empty() {
             let failed = result.requests - result.ok;
-            notes.push(format!("{label}: {failed} of {} requests failed; its latencies are of the others", result.requests));
+            notes.push(format!(
+                "{label}: {failed} of {} requests failed; its latencies are of the others",
+                result.requests
+            ));
         }
         for (what, result) in each_rate(&label, result) {
             let offered = result.config.get("rate").and_then(Value::as_f64);
             if let Some(offered) = offered.filter(|offered| result.throughput_rps < KEPT_UP * offered) {
-                notes.push(format!("{what}: {:.0} of {offered:.0} requests/s: it did not keep up", result.throughput_rps));
+                notes.push(format!(
+                    "{what}: {:.0} of {offered:.0} requests/s: it did not keep up",
+                    result.throughput_rps
+                ));
             }
             if !result.saturation.note.is_empty() {
                 notes.push(format!("{what}: {}", result.saturation.note));

@@ -5,7 +5,8 @@ use crate::result::{Latency, Saturation, Step};
 
 /// The result of a closed loop with this throughput and this latency everywhere.
 fn part(name: &str, throughput_rps: f64, latency: f64) -> Part {
-    let latency = Latency { p50: latency, p90: latency, p99: latency, p999: latency, p9999: latency, ..Latency::default() };
+    let latency =
+        Latency { p50: latency, p90: latency, p99: latency, p999: latency, p9999: latency, ..Latency::default() };
     let result = RunResult {
         schema: 1,
         kind: "http".to_owned(),
@@ -94,11 +95,18 @@ fn kinds_and_series_must_agree() {
 
     let series = |name: &str, steps: &[(f64, Option<f64>)]| {
         let mut whole = part(name, 10.0, 1.0);
-        let step = |&(rate, share)| Step { rate, share, is_served: true, note: String::new(), result: part(name, rate, 1.0).result };
+        let step = |&(rate, share)| Step {
+            rate,
+            share,
+            is_served: true,
+            note: String::new(),
+            result: part(name, rate, 1.0).result,
+        };
         whole.result.steps = steps.iter().map(step).collect();
         whole
     };
-    let (one, double) = (series("a", &[(10.0, Some(0.1)), (50.0, Some(0.5))]), series("b", &[(20.0, Some(0.1)), (100.0, Some(0.5))]));
+    let (one, double) =
+        (series("a", &[(10.0, Some(0.1)), (50.0, Some(0.5))]), series("b", &[(20.0, Some(0.1)), (100.0, Some(0.5))]));
     assert!(matches!(Comparison::of(&[first, one.clone()]), Err(CompareError::Rates { .. })));
     assert!(Comparison::of(&[series("a", &[(10.0, None)]), series("b", &[(20.0, None)])]).is_err());
     let comparison = Comparison::of(&[one, double]).expect("the same shares");

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::pulse::{Pulse, Reading};
 use crate::clock::Nanos;
+use crate::protocol::Verdict;
 
 /// The edges of the measured window. They are set while the threads run, and compared with the time stamps of replies.
 #[derive(Debug)]
@@ -46,6 +48,12 @@ impl Window {
         self.is_stopped.store(true, Ordering::Relaxed);
     }
 
+    /// How long the window has been open.
+    #[inline]
+    pub(super) fn elapsed(&self, now: Nanos) -> Nanos {
+        now.saturating_sub(self.start.load(Ordering::Relaxed))
+    }
+
     #[inline]
     pub(super) fn has_started(&self, time: Nanos) -> bool {
         time >= self.start.load(Ordering::Relaxed)
@@ -79,6 +87,7 @@ pub struct Live {
 struct LiveThread {
     ok: AtomicU64,
     failed: AtomicU64,
+    pulse: Pulse,
 }
 
 impl Live {
@@ -91,7 +100,25 @@ impl Live {
         self.threads[thread].failed.store(failed, Ordering::Relaxed);
     }
 
-    /// Verified and failed requests so far.
+    /// `count` requests of a thread got this verdict, counted or not.
+    #[inline]
+    pub(super) fn settled(&self, thread: usize, verdict: Verdict, count: u64, latency: Nanos) {
+        let pulse = &self.threads[thread].pulse;
+        match verdict {
+            Ok(()) => pulse.answered(latency, count),
+            Err(_) => pulse.failed(count),
+        }
+    }
+
+    /// Everything that was settled so far, the warm-up included.
+    #[must_use]
+    pub fn read(&self) -> Reading {
+        let mut reading = Reading::default();
+        self.threads.iter().for_each(|thread| thread.pulse.add_to(&mut reading));
+        reading
+    }
+
+    /// Verified and failed requests inside the window so far.
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         self.threads.iter().fold((0, 0), |(ok, failed), thread| {

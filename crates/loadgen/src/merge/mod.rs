@@ -267,7 +267,9 @@ fn notes(parts: &[Part], order: Order, whole: &RunResult) -> Vec<String> {
     if has(|result| result.capacity.is_some()) {
         notes.push("capacities are left out: their histograms are not stored".to_owned());
     }
-    let partial = |what: fn(&RunResult) -> Option<Latency>, merged: Option<Latency>| merged.is_none() && parts.iter().any(|part| what(&part.result).is_some());
+    let partial = |what: fn(&RunResult) -> Option<Latency>, merged: Option<Latency>| {
+        merged.is_none() && parts.iter().any(|part| what(&part.result).is_some())
+    };
     if partial(|result| result.lag_us, whole.lag_us) {
         notes.push("how late requests were sent is left out: not all results have its histogram".to_owned());
     }

@@ -1,11 +1,24 @@
-//! One header line and one row, every column always present.
+//! One header line and one row, or a row for each of several rates; every column always present.
 
 use crate::error::ErrorClass;
 use crate::result::{Latency, RunResult};
 
-pub(super) fn render(result: &RunResult) -> String {
-    let (names, values): (Vec<_>, Vec<_>) = columns(result).into_iter().unzip();
-    format!("{}\n{}\n", names.join(","), values.iter().map(|value| quote(value)).collect::<Vec<_>>().join(","))
+pub(super) fn render(results: &[&RunResult]) -> String {
+    let mut text = String::new();
+    for result in results.iter().flat_map(|result| rows(result)) {
+        let (names, values): (Vec<_>, Vec<_>) = columns(result).into_iter().unzip();
+        if text.is_empty() {
+            text = names.join(",") + "\n";
+        }
+        text.push_str(&values.iter().map(|value| quote(value)).collect::<Vec<_>>().join(","));
+        text.push('\n');
+    }
+    text
+}
+
+/// Each rate has a row of its own.
+fn rows(result: &RunResult) -> Vec<&RunResult> {
+    if result.steps.is_empty() { vec![result] } else { result.steps.iter().map(|step| &step.result).collect() }
 }
 
 fn columns(result: &RunResult) -> Vec<(String, String)> {
@@ -39,6 +52,14 @@ fn columns(result: &RunResult) -> Vec<(String, String)> {
     add("server_rss_bytes", optional(server.map(|server| server.rss_bytes)));
     add("client_cpu_fraction", result.saturation.client_cpu_fraction.to_string());
     add("saturation_note", result.saturation.note.clone());
+    add("rate", optional(result.config.get("rate").and_then(serde_json::Value::as_f64)));
+    add("lag_us_p99", optional(result.lag_us.map(|lag| lag.p99)));
+    for (prefix, latency) in [("corrected_us", result.corrected_us), ("first_byte_us", result.first_byte_us)] {
+        for (name, value) in named(latency) {
+            add(&format!("{prefix}_{name}"), value);
+        }
+    }
+    add("ceiling_rps", optional(result.saturation.ceiling_rps));
     columns
 }
 

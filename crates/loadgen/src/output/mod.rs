@@ -14,10 +14,16 @@ pub fn json(result: &RunResult) -> serde_json::Result<String> {
     serde_json::to_string_pretty(result)
 }
 
-/// One header line and one row.
+/// One header line and one row, or a row for each of several rates.
 #[must_use]
 pub fn csv(result: &RunResult) -> String {
-    csv::render(result)
+    csv::render(&[result])
+}
+
+/// One header line, and one row for each result.
+#[must_use]
+pub fn csv_of_all(results: &[&RunResult]) -> String {
+    csv::render(results)
 }
 
 /// For a terminal.
@@ -36,6 +42,18 @@ pub fn comparison_text(comparison: &Comparison) -> String {
 #[must_use]
 pub fn comparison_csv(comparison: &Comparison) -> String {
     comparison::csv(comparison)
+}
+
+/// Microseconds in the unit that leaves three or four digits.
+#[must_use]
+pub fn duration(us: f64) -> String {
+    text::duration(us)
+}
+
+/// Events per second, with digits in groups of three.
+#[must_use]
+pub fn rate(per_second: f64) -> String {
+    text::rounded(per_second)
 }
 
 /// `1234567` as `1,234,567`.
