@@ -54,7 +54,7 @@ fn part(name: &str, values: &[u64], failures: &[(&str, u64)]) -> Part {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(10))]
 
     /// The law: merging parts is as if one generator had recorded everything.
     #[test]
