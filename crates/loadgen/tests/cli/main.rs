@@ -88,20 +88,20 @@ impl Run {
 }
 
 fn check_sums(result: &RunResult) {
-        assert_eq!(result.requests, result.ok + result.errors.values().sum::<u64>(), "{result:?}");
-        let found = [result.hits, result.misses, result.stores];
-        let sum: u64 = found.into_iter().flatten().sum();
-        assert_eq!(sum, if result.kind == "http" { 0 } else { result.ok }, "{result:?}");
-        assert_eq!(
-            found.map(|kind| kind.is_some()),
-            match result.kind.as_str() {
-                "kv" => [true, true, true],
-                "file" => [true, true, false],
-                _ => [false, false, false],
-            }
-        );
-        let rate = result.throughput_rps * result.duration_s;
-        assert!((rate - result.ok as f64).abs() < 0.5, "{result:?}");
+    assert_eq!(result.requests, result.ok + result.errors.values().sum::<u64>(), "{result:?}");
+    let found = [result.hits, result.misses, result.stores];
+    let sum: u64 = found.into_iter().flatten().sum();
+    assert_eq!(sum, if result.kind == "http" { 0 } else { result.ok }, "{result:?}");
+    assert_eq!(
+        found.map(|kind| kind.is_some()),
+        match result.kind.as_str() {
+            "kv" => [true, true, true],
+            "file" => [true, true, false],
+            _ => [false, false, false],
+        }
+    );
+    let rate = result.throughput_rps * result.duration_s;
+    assert!((rate - result.ok as f64).abs() < 0.5, "{result:?}");
     if let Some(timeline) = &result.timeline {
         let sums = timeline.rows.iter().fold((0, 0), |(ok, errors), row| (ok + row.ok, errors + row.errors));
         assert_eq!(sums, (result.ok, result.requests - result.ok));

@@ -52,7 +52,11 @@ fn a_sweep_finds_the_capacity_and_ends_when_the_server_cannot_keep_up() {
     assert_eq!(steps.len(), 2, "125 % cannot be served, and 225 % is not tried: {}", run.stderr);
     assert!((steps[0].rate - 0.25 * capacity.throughput_rps).abs() < 1e-6 && steps[0].share == Some(0.25));
     assert!(steps[0].is_served && !steps[1].is_served && steps[1].note.starts_with("only "), "{}", steps[1].note);
-    assert!(run.stderr.contains(&steps[1].note) && run.stderr.contains("1 higher rates are left out"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains(&steps[1].note) && run.stderr.contains("1 higher rates are left out"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
@@ -69,7 +73,8 @@ fn connections_are_opened_over_the_ramp() {
     let server = Server::start(|_| Act::Say(ok("x")));
     for engine in ["epoll", "uring"] {
         let before = server.accepted().len();
-        let options = ["-c", "12", "--ramp", "600ms", "-d", "50ms", "--warmup", "0s", "--threads", "2", "--engine", engine];
+        let options =
+            ["-c", "12", "--ramp", "600ms", "-d", "50ms", "--warmup", "0s", "--threads", "2", "--engine", engine];
         let run = Run::http(&server.url(), &options);
         run.assert_errors(&[]);
         // The probe comes first.

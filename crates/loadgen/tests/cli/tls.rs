@@ -3,8 +3,8 @@
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, channel};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, Stream};
@@ -139,7 +139,10 @@ fn a_cache_is_asked_through_tls() {
     let address = format!("127.0.0.1:{}", server.port);
     // The certificate is not for this address.
     let named = ["--tls", "--tls-ca", server.authority(), "--tls-server-name", "localhost"];
-    let options = [&["-c", "2", "-n", "1000", "-P", "50", "--constant-values", "--value-size", "5000", "--keys", "100"], &named[..]];
+    let options = [
+        &["-c", "2", "-n", "1000", "-P", "50", "--constant-values", "--value-size", "5000", "--keys", "100"],
+        &named[..],
+    ];
     let run = Run::kv(&address, &options.concat());
     run.assert_errors(&[]);
     assert_eq!(run.result.hits, Some(1_000));
@@ -181,9 +184,10 @@ fn a_handshake_that_fails_has_its_own_class() {
         let options = ["-c", "1", "-n", "5", "--engine", engine, "--tls-ca", server.authority()];
         Run::http(&server.url(), &options).assert_errors(&[("tls", 5)]);
         // Somebody who speaks something else.
-        let server = super::server::Server::of(|input| (!input.is_empty()).then_some(input.len()), |_| {
-            super::server::Act::Say(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec())
-        });
+        let server = super::server::Server::of(
+            |input| (!input.is_empty()).then_some(input.len()),
+            |_| super::server::Act::Say(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
+        );
         let output = loadgen(&["http", "-n", "1", &server.url().replace("http:", "https:"), "--tls-insecure"]);
         assert_eq!(output.status.code(), Some(1));
     }
