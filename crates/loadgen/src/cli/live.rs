@@ -87,7 +87,12 @@ impl Progress {
             Show::Auto if is_live_terminal() => Display::Terminal(new_bar(limit, warmup)),
             Show::Auto => Display::Lines { next: begin + SILENCE, every: LINE_EVERY },
         };
-        Self { display, limit, warmup, begin, rate, samples: VecDeque::new(), bars: VecDeque::new(), taken: 0 }
+        let (samples, bars) = (VecDeque::new(), VecDeque::new());
+        let progress = Self { display, limit, warmup, begin, rate, samples, bars, taken: 0 };
+        if let Display::Terminal(bar) = &progress.display {
+            bar.set_prefix(progress.phase(begin));
+        }
+        progress
     }
 
     pub(super) fn update(&mut self, live: &Live) {

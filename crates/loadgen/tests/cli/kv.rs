@@ -7,9 +7,9 @@ use super::null::Null;
 use super::{Run, loadgen};
 
 /// A cache on a unix socket, ended when dropped.
-struct Cache {
+pub(crate) struct Cache {
     child: Child,
-    target: String,
+    pub(crate) target: String,
     _directory: tempfile::TempDir,
 }
 
@@ -40,7 +40,7 @@ impl Cache {
         Self::start("redis-server", |socket| fixed.iter().copied().chain([socket]).map(str::to_owned).collect())
     }
 
-    fn memcached() -> Option<Self> {
+    pub(crate) fn memcached() -> Option<Self> {
         // It refuses to run as root, unless it is told that this is meant.
         let fixed = ["-u", "root", "-m", "64", "-s"];
         Self::start("memcached", |socket| fixed.iter().copied().chain([socket]).map(str::to_owned).collect())

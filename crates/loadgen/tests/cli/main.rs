@@ -10,7 +10,11 @@ mod kv;
 mod kv_faults;
 mod latency;
 mod null;
+mod progress;
 mod rates;
+mod recipes;
+mod report;
+mod schema;
 mod server;
 mod stall;
 mod tls;
@@ -61,9 +65,11 @@ impl Run {
         arguments.push(target);
         let output = loadgen(&arguments);
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        let result: RunResult = serde_json::from_slice(&output.stdout).unwrap_or_else(|why| {
+        let printed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|why| {
             panic!("not a result: {why}: {}{stderr}", String::from_utf8_lossy(&output.stdout));
         });
+        schema::check(&printed);
+        let result: RunResult = serde_json::from_value(printed).expect("a result");
         let run = Self { code: output.status.code(), result, stderr };
         run.check_sums();
         run

@@ -1,0 +1,116 @@
+//! What is shown on standard error while a run lasts: on a pseudo-terminal, and elsewhere.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::process::{Command, Output, Stdio};
+
+use loadgen::result::RunResult;
+use rustix::fs::OFlags;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use super::loadgen;
+use super::server::{Act, Server, ok};
+
+const COLUMNS: u16 = 100;
+
+/// Runs with standard error on a terminal, and returns what was drawn there.
+fn on_a_terminal(kind: &str, arguments: &[&str]) -> (Output, String) {
+    let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
+    grantpt(&controller).and_then(|()| unlockpt(&controller)).expect("a terminal");
+    let name = ptsname(&controller, Vec::new()).expect("a name");
+    let terminal = rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, rustix::fs::Mode::empty());
+    let terminal = terminal.expect("a terminal");
+    let size = Winsize { ws_row: 25, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&terminal, size).expect("a size");
+    let reader = std::thread::spawn(move || {
+        let (mut drawn, mut buffer) = (Vec::new(), [0; 4096]);
+        let mut controller = File::from(controller);
+        // EIO is the end: nobody has the terminal open any more.
+        while let Ok(length) = controller.read(&mut buffer)
+            && length > 0
+        {
+            drawn.extend_from_slice(&buffer[..length]);
+        }
+        String::from_utf8_lossy(&drawn).into_owned()
+    });
+    let child = Command::new(env!("CARGO_BIN_EXE_loadgen"))
+        .args(arguments)
+        .env("TERM", kind)
+        .stdout(Stdio::piped())
+        .stderr(terminal)
+        .spawn()
+        .expect("the binary runs");
+    let output = child.wait_with_output().expect("it ends");
+    (output, reader.join().expect("everything is read"))
+}
+
+/// Characters on the screen, without what moves the cursor.
+fn visible(drawn: &str) -> String {
+    let mut visible = String::new();
+    let mut rest = drawn.chars();
+    while let Some(character) = rest.next() {
+        if character == '\u{1b}' {
+            // CSI: parameters up to a letter.
+            rest.by_ref().find(char::is_ascii_alphabetic);
+        } else {
+            visible.push(character);
+        }
+    }
+    visible
+}
+
+#[test]
+fn a_terminal_shows_how_it_goes_and_is_left_clean() {
+    let server = Server::start(|_| Act::Say(ok("x")));
+    let (output, drawn) = on_a_terminal(
+        "xterm",
+        &["http", "-c", "2", "-d", "1500ms", "--warmup", "500ms", "--format", "json", &server.url()],
+    );
+    assert_eq!(output.status.code(), Some(0), "{drawn}");
+    let result: RunResult = serde_json::from_slice(&output.stdout).expect("nothing but the result");
+    assert!(result.ok > 0);
+    let seen = visible(&drawn);
+    for expected in ["warm-up", "measuring", " requests/s ", "p50 ", "p99 ", "0 failed"] {
+        assert!(seen.contains(expected), "{expected} is not in {seen}");
+    }
+    assert!(seen.contains(|character| ('▁'..='█').contains(&character)), "no sparkline in {seen}");
+    assert!(visible(drawn.rsplit("\u{1b}[2K").next().expect("drawn over")).trim().is_empty(), "{drawn:?}");
+}
+
+#[test]
+fn without_a_terminal_a_short_run_says_nothing_unless_it_is_asked_to() {
+    let server = Server::start(|_| Act::Say(ok("x")));
+    let url = server.url();
+    let options = ["http", "-c", "2", "-d", "1s", "--warmup", "200ms", "--progress"];
+    for show in ["auto", "none"] {
+        let output = loadgen(&[&options[..], &[show, &url]].concat());
+        assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    for kind in ["dumb", "xterm"] {
+        let show = if kind == "dumb" { "auto" } else { "none" };
+        let (_, drawn) = on_a_terminal(kind, &[&options[..], &[show, &url]].concat());
+        assert_eq!(drawn, "", "{kind}");
+    }
+}
+
+#[test]
+fn lines_are_whole_and_say_what_the_live_view_says() {
+    let server = Server::start(|n| {
+        Act::Say(if n % 2 == 0 { ok("x") } else { b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n".to_vec() })
+    });
+    let options = ["http", "-c", "2", "-R", "100", "-d", "2s", "--warmup", "500ms", "--progress", "lines"];
+    let output = loadgen(&[&options[..], &[&server.url()]].concat());
+    let stderr = String::from_utf8(output.stderr).expect("UTF-8");
+    let lines: Vec<_> = stderr.lines().filter(|line| !line.contains("requests failed")).collect();
+    assert!(!lines.is_empty() && lines.len() <= 4, "{stderr}");
+    for line in lines {
+        let (head, figures) = line.split_once(": ").unwrap_or_else(|| panic!("{line}"));
+        assert!(head.ends_with(" at 100 requests/s") && head.contains(" s, "), "{line}");
+        let figures: Vec<_> = figures.split(", ").collect();
+        assert!(figures.len() == 4 && figures[0].ends_with(" requests/s"), "{line}");
+        assert!(figures[1].starts_with("p50 ") && figures[2].starts_with("p99 "), "{line}");
+        let failed: u64 = figures[3].strip_suffix(" failed").expect(line).parse().expect(line);
+        assert!(failed > 0, "{line}");
+    }
+}

@@ -1,0 +1,138 @@
+//! The command lines of docs/recipes.md, on shorter runs and other ports; and the options that its tables name.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use super::kv::Cache;
+use super::loadgen;
+use super::null::Null;
+use super::server::{Act, Server, resp_request};
+
+/// How many lines there are at least; fewer would mean that they are not found.
+const LINES_MIN: usize = 15;
+
+fn document() -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/recipes.md");
+    std::fs::read_to_string(path).expect("published")
+}
+
+/// The lines of the code blocks that are ours.
+fn command_lines(document: &str) -> Vec<Vec<String>> {
+    let mut is_code = false;
+    let mut lines = Vec::new();
+    for line in document.lines() {
+        match line.strip_prefix("```") {
+            Some(_) => is_code = !is_code,
+            None if is_code && line.starts_with("loadgen ") => {
+                assert!(!line.contains(['\'', '"', '\\', '|']), "words are split at blanks only: {line}");
+                lines.push(line.split_whitespace().skip(1).map(str::to_owned).collect());
+            }
+            None => {}
+        }
+    }
+    lines
+}
+
+/// SET and GET, answered from a map.
+fn resp_map() -> Server {
+    let map = Arc::new(Mutex::new(HashMap::<Vec<u8>, Vec<u8>>::new()));
+    Server::answering(resp_request, move |_, request| {
+        let words: Vec<_> =
+            request.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line)).collect();
+        let mut map = map.lock().expect("nobody panics with it");
+        Act::Say(match (words[2], words.get(6)) {
+            (b"SET", Some(value)) => {
+                map.insert(words[4].to_vec(), value.to_vec());
+                b"+OK\r\n".to_vec()
+            }
+            _ => match map.get(words[4]) {
+                Some(value) => [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat(),
+                None => b"$-1\r\n".to_vec(),
+            },
+        })
+    })
+}
+
+/// The same, but over in a moment: of a number at most this much.
+fn shortened(arguments: &[String], servers: &HashMap<&str, String>) -> Vec<String> {
+    let most = |text: &str, most: f64| text.parse::<f64>().expect("a number").min(most).to_string();
+    let mut short = Vec::new();
+    let mut previous = "";
+    for argument in arguments {
+        let known = servers.iter().find(|(published, _)| argument.contains(*published));
+        short.push(match (previous, known) {
+            (_, Some((published, ours))) => argument.replace(published, ours),
+            ("-d", None) => "200ms".to_owned(),
+            ("-n", None) => most(argument, 500.0),
+            ("-c", None) => most(argument, 8.0),
+            ("-R", None) => argument.split(',').map(|rate| most(rate, 500.0)).collect::<Vec<_>>().join(","),
+            ("--keys", None) => most(argument, 500.0),
+            _ => argument.clone(),
+        });
+        previous = argument;
+    }
+    if short.iter().any(|argument| argument == "-d") {
+        short.extend(["--warmup".to_owned(), "20ms".to_owned()]);
+    }
+    if short[0] == "kv" && !short.iter().any(|argument| argument == "--keys") {
+        short.extend(["--keys".to_owned(), "500".to_owned()]);
+    }
+    short
+}
+
+#[test]
+fn the_command_lines_of_the_recipes_work() {
+    let lines = command_lines(&document());
+    assert!(lines.len() >= LINES_MIN, "{lines:?}");
+    let (http, resp, memcached) = (Null::start("http", "127.0.0.1:0", &[]), resp_map(), Cache::memcached());
+    let mut servers = HashMap::from([("127.0.0.1:8080", http.address.clone()), ("127.0.0.1:6379", resp.address())]);
+    if let Some(memcached) = &memcached {
+        servers.insert("127.0.0.1:11211", memcached.target.clone());
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    for line in lines {
+        if memcached.is_none() && line.iter().any(|argument| argument == "127.0.0.1:11211") {
+            continue;
+        }
+        let output = Command::new(env!("CARGO_BIN_EXE_loadgen"))
+            .args(shortened(&line, &servers))
+            .current_dir(directory.path())
+            .output()
+            .expect("the binary runs");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "loadgen {}: {stderr}", line.join(" "));
+        assert!(!output.stdout.is_empty(), "loadgen {}", line.join(" "));
+    }
+    assert!(Path::new(&directory.path().join("wrk2-like/latency.hgrm")).exists());
+}
+
+/// What stands between backticks in the second column of a table: our options.
+fn options_of_tables(document: &str) -> BTreeSet<(String, String)> {
+    let mut options = BTreeSet::new();
+    let mut command = String::new();
+    for line in document.lines().filter(|line| line.starts_with('|')) {
+        let columns: Vec<_> = line.split('|').map(str::trim).collect();
+        if let Some(name) = columns[2].strip_prefix("loadgen ") {
+            command = name.to_owned();
+        }
+        let code = columns[2].split('`').skip(1).step_by(2);
+        let words = code.filter_map(|code| code.split_whitespace().next());
+        options.extend(words.filter(|word| word.starts_with('-')).map(|word| (command.clone(), word.to_owned())));
+    }
+    options
+}
+
+#[test]
+fn the_options_in_the_tables_exist() {
+    let options = options_of_tables(&document());
+    assert!(options.len() > 30, "{options:?}");
+    let help = |command: &str| String::from_utf8(loadgen(&[command, "--help"]).stdout).expect("UTF-8");
+    let helps = HashMap::from([("http", help("http")), ("kv", help("kv"))]);
+    for (command, option) in options {
+        let help = helps.get(command.as_str()).unwrap_or_else(|| panic!("{command} {option}"));
+        let words = help.split(|character: char| character.is_whitespace() || ",=[".contains(character));
+        assert!(words.into_iter().any(|word| word == option), "loadgen {command} has no {option}");
+    }
+}
