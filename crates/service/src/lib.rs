@@ -7,6 +7,7 @@
 
 mod args;
 mod backends;
+mod budget;
 mod choices;
 mod cli;
 mod counters;
@@ -20,6 +21,7 @@ use std::process::ExitCode;
 
 pub use args::{DriverChoice, Format, Log, ServiceArgs, Timeouts};
 pub use backends::{Choice, Dimension, Invalid};
+pub use budget::{Budget, Reservation};
 pub use choices::UnknownChoice;
 pub use cli::Cli;
 pub use counters::Counters;

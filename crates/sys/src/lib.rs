@@ -8,6 +8,7 @@ pub mod beneath;
 pub mod clock;
 pub mod contents;
 pub mod eventfd;
+pub mod fifo;
 pub mod limits;
 pub mod listen;
 pub mod map;
