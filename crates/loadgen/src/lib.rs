@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod body;
 pub mod clock;
 pub mod draw;
 pub mod engine;
@@ -14,6 +15,7 @@ pub mod error;
 pub mod file;
 pub mod http;
 pub mod kv;
+pub mod mq;
 pub mod null;
 pub mod output;
 pub mod protocol;
