@@ -12,7 +12,7 @@ pub const SCHEMA: u32 = 1;
 pub struct RunResult {
     /// Always [`SCHEMA`] when written.
     pub schema: u32,
-    /// The protocol driven: `http`, `kv` or `file`, later `mq`.
+    /// The protocol driven: `http`, `kv`, `file` or `mq`.
     pub kind: String,
     /// The address or URL as given.
     pub target: String,
@@ -42,6 +42,9 @@ pub struct RunResult {
     pub latency_us: Latency,
     /// Open loop only: service time, from the actual send.
     pub service_us: Option<Latency>,
+    /// `mq` only: to the first byte of the answer, from when `latency_us` counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte_us: Option<Latency>,
     /// CPU seconds of the generator's threads in the window.
     pub client_cpu_s: f64,
     /// The process named by `--server-pid`.
@@ -51,6 +54,9 @@ pub struct RunResult {
     pub histogram: String,
     /// The same for `service_us`.
     pub service_histogram: Option<String>,
+    /// The same for `first_byte_us`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte_histogram: Option<String>,
 }
 
 /// Microseconds.

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
-use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 
 use crate::engine::{Measured, Pacing};
 use crate::result::{Latency, RunResult, SCHEMA, Saturation, ServerUsage};
@@ -73,11 +73,13 @@ pub fn summarize<P>(subject: Subject, measured: &Measured<P>, server: Option<&Se
         throughput_rps: if duration_s > 0.0 { tally.ok as f64 / duration_s } else { 0.0 },
         latency_us: latency(leading),
         service_us: is_open.then(|| latency(&tally.service)),
+        first_byte_us: (!tally.first_byte.is_empty()).then(|| latency(&tally.first_byte)),
         client_cpu_s: measured.client_cpu.as_secs_f64(),
         saturation: saturation(measured, server.as_ref()),
         server,
         histogram: encode(leading),
         service_histogram: is_open.then(|| encode(&tally.service)),
+        first_byte_histogram: (!tally.first_byte.is_empty()).then(|| encode(&tally.first_byte)),
     }
 }
 
@@ -131,12 +133,18 @@ fn saturation_note(client: f64, server: Option<f64>) -> String {
 }
 
 /// HdrHistogram V2 + DEFLATE, base64.
-fn encode(histogram: &Histogram<u64>) -> String {
+pub(crate) fn encode(histogram: &Histogram<u64>) -> String {
     let mut bytes = Vec::new();
     // Writing into memory cannot fail, and the histogram is far below the format's limits.
     let written = V2DeflateSerializer::new().serialize(histogram, &mut bytes);
     debug_assert!(written.is_ok());
     STANDARD.encode(bytes)
+}
+
+/// The histogram that [`encode`] made a text of; `None` if it is none.
+pub(crate) fn decode(text: &str) -> Option<Histogram<u64>> {
+    let bytes = STANDARD.decode(text).ok()?;
+    Deserializer::new().deserialize(&mut bytes.as_slice()).ok()
 }
 
 /// Writes [`RESULT_FILE`] and [`HISTOGRAM_FILE`] into `directory`, which is created if need be.
@@ -150,7 +158,8 @@ pub fn store<P>(directory: &Path, result: &RunResult, measured: &Measured<P>) ->
     file.flush()
 }
 
-/// An HdrHistogram log (version 1.3) of one interval: tag `service`, and in an open loop `response`. Nanoseconds; the
+/// An HdrHistogram log (version 1.3) of one interval: tag `service`, in an open loop `response`, and
+/// `first-byte` where it is known. Nanoseconds; the
 /// interval's maximum is in milliseconds, as such logs have it.
 fn write_log<P>(out: &mut impl Write, measured: &Measured<P>) -> io::Result<()> {
     let mut serializer = V2DeflateSerializer::new();
@@ -159,7 +168,9 @@ fn write_log<P>(out: &mut impl Write, measured: &Measured<P>) -> io::Result<()> 
         .with_max_value_divisor(1e6)
         .begin_log_with(out, &mut serializer)?;
     let tally = &measured.tally;
-    for (name, histogram) in [("service", &tally.service), ("response", &tally.response)] {
+    for (name, histogram) in
+        [("service", &tally.service), ("response", &tally.response), ("first-byte", &tally.first_byte)]
+    {
         if !histogram.is_empty() {
             log.write_histogram(histogram, Duration::ZERO, measured.window, Tag::new(name))
                 .map_err(|error| io::Error::other(format!("{error:?}")))?;

@@ -1,6 +1,7 @@
 //! What all commands that drive a server have in common: how hard, for how long, and how the result is told.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -35,7 +36,7 @@ pub(super) struct DriveArgs {
     pub(super) connections: usize,
     /// Generator threads [default: one per CPU of --pin, or half the cores]
     #[arg(short, long, value_name = "N", value_parser = count::<THREADS_MAX>)]
-    threads: Option<usize>,
+    pub(super) threads: Option<usize>,
     /// Measure for this long [default: 10s]
     #[arg(short, long, value_name = "TIME", value_parser = positive_duration, conflicts_with = "requests")]
     pub(super) duration: Option<Duration>,
@@ -153,7 +154,7 @@ impl DriveArgs {
         subject: Subject,
         measured: &Measured<P>,
         server: Option<&ServerProbe>,
-        endpoint: &Endpoint,
+        endpoint: &impl Display,
     ) -> Result<Outcome, Failure> {
         let result = summary::summarize(subject, measured, server);
         if let Some(directory) = &self.out {

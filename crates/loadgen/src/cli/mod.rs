@@ -5,6 +5,7 @@ mod drive;
 mod file;
 mod http;
 mod kv;
+mod mq;
 mod null;
 mod progress;
 mod values;
@@ -36,6 +37,11 @@ enum Command {
     Kv(Box<kv::KvArgs>),
     /// Drive a fileserver: documents by id, in the original protocol or the framed one
     File(Box<file::FileArgs>),
+    /// Drive a server of files by POSIX message queue and FIFO
+    Mq(Box<mq::MqArgs>),
+    /// What `loadgen mq --spawn process` starts
+    #[command(name = loadgen::mq::CLIENT_COMMAND, hide = true)]
+    MqClient,
     /// Be the floor: a bare epoll loop that answers every request with one fixed reply
     Null(null::NullArgs),
 }
@@ -69,6 +75,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Http(args) => http::run(&args),
         Command::Kv(args) => kv::run(&args),
         Command::File(args) => file::run(&args),
+        Command::Mq(args) => mq::run(&args),
+        Command::MqClient => loadgen::mq::be_a_client().map(|()| Outcome::Success).map_err(Failure::from),
         Command::Null(args) => null::run(&args),
     };
     match outcome {

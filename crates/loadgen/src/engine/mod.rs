@@ -29,12 +29,13 @@ use crate::protocol::ClientProtocol;
 use crate::usage::{ServerProbe, ServerReading};
 
 pub use self::endpoint::{Endpoint, EndpointError};
-pub(crate) use self::pace::share;
+pub(crate) use self::pace::{Schedule, share};
 pub use self::pace::{Arrivals, Limit, Pacing};
 pub use self::pause::Pause;
 pub use self::tally::{LATENCY_NANOS_MAX, Tally};
 pub use self::window::Live;
-use self::window::Window;
+pub(crate) use self::window::Window;
+pub(crate) use self::worker::CpuWindow;
 use self::worker::{Worker, WorkerReport};
 
 /// How often the main thread looks at the interrupt flag and reports progress.

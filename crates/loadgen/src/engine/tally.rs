@@ -27,6 +27,8 @@ pub struct Tally {
     pub service: Histogram<u64>,
     /// From the scheduled sending, nanoseconds; empty in a closed loop.
     pub response: Histogram<u64>,
+    /// To the first byte of the reply, from when latency counts; empty where the protocol does not tell.
+    pub first_byte: Histogram<u64>,
 }
 
 impl Tally {
@@ -42,6 +44,7 @@ impl Tally {
             bytes_out: 0,
             service: empty_histogram(),
             response: empty_histogram(),
+            first_byte: empty_histogram(),
         }
     }
 
@@ -68,7 +71,11 @@ impl Tally {
         self.reconnects += other.reconnects;
         self.bytes_in += other.bytes_in;
         self.bytes_out += other.bytes_out;
-        for (sum, part) in [(&mut self.service, &other.service), (&mut self.response, &other.response)] {
+        for (sum, part) in [
+            (&mut self.service, &other.service),
+            (&mut self.response, &other.response),
+            (&mut self.first_byte, &other.first_byte),
+        ] {
             // Both have the same bounds, so adding cannot fail.
             let added = sum.add(part);
             debug_assert!(added.is_ok());

@@ -24,7 +24,7 @@ use crate::usage::ServerProbe;
 use self::conduct::conduct;
 use self::processes::Processes;
 pub use self::plan::{Form, Plan, Sink, Spawn, Wanted};
-pub use self::processes::be_a_client;
+pub use self::processes::{CLIENT_COMMAND, be_a_client};
 
 /// Why nothing could be measured.
 #[derive(Debug, thiserror::Error)]

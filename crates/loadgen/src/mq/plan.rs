@@ -83,3 +83,38 @@ impl Plan {
         self.pacing != Pacing::Closed || matches!(self.limit, Limit::Requests(_))
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// One client that asks for these.
+    pub(in super::super) fn plan_of(files: Vec<Wanted>) -> Plan {
+        Plan {
+            queue: "/nowhere".into(),
+            fifo_directory: "/nowhere".into(),
+            prefix: "loadgen-test-".into(),
+            files,
+            form: Form::Bare,
+            sink: Sink::Read,
+            verify: Verify::Length,
+            buffer_bytes: 16,
+            clients: 1,
+            spawn: Spawn::Thread,
+            cpus: None,
+            pacing: Pacing::Closed,
+            limit: Limit::Requests(1),
+            warmup: Duration::ZERO,
+            timeout: Duration::from_secs(1),
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn a_plan_survives_the_way_to_another_process() {
+        let plan = plan_of(vec![Wanted { path: "a b".into(), length: Some(7), digest: Some([9; 32]) }]);
+        let text = serde_json::to_string(&plan).expect("JSON");
+        let read: Plan = serde_json::from_str(&text).expect("a plan");
+        assert_eq!(format!("{read:?}"), format!("{plan:?}"));
+    }
+}

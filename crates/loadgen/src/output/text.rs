@@ -39,6 +39,10 @@ fn write_all(out: &mut String, result: &RunResult) -> std::fmt::Result {
     if result.kind == "file" {
         writeln!(out, "{}", round_trips(result))?;
     }
+    // Of a slice of time it would say nothing.
+    if result.kind == "mq" && result.config.contains_key("requests") {
+        writeln!(out, "{}", total_elapsed(result))?;
+    }
     writeln!(out)?;
     write_cpu(out, result)
 }
@@ -56,6 +60,9 @@ fn conditions(result: &RunResult) -> String {
     }
     for (name, before, one, many) in [
         ("connections", "", " connection", " connections"),
+        ("clients", "", " client", " clients"),
+        ("spawn", "each a ", "", ""),
+        ("sink", "", " sink", " sink"),
         ("threads", "", " thread", " threads"),
         ("pipeline", "", " in flight each", " in flight each"),
         ("warmup_s", "", " s warm-up", " s warm-up"),
@@ -87,6 +94,11 @@ fn write_latencies(out: &mut String, result: &RunResult) -> std::fmt::Result {
     if let Some(service) = &result.service_us {
         writeln!(out, "service time, from the actual send")?;
         write_latency(out, service)?;
+    }
+    if let Some(first_byte) = &result.first_byte_us {
+        let from = if result.service_us.is_some() { "scheduled" } else { "actual" };
+        writeln!(out, "to the first byte, from the {from} send")?;
+        write_latency(out, first_byte)?;
     }
     Ok(())
 }
@@ -163,6 +175,12 @@ fn round_trips(result: &RunResult) -> String {
         max / 1e3,
         result.requests
     )
+}
+
+/// The line that the original message queue server's client ended with: how long all clients together took.
+fn total_elapsed(result: &RunResult) -> String {
+    let clients = result.config.get("clients").map(plain).unwrap_or_default();
+    format!("total elapsed {:.1}ms for {} files to {clients} clients", result.duration_s * 1e3, result.ok)
 }
 
 fn rounded(value: f64) -> String {

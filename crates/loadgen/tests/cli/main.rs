@@ -8,7 +8,10 @@ mod file_faults;
 mod kv;
 mod kv_faults;
 mod latency;
+mod mq;
+mod mq_faults;
 mod null;
+mod queue_server;
 mod server;
 mod usage;
 
@@ -46,11 +49,15 @@ impl Run {
     fn new(command: &str, target: &str, options: &[&str]) -> Self {
         let mut arguments = vec![command, "--format", "json"];
         arguments.extend(options);
-        if !options.contains(&"--threads") {
+        // The clients of `mq` are threads of their own.
+        if !options.contains(&"--threads") && command != "mq" {
             arguments.extend(["--threads", "1"]);
         }
         arguments.push(target);
-        let output = loadgen(&arguments);
+        Self::of(&loadgen(&arguments))
+    }
+
+    fn of(output: &Output) -> Self {
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         let result: RunResult = serde_json::from_slice(&output.stdout).unwrap_or_else(|why| {
             panic!("not a result: {why}: {}{stderr}", String::from_utf8_lossy(&output.stdout));
@@ -67,7 +74,8 @@ impl Run {
         assert_eq!(self.code, Some(if result.errors.is_empty() { 0 } else { 3 }), "{}", self.stderr);
         let found = [result.hits, result.misses, result.stores];
         let sum: u64 = found.into_iter().flatten().sum();
-        assert_eq!(sum, if result.kind == "http" { 0 } else { result.ok }, "{result:?}");
+        let is_plain = matches!(result.kind.as_str(), "http" | "mq");
+        assert_eq!(sum, if is_plain { 0 } else { result.ok }, "{result:?}");
         assert_eq!(
             found.map(|kind| kind.is_some()),
             match result.kind.as_str() {
