@@ -35,7 +35,7 @@ pub(crate) struct Args {
         long,
         value_name = "NAMES",
         value_delimiter = ',',
-        default_value = "http-server,kvcache,fileserver,zerocopy"
+        default_value = "http-server,kvcache,fileserver,zerocopy,mq-server"
     )]
     pub(crate) servers: Vec<String>,
     /// What to measure: `driver=uring|epoll,workload=get-128B*,server!=nginx`; `driver=*,store=*` crosses dimensions
@@ -228,16 +228,23 @@ mod tests {
         assert!(message(&["--servers", "http-server", "--workload", "get-P1"]).contains("unknown"));
         let error = message(&["--against", "ngin"]);
         assert!(error.contains("did you mean `nginx`?"), "{error}");
-        assert!(message(&["--servers", "mq-server"]).contains("http-server"));
+        assert!(message(&["--servers", "mqserver"]).contains("mq-server"));
     }
 
     #[test]
     fn a_preset_says_servers_filter_and_workloads_and_nobody_else_does() {
         let words = ["--preset", "seeds"];
-        let of_the_originals = ["original-mixed", "original-10x30", "cached-26KB-c500", "cached-26KB-c500-close"];
+        let of_the_originals = [
+            "original-mixed",
+            "original-10x30",
+            "cached-26KB-c500",
+            "cached-26KB-c500-close",
+            "large-20x-read",
+            "large-20x-splice",
+        ];
         assert_eq!(workloads(&words), of_the_originals);
         let args = parse(&words);
-        let [files, cached] = args.kinds().unwrap()[..] else { panic!("{words:?}") };
+        let [files, cached, _] = args.kinds().unwrap()[..] else { panic!("{words:?}") };
         assert!(args.filter(files).unwrap().contains("request-map=std"));
         assert!(args.filter(cached).unwrap().contains("strategy=sendfile"));
         assert!(!workloads(&[]).contains(&"original-10x30".to_owned()), "it takes long and says little");

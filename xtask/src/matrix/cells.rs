@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use super::backends::{Backends, Combination};
 use super::cpus::CpuList;
 use super::filter::{Filter, Product};
-use super::kinds::{self, Kind};
+use super::kinds::Kind;
 use super::model::{Cell, Role, Setup, Workload};
 use super::peers::{self, Peer};
 
@@ -210,7 +210,7 @@ impl Cells {
     ) -> Result<Vec<OsString>> {
         if cell.role == Role::Null {
             let mut command = vec![OsString::from(loadgen)];
-            let arguments = self.kind.null_arguments(&workload.body_bytes.to_string());
+            let arguments = self.kind.null_arguments(&workload.body_bytes.to_string(), &site.to_string_lossy());
             command.extend(arguments.into_iter().map(OsString::from));
             return Ok(command);
         }
@@ -225,7 +225,7 @@ impl Cells {
 
     fn arguments(&self, combination: &Combination, connections: &str) -> Vec<String> {
         let driver = combination.factors.get("driver").map(String::as_str);
-        kinds::server_arguments(&combination.flags, driver, &self.cpus, connections)
+        self.kind.server_arguments(&combination.flags, driver, &self.cpus, connections)
     }
 
     fn shown_command(&self, combination: &Combination, workloads: &[Workload]) -> String {
@@ -242,9 +242,9 @@ impl Cells {
             role: Role::Null,
             server: "loadgen".to_owned(),
             factors: [].into(),
-            description: "a bare epoll loop that always sends the same answer: the floor".to_owned(),
+            description: self.kind.null_description().to_owned(),
             version: None,
-            command: format!("taskset -c {} loadgen {}", self.cpus.text(), self.kind.null_arguments("BYTES").join(" ")),
+            command: format!("taskset -c {} loadgen {}", self.cpus.text(), self.kind.null_arguments("BYTES", "SITE").join(" ")),
             config: None,
             only_under: None,
         }

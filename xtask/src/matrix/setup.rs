@@ -17,8 +17,6 @@ use crate::workspace::{self, cargo, first_line, run_shown};
 
 /// Starting, connecting and stopping, for the estimate of a run's time.
 const VISIT_OVERHEAD_S: f64 = 0.15;
-/// How long a requestor that sleeps after each request needs for one: the generator's default is 100 ± 50 ms.
-const TURN_S: f64 = 0.11;
 const QUICK_RETRIES: u32 = 1;
 const RETRIES: u32 = 2;
 
@@ -195,10 +193,7 @@ pub(crate) fn estimate(kind: &dyn Kind, setup: &Setup) -> (usize, f64) {
         setup.selected().filter(|(cell, workload)| setup.why_not(&cell.id, &workload.name).is_none())
     {
         let preload_s = if cell.role == Role::Null { 0.0 } else { kind.preload_s(workload) };
-        let load_s = match workload.repetitions {
-            Some(each) => f64::from(each) * TURN_S,
-            None => setup.slice_s + setup.warmup_s,
-        };
+        let load_s = kind.load_s(workload, setup.slice_s, setup.warmup_s);
         visits += 1;
         seconds += load_s + VISIT_OVERHEAD_S + preload_s;
     }

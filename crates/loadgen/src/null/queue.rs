@@ -16,7 +16,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::pipe::{SpliceFlags, splice};
 use sys::beneath::Root;
 use sys::fifo::{Directory, raise_capacity};
-use sys::mqueue::{Queue, QueueError, QueueName, QueueSize, allowed_size};
+use sys::mqueue::{Access, Queue, QueueError, QueueName, QueueSize, allowed_size};
 use wire::mserve::Request;
 
 /// Every FIFO is made as large as this, if its file is.
@@ -50,7 +50,7 @@ pub enum NullQueueError {
 }
 
 impl NullQueue {
-    /// Makes the queue, which must not exist yet, as large as is allowed to everybody and no larger than needed.
+    /// Makes the queue, in place of one that somebody left who has died, as large as is allowed to everybody and no larger than needed.
     ///
     /// # Errors
     /// The queue cannot be made, or `root` or `fifos` is no directory.
@@ -65,7 +65,7 @@ impl NullQueue {
             messages_max: allowed.messages_max.clamp(1, MESSAGES_MAX),
             message_bytes_max: allowed.message_bytes_max.clamp(1, MESSAGE_BYTES_MAX),
         };
-        let queue = Queue::create(name, size, QUEUE_MODE)?;
+        let queue = create(name, size)?;
         Ok(Self { name: name.clone(), queue, places: Arc::new(places) })
     }
 
@@ -91,6 +91,23 @@ impl NullQueue {
             }
         }
     }
+}
+
+/// Who serves a queue holds its lock; what has no lock is a dead server's.
+fn create(name: &QueueName, size: QueueSize) -> Result<Queue, QueueError> {
+    let queue = match Queue::create(name, size, QUEUE_MODE) {
+        Err(QueueError::Exists) => {
+            let stale = Queue::open(name, Access::Both)?;
+            if !stale.try_lock().map_err(QueueError::Failed)? {
+                return Err(QueueError::Exists);
+            }
+            Queue::unlink(name)?;
+            Queue::create(name, size, QUEUE_MODE)?
+        }
+        created => created?,
+    };
+    queue.try_lock().map_err(QueueError::Failed)?;
+    Ok(queue)
 }
 
 impl Drop for NullQueue {

@@ -61,6 +61,20 @@ fn the_reference_and_the_generator_agree_in_every_way_to_ask() {
 }
 
 #[test]
+fn the_queue_of_a_dead_reference_is_taken_over_and_that_of_a_living_one_is_not() {
+    let (files, fifos) = (files(), tempfile::tempdir().expect("a directory"));
+    let queue = format!("mq:/loadgen-stale-{}", std::process::id());
+    let root = files.path().to_str().expect("text");
+    let options = ["--root", root, "--fifo-dir", fifos.path().to_str().expect("text")];
+    // Killed, not stopped.
+    drop(Null::start("mq", &queue, &options));
+    let null = Null::start("mq", &queue, &options);
+    let second = loadgen(&[&["null", "--protocol", "mq", "--listen", &queue], &options[..]].concat());
+    assert_eq!(second.status.code(), Some(1), "{}", text(&second.stderr));
+    assert_eq!(null.stop(), Some(0));
+}
+
+#[test]
 fn the_first_byte_is_told_from_the_last() {
     const PAUSE: Duration = Duration::from_millis(40);
     let server = QueueServer::start(|_, _| Act {

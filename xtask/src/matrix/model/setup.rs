@@ -58,9 +58,13 @@ pub(crate) struct Quote {
     pub cell: String,
     /// What it was called there.
     pub name: String,
-    pub mean_ms: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_ms: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worst_ms: Option<f64>,
+    /// From the first request to the end of the last answer, where that was printed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_ms: Option<f64>,
     /// Requests per second, where there were some printed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_rps: Option<f64>,
