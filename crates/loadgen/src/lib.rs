@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod body;
+pub mod ceiling;
 pub mod clock;
 pub mod draw;
 pub mod engine;

@@ -1,7 +1,7 @@
 //! Safe wrappers of the Linux calls the drivers need.
 //!
 //! A leaf: knows no protocol, keeps no policy. `rustix` and `nix` do most of it; the little `unsafe` there is lives in
-//! [`map`], [`memory`], [`mqueue`], [`registered`], [`socket`] and [`transfer`], one call and one reason each.
+//! [`map`], [`memory`], [`mqueue`], [`registered`], [`ring`], [`socket`] and [`transfer`], one call and one reason each.
 
 pub mod affinity;
 pub mod beneath;
@@ -16,6 +16,7 @@ pub mod memfd;
 pub mod memory;
 pub mod mqueue;
 pub mod registered;
+pub mod ring;
 pub mod signals;
 pub mod socket;
 pub mod transfer;

@@ -1,5 +1,6 @@
 //! Subcommands, and what their outcome means for the shell.
 
+mod campaign;
 mod draw;
 mod drive;
 mod file;
@@ -8,6 +9,7 @@ mod kv;
 mod mq;
 mod null;
 mod progress;
+mod tls;
 mod values;
 
 use std::io::Write as _;

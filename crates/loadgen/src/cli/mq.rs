@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use loadgen::body::{self, Knowledge, PIECE_BYTES, Verify};
 use loadgen::mq::{Form, Plan, Sink, Spawn, Wanted};
-use loadgen::summary::{Kinds, Subject};
+use loadgen::summary::{Kinds, Subject, summarize};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sys::mqueue::QueueName;
@@ -21,6 +21,20 @@ use super::values::{Digest, count};
 use super::{Failure, Outcome, complain};
 
 const BUFFER_BYTES_MAX: usize = 1 << 30;
+
+/// Options of all commands that this one refuses.
+const FOR_SOCKETS: [&str; 10] = [
+    "threads",
+    "pipeline",
+    "ramp",
+    "rate_sweep",
+    "connect_timeout",
+    "first_byte_timeout",
+    "spin",
+    "timeline",
+    "engine",
+    "self_check",
+];
 
 const EXAMPLES: &str = "Examples:
   loadgen mq --fifo-dir /run/mq -n 20 --clients 20 --sink splice /quintet movie.bin
@@ -41,8 +55,9 @@ Exit status: 0 every request succeeded and was verified; 3 some failed; 2 bad us
 #[command(after_help = EXAMPLES)]
 #[command(mut_arg("connections", |arg| arg.long("clients").visible_alias("connections").default_value("20").help("Clients")))]
 #[command(mut_arg("timeout", |arg| arg.default_value("60s").help("Limit for each request, from its sending to the end of its answer")))]
+#[command(mut_arg("rate", |arg| arg.help("Open loop: this many requests per second, whatever the server does, and latency from the scheduled time")))]
 #[command(mut_arg("pin", |arg| arg.help("Pin the clients to these CPUs, round robin: 0 or 0,2-3")))]
-#[command(mut_arg("threads", |arg| arg.hide(true)), mut_arg("pipeline", |arg| arg.hide(true)))]
+#[command(mut_args(|arg| if FOR_SOCKETS.contains(&arg.get_id().as_str()) { arg.hide(true) } else { arg }))]
 pub(super) struct MqArgs {
     /// The server's queue: /NAME or, as the server prints it, mq:/NAME
     #[arg(value_name = "QUEUE")]
@@ -115,7 +130,8 @@ pub(super) fn run(args: &MqArgs) -> Result<Outcome, Failure> {
         pacing: plan.pacing,
         kinds: Kinds::None,
     };
-    let outcome = args.drive.report(subject, &measured, server.as_ref(), &plan.queue)?;
+    let result = summarize(subject, &measured, server.as_ref());
+    let outcome = args.drive.tell(&result, &measured, &plan.queue)?;
     if plan.sink == Sink::Splice && plan.verify >= Verify::Length {
         complain("note: --sink splice looks at no byte: only the lengths of the answers were checked");
     }
@@ -124,11 +140,8 @@ pub(super) fn run(args: &MqArgs) -> Result<Outcome, Failure> {
 
 fn check_usage(args: &MqArgs) -> Result<(), Failure> {
     let usage = |problem: &str| Err(Failure::Usage(problem.to_owned()));
-    if args.drive.threads.is_some() {
-        return usage("--threads does not go with mq: every client is a thread or a process (--spawn)");
-    }
-    if args.drive.pipeline != 1 {
-        return usage("--pipeline does not go with mq: a client has one request under way (--clients)");
+    if let Some(option) = args.drive.for_sockets_only() {
+        return usage(&format!("{option} does not go with mq: every client is a thread or a process with one request under way"));
     }
     if let Err(error) = queue(args).parse::<QueueName>() {
         return usage(&error.to_string());
@@ -220,15 +233,16 @@ fn plan(args: &MqArgs, files: Vec<Wanted>) -> Plan {
         pacing: load.pacing,
         limit: load.limit,
         warmup: load.warmup,
-        timeout: load.timeout,
+        timeout: load.timeouts.total,
         seed: load.seed,
     }
 }
 
 fn config(args: &MqArgs, plan: &Plan) -> BTreeMap<String, Value> {
     let mut config = args.drive.config(&args.drive.load());
-    for of_connections in ["connections", "pipeline", "threads"] {
-        config.remove(of_connections);
+    let of_sockets = ["connections", "connect_timeout_s", "first_byte_timeout_s", "pipeline", "ramp_s", "spin", "threads", "tls", "engine"];
+    for name in of_sockets {
+        config.remove(name);
     }
     let form = match plan.form {
         Form::Bare => "bare",

@@ -29,6 +29,8 @@ pub struct Tally {
     pub response: Histogram<u64>,
     /// To the first byte of the reply, from when latency counts; empty where the protocol does not tell.
     pub first_byte: Histogram<u64>,
+    /// How late requests of an open loop were sent although a connection was free, nanoseconds.
+    pub lag: Histogram<u64>,
 }
 
 impl Tally {
@@ -45,6 +47,7 @@ impl Tally {
             service: empty_histogram(),
             response: empty_histogram(),
             first_byte: empty_histogram(),
+            lag: empty_histogram(),
         }
     }
 
@@ -75,6 +78,7 @@ impl Tally {
             (&mut self.service, &other.service),
             (&mut self.response, &other.response),
             (&mut self.first_byte, &other.first_byte),
+            (&mut self.lag, &other.lag),
         ] {
             // Both have the same bounds, so adding cannot fail.
             let added = sum.add(part);
@@ -90,7 +94,7 @@ impl Default for Tally {
 }
 
 #[expect(clippy::expect_used, reason = "the arguments are constants, and a test makes one")]
-fn empty_histogram() -> Histogram<u64> {
+pub(super) fn empty_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, SIGNIFICANT_DIGITS).expect("valid bounds")
 }
 

@@ -14,6 +14,8 @@ use crate::summary::{decode, encode};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settled {
     pub(super) due: Nanos,
+    /// When the client had nothing else to do.
+    pub(super) free: Nanos,
     pub(super) sent: Nanos,
     pub(super) first_byte: Option<Nanos>,
     pub(super) ended: Nanos,
@@ -63,7 +65,7 @@ impl<'a> Account<'a> {
 
     /// The one place where requests get their verdict; the same rules as the engine's.
     pub(super) fn settle(&mut self, settled: Settled) {
-        let Settled { due, sent, first_byte, ended, verdict } = settled;
+        let Settled { due, free, sent, first_byte, ended, verdict } = settled;
         self.last = self.last.max(ended);
         self.cpu.note(self.window, ended);
         let is_counted = match verdict {
@@ -79,6 +81,7 @@ impl<'a> Account<'a> {
                 self.tally.service.saturating_record(ended.saturating_sub(sent));
                 if self.is_open_loop {
                     self.tally.response.saturating_record(ended.saturating_sub(due));
+                    self.tally.lag.saturating_record(sent.saturating_sub(due.max(free)));
                 }
                 if let Some(first) = first_byte {
                     self.tally.first_byte.saturating_record(first.saturating_sub(begin));
@@ -103,6 +106,7 @@ pub(super) struct Written {
     bytes_out: u64,
     service: String,
     response: String,
+    lag: String,
     first_byte: String,
     cpu: Nanos,
     last: Nanos,
@@ -119,6 +123,7 @@ impl From<&Report> for Written {
             bytes_out: tally.bytes_out,
             service: encode(&tally.service),
             response: encode(&tally.response),
+            lag: encode(&tally.lag),
             first_byte: encode(&tally.first_byte),
             cpu: report.cpu,
             last: report.last,
@@ -138,6 +143,7 @@ impl Written {
         (tally.bytes_in, tally.bytes_out) = (self.bytes_in, self.bytes_out);
         tally.service = decode(&self.service)?;
         tally.response = decode(&self.response)?;
+        tally.lag = decode(&self.lag)?;
         tally.first_byte = decode(&self.first_byte)?;
         Some(Report { tally, cpu: self.cpu, last: self.last, was_abandoned: self.was_abandoned })
     }
@@ -154,7 +160,7 @@ mod tests {
     }
 
     fn settled(due: Nanos, ended: Nanos, verdict: Verdict) -> Settled {
-        Settled { due, sent: due + 5, first_byte: Some(due + 7), ended, verdict }
+        Settled { due, free: due + 2, sent: due + 5, first_byte: Some(due + 7), ended, verdict }
     }
 
     #[test]
@@ -179,6 +185,7 @@ mod tests {
         account.settle(settled(100, 1_100, Ok(())));
         let tally = account.close(false).tally;
         assert_eq!((tally.ok, tally.response.max(), tally.service.max(), tally.first_byte.max()), (1, 1_000, 995, 7));
+        assert_eq!(tally.lag.max(), 3, "until it was free nothing could be sent");
     }
 
     #[test]
@@ -198,6 +205,7 @@ mod tests {
         for (ours, theirs) in [
             (&report.tally.service, &read.tally.service),
             (&report.tally.response, &read.tally.response),
+            (&report.tally.lag, &read.tally.lag),
             (&report.tally.first_byte, &read.tally.first_byte),
         ] {
             assert_eq!(ours, theirs);

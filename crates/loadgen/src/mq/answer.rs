@@ -216,7 +216,7 @@ mod tests {
     fn the_first_good_answer_says_how_long_a_file_is() {
         let plan = plan_of(vec![Wanted { path: "f".into(), length: None, digest: None }]);
         let lengths = Lengths::of(&plan);
-        let mut end = |bytes| {
+        let end = |bytes| {
             let mut answer = Answer::new(&plan, 0, &lengths);
             answer.take(&Piece::Unseen(bytes));
             answer.end()

@@ -129,7 +129,7 @@ impl<'a> Client<'a> {
         let mut schedule = match self.plan.pacing {
             Pacing::Open { rate, arrivals } => {
                 let Plan { seed, clients, .. } = *self.plan;
-                Some(Schedule::new(arrivals, rate, origin, seed, self.index, clients))
+                Some(Schedule::new(arrivals, rate, 0, origin, seed, self.index, clients))
             }
             Pacing::Closed => None,
         };
@@ -158,10 +158,11 @@ impl<'a> Client<'a> {
         if let (Some(quota), true) = (&mut self.quota, self.window.has_started(due)) {
             *quota -= 1;
         }
-        let now = clock::now();
+        let free = clock::now();
         // It has waited for this client to be free as long as anything may take.
-        if now >= due.saturating_add(timeout) {
-            self.settle(Settled { due, sent: now, first_byte: None, ended: now, verdict: Err(ErrorClass::Timeout) });
+        if free >= due.saturating_add(timeout) {
+            let verdict = Err(ErrorClass::Timeout);
+            self.settle(Settled { due, free, sent: free, first_byte: None, ended: free, verdict });
             return Some(());
         }
         let fifos = self.fifos();
@@ -171,7 +172,7 @@ impl<'a> Client<'a> {
             Ok(fifos) => self.exchange(&fifos, file, sent + timeout)?,
             Err(class) => (None, Err(class)),
         };
-        self.settle(Settled { due, sent, first_byte, ended: clock::now(), verdict });
+        self.settle(Settled { due, free, sent, first_byte, ended: clock::now(), verdict });
         Some(())
     }
 

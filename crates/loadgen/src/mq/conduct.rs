@@ -174,9 +174,11 @@ impl Course<'_> {
         let mut measured = Measured {
             window: Duration::from_nanos(end.saturating_sub(edges.start)),
             tally: Tally::new(),
+            timeline: None,
             client_cpu: Duration::ZERO,
             busiest_thread_cpu: Duration::ZERO,
             threads,
+            lanes: self.plan.clients,
             server: self.before.zip(self.after),
             was_interrupted: interrupted.is_some(),
             was_abandoned: false,
