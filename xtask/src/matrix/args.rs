@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Continue an interrupted run: its plan, minus the visits it has
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "quick", "preset", "servers", "filter", "list", "out", "blocks", "slice", "warmup", "seed", "workload", "reference",
-        "server_cpus", "client_cpus", "against",
+        "server_cpus", "client_cpus", "against", "profile",
     ])]
     pub(crate) resume: Option<PathBuf>,
     /// Passes over all cells [default: 7, quick: 3]
@@ -87,6 +87,9 @@ pub(crate) struct Args {
         default_value = "nginx,lighttpd,redis,memcached,http-server"
     )]
     against: Vec<String>,
+    /// Cargo profile that the servers and the generator are built with; figures of any but `release` are not judged
+    #[arg(long, value_name = "NAME", default_value = "release")]
+    pub(crate) profile: String,
     /// Run although another bench-matrix runs, or resume although the sources changed
     #[arg(long)]
     pub(crate) force: bool,

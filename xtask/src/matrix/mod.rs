@@ -71,7 +71,7 @@ fn start(args: &Args) -> Result<ExitCode> {
     let (server, client) = args.cpus(host.cores)?;
     let placement = Placement { server, client };
     let _lock = setup::lock(args.force || args.list)?;
-    let binaries = setup::build(&kinds)?;
+    let binaries = setup::build(&kinds, &args.profile)?;
     let mut servers = ask(&kinds, &binaries, &placement)?;
     let mut setups = setup::plan(args, &servers, &placement, &host)?;
     servers.retain(|cells| setups.iter().any(|setup| setup.server == cells.kind.server()));
@@ -123,7 +123,7 @@ fn resume(args: &Args, directory: &Path) -> Result<ExitCode> {
     let Some(kinds) = manifest.matrices.iter().map(kind_of).collect::<Option<Vec<&dyn Kind>>>() else {
         bail!("the run has a server that is not known here");
     };
-    let binaries = setup::build(&kinds)?;
+    let binaries = setup::build(&kinds, &setup.profile)?;
     let servers = ask(&kinds, &binaries, &placement)?;
     let bench = bench(setup, &binaries, &placement)?;
     prepare(&servers, manifest.matrices.iter().map(|planned| &planned.setup), &bench)?;

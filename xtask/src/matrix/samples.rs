@@ -1,6 +1,6 @@
 //! Made-up runs for tests.
 
-use super::model::{Arrivals, Cell, Git, Host, Pinning, Role, Setup, Workload};
+use super::model::{Arrivals, Cell, Git, Host, Pinning, RELEASE, Role, Setup, Workload};
 use super::record::{HostDuring, Measured, ServerCost, Visit};
 
 pub(crate) fn cell(id: &str, role: Role, driver: Option<&str>) -> Cell {
@@ -44,6 +44,7 @@ pub(crate) fn setup() -> Setup {
         created_utc: "2026-01-01T00:00:00Z".to_owned(),
         git: Git { sha: "0123456".to_owned(), dirty: false },
         rustc: "rustc 1.95.0".to_owned(),
+        profile: RELEASE.to_owned(),
         command: "cargo xtask bench-matrix".to_owned(),
         quick: false,
         seed: 7,

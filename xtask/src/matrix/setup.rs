@@ -22,17 +22,26 @@ const TURN_S: f64 = 0.11;
 const QUICK_RETRIES: u32 = 1;
 const RETRIES: u32 = 2;
 
-/// Builds what is measured and what measures, with the output shown.
-pub(crate) fn build(kinds: &[&dyn Kind]) -> Result<PathBuf> {
+/// Builds what is measured and what measures, with the output shown, and returns where it lies.
+pub(crate) fn build(kinds: &[&dyn Kind], profile: &str) -> Result<PathBuf> {
     let mut command = cargo();
-    command.args(["build", "--release"]);
+    command.args(["build", "--profile", profile]);
     let servers = kinds.iter().map(|kind| kind.server());
     let peers = kinds.iter().flat_map(|kind| kind.peers()).filter(|peer| peer.is_built()).map(|peer| peer.name());
     for package in servers.chain(peers).chain(["loadgen"]) {
         command.args(["-p", package]);
     }
     run_shown(&mut command)?;
-    Ok(workspace::metadata()?.target_directory.join("release"))
+    Ok(workspace::metadata()?.target_directory.join(profile_directory(profile)))
+}
+
+/// Where cargo puts what it builds with a profile: its own four share two directories.
+fn profile_directory(profile: &str) -> &str {
+    match profile {
+        "dev" | "test" => "debug",
+        "bench" => "release",
+        named => named,
+    }
 }
 
 pub(crate) fn loadgen(binaries: &Path) -> PathBuf {
@@ -127,6 +136,7 @@ fn setup(
         created_utc: now_utc(),
         git: git(),
         rustc: first_line("rustc", &["--version"]).unwrap_or_default(),
+        profile: args.profile.clone(),
         command: shown_command(std::env::args().skip(1), args.seed.is_none().then_some(seed)),
         quick: args.quick,
         seed,

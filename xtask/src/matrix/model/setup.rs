@@ -14,6 +14,9 @@ pub(crate) struct Setup {
     pub git: Git,
     /// `rustc --version`.
     pub rustc: String,
+    /// The cargo profile of what was measured.
+    #[serde(default = "release")]
+    pub profile: String,
     /// The command that started this run, to run it again.
     pub command: String,
     /// A quick run says how things stand; it does not rank.
@@ -40,6 +43,13 @@ pub(crate) struct Setup {
     /// Somebody else's figures for cells of this matrix, measured elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quotes: Option<Quotes>,
+}
+
+/// The profile whose figures count.
+pub(crate) const RELEASE: &str = "release";
+
+fn release() -> String {
+    RELEASE.to_owned()
 }
 
 /// Figures that are quoted, not measured, to stand beside ours under one workload.
