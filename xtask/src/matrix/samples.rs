@@ -53,6 +53,7 @@ pub(crate) fn setup() -> Setup {
         warmup_s: 0.5,
         retries_max: 2,
         retry_budget_s: None,
+        time_budget_s: None,
         reference: "http-server/epoll".to_owned(),
         cells: vec![
             cell("http-server/epoll", Role::Ours, Some("epoll")),
@@ -68,6 +69,7 @@ pub(crate) fn setup() -> Setup {
         ],
         not_run: Vec::new(),
         pinning: Pinning { server_cpus: "0".to_owned(), client_cpus: "1".to_owned(), shared: false },
+        remote: None,
         host: Host::default(),
         notes: Vec::new(),
         quotes: None,

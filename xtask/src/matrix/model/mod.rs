@@ -11,7 +11,7 @@ mod setup;
 mod summary;
 
 pub(crate) use self::setup::{
-    Arrivals, Cell, Flag, Git, Host, NotRun, Pinning, Quote, Quotes, RELEASE, Role, Setup, Workload,
+    Arrivals, Cell, Flag, Git, Host, NotRun, Pinning, Quote, Quotes, RELEASE, Remote, Role, Setup, Workload,
 };
 pub(crate) use self::summary::{
     BlockFigures, BlockValue, CellResult, Comparison, Drift, Effect, Figures, FlagCount, Interval, LatencyFigures,
