@@ -7,7 +7,7 @@ use std::{
 
 use bytesize::ByteSize;
 use clap::Args;
-use service::Dimension;
+use service::{Budget, Dimension};
 use sys::{
     affinity,
     mqueue::{QueueName, QueueSize, allowed_size},
@@ -155,8 +155,9 @@ impl MqArgs {
         Crew { workers, workers_max: self.max_workers, worker_idle: self.worker_idle }
     }
 
-    pub fn copy_options(&self) -> CopyOptions {
-        CopyOptions { buffer_bytes: usize::try_from(self.buffer_size.as_u64()).unwrap_or(usize::MAX) }
+    pub fn copy_options(&self, pipe_budget: &Budget) -> CopyOptions {
+        let buffer_bytes = usize::try_from(self.buffer_size.as_u64()).unwrap_or(usize::MAX);
+        CopyOptions { buffer_bytes, pipe_budget: pipe_budget.clone() }
     }
 
     pub fn options(&self, drain_timeout: Duration) -> Options {
@@ -167,7 +168,6 @@ impl MqArgs {
             waiting_max: self.max_waiting,
             framed: self.framed,
             pipe_bytes: self.pipe_size.as_u64(),
-            pipe_budget_bytes: self.pipe_budget.as_u64(),
         }
     }
 
@@ -184,7 +184,7 @@ impl MqArgs {
 
     /// What can be chosen, for `--list-backends`.
     pub fn dimensions() -> Vec<Dimension> {
-        vec![DispatchKind::dimension(), CopyKind::dimension()]
+        vec![DispatchKind::dimension(), CopyKind::dimension_here()]
     }
 }
 

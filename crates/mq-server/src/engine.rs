@@ -2,10 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    os::{
-        fd::{AsFd, BorrowedFd},
-        unix::ffi::OsStrExt,
-    },
+    os::{fd::BorrowedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, Once, PoisonError,
@@ -18,19 +15,19 @@ use std::{
 
 use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use service::Budget;
 use sys::{
     beneath::{OpenError, Root},
-    fifo::FifoDirectory,
+    fifo::Directory,
     mqueue::{Queue, QueueName},
 };
 
 use crate::{
     clock::Clock,
-    copy::{FileCopy, Source},
+    copy::{FileCopy, Readiness, Source},
     job::{Job, Message, Step, Wait, file_outcome},
     lifecycle::OwnQueue,
     outcome::Outcome,
-    pipe::Budget,
     room::{Room, Woken},
     statistics::{Count, Statistics},
 };
@@ -55,8 +52,6 @@ pub struct Options {
     pub framed: bool,
     /// What a FIFO is enlarged to, for files that need it.
     pub pipe_bytes: u64,
-    /// What enlarged FIFOs hold together at most.
-    pub pipe_budget_bytes: u64,
 }
 
 /// Where files and FIFOs are.
@@ -65,7 +60,7 @@ pub struct Places {
     pub(crate) root: Root,
     /// The root's names, as absolute paths may begin.
     pub(crate) root_names: Vec<PathBuf>,
-    pub(crate) fifos: FifoDirectory,
+    pub(crate) fifos: Directory,
 }
 
 /// What an engine holds now.
@@ -88,7 +83,7 @@ pub struct Engine<C: FileCopy> {
     clock: Clock,
     room: Room<C>,
     statistics: Statistics,
-    pipe_budget: Arc<Budget>,
+    pipe_budget: Budget,
     /// Messages of a queue that was replaced, served first.
     carried: Mutex<VecDeque<Message>>,
     state: AtomicU8,
@@ -110,6 +105,7 @@ impl<C: FileCopy> Engine<C> {
     pub fn new(
         copy: C,
         options: Options,
+        pipe_budget: Budget,
         places: Places,
         reserved: &mut Option<OwnQueue>,
     ) -> anyhow::Result<Arc<Self>> {
@@ -121,7 +117,7 @@ impl<C: FileCopy> Engine<C> {
         Ok(Arc::new(Self {
             room,
             queue,
-            pipe_budget: Budget::new(options.pipe_budget_bytes),
+            pipe_budget,
             copy,
             options,
             places,
@@ -146,7 +142,7 @@ impl<C: FileCopy> Engine<C> {
         &self.options
     }
 
-    pub(crate) fn fifos(&self) -> &FifoDirectory {
+    pub(crate) fn fifos(&self) -> &Directory {
         &self.places.fifos
     }
 
@@ -175,7 +171,7 @@ impl<C: FileCopy> Engine<C> {
         &self.statistics
     }
 
-    pub(crate) fn pipe_budget(&self) -> &Arc<Budget> {
+    pub(crate) fn pipe_budget(&self) -> &Budget {
         &self.pipe_budget
     }
 
@@ -263,7 +259,7 @@ impl<C: FileCopy> Engine<C> {
             match step {
                 Step::Finished => return self.ended(),
                 Step::Again => {}
-                Step::Wait(Wait::Writable) if !patience.is_zero() && wait_writable(&mut job, &mut patience) => {}
+                Step::Wait(Wait::Ready) if !patience.is_zero() && wait_ready(self, &job, &mut patience) => {}
                 Step::Wait(wait) => match self.set_aside(job, wait) {
                     Some(expired) => job = expired,
                     None => return,
@@ -281,7 +277,7 @@ impl<C: FileCopy> Engine<C> {
         }
         self.statistics.count(Count::SetAside, 1);
         self.statistics.waiting.add(1);
-        if let Some(evicted) = self.room.park(&self.clock, job, wait) {
+        if let Some(evicted) = self.room.park(&self.copy, &self.clock, job, wait) {
             self.statistics.waiting.add(-1);
             self.evict(evicted);
         }
@@ -404,7 +400,7 @@ impl Places {
         Ok(Self {
             root: Root::open(root).with_context(|| cannot(root))?,
             root_names: root_names.into_iter().flatten().collect(),
-            fifos: FifoDirectory::open(fifo_dir).with_context(|| cannot(fifo_dir))?,
+            fifos: Directory::open(fifo_dir).with_context(|| cannot(fifo_dir))?,
         })
     }
 
@@ -424,11 +420,16 @@ impl Places {
     }
 }
 
-/// Whether the FIFO was ready in time. What it took is no longer in `patience`.
-fn wait_writable<C: FileCopy>(job: &mut Job<C>, patience: &mut Duration) -> bool {
-    let (Some(pipe), Ok(timeout)) = (job.pipe(), Timespec::try_from(*patience)) else { return false };
+/// Whether what the job waits for was ready in time. What it took is no longer in `patience`.
+fn wait_ready<C: FileCopy>(engine: &Engine<C>, job: &Job<C>, patience: &mut Duration) -> bool {
+    let descriptor = match job.readiness(&engine.copy) {
+        Some(Readiness::Writable(fifo)) => PollFd::from_borrowed_fd(fifo, PollFlags::OUT),
+        Some(Readiness::Readable(news)) => PollFd::from_borrowed_fd(news, PollFlags::IN),
+        None => return false,
+    };
+    let Ok(timeout) = Timespec::try_from(*patience) else { return false };
     let began = Instant::now();
-    let ready = poll(&mut [PollFd::from_borrowed_fd(pipe.fifo.as_fd(), PollFlags::OUT)], Some(&timeout));
+    let ready = poll(&mut [descriptor], Some(&timeout));
     *patience = patience.saturating_sub(began.elapsed());
     ready.is_ok_and(|ready| ready > 0)
 }

@@ -1,13 +1,13 @@
 //! One request on its way: a state machine that never waits, but says what it would have to wait for.
 
-use std::{mem, time::Duration};
+use std::{mem, os::fd::AsFd, time::Duration};
 
 use rustix::io::Errno;
-use sys::{beneath::OpenError, fifo::FifoError};
+use sys::{beneath::OpenError, fifo};
 use wire::mserve::{HEADER_BYTES, Header, Request};
 
 use crate::{
-    copy::{FileCopy, Source, State},
+    copy::{FileCopy, Readiness, Source, State},
     engine::Engine,
     outcome::Outcome,
     pipe::Pipe,
@@ -37,6 +37,8 @@ pub(crate) struct Job<C: FileCopy> {
     progressed: Duration,
     /// Bytes of the file that are in the FIFO.
     moved: u64,
+    /// Somebody else's pass moves its bytes, and sees to it that they move.
+    is_carried: bool,
     outcome: Option<Outcome>,
     phase: Phase<C>,
 }
@@ -75,8 +77,8 @@ pub(crate) enum Step {
 pub(crate) enum Wait {
     /// This time.
     Until(Duration),
-    /// Room in its FIFO.
-    Writable,
+    /// What [`Job::readiness`] names.
+    Ready,
 }
 
 impl<C: FileCopy> Job<C> {
@@ -85,7 +87,15 @@ impl<C: FileCopy> Job<C> {
     pub(crate) fn new(message: Message, now: Duration, request_timeout: Duration) -> Result<Self, Outcome> {
         Request::parse(&message.bytes)?;
         let deadline = now.saturating_add(request_timeout);
-        Ok(Self { message, deadline, progressed: now, moved: 0, outcome: None, phase: Phase::Opening })
+        Ok(Self {
+            message,
+            deadline,
+            progressed: now,
+            moved: 0,
+            is_carried: false,
+            outcome: None,
+            phase: Phase::Opening,
+        })
     }
 
     /// Does what can be done at once, in portions.
@@ -97,6 +107,15 @@ impl<C: FileCopy> Job<C> {
             Phase::Moving { transfer, pipe } => self.copy(engine, transfer, pipe),
             Phase::Telling(pipe) => self.tell(engine, pipe),
             Phase::Finished => Step::Finished,
+        }
+    }
+
+    /// What it waits for when it waits for [`Wait::Ready`].
+    pub(crate) fn readiness(&self, copy: &C) -> Option<Readiness<'_>> {
+        match &self.phase {
+            Phase::Moving { transfer, pipe } => Some(copy.readiness(transfer, &pipe.fifo)),
+            Phase::Heading { pipe, .. } | Phase::Telling(Some(pipe)) => Some(Readiness::Writable(pipe.fifo.as_fd())),
+            Phase::Opening | Phase::Sourcing(_) | Phase::Telling(None) | Phase::Finished => None,
         }
     }
 
@@ -119,7 +138,7 @@ impl<C: FileCopy> Job<C> {
 
     /// When its client has been waited for long enough.
     pub(crate) fn expires(&self, stall_timeout: Duration) -> Duration {
-        self.deadline.min(self.progressed.saturating_add(stall_timeout))
+        if self.is_carried { self.deadline } else { self.deadline.min(self.progressed.saturating_add(stall_timeout)) }
     }
 
     /// Why, when it has expired.
@@ -171,8 +190,8 @@ impl<C: FileCopy> Job<C> {
                 self.progressed = engine.now();
                 self.find_source(engine, Pipe::new(fifo))
             }
-            Err(FifoError::NoReader) => self.pause(engine, Phase::Opening),
-            Err(FifoError::Exhausted) => {
+            Err(fifo::OpenError::NoReader) => self.pause(engine, Phase::Opening),
+            Err(fifo::OpenError::Exhausted) => {
                 self.phase = Phase::Opening;
                 Step::Wait(Wait::Until(engine.now() + DESCRIPTOR_PAUSE))
             }
@@ -234,7 +253,7 @@ impl<C: FileCopy> Job<C> {
             },
             Ok(false) => {
                 self.phase = Phase::Heading { header, body, pipe };
-                Step::Wait(Wait::Writable)
+                Step::Wait(Wait::Ready)
             }
             Err(_) => self.conclude(engine, body.err().unwrap_or(Outcome::ReaderGone)),
         }
@@ -268,8 +287,10 @@ impl<C: FileCopy> Job<C> {
             drop((transfer, pipe));
             return self.conclude(engine, Outcome::Sent);
         }
+        self.is_carried = progress.state == State::Blocked
+            && matches!(engine.copy().readiness(&transfer, &pipe.fifo), Readiness::Readable(_));
         self.phase = Phase::Moving { transfer, pipe };
-        if progress.state == State::Blocked { Step::Wait(Wait::Writable) } else { Step::Again }
+        if progress.state == State::Blocked { Step::Wait(Wait::Ready) } else { Step::Again }
     }
 
     /// Counts it; the rest is telling who asked to be told.
@@ -277,6 +298,7 @@ impl<C: FileCopy> Job<C> {
         engine.statistics().ended(outcome);
         tracing::debug!("{}: {}", self.message.bytes.escape_ascii(), outcome.name());
         self.outcome = Some(outcome);
+        self.is_carried = false;
         if self.request().status_fifo.is_none() {
             return Step::Finished;
         }
@@ -293,7 +315,9 @@ impl<C: FileCopy> Job<C> {
         };
         let pipe = match opened {
             Ok(pipe) => pipe,
-            Err(FifoError::NoReader | FifoError::Exhausted) => return self.pause(engine, Phase::Telling(None)),
+            Err(fifo::OpenError::NoReader | fifo::OpenError::Exhausted) => {
+                return self.pause(engine, Phase::Telling(None));
+            }
             Err(_) => return self.cut_telling(engine),
         };
         let status = self.outcome.unwrap_or(Outcome::Stopping).status();
@@ -301,7 +325,7 @@ impl<C: FileCopy> Job<C> {
             Ok(true) => Step::Finished,
             Ok(false) => {
                 self.phase = Phase::Telling(Some(pipe));
-                Step::Wait(Wait::Writable)
+                Step::Wait(Wait::Ready)
             }
             Err(_) => self.cut_telling(engine),
         }
@@ -316,7 +340,7 @@ impl<C: FileCopy> Job<C> {
 /// Whether the FIFO had room for it. A header is shorter than PIPE_BUF: it is written whole or not at all.
 fn write_header(pipe: &Pipe, header: &[u8; HEADER_BYTES]) -> Result<bool, Errno> {
     loop {
-        match rustix::io::write(&pipe.fifo, header) {
+        match rustix::io::write(&*pipe.fifo, header) {
             Ok(_) => return Ok(true),
             Err(Errno::AGAIN) => return Ok(false),
             Err(Errno::INTR) => {}

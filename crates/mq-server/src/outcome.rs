@@ -1,6 +1,6 @@
 //! What became of a request, one word each: for metrics, for the log, and as a status for who asked.
 
-use sys::{beneath::OpenError, fifo::FifoError};
+use sys::{beneath::OpenError, fifo};
 use wire::mserve::{RequestError, Status};
 
 use crate::copy::CopyError;
@@ -79,16 +79,16 @@ impl From<RequestError> for Outcome {
     }
 }
 
-impl From<FifoError> for Outcome {
-    fn from(error: FifoError) -> Self {
+impl From<fifo::OpenError> for Outcome {
+    fn from(error: fifo::OpenError) -> Self {
         match error {
-            FifoError::NoReader => Self::NoReader,
-            FifoError::Missing => Self::FifoMissing,
-            FifoError::Link => Self::FifoLink,
-            FifoError::NotAFifo => Self::FifoNotAFifo,
-            FifoError::Denied => Self::FifoDenied,
-            FifoError::Exhausted => Self::OutOfDescriptors,
-            FifoError::Failed(_) => Self::FifoFailed,
+            fifo::OpenError::NoReader => Self::NoReader,
+            fifo::OpenError::Missing | fifo::OpenError::BadName => Self::FifoMissing,
+            fifo::OpenError::Link => Self::FifoLink,
+            fifo::OpenError::NotFifo => Self::FifoNotAFifo,
+            fifo::OpenError::Denied => Self::FifoDenied,
+            fifo::OpenError::Exhausted => Self::OutOfDescriptors,
+            fifo::OpenError::Failed(_) => Self::FifoFailed,
         }
     }
 }

@@ -22,7 +22,7 @@ use sys::{eventfd::EventFd, mqueue::Queue};
 
 use crate::{
     clock::Clock,
-    copy::FileCopy,
+    copy::{FileCopy, Readiness},
     job::{Job, Wait},
 };
 
@@ -108,7 +108,7 @@ impl<C: FileCopy> Room<C> {
     }
 
     /// Lets a job wait. Where there is no room, the one whose client has done nothing for longest gives way.
-    pub(crate) fn park(&self, clock: &Clock, mut job: Job<C>, wait: Wait) -> Option<Job<C>> {
+    pub(crate) fn park(&self, copy: &C, clock: &Clock, mut job: Job<C>, wait: Wait) -> Option<Job<C>> {
         let now = clock.now();
         let expires = job.expires(self.stall_timeout);
         let mut seats = self.seats();
@@ -117,8 +117,8 @@ impl<C: FileCopy> Room<C> {
         let (seat, visit) = (seats.jobs.vacant_key(), seats.visits);
         let alarm = match wait {
             Wait::Until(time) => time.min(expires),
-            Wait::Writable => {
-                let is_watched = job.pipe().is_some_and(|pipe| self.watch(pipe, seat, visit).is_ok());
+            Wait::Ready => {
+                let is_watched = self.watch(copy, &mut job, seat, visit).is_ok();
                 if is_watched { expires } else { now + UNWATCHED_PAUSE }
             }
         };
@@ -130,14 +130,30 @@ impl<C: FileCopy> Room<C> {
         evicted
     }
 
-    fn watch(&self, pipe: &mut crate::pipe::Pipe, seat: usize, visit: u32) -> rustix::io::Result<()> {
+    fn watch(&self, copy: &C, job: &mut Job<C>, seat: usize, visit: u32) -> rustix::io::Result<()> {
         let data = EventData::new_u64(u64::from(visit) << 32 | seat as u64);
-        let flags = EventFlags::OUT | EventFlags::ONESHOT;
-        if pipe.registered {
-            epoll::modify(&self.epoll, &pipe.fifo, data, flags)?;
-        } else {
-            epoll::add(&self.epoll, &pipe.fifo, data, flags)?;
-            pipe.registered = true;
+        let is_known = job.pipe().is_some_and(|pipe| pipe.is_registered);
+        let is_fifo = match job.readiness(copy).ok_or(Errno::INVAL)? {
+            Readiness::Writable(fifo) => {
+                let flags = EventFlags::OUT | EventFlags::ONESHOT;
+                if is_known {
+                    epoll::modify(&self.epoll, fifo, data, flags)?;
+                } else {
+                    epoll::add(&self.epoll, fifo, data, flags)?;
+                }
+                true
+            }
+            Readiness::Readable(news) => {
+                let flags = EventFlags::IN | EventFlags::ONESHOT;
+                match epoll::add(&self.epoll, news, data, flags) {
+                    Err(Errno::EXIST) => epoll::modify(&self.epoll, news, data, flags)?,
+                    outcome => outcome?,
+                }
+                false
+            }
+        };
+        if let Some(pipe) = job.pipe() {
+            pipe.is_registered |= is_fifo;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::Context;
-use service::{Shell, advise};
+use service::{Budget, Shell, advise};
 
 use crate::{
     Engine, MqArgs, Origin, OwnQueue, Places,
@@ -44,8 +44,10 @@ pub fn serve(args: &MqArgs, shell: Shell) -> anyhow::Result<()> {
         }
     }
     let queue_guard = Reserved(Some(queue));
-    let run = Run { args, shell, fifos, queue: queue_guard };
-    args.copy.with(&args.copy_options(), run).with_context(|| format!("--copy {} does not work here", args.copy))?
+    let pipe_budget = Budget::new(args.pipe_budget.as_u64());
+    let options = args.copy_options(&pipe_budget);
+    let run = Run { args, shell, fifos, pipe_budget, queue: queue_guard };
+    args.copy.with(&options, run).with_context(|| format!("--copy {} does not work here", args.copy))?
 }
 
 /// A queue that is put away if nobody gets to serve it.
@@ -64,6 +66,7 @@ struct Run<'a> {
     args: &'a MqArgs,
     shell: Shell,
     fifos: FifoPlace,
+    pipe_budget: Budget,
     queue: Reserved,
 }
 
@@ -71,10 +74,10 @@ impl CopyVisitor for Run<'_> {
     type Output = anyhow::Result<()>;
 
     fn visit<C: FileCopy>(self, copy: C) -> anyhow::Result<()> {
-        let Self { args, mut shell, fifos, mut queue } = self;
+        let Self { args, mut shell, fifos, pipe_budget, mut queue } = self;
         let places = Places::new(&args.root, fifos.path())?;
         let options = args.options(shell.drain_timeout());
-        let engine = Engine::new(copy, options, places, &mut queue.0)?;
+        let engine = Engine::new(copy, options, pipe_budget, places, &mut queue.0)?;
         let _guard = PutAway(Arc::clone(&engine));
         shell.registry().register_collector(Box::new(Metrics(Arc::clone(&engine))));
         shell.expect_end_within(MARGIN);

@@ -8,6 +8,7 @@
 
 mod args;
 mod backends;
+mod budget;
 mod choices;
 mod cli;
 mod counters;
@@ -22,6 +23,7 @@ use std::process::ExitCode;
 
 pub use args::{DriverChoice, Format, Log, ServiceArgs, ShellArgs, Timeouts};
 pub use backends::{Choice, Dimension, Invalid};
+pub use budget::{Budget, Reservation};
 pub use choices::UnknownChoice;
 pub use cli::{Cli, Program};
 pub use counters::Counters;

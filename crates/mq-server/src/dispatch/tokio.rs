@@ -20,7 +20,7 @@ use tokio::{
 
 use super::{Crew, Dispatch};
 use crate::{
-    copy::FileCopy,
+    copy::{FileCopy, Readiness},
     engine::Engine,
     job::{Job, Step, Wait},
     statistics::Count,
@@ -147,15 +147,16 @@ async fn run<C: FileCopy>(
 async fn until<C: FileCopy>(engine: &Engine<C>, job: &mut Job<C>, wait: Wait) {
     let now = engine.now();
     let rest = job.expires(engine.options().stall_timeout).saturating_sub(now);
-    let fifo = job.pipe().map(|pipe| pipe.fifo.as_fd());
-    match (wait, fifo) {
-        (Wait::Until(time), _) => sleep(time.saturating_sub(now).min(rest)).await,
-        (Wait::Writable, Some(fifo)) => match watched(fifo, Interest::WRITABLE) {
-            // Whether it was in time is found out by trying.
-            Ok(fifo) => _ = timeout(rest, fifo.writable()).await,
-            Err(_) => sleep(UNWATCHED_PAUSE).await,
-        },
-        (Wait::Writable, None) => {}
+    let (descriptor, interest) = match (wait, job.readiness(engine.copy())) {
+        (Wait::Until(time), _) => return sleep(time.saturating_sub(now).min(rest)).await,
+        (Wait::Ready, Some(Readiness::Writable(fifo))) => (fifo, Interest::WRITABLE),
+        (Wait::Ready, Some(Readiness::Readable(news))) => (news, Interest::READABLE),
+        (Wait::Ready, None) => return,
+    };
+    match watched(descriptor, interest) {
+        // Whether it was in time is found out by trying.
+        Ok(watched) => _ = timeout(rest, watched.ready(interest)).await,
+        Err(_) => sleep(UNWATCHED_PAUSE).await,
     }
 }
 
