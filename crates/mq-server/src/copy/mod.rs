@@ -1,10 +1,20 @@
 //! How the bytes of a file get into a FIFO, in steps that never wait for its reader.
+//!
+//! All but `read-write` put references to the file's pages into the FIFO: what happens to the file afterwards, before the
+//! reader has taken them, the reader sees. That a file has become shorter is an error as far as it is noticed before the last
+//! byte is in the FIFO, and bytes that are no longer there are never made up.
 
 mod read_write;
 
-use std::{io, os::fd::OwnedFd};
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+};
 
-use sys::{beneath::Metadata, fifo::Fifo};
+use rustix::io::Errno;
+use service::{Budget, Dimension};
+use sys::{beneath::Metadata, fifo::Writer};
 
 /// About how many bytes one step moves at most, so that a thread with several transfers serves all of them.
 pub const STEP_BYTES_MAX: u64 = 4 << 20;
@@ -20,7 +30,7 @@ pub struct Source {
 /// What a step has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes that this step has put into the FIFO.
+    /// Bytes that have been put into the FIFO since the last step.
     pub moved: u64,
     pub state: State,
 }
@@ -30,10 +40,21 @@ pub struct Progress {
 pub enum State {
     /// All bytes are in the FIFO; the transfer may be dropped and the FIFO closed.
     Done,
-    /// The FIFO is full: to be continued when it polls writable (or its reader is gone, which the next step finds out).
+    /// To be continued when what [`FileCopy::readiness`] names is ready. A FIFO that is named was full: who waits for
+    /// edges misses none.
     Blocked,
     /// The FIFO may take more at once.
     More,
+}
+
+/// What a transfer that is blocked waits for.
+#[derive(Clone, Copy, Debug)]
+pub enum Readiness<'a> {
+    /// Room in the FIFO, or the death of its reader, which the next step finds out.
+    Writable(BorrowedFd<'a>),
+    /// News from whoever moves the transfer's bytes in the meantime. It sees to it that they move or says so within
+    /// milliseconds: a reader that stalls becomes `Writable`.
+    Readable(BorrowedFd<'a>),
 }
 
 /// Why a transfer ends before its end.
@@ -45,31 +66,52 @@ pub enum CopyError {
     #[error("the reader is gone")]
     ReaderGone,
     #[error(transparent)]
-    Failed(#[from] io::Error),
+    Failed(io::Error),
+}
+
+impl From<io::Error> for CopyError {
+    fn from(error: io::Error) -> Self {
+        match (error.kind(), Errno::from_io_error(&error)) {
+            (io::ErrorKind::BrokenPipe, _) => Self::ReaderGone,
+            // A page of a mapping that the file has lost is a bad address.
+            (io::ErrorKind::UnexpectedEof, _) | (_, Some(Errno::FAULT)) => Self::Shrunk,
+            _ => Self::Failed(error),
+        }
+    }
 }
 
 /// One way to copy, shared by all threads.
 pub trait FileCopy: Send + Sync + 'static {
-    /// One file on its way into one FIFO. It is dropped before the FIFO is closed.
+    /// One file on its way into one FIFO. It may be dropped at any time, and touches the FIFO no more afterwards; it is
+    /// dropped before the FIFO is closed.
     type Transfer: Send;
 
+    /// `sink` has the capacity that it will keep.
+    ///
     /// # Errors
     /// Something is missing for the transfer: memory, a pipe, a ring.
-    fn begin(&self, source: Source, sink: &Fifo) -> Result<Self::Transfer, CopyError>;
+    fn begin(&self, source: Source, sink: &Arc<Writer>) -> Result<Self::Transfer, CopyError>;
 
     /// Moves what goes without waiting for the FIFO's reader, about [`STEP_BYTES_MAX`] at most. `sink` is the FIFO that
     /// the transfer began with.
     ///
     /// # Errors
     /// The transfer is at its end.
-    fn step(&self, transfer: &mut Self::Transfer, sink: &Fifo) -> Result<Progress, CopyError>;
+    fn step(&self, transfer: &mut Self::Transfer, sink: &Arc<Writer>) -> Result<Progress, CopyError>;
+
+    /// What a transfer whose last step said `Blocked` waits for. It changes at steps only.
+    fn readiness<'a>(&self, _transfer: &'a Self::Transfer, sink: &'a Arc<Writer>) -> Readiness<'a> {
+        Readiness::Writable(sink.as_fd())
+    }
 }
 
 /// What the choices have to be told.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct CopyOptions {
     /// Of the buffer between a read and a write.
     pub buffer_bytes: usize,
+    /// What pipes may have room for altogether, in bytes. Those that `tee` shares count.
+    pub pipe_budget: Budget,
 }
 
 /// Something to be done with a [`FileCopy`] whose type is known where it is done.
@@ -106,4 +148,11 @@ copies! {
     ReadWrite;
     /// read into a buffer, write from it
     ReadWrite = "read-write" => read_write::ReadWrite::new,
+}
+
+impl CopyKind {
+    /// What `--list-backends` says of it on this machine.
+    pub fn dimension_here() -> Dimension {
+        Self::dimension()
+    }
 }

@@ -1,9 +1,9 @@
 //! What the first design did: read into a buffer, write from it.
 
-use std::{io, os::fd::OwnedFd};
+use std::{io, os::fd::OwnedFd, sync::Arc};
 
 use rustix::io::Errno;
-use sys::fifo::Fifo;
+use sys::fifo::Writer;
 
 use super::{CopyError, CopyOptions, FileCopy, Progress, STEP_BYTES_MAX, Source, State};
 
@@ -30,19 +30,19 @@ impl ReadWrite {
 impl FileCopy for ReadWrite {
     type Transfer = Buffered;
 
-    fn begin(&self, source: Source, _: &Fifo) -> Result<Buffered, CopyError> {
+    fn begin(&self, source: Source, _: &Arc<Writer>) -> Result<Buffered, CopyError> {
         let buffer =
             Vec::with_capacity(self.buffer_bytes.min(usize::try_from(source.metadata.size).unwrap_or(usize::MAX)));
         Ok(Buffered { file: source.file, buffer, written: 0, unread: source.metadata.size })
     }
 
-    fn step(&self, transfer: &mut Buffered, sink: &Fifo) -> Result<Progress, CopyError> {
+    fn step(&self, transfer: &mut Buffered, sink: &Arc<Writer>) -> Result<Progress, CopyError> {
         let mut moved = 0;
         while moved < STEP_BYTES_MAX {
             if transfer.written == transfer.buffer.len() && !transfer.refill()? {
                 return Ok(Progress { moved, state: State::Done });
             }
-            match rustix::io::write(sink, &transfer.buffer[transfer.written..]) {
+            match rustix::io::write(&**sink, &transfer.buffer[transfer.written..]) {
                 Ok(written) => {
                     transfer.written += written;
                     moved += written as u64;
