@@ -11,6 +11,9 @@ use rustix::{
     pipe,
 };
 
+/// A rename somewhere in the tree can make one resolution uncertain (openat2(2), EAGAIN); twice in a row is rare.
+const RESOLVE_TRIES: usize = 8;
+
 /// The directory that FIFOs are in. It stays the same directory when its name comes to mean another.
 #[derive(Debug)]
 pub struct Directory(OwnedFd);
@@ -115,10 +118,21 @@ impl Directory {
 
     fn open_fifo(&self, name: &[u8], access: OFlags) -> Result<OwnedFd, OpenError> {
         check_name(name)?;
+        // Opening some devices does something, so a look comes first. It decides nothing else: the name may mean something
+        // else by the time it is opened, and what counts is what was opened.
+        let look = fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW);
+        if !look.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_fifo()) {
+            return Err(self.explain(name, look.err().unwrap_or(Errno::NOTSUP)));
+        }
         let flags = access | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let opened = rustix::io::retry_on_intr(|| fs::openat2(&self.0, name, flags, Mode::empty(), Self::RESOLVE));
-        let opened = opened.map_err(|errno| self.explain(name, errno))?;
-        // The name may mean something else by now: what counts is what was opened.
+        let mut tries = RESOLVE_TRIES;
+        let opened = loop {
+            tries -= 1;
+            match fs::openat2(&self.0, name, flags, Mode::empty(), Self::RESOLVE) {
+                Err(Errno::AGAIN | Errno::INTR) if tries > 0 => {}
+                outcome => break outcome.map_err(|errno| self.explain(name, errno))?,
+            }
+        };
         match FileType::from_raw_mode(fs::fstat(&opened).map_err(OpenError::Failed)?.st_mode) {
             FileType::Fifo => Ok(opened),
             _ => Err(OpenError::NotFifo),
