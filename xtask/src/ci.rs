@@ -82,7 +82,7 @@ fn smoke() -> Result<()> {
         ])
         .args([
             "--filter",
-            "driver=epoll|uring;server=fileserver,backend=sqlite,workload=framed-10KB-P16;\
+            "driver=epoll|uring,server!=mq-server;server=fileserver,backend=sqlite,workload=framed-10KB-P16;\
              server=zerocopy,strategy=*,workload=cached-26KB-c64;\
              server=mq-server,dispatch=pool|event,workload=small-4KiB;server=mq-server,copy=read-write|splice,workload=files-1MiB",
             "--workload",
