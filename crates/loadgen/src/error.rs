@@ -54,6 +54,10 @@ error_classes! {
     Miss = "miss",
     /// No local port was left (EADDRNOTAVAIL).
     NoPort = "no_port",
+    /// The server's queue was full until the timeout.
+    QueueFull = "queue_full",
+    /// A FIFO for the answer could not be made, opened or read.
+    Fifo = "fifo",
     /// No file descriptor was left (EMFILE, ENFILE).
     FdLimit = "fd_limit",
 }

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod body;
 pub mod ceiling;
 pub mod clock;
 pub mod compare;
@@ -18,6 +19,7 @@ pub mod hgrm;
 pub mod http;
 pub mod kv;
 pub mod merge;
+pub mod mq;
 pub mod null;
 pub mod output;
 pub mod protocol;

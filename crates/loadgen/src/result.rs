@@ -12,7 +12,7 @@ pub const SCHEMA: u32 = 1;
 pub struct RunResult {
     /// Always [`SCHEMA`] when written.
     pub schema: u32,
-    /// The protocol driven: `http`, `kv` or `file`, later `mq`.
+    /// The protocol driven: `http`, `kv`, `file` or `mq`.
     pub kind: String,
     /// The address or URL as given.
     pub target: String,
@@ -42,6 +42,9 @@ pub struct RunResult {
     pub latency_us: Latency,
     /// Open loop only: service time, from the actual send.
     pub service_us: Option<Latency>,
+    /// `mq` only: to the first byte of the answer, from when `latency_us` counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte_us: Option<Latency>,
     /// Closed loop only: service time as wrk corrects it, with samples made up for requests that were not sent while an
     /// answer was slow. An estimate; an open loop measures it.
     #[serde(default)]
@@ -49,9 +52,6 @@ pub struct RunResult {
     /// Open loop only: how late requests were sent although a connection was free. The generator's own doing.
     #[serde(default)]
     pub lag_us: Option<Latency>,
-    /// `mq` only: the same as `latency_us`, but to the first byte of the answer.
-    #[serde(default)]
-    pub first_byte_us: Option<Latency>,
     /// CPU seconds of the generator's threads in the window.
     pub client_cpu_s: f64,
     /// The process named by `--server-pid`.
@@ -65,7 +65,7 @@ pub struct RunResult {
     #[serde(default)]
     pub lag_histogram: Option<String>,
     /// The same for `first_byte_us`.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte_histogram: Option<String>,
     /// `--timeline` only.
     #[serde(default)]

@@ -1,20 +1,23 @@
 //! Safe wrappers of the Linux calls the drivers need.
 //!
 //! A leaf: knows no protocol, keeps no policy. `rustix` and `nix` do most of it; the little `unsafe` there is lives in
-//! [`map`], [`memory`], [`registered`], [`ring`], [`socket`] and [`transfer`], one call and one reason each.
+//! [`map`], [`memory`], [`mqueue`], [`registered`], [`ring`], [`socket`], [`splice_ring`] and [`transfer`], one call and one reason each.
 
 pub mod affinity;
 pub mod beneath;
 pub mod clock;
 pub mod contents;
 pub mod eventfd;
+pub mod fifo;
 pub mod limits;
 pub mod listen;
 pub mod map;
 pub mod memfd;
 pub mod memory;
+pub mod mqueue;
 pub mod registered;
 pub mod ring;
 pub mod signals;
 pub mod socket;
+pub mod splice_ring;
 pub mod transfer;

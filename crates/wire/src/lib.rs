@@ -6,6 +6,7 @@ mod detect;
 pub mod file;
 pub mod http1;
 pub mod memcached;
+pub mod mserve;
 pub mod resp;
 pub mod us;
 

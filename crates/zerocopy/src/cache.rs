@@ -11,6 +11,7 @@ use std::{
 };
 
 use proto::Now;
+use service::{Budget, Reservation};
 use sys::{
     beneath::{Metadata, Opened, Root},
     memfd,
@@ -19,7 +20,6 @@ use sys::{
 use web::{Absence, MediaTypes, nanoseconds, path};
 
 use crate::{
-    budget::{Budget, Reservation},
     file::CachedFile,
     index::{Entry, Index, USE_STEP_NS},
     resources::{Limits, Resources},

@@ -8,7 +8,6 @@
 
 mod access;
 mod args;
-mod budget;
 mod cache;
 mod caretaker;
 mod chain;

@@ -8,10 +8,10 @@ use std::{
 
 use bytes::Bytes;
 use proto::{CachedPipe, FileRegion, Pipe};
+use service::{Budget, Reservation};
 use sys::{registered::Region, transfer};
 
 use crate::{
-    budget::{Budget, Reservation},
     statistics::{Reason, Statistics},
     strategy::Strategy,
     zombies::{Held, Zombies},

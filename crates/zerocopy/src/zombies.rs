@@ -6,8 +6,7 @@ use std::{
 };
 
 use proto::CachedPipe;
-
-use crate::budget::Reservation;
+use service::Reservation;
 
 /// Reserved for something that leaves the cache.
 pub(crate) type Held = Vec<Reservation>;
@@ -67,8 +66,9 @@ impl Zombies {
 mod tests {
     use std::sync::Arc;
 
+    use service::Budget;
+
     use super::*;
-    use crate::budget::Budget;
 
     #[test]
     fn a_budget_is_free_again_after_the_last_request_and_not_before() {

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail};
 
 use super::backends::{Backends, Combination};
 use super::cpus::CpuList;
-use super::filter::{Filter, Product};
-use super::kinds::{self, Kind};
+use super::filter::{Filter, Product, Vocabulary};
+use super::kinds::Kind;
 use super::model::{Cell, Role, Setup, Workload};
 use super::peers::{self, Peer};
 
@@ -47,15 +47,20 @@ impl Cells {
     }
 
     /// Keys and values that a filter may name.
-    pub(crate) fn vocabulary(&self, peers: &[&dyn Peer], workloads: &[String]) -> Vec<(String, Vec<String>)> {
+    pub(crate) fn vocabulary(&self, peers: &[&dyn Peer], workloads: &[String]) -> Vocabulary {
         let mut servers: Vec<String> = vec![self.backends.server.clone()];
         servers.extend(peers.iter().map(|peer| peer.name().to_owned()));
         servers.dedup();
-        let mut vocabulary = vec![("server".to_owned(), servers), ("workload".to_owned(), workloads.to_vec())];
-        vocabulary.extend(self.backends.dimensions.iter().map(|dimension| {
+        let mut keys = vec![("server".to_owned(), servers), ("workload".to_owned(), workloads.to_vec())];
+        keys.extend(self.backends.dimensions.iter().map(|dimension| {
             (dimension.name.clone(), dimension.choices.iter().map(|choice| choice.name.clone()).collect())
         }));
-        vocabulary
+        Vocabulary { keys, servers: vec![(self.backends.server.clone(), self.dimensions())] }
+    }
+
+    /// The names of the dimensions, in the order in which a path names them.
+    pub(crate) fn dimensions(&self) -> Vec<String> {
+        self.backends.dimensions.iter().map(|dimension| dimension.name.clone()).collect()
     }
 
     /// The ids of all back ends, whether or not they can run.
@@ -183,16 +188,16 @@ impl Cells {
         Cell { only_under: names_unless_all(workloads, understands), ..cell }
     }
 
-    /// The server's own default if it was selected, else the first that was, else the default all the same.
+    /// Of those that were selected the one that is nearest to the server's own default, the first of several; else the
+    /// default all the same.
     fn default_reference(&self, ours: &[(Cell, bool)], can_run: impl Fn(&Cell) -> bool) -> Result<Cell> {
-        let is_default = |cell: &&Cell| {
-            let mut dimensions = self.backends.dimensions.iter();
-            dimensions.all(|dimension| cell.factors.get(&dimension.name) == Some(&dimension.default))
+        let differences = |cell: &&Cell| {
+            let dimensions = self.backends.dimensions.iter();
+            dimensions.filter(|dimension| cell.factors.get(&dimension.name) != Some(&dimension.default)).count()
         };
         let runnable = || ours.iter().filter(|(cell, _)| can_run(cell));
-        let wanted = || runnable().filter(|(_, is_wanted)| *is_wanted).map(|(cell, _)| cell);
-        let found = wanted().find(is_default).or_else(|| wanted().next());
-        let found = found.or_else(|| runnable().map(|(cell, _)| cell).find(is_default));
+        let wanted = runnable().filter(|(_, is_wanted)| *is_wanted).map(|(cell, _)| cell);
+        let found = wanted.min_by_key(differences).or_else(|| runnable().map(|(cell, _)| cell).min_by_key(differences));
         found.cloned().context("no back end can run here")
     }
 
@@ -210,7 +215,7 @@ impl Cells {
     ) -> Result<Vec<OsString>> {
         if cell.role == Role::Null {
             let mut command = vec![OsString::from(loadgen)];
-            let arguments = self.kind.null_arguments(&workload.body_bytes.to_string());
+            let arguments = self.kind.null_arguments(&workload.body_bytes.to_string(), &site.to_string_lossy());
             command.extend(arguments.into_iter().map(OsString::from));
             return Ok(command);
         }
@@ -225,7 +230,7 @@ impl Cells {
 
     fn arguments(&self, combination: &Combination, connections: &str) -> Vec<String> {
         let driver = combination.factors.get("driver").map(String::as_str);
-        kinds::server_arguments(&combination.flags, driver, &self.cpus, connections)
+        self.kind.server_arguments(&combination.flags, driver, &self.cpus, connections)
     }
 
     fn shown_command(&self, combination: &Combination, workloads: &[Workload]) -> String {
@@ -242,9 +247,9 @@ impl Cells {
             role: Role::Null,
             server: "loadgen".to_owned(),
             factors: [].into(),
-            description: "a bare epoll loop that always sends the same answer: the floor".to_owned(),
+            description: self.kind.null_description().to_owned(),
             version: None,
-            command: format!("taskset -c {} loadgen {}", self.cpus.text(), self.kind.null_arguments("BYTES").join(" ")),
+            command: format!("taskset -c {} loadgen {}", self.cpus.text(), self.kind.null_arguments("BYTES", "SITE").join(" ")),
             config: None,
             only_under: None,
         }

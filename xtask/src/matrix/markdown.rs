@@ -53,11 +53,17 @@ fn keeping(summary: &Summary, text: &mut String) {
 fn quoted(summary: &Summary, text: &mut String) {
     let Some(quotes) = &summary.setup.quotes else { return };
     let has_rates = quotes.rows.iter().any(|quote| quote.rate_rps.is_some());
-    let figures = if has_rates { "requests per second, mean" } else { "mean, worst" };
-    let shown = |rate: Option<f64>, mean_ms: Option<f64>, worst_ms: Option<f64>| {
+    let has_totals = quotes.rows.iter().any(|quote| quote.total_ms.is_some());
+    let figures = match (has_rates, has_totals) {
+        (true, _) => "requests per second, mean",
+        (false, true) => "all clients",
+        (false, false) => "mean, worst",
+    };
+    let shown = |rate: Option<f64>, mean_ms: Option<f64>, worst_ms: Option<f64>, total_ms: Option<f64>| {
         let ms = |ms: f64| format!("{ms:.2} ms");
-        let worst_ms = worst_ms.filter(|_| !has_rates);
-        [rate.filter(|_| has_rates).map(thousands), mean_ms.map(ms), worst_ms.map(ms)]
+        let (mean_ms, worst_ms) = (mean_ms.filter(|_| !has_totals), worst_ms.filter(|_| !has_rates && !has_totals));
+        let total_ms = total_ms.filter(|_| has_totals);
+        [rate.filter(|_| has_rates).map(thousands), mean_ms.map(ms), worst_ms.map(ms), total_ms.map(ms)]
             .into_iter()
             .flatten()
             .collect::<Vec<_>>()
@@ -68,13 +74,16 @@ fn quoted(summary: &Summary, text: &mut String) {
         "{}\n\n| there | {figures} there (quoted) | here | {figures} here | server CPU per request |\n|---|---|---|---|---|",
         quotes.source
     );
+    // Of a workload that is a number of requests, not a slice of time.
+    let workload = summary.setup.workloads.iter().find(|workload| workload.name == quotes.workload);
+    let requests = workload.and_then(|workload| Some(f64::from(workload.repetitions?) * f64::from(workload.connections)));
     let quote_of = |cell: &Cell| quotes.rows.iter().find(|quote| quote.cell == cell.id);
     let ours = |cell: &&Cell| cell.role == Role::Ours;
     let (with, without): (Vec<&Cell>, Vec<&Cell>) =
         summary.setup.cells.iter().filter(ours).partition(|cell| quote_of(cell).is_some());
     for cell in with.into_iter().chain(without) {
         let (there, times) = quote_of(cell).map_or_else(Default::default, |quote| {
-            (quote.name.clone(), shown(quote.rate_rps, Some(quote.mean_ms), quote.worst_ms))
+            (quote.name.clone(), shown(quote.rate_rps, quote.mean_ms, quote.worst_ms, quote.total_ms))
         });
         let here = summary.figures(&cell.id, &quotes.workload).map_or_else(
             || (not_run(summary, cell, &quotes.workload), String::new()),
@@ -82,7 +91,8 @@ fn quoted(summary: &Summary, text: &mut String) {
                 let service = figures.service.as_ref();
                 let (mean, worst) =
                     (service.map(|trips| trips.mean.median / 1e3), service.map(|trips| trips.max / 1e3));
-                let here = shown(Some(figures.throughput_rps.median), mean, worst);
+                let rate = figures.throughput_rps.median;
+                let here = shown(Some(rate), mean, worst, requests.map(|requests| requests / rate * 1e3));
                 let cpu = figures.cpu_us.map(|cpu| format!("{} µs", digits(cpu.median)));
                 (here, cpu.unwrap_or_default())
             },
@@ -203,7 +213,8 @@ mod tests {
         let quote = |cell: &str, mean_ms| Quote {
             cell: cell.into(),
             name: "theirs".into(),
-            mean_ms,
+            mean_ms: Some(mean_ms),
+            total_ms: None,
             worst_ms: Some(26.26),
             rate_rps: None,
         };
@@ -232,12 +243,27 @@ mod tests {
     fn quoted_rates_stand_beside_our_rates() {
         let mut summary = summary();
         let (cell, name) = ("http-server/uring".to_owned(), "theirs".to_owned());
-        let quote = Quote { cell, name, mean_ms: 200.904, worst_ms: None, rate_rps: Some(2_488.75) };
+        let quote = Quote { cell, name, mean_ms: Some(200.904), worst_ms: None, total_ms: None, rate_rps: Some(2_488.75) };
         let source = "Somebody's rates.".to_owned();
         summary.setup.quotes = Some(Quotes { source, workload: "closed".to_owned(), rows: vec![quote] });
         let text = tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
         assert!(text.contains("| requests per second, mean there (quoted) |"), "{text}");
         assert!(text.contains("| theirs | 2,489, 200.90 ms | `http-server/uring` | 250,000 | 4.00 µs |"), "{text}");
+    }
+
+    #[test]
+    fn quoted_totals_stand_beside_what_all_our_requests_took_together() {
+        let mut summary = summary();
+        let (cell, name) = ("http-server/uring".to_owned(), "theirs".to_owned());
+        let quote = Quote { cell, name, mean_ms: None, worst_ms: None, total_ms: Some(5_851.8), rate_rps: None };
+        let source = "Somebody's totals.".to_owned();
+        summary.setup.quotes = Some(Quotes { source, workload: "closed".to_owned(), rows: vec![quote] });
+        let closed = summary.setup.workloads.iter_mut().find(|workload| workload.name == "closed").unwrap();
+        (closed.connections, closed.repetitions) = (20, Some(1));
+        let text = tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
+        assert!(text.contains("| all clients there (quoted) |"), "{text}");
+        // 20 requests at 250,000 a second.
+        assert!(text.contains("| theirs | 5851.80 ms | `http-server/uring` | 0.08 ms | 4.00 µs |"), "{text}");
     }
 
     #[test]

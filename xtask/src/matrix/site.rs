@@ -17,6 +17,8 @@ pub(crate) fn file_name(bytes: u64) -> String {
 /// A scratch directory: the site under it, beside the peers' configurations and the servers' logs.
 pub(crate) struct Scratch {
     directory: TempDir,
+    /// In memory, where there is such a place.
+    _memory: Option<TempDir>,
 }
 
 impl Scratch {
@@ -25,9 +27,10 @@ impl Scratch {
         // Peers that drop their rights must still be able to read the site.
         let readable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(directory.path(), readable).context("temporary directory")?;
-        let scratch = Self { directory };
-        write_site(&scratch.site())?;
-        Ok(scratch)
+        let site = directory.path().join("site");
+        write_site(&site)?;
+        let memory = make_memory(&site)?;
+        Ok(Self { directory, _memory: memory })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -37,6 +40,23 @@ impl Scratch {
     pub(crate) fn site(&self) -> PathBuf {
         self.path().join("site")
     }
+}
+
+/// Below the site: a directory whose files are in memory, wherever the site is.
+pub(crate) const MEMORY: &str = "memory";
+/// A tmpfs on every usual system.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// Makes [`MEMORY`], as a link to what must be removed with the site; a plain directory where there is no tmpfs.
+fn make_memory(site: &Path) -> Result<Option<TempDir>> {
+    let place = site.join(MEMORY);
+    let made = tempfile::Builder::new().prefix("bench-matrix-").tempdir_in(SHARED_MEMORY).ok();
+    match &made {
+        Some(memory) => std::os::unix::fs::symlink(memory.path(), &place),
+        None => fs::create_dir(&place),
+    }
+    .with_context(|| format!("{}", place.display()))?;
+    Ok(made)
 }
 
 fn write_site(site: &Path) -> Result<()> {
@@ -68,8 +88,9 @@ mod tests {
             assert!(body.iter().all(|byte| byte.is_ascii_graphic() || *byte == b'\n'));
             assert_eq!(body, read(&second));
         }
-        let path = first.path().to_path_buf();
+        let (path, memory) = (first.path().to_path_buf(), first.site().join(MEMORY));
+        let memory = fs::canonicalize(memory).unwrap();
         drop(first);
-        assert!(!path.exists(), "the scratch directory is removed");
+        assert!(!path.exists() && !memory.exists(), "the scratch directories are removed");
     }
 }

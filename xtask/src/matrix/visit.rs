@@ -22,7 +22,9 @@ use super::process::Process;
 use super::record::{HostDuring, Latency, Measured, ServerCost};
 use super::site::Scratch;
 
-/// Beyond warm-up and slice, how long the generator may take: thousands of connections are opened first.
+/// How much longer than expected a load may take, where its length is a number of requests.
+const LOAD_SLOW: f64 = 4.0;
+/// And how much beyond that: thousands of connections are opened first.
 const LOAD_SPARE: Duration = Duration::from_secs(30);
 const INTERRUPT_POLL: Duration = Duration::from_millis(50);
 const STEAL_MAX: f64 = 0.01;
@@ -63,7 +65,7 @@ impl Bench {
     /// Makes one visit; `None` when the user asked to stop at once.
     pub(crate) fn visit(&self, cells: &Cells, cell: &Cell, workload: &Workload) -> Option<Attempt> {
         let outcome = self.start_server(cells, cell, workload).and_then(|(mut server, address)| {
-            let load = self.fill_and_load(cells, cell.role, workload, &server, address);
+            let load = self.fill_and_load(cells, cell.role, workload, &server, &address);
             let load = load.map_err(|error| match server.how_it_ended() {
                 Some(end) => error.context(end),
                 None => error,
@@ -91,7 +93,7 @@ impl Bench {
         Some(attempt)
     }
 
-    fn start_server(&self, cells: &Cells, cell: &Cell, workload: &Workload) -> Result<(Process, SocketAddr)> {
+    fn start_server(&self, cells: &Cells, cell: &Cell, workload: &Workload) -> Result<(Process, String)> {
         let log = self.scratch.path().join("server.log");
         let start = |command: &[OsString], stdout| Process::start(command, self.server_cpus.as_slice(), &log, stdout);
         if let Some(peer) = cells.peer(cell) {
@@ -100,7 +102,7 @@ impl Bench {
             let place = Place { address, site, scratch, workload, binaries: &self.binaries };
             let mut server = start(&peers::command(peer, &place)?, Stdio::null())?;
             server.wait_for_accept(address)?;
-            return Ok((server, address));
+            return Ok((server, address.to_string()));
         }
         let command = cells.command(cell, workload, &self.scratch.site(), &self.loadgen)?;
         let mut server = start(&command, Stdio::piped())?;
@@ -116,16 +118,17 @@ impl Bench {
         role: Role,
         workload: &Workload,
         server: &Process,
-        address: SocketAddr,
+        address: &str,
     ) -> Result<Option<(Option<f64>, RunResult, HostDuring)>> {
-        let (address, site) = (address.to_string(), self.scratch.site());
-        let target = Target { workload, role, address: &address, site: &site.to_string_lossy() };
+        let site = self.scratch.site();
+        let target = Target { workload, role, address, site: &site.to_string_lossy() };
         let mut bytes_per_key = None;
         // The null server keeps nothing, and has one document for all.
         if let Some(prepared) = workload.prepared().filter(|_| role != Role::Null) {
             let empty = server.resident_bytes()?;
             let arguments = cells.kind.preload_arguments(&target, &self.timing);
-            let Some(run) = self.generate(&arguments).context("before the load")? else { return Ok(None) };
+            let prepare_s = cells.kind.preload_s(workload);
+            let Some(run) = self.generate(&arguments, prepare_s).context("before the load")? else { return Ok(None) };
             if run.ok < u64::from(prepared) {
                 bail!("{} of {prepared} keys were stored or documents right: {:?}", run.ok, run.errors);
             }
@@ -137,19 +140,20 @@ impl Bench {
         let arguments = kinds::arguments(cells.kind, &target, &self.timing, &pid);
         let before = Reading::take(server.pid())?;
         let began = Instant::now();
-        let Some(run) = self.generate(&arguments)? else { return Ok(None) };
+        let load_s = cells.kind.load_s(workload, self.timing.slice_s, self.timing.warmup_s);
+        let Some(run) = self.generate(&arguments, load_s)? else { return Ok(None) };
         let host = Reading::take(server.pid())?.since(&before, began.elapsed());
         Ok(Some((bytes_per_key, run, host)))
     }
 
-    /// Runs the generator to its end; `None` when the user asked to stop at once.
-    fn generate(&self, arguments: &[String]) -> Result<Option<RunResult>> {
+    /// Runs the generator, which is expected to take so many seconds, to its end; `None` when the user asked to stop at once.
+    fn generate(&self, arguments: &[String], expected_s: f64) -> Result<Option<RunResult>> {
         let words = arguments.iter().map(OsString::from);
         let command: Vec<OsString> = std::iter::once(self.loadgen.clone().into_os_string()).chain(words).collect();
         let log = self.scratch.path().join("loadgen.log");
         // The generator pins its own threads.
         let mut generator = Process::start(&command, &self.all_cpus()?, &log, Stdio::piped())?;
-        let Some(output) = self.output_of(&mut generator)? else { return Ok(None) };
+        let Some(output) = self.output_of(&mut generator, expected_s)? else { return Ok(None) };
         let status = generator.wait_until(|| self.interrupts.are_urgent())?;
         let Some(status) = status else { return Ok(None) };
         // 3 is "some requests failed": the result says which.
@@ -161,9 +165,8 @@ impl Bench {
     }
 
     /// All of the generator's standard output, or `None` when the user asked to stop at once.
-    fn output_of(&self, generator: &mut Process) -> Result<Option<String>> {
-        let deadline =
-            Instant::now() + Duration::from_secs_f64(self.timing.slice_s + self.timing.warmup_s) + LOAD_SPARE;
+    fn output_of(&self, generator: &mut Process, expected_s: f64) -> Result<Option<String>> {
+        let deadline = Instant::now() + Duration::from_secs_f64(expected_s * LOAD_SLOW) + LOAD_SPARE;
         let mut stdout = generator.take_stdout()?;
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {

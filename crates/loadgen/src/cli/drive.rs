@@ -205,6 +205,24 @@ impl DriveArgs {
         }
     }
 
+    /// An option that was given and that only the engine for sockets understands.
+    pub(super) fn for_sockets_only(&self) -> Option<&'static str> {
+        let given = [
+            (self.threads.is_some(), "--threads"),
+            (self.pipeline != 1, "--pipeline"),
+            (!self.ramp.is_zero(), "--ramp"),
+            (self.rate.len() > 1, "a list of rates"),
+            (self.rate_sweep.is_some(), "--rate-sweep"),
+            (self.connect_timeout.is_some(), "--connect-timeout"),
+            (self.first_byte_timeout.is_some(), "--first-byte-timeout"),
+            (self.spin, "--spin"),
+            (self.timeline, "--timeline"),
+            (self.engine != EngineKind::Epoll, "--engine"),
+            (self.self_check == SelfCheck::On, "--self-check"),
+        ];
+        given.into_iter().find(|(is_given, _)| *is_given).map(|(_, name)| name)
+    }
+
     pub(super) fn out(&self) -> Option<&Path> {
         self.out.as_deref()
     }

@@ -98,7 +98,7 @@ enum ProtocolArg {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-enum VerifyArg {
+pub(super) enum VerifyArg {
     /// Only that it is a reply, and not that the server failed or refused
     None,
     /// The document was found, if there is one

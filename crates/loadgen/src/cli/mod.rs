@@ -7,6 +7,7 @@ mod file;
 mod http;
 mod kv;
 mod live;
+mod mq;
 mod null;
 mod progress;
 mod report;
@@ -40,6 +41,11 @@ enum Command {
     Kv(Box<kv::KvArgs>),
     /// Drive a fileserver: documents by id, in the original protocol or the framed one
     File(Box<file::FileArgs>),
+    /// Drive a server of files by POSIX message queue and FIFO
+    Mq(Box<mq::MqArgs>),
+    /// What `loadgen mq --spawn process` starts
+    #[command(name = loadgen::mq::CLIENT_COMMAND, hide = true)]
+    MqClient,
     /// Show, merge or compare stored results
     Report(report::ReportArgs),
     /// Be the floor: a bare epoll loop that answers every request with one fixed reply
@@ -75,6 +81,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Http(args) => http::run(&args),
         Command::Kv(args) => kv::run(&args),
         Command::File(args) => file::run(&args),
+        Command::Mq(args) => mq::run(&args),
+        Command::MqClient => loadgen::mq::be_a_client().map(|()| Outcome::Success).map_err(Failure::from),
         Command::Report(args) => report::run(&args),
         Command::Null(args) => null::run(&args),
     };

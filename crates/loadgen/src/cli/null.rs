@@ -1,12 +1,14 @@
 //! `loadgen null`.
 
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::str::FromStr;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use loadgen::null::{FileDialogue, FileReply, HttpDialogue, HttpReply, NullServer, RespDialogue, RespReplies};
+use loadgen::null::{FileDialogue, FileReply, HttpDialogue, HttpReply, NullQueue, NullServer, RespDialogue, RespReplies};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use sys::{affinity::Cpus, listen::Address};
+use sys::{affinity::Cpus, listen::Address, mqueue::QueueName};
 
 use super::{Failure, Outcome, print};
 
@@ -19,7 +21,10 @@ const EXAMPLE: &str = "Examples:
   loadgen http --pin 1 -c 64 -d 5s http://127.0.0.1:8080/
 
   taskset -c 0 loadgen null --protocol resp --value-size 12 --listen 127.0.0.1:7000 &
-  loadgen kv --pin 1 -c 50 -P 100 -d 5s --constant-values --value-size 12 127.0.0.1:7000";
+  loadgen kv --pin 1 -c 50 -P 100 -d 5s --constant-values --value-size 12 127.0.0.1:7000
+
+  taskset -c 0 loadgen null --protocol mq --root /srv/files --fifo-dir /run/mq --listen mq:/floor &
+  loadgen mq --pin 1 -n 20 --clients 20 --sink splice --fifo-dir /run/mq /floor movie.bin";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLE)]
@@ -27,15 +32,21 @@ pub(super) struct NullArgs {
     /// What to answer in
     #[arg(long, value_enum)]
     protocol: NullProtocol,
-    /// Address to listen on: 127.0.0.1:8080 (port 0 picks a free one) or unix:/path
+    /// Address to listen on: 127.0.0.1:8080 (port 0 picks a free one), unix:/path, or for mq the queue: mq:/name
     #[arg(long, value_name = "ADDR")]
-    listen: Address,
+    listen: Place,
     /// http, file: bytes of the body of every reply, all of them x [default: 128, for file 10240]
     #[arg(long, value_name = "N", value_parser = size)]
     body_size: Option<usize>,
     /// resp: bytes of the value that every GET gets, all of them x [default: 12]
     #[arg(long, value_name = "N", value_parser = size)]
     value_size: Option<usize>,
+    /// mq: the directory of the files
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// mq: the directory in which clients make their FIFOs
+    #[arg(long, value_name = "DIR")]
+    fifo_dir: Option<PathBuf>,
     /// Run on these CPUs
     #[arg(long, value_name = "CPUS")]
     pin: Option<Cpus>,
@@ -49,6 +60,26 @@ enum NullProtocol {
     Resp,
     /// The same document for every id, in either protocol of fileserver
     File,
+    /// Files by message queue: a bare thread per request that splices the file into a FIFO of 1 MiB
+    Mq,
+}
+
+/// Where requests come in.
+#[derive(Clone, Debug)]
+enum Place {
+    Socket(Address),
+    Queue(QueueName),
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("mq:") {
+            Some(name) => name.parse().map(Self::Queue).map_err(|error: sys::mqueue::BadQueueName| error.to_string()),
+            None => text.parse().map(Self::Socket).map_err(|error: <Address as FromStr>::Err| error.to_string()),
+        }
+    }
 }
 
 fn size(text: &str) -> Result<usize, String> {
@@ -57,11 +88,7 @@ fn size(text: &str) -> Result<usize, String> {
 }
 
 pub(super) fn run(args: &NullArgs) -> Result<Outcome, Failure> {
-    let misplaced = match args.protocol {
-        NullProtocol::Http | NullProtocol::File => args.value_size.map(|_| "--value-size belongs to --protocol resp"),
-        NullProtocol::Resp => args.body_size.map(|_| "--body-size belongs to --protocol http or file"),
-    };
-    if let Some(problem) = misplaced {
+    if let Some(problem) = misplaced(args) {
         return Err(Failure::Usage(problem.to_owned()));
     }
     if let Some(cpus) = &args.pin {
@@ -72,18 +99,59 @@ pub(super) fn run(args: &NullArgs) -> Result<Outcome, Failure> {
         let writer = signalled.try_clone().context("cannot duplicate a socket")?;
         signal_hook::low_level::pipe::register(signal, writer).context("cannot handle signals")?;
     }
-    let server = NullServer::bind(&args.listen).with_context(|| format!("cannot listen on {}", args.listen))?;
+    match &args.listen {
+        Place::Socket(address) => serve_sockets(args, address, &stop),
+        Place::Queue(name) => serve_queue(args, name, &stop),
+    }
+}
+
+fn misplaced(args: &NullArgs) -> Option<&'static str> {
+    let is_queue = matches!(args.protocol, NullProtocol::Mq);
+    match (&args.listen, args.protocol) {
+        (Place::Socket(_), NullProtocol::Mq) => return Some("--protocol mq listens on a queue: --listen mq:/NAME"),
+        (Place::Queue(_), protocol) if !matches!(protocol, NullProtocol::Mq) => {
+            return Some("only --protocol mq listens on a queue");
+        }
+        _ => {}
+    }
+    if is_queue && (args.root.is_none() || args.fifo_dir.is_none()) {
+        return Some("--protocol mq needs --root and --fifo-dir");
+    }
+    if !is_queue && (args.root.is_some() || args.fifo_dir.is_some()) {
+        return Some("--root and --fifo-dir belong to --protocol mq");
+    }
+    if !matches!(args.protocol, NullProtocol::Resp) && args.value_size.is_some() {
+        return Some("--value-size belongs to --protocol resp");
+    }
+    if matches!(args.protocol, NullProtocol::Resp | NullProtocol::Mq) && args.body_size.is_some() {
+        return Some("--body-size belongs to --protocol http or file");
+    }
+    None
+}
+
+fn serve_queue(args: &NullArgs, name: &QueueName, stop: &UnixStream) -> Result<Outcome, Failure> {
+    let (root, fifos) = (args.root.clone().unwrap_or_default(), args.fifo_dir.clone().unwrap_or_default());
+    let server = NullQueue::bind(name, &root, &fifos).with_context(|| format!("cannot listen on mq:{name}"))?;
+    print(&format!("listening on mq:{name}\n"))?;
+    server.serve(stop).context("the queue failed")?;
+    Ok(Outcome::Success)
+}
+
+fn serve_sockets(args: &NullArgs, address: &Address, stop: &UnixStream) -> Result<Outcome, Failure> {
+    let server = NullServer::bind(address).with_context(|| format!("cannot listen on {address}"))?;
     print(&format!("listening on {}\n", server.address()))?;
     let served = match args.protocol {
         NullProtocol::Http => {
-            server.serve::<HttpDialogue>(HttpReply::new(args.body_size.unwrap_or(DEFAULT_BODY_BYTES)), &stop)
-        }
+            server.serve::<HttpDialogue>(HttpReply::new(args.body_size.unwrap_or(DEFAULT_BODY_BYTES)), stop)
+        },
         NullProtocol::Resp => {
-            server.serve::<RespDialogue>(RespReplies::new(args.value_size.unwrap_or(DEFAULT_VALUE_BYTES)), &stop)
+            server.serve::<RespDialogue>(RespReplies::new(args.value_size.unwrap_or(DEFAULT_VALUE_BYTES)), stop)
         }
         NullProtocol::File => {
-            server.serve::<FileDialogue>(FileReply::new(args.body_size.unwrap_or(DEFAULT_DOCUMENT_BYTES)), &stop)
+            server.serve::<FileDialogue>(FileReply::new(args.body_size.unwrap_or(DEFAULT_DOCUMENT_BYTES)), stop)
         }
+        // Refused before: it listens on a queue.
+        NullProtocol::Mq => Ok(()),
     };
     served.context("the event loop failed")?;
     Ok(Outcome::Success)

@@ -33,7 +33,7 @@ use crate::protocol::ClientProtocol;
 use crate::usage::{ServerProbe, ServerReading};
 
 pub use self::endpoint::{Endpoint, EndpointError};
-pub(crate) use self::pace::share;
+pub(crate) use self::pace::{Schedule, share};
 pub use self::pace::{Arrivals, Limit, Pacing};
 pub use self::pause::Pause;
 pub use self::pulse::Reading;
@@ -42,7 +42,8 @@ use self::timeline::Slice;
 pub use self::timeline::{Interval, Timeline};
 pub use self::tls::{Tls, TlsError, Trust};
 pub use self::window::Live;
-use self::window::Window;
+pub(crate) use self::window::Window;
+pub(crate) use self::worker::CpuWindow;
 use self::worker::{Place, Worker, WorkerReport};
 
 /// How often the main thread looks at the interrupt flag and reports progress.

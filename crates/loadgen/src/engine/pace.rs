@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::clock::Nanos;
 
 /// What sets the pace.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub enum Pacing {
     /// The replies: each one lets the next request go.
     Closed,
@@ -14,7 +16,7 @@ pub enum Pacing {
 }
 
 /// The gaps of a schedule.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Arrivals {
     /// All equal.
     Constant,
@@ -23,7 +25,7 @@ pub enum Arrivals {
 }
 
 /// When to end.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Limit {
     Duration(Duration),
     Requests(u64),
@@ -31,7 +33,7 @@ pub enum Limit {
 
 /// One thread's share of an open loop: a sequence of due times without end.
 #[derive(Debug)]
-pub(super) struct Schedule {
+pub(crate) struct Schedule {
     origin: Nanos,
     /// The rate grows from 0 over this many nanoseconds.
     ramp: f64,
@@ -49,7 +51,7 @@ enum State {
 impl Schedule {
     /// The share of `thread` among `threads`; together they make `rate` a second.
     #[expect(clippy::cast_precision_loss, reason = "a number of threads is small, and no ramp takes a hundred days")]
-    pub(super) fn new(
+    pub(crate) fn new(
         arrivals: Arrivals,
         rate: f64,
         ramp: Nanos,
@@ -79,7 +81,7 @@ impl Schedule {
         clippy::cast_sign_loss,
         reason = "exact to a nanosecond for a hundred days"
     )]
-    pub(super) fn due(&self) -> Nanos {
+    pub(crate) fn due(&self) -> Nanos {
         let elapsed = match &self.state {
             State::Constant { index, phase } => phase + *index as f64 * self.gap,
             State::Poisson { elapsed, .. } => *elapsed,
@@ -94,7 +96,7 @@ impl Schedule {
     }
 
     /// Goes on to the one after it.
-    pub(super) fn advance(&mut self) {
+    pub(crate) fn advance(&mut self) {
         match &mut self.state {
             State::Constant { index, .. } => *index += 1,
             // `f64` draws from [0, 1), so the argument of the logarithm is never 0.

@@ -27,6 +27,8 @@ pub struct Tally {
     pub service: Histogram<u64>,
     /// From the scheduled sending, nanoseconds; empty in a closed loop.
     pub response: Histogram<u64>,
+    /// To the first byte of the reply, from when latency counts; empty where the protocol does not tell.
+    pub first_byte: Histogram<u64>,
     /// How late requests of an open loop were sent although a connection was free, nanoseconds.
     pub lag: Histogram<u64>,
 }
@@ -44,6 +46,7 @@ impl Tally {
             bytes_out: 0,
             service: empty_histogram(),
             response: empty_histogram(),
+            first_byte: empty_histogram(),
             lag: empty_histogram(),
         }
     }
@@ -71,9 +74,12 @@ impl Tally {
         self.reconnects += other.reconnects;
         self.bytes_in += other.bytes_in;
         self.bytes_out += other.bytes_out;
-        let pairs =
-            [(&mut self.service, &other.service), (&mut self.response, &other.response), (&mut self.lag, &other.lag)];
-        for (sum, part) in pairs {
+        for (sum, part) in [
+            (&mut self.service, &other.service),
+            (&mut self.response, &other.response),
+            (&mut self.first_byte, &other.first_byte),
+            (&mut self.lag, &other.lag),
+        ] {
             // Both have the same bounds, so adding cannot fail.
             let added = sum.add(part);
             debug_assert!(added.is_ok());

@@ -8,7 +8,7 @@ use crate::protocol::Verdict;
 
 /// The edges of the measured window. They are set while the threads run, and compared with the time stamps of replies.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(crate) struct Window {
     /// Schedules start here.
     origin: AtomicU64,
     start: AtomicU64,
@@ -26,24 +26,24 @@ impl Default for Window {
 // Relaxed is enough: each value is a time stamp of its own, nothing else is published by it, and the barrier orders
 // what precedes the start.
 impl Window {
-    pub(super) fn set_origin(&self, now: Nanos) {
+    pub(crate) fn set_origin(&self, now: Nanos) {
         self.origin.store(now, Ordering::Relaxed);
     }
 
-    pub(super) fn origin(&self) -> Nanos {
+    pub(crate) fn origin(&self) -> Nanos {
         self.origin.load(Ordering::Relaxed)
     }
 
-    pub(super) fn open(&self, now: Nanos) {
+    pub(crate) fn open(&self, now: Nanos) {
         self.start.store(now, Ordering::Relaxed);
     }
 
-    pub(super) fn close(&self, end: Nanos) {
+    pub(crate) fn close(&self, end: Nanos) {
         self.end.store(end, Ordering::Relaxed);
     }
 
     /// Closes the window and tells the threads to drop what is in flight.
-    pub(super) fn stop(&self, now: Nanos) {
+    pub(crate) fn stop(&self, now: Nanos) {
         self.end.fetch_min(now, Ordering::Relaxed);
         self.is_stopped.store(true, Ordering::Relaxed);
     }
@@ -55,22 +55,22 @@ impl Window {
     }
 
     #[inline]
-    pub(super) fn has_started(&self, time: Nanos) -> bool {
+    pub(crate) fn has_started(&self, time: Nanos) -> bool {
         time >= self.start.load(Ordering::Relaxed)
     }
 
     #[inline]
-    pub(super) fn has_ended(&self, time: Nanos) -> bool {
+    pub(crate) fn has_ended(&self, time: Nanos) -> bool {
         time >= self.end.load(Ordering::Relaxed)
     }
 
     #[inline]
-    pub(super) fn contains(&self, time: Nanos) -> bool {
+    pub(crate) fn contains(&self, time: Nanos) -> bool {
         self.has_started(time) && !self.has_ended(time)
     }
 
     #[inline]
-    pub(super) fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.is_stopped.load(Ordering::Relaxed)
     }
 }
@@ -91,11 +91,11 @@ struct LiveThread {
 }
 
 impl Live {
-    pub(super) fn new(threads: usize) -> Self {
+    pub(crate) fn new(threads: usize) -> Self {
         Self { threads: (0..threads).map(|_| LiveThread::default()).collect() }
     }
 
-    pub(super) fn set(&self, thread: usize, ok: u64, failed: u64) {
+    pub(crate) fn set(&self, thread: usize, ok: u64, failed: u64) {
         self.threads[thread].ok.store(ok, Ordering::Relaxed);
         self.threads[thread].failed.store(failed, Ordering::Relaxed);
     }

@@ -1,15 +1,12 @@
 //! The documents that a server should have, known beforehand.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
 use wire::file::FileId;
 
-/// Files are hashed in pieces of this size.
-const PIECE_BYTES: usize = 1 << 20;
+use crate::body::{self, Knowledge, PIECE_BYTES};
 
 /// One document.
 #[derive(Clone, Debug)]
@@ -28,13 +25,6 @@ pub struct Document {
 pub struct Catalogue {
     documents: Vec<Document>,
     ids: HashSet<Box<[u8]>>,
-}
-
-/// How well documents are to be known.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Knowledge {
-    Length,
-    LengthAndDigest,
 }
 
 /// Why there is no catalogue.
@@ -105,28 +95,10 @@ impl Document {
         path: &Path,
         knowledge: Knowledge,
         piece: &mut [u8],
-        observe: &mut impl FnMut(u64),
+        observe: impl FnMut(u64),
     ) -> io::Result<Self> {
-        let mut file = File::open(path)?;
-        let mut document = Self { id: id.clone(), length: file.metadata()?.len(), digest: None, is_one_nul: false };
-        if document.length == 1 {
-            document.is_one_nul = std::fs::read(path)? == [0];
-        }
-        if knowledge == Knowledge::LengthAndDigest {
-            let mut digest = Sha256::new();
-            document.length = 0;
-            loop {
-                let length = match file.read(piece) {
-                    Ok(0) => break,
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    read => read?,
-                };
-                digest.update(&piece[..length]);
-                document.length += length as u64;
-                observe(length as u64);
-            }
-            document.digest = Some(digest.finalize().into());
-        }
-        Ok(document)
+        let (length, digest) = body::know_file(path, knowledge, piece, observe)?;
+        let is_one_nul = length == 1 && std::fs::read(path)? == [0];
+        Ok(Self { id: id.clone(), length, digest, is_one_nul })
     }
 }

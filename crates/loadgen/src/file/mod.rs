@@ -14,10 +14,10 @@ use wire::file::{FileId, ORIGINAL_ID_BYTES};
 use crate::draw::{Draw, KeyDistribution, NoExponent};
 use crate::protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Single, Then};
 
-pub use self::catalogue::{Catalogue, CatalogueError, Document, Knowledge};
+pub use self::catalogue::{Catalogue, CatalogueError, Document};
 pub use self::speech::{Ended, Framed, Heard, Original, Said, Speech};
 use self::verdict::judge;
-pub use self::verdict::{Body, Verify};
+pub use crate::body::{Body, Knowledge, Verify};
 
 /// The characters of ids in the original protocol.
 const ID_CHARACTERS: &[u8; 36] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -139,7 +139,10 @@ impl<S: Speech> ClientProtocol for FileClient<S> {
     fn decode(&mut self, conn: &mut FileConn<S>, Single(ask): Single<Ask>, input: &[u8]) -> Decoded {
         let mut rest = input;
         let document = self.plan.document(ask).filter(|_| self.plan.verify == Verify::Sha256);
-        let heard = conn.speech.listen(&mut rest, |piece| conn.body.take(piece, document));
+        let heard = conn.speech.listen(&mut rest, |piece| match document {
+            Some(document) => conn.body.hash(piece, document.length),
+            None => conn.body.pass(piece.len() as u64),
+        });
         let progress = match heard {
             Heard::NeedMore => Progress::NeedMore,
             Heard::Broken(class) => Progress::Broken(class),

@@ -1,47 +1,10 @@
 //! Whether a reply is right.
 
-use sha2::{Digest as _, Sha256};
-
 use super::catalogue::Document;
 use super::speech::Said;
+use crate::body::{Body, Verify};
 use crate::error::ErrorClass;
 use crate::protocol::{Replies, Verdict};
-
-/// How much of a reply is checked. Each level includes the ones before it.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Verify {
-    /// That it is a reply, and no refusal.
-    None,
-    /// It found the document, if there is one.
-    Status,
-    /// The document is as long as it should be.
-    Length,
-    /// And has the right digest.
-    Sha256,
-}
-
-/// What has arrived of a body. It is not kept.
-#[derive(Clone, Debug, Default)]
-pub struct Body {
-    bytes: u64,
-    digest: Option<Sha256>,
-}
-
-impl Body {
-    /// `document` is what the digest will be compared with, if it will be.
-    #[inline]
-    pub(super) fn take(&mut self, piece: &[u8], document: Option<&Document>) {
-        self.bytes += piece.len() as u64;
-        // What is too long is wrong already.
-        if document.is_some_and(|document| self.bytes <= document.length) {
-            self.digest.get_or_insert_default().update(piece);
-        }
-    }
-
-    fn has_digest(self, digest: Option<[u8; 32]>) -> bool {
-        digest == Some(self.digest.unwrap_or_default().finalize().into())
-    }
-}
 
 /// `document` is what was asked for, if there is such a thing.
 #[inline]
@@ -66,8 +29,8 @@ fn check(said: Said, body: Body, document: Option<&Document>, verify: Verify) ->
     };
     match verify {
         Verify::None | Verify::Status => Ok(()),
-        _ if body.bytes < document.length => Err(if_short),
-        _ if body.bytes > document.length => Err(ErrorClass::Length),
+        _ if body.bytes() < document.length => Err(if_short),
+        _ if body.bytes() > document.length => Err(ErrorClass::Length),
         Verify::Sha256 if !body.has_digest(document.digest) => Err(ErrorClass::Content),
         Verify::Length | Verify::Sha256 => Ok(()),
     }

@@ -1,11 +1,12 @@
 //! The floor: a server that does nothing but answer, to tell what sockets alone cost.
 //!
 //! One thread, edge-triggered epoll, and replies that depend on nothing but the kind of the request. All that arrives
-//! at once is answered with one `send`.
+//! at once is answered with one `send`. Only a message queue has another floor: [`NullQueue`].
 
 mod burst;
 mod file;
 mod http;
+mod queue;
 mod resp;
 
 use std::os::unix::net::UnixStream;
@@ -18,6 +19,7 @@ use sys::listen::{Address, Listener, Sharing};
 
 pub use self::file::{FileDialogue, FileReply};
 pub use self::http::{HttpDialogue, HttpReply};
+pub use self::queue::{NullQueue, NullQueueError};
 pub use self::resp::{RespDialogue, RespReplies};
 
 const READ_BYTES: usize = 64 << 10;

@@ -40,7 +40,12 @@ fn columns(result: &RunResult) -> Vec<(String, String)> {
     add("bytes_in", result.bytes_in.to_string());
     add("bytes_out", result.bytes_out.to_string());
     add("throughput_rps", result.throughput_rps.to_string());
-    for (prefix, latency) in [("latency_us", Some(result.latency_us)), ("service_us", result.service_us)] {
+    let latencies = [
+        ("latency_us", Some(result.latency_us)),
+        ("service_us", result.service_us),
+        ("first_byte_us", result.first_byte_us),
+    ];
+    for (prefix, latency) in latencies {
         for (name, value) in named(latency) {
             add(&format!("{prefix}_{name}"), value);
         }

@@ -44,6 +44,10 @@ fn write_all(out: &mut String, result: &RunResult) -> std::fmt::Result {
     if result.kind == "file" {
         writeln!(out, "{}", round_trips(result))?;
     }
+    // Of a slice of time it would say nothing.
+    if result.kind == "mq" && result.config.contains_key("requests") {
+        writeln!(out, "{}", total_elapsed(result))?;
+    }
     writeln!(out)?;
     write_cpu(out, result)
 }
@@ -62,6 +66,9 @@ fn conditions(result: &RunResult) -> String {
     }
     for (name, before, one, many) in [
         ("connections", "", " connection", " connections"),
+        ("clients", "", " client", " clients"),
+        ("spawn", "each a ", "", ""),
+        ("sink", "", " sink", " sink"),
         ("threads", "", " thread", " threads"),
         ("pipeline", "", " in flight each", " in flight each"),
         ("warmup_s", "", " s warm-up", " s warm-up"),
@@ -90,9 +97,7 @@ fn write_latencies(out: &mut String, result: &RunResult) -> std::fmt::Result {
     writeln!(out)?;
     let Some(service) = &result.service_us else {
         write_latency(out, "service", &result.latency_us)?;
-        if let Some(first_byte) = &result.first_byte_us {
-            write_latency(out, "1st byte", first_byte)?;
-        }
+        write_first_byte(out, result)?;
         if let Some(corrected) = &result.corrected_us {
             write_latency(out, "corrected", corrected)?;
         }
@@ -104,12 +109,15 @@ fn write_latencies(out: &mut String, result: &RunResult) -> std::fmt::Result {
     };
     write_latency(out, "response", &result.latency_us)?;
     write_latency(out, "service", service)?;
-    if let Some(first_byte) = &result.first_byte_us {
-        write_latency(out, "1st byte", first_byte)?;
-    }
+    write_first_byte(out, result)?;
     writeln!(out, "response time, from the scheduled send; service time, from the actual send")?;
     let Some(lag) = &result.lag_us else { return Ok(()) };
     writeln!(out, "requests left {} late at p99, {} at most", duration(lag.p99), duration(lag.max))
+}
+
+/// From when the first of the latencies counts, too.
+fn write_first_byte(out: &mut String, result: &RunResult) -> std::fmt::Result {
+    result.first_byte_us.map_or(Ok(()), |first_byte| write_latency(out, "first byte", &first_byte))
 }
 
 fn write_latency(out: &mut String, name: &str, latency: &Latency) -> std::fmt::Result {
@@ -187,6 +195,12 @@ fn round_trips(result: &RunResult) -> String {
         max / 1e3,
         result.requests
     )
+}
+
+/// The line that the original message queue server's client ended with: how long all clients together took.
+fn total_elapsed(result: &RunResult) -> String {
+    let clients = result.config.get("clients").map(plain).unwrap_or_default();
+    format!("total elapsed {:.1}ms for {} files to {clients} clients", result.duration_s * 1e3, result.ok)
 }
 
 pub(super) fn rounded(value: f64) -> String {

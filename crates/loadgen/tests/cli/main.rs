@@ -9,8 +9,11 @@ mod file_faults;
 mod kv;
 mod kv_faults;
 mod latency;
+mod mq;
+mod mq_faults;
 mod null;
 mod progress;
+mod queue_server;
 mod rates;
 mod recipes;
 mod report;
@@ -56,14 +59,18 @@ impl Run {
         arguments.extend(options);
         // The whole suite on another engine: QUINTET_TEST_ENGINE=uring cargo test -p loadgen --test cli
         let engine = std::env::var("QUINTET_TEST_ENGINE").unwrap_or_default();
-        if !engine.is_empty() && !options.contains(&"--engine") {
+        if !engine.is_empty() && command != "mq" && !options.contains(&"--engine") {
             arguments.extend(["--engine", engine.as_str()]);
         }
-        if !options.contains(&"--threads") {
+        // The clients of `mq` are threads of their own.
+        if !options.contains(&"--threads") && command != "mq" {
             arguments.extend(["--threads", "1"]);
         }
         arguments.push(target);
-        let output = loadgen(&arguments);
+        Self::of(&loadgen(&arguments))
+    }
+
+    fn of(output: &Output) -> Self {
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         let printed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|why| {
             panic!("not a result: {why}: {}{stderr}", String::from_utf8_lossy(&output.stdout));
@@ -97,7 +104,8 @@ fn check_sums(result: &RunResult) {
     assert_eq!(result.requests, result.ok + result.errors.values().sum::<u64>(), "{result:?}");
     let found = [result.hits, result.misses, result.stores];
     let sum: u64 = found.into_iter().flatten().sum();
-    assert_eq!(sum, if result.kind == "http" { 0 } else { result.ok }, "{result:?}");
+    let is_plain = matches!(result.kind.as_str(), "http" | "mq");
+    assert_eq!(sum, if is_plain { 0 } else { result.ok }, "{result:?}");
     assert_eq!(
         found.map(|kind| kind.is_some()),
         match result.kind.as_str() {

@@ -175,7 +175,7 @@ impl Kind for FileServer {
         vec![format!("{site}/{place}")]
     }
 
-    fn null_arguments(&self, bytes: &str) -> Vec<String> {
+    fn null_arguments(&self, bytes: &str, _site: &str) -> Vec<String> {
         ["null", "--protocol", "file", "--listen", "127.0.0.1:0", "--body-size", bytes].map(str::to_owned).to_vec()
     }
 

@@ -122,7 +122,7 @@ impl Kind for KvCache {
         Vec::new()
     }
 
-    fn null_arguments(&self, bytes: &str) -> Vec<String> {
+    fn null_arguments(&self, bytes: &str, _site: &str) -> Vec<String> {
         ["null", "--protocol", "resp", "--listen", "127.0.0.1:0", "--value-size", bytes].map(str::to_owned).to_vec()
     }
 

@@ -4,6 +4,7 @@
 mod file;
 mod http;
 mod kv;
+mod mq;
 mod zerocopy;
 
 use std::collections::BTreeMap;
@@ -19,11 +20,14 @@ use super::peers::Peer;
 pub(crate) const OPEN_FRACTION: f64 = 0.5;
 /// Descriptors that a server needs besides its connections.
 const SPARE_DESCRIPTORS: u64 = 200;
+/// How long a requestor that sleeps after each request needs for one: the generator's default is 100 ± 50 ms.
+const TURN_S: f64 = 0.11;
 /// Connections beyond which a thread or a worker per connection is not a sensible thing to measure.
 const THREADS_MAX: u32 = 1024;
 
 /// All kinds that can be measured, in the order of their matrices.
-pub(crate) static KINDS: [&dyn Kind; 4] = [&http::HttpServer, &kv::KvCache, &file::FileServer, &zerocopy::Zerocopy];
+pub(crate) static KINDS: [&dyn Kind; 5] =
+    [&http::HttpServer, &kv::KvCache, &file::FileServer, &zerocopy::Zerocopy, &mq::MqServer];
 
 /// One of our servers, as something to be measured. A matrix has one kind.
 pub(crate) trait Kind: Sync {
@@ -90,8 +94,37 @@ pub(crate) trait Kind: Sync {
         site: &str,
     ) -> Vec<String>;
 
+    /// Arguments of our server for where and how it serves: `backend` chooses, `connections` come at once.
+    fn server_arguments(
+        &self,
+        backend: &[String],
+        driver: Option<&str>,
+        cpus: &CpuList,
+        connections: &str,
+    ) -> Vec<String> {
+        server_arguments(backend, driver, cpus, connections)
+    }
+
     /// Arguments of `loadgen null`; `bytes` is the size of a body or value.
-    fn null_arguments(&self, bytes: &str) -> Vec<String>;
+    fn null_arguments(&self, bytes: &str, site: &str) -> Vec<String>;
+
+    /// What the null server is.
+    fn null_description(&self) -> &'static str {
+        "a bare epoll loop that always sends the same answer: the floor"
+    }
+
+    /// The generator's arguments for how many ask at once, and how much.
+    fn amount_arguments(&self, workload: &Workload, timing: &Timing) -> Vec<String> {
+        amount_arguments(workload, timing)
+    }
+
+    /// About how long a load takes.
+    fn load_s(&self, workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
+        match workload.repetitions {
+            Some(each) => f64::from(each) * TURN_S,
+            None => slice_s + warmup_s,
+        }
+    }
 
     /// Which of the addresses that our server prints is the one to load.
     fn listener(&self, workload: &Workload) -> usize;
@@ -189,6 +222,23 @@ pub(crate) fn calibrate(kind: &dyn Kind, workloads: &mut [Workload], capacity_rp
 pub(crate) fn arguments(kind: &dyn Kind, target: &Target<'_>, timing: &Timing, pid: &str) -> Vec<String> {
     let workload = target.workload;
     let mut words = vec![kind.load_command(target.role).to_owned()];
+    words.extend(kind.amount_arguments(workload, timing));
+    let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    if workload.pipeline > 1 {
+        flag("-P", workload.pipeline.to_string());
+    }
+    if let Arrivals::Open { rate_rps, .. } = workload.arrivals {
+        flag("-R", rate_rps.to_string());
+    }
+    flag("--pin", timing.client_cpus.clone());
+    flag("--format", "json".to_owned());
+    flag("--server-pid", pid.to_owned());
+    words.extend(kind.load_arguments(target));
+    words
+}
+
+fn amount_arguments(workload: &Workload, timing: &Timing) -> Vec<String> {
+    let mut words = Vec::new();
     let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
     flag("-t", timing.client_threads.to_string());
     match workload.repetitions {
@@ -202,16 +252,6 @@ pub(crate) fn arguments(kind: &dyn Kind, target: &Target<'_>, timing: &Timing, p
             flag("--warmup", milliseconds(timing.warmup_s));
         }
     }
-    if workload.pipeline > 1 {
-        flag("-P", workload.pipeline.to_string());
-    }
-    if let Arrivals::Open { rate_rps, .. } = workload.arrivals {
-        flag("-R", rate_rps.to_string());
-    }
-    flag("--pin", timing.client_cpus.clone());
-    flag("--format", "json".to_owned());
-    flag("--server-pid", pid.to_owned());
-    words.extend(kind.load_arguments(target));
     words
 }
 
@@ -229,7 +269,7 @@ fn milliseconds(seconds: f64) -> String {
 }
 
 /// Our server's arguments but for what it serves and what the workload adds.
-pub(crate) fn server_arguments(
+fn server_arguments(
     backend: &[String],
     driver: Option<&str>,
     cpus: &CpuList,

@@ -213,7 +213,7 @@ impl Kind for Zerocopy {
         vec![site.to_owned()]
     }
 
-    fn null_arguments(&self, bytes: &str) -> Vec<String> {
+    fn null_arguments(&self, bytes: &str, _site: &str) -> Vec<String> {
         ["null", "--protocol", "http", "--listen", "127.0.0.1:0", "--body-size", bytes].map(str::to_owned).to_vec()
     }
 

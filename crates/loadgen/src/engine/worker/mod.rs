@@ -116,7 +116,7 @@ pub(super) struct WorkerReport<P> {
 
 /// This thread's CPU clock at the edges. A sleeping thread notices them late, but then its clock has stood still.
 #[derive(Default)]
-struct CpuWindow {
+pub(crate) struct CpuWindow {
     start: Option<Nanos>,
     end: Option<Nanos>,
 }
@@ -390,7 +390,7 @@ pub(super) struct PreparedWorker<'a, P: ClientProtocol> {
 }
 
 impl CpuWindow {
-    fn note(&mut self, window: &Window, now: Nanos) {
+    pub(crate) fn note(&mut self, window: &Window, now: Nanos) {
         if self.start.is_none() && window.has_started(now) {
             self.start = Some(clock::thread_cpu());
         }
@@ -399,7 +399,7 @@ impl CpuWindow {
         }
     }
 
-    fn used(&self) -> Nanos {
+    pub(crate) fn used(&self) -> Nanos {
         self.end.unwrap_or(0).saturating_sub(self.start.unwrap_or(0))
     }
 }

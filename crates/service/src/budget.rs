@@ -7,7 +7,7 @@ use std::sync::{
 
 /// So much of something, in units of its own: bytes, descriptors.
 #[derive(Clone, Debug)]
-pub(crate) struct Budget(Arc<Account>);
+pub struct Budget(Arc<Account>);
 
 #[derive(Debug)]
 struct Account {
@@ -17,28 +17,28 @@ struct Account {
 
 /// A part of a budget.
 #[derive(Debug)]
-pub(crate) struct Reservation {
+pub struct Reservation {
     account: Arc<Account>,
     amount: u64,
 }
 
 impl Budget {
-    pub(crate) fn new(limit: u64) -> Self {
+    pub fn new(limit: u64) -> Self {
         Self(Arc::new(Account { limit, used: AtomicU64::new(0) }))
     }
 
     /// `None` when there is not so much left.
-    pub(crate) fn reserve(&self, amount: u64) -> Option<Reservation> {
+    pub fn reserve(&self, amount: u64) -> Option<Reservation> {
         let more = |used: u64| used.checked_add(amount).filter(|&used| used <= self.0.limit);
         self.0.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         Some(Reservation { account: Arc::clone(&self.0), amount })
     }
 
-    pub(crate) fn used(&self) -> u64 {
+    pub fn used(&self) -> u64 {
         self.0.used.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn limit(&self) -> u64 {
+    pub fn limit(&self) -> u64 {
         self.0.limit
     }
 }

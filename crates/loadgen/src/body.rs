@@ -1,0 +1,93 @@
+//! What a body should be, and what has arrived of it. Bodies are not kept: they are counted and hashed as they pass.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// Files are hashed in pieces of this size.
+pub const PIECE_BYTES: usize = 1 << 20;
+
+/// How well a body is to be known beforehand.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Knowledge {
+    Length,
+    LengthAndDigest,
+}
+
+/// How much of a reply is checked. Each level includes the ones before it.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+pub enum Verify {
+    /// That it is a reply, and no refusal.
+    None,
+    /// It found the document, if there is one.
+    Status,
+    /// The document is as long as it should be.
+    Length,
+    /// And has the right digest.
+    Sha256,
+}
+
+/// Length, and SHA-256 if somebody asked for it, of a file. `piece` is a buffer, and `observe` is told of every so many
+/// bytes that have been hashed.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn know_file(
+    path: &Path,
+    knowledge: Knowledge,
+    piece: &mut [u8],
+    mut observe: impl FnMut(u64),
+) -> io::Result<(u64, Option<[u8; 32]>)> {
+    let mut file = File::open(path)?;
+    if knowledge == Knowledge::Length {
+        return Ok((file.metadata()?.len(), None));
+    }
+    let (mut digest, mut length) = (Sha256::new(), 0);
+    loop {
+        let read = match file.read(piece) {
+            Ok(0) => return Ok((length, Some(digest.finalize().into()))),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        digest.update(&piece[..read]);
+        length += read as u64;
+        observe(read as u64);
+    }
+}
+
+/// What has arrived of a body.
+#[derive(Clone, Debug, Default)]
+pub struct Body {
+    bytes: u64,
+    digest: Option<Sha256>,
+}
+
+impl Body {
+    /// Takes a piece of which the digest is of no interest, or which nobody has seen.
+    #[inline]
+    pub(crate) fn pass(&mut self, bytes: u64) {
+        self.bytes += bytes;
+    }
+
+    /// Takes a piece of a body that should be no longer than `length`.
+    #[inline]
+    pub(crate) fn hash(&mut self, piece: &[u8], length: u64) {
+        self.bytes += piece.len() as u64;
+        // What is too long is wrong already.
+        if self.bytes <= length {
+            self.digest.get_or_insert_default().update(piece);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn has_digest(self, digest: Option<[u8; 32]>) -> bool {
+        digest == Some(self.digest.unwrap_or_default().finalize().into())
+    }
+}

@@ -1,0 +1,289 @@
+//! `loadgen mq`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use loadgen::body::{self, Knowledge, PIECE_BYTES, Verify};
+use loadgen::mq::{Form, Plan, Sink, Spawn, Wanted};
+use loadgen::summary::{Kinds, Subject, summarize};
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use sys::mqueue::QueueName;
+
+use super::drive::{DriveArgs, named, value_name};
+use super::file::VerifyArg;
+use super::live::Progress;
+use super::progress::Reading;
+use super::values::{Digest, count};
+use super::{Failure, Outcome, complain};
+
+const BUFFER_BYTES_MAX: usize = 1 << 30;
+
+/// Options of all commands that this one refuses.
+const FOR_SOCKETS: [&str; 10] = [
+    "threads",
+    "pipeline",
+    "ramp",
+    "rate_sweep",
+    "connect_timeout",
+    "first_byte_timeout",
+    "spin",
+    "timeline",
+    "engine",
+    "self_check",
+];
+
+const EXAMPLES: &str = "Examples:
+  loadgen mq --fifo-dir /run/mq -n 20 --clients 20 --sink splice /quintet movie.bin
+  loadgen mq --fifo-dir /run/mq -n 20 --spawn process --content /srv/files /quintet movie.bin
+  loadgen mq --fifo-dir /run/mq -d 5s --content /srv/files --server-pid 4711 /quintet small.txt
+  loadgen mq --fifo-dir /run/mq -R 20000 --arrivals poisson -d 30s --framed /quintet a.txt b.txt
+
+Each client is a thread or a process and has one request under way at a time, with a FIFO of its own that is removed
+afterwards. In an open loop each has its share of the schedule; what falls due while it is busy waits, and that counts.
+
+What is checked: with --content or --expect-sha256 the SHA-256 of every answer, otherwise that all are as long as the first
+good one (or as the server announces, with --framed or --status-fifo). With --sink splice nobody looks at the bytes, and
+only lengths are checked.
+
+Exit status: 0 every request succeeded and was verified; 3 some failed; 2 bad usage; 1 anything else.";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+#[command(mut_arg("connections", |arg| arg.long("clients").visible_alias("connections").default_value("20").help("Clients")))]
+#[command(mut_arg("timeout", |arg| arg.default_value("60s").help("Limit for each request, from its sending to the end of its answer")))]
+#[command(mut_arg("rate", |arg| arg.help("Open loop: this many requests per second, whatever the server does, and latency from the scheduled time")))]
+#[command(mut_arg("pin", |arg| arg.help("Pin the clients to these CPUs, round robin: 0 or 0,2-3")))]
+#[command(mut_args(|arg| if FOR_SOCKETS.contains(&arg.get_id().as_str()) { arg.hide(true) } else { arg }))]
+pub(super) struct MqArgs {
+    /// The server's queue: /NAME or, as the server prints it, mq:/NAME
+    #[arg(value_name = "QUEUE")]
+    queue: String,
+    /// What to ask for, as the server knows it; several are asked for in turn
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<String>,
+    /// The server's directory of FIFOs
+    #[arg(long, value_name = "DIR")]
+    fifo_dir: PathBuf,
+    #[command(flatten)]
+    drive: DriveArgs,
+    /// What a client is
+    #[arg(long, value_enum, default_value = "thread")]
+    spawn: SpawnArg,
+    /// Where answers go
+    #[arg(long, value_enum, default_value = "read")]
+    sink: SinkArg,
+    /// --sink read asks for this many bytes at once
+    #[arg(long, value_name = "BYTES", default_value = "131072", value_parser = count::<BUFFER_BYTES_MAX>)]
+    buffer_size: usize,
+    /// How much of each answer is checked [default: sha256 if digests are known and the sink is read, otherwise length]
+    #[arg(long, value_enum)]
+    verify: Option<VerifyArg>,
+    /// A directory with the files that the server should have
+    #[arg(long, value_name = "DIR")]
+    content: Option<PathBuf>,
+    /// The files' digests, one per PATH in their order
+    #[arg(long, value_name = "HEX", conflicts_with = "content")]
+    expect_sha256: Vec<Digest>,
+    /// A header with status and length stands before every answer: the server runs with --framed
+    #[arg(long)]
+    framed: bool,
+    /// Name a second FIFO in every request, through which the server says what became of it
+    #[arg(long, conflicts_with = "framed")]
+    status_fifo: bool,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum SpawnArg {
+    /// A thread
+    Thread,
+    /// A process, as in the original
+    Process,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum SinkArg {
+    /// Into a buffer
+    Read,
+    /// To /dev/null by splice(2), without being looked at
+    Splice,
+}
+
+pub(super) fn run(args: &MqArgs) -> Result<Outcome, Failure> {
+    check_usage(args)?;
+    let server = args.drive.server()?;
+    let files = wanted(args)?;
+    let plan = plan(args, files);
+    // Not before: reading large files can be ended at once.
+    let interrupt = patient_interrupt_flag()?;
+    let mut progress = Progress::new(args.drive.progress, plan.pacing, plan.limit, plan.warmup);
+    let measured = loadgen::mq::run(&plan, server.as_ref(), &interrupt, |live| progress.update(live));
+    progress.finish();
+    let measured = measured.context("the run failed")?;
+    let subject = Subject {
+        kind: "mq".to_owned(),
+        target: std::iter::once(plan.queue.as_str()).chain(args.paths.iter().map(String::as_str)).collect::<Vec<_>>().join(" "),
+        config: config(args, &plan),
+        pacing: plan.pacing,
+        kinds: Kinds::None,
+    };
+    let result = summarize(subject, &measured, server.as_ref());
+    let outcome = args.drive.tell(&result, &measured, &plan.queue)?;
+    if plan.sink == Sink::Splice && plan.verify >= Verify::Length {
+        complain("note: --sink splice looks at no byte: only the lengths of the answers were checked");
+    }
+    Ok(outcome)
+}
+
+fn check_usage(args: &MqArgs) -> Result<(), Failure> {
+    let usage = |problem: &str| Err(Failure::Usage(problem.to_owned()));
+    if let Some(option) = args.drive.for_sockets_only() {
+        return usage(&format!("{option} does not go with mq: every client is a thread or a process with one request under way"));
+    }
+    if let Err(error) = queue(args).parse::<QueueName>() {
+        return usage(&error.to_string());
+    }
+    if let Some(path) = args.paths.iter().find(|path| wire::mserve::Request::new(path.as_bytes(), b"x", None).is_err()) {
+        return usage(&format!("`{path}` cannot be asked for: a path is not empty, and has no semicolon"));
+    }
+    if !matches!(args.expect_sha256.len(), 0) && args.expect_sha256.len() != args.paths.len() {
+        return usage("--expect-sha256 is needed once for every PATH");
+    }
+    match args.verify {
+        Some(VerifyArg::Sha256) if args.sink == SinkArg::Splice => {
+            usage("--verify sha256 does not go with --sink splice, which looks at no byte")
+        }
+        Some(VerifyArg::Sha256) if args.content.is_none() && args.expect_sha256.is_empty() => {
+            usage("--verify sha256 needs --content or --expect-sha256")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn queue(args: &MqArgs) -> &str {
+    args.queue.strip_prefix("mq:").unwrap_or(&args.queue)
+}
+
+fn verify(args: &MqArgs) -> Verify {
+    let knows_digests = args.content.is_some() || !args.expect_sha256.is_empty();
+    match args.verify {
+        Some(verify) => verify.into(),
+        None if knows_digests && args.sink == SinkArg::Read => Verify::Sha256,
+        None => Verify::Length,
+    }
+}
+
+/// Everything there is to know of the files before the first request.
+fn wanted(args: &MqArgs) -> Result<Vec<Wanted>, Failure> {
+    let knowledge = if verify(args) == Verify::Sha256 { Knowledge::LengthAndDigest } else { Knowledge::Length };
+    let local = |path: &str| args.content.as_ref().map(|content| local(content, path));
+    let bytes = args.paths.iter().filter_map(|path| local(path)?.metadata().ok()).map(|file| file.len()).sum();
+    let reading = Reading::new(bytes, "hashing the files");
+    let mut piece = vec![0; PIECE_BYTES];
+    let know = |(index, path): (usize, &String)| -> Result<Wanted, Failure> {
+        let given = args.expect_sha256.get(index).map(|Digest(digest)| *digest);
+        let (length, digest) = match local(path) {
+            None => (None, given),
+            Some(file) => {
+                let known = body::know_file(&file, knowledge, &mut piece, |bytes| reading.advance(bytes));
+                let (length, digest) = known.with_context(|| format!("--content: {}", file.display()))?;
+                (Some(length), digest)
+            }
+        };
+        Ok(Wanted { path: path.clone(), length, digest })
+    };
+    args.paths.iter().enumerate().map(know).collect()
+}
+
+/// Where the directory has the file: an absolute path may name it there itself, or begin at the server's root.
+fn local(content: &Path, path: &str) -> PathBuf {
+    if Path::new(path).starts_with(content) {
+        return PathBuf::from(path);
+    }
+    content.join(path.trim_start_matches('/'))
+}
+
+fn plan(args: &MqArgs, files: Vec<Wanted>) -> Plan {
+    let load = args.drive.load();
+    Plan {
+        queue: queue(args).to_owned(),
+        fifo_directory: args.fifo_dir.clone(),
+        prefix: format!("loadgen-{}-{:016x}-", std::process::id(), fastrand::u64(..)),
+        files,
+        form: match (args.framed, args.status_fifo) {
+            (true, _) => Form::Framed,
+            (false, true) => Form::Status,
+            (false, false) => Form::Bare,
+        },
+        sink: match args.sink {
+            SinkArg::Read => Sink::Read,
+            SinkArg::Splice => Sink::Splice,
+        },
+        verify: verify(args),
+        buffer_bytes: args.buffer_size,
+        clients: load.connections,
+        spawn: match args.spawn {
+            SpawnArg::Thread => Spawn::Thread,
+            SpawnArg::Process => Spawn::Process,
+        },
+        cpus: Some(load.pin.to_string()).filter(|_| load.pin.iter().len() > 0),
+        pacing: load.pacing,
+        limit: load.limit,
+        warmup: load.warmup,
+        timeout: load.timeouts.total,
+        seed: load.seed,
+    }
+}
+
+fn config(args: &MqArgs, plan: &Plan) -> BTreeMap<String, Value> {
+    let mut config = args.drive.config(&args.drive.load());
+    let of_sockets = ["connections", "connect_timeout_s", "first_byte_timeout_s", "pipeline", "ramp_s", "spin", "threads", "tls", "engine"];
+    for name in of_sockets {
+        config.remove(name);
+    }
+    let form = match plan.form {
+        Form::Bare => "bare",
+        Form::Framed => "framed",
+        Form::Status => "status-fifo",
+    };
+    let is_known = |wanted: &Wanted| wanted.digest.is_some();
+    config.extend(named([
+        ("buffer_bytes", json!(plan.buffer_bytes)),
+        ("clients", json!(plan.clients)),
+        ("content", json!(args.content)),
+        ("digests_known", json!(plan.files.iter().all(is_known))),
+        ("fifo_dir", json!(args.fifo_dir)),
+        ("protocol", json!(form)),
+        ("sink", json!(value_name(args.sink))),
+        ("spawn", json!(value_name(args.spawn))),
+        ("verify", json!(format!("{:?}", plan.verify).to_lowercase())),
+    ]));
+    config
+}
+
+/// A flag that SIGINT and SIGTERM set. However often they come, the program ends by itself, in bounded time: FIFOs are to be
+/// removed.
+fn patient_interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
+    let interrupt = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupt)).context("cannot handle signals")?;
+    }
+    Ok(interrupt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_beneath_the_directory_by_either_kind_of_path() {
+        let content = Path::new("/srv/files");
+        for path in ["a/b.bin", "/a/b.bin", "/srv/files/a/b.bin"] {
+            assert_eq!(local(content, path), Path::new("/srv/files/a/b.bin"), "{path}");
+        }
+    }
+}

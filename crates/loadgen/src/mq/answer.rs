@@ -1,0 +1,228 @@
+//! What one answer came to: counts, hashes and judges, and moves no bytes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use wire::mserve::{HEADER_BYTES, Header, Status};
+
+use super::plan::{Form, Plan, Wanted};
+use super::sink::Piece;
+use crate::body::{Body, Verify};
+use crate::error::ErrorClass;
+use crate::protocol::Verdict;
+
+const UNKNOWN: u64 = u64::MAX;
+
+/// The lengths of the files, as far as they are known: before the run, or from the first good answer. Threads share them.
+#[derive(Debug)]
+pub(super) struct Lengths(Box<[AtomicU64]>);
+
+impl Lengths {
+    pub(super) fn of(plan: &Plan) -> Self {
+        Self(plan.files.iter().map(|wanted| AtomicU64::new(wanted.length.unwrap_or(UNKNOWN))).collect())
+    }
+
+    fn known(&self, file: usize) -> Option<u64> {
+        Some(self.0[file].load(Ordering::Relaxed)).filter(|&length| length != UNKNOWN)
+    }
+
+    /// The first answer that passes every check says how long the file is.
+    fn learn(&self, file: usize, length: u64) -> Verdict {
+        let learned = self.0[file].compare_exchange(UNKNOWN, length, Ordering::Relaxed, Ordering::Relaxed);
+        match learned {
+            Err(known) if known != length => Err(ErrorClass::Length),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A header on its way.
+#[derive(Debug, Default)]
+pub(super) struct Head {
+    bytes: [u8; HEADER_BYTES],
+    filled: usize,
+}
+
+impl Head {
+    /// Where the rest of it belongs; empty when it is complete.
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.filled..]
+    }
+
+    pub(super) fn filled(&mut self, bytes: usize) {
+        self.filled += bytes;
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.filled == HEADER_BYTES
+    }
+
+    /// The header once it is complete.
+    pub(super) fn read(&self) -> Result<Option<Header>, ErrorClass> {
+        if !self.is_complete() {
+            return Ok(None);
+        }
+        Header::decode(&self.bytes).map(Some).map_err(|_| ErrorClass::Protocol)
+    }
+}
+
+/// An answer on its way.
+pub(super) struct Answer<'a> {
+    wanted: &'a Wanted,
+    file: usize,
+    form: Form,
+    verify: Verify,
+    lengths: &'a Lengths,
+    /// In front of the file, or from the status FIFO.
+    pub(super) head: Head,
+    body: Body,
+}
+
+impl<'a> Answer<'a> {
+    pub(super) fn new(plan: &'a Plan, file: usize, lengths: &'a Lengths) -> Self {
+        let (wanted, form, verify) = (&plan.files[file], plan.form, plan.verify);
+        Self { wanted, file, form, verify, lengths, head: Head::default(), body: Body::default() }
+    }
+
+    /// Whether what comes next out of the FIFO of the file is a header.
+    pub(super) fn begins_with_head(&self) -> bool {
+        self.form == Form::Framed && !self.head.is_complete()
+    }
+
+    #[inline]
+    pub(super) fn take(&mut self, piece: &Piece<'_>) {
+        match piece {
+            Piece::Seen(bytes) if self.verify == Verify::Sha256 && self.wanted.digest.is_some() => {
+                self.body.hash(bytes, self.lengths.known(self.file).unwrap_or(u64::MAX));
+            }
+            piece => self.body.pass(piece.bytes()),
+        }
+    }
+
+    /// What the server said of the request, if it was to say something; a refusal ends the matter.
+    pub(super) fn heard(&self) -> Result<Option<Header>, ErrorClass> {
+        match self.head.read()? {
+            Some(header) if header.status != Status::Ok => Err(ErrorClass::Status),
+            heard => Ok(heard),
+        }
+    }
+
+    /// Everything has come that will come.
+    pub(super) fn end(self) -> Verdict {
+        let arrived = self.body.bytes();
+        if let Some(announced) = self.announced()? {
+            match arrived {
+                _ if arrived < announced => return Err(ErrorClass::ShortBody),
+                _ if arrived > announced => return Err(ErrorClass::Protocol),
+                _ => {}
+            }
+        }
+        if self.verify == Verify::None {
+            return Ok(());
+        }
+        let known = self.lengths.known(self.file);
+        if self.form == Form::Bare && arrived == 0 && known != Some(0) {
+            return Err(ErrorClass::EofEarly);
+        }
+        if self.verify == Verify::Status {
+            return Ok(());
+        }
+        match known {
+            // Nothing but its end says how long it was meant to be.
+            Some(known) if arrived < known && self.form == Form::Bare => return Err(ErrorClass::ShortBody),
+            Some(known) if arrived != known => return Err(ErrorClass::Length),
+            _ => {}
+        }
+        if self.verify == Verify::Sha256 && self.wanted.digest.is_some() && !self.body.has_digest(self.wanted.digest) {
+            return Err(ErrorClass::Content);
+        }
+        self.lengths.learn(self.file, arrived)
+    }
+
+    fn announced(&self) -> Result<Option<u64>, ErrorClass> {
+        match (self.form, self.heard()?) {
+            (Form::Bare, _) => Ok(None),
+            (_, Some(header)) => Ok(Some(header.length)),
+            (_, None) => Err(ErrorClass::EofEarly),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sha2::{Digest as _, Sha256};
+
+    use super::super::plan::tests::plan_of;
+    use super::*;
+
+    const BODY: &[u8] = b"the file";
+
+    fn judge(form: Form, verify: Verify, known: bool, head: &[u8], body: &[u8]) -> Verdict {
+        let digest = known.then(|| Sha256::digest(BODY).into());
+        let wanted = Wanted { path: "f".into(), length: known.then_some(BODY.len() as u64), digest };
+        let plan = Plan { form, verify, ..plan_of(vec![wanted]) };
+        let lengths = Lengths::of(&plan);
+        let mut answer = Answer::new(&plan, 0, &lengths);
+        answer.head.room()[..head.len()].copy_from_slice(head);
+        answer.head.filled(head.len());
+        answer.heard()?;
+        // Bytes come in any pieces.
+        body.chunks(3).for_each(|piece| answer.take(&Piece::Seen(piece)));
+        answer.end()
+    }
+
+    fn header(status: Status, length: usize) -> [u8; HEADER_BYTES] {
+        Header { status, length: length as u64 }.encode()
+    }
+
+    #[test]
+    fn a_bare_answer_is_judged_as_far_as_its_bytes_tell() {
+        let levels = |body: &[u8]| {
+            [Verify::None, Verify::Status, Verify::Length, Verify::Sha256]
+                .map(|verify| judge(Form::Bare, verify, true, b"", body))
+        };
+        use ErrorClass::{Content, EofEarly, Length, ShortBody};
+        assert_eq!(levels(BODY), [Ok(()); 4]);
+        assert_eq!(levels(b""), [Ok(()), Err(EofEarly), Err(EofEarly), Err(EofEarly)]);
+        assert_eq!(levels(b"the fil"), [Ok(()), Ok(()), Err(ShortBody), Err(ShortBody)]);
+        assert_eq!(levels(b"the file!"), [Ok(()), Ok(()), Err(Length), Err(Length)]);
+        assert_eq!(levels(b"the fool"), [Ok(()), Ok(()), Ok(()), Err(Content)]);
+    }
+
+    #[test]
+    fn a_header_is_believed_only_as_far_as_the_file_bears_it_out() {
+        use ErrorClass::{EofEarly, Length, Protocol, ShortBody, Status as Refused};
+        for form in [Form::Framed, Form::Status] {
+            let judge = |head: &[u8], body| judge(form, Verify::Sha256, true, head, body);
+            assert_eq!(judge(&header(Status::Ok, 8), BODY), Ok(()));
+            assert_eq!(judge(b"", b""), Err(EofEarly));
+            assert_eq!(judge(&header(Status::Ok, 8)[..9], b""), Err(EofEarly));
+            assert_eq!(judge(&header(Status::Ok, 8), b"the fil"), Err(ShortBody));
+            assert_eq!(judge(&header(Status::Ok, 7), BODY), Err(Protocol));
+            assert_eq!(judge(&header(Status::Ok, 7), b"the fil"), Err(Length));
+            assert_eq!(judge(&header(Status::FileMissing, 0), b""), Err(Refused));
+            assert_eq!(judge(&[b'x'; HEADER_BYTES], BODY), Err(Protocol));
+        }
+    }
+
+    #[test]
+    fn what_is_refused_or_broken_is_an_error_however_little_is_checked() {
+        let judge = |head: &[u8], body| judge(Form::Framed, Verify::None, true, head, body);
+        assert_eq!(judge(&header(Status::Overloaded, 0), b""), Err(ErrorClass::Status));
+        assert_eq!(judge(&header(Status::Ok, 9), BODY), Err(ErrorClass::ShortBody));
+        assert_eq!(judge(&header(Status::Ok, 8), b"the fool"), Ok(()));
+    }
+
+    #[test]
+    fn the_first_good_answer_says_how_long_a_file_is() {
+        let plan = plan_of(vec![Wanted { path: "f".into(), length: None, digest: None }]);
+        let lengths = Lengths::of(&plan);
+        let end = |bytes| {
+            let mut answer = Answer::new(&plan, 0, &lengths);
+            answer.take(&Piece::Unseen(bytes));
+            answer.end()
+        };
+        assert_eq!(end(0), Err(ErrorClass::EofEarly));
+        assert_eq!([end(9), end(9)], [Ok(()), Ok(())]);
+        assert_eq!([end(8), end(10)], [Err(ErrorClass::ShortBody), Err(ErrorClass::Length)]);
+    }
+}

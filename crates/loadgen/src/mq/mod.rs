@@ -1,0 +1,71 @@
+//! Files by message queue and FIFO: a client puts a request on the server's POSIX message queue, and the answer comes
+//! through a FIFO that the client has made for it.
+//!
+//! Each client is a thread or a process of its own and has one request under way at a time. The FIFO is made and opened
+//! before the request falls due, has a name that nobody can guess, answers one request and is then removed: what a server
+//! says late, or twice, never becomes part of another answer.
+
+mod account;
+mod answer;
+mod client;
+mod conduct;
+mod exchange;
+mod fifo;
+mod plan;
+mod processes;
+mod sink;
+
+use std::io;
+use std::sync::atomic::AtomicBool;
+
+use crate::engine::{Live, Measured};
+use crate::usage::ServerProbe;
+
+use self::conduct::conduct;
+use self::processes::Processes;
+pub use self::plan::{Form, Plan, Sink, Spawn, Wanted};
+pub use self::processes::{CLIENT_COMMAND, be_a_client};
+
+/// Why nothing could be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum MqError {
+    #[error("cannot open the queue {name}: {why}")]
+    Queue { name: String, why: String },
+    #[error("the queue takes messages of up to {max} bytes, and a request has up to {need}")]
+    MessageSize { need: usize, max: usize },
+    #[error("cannot use {} as a directory of FIFOs: {why}", path.display())]
+    Directory { path: std::path::PathBuf, why: io::Error },
+    #[error("cannot open /dev/null: {0}")]
+    Null(io::Error),
+    #[error("cannot pin a client to one of the CPUs {cpus}: {why}")]
+    Pin { cpus: String, why: io::Error },
+    #[error("cannot start a client: {0}")]
+    Start(io::Error),
+    #[error("a client ended without a report: {0}")]
+    Lost(String),
+    #[error("a client panicked")]
+    Panicked,
+}
+
+/// Lets the clients of `plan` ask until the limit, or until `interrupt` is set, and reports progress to `observe`. No FIFO
+/// is left when it returns.
+///
+/// # Errors
+/// Nothing could be measured: the queue or the directory cannot be used, or a client could not be started or was lost.
+pub fn run(
+    plan: &Plan,
+    server: Option<&ServerProbe>,
+    interrupt: &AtomicBool,
+    observe: impl FnMut(&Live),
+) -> Result<Measured<()>, MqError> {
+    let _swept = fifo::Sweep::of(plan);
+    // Best effort: without it the edges of the window are late by the default slack of 50 µs.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    client::check(plan)?;
+    match plan.spawn {
+        Spawn::Thread => client::with_threads(plan, |crew| conduct(plan, crew, server, interrupt, observe)),
+        Spawn::Process => {
+            Processes::start(plan).and_then(|mut crew| conduct(plan, &mut crew, server, interrupt, observe))
+        }
+    }
+}

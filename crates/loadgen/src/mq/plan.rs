@@ -1,0 +1,120 @@
+//! What the clients are to do.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::body::Verify;
+use crate::engine::{Limit, Pacing};
+
+/// Everything that a client needs to know. Processes get it as JSON.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Plan {
+    /// As mq_overview(7) has it: `/NAME`.
+    pub queue: String,
+    /// Where the server looks for FIFOs.
+    pub fifo_directory: PathBuf,
+    /// With which the names of all FIFOs of the run begin.
+    pub prefix: String,
+    /// Asked for in turn; at least one.
+    pub files: Vec<Wanted>,
+    pub form: Form,
+    pub sink: Sink,
+    pub verify: Verify,
+    /// [`Sink::Read`] asks for this much at once.
+    pub buffer_bytes: usize,
+    pub clients: usize,
+    pub spawn: Spawn,
+    /// CPUs for the clients, round robin, as `sys::affinity::Cpus` takes them; `None` leaves them to the scheduler.
+    pub cpus: Option<String>,
+    pub pacing: Pacing,
+    pub limit: Limit,
+    pub warmup: Duration,
+    /// For one request, from its sending to the end of its answer.
+    pub timeout: Duration,
+    pub seed: u64,
+}
+
+/// One file that is asked for.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Wanted {
+    /// As the server knows it.
+    pub path: String,
+    /// Bytes; `None` until the first good answer has said so.
+    pub length: Option<u64>,
+    pub digest: Option<[u8; 32]>,
+}
+
+/// How the server tells success from failure.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub enum Form {
+    /// It does not: the answer is the file, or nothing.
+    Bare,
+    /// A header with status and length stands before the file.
+    Framed,
+    /// The header comes through a FIFO of its own, which the request names.
+    Status,
+}
+
+/// Where answers go.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub enum Sink {
+    /// Into a buffer.
+    Read,
+    /// To /dev/null without being looked at: only their length can be checked.
+    Splice,
+}
+
+/// What a client is.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub enum Spawn {
+    Thread,
+    Process,
+}
+
+impl Plan {
+    pub(super) fn cpus(&self) -> Option<sys::affinity::Cpus> {
+        self.cpus.as_deref().and_then(|text| text.parse().ok())
+    }
+
+    /// Requests are counted by when they fall due, not by when they are answered.
+    pub(super) fn counts_by_issue(&self) -> bool {
+        self.pacing != Pacing::Closed || matches!(self.limit, Limit::Requests(_))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// One client that asks for these.
+    pub(in super::super) fn plan_of(files: Vec<Wanted>) -> Plan {
+        Plan {
+            queue: "/nowhere".into(),
+            fifo_directory: "/nowhere".into(),
+            prefix: "loadgen-test-".into(),
+            files,
+            form: Form::Bare,
+            sink: Sink::Read,
+            verify: Verify::Length,
+            buffer_bytes: 16,
+            clients: 1,
+            spawn: Spawn::Thread,
+            cpus: None,
+            pacing: Pacing::Closed,
+            limit: Limit::Requests(1),
+            warmup: Duration::ZERO,
+            timeout: Duration::from_secs(1),
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn a_plan_survives_the_way_to_another_process() {
+        let plan = plan_of(vec![Wanted { path: "a b".into(), length: Some(7), digest: Some([9; 32]) }]);
+        let text = serde_json::to_string(&plan).expect("JSON");
+        let read: Plan = serde_json::from_str(&text).expect("a plan");
+        assert_eq!(format!("{read:?}"), format!("{plan:?}"));
+    }
+}

@@ -1,0 +1,56 @@
+//! Where the bytes of answers go.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+use rustix::pipe::{SpliceFlags, splice};
+
+use super::{MqError, Plan};
+
+/// The most that one splice(2) is asked for.
+const SPLICE_MAX: usize = 1 << 30;
+
+/// A sink that is ready to take what a FIFO holds.
+pub(super) enum Drain {
+    Read(Box<[u8]>),
+    Splice(File),
+}
+
+/// What came out of a FIFO at once. 0 bytes are its end.
+pub(super) enum Piece<'a> {
+    Seen(&'a [u8]),
+    Unseen(u64),
+}
+
+impl Drain {
+    pub(super) fn new(plan: &Plan) -> Result<Self, MqError> {
+        Ok(match plan.sink {
+            super::Sink::Read => Self::Read(vec![0; plan.buffer_bytes].into_boxed_slice()),
+            super::Sink::Splice => Self::Splice(File::options().write(true).open("/dev/null").map_err(MqError::Null)?),
+        })
+    }
+
+    /// Takes what is there, without waiting: `Errno::AGAIN` is an empty FIFO that somebody may still write into.
+    pub(super) fn take(&mut self, fifo: impl AsFd) -> Result<Piece<'_>, Errno> {
+        match self {
+            Self::Read(buffer) => {
+                let length = rustix::io::read(fifo, &mut **buffer)?;
+                Ok(Piece::Seen(&buffer[..length]))
+            }
+            Self::Splice(null) => {
+                let length = splice(fifo, None, &*null, None, SPLICE_MAX, SpliceFlags::NONBLOCK)?;
+                Ok(Piece::Unseen(length as u64))
+            }
+        }
+    }
+}
+
+impl Piece<'_> {
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::Seen(piece) => piece.len() as u64,
+            Self::Unseen(bytes) => *bytes,
+        }
+    }
+}
