@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool talks to its user")]
 
 mod ci;
+mod cost;
 mod matrix;
 mod report;
 mod tidy;
@@ -24,6 +25,8 @@ struct Cli {
 enum Command {
     /// Measure the back ends of every server beside a null server and peers, and draw a report
     BenchMatrix(Box<matrix::Args>),
+    /// CPU per request of loadgen, wrk, redis-benchmark and memtier_benchmark side by side, against the null server
+    ClientCost(cost::Args),
     /// Check the architecture's fences: unsafe code, pure crates, dependency directions, file sizes
     Tidy,
     /// What a change must pass: fmt, clippy, tidy, docs, benches compile, a small bench-matrix
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         None => Cli::command().print_help().map(|()| ExitCode::SUCCESS).map_err(anyhow::Error::from),
         Some(Command::BenchMatrix(args)) => matrix::run(&args),
+        Some(Command::ClientCost(args)) => cost::run(&args),
         Some(Command::Tidy) => tidy::run(),
         Some(Command::Ci) => ci::run(),
     };

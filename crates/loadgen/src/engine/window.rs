@@ -102,7 +102,7 @@ impl Live {
 
     /// `count` requests of a thread got this verdict, counted or not.
     #[inline]
-    pub(super) fn settled(&self, thread: usize, verdict: Verdict, count: u64, latency: Nanos) {
+    pub(crate) fn settled(&self, thread: usize, verdict: Verdict, count: u64, latency: Nanos) {
         let pulse = &self.threads[thread].pulse;
         match verdict {
             Ok(()) => pulse.answered(latency, count),

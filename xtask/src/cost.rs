@@ -1,0 +1,280 @@
+//! What a request costs the client: `loadgen` beside the generators of others, in short interleaved runs against the null
+//! server, so that a machine whose pace changes changes it for all.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+use loadgen::result::RunResult;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::time::TimeValLike as _;
+use nix::unistd::Pid;
+
+use crate::workspace;
+
+/// CPU per request of `loadgen`, wrk, redis-benchmark and memtier_benchmark, against the same null server
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Runs of each client; the figures are medians
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// CPU of the null server
+    #[arg(long, default_value = "0")]
+    server_cpu: usize,
+    /// CPU of the clients
+    #[arg(long, default_value = "1")]
+    client_cpu: usize,
+}
+
+/// One kind of load.
+struct Workload {
+    name: &'static str,
+    /// What the null server speaks.
+    protocol: &'static str,
+    connections: u32,
+    pipeline: u32,
+    /// Of redis-benchmark, which knows no duration: about a second's.
+    requests: u64,
+    /// Which share of the other client's cost ours may be at most.
+    target: f64,
+}
+
+const WORKLOADS: [Workload; 4] = [
+    Workload { name: "http c64", protocol: "http", connections: 64, pipeline: 1, requests: 0, target: 0.70 },
+    Workload { name: "get P1", protocol: "resp", connections: 50, pipeline: 1, requests: 100_000, target: 0.55 },
+    Workload { name: "get P16", protocol: "resp", connections: 50, pipeline: 16, requests: 1_500_000, target: 0.60 },
+    Workload { name: "get P100", protocol: "resp", connections: 50, pipeline: 100, requests: 4_000_000, target: 0.60 },
+];
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Client {
+    Epoll,
+    Uring,
+    Wrk,
+    RedisBenchmark,
+    Memtier,
+}
+
+impl Client {
+    const ALL: [Self; 5] = [Self::Epoll, Self::Uring, Self::Wrk, Self::RedisBenchmark, Self::Memtier];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Epoll => "loadgen",
+            Self::Uring => "loadgen --engine uring",
+            Self::Wrk => "wrk",
+            Self::RedisBenchmark => "redis-benchmark",
+            Self::Memtier => "memtier_benchmark",
+        }
+    }
+
+    fn speaks(self, protocol: &str) -> bool {
+        match self {
+            Self::Epoll | Self::Uring => true,
+            Self::Wrk => protocol == "http",
+            Self::RedisBenchmark | Self::Memtier => protocol == "resp",
+        }
+    }
+
+    /// Somebody else's has to be installed.
+    fn is_there(self) -> bool {
+        let is_ours = matches!(self, Self::Epoll | Self::Uring);
+        is_ours
+            || Command::new(self.name()).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+    }
+}
+
+/// What one run came to.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    us_per_request: f64,
+    rps: f64,
+}
+
+pub(crate) fn run(args: &Args) -> Result<std::process::ExitCode> {
+    let ours = build()?;
+    let clients: Vec<Client> = Client::ALL.into_iter().filter(|client| client.is_there()).collect();
+    for absent in Client::ALL.iter().filter(|client| !clients.contains(client)) {
+        println!("{} is not installed and left out", absent.name());
+    }
+    println!("{:<10}{:<24}{:>14}{:>14}{:>18}", "", "client", "CPU µs/request", "requests/s", "loadgen's share");
+    for workload in &WORKLOADS {
+        let null = Null::start(&ours, workload.protocol, args.server_cpu)?;
+        let asking: Vec<Client> = clients.iter().copied().filter(|client| client.speaks(workload.protocol)).collect();
+        let mut rounds = Vec::new();
+        for _ in 0..args.rounds {
+            let round = asking.iter().map(|&client| measure(client, &ours, workload, &null, args.client_cpu));
+            rounds.push(round.collect::<Result<Vec<Cost>>>()?);
+        }
+        for (index, client) in asking.iter().enumerate() {
+            let of =
+                |choose: fn(&[Cost], usize) -> f64| median(rounds.iter().map(|round| choose(round, index)).collect());
+            let share = of(|round, index| round[0].us_per_request / round[index].us_per_request);
+            let share = match client {
+                Client::Epoll => String::new(),
+                Client::Uring | Client::Memtier => format!("{share:.2}"),
+                Client::Wrk | Client::RedisBenchmark => format!("{share:.2} (≤ {:.2})", workload.target),
+            };
+            let (cost, rps) = (of(|round, index| round[index].us_per_request), of(|round, index| round[index].rps));
+            println!("{:<10}{:<24}{cost:>14.3}{rps:>14.0}{share:>18}", workload.name, client.name());
+        }
+    }
+    println!("medians of {} interleaved runs; shares are medians of the ratios within a round", args.rounds);
+    Ok(std::process::ExitCode::SUCCESS)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len().is_multiple_of(2) { (values[middle - 1] + values[middle]) / 2.0 } else { values[middle] }
+}
+
+fn build() -> Result<PathBuf> {
+    let status = workspace::cargo().args(["build", "--release", "-p", "loadgen"]).status().context("cargo build")?;
+    if !status.success() {
+        bail!("cargo build failed");
+    }
+    Ok(workspace::metadata()?.target_directory.join("release/loadgen"))
+}
+
+/// CPU time of all children that have ended.
+fn children_cpu_us() -> Result<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("getrusage")?;
+    #[expect(clippy::cast_precision_loss, reason = "microseconds of minutes")]
+    let microseconds = (usage.user_time().num_microseconds() + usage.system_time().num_microseconds()) as f64;
+    Ok(microseconds)
+}
+
+fn measure(client: Client, ours: &Path, workload: &Workload, null: &Null, cpu: usize) -> Result<Cost> {
+    let (port, connections, pipeline) =
+        (null.port.as_str(), workload.connections.to_string(), workload.pipeline.to_string());
+    let requests = workload.requests.to_string();
+    let url = format!("http://127.0.0.1:{port}/");
+    let address = format!("127.0.0.1:{port}");
+    let ours = ours.to_str().context("the target directory's name is not UTF-8")?;
+    let arguments = match client {
+        Client::Epoll | Client::Uring => {
+            let engine = if client == Client::Epoll { "epoll" } else { "uring" };
+            let mut arguments = vec![ours, if workload.protocol == "http" { "http" } else { "kv" }];
+            if workload.protocol == "resp" {
+                arguments.push("--constant-values");
+            }
+            arguments.extend(["--engine", engine, "-t", "1", "-c", &connections, "-P", &pipeline, "-d", "700ms"]);
+            arguments.extend(["--warmup", "200ms", "--format", "json"]);
+            arguments.push(if workload.protocol == "http" { &url } else { &address });
+            arguments
+        }
+        Client::Wrk => vec!["wrk", "-t1", "-c", &connections, "-d1s", &url],
+        Client::RedisBenchmark => {
+            let mut arguments = vec!["redis-benchmark", "-h", "127.0.0.1", "-p", port, "-t", "get", "-q"];
+            arguments.extend(["-r", "1000000", "-c", &connections, "-P", &pipeline, "-n", &requests]);
+            arguments
+        }
+        Client::Memtier => {
+            let mut arguments = vec!["memtier_benchmark", "-s", "127.0.0.1", "-p", port, "-t", "1", "--ratio=0:1"];
+            arguments.extend(["-c", &connections, "--pipeline", &pipeline, "--test-time=1", "--hide-histogram"]);
+            arguments
+        }
+    };
+    let before = children_cpu_us()?;
+    let output = Command::new("taskset")
+        .args(["-c", &cpu.to_string()])
+        .args(arguments)
+        .output()
+        .with_context(|| format!("cannot run {} under taskset", client.name()))?;
+    let cpu_us = children_cpu_us()? - before;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        bail!("{} failed: {text}{}", client.name(), String::from_utf8_lossy(&output.stderr));
+    }
+    cost(client, &text, workload, cpu_us).with_context(|| format!("{} said: {text}", client.name()))
+}
+
+/// Ours says what it cost in its window; of the others the whole process counts, of which its start is little.
+#[expect(clippy::cast_precision_loss, reason = "counts of a second")]
+fn cost(client: Client, text: &str, workload: &Workload, cpu_us: f64) -> Result<Cost> {
+    let number_before = |unit: &str| {
+        let (before, _) = text.split_once(unit)?;
+        before.split_ascii_whitespace().next_back()?.replace(',', "").parse::<f64>().ok()
+    };
+    match client {
+        Client::Epoll | Client::Uring => {
+            let result: RunResult = serde_json::from_str(text)?;
+            Ok(Cost { us_per_request: result.client_cpu_s * 1e6 / result.ok.max(1) as f64, rps: result.throughput_rps })
+        }
+        Client::Wrk => {
+            let requests = number_before(" requests in").context("no number of requests")?;
+            Ok(Cost { us_per_request: cpu_us / requests, rps: requests })
+        }
+        Client::RedisBenchmark => {
+            let rps = number_before(" requests per second").context("no rate")?;
+            Ok(Cost { us_per_request: cpu_us / workload.requests as f64, rps })
+        }
+        Client::Memtier => {
+            let totals = text.lines().find_map(|line| line.strip_prefix("Totals")).context("no totals")?;
+            let rps: f64 = totals.split_ascii_whitespace().next().context("no rate")?.parse()?;
+            Ok(Cost { us_per_request: cpu_us / rps, rps })
+        }
+    }
+}
+
+/// A null server on a CPU of its own; it ends when this is dropped.
+struct Null {
+    child: Child,
+    port: String,
+}
+
+impl Null {
+    fn start(ours: &Path, protocol: &str, cpu: usize) -> Result<Self> {
+        let mut child = Command::new(ours)
+            .args(["null", "--listen", "127.0.0.1:0", "--protocol", protocol, "--pin", &cpu.to_string()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start the null server")?;
+        let mut line = String::new();
+        let stdout = child.stdout.take().context("standard output is piped")?;
+        BufReader::new(stdout).read_line(&mut line)?;
+        let Some((_, port)) = line.trim().rsplit_once(':') else { bail!("the null server did not start") };
+        Ok(Self { port: port.to_owned(), child })
+    }
+}
+
+impl Drop for Null {
+    fn drop(&mut self) {
+        if let Ok(pid) = i32::try_from(self.child.id()) {
+            // It has ended already if this fails.
+            let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(client: Client, text: &str) -> Cost {
+        let workload = Workload { requests: 1_000, ..WORKLOADS[1] };
+        cost(client, text, &workload, 5_000.0).expect(text)
+    }
+
+    #[test]
+    fn what_the_others_print_is_understood() {
+        let wrk = of(Client::Wrk, "Running 1s test\n  2500 requests in 1.00s, 3.1MB read\nRequests/sec: 2499.1\n");
+        assert!((wrk.us_per_request - 2.0).abs() < 1e-9 && (wrk.rps - 2_500.0).abs() < 1e-9);
+        let redis = of(Client::RedisBenchmark, "GET: rps=0.0\rGET: 123456.79 requests per second, p50=0.1 msec\n");
+        assert!((redis.us_per_request - 5.0).abs() < 1e-9 && (redis.rps - 123_456.79).abs() < 1e-9);
+        let table = "Type  Ops/sec  Hits/sec\nGets  2000.00  0.00\nTotals  2000.00  0.00  2000.00\n";
+        assert!((of(Client::Memtier, table).us_per_request - 2.5).abs() < 1e-9);
+        assert!(cost(Client::Wrk, "nothing", &WORKLOADS[0], 1.0).is_err());
+    }
+
+    #[test]
+    fn a_median_is_in_the_middle() {
+        assert!((median(vec![3.0, 1.0, 2.0]) - 2.0).abs() < 1e-9);
+        assert!((median(vec![4.0, 1.0, 2.0, 3.0]) - 2.5).abs() < 1e-9);
+    }
+}
