@@ -198,10 +198,12 @@ mod tests {
     #[test]
     fn the_originals_figures_are_quoted_as_it_printed_them() {
         let quotes = Preset::named("seeds").unwrap().part("fileserver").unwrap().quotes().unwrap();
-        let figures: Vec<(f64, f64)> = quotes.rows.iter().map(|row| (row.mean_ms.unwrap(), row.worst_ms.unwrap())).collect();
+        let figures: Vec<(f64, f64)> =
+            quotes.rows.iter().map(|row| (row.mean_ms.unwrap(), row.worst_ms.unwrap())).collect();
         assert_eq!(figures, [(0.51, 26.26), (1.10, 46.33), (0.30, 22.25), (0.58, 23.37)]);
         let quotes = Preset::named("seeds").unwrap().part("zerocopy").unwrap().quotes().unwrap();
-        let figures: Vec<(f64, f64)> = quotes.rows.iter().map(|row| (row.rate_rps.unwrap(), row.mean_ms.unwrap())).collect();
+        let figures: Vec<(f64, f64)> =
+            quotes.rows.iter().map(|row| (row.rate_rps.unwrap(), row.mean_ms.unwrap())).collect();
         assert_eq!(figures, [(2_488.75, 200.904), (2_536.79, 197.1)]);
         let quotes = Preset::named("seeds").unwrap().part("mq-server").unwrap().quotes().unwrap();
         let figures: Vec<f64> = quotes.rows.iter().map(|row| row.total_ms.unwrap()).collect();

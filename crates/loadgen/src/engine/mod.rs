@@ -33,8 +33,8 @@ use crate::protocol::ClientProtocol;
 use crate::usage::{ServerProbe, ServerReading};
 
 pub use self::endpoint::{Endpoint, EndpointError};
-pub(crate) use self::pace::{Schedule, share};
 pub use self::pace::{Arrivals, Limit, Pacing};
+pub(crate) use self::pace::{Schedule, share};
 pub use self::pause::Pause;
 pub use self::pulse::Reading;
 pub use self::tally::{LATENCY_NANOS_MAX, Tally};

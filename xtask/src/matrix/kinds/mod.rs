@@ -269,12 +269,7 @@ fn milliseconds(seconds: f64) -> String {
 }
 
 /// Our server's arguments but for what it serves and what the workload adds.
-fn server_arguments(
-    backend: &[String],
-    driver: Option<&str>,
-    cpus: &CpuList,
-    connections: &str,
-) -> Vec<String> {
+fn server_arguments(backend: &[String], driver: Option<&str>, cpus: &CpuList, connections: &str) -> Vec<String> {
     let mut words: Vec<String> = ["--listen", "127.0.0.1:0"].map(str::to_owned).to_vec();
     words.extend_from_slice(backend);
     let threads = cpus.len().to_string();
