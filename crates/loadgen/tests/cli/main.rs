@@ -12,6 +12,7 @@ mod latency;
 mod null;
 mod rates;
 mod server;
+mod slow;
 mod stall;
 mod tls;
 mod usage;
