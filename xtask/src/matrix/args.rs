@@ -69,7 +69,7 @@ pub(crate) struct Args {
     /// Continue an interrupted run: its plan, minus the visits it has
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "quick", "preset", "servers", "filter", "vary", "fix", "list", "dry_run", "out", "blocks", "slice", "warmup", "seed", "workload", "reference",
-        "server_cpus", "client_cpus", "server_exec", "server_host", "against", "profile",
+        "server_cpus", "client_cpus", "server_exec", "server_host", "syscalls", "hist", "against", "profile",
     ])]
     pub(crate) resume: Option<PathBuf>,
     /// Passes over all cells [default: 7, quick: 3]
@@ -103,6 +103,12 @@ pub(crate) struct Args {
     /// The address on which they listen there
     #[arg(long, value_name = "ADDR", requires = "server_exec")]
     server_host: Option<IpAddr>,
+    /// Count system calls per request with strace, in a pass of its own behind the blocks
+    #[arg(long, conflicts_with = "server_exec")]
+    pub(crate) syscalls: bool,
+    /// Keep each visit's latencies in intervals of 100 ms, as HdrHistogram logs in hist/
+    #[arg(long)]
+    pub(crate) hist: bool,
     /// CPUs of the load generator
     #[arg(long, value_name = "LIST", value_parser = CpuList::parse)]
     client_cpus: Option<CpuList>,

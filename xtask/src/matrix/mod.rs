@@ -16,6 +16,8 @@ mod host;
 mod interrupt;
 mod kinds;
 mod latency;
+mod load;
+mod machine;
 mod markdown;
 mod merge;
 pub(crate) mod model;
@@ -25,6 +27,7 @@ mod peers;
 mod plan;
 mod presets;
 mod preview;
+mod probe;
 mod process;
 mod progress;
 mod record;
@@ -37,10 +40,12 @@ mod site;
 mod stats;
 pub(crate) mod store;
 mod sweep;
+mod syscalls;
 mod tidy;
 mod visit;
 mod warnings;
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -52,6 +57,7 @@ use self::cells::Cells;
 use self::cpus::CpuList;
 use self::interrupt::Interrupts;
 use self::kinds::{KINDS, Kind};
+use self::machine::Machine;
 use self::model::{Arrivals, Flag, SCHEMA, Setup};
 use self::record::{Manifest, Planned};
 use self::session::Session;
@@ -93,7 +99,7 @@ fn start(args: &Args) -> Result<ExitCode> {
     }
     let notes = setups.iter().flat_map(|setup| &setup.notes);
     let mut notes: Vec<&String> =
-        notes.filter(|note| note.contains("not installed") || note.starts_with("Time budget")).collect();
+        notes.filter(|note| note.contains("not installed") || note.starts_with("Time budget") || note.starts_with("System calls")).collect();
     notes.dedup();
     for note in notes {
         eprintln!("note: {note}");
@@ -152,8 +158,13 @@ fn ask(kinds: &[&'static dyn Kind], binaries: &Path, placement: &Placement) -> R
 
 fn bench(setup: &Setup, binaries: &Path, placement: &Placement) -> Result<Bench> {
     host::raise_open_files()?;
+    let scratch = Scratch::new()?;
+    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
     Ok(Bench {
-        scratch: Scratch::new()?,
+        machine: Machine::of(setup.remote.as_ref()),
+        host: setup.remote.as_ref().map_or(loopback, |remote| remote.host),
+        histograms: setup.histograms.then(|| scratch.path().join("histograms")),
+        scratch,
         loadgen: setup::loadgen(binaries),
         binaries: binaries.to_path_buf(),
         timing: placement.timing(setup.slice_s, setup.warmup_s),
