@@ -35,7 +35,8 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) quick: bool,
     /// A run by name instead of servers, filter and workloads: `seeds` is what the originals of fileserver and
-    /// zerocopy printed, and our best combinations
+    /// zerocopy printed, and our best combinations; `drivers`, `stores`, `strategies` vary that alone; `scaling` is 1, 2, …
+    /// threads
     #[arg(long, value_name = "NAME", value_parser = Preset::named, conflicts_with_all = ["servers", "filter", "workload"])]
     pub(crate) preset: Option<&'static Preset>,
     /// Servers to measure
@@ -159,6 +160,11 @@ impl Args {
         check_names("--servers", &self.servers, &kinds::names())?;
         let is_named = |kind: &&dyn Kind| self.servers.iter().any(|name| name == kind.server());
         Ok(KINDS.into_iter().filter(is_named).collect())
+    }
+
+    /// Whether the number of threads is a dimension.
+    pub(crate) fn is_scaling(&self) -> bool {
+        self.preset.is_some_and(|preset| preset.scales)
     }
 
     /// What the preset says of a kind.

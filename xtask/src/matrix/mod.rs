@@ -32,6 +32,8 @@ mod process;
 mod progress;
 mod record;
 #[cfg(test)]
+mod remote_tests;
+#[cfg(test)]
 mod samples;
 mod session;
 mod setup;
@@ -88,7 +90,8 @@ fn start(args: &Args) -> Result<ExitCode> {
     let only_shows = args.list || args.dry_run;
     let _lock = setup::lock(args.force || only_shows)?;
     let binaries = setup::build(&kinds, &args.profile)?;
-    let mut servers = ask(&kinds, &binaries, &placement)?;
+    let growth = args.is_scaling().then(|| placement.growth(host.cores));
+    let mut servers = ask(&kinds, &binaries, &placement, growth.as_deref())?;
     let mut setups = setup::plan(args, &servers, &placement, &host)?;
     servers.retain(|cells| setups.iter().any(|setup| setup.server == cells.kind.server()));
     if only_shows {
@@ -145,15 +148,23 @@ fn resume(args: &Args, directory: &Path) -> Result<ExitCode> {
         bail!("the run has a server that is not known here");
     };
     let binaries = setup::build(&kinds, &setup.profile)?;
-    let servers = ask(&kinds, &binaries, &placement)?;
+    let is_scaled = |planned: &Planned| planned.setup.cells.iter().any(|cell| cell.factors.contains_key(backends::THREADS));
+    let growth = manifest.matrices.iter().any(is_scaled).then(|| placement.growth(setup.host.cores));
+    let servers = ask(&kinds, &binaries, &placement, growth.as_deref())?;
     let bench = bench(setup, &binaries, &placement)?;
     prepare(&servers, manifest.matrices.iter().map(|planned| &planned.setup), &bench)?;
     let visits = manifest.by_matrix(visits);
     measure(args, &manifest, visits, store, &servers, &bench)
 }
 
-fn ask(kinds: &[&'static dyn Kind], binaries: &Path, placement: &Placement) -> Result<Vec<Cells>> {
-    kinds.iter().map(|kind| Cells::ask(*kind, binaries, &placement.server)).collect()
+fn ask(
+    kinds: &[&'static dyn Kind],
+    binaries: &Path,
+    placement: &Placement,
+    growth: Option<&[usize]>,
+) -> Result<Vec<Cells>> {
+    let growth = growth.map(<[usize]>::to_vec);
+    kinds.iter().map(|kind| Cells::ask(*kind, binaries, &placement.server, growth.clone())).collect()
 }
 
 fn bench(setup: &Setup, binaries: &Path, placement: &Placement) -> Result<Bench> {
@@ -168,8 +179,6 @@ fn bench(setup: &Setup, binaries: &Path, placement: &Placement) -> Result<Bench>
         loadgen: setup::loadgen(binaries),
         binaries: binaries.to_path_buf(),
         timing: placement.timing(setup.slice_s, setup.warmup_s),
-        server_cpus: placement.server.clone(),
-        pinning: setup.pinning.clone(),
         interrupts: Interrupts::watch()?,
     })
 }

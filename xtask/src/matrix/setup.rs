@@ -55,6 +55,11 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
+    /// See [`CpuList::growth`].
+    pub(crate) fn growth(&self, cores: u32) -> Vec<usize> {
+        CpuList::growth(&self.server, &self.client, cores as usize)
+    }
+
     pub(crate) fn pinning(&self) -> Pinning {
         Pinning {
             server_cpus: self.server.text().to_owned(),
@@ -216,6 +221,9 @@ fn notes(args: &Args, pace: &Pace, kind: &dyn Kind, selection: &Selection, workl
             "The servers ran behind `{prefix}` and listened at {host}. The generator could not see them: their CPU time was read before and after a run, \
              connecting included, and the warm-up was a run of its own."
         ));
+    }
+    if args.is_scaling() {
+        notes.push("A server with N threads has N CPUs, the generator's own last: where it takes those, a visit is flagged `shared-core`.".to_owned());
     }
     if args.syscalls {
         notes.push(if syscalls::is_possible() {

@@ -227,6 +227,68 @@ mod tests {
         assert_eq!(visits.iter().map(|visit| visit.slot).collect::<Vec<_>>(), [0, 2]);
     }
 
+    /// The visits that a run makes from what it has, in order: valid at once, but every fifth one only when repeated.
+    fn to_the_end(manifest: &Manifest, made: Vec<Visit>) -> Vec<Visit> {
+        let mut visits = manifest.by_matrix(made);
+        let (mut turn, mut order) = (plan::Turn::default(), Vec::new());
+        while let Some((next, due)) = plan::next_of_run(manifest, &visits, turn) {
+            turn = next;
+            let planned = &manifest.matrices[turn.matrix];
+            let slot = &planned.plan[turn.block][due.slot as usize];
+            let visit = Visit {
+                matrix: planned.setup.server.clone(),
+                block: u32::try_from(turn.block).unwrap(),
+                slot: due.slot,
+                attempt: due.attempt,
+                cell: slot.cell.clone(),
+                workload: slot.workload.clone(),
+                valid: due.slot % 5 != 0 || due.attempt > 1,
+                // A torn line may end inside a character.
+                failure: Some("ended by itself: übel".to_owned()),
+                measured: None,
+                ..samples::visit()
+            };
+            visits[turn.matrix].push(visit.clone());
+            order.push(visit);
+        }
+        order
+    }
+
+    #[test]
+    fn a_run_killed_at_any_byte_goes_on_with_the_same_plan_and_makes_exactly_what_is_missing() {
+        let setup = |server: &str, seed| {
+            let mut setup = samples::setup();
+            (setup.server, setup.seed, setup.blocks) = (server.to_owned(), seed, 2);
+            setup.cells.truncate(3);
+            setup
+        };
+        let planned = |setup| Planned { plan: plan::shuffled(&setup), setup };
+        let matrices = vec![planned(setup("http-server", 1)), planned(setup("kvcache", 2))];
+        let manifest = Manifest { schema: SCHEMA.to_owned(), matrices };
+        let whole = to_the_end(&manifest, Vec::new());
+        // Two matrices of two blocks of six slots, of which two are repeated.
+        assert_eq!(whole.len(), 2 * 2 * 8);
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = Store::create(directory.path(), &manifest).unwrap();
+        whole.iter().for_each(|visit| store.append(visit).unwrap());
+        drop(store);
+        let path = directory.path().join(VISITS);
+        let bytes = fs::read(&path).unwrap();
+        let ends: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at] == b'\n').map(|at| at + 1).collect();
+        for cut in 0..=bytes.len() {
+            let complete = ends.iter().filter(|&&end| end <= cut).count();
+            // Every byte of the first lines and of the last ones, and every boundary between lines.
+            let is_near = cut < ends[2] || cut > ends[ends.len() - 3];
+            if !is_near && !ends.iter().any(|end| end.abs_diff(cut) <= 1) {
+                continue;
+            }
+            fs::write(&path, &bytes[..cut]).unwrap();
+            let (_, read, visits) = Store::open(directory.path()).unwrap();
+            assert_eq!((&read, visits.len()), (&manifest, complete), "cut at {cut}");
+            assert!(to_the_end(&read, visits) == whole[complete..], "cut at {cut}");
+        }
+    }
+
     #[test]
     fn damage_before_the_last_line_is_an_error_that_names_the_line() {
         let directory = tempfile::tempdir().unwrap();

@@ -15,7 +15,7 @@ use super::host::{Reading, tick_error};
 use super::interrupt::Interrupts;
 use super::kinds::{self, Target, Timing};
 use super::machine::Machine;
-use super::model::{Arrivals, Cell, Flag, Pinning, Role, Workload};
+use super::model::{Arrivals, Cell, Flag, Role, Workload};
 use super::peers::{self, Place};
 use super::probe::Snapshot;
 use super::process::Process;
@@ -43,13 +43,11 @@ pub(crate) struct Bench {
     /// Where what was built lies.
     pub(crate) binaries: PathBuf,
     pub(crate) timing: Timing,
-    pub(crate) server_cpus: CpuList,
     /// Where the servers run, and at which address they listen.
     pub(crate) machine: Machine,
     pub(crate) host: IpAddr,
     /// Where the generator leaves its histograms, if they are wanted.
     pub(crate) histograms: Option<PathBuf>,
-    pub(crate) pinning: Pinning,
     pub(crate) interrupts: Interrupts,
 }
 
@@ -88,9 +86,15 @@ impl Bench {
             Err(_) if self.interrupts.are_urgent() => return None,
             Err(error) => Attempt::failed(&error),
             Ok(Some((loaded, stop_error))) => {
-                let measured = self.measured(&loaded, workload);
+                let cpus = cells.cpus_of(&cell.factors);
+                let measured = self.measured(&loaded, workload, cpus.len());
                 let host = loaded.host;
                 let mut flags = self.flags(workload, &measured, &host, loaded.run.duration_s);
+                let client = CpuList::parse(&self.timing.client_cpus).ok();
+                let is_elsewhere = matches!(self.machine, Machine::Behind(_));
+                if !is_elsewhere && client.is_some_and(|client| client.shares_with(&cpus)) {
+                    flags.push(Flag::SharedCore);
+                }
                 if stop_error.is_some() {
                     flags.push(Flag::Failed);
                 }
@@ -110,12 +114,13 @@ impl Bench {
         wrapper: &[OsString],
     ) -> Result<(Process, SocketAddr)> {
         let log = self.scratch.path().join("server.log");
+        let cpus = cells.cpus_of(&cell.factors);
         let start = |command: &[OsString], stdout| {
             let command = [wrapper, command].concat();
             match &self.machine {
-                Machine::Here => Process::start(&command, self.server_cpus.as_slice(), &log, stdout),
+                Machine::Here => Process::start(&command, cpus.as_slice(), &log, stdout),
                 Machine::Behind(prefix) => {
-                    Process::start_behind(prefix, &command, self.server_cpus.as_slice(), &log)
+                    Process::start_behind(prefix, &command, cpus.as_slice(), &log)
                 }
             }
         };
@@ -262,15 +267,14 @@ impl Bench {
         );
         raise(Flag::Lag, is_late && server_busy <= SERVER_BUSY_MAX);
         raise(Flag::Noisy, host.steal > STEAL_MAX || host.foreign > foreign_max);
-        raise(Flag::SharedCore, self.pinning.shared);
         raise(Flag::ServerSaturated, server_busy > SERVER_BUSY_MAX);
         let rates: Vec<f64> = measured.windows.iter().map(|window| window.rps).collect();
         raise(Flag::NoSteadyState, trend(&rates).is_some_and(|trend| trend.abs() > TREND_MAX));
         flags
     }
 
-    fn measured(&self, loaded: &Loaded, workload: &Workload) -> Measured {
-        let (cores, run) = (self.server_cpus.len(), &loaded.run);
+    fn measured(&self, loaded: &Loaded, workload: &Workload, cores: usize) -> Measured {
+        let run = &loaded.run;
         let base = measured(run, workload, cores);
         let server = match self.machine {
             Machine::Here => base.server,
