@@ -269,7 +269,11 @@ impl Cells {
             factors: [].into(),
             description: self.kind.null_description().to_owned(),
             version: None,
-            command: format!("taskset -c {} loadgen {}", self.cpus.text(), self.kind.null_arguments("BYTES", "SITE").join(" ")),
+            command: format!(
+                "taskset -c {} loadgen {}",
+                self.cpus.text(),
+                self.kind.null_arguments("BYTES", "SITE").join(" ")
+            ),
             config: None,
             only_under: None,
         }

@@ -41,8 +41,7 @@ impl Bench {
 
     /// All of the generator's standard output, or `None` when the user asked to stop at once.
     fn output_of(&self, generator: &mut Process, expected_s: f64) -> Result<Option<String>> {
-        let deadline =
-            Instant::now() + Duration::from_secs_f64(expected_s * LOAD_SLOW) + LOAD_SPARE;
+        let deadline = Instant::now() + Duration::from_secs_f64(expected_s * LOAD_SLOW) + LOAD_SPARE;
         let mut stdout = generator.take_stdout()?;
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {

@@ -76,7 +76,8 @@ fn quoted(summary: &Summary, text: &mut String) {
     );
     // Of a workload that is a number of requests, not a slice of time.
     let workload = summary.setup.workloads.iter().find(|workload| workload.name == quotes.workload);
-    let requests = workload.and_then(|workload| Some(f64::from(workload.repetitions?) * f64::from(workload.connections)));
+    let requests =
+        workload.and_then(|workload| Some(f64::from(workload.repetitions?) * f64::from(workload.connections)));
     let quote_of = |cell: &Cell| quotes.rows.iter().find(|quote| quote.cell == cell.id);
     let ours = |cell: &&Cell| cell.role == Role::Ours;
     let (with, without): (Vec<&Cell>, Vec<&Cell>) =
@@ -243,7 +244,8 @@ mod tests {
     fn quoted_rates_stand_beside_our_rates() {
         let mut summary = summary();
         let (cell, name) = ("http-server/uring".to_owned(), "theirs".to_owned());
-        let quote = Quote { cell, name, mean_ms: Some(200.904), worst_ms: None, total_ms: None, rate_rps: Some(2_488.75) };
+        let quote =
+            Quote { cell, name, mean_ms: Some(200.904), worst_ms: None, total_ms: None, rate_rps: Some(2_488.75) };
         let source = "Somebody's rates.".to_owned();
         summary.setup.quotes = Some(Quotes { source, workload: "closed".to_owned(), rows: vec![quote] });
         let text = tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });

@@ -303,12 +303,14 @@ mod tests {
     fn a_server_behind_a_prefix_is_known_by_its_own_pid_runs_on_its_cpus_and_stops_like_any_other() {
         let (mut server, _log) =
             behind("trap 'exit 0' TERM; echo listening on 127.0.0.1:$(($$ % 65536)); while :; do sleep 0.01; done");
-        let port = server.wait_for_ready_line(0).unwrap().port();
+        let address: SocketAddr = server.wait_for_ready_line(0).unwrap().parse().unwrap();
+        let port = address.port();
         assert_eq!(u32::from(port), server.pid() % 65_536, "the line is printed by the process that is named");
         let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
         assert!(status.contains("Cpus_allowed_list:\t0\n"), "{status}");
         server.stop().unwrap();
-        let (mut server, _log) = behind("trap 'echo oh >&2; exit 7' TERM; echo listening on 127.0.0.1:1; while :; do sleep 0.01; done");
+        let (mut server, _log) =
+            behind("trap 'echo oh >&2; exit 7' TERM; echo listening on 127.0.0.1:1; while :; do sleep 0.01; done");
         server.wait_for_ready_line(0).unwrap();
         let error = server.stop().unwrap_err().to_string();
         assert!(error.contains("exit status: 7") && error.ends_with(": oh"), "{error}");

@@ -125,7 +125,10 @@ pub(super) fn run(args: &MqArgs) -> Result<Outcome, Failure> {
     let measured = measured.context("the run failed")?;
     let subject = Subject {
         kind: "mq".to_owned(),
-        target: std::iter::once(plan.queue.as_str()).chain(args.paths.iter().map(String::as_str)).collect::<Vec<_>>().join(" "),
+        target: std::iter::once(plan.queue.as_str())
+            .chain(args.paths.iter().map(String::as_str))
+            .collect::<Vec<_>>()
+            .join(" "),
         config: config(args, &plan),
         pacing: plan.pacing,
         kinds: Kinds::None,
@@ -141,12 +144,15 @@ pub(super) fn run(args: &MqArgs) -> Result<Outcome, Failure> {
 fn check_usage(args: &MqArgs) -> Result<(), Failure> {
     let usage = |problem: &str| Err(Failure::Usage(problem.to_owned()));
     if let Some(option) = args.drive.for_sockets_only() {
-        return usage(&format!("{option} does not go with mq: every client is a thread or a process with one request under way"));
+        return usage(&format!(
+            "{option} does not go with mq: every client is a thread or a process with one request under way"
+        ));
     }
     if let Err(error) = queue(args).parse::<QueueName>() {
         return usage(&error.to_string());
     }
-    if let Some(path) = args.paths.iter().find(|path| wire::mserve::Request::new(path.as_bytes(), b"x", None).is_err()) {
+    if let Some(path) = args.paths.iter().find(|path| wire::mserve::Request::new(path.as_bytes(), b"x", None).is_err())
+    {
         return usage(&format!("`{path}` cannot be asked for: a path is not empty, and has no semicolon"));
     }
     if !matches!(args.expect_sha256.len(), 0) && args.expect_sha256.len() != args.paths.len() {
@@ -240,7 +246,17 @@ fn plan(args: &MqArgs, files: Vec<Wanted>) -> Plan {
 
 fn config(args: &MqArgs, plan: &Plan) -> BTreeMap<String, Value> {
     let mut config = args.drive.config(&args.drive.load());
-    let of_sockets = ["connections", "connect_timeout_s", "first_byte_timeout_s", "pipeline", "ramp_s", "spin", "threads", "tls", "engine"];
+    let of_sockets = [
+        "connections",
+        "connect_timeout_s",
+        "first_byte_timeout_s",
+        "pipeline",
+        "ramp_s",
+        "spin",
+        "threads",
+        "tls",
+        "engine",
+    ];
     for name in of_sockets {
         config.remove(name);
     }

@@ -6,7 +6,9 @@ use std::str::FromStr;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use loadgen::null::{FileDialogue, FileReply, HttpDialogue, HttpReply, NullQueue, NullServer, RespDialogue, RespReplies};
+use loadgen::null::{
+    FileDialogue, FileReply, HttpDialogue, HttpReply, NullQueue, NullServer, RespDialogue, RespReplies,
+};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sys::{affinity::Cpus, listen::Address, mqueue::QueueName};
 
@@ -143,7 +145,7 @@ fn serve_sockets(args: &NullArgs, address: &Address, stop: &UnixStream) -> Resul
     let served = match args.protocol {
         NullProtocol::Http => {
             server.serve::<HttpDialogue>(HttpReply::new(args.body_size.unwrap_or(DEFAULT_BODY_BYTES)), stop)
-        },
+        }
         NullProtocol::Resp => {
             server.serve::<RespDialogue>(RespReplies::new(args.value_size.unwrap_or(DEFAULT_VALUE_BYTES)), stop)
         }

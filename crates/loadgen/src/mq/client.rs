@@ -7,6 +7,7 @@ use sys::fifo::Directory;
 use sys::mqueue::{Access, Queue, QueueName};
 use wire::mserve::Request;
 
+use super::MqError;
 use super::account::{Account, Report, Settled};
 use super::answer::{Answer, Lengths};
 use super::conduct::{Crew, Edges, News};
@@ -14,7 +15,6 @@ use super::exchange::Exchange;
 use super::fifo::Fifo;
 use super::plan::{Form, Plan};
 use super::sink::Drain;
-use super::MqError;
 use crate::clock::{self, MILLISECOND, Nanos, SECOND};
 use crate::engine::{Limit, Live, Pacing, Schedule, Window, share};
 use crate::error::ErrorClass;
@@ -95,7 +95,7 @@ impl<'a> Client<'a> {
         window: &'a Window,
         lengths: &'a Lengths,
         index: usize,
-    live: (&'a Live, usize),
+        live: (&'a Live, usize),
     ) -> Result<Self, MqError> {
         if let Some(cpus) = plan.cpus() {
             cpus.pin_to_one(index).map_err(|why| MqError::Pin { cpus: cpus.to_string(), why })?;
@@ -296,8 +296,7 @@ pub(super) fn with_threads<T>(
     let place = Place::open(plan)?;
     let (window, lengths, live, gate) =
         (Window::default(), Lengths::of(plan), Live::new(plan.clients), RwLock::new(()));
-    let shared =
-        Shared { plan, place: &place, window: &window, lengths: &lengths, live: &live, gate: &gate };
+    let shared = Shared { plan, place: &place, window: &window, lengths: &lengths, live: &live, gate: &gate };
     let (sender, news) = channel();
     std::thread::scope(|scope| {
         let barred = gate.write().unwrap_or_else(PoisonError::into_inner);

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::MqError;
 use super::account::Report;
 use super::plan::Plan;
-use super::MqError;
 use crate::clock::{self, MILLISECOND, Nanos};
 use crate::engine::{Limit, Live, Measured, Pacing, Tally, Window};
 use crate::usage::{ServerProbe, ServerReading};

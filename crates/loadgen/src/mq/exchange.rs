@@ -66,7 +66,9 @@ impl Exchange<'_, '_> {
                     self.account.sent(message.len() as u64, clock::now());
                     return Ok(());
                 }
-                Err(SendError::Full) => self.wait([(queue.as_fd(), PollFlags::OUT)], ErrorClass::QueueFull).map(drop)?,
+                Err(SendError::Full) => {
+                    self.wait([(queue.as_fd(), PollFlags::OUT)], ErrorClass::QueueFull).map(drop)?
+                }
                 Err(SendError::TooLong | SendError::Failed(_)) => return Err(ErrorClass::WriteError.into()),
             }
         }

@@ -22,8 +22,8 @@ use crate::engine::{Live, Measured};
 use crate::usage::ServerProbe;
 
 use self::conduct::conduct;
-use self::processes::Processes;
 pub use self::plan::{Form, Plan, Sink, Spawn, Wanted};
+use self::processes::Processes;
 pub use self::processes::{CLIENT_COMMAND, be_a_client};
 
 /// Why nothing could be measured.

@@ -97,7 +97,8 @@ fn listen(stdout: ChildStdout, index: usize, live: &Live, news: &Sender<News>) {
             Ok(Line::Live { ok, failed }) => live.set(index, ok, failed),
             Ok(Line::Failed(why)) => ended = Err(MqError::Lost(why)),
             Ok(Line::Report(written)) => {
-                ended = written.read().map(Box::new).ok_or_else(|| MqError::Lost("a report of another kind".to_owned()));
+                ended =
+                    written.read().map(Box::new).ok_or_else(|| MqError::Lost("a report of another kind".to_owned()));
             }
             Err(error) => ended = Err(MqError::Lost(error.to_string())),
         }

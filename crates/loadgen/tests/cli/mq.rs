@@ -39,8 +39,12 @@ fn the_reference_and_the_generator_agree_in_every_way_to_ask() {
         &["--sink", "splice"],
         &["-R", "2000", "--arrivals", "poisson"],
     ] {
-        let options =
-            [&["-n", "40", "--clients", "5", "--fifo-dir", fifo_dir], &content[..], options, &[&queue, "large", "empty"]];
+        let options = [
+            &["-n", "40", "--clients", "5", "--fifo-dir", fifo_dir],
+            &content[..],
+            options,
+            &[&queue, "large", "empty"],
+        ];
         let run = Run::new("mq", "small", &options.concat());
         run.assert_errors(&[]);
         assert_eq!(run.result.ok, 40, "{options:?}");

@@ -311,12 +311,7 @@ pub(crate) fn shortened(text: &str) -> String {
 }
 
 /// Our server's arguments but for what it serves and what the workload adds.
-fn server_arguments(
-    backend: &[String],
-    driver: Option<&str>,
-    cpus: &CpuList,
-    connections: &str,
-) -> Vec<String> {
+fn server_arguments(backend: &[String], driver: Option<&str>, cpus: &CpuList, connections: &str) -> Vec<String> {
     let mut words: Vec<String> = ["--listen", ANY_PORT].map(str::to_owned).to_vec();
     words.extend_from_slice(backend);
     let threads = cpus.len().to_string();

@@ -321,7 +321,12 @@ fn write_file(memory: &Path, bytes: u64) -> Result<()> {
     let place = statvfs(memory).with_context(|| format!("{}", memory.display()))?;
     let free = place.blocks_available() as u64 * place.fragment_size() as u64;
     if free < bytes + bytes / 8 {
-        bail!("{}: {} MiB are free, a file of {} MiB is to be written (--quick has a smaller one)", memory.display(), free >> 20, bytes >> 20);
+        bail!(
+            "{}: {} MiB are free, a file of {} MiB is to be written (--quick has a smaller one)",
+            memory.display(),
+            free >> 20,
+            bytes >> 20
+        );
     }
     let write = || {
         let mut file = File::create(&path)?;
@@ -360,7 +365,9 @@ mod tests {
         );
         assert_eq!(
             small.preload.unwrap(),
-            format!("loadgen mq -n 16 --clients 4 --pin 1 --format json --verify sha256 --timeout 120s {what} 4096.txt")
+            format!(
+                "loadgen mq -n 16 --clients 4 --pin 1 --format json --verify sha256 --timeout 120s {what} 4096.txt"
+            )
         );
         let large = workload("large-20x-splice", false);
         assert!(large.command.starts_with("loadgen mq --clients 20 -n 40 --pin 1 "), "{}", large.command);
