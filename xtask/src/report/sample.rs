@@ -314,6 +314,7 @@ fn figures(row: usize, column: usize) -> Figures {
         per_block: (0..BLOCKS)
             .map(|block| BlockFigures { block, cpu_us: Some(cpu), throughput_rps: rps, valid: true })
             .collect(),
+        further: Further::default(),
     }
 }
 

@@ -269,6 +269,11 @@ impl Kind for MqServer {
         }
     }
 
+    /// `loadgen mq` has none.
+    fn has_timeline(&self) -> bool {
+        false
+    }
+
     fn load_s(&self, workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
         let per_s = match QueueSpec::named(&workload.name).map(|spec| spec.sink) {
             Some("splice") => SPLICE_BYTES_PER_S,
