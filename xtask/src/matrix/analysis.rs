@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::latency;
 use super::model::{
-    Arrivals, BlockFigures, BlockValue, Cell, CellResult, Comparison, Drift, Effect, Figures, Flag, FlagCount,
+    Arrivals, BlockFigures, BlockValue, Cell, CellResult, Comparison, Drift, Effect, Figures, Flag, FlagCount, Further,
     Interval, Metric, Noise, Outcome, Progress, Ratio, Report, Role, SCHEMA, Setup, Summary, Topic, Workload,
 };
 use super::plan::counting;
@@ -195,6 +195,8 @@ impl<'a> Analysis<'a> {
                     valid: visit.valid,
                 })
                 .collect(),
+            sweep: Vec::new(),
+            further: Further::default(),
         })
     }
 

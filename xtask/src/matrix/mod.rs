@@ -15,7 +15,7 @@ mod kinds;
 mod latency;
 mod markdown;
 pub(crate) mod model;
-mod output;
+pub(crate) mod output;
 mod peers;
 mod plan;
 mod presets;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::cell;
 use super::format::{compact, floor, ratio, ratio_exact, significant, thousands};
 use super::series::Group;
 use super::svg::{Anchor, Canvas, Drawing, LABEL_SIZE, Rect, Width, fit, picture, text_width};
@@ -116,8 +117,8 @@ impl<'a> Heat<'a> {
                 noise.unwrap_or_default(),
             ],
         };
-        let index = local.to_string();
-        canvas.group(&[("class", "colh"), ("data-col", &index)], |canvas| {
+        let (index, place) = (local.to_string(), column.to_string());
+        canvas.group(&[("class", "colh"), ("data-col", &index), ("data-w", &place)], |canvas| {
             canvas.rect(Rect::new(left, 0.0, self.column_width, self.head - 4.0), "hit");
             for (i, line) in lines.iter().enumerate() {
                 let room = self.column_width - self.width.pick(8.0, 2.0);
@@ -157,7 +158,7 @@ impl<'a> Heat<'a> {
         let left = self.gutter + (column - self.columns.start) as f64 * self.column_width;
         let area = Rect::new(left + 1.5, 0.0, self.column_width - 3.0, self.row_height - 3.0);
         let (words, index) = (self.read_out(row, column), column.to_string());
-        let link = format!("#raw-{}-{column}", self.view.series[row].id);
+        let link = format!("#{}", cell::id(self.view, row, column));
         let attributes = [
             ("href", link.as_str()),
             ("class", "cell"),

@@ -49,7 +49,7 @@ fn figures_mut(summary: &mut Summary, index: usize) -> &mut Figures {
 #[test]
 fn the_report_is_well_formed_and_every_id_and_link_is_sound() {
     let two = page(vec![sample::summary(), sample::cache()]);
-    let single = [sample::summary(), sample::quick(), sample::crowded(), sample::cache()];
+    let single = [sample::summary(), sample::quick(), sample::crowded(), sample::cache(), sample::crossed()];
     for html in single.iter().map(render).chain([two]) {
         let document = parse(&html);
         let ids: Vec<&str> = document.descendants().filter_map(|n| n.attribute("id")).collect();
@@ -195,7 +195,7 @@ fn a_saturated_generator_casts_doubt_on_an_open_loop_only() {
         let cell = document.descendants().find(|n| n.attribute("href") == Some(link)).unwrap();
         cell.descendants().any(|n| n.attribute("fill") == Some("url(#hatch)"))
     };
-    assert!(!is_hatched("#raw-s1-0") && is_hatched("#raw-s1-4"));
+    assert!(!is_hatched("#cell-s1-0") && is_hatched("#cell-s1-4"));
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn a_ratio_inside_the_noise_floor_has_no_tint_and_no_verdict() {
     summary.comparisons[0].ratio.differs = false;
     let html = render(&summary);
     let document = parse(&html);
-    let cell = document.descendants().find(|n| n.attribute("href") == Some("#raw-s1-0")).unwrap();
+    let cell = document.descendants().find(|n| n.attribute("href") == Some("#cell-s1-0")).unwrap();
     assert!(!cell.descendants().any(|n| has_class(n, "cheap") || has_class(n, "dear")));
     assert!(cell.attribute("data-t").unwrap().contains("no difference seen"));
     let verdicts = document.descendants().find(|n| has_class(*n, "verdicts")).unwrap();
@@ -270,7 +270,7 @@ fn a_quick_run_is_stamped_and_does_not_rank() {
 fn pictures_without_data_are_left_out_with_their_links() {
     let (full, quick) = (render(&sample::summary()), render(&sample::quick()));
     let (full, quick) = (parse(&full), parse(&quick));
-    for id in ["effects", "latency", "drift"] {
+    for id in ["effects", "latency", "load", "within", "histogram", "drift"] {
         assert!(by_id(&full, id).is_some() && by_id(&quick, id).is_none(), "{id}");
         assert!(!quick.descendants().any(|n| n.attribute("href") == Some(&format!("#{id}"))), "{id}");
     }
@@ -376,7 +376,7 @@ fn main_effects_match_the_golden_drawing() {
 #[ignore = "writes files for the eye"]
 fn write_the_samples() {
     let directory = std::env::var_os("REPORT_SAMPLE_DIR").map_or_else(std::env::temp_dir, Into::into);
-    for (name, summary) in [("full", sample::summary()), ("quick", sample::quick()), ("crowded", sample::crowded())] {
+    for (name, summary) in [("full", sample::summary()), ("quick", sample::quick()), ("crowded", sample::crowded()), ("crossed", sample::crossed())] {
         let html = render(&summary);
         let path = directory.join(format!("bench-matrix-sample-{name}.html"));
         std::fs::write(&path, &html).unwrap();

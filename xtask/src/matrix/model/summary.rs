@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Flag, Setup};
+use super::{Bucket, Flag, LoadPoint, Setup};
 
 /// `summary.json`: all that the report draws.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -121,6 +121,30 @@ pub(crate) struct Figures {
     pub attempts: u32,
     /// The visits one by one.
     pub per_block: Vec<BlockFigures>,
+    /// Where the workload climbs through several loads; `share` rises.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sweep: Vec<LoadPoint>,
+    #[serde(default)]
+    pub further: Further,
+}
+
+/// What few readers ask for.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Further {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub syscalls_per_request: Option<f64>,
+    /// How a visit went on; medians over visits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<WindowPoint>,
+}
+
+/// 100 ms of a visit.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct WindowPoint {
+    /// Where it begins, from the start of the measured slice; the warm-up is before 0.
+    pub s: f64,
+    pub rps: f64,
+    pub p99_us: f64,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
@@ -150,6 +174,9 @@ pub(crate) struct LatencyFigures {
     pub max: f64,
     /// At most [`super::QUANTILE_POINTS_MAX`], `x` rising from 1; ends where the samples no longer carry the quantile.
     pub points: Vec<QuantilePoint>,
+    /// The histogram of all visits, `us` rising; empty bars are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub density: Vec<Bucket>,
 }
 
 /// A point of the percentile curve.
