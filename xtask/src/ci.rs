@@ -58,14 +58,28 @@ fn benches() -> Result<()> {
     run_shown(cargo().args(["check", "--package", "benches", "--benches", "--profile", "bench"]))
 }
 
-/// Two drivers of each server, small enough for every change. Only that it works is checked; figures are not judged.
+/// Two drivers of each server, small enough for every change. Only that it works is checked; figures are not judged, so
+/// the servers that the tests have built serve as well as a release would.
 fn smoke() -> Result<()> {
     let directory = tempfile::tempdir().context("temporary directory")?;
     let out = directory.path().join("run");
     let workloads = "get-128B-c64,get-128B-c64-open,get-1MiB-c16,pipelined-16,get-P1,get-P1-open,get-P100,set-P16,\
                      original-mixed,original-miss,framed-10KB-P16,cached-26KB-c64,cached-1MiB-c16";
     let status = Command::new(std::env::current_exe().context("own path")?)
-        .args(["bench-matrix", "--quick", "--blocks", "2", "--slice", "200ms", "--warmup", "100ms", "--seed", "1"])
+        .args([
+            "bench-matrix",
+            "--quick",
+            "--profile",
+            "dev",
+            "--blocks",
+            "2",
+            "--slice",
+            "200ms",
+            "--warmup",
+            "100ms",
+            "--seed",
+            "1",
+        ])
         .args([
             "--filter",
             "driver=epoll|uring;server=fileserver,backend=sqlite,workload=framed-10KB-P16;\

@@ -7,6 +7,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 /// Nanoseconds of `CLOCK_MONOTONIC`.
 pub type Nanos = u64;
 
+pub const MICROSECOND: Nanos = 1_000;
 pub const MILLISECOND: Nanos = 1_000_000;
 pub const SECOND: Nanos = 1_000_000_000;
 

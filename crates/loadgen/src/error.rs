@@ -28,12 +28,16 @@ error_classes! {
     ConnectTimeout = "connect_timeout",
     /// The connection could not be made for another reason (unreachable, not permitted, …).
     ConnectFailed = "connect_failed",
+    /// The TLS handshake failed, or the server ended the connection in it.
+    Tls = "tls",
     /// The server reset the connection.
     Reset = "reset",
     /// The server closed the connection before the reply, or inside its head, without having announced it.
     EofEarly = "eof_early",
     /// The request could not be written.
     WriteError = "write_error",
+    /// Nothing of the reply within the timeout for its first byte.
+    TimeoutFirstByte = "timeout_first_byte",
     /// No complete reply within the timeout.
     Timeout = "timeout",
     /// The reply is not valid in its protocol, or nobody had asked for it.

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod ceiling;
 pub mod clock;
 pub mod draw;
 pub mod engine;

@@ -42,6 +42,13 @@ pub struct RunResult {
     pub latency_us: Latency,
     /// Open loop only: service time, from the actual send.
     pub service_us: Option<Latency>,
+    /// Closed loop only: service time as wrk corrects it, with samples made up for requests that were not sent while an
+    /// answer was slow. An estimate; an open loop measures it.
+    #[serde(default)]
+    pub corrected_us: Option<Latency>,
+    /// Open loop only: how late requests were sent although a connection was free. The generator's own doing.
+    #[serde(default)]
+    pub lag_us: Option<Latency>,
     /// CPU seconds of the generator's threads in the window.
     pub client_cpu_s: f64,
     /// The process named by `--server-pid`.
@@ -51,6 +58,61 @@ pub struct RunResult {
     pub histogram: String,
     /// The same for `service_us`.
     pub service_histogram: Option<String>,
+    /// `--timeline` only.
+    #[serde(default)]
+    pub timeline: Option<Timeline>,
+    /// `--rate-sweep` only: what the shares are shares of.
+    #[serde(default)]
+    pub capacity: Option<Capacity>,
+    /// Of a run with several rates, each a result of its own; what is above is then all of them together.
+    #[serde(default)]
+    pub steps: Vec<Step>,
+}
+
+/// The measured window and what came after it, cut into intervals. A verdict belongs to the interval in which it was given.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Timeline {
+    /// Seconds of each interval.
+    pub interval_s: f64,
+    pub rows: Vec<TimelineRow>,
+}
+
+/// One interval; its latencies are response times in an open loop, and service times in a closed one.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub struct TimelineRow {
+    /// Seconds since the window opened.
+    pub start_s: f64,
+    pub ok: u64,
+    pub errors: u64,
+    /// Microseconds; 0 if nothing was answered.
+    pub p50_us: f64,
+    pub p99_us: f64,
+    pub max_us: f64,
+    /// The longest that a request was sent too late by the generator's own doing.
+    pub lag_us_max: f64,
+}
+
+/// What the server did in a closed loop, as many connections and requests in flight as in the steps behind it.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Capacity {
+    pub throughput_rps: f64,
+    pub duration_s: f64,
+    /// Service time at capacity.
+    pub service_us: Latency,
+}
+
+/// One of several rates.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Step {
+    /// Requests per second that were offered.
+    pub rate: f64,
+    /// `--rate-sweep` only: as a share of the capacity, 1.0 for all of it.
+    pub share: Option<f64>,
+    /// The server kept up. With the first step for which this is false the run ends.
+    pub is_served: bool,
+    /// What was wrong, otherwise empty.
+    pub note: String,
+    pub result: RunResult,
 }
 
 /// Microseconds.
@@ -90,4 +152,11 @@ pub struct Saturation {
     pub client_cpu_fraction: f64,
     /// Empty when there is nothing to say.
     pub note: String,
+    /// Requests per second that the generator's threads could do at most, measured against a null server of its own
+    /// before the run (`--self-check`).
+    #[serde(default)]
+    pub ceiling_rps: Option<f64>,
+    /// `throughput_rps / ceiling_rps`; above 0.8 there is a note.
+    #[serde(default)]
+    pub ceiling_fraction: Option<f64>,
 }

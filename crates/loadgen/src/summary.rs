@@ -12,16 +12,26 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 
-use crate::engine::{Measured, Pacing};
-use crate::result::{Latency, RunResult, SCHEMA, Saturation, ServerUsage};
+use crate::clock;
+use crate::engine::{Limit, Load, Measured, Pacing, Timeline};
+use crate::result::{self, Latency, RunResult, SCHEMA, Saturation, ServerUsage, TimelineRow};
 use crate::usage::ServerProbe;
 
 /// Above this share of a core, a thread or a single-threaded server could do no more.
 const SATURATED: f64 = 0.9;
+/// Above this share of what the generator can do, a throughput may be its own.
+const NEAR_CEILING: f64 = 0.8;
+
+/// Of a step with a rate of its own: more failures than this share, or an end later than this, is not keeping up.
+const FAILED_SHARE_MAX: f64 = 0.01;
+const OVERTIME_SHARE_MAX: f64 = 1.02;
+const OVERTIME_S: f64 = 0.1;
 
 /// Names of the files written by [`store`].
 pub const RESULT_FILE: &str = "result.json";
 pub const HISTOGRAM_FILE: &str = "latency.hlog";
+/// Of a run with a timeline only.
+pub const TIMELINE_FILE: &str = "timeline.hlog";
 
 /// What the engine does not know about its run.
 #[derive(Clone, Debug)]
@@ -46,7 +56,6 @@ pub enum Kinds {
 
 /// Makes the result of a run.
 #[must_use]
-#[expect(clippy::cast_precision_loss, reason = "counts of one run fit a double")]
 pub fn summarize<P>(subject: Subject, measured: &Measured<P>, server: Option<&ServerProbe>) -> RunResult {
     let tally = &measured.tally;
     let duration_s = measured.window.as_secs_f64();
@@ -70,15 +79,51 @@ pub fn summarize<P>(subject: Subject, measured: &Measured<P>, server: Option<&Se
         reconnects: tally.reconnects,
         bytes_in: tally.bytes_in,
         bytes_out: tally.bytes_out,
-        throughput_rps: if duration_s > 0.0 { tally.ok as f64 / duration_s } else { 0.0 },
+        throughput_rps: rate(measured),
         latency_us: latency(leading),
         service_us: is_open.then(|| latency(&tally.service)),
+        corrected_us: (!is_open).then(|| latency(&corrected(measured))),
+        lag_us: is_open.then(|| latency(&tally.lag)),
         client_cpu_s: measured.client_cpu.as_secs_f64(),
         saturation: saturation(measured, server.as_ref()),
         server,
         histogram: encode(leading),
         service_histogram: is_open.then(|| encode(&tally.service)),
+        timeline: measured.timeline.as_ref().map(|timeline| rows(timeline, is_open)),
+        capacity: None,
+        steps: Vec::new(),
     }
+}
+
+/// As wrk does it: a request that took n times the mean interval between two requests kept n - 1 others from being sent,
+/// which would have waited for the rest of it.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a mean of nanoseconds"
+)]
+fn corrected<P>(measured: &Measured<P>) -> Histogram<u64> {
+    let interval = clock::nanos(measured.window) as f64 * measured.lanes as f64 / measured.tally.ok.max(1) as f64;
+    measured.tally.service.clone_correct((interval as u64).max(1))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a number of intervals, and at most minutes in nanoseconds")]
+fn rows(timeline: &Timeline, is_open: bool) -> result::Timeline {
+    let interval_s = clock::seconds(timeline.width());
+    let row = |(index, interval): (u64, crate::engine::Interval)| {
+        let latency = latency(&if is_open { interval.response() } else { interval.service() });
+        TimelineRow {
+            start_s: clock::seconds(index * timeline.width()),
+            ok: interval.ok,
+            errors: interval.failed,
+            p50_us: latency.p50,
+            p99_us: latency.p99,
+            max_us: latency.max,
+            lag_us_max: interval.lag_max as f64 / 1e3,
+        }
+    };
+    result::Timeline { interval_s, rows: timeline.intervals().map(row).collect() }
 }
 
 fn latency(histogram: &Histogram<u64>) -> Latency {
@@ -109,7 +154,49 @@ fn saturation<P>(measured: &Measured<P>, server: Option<&ServerUsage>) -> Satura
     #[expect(clippy::cast_precision_loss, reason = "a number of threads is small")]
     let client_cpu_fraction = share(measured.client_cpu) / measured.threads as f64;
     let server_cores = server.map(|server| share(Duration::from_secs_f64(server.cpu_s.max(0.0))));
-    Saturation { client_cpu_fraction, note: saturation_note(share(measured.busiest_thread_cpu), server_cores) }
+    let note = saturation_note(share(measured.busiest_thread_cpu), server_cores);
+    Saturation { client_cpu_fraction, note, ceiling_rps: None, ceiling_fraction: None }
+}
+
+/// Adds what the generator could do at most, and says if the run came near to it.
+pub fn note_ceiling(result: &mut RunResult, ceiling_rps: f64) {
+    let fraction = result.throughput_rps / ceiling_rps;
+    let saturation = &mut result.saturation;
+    (saturation.ceiling_rps, saturation.ceiling_fraction) = (Some(ceiling_rps), Some(fraction));
+    if fraction > NEAR_CEILING {
+        let separator = if saturation.note.is_empty() { "" } else { "; " };
+        saturation.note.push_str(&format!(
+            "{separator}the throughput is {:.0} % of what the generator itself can do here, {ceiling_rps:.0} requests/s",
+            fraction * 100.0
+        ));
+    }
+}
+
+/// Why a server has not kept up with a rate that was offered, if it has not: replies failed, or the last of them came when
+/// the time was long over.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "counts of one run fit a double")]
+pub fn shortfall(rate: f64, load: &Load, result: &RunResult) -> Option<String> {
+    let failed = (result.requests - result.ok) as f64 / result.requests.max(1) as f64;
+    if failed > FAILED_SHARE_MAX {
+        return Some(format!("{:.1} % of the requests failed", failed * 100.0));
+    }
+    let planned = match load.limit {
+        Limit::Duration(duration) => duration.as_secs_f64(),
+        Limit::Requests(requests) => requests as f64 / rate,
+    };
+    (result.duration_s > planned * OVERTIME_SHARE_MAX + OVERTIME_S).then(|| {
+        let busy =
+            if result.saturation.client_cpu_fraction > SATURATED { " (the generator was busy, too)" } else { "" };
+        format!("only {:.0} requests/s were served{busy}", result.throughput_rps)
+    })
+}
+
+/// Verified requests per second.
+#[expect(clippy::cast_precision_loss, reason = "counts of one run fit a double")]
+fn rate<P>(measured: &Measured<P>) -> f64 {
+    let seconds = measured.window.as_secs_f64();
+    if seconds > 0.0 { measured.tally.ok as f64 / seconds } else { 0.0 }
 }
 
 /// `client`: CPU seconds per second of the busiest generator thread; `server`: of all the server's threads.
@@ -139,33 +226,51 @@ fn encode(histogram: &Histogram<u64>) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Writes [`RESULT_FILE`] and [`HISTOGRAM_FILE`] into `directory`, which is created if need be.
+/// Writes [`RESULT_FILE`] and [`HISTOGRAM_FILE`] into `directory`, which is created if need be, and [`TIMELINE_FILE`] if
+/// there is a timeline.
 pub fn store<P>(directory: &Path, result: &RunResult, measured: &Measured<P>) -> io::Result<()> {
+    store_result(directory, result)?;
+    let tally = &measured.tally;
+    let whole = (Duration::ZERO, measured.window, tally.service.clone(), tally.response.clone());
+    write_log(&directory.join(HISTOGRAM_FILE), std::iter::once(whole))?;
+    let Some(timeline) = &measured.timeline else { return Ok(()) };
+    let width = timeline.width();
+    let intervals = timeline.intervals().map(|(index, interval)| {
+        let start = Duration::from_nanos(index * width);
+        (start, Duration::from_nanos(width), interval.service(), interval.response())
+    });
+    write_log(&directory.join(TIMELINE_FILE), intervals)
+}
+
+/// Writes [`RESULT_FILE`] alone.
+pub fn store_result(directory: &Path, result: &RunResult) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let mut json = serde_json::to_vec_pretty(result)?;
     json.push(b'\n');
-    fs::write(directory.join(RESULT_FILE), json)?;
-    let mut file = BufWriter::new(File::create(directory.join(HISTOGRAM_FILE))?);
-    write_log(&mut file, measured)?;
-    file.flush()
+    fs::write(directory.join(RESULT_FILE), json)
 }
 
-/// An HdrHistogram log (version 1.3) of one interval: tag `service`, and in an open loop `response`. Nanoseconds; the
-/// interval's maximum is in milliseconds, as such logs have it.
-fn write_log<P>(out: &mut impl Write, measured: &Measured<P>) -> io::Result<()> {
+/// An HdrHistogram log (version 1.3) of intervals: where each starts, how long it is, its service and response times. Tag
+/// `service`, and in an open loop `response`. Nanoseconds; the interval's maximum is in milliseconds, as such logs have it.
+fn write_log(
+    path: &Path,
+    intervals: impl Iterator<Item = (Duration, Duration, Histogram<u64>, Histogram<u64>)>,
+) -> io::Result<()> {
+    let mut out = BufWriter::new(File::create(path)?);
     let mut serializer = V2DeflateSerializer::new();
     let mut log = IntervalLogWriterBuilder::new()
         .add_comment("loadgen: latencies in nanoseconds")
         .with_max_value_divisor(1e6)
-        .begin_log_with(out, &mut serializer)?;
-    let tally = &measured.tally;
-    for (name, histogram) in [("service", &tally.service), ("response", &tally.response)] {
-        if !histogram.is_empty() {
-            log.write_histogram(histogram, Duration::ZERO, measured.window, Tag::new(name))
-                .map_err(|error| io::Error::other(format!("{error:?}")))?;
+        .begin_log_with(&mut out, &mut serializer)?;
+    for (start, length, service, response) in intervals {
+        for (name, histogram) in [("service", service), ("response", response)] {
+            if !histogram.is_empty() {
+                log.write_histogram(&histogram, start, length, Tag::new(name))
+                    .map_err(|error| io::Error::other(format!("{error:?}")))?;
+            }
         }
     }
-    Ok(())
+    out.flush()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Safe wrappers of the Linux calls the drivers need.
 //!
 //! A leaf: knows no protocol, keeps no policy. `rustix` and `nix` do most of it; the little `unsafe` there is lives in
-//! [`map`], [`memory`], [`registered`], [`socket`] and [`transfer`], one call and one reason each.
+//! [`map`], [`memory`], [`registered`], [`ring`], [`socket`] and [`transfer`], one call and one reason each.
 
 pub mod affinity;
 pub mod beneath;
@@ -14,6 +14,7 @@ pub mod map;
 pub mod memfd;
 pub mod memory;
 pub mod registered;
+pub mod ring;
 pub mod signals;
 pub mod socket;
 pub mod transfer;

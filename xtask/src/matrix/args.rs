@@ -1,13 +1,18 @@
 //! The flags of bench-matrix.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Parser;
 
+use super::baseline;
+use super::commands::{Command, GateArgs};
 use super::cpus::CpuList;
 use super::filter::hint;
 use super::kinds::{self, KINDS, Kind};
+use super::model::Remote;
+use super::pace::Wish;
 use super::peers::{self, Peer};
 use super::presets::{Part, Preset};
 use crate::usage;
@@ -22,7 +27,10 @@ struct Defaults {
 }
 
 #[derive(Clone, Debug, Parser)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
     /// A look in eight minutes: 3 blocks of 0.5 s slices, a part of the workloads; says how things stand, does not rank
     #[arg(long)]
     pub(crate) quick: bool,
@@ -38,20 +46,30 @@ pub(crate) struct Args {
         default_value = "http-server,kvcache,fileserver,zerocopy"
     )]
     pub(crate) servers: Vec<String>,
-    /// What to measure: `driver=uring|epoll,workload=get-128B*,server!=nginx`; `driver=*,store=*` crosses dimensions
-    /// of which otherwise each varies alone; `A;B` selects what A or B selects
+    /// What to measure: `server=kvcache & (driver=epoll|uring) & !store=std & workload~get*` or `kvcache/epoll/*`;
+    /// `,` is and, `;` is or; dimensions that are named are crossed, of the others each varies alone; repeatable: all
+    /// must hold
     #[arg(long, value_name = "EXPR")]
-    filter: Option<String>,
+    filter: Vec<String>,
+    /// Dimensions of which each varies alone, instead of all that there are: `driver,eviction`
+    #[arg(long, value_name = "DIMENSIONS", value_delimiter = ',', conflicts_with = "preset")]
+    pub(crate) vary: Vec<String>,
+    /// What the others are meanwhile, where not their default: `store=std`
+    #[arg(long, value_name = "DIMENSION=VALUE", value_delimiter = ',', requires = "vary")]
+    pub(crate) fix: Vec<String>,
     /// Print what would be measured and how long it takes, and stop
     #[arg(long)]
     pub(crate) list: bool,
+    /// Print every visit in the order of the plan, and stop
+    #[arg(long, conflicts_with = "list")]
+    pub(crate) dry_run: bool,
     /// Where to write [default: bench-results/UTC-COMMIT]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Continue an interrupted run: its plan, minus the visits it has
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "quick", "preset", "servers", "filter", "list", "out", "blocks", "slice", "warmup", "seed", "workload", "reference",
-        "server_cpus", "client_cpus", "against",
+        "quick", "preset", "servers", "filter", "vary", "fix", "list", "dry_run", "out", "blocks", "slice", "warmup", "seed", "workload", "reference",
+        "server_cpus", "client_cpus", "server_exec", "server_host", "against", "profile",
     ])]
     pub(crate) resume: Option<PathBuf>,
     /// Passes over all cells [default: 7, quick: 3]
@@ -63,6 +81,9 @@ pub(crate) struct Args {
     /// Time before it that is not measured [default: 500ms, quick: 300ms]
     #[arg(long, value_name = "DURATION", value_parser = seconds)]
     warmup: Option<f64>,
+    /// Choose blocks and slices so that the run fits, and begin no block that would not: `30m`
+    #[arg(long, value_name = "DURATION", value_parser = budget_seconds)]
+    pub(crate) time_budget: Option<f64>,
     /// Seed of the visits' order and of the bootstrap [default: the time]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
@@ -75,6 +96,13 @@ pub(crate) struct Args {
     /// CPUs of the server, as taskset takes them; it runs a thread on each
     #[arg(long, value_name = "LIST", value_parser = CpuList::parse)]
     server_cpus: Option<CpuList>,
+    /// Run the servers behind this command, which takes another command and runs it elsewhere with this one's standard
+    /// streams: `ssh host`, `ip netns exec ns1`; programs and files must lie at the same paths there
+    #[arg(long, value_name = "PREFIX", requires = "server_host")]
+    server_exec: Option<String>,
+    /// The address on which they listen there
+    #[arg(long, value_name = "ADDR", requires = "server_exec")]
+    server_host: Option<IpAddr>,
     /// CPUs of the load generator
     #[arg(long, value_name = "LIST", value_parser = CpuList::parse)]
     client_cpus: Option<CpuList>,
@@ -87,6 +115,17 @@ pub(crate) struct Args {
         default_value = "nginx,lighttpd,redis,memcached,http-server"
     )]
     against: Vec<String>,
+    /// Cargo profile that the servers and the generator are built with; figures of any but `release` are not judged
+    #[arg(long, value_name = "NAME", default_value = "release")]
+    pub(crate) profile: String,
+    /// Keep the finished run under this name, to compare with
+    #[arg(long, value_name = "NAME", value_parser = baseline::check_name)]
+    pub(crate) save_baseline: Option<String>,
+    /// Compare the finished run with an earlier one
+    #[arg(long, value_name = "NAME|DIR")]
+    pub(crate) baseline: Option<String>,
+    #[command(flatten)]
+    pub(crate) gate: GateArgs,
     /// Run although another bench-matrix runs, or resume although the sources changed
     #[arg(long)]
     pub(crate) force: bool,
@@ -97,12 +136,10 @@ impl Args {
         if self.quick { &QUICK } else { &FULL }
     }
 
-    pub(crate) fn blocks(&self) -> u32 {
-        self.blocks.unwrap_or_else(|| self.defaults().blocks)
-    }
-
-    pub(crate) fn slice_s(&self) -> f64 {
-        self.slice.unwrap_or_else(|| self.defaults().slice_s)
+    /// Blocks and slices as asked for, and what they are otherwise.
+    pub(crate) fn wish(&self) -> Wish {
+        let Defaults { blocks: default_blocks, slice_s: default_slice_s, .. } = *self.defaults();
+        Wish { blocks: self.blocks, slice_s: self.slice, default_blocks, default_slice_s }
     }
 
     pub(crate) fn warmup_s(&self) -> f64 {
@@ -124,8 +161,13 @@ impl Args {
     }
 
     /// The filter of a kind, unparsed.
-    pub(crate) fn filter(&self, kind: &dyn Kind) -> Option<&str> {
-        self.part(kind).map(|part| part.filter).or(self.filter.as_deref())
+    pub(crate) fn filter(&self, kind: &dyn Kind) -> Option<String> {
+        match (self.part(kind), self.filter.as_slice()) {
+            (Some(part), _) => Some(part.filter.to_owned()),
+            (None, []) => None,
+            (None, [only]) => Some(only.clone()),
+            (None, several) => Some(several.iter().map(|text| format!("({text})")).collect::<Vec<_>>().join(" and ")),
+        }
     }
 
     /// The names of the workloads of a kind that were asked for; perhaps none.
@@ -151,10 +193,19 @@ impl Args {
         let workloads: Vec<String> =
             kinds.iter().flat_map(|kind| kind.workloads(self.quick)).map(|workload| workload.name).collect();
         check_names("--workload", &self.workload, &workloads.iter().map(String::as_str).collect::<Vec<_>>())?;
+        if self.gate.fail_on_regression.is_some() && self.baseline.is_none() {
+            return Err(usage("--fail-on-regression needs a --baseline to compare with"));
+        }
         if self.against == ["none"] {
             return Ok(());
         }
         check_names("--against", &self.against, &peers::names())
+    }
+
+    /// Where the servers run, if not here.
+    pub(crate) fn remote(&self) -> Option<Remote> {
+        let prefix: Vec<String> = self.server_exec.as_ref()?.split_whitespace().map(str::to_owned).collect();
+        Some(Remote { prefix, host: self.server_host? })
     }
 
     /// Server on the first core and generator on the second where there are two.
@@ -179,17 +230,27 @@ fn check_names(flag: &str, given: &[String], known: &[&str]) -> Result<()> {
 
 /// `500ms`, `1.5s`, `2m`.
 fn seconds(text: &str) -> Result<f64, String> {
-    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0)];
+    duration(text, 3_600.0, "60m")
+}
+
+/// `30m`, `8h`.
+fn budget_seconds(text: &str) -> Result<f64, String> {
+    duration(text, 7.0 * 86_400.0, "168h")
+}
+
+fn duration(text: &str, max_s: f64, max: &str) -> Result<f64, String> {
+    let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3_600.0)];
     let parsed = units.iter().find_map(|(unit, factor)| Some(text.strip_suffix(unit)?.parse::<f64>().ok()? * factor));
     match parsed {
-        Some(seconds) if (0.001..=3_600.0).contains(&seconds) => Ok(seconds),
-        Some(_) => Err("must be between 1ms and 60m".to_owned()),
-        None => Err("expected a number and a unit, such as 500ms or 1.5s".to_owned()),
+        Some(seconds) if (0.001..=max_s).contains(&seconds) => Ok(seconds),
+        Some(_) => Err(format!("must be between 1ms and {max}")),
+        None => Err("expected a number and a unit, such as 500ms, 1.5s or 30m".to_owned()),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::pace::unhurried;
     use super::*;
 
     fn parse(words: &[&str]) -> Args {
@@ -211,9 +272,10 @@ mod tests {
     #[test]
     fn quick_sets_defaults_and_explicit_flags_win() {
         let args = parse(&["--quick", "--slice", "0.2s"]);
-        assert_eq!((args.blocks(), args.slice_s(), args.warmup_s()), (3, 0.2, 0.3));
+        let pace = |args: &Args| unhurried(args.wish());
+        assert_eq!((pace(&args).blocks, pace(&args).slice_s, args.warmup_s()), (3, 0.2, 0.3));
         let args = parse(&[]);
-        assert_eq!((args.blocks(), args.slice_s()), (7, 1.5));
+        assert_eq!((pace(&args).blocks, pace(&args).slice_s), (7, 1.5));
         let many = "conns-9000".to_owned();
         assert!(!workloads(&["--quick"]).contains(&many) && workloads(&[]).contains(&many));
         assert_eq!(workloads(&["--quick", "--workload", "conns-9000,set-P16"]), ["conns-9000", "set-P16"]);
@@ -276,6 +338,8 @@ mod tests {
     fn durations_have_units() {
         assert_eq!(seconds("1500ms"), Ok(1.5));
         assert_eq!(seconds("2m"), Ok(120.0));
+        assert_eq!(budget_seconds("2h"), Ok(7_200.0));
+        assert!(seconds("2h").is_err());
         assert!(seconds("5").is_err() && seconds("0s").is_err() && seconds("-1s").is_err() && seconds("nans").is_err());
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use super::backends::{Backends, Combination};
 use super::cpus::CpuList;
-use super::filter::{Filter, Product};
+use super::filter::{Filter, Product, Vocabulary};
 use super::kinds::{self, Kind};
 use super::model::{Cell, Role, Setup, Workload};
 use super::peers::{self, Peer};
@@ -47,15 +47,20 @@ impl Cells {
     }
 
     /// Keys and values that a filter may name.
-    pub(crate) fn vocabulary(&self, peers: &[&dyn Peer], workloads: &[String]) -> Vec<(String, Vec<String>)> {
+    pub(crate) fn vocabulary(&self, peers: &[&dyn Peer], workloads: &[String]) -> Vocabulary {
         let mut servers: Vec<String> = vec![self.backends.server.clone()];
         servers.extend(peers.iter().map(|peer| peer.name().to_owned()));
         servers.dedup();
-        let mut vocabulary = vec![("server".to_owned(), servers), ("workload".to_owned(), workloads.to_vec())];
-        vocabulary.extend(self.backends.dimensions.iter().map(|dimension| {
+        let mut keys = vec![("server".to_owned(), servers), ("workload".to_owned(), workloads.to_vec())];
+        keys.extend(self.backends.dimensions.iter().map(|dimension| {
             (dimension.name.clone(), dimension.choices.iter().map(|choice| choice.name.clone()).collect())
         }));
-        vocabulary
+        Vocabulary { keys, servers: vec![(self.backends.server.clone(), self.dimensions())] }
+    }
+
+    /// The names of the dimensions, in the order in which a path names them.
+    pub(crate) fn dimensions(&self) -> Vec<String> {
+        self.backends.dimensions.iter().map(|dimension| dimension.name.clone()).collect()
     }
 
     /// The ids of all back ends, whether or not they can run.
@@ -183,16 +188,16 @@ impl Cells {
         Cell { only_under: names_unless_all(workloads, understands), ..cell }
     }
 
-    /// The server's own default if it was selected, else the first that was, else the default all the same.
+    /// Of those that were selected the one that is nearest to the server's own default, the first of several; else the
+    /// default all the same.
     fn default_reference(&self, ours: &[(Cell, bool)], can_run: impl Fn(&Cell) -> bool) -> Result<Cell> {
-        let is_default = |cell: &&Cell| {
-            let mut dimensions = self.backends.dimensions.iter();
-            dimensions.all(|dimension| cell.factors.get(&dimension.name) == Some(&dimension.default))
+        let differences = |cell: &&Cell| {
+            let dimensions = self.backends.dimensions.iter();
+            dimensions.filter(|dimension| cell.factors.get(&dimension.name) != Some(&dimension.default)).count()
         };
         let runnable = || ours.iter().filter(|(cell, _)| can_run(cell));
-        let wanted = || runnable().filter(|(_, is_wanted)| *is_wanted).map(|(cell, _)| cell);
-        let found = wanted().find(is_default).or_else(|| wanted().next());
-        let found = found.or_else(|| runnable().map(|(cell, _)| cell).find(is_default));
+        let wanted = runnable().filter(|(_, is_wanted)| *is_wanted).map(|(cell, _)| cell);
+        let found = wanted.min_by_key(differences).or_else(|| runnable().map(|(cell, _)| cell).min_by_key(differences));
         found.cloned().context("no back end can run here")
     }
 

@@ -200,7 +200,8 @@ fn dimensions_that_the_filter_names_are_crossed_under_every_workload() {
 
 #[test]
 fn a_filter_that_leaves_nothing_of_a_matrix_selects_nothing() {
-    let filter = Filter::parse("server=other", &[("server".to_owned(), vec!["other".to_owned()])]).unwrap();
+    let keys = vec![("server".to_owned(), vec!["other".to_owned()])];
+    let filter = Filter::parse("server=other", &Vocabulary { keys, servers: Vec::new() }).unwrap();
     assert!(web().select(&filter, &[], &workloads(web().kind), None).unwrap().is_none());
 }
 
@@ -237,4 +238,23 @@ fn a_cache_is_started_with_what_the_workload_adds() {
     assert_eq!(command("get-P100"), plain);
     assert_eq!(command("zipf-evict-P16"), format!("{plain} --maxmemory 68000000"));
     assert_eq!(command("mc-text-get-P100"), format!("{plain} --memcached-listen 127.0.0.1:0"));
+}
+
+#[test]
+fn a_sweep_varies_each_named_dimension_alone_around_what_is_fixed() {
+    let cells = cache();
+    let vocabulary = cells.vocabulary(&[], &[]);
+    let (vary, fix) = (["driver".to_owned(), "compression".to_owned()], ["store=std".to_owned()]);
+    let sweep = super::super::sweep::Sweep::parse(&vary, &fix, &vocabulary).unwrap();
+    let filter = Filter::of(&sweep.expression(&cells.dimensions()).unwrap(), &vocabulary).unwrap();
+    let selection = cells.select(&filter, &[], &workloads(cells.kind), None).unwrap().unwrap();
+    let ours = ["kvcache/epoll/std", "kvcache/epoll/std/zstd", "kvcache/uring/std"];
+    assert_eq!(ids(&selection), [&ours[..], &["null", "control-aa"]].concat());
+    assert_eq!(selection.reference, "kvcache/epoll/std", "the nearest to the default of those that are left");
+}
+
+#[test]
+fn a_path_selects_the_product_of_the_dimensions_that_it_names() {
+    let selection = select_in(&cache(), "kvcache/uring/*", None).unwrap().unwrap();
+    assert_eq!(ids(&selection), ["kvcache/uring", "kvcache/uring/std", "null", "control-aa"]);
 }

@@ -6,34 +6,44 @@
 mod analysis;
 mod args;
 mod backends;
+mod baseline;
 mod cells;
+mod commands;
+mod compare;
 mod cpus;
-mod filter;
+pub(crate) mod filter;
 mod host;
 mod interrupt;
 mod kinds;
 mod latency;
 mod markdown;
+mod merge;
 pub(crate) mod model;
 pub(crate) mod output;
+mod pace;
 mod peers;
 mod plan;
 mod presets;
+mod preview;
 mod process;
 mod progress;
 mod record;
 #[cfg(test)]
 mod samples;
+mod session;
 mod setup;
+mod significance;
 mod site;
 mod stats;
 pub(crate) mod store;
+mod sweep;
+mod tidy;
 mod visit;
 mod warnings;
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 
@@ -43,44 +53,49 @@ use self::cpus::CpuList;
 use self::interrupt::Interrupts;
 use self::kinds::{KINDS, Kind};
 use self::model::{Arrivals, Flag, SCHEMA, Setup};
-use self::progress::Progress;
-use self::record::{Manifest, Planned, Visit};
+use self::record::{Manifest, Planned};
+use self::session::Session;
 use self::setup::Placement;
 use self::site::Scratch;
 use self::store::Store;
 use self::visit::Bench;
 use self::warnings::LOAD_MAX;
 
-/// Some visits failed: their cells have no figures.
-const EXIT_FAILED_VISITS: u8 = 3;
-/// What a shell reports of a command that SIGINT ended.
-const EXIT_INTERRUPTED: u8 = 130;
-
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    match &args.resume {
-        Some(directory) => resume(args, directory),
-        None => start(args),
+    match (&args.command, &args.resume) {
+        (Some(command), _) => commands::run(command),
+        (None, Some(directory)) => resume(args, directory),
+        (None, None) => start(args),
     }
 }
 
 fn start(args: &Args) -> Result<ExitCode> {
     // Everything that can be wrong with the flags is found before anything is built.
+    if let Some(name) = &args.baseline {
+        baseline::find(name)?;
+    }
     let kinds = args.kinds()?;
     args.check()?;
     let host = host::facts()?;
     let (server, client) = args.cpus(host.cores)?;
     let placement = Placement { server, client };
-    let _lock = setup::lock(args.force || args.list)?;
-    let binaries = setup::build(&kinds)?;
+    let only_shows = args.list || args.dry_run;
+    let _lock = setup::lock(args.force || only_shows)?;
+    let binaries = setup::build(&kinds, &args.profile)?;
     let mut servers = ask(&kinds, &binaries, &placement)?;
     let mut setups = setup::plan(args, &servers, &placement, &host)?;
     servers.retain(|cells| setups.iter().any(|setup| setup.server == cells.kind.server()));
-    if args.list {
-        let lists = servers.iter().zip(&setups).map(|(cells, setup)| setup::list(cells.kind, setup));
+    if only_shows {
+        let show = if args.list { preview::list } else { preview::dry_run };
+        let lists = servers.iter().zip(&setups).map(|(cells, setup)| show(cells.kind, setup));
         print!("{}", lists.collect::<Vec<_>>().join("\n"));
         return Ok(ExitCode::SUCCESS);
     }
-    for note in setups.iter().flat_map(|setup| &setup.notes).filter(|note| note.contains("not installed")) {
+    let notes = setups.iter().flat_map(|setup| &setup.notes);
+    let mut notes: Vec<&String> =
+        notes.filter(|note| note.contains("not installed") || note.starts_with("Time budget")).collect();
+    notes.dedup();
+    for note in notes {
         eprintln!("note: {note}");
     }
     if host.load1 > LOAD_MAX {
@@ -97,11 +112,11 @@ fn start(args: &Args) -> Result<ExitCode> {
     let manifest = Manifest { schema: SCHEMA.to_owned(), matrices: setups.into_iter().map(plan).collect() };
     let store = Store::create(&directory, &manifest)?;
     let estimates = manifest.matrices.iter().zip(&servers);
-    let estimates = estimates.map(|(planned, cells)| setup::estimate(cells.kind, &planned.setup));
+    let estimates = estimates.map(|(planned, cells)| preview::estimate(cells.kind, &planned.setup));
     let (visits, seconds) = estimates.fold((0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    eprintln!("{visits} visits, about {}, into {}", setup::minutes(seconds), setup::shown_path(&directory));
+    eprintln!("{visits} visits, about {}, into {}", preview::minutes(seconds), setup::shown_path(&directory));
     let visits = vec![Vec::new(); manifest.matrices.len()];
-    measure(&manifest, visits, store, &servers, &bench)
+    measure(args, &manifest, visits, store, &servers, &bench)
 }
 
 fn resume(args: &Args, directory: &Path) -> Result<ExitCode> {
@@ -123,12 +138,12 @@ fn resume(args: &Args, directory: &Path) -> Result<ExitCode> {
     let Some(kinds) = manifest.matrices.iter().map(kind_of).collect::<Option<Vec<&dyn Kind>>>() else {
         bail!("the run has a server that is not known here");
     };
-    let binaries = setup::build(&kinds)?;
+    let binaries = setup::build(&kinds, &setup.profile)?;
     let servers = ask(&kinds, &binaries, &placement)?;
     let bench = bench(setup, &binaries, &placement)?;
     prepare(&servers, manifest.matrices.iter().map(|planned| &planned.setup), &bench)?;
     let visits = manifest.by_matrix(visits);
-    measure(&manifest, visits, store, &servers, &bench)
+    measure(args, &manifest, visits, store, &servers, &bench)
 }
 
 fn ask(kinds: &[&'static dyn Kind], binaries: &Path, placement: &Placement) -> Result<Vec<Cells>> {
@@ -178,100 +193,28 @@ fn calibrate(setup: &mut Setup, cells: &Cells, bench: &Bench) -> Result<()> {
     }
 }
 
-/// Makes the missing visits, writes the summary, and says how it went. `visits` and `servers`: one for each matrix.
+/// Makes the missing visits; then keeps the run as a baseline, or compares it with one, where asked to.
 fn measure(
+    args: &Args,
     manifest: &Manifest,
-    mut visits: Vec<Vec<Visit>>,
-    mut store: Store,
+    visits: Vec<Vec<record::Visit>>,
+    store: Store,
     servers: &[Cells],
     bench: &Bench,
 ) -> Result<ExitCode> {
-    let outcome = make_visits(manifest, &mut visits, &mut store, servers, bench);
-    let report = analysis::report(manifest, &visits);
-    let path = store.write_summary(&report)?;
-    let is_finished = outcome?;
-    for summary in &report.matrices {
-        print!("{}", output::table(summary));
-        for warning in &summary.warnings {
-            println!("warning: {warning}");
-        }
+    let directory = store.directory().to_path_buf();
+    let time_budget = args.time_budget.map(Duration::from_secs_f64);
+    let (code, report) = Session { manifest, visits, store, servers, bench, time_budget }.run()?;
+    // What was interrupted or failed is no baseline, and is not judged.
+    if code != ExitCode::SUCCESS {
+        return Ok(code);
     }
-    println!("report: {}", setup::shown_path(&path));
-    if !is_finished {
-        eprintln!("continue with: cargo xtask bench-matrix --resume {}", setup::shown_path(store.directory()));
-        return Ok(ExitCode::from(EXIT_INTERRUPTED));
+    let judged = match &args.baseline {
+        Some(name) => commands::compare_with(name, &report, &directory, args.gate)?,
+        None => None,
+    };
+    if let Some(name) = &args.save_baseline {
+        println!("baseline {name}: {}", setup::shown_path(&baseline::save(&directory, name)?));
     }
-    let has_failed = report.matrices.iter().any(|summary| summary.progress.visits_failed > 0);
-    Ok(if has_failed { ExitCode::from(EXIT_FAILED_VISITS) } else { ExitCode::SUCCESS })
-}
-
-/// Goes through the plans block by block, a block of each matrix in turn; whether it got to the end before the user
-/// interrupted.
-fn make_visits(
-    manifest: &Manifest,
-    visits: &mut [Vec<Visit>],
-    store: &mut Store,
-    servers: &[Cells],
-    bench: &Bench,
-) -> Result<bool> {
-    let progress = Progress::new(manifest, visits);
-    let blocks = manifest.matrices.iter().map(|planned| planned.plan.len()).max().unwrap_or(0);
-    for block in 0..blocks {
-        for ((planned, cells), visits) in manifest.matrices.iter().zip(servers).zip(visits.iter_mut()) {
-            if !make_block(block, planned, visits, store, cells, bench, &progress)? {
-                return Ok(false);
-            }
-        }
-    }
-    Ok(true)
-}
-
-fn make_block(
-    block: usize,
-    planned: &Planned,
-    visits: &mut Vec<Visit>,
-    store: &mut Store,
-    cells: &Cells,
-    bench: &Bench,
-    progress: &Progress,
-) -> Result<bool> {
-    let setup = &planned.setup;
-    let Some(slots) = planned.plan.get(block) else { return Ok(true) };
-    let block = u32::try_from(block)?;
-    loop {
-        let retries_max = if plan::has_time_to_repeat(planned, visits) { setup.retries_max } else { 0 };
-        let Some(due) = plan::next(block, slots.len(), visits, retries_max) else { return Ok(true) };
-        if bench.interrupts.are_pending() {
-            return Ok(false);
-        }
-        let slot = &slots[due.slot as usize];
-        let cell = setup.cells.iter().find(|cell| cell.id == slot.cell);
-        let workload = setup.workloads.iter().find(|workload| workload.name == slot.workload);
-        let (Some(cell), Some(workload)) = (cell, workload) else {
-            bail!("the plan names {} {}, which the setup does not have", slot.cell, slot.workload);
-        };
-        progress.begin(block, cell, workload, due.attempt);
-        let started_utc = setup::now_utc();
-        let began = Instant::now();
-        let Some(attempt) = bench.visit(cells, cell, workload) else { return Ok(false) };
-        let visit = Visit {
-            v: 2,
-            matrix: setup.server.clone(),
-            block,
-            slot: due.slot,
-            attempt: due.attempt,
-            cell: cell.id.clone(),
-            workload: workload.name.clone(),
-            started_utc,
-            elapsed_s: Duration::as_secs_f64(&began.elapsed()),
-            valid: attempt.measured.is_some() && !attempt.flags.iter().copied().any(Flag::is_invalid),
-            flags: attempt.flags,
-            failure: attempt.failure,
-            measured: attempt.measured,
-            host: attempt.host,
-        };
-        store.append(&visit)?;
-        progress.end(&visit);
-        visits.push(visit);
-    }
+    Ok(judged.unwrap_or(code))
 }

@@ -93,7 +93,7 @@ fn figure_fields(figures: &Figures) -> Vec<String> {
     fields
 }
 
-fn role_name(role: Role) -> &'static str {
+pub(crate) fn role_name(role: Role) -> &'static str {
     match role {
         Role::Ours => "ours",
         Role::Peer => "peer",
@@ -103,7 +103,7 @@ fn role_name(role: Role) -> &'static str {
 }
 
 /// RFC 4180: fields with a comma, a quote or a line break are quoted.
-fn quote(field: &str) -> String {
+pub(crate) fn quote(field: &str) -> String {
     if field.contains([',', '"', '\n']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.to_owned() }
 }
 
@@ -168,13 +168,13 @@ fn is_worth_a_mark(flag: Flag) -> bool {
 }
 
 /// Three significant digits.
-fn significant(value: f64) -> String {
+pub(crate) fn significant(value: f64) -> String {
     let decimals = (2.0 - value.abs().max(1e-9).log10().floor()).clamp(0.0, 6.0);
     format!("{value:.*}", decimals as usize)
 }
 
 /// First column to the left, the others to the right.
-fn aligned(rows: &[Vec<String>]) -> String {
+pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|text| text.chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();

@@ -1,7 +1,7 @@
 //! Which visits must be made, in which order, and which of them are still missing.
 
 use super::model::{Cell, Flag, Setup, Workload};
-use super::record::{Planned, Slot, Visit};
+use super::record::{Manifest, Planned, Slot, Visit};
 
 /// One shuffled pass over every cell and workload per block. A complete block pairs each cell with the reference under
 /// the same state of the machine; shuffling keeps slow drift from favouring whoever comes first.
@@ -62,6 +62,27 @@ pub(crate) fn next(block: u32, slots: usize, visits: &[Visit], retries_max: u32)
     let due = (0..slots).filter(|&slot| !is_settled[slot] && attempts[slot] <= retries_max);
     let slot = due.min_by_key(|&slot| attempts[slot])?;
     Some(Due { slot: u32::try_from(slot).ok()?, attempt: attempts[slot] + 1 })
+}
+
+/// A block of one matrix, as a place in a run.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Turn {
+    pub(crate) block: usize,
+    pub(crate) matrix: usize,
+}
+
+/// The next visit of a run at `from` or behind it: block by block, and of each block the matrices in turn. The same
+/// visits in the file give the same next one, whoever made them: that is what resuming rests on.
+pub(crate) fn next_of_run(manifest: &Manifest, visits: &[Vec<Visit>], from: Turn) -> Option<(Turn, Due)> {
+    let blocks = manifest.matrices.iter().map(|planned| planned.plan.len()).max().unwrap_or(0);
+    let matrices = manifest.matrices.len();
+    let turns = (from.block..blocks).flat_map(|block| (0..matrices).map(move |matrix| Turn { block, matrix }));
+    turns.filter(|turn| (turn.block, turn.matrix) >= (from.block, from.matrix)).find_map(|turn| {
+        let (planned, visits) = (&manifest.matrices[turn.matrix], &visits[turn.matrix]);
+        let slots = planned.plan.get(turn.block)?.len();
+        let retries_max = if has_time_to_repeat(planned, visits) { planned.setup.retries_max } else { 0 };
+        Some((turn, next(u32::try_from(turn.block).ok()?, slots, visits, retries_max)?))
+    })
 }
 
 /// Whether a repeat still fits: the visits to come are expected to take as long as those made.

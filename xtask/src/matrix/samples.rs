@@ -1,6 +1,6 @@
 //! Made-up runs for tests.
 
-use super::model::{Arrivals, Cell, Git, Host, Pinning, Role, Setup, Workload};
+use super::model::{Arrivals, Cell, Git, Host, Pinning, RELEASE, Role, Setup, Workload};
 use super::record::{HostDuring, Measured, ServerCost, Visit};
 
 pub(crate) fn cell(id: &str, role: Role, driver: Option<&str>) -> Cell {
@@ -44,6 +44,7 @@ pub(crate) fn setup() -> Setup {
         created_utc: "2026-01-01T00:00:00Z".to_owned(),
         git: Git { sha: "0123456".to_owned(), dirty: false },
         rustc: "rustc 1.95.0".to_owned(),
+        profile: RELEASE.to_owned(),
         command: "cargo xtask bench-matrix".to_owned(),
         quick: false,
         seed: 7,
@@ -52,6 +53,7 @@ pub(crate) fn setup() -> Setup {
         warmup_s: 0.5,
         retries_max: 2,
         retry_budget_s: None,
+        time_budget_s: None,
         reference: "http-server/epoll".to_owned(),
         cells: vec![
             cell("http-server/epoll", Role::Ours, Some("epoll")),
@@ -67,6 +69,7 @@ pub(crate) fn setup() -> Setup {
         ],
         not_run: Vec::new(),
         pinning: Pinning { server_cpus: "0".to_owned(), client_cpus: "1".to_owned(), shared: false },
+        remote: None,
         host: Host::default(),
         notes: Vec::new(),
         quotes: None,

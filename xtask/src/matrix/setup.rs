@@ -8,31 +8,39 @@ use anyhow::{Context, Result};
 use super::args::Args;
 use super::cells::{Cells, Selection};
 use super::cpus::CpuList;
-use super::filter::{Filter, hint};
+use super::filter::{self, Filter, Vocabulary, hint};
 use super::kinds::{self, Kind, OPEN_FRACTION, Timing};
-use super::model::{Arrivals, Cell, Git, Host, NotRun, Pinning, Role, Setup, Workload};
+use super::model::{Arrivals, Cell, Git, Host, NotRun, Pinning, Setup, Workload};
+use super::pace::{self, Pace};
 use super::presets::Part;
+use super::preview;
+use super::sweep::{self, Sweep};
 use crate::usage;
 use crate::workspace::{self, cargo, first_line, run_shown};
 
-/// Starting, connecting and stopping, for the estimate of a run's time.
-const VISIT_OVERHEAD_S: f64 = 0.15;
-/// How long a requestor that sleeps after each request needs for one: the generator's default is 100 ± 50 ms.
-const TURN_S: f64 = 0.11;
 const QUICK_RETRIES: u32 = 1;
 const RETRIES: u32 = 2;
 
-/// Builds what is measured and what measures, with the output shown.
-pub(crate) fn build(kinds: &[&dyn Kind]) -> Result<PathBuf> {
+/// Builds what is measured and what measures, with the output shown, and returns where it lies.
+pub(crate) fn build(kinds: &[&dyn Kind], profile: &str) -> Result<PathBuf> {
     let mut command = cargo();
-    command.args(["build", "--release"]);
+    command.args(["build", "--profile", profile]);
     let servers = kinds.iter().map(|kind| kind.server());
     let peers = kinds.iter().flat_map(|kind| kind.peers()).filter(|peer| peer.is_built()).map(|peer| peer.name());
     for package in servers.chain(peers).chain(["loadgen"]) {
         command.args(["-p", package]);
     }
     run_shown(&mut command)?;
-    Ok(workspace::metadata()?.target_directory.join("release"))
+    Ok(workspace::metadata()?.target_directory.join(profile_directory(profile)))
+}
+
+/// Where cargo puts what it builds with a profile: its own four share two directories.
+fn profile_directory(profile: &str) -> &str {
+    match profile {
+        "dev" | "test" => "debug",
+        "bench" => "release",
+        named => named,
+    }
 }
 
 pub(crate) fn loadgen(binaries: &Path) -> PathBuf {
@@ -62,23 +70,45 @@ impl Placement {
 /// A setup for each server of which the flags leave something, in the order of `servers`: everything but the open
 /// loops' rates, which calibration visits find.
 pub(crate) fn plan(args: &Args, servers: &[Cells], placement: &Placement, host: &Host) -> Result<Vec<Setup>> {
-    let vocabulary = vocabulary(args, servers);
     check_reference(args, servers)?;
+    let vocabulary = vocabulary(args, servers);
     let seed = args.seed.unwrap_or_else(seed_from_time);
+    let usual = pace::unhurried(args.wish());
+    let setups = |pace: &Pace| setups(args, servers, placement, host, &vocabulary, seed, pace);
+    let Some(budget_s) = args.time_budget else { return setups(&usual) };
+    let first = setups(&usual)?;
+    let kind_of = |setup: &Setup| servers.iter().map(|cells| cells.kind).find(|kind| kind.server() == setup.server);
+    let block_s = |slice_s: f64| -> f64 {
+        first.iter().filter_map(|setup| Some(preview::block(kind_of(setup)?, setup, slice_s).1)).sum()
+    };
+    setups(&pace::within(budget_s, args.wish(), block_s)?)
+}
+
+fn setups(
+    args: &Args,
+    servers: &[Cells],
+    placement: &Placement,
+    host: &Host,
+    vocabulary: &Vocabulary,
+    seed: u64,
+    pace: &Pace,
+) -> Result<Vec<Setup>> {
+    let sweep = Sweep::parse(&args.vary, &args.fix, vocabulary)?;
     let mut setups = Vec::new();
-    for cells in servers {
-        let filter =
-            args.filter(cells.kind).map(|text| Filter::parse(text, &vocabulary)).transpose()?.unwrap_or_default();
+    for cells in servers.iter().filter(|cells| sweep.concerns(&cells.dimensions())) {
+        let said = args.filter(cells.kind).map(|text| filter::parse(&text)).transpose()?;
+        let wanted = sweep::both(said, sweep.expression(&cells.dimensions()));
+        let filter = wanted.map(|wanted| Filter::of(&wanted, vocabulary)).transpose()?.unwrap_or_default();
         let accepted: Vec<String> =
             args.workloads(cells.kind).into_iter().filter(|name| filter.accepts("workload", name)).collect();
-        let timing = placement.timing(args.slice_s(), args.warmup_s());
+        let timing = placement.timing(pace.slice_s, args.warmup_s());
         let workloads = kinds::select(cells.kind, &accepted, &timing, args.quick);
         if workloads.is_empty() {
             continue;
         }
         let peers = args.peers(cells.kind);
         if let Some(selection) = cells.select(&filter, &peers, &workloads, args.reference.as_deref())? {
-            setups.push(setup(args, seed, cells.kind, selection, workloads, placement.pinning(), host));
+            setups.push(setup(args, seed, pace, cells.kind, selection, workloads, placement.pinning(), host));
         }
     }
     if setups.is_empty() {
@@ -88,13 +118,17 @@ pub(crate) fn plan(args: &Args, servers: &[Cells], placement: &Placement, host: 
 }
 
 /// Everything that a filter may name of any of the servers.
-fn vocabulary(args: &Args, servers: &[Cells]) -> Vec<(String, Vec<String>)> {
-    let mut vocabulary: Vec<(String, Vec<String>)> = Vec::new();
+fn vocabulary(args: &Args, servers: &[Cells]) -> Vocabulary {
+    let mut vocabulary = Vocabulary::default();
     for cells in servers {
-        for (key, values) in cells.vocabulary(&args.peers(cells.kind), &args.workloads(cells.kind)) {
-            match vocabulary.iter_mut().find(|(known, _)| *known == key) {
-                Some((_, known)) => known.extend(values),
-                None => vocabulary.push((key, values)),
+        let own = cells.vocabulary(&args.peers(cells.kind), &args.workloads(cells.kind));
+        vocabulary.servers.extend(own.servers);
+        for (key, values) in own.keys {
+            match vocabulary.keys.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, known)) => {
+                    known.extend(values.into_iter().filter(|value| !known.contains(value)).collect::<Vec<_>>())
+                }
+                None => vocabulary.keys.push((key, values)),
             }
         }
     }
@@ -113,9 +147,11 @@ fn check_reference(args: &Args, servers: &[Cells]) -> Result<()> {
     Err(usage(format!("--reference `{name}`: no such cell; {}", hint(name, &ids))))
 }
 
+#[expect(clippy::too_many_arguments, reason = "a setup is everything that was decided")]
 fn setup(
     args: &Args,
     seed: u64,
+    pace: &Pace,
     kind: &dyn Kind,
     selection: Selection,
     workloads: Vec<Workload>,
@@ -127,20 +163,23 @@ fn setup(
         created_utc: now_utc(),
         git: git(),
         rustc: first_line("rustc", &["--version"]).unwrap_or_default(),
+        profile: args.profile.clone(),
         command: shown_command(std::env::args().skip(1), args.seed.is_none().then_some(seed)),
         quick: args.quick,
         seed,
-        blocks: args.blocks(),
-        slice_s: args.slice_s(),
+        blocks: pace.blocks,
+        slice_s: pace.slice_s,
         warmup_s: args.warmup_s(),
         retries_max: if args.quick { QUICK_RETRIES } else { RETRIES },
         retry_budget_s: args.quick.then_some(kind.quick_retry_budget_s()),
         not_run: Vec::new(),
-        notes: notes(args, kind, &selection, &workloads),
+        notes: notes(args, pace, kind, &selection, &workloads),
+        time_budget_s: args.time_budget,
         reference: selection.reference,
         cells: selection.cells,
         workloads,
         pinning,
+        remote: args.remote(),
         host: host.clone(),
         quotes: args.part(kind).and_then(Part::quotes),
     };
@@ -158,7 +197,7 @@ fn not_run(setup: &Setup, kind: &dyn Kind, unavailable: &[(String, String)]) -> 
     setup.selected().filter_map(why).collect()
 }
 
-fn notes(args: &Args, kind: &dyn Kind, selection: &Selection, workloads: &[Workload]) -> Vec<String> {
+fn notes(args: &Args, pace: &Pace, kind: &dyn Kind, selection: &Selection, workloads: &[Workload]) -> Vec<String> {
     let mut notes = vec![
         "Every visit starts a fresh server process; a block visits every cell and workload once, in random order."
             .to_owned(),
@@ -166,6 +205,7 @@ fn notes(args: &Args, kind: &dyn Kind, selection: &Selection, workloads: &[Workl
     ];
     notes.extend(args.preset.map(|preset| format!("Preset `{}`: {}.", preset.name, preset.about)));
     notes.extend(kind.note().map(str::to_owned));
+    notes.extend(pace.note.clone());
     if workloads.iter().any(|workload| matches!(workload.arrivals, Arrivals::Open { .. })) {
         notes.push(format!(
             "The open loop offers every cell the same load: {:.0} % of what {} served in one closed-loop visit of {} before the first block. Latency and cost at equal load come from it.",
@@ -185,48 +225,6 @@ fn notes(args: &Args, kind: &dyn Kind, selection: &Selection, workloads: &[Workl
         notes.push(format!("{peer} is not installed and was left out."));
     }
     notes
-}
-
-/// Planned visits and about how many seconds they take.
-pub(crate) fn estimate(kind: &dyn Kind, setup: &Setup) -> (usize, f64) {
-    let mut visits = 0;
-    let mut seconds = 0.0;
-    for (cell, workload) in
-        setup.selected().filter(|(cell, workload)| setup.why_not(&cell.id, &workload.name).is_none())
-    {
-        let preload_s = if cell.role == Role::Null { 0.0 } else { kind.preload_s(workload) };
-        let load_s = match workload.repetitions {
-            Some(each) => f64::from(each) * TURN_S,
-            None => setup.slice_s + setup.warmup_s,
-        };
-        visits += 1;
-        seconds += load_s + VISIT_OVERHEAD_S + preload_s;
-    }
-    (visits * setup.blocks as usize, seconds * f64::from(setup.blocks))
-}
-
-/// What `--list` prints.
-pub(crate) fn list(kind: &dyn Kind, setup: &Setup) -> String {
-    let mut text = String::new();
-    for (cell, workload) in setup.selected() {
-        let role = match cell.role {
-            Role::Ours if cell.id == setup.reference => "reference",
-            Role::Ours => "ours",
-            Role::Peer => "peer",
-            Role::Null => "null",
-            Role::Control => "control",
-        };
-        let state = setup.why_not(&cell.id, &workload.name).map_or_else(String::new, |why| format!("  n/a: {why}"));
-        text.push_str(format!("{:<32} {:<10} {:<18}{state}", cell.id, role, workload.name).trim_end());
-        text.push('\n');
-    }
-    let (visits, seconds) = estimate(kind, setup);
-    text + &format!("{visits} visits in {} blocks, about {}\n", setup.blocks, minutes(seconds))
-}
-
-pub(crate) fn minutes(seconds: f64) -> String {
-    let whole = seconds.round() as u64;
-    if whole < 60 { format!("{whole} s") } else { format!("{} min {:02} s", whole / 60, whole % 60) }
 }
 
 pub(crate) fn git() -> Git {
@@ -301,16 +299,6 @@ mod tests {
         let words = ["bench-matrix", "--filter", "driver=uring|epoll", "--out", "/somewhere/x", "--quick", "--out=/y"];
         let shown = shown_command(words.iter().map(|&word| word.to_owned()), Some(7));
         assert_eq!(shown, "cargo xtask bench-matrix --filter 'driver=uring|epoll' --quick --seed 7");
-    }
-
-    #[test]
-    fn the_list_names_every_combination_and_the_time() {
-        let mut setup = samples::setup();
-        setup.not_run = vec![NotRun { cell: "null".into(), workload: "open".into(), reason: "no reason".into() }];
-        let text = list(kinds::KINDS[0], &setup);
-        assert_eq!(text.lines().count(), 6 * 2 + 1);
-        assert!(text.contains("n/a: no reason") && text.contains("reference"));
-        assert!(text.ends_with("33 visits in 3 blocks, about 1 min 11 s\n"), "{text}");
     }
 
     #[test]

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use super::compare::{self, Changes};
 use super::model::{Report, SCHEMA};
 use super::record::{Manifest, Visit};
-use super::{markdown, output};
+use super::{markdown, output, tidy};
 
 const MANIFEST: &str = "manifest.json";
 const VISITS: &str = "visits.jsonl";
@@ -16,6 +17,13 @@ const SUMMARY: &str = "summary.json";
 const CSV: &str = "summary.csv";
 const MARKDOWN: &str = "summary.md";
 const REPORT: &str = "report.html";
+/// Every figure of every visit, a row each.
+const TIDY: &str = "visits.csv";
+const COMPARISON: &str = "comparison.json";
+const COMPARISON_TEXT: &str = "comparison.txt";
+
+/// What a run can be analysed again from.
+pub(crate) const KEPT: [&str; 3] = [MANIFEST, VISITS, SUMMARY];
 
 pub(crate) struct Store {
     directory: PathBuf,
@@ -37,12 +45,7 @@ impl Store {
 
     /// An earlier run, to be continued.
     pub(crate) fn open(directory: &Path) -> Result<(Self, Manifest, Vec<Visit>)> {
-        let path = directory.join(MANIFEST);
-        let text = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
-        let manifest: Manifest = serde_json::from_str(&text).with_context(|| format!("{}", path.display()))?;
-        if manifest.schema != SCHEMA {
-            bail!("{}: schema {}, not {SCHEMA}", path.display(), manifest.schema);
-        }
+        let manifest = read_manifest(directory)?;
         let (store, visits) = Self::with_visits(directory)?;
         Ok((store, manifest, visits))
     }
@@ -52,8 +55,7 @@ impl Store {
         let what = || format!("{}", path.display());
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).with_context(what)?;
-        let text = fs::read_to_string(&path).with_context(what)?;
-        let (visits, whole) = parse_visits(&text).with_context(what)?;
+        let (visits, whole) = parse_visits(&fs::read(&path).with_context(what)?).with_context(what)?;
         // A line that a crash tore is cut off, so that the next one starts afresh.
         file.set_len(whole).with_context(what)?;
         file.seek(std::io::SeekFrom::End(0)).with_context(what)?;
@@ -67,9 +69,10 @@ impl Store {
     }
 
     /// Writes what is derived from the visits, and returns the path of the report.
-    pub(crate) fn write_summary(&self, report: &Report) -> Result<PathBuf> {
+    pub(crate) fn write_summary(&self, manifest: &Manifest, visits: &[Vec<Visit>], report: &Report) -> Result<PathBuf> {
         write(&self.directory.join(SUMMARY), &serde_json::to_string_pretty(report)?)?;
         write(&self.directory.join(CSV), &output::csv(report))?;
+        write(&self.directory.join(TIDY), &tidy::rows(manifest, visits))?;
         write(&self.directory.join(MARKDOWN), &markdown::tables(report))?;
         let path = self.directory.join(REPORT);
         write(&path, &crate::report::render(report))?;
@@ -79,6 +82,35 @@ impl Store {
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
+}
+
+/// What a comparison with a baseline came to, beside the run.
+pub(crate) fn write_comparison(directory: &Path, changes: &Changes) -> Result<()> {
+    write(&directory.join(COMPARISON), &serde_json::to_string_pretty(changes)?)?;
+    write(&directory.join(COMPARISON_TEXT), &compare::text(changes))
+}
+
+/// Reads a run without touching it.
+pub(crate) fn load(directory: &Path) -> Result<(Manifest, Vec<Visit>)> {
+    let manifest = read_manifest(directory)?;
+    let path = directory.join(VISITS);
+    let text = fs::read(&path).with_context(|| format!("{}", path.display()))?;
+    let (visits, _) = parse_visits(&text).with_context(|| format!("{}", path.display()))?;
+    Ok((manifest, visits))
+}
+
+pub(crate) fn holds_run(directory: &Path) -> bool {
+    directory.join(MANIFEST).is_file()
+}
+
+fn read_manifest(directory: &Path) -> Result<Manifest> {
+    let path = directory.join(MANIFEST);
+    let text = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
+    let manifest: Manifest = serde_json::from_str(&text).with_context(|| format!("{}", path.display()))?;
+    if manifest.schema != SCHEMA {
+        bail!("{}: schema {}, not {SCHEMA}", path.display(), manifest.schema);
+    }
+    Ok(manifest)
 }
 
 /// A run is never written over another.
@@ -93,10 +125,11 @@ fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("{}", path.display()))
 }
 
-/// The visits and how many bytes whole lines take.
-fn parse_visits(text: &str) -> Result<(Vec<Visit>, u64)> {
-    let whole = text.rfind('\n').map_or(0, |last| last + 1);
-    let visits = (text[..whole].lines().enumerate())
+/// The visits and how many bytes whole lines take. A line may be torn inside a character: what is torn is not text.
+fn parse_visits(bytes: &[u8]) -> Result<(Vec<Visit>, u64)> {
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+    let text = std::str::from_utf8(&bytes[..whole]).context("not UTF-8")?;
+    let visits = (text.lines().enumerate())
         .map(|(number, line)| serde_json::from_str(line).with_context(|| format!("line {}", number + 1)))
         .collect::<Result<Vec<Visit>>>()?;
     Ok((visits, whole as u64))
@@ -113,7 +146,7 @@ pub(crate) fn check(directory: &Path) -> Result<Report> {
     if !setups.eq(manifest.matrices.iter().map(|planned| &planned.setup)) || attempts != visits.len() {
         bail!("{}: does not belong to its manifest and visits", path.display());
     }
-    for name in [CSV, MARKDOWN, REPORT] {
+    for name in [CSV, TIDY, MARKDOWN, REPORT] {
         let path = directory.join(name);
         let length = fs::metadata(&path).with_context(|| format!("{}", path.display()))?.len();
         if length == 0 {

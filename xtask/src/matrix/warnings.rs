@@ -1,6 +1,6 @@
 //! What a reader must know before believing the figures: one sentence each.
 
-use super::model::{Arrivals, Flag, Outcome, Summary};
+use super::model::{Arrivals, Flag, Outcome, RELEASE, Summary};
 
 /// Load average above which something else was running.
 pub(crate) const LOAD_MAX: f64 = 0.5;
@@ -13,6 +13,9 @@ pub(crate) fn of(summary: &Summary) -> Vec<String> {
     let mut warnings = Vec::new();
     if setup.quick {
         warnings.push("quick: short visits in few blocks; no ranking".to_owned());
+    }
+    if setup.profile != RELEASE {
+        warnings.push(format!("built with the profile `{}`: the figures are not those of a release", setup.profile));
     }
     if progress.is_partial {
         let (done, planned) = (progress.visits_done, progress.visits_planned);

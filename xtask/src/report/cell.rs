@@ -155,7 +155,7 @@ fn draw_strip(points: &[(&BlockFigures, f64)]) -> Drawing {
     for (block, value) in points {
         let number = block.block + 1;
         let doubt = if block.valid { "" } else { ", flagged" };
-        let words = format!("block {number}: {} per request{doubt}", duration(*value));
+        let words = format!("block {number}: {}{doubt}", duration(*value));
         canvas.dot(x.at(f64::from(number)), y.at(*value), if block.valid { "dot" } else { "dot open" }, Some(&words));
     }
     let right = area.x + area.width;

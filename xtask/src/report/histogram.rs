@@ -80,10 +80,8 @@ fn draw(view: &View<'_>, column: usize, panels: &[Panel<'_>], width: Width) -> D
         let series = &view.series[panel.row];
         let class = series.class();
         let (main, beside) = (outline(panel.main, (x, y)), outline(panel.beside, (x, y)));
-        canvas.band(&main, &[(main[0].0, y.start()), (main[main.len() - 1].0, y.start())], &format!("area {class}"));
-        let line = format!("ln {class}");
-        canvas.path(&beside, &line, &[("stroke-width", "1.2"), ("stroke-dasharray", "4 3")]);
-        canvas.path(&main, &line, &[("stroke-width", "1.6")]);
+        canvas.path(&beside, &format!("ln {class}"), &[("stroke-width", "1.2"), ("stroke-dasharray", "4 3")]);
+        canvas.path(&main, &format!("ln filled {class}"), &[("stroke-width", "1.6")]);
         let worst = panel.main.last().map_or(String::new(), |bar| duration(bucket_end(bar.us)));
         let worst = if width.is_narrow() { worst } else { format!("all below {worst}") };
         grid.panel_head(&mut canvas, index, series, &worst);

@@ -139,8 +139,13 @@ impl<'a> Figure<'a> {
             let link = format!("#{}", self.ghost_id());
             canvas.element("use", &[("href", &link), ("x", &place[0]), ("y", &place[1])], |_| {});
         }
+        // Half as wide, half as many points; the last one always.
+        let step = self.width.pick(1, 2);
         let visible = |points: &[QuantilePoint]| -> Vec<QuantilePoint> {
-            points.iter().filter(|p| p.x >= X_MIN).copied().collect()
+            let visible: Vec<_> = points.iter().filter(|p| p.x >= X_MIN).copied().collect();
+            let count = visible.len();
+            let kept = visible.into_iter().enumerate().filter(|(i, _)| (count - 1 - i).is_multiple_of(step));
+            kept.map(|(_, point)| point).collect()
         };
         let (main, service) = (visible(panel.main()), visible(&panel.service));
         let along = |points: &[QuantilePoint], value: fn(&QuantilePoint) -> f64| -> Vec<(f64, f64)> {

@@ -1,7 +1,9 @@
 (() => {
   const $ = (q, e = document) => [...e.querySelectorAll(q)];
   const root = document.documentElement, tip = document.getElementById("tip");
-  const DATA = JSON.parse(document.getElementById("data").textContent);
+  // Lists of like objects are stored as tables: {"@": names, rows}.
+  const unpack = (k, v) => (v?.["@"] ? v.rows.map((row) => Object.fromEntries(v["@"].map((name, i) => [name, row[i]]))) : v);
+  const DATA = JSON.parse(document.getElementById("data").textContent, unpack);
   root.classList.add("js");
 
   // Theme: the system's choice until the reader makes one.

@@ -331,9 +331,25 @@ fn attribute_list(attributes: &[(&str, &str)]) -> String {
     })
 }
 
+/// The first place, then steps from each to the next, which are shorter to write. Steps between rounded places, so that
+/// nothing adds up.
 fn places(points: &[(f64, f64)]) -> String {
-    let places: Vec<String> = points.iter().map(|&(x, y)| format!("{} {}", number(x), number(y))).collect();
-    places.join("L")
+    let tenth = |value: f64| if value.is_finite() { (value * 10.0).round() } else { 0.0 };
+    let mut out = String::new();
+    let mut last: Option<(f64, f64)> = None;
+    for &(x, y) in points {
+        let (x, y) = (tenth(x), tenth(y));
+        let (dx, dy) = last.map_or((x, y), |(last_x, last_y)| (x - last_x, y - last_y));
+        // Writing to a String cannot fail.
+        let _ = match last {
+            None => write!(out, "{} {}", number(dx / 10.0), number(dy / 10.0)),
+            Some(_) if dx == 0.0 => write!(out, "v{}", number(dy / 10.0)),
+            Some(_) if dy == 0.0 => write!(out, "h{}", number(dx / 10.0)),
+            Some(_) => write!(out, "l{} {}", number(dx / 10.0), number(dy / 10.0)),
+        };
+        last = Some((x, y));
+    }
+    out
 }
 
 /// A coordinate, to a tenth. Input is finite because the view only keeps finite measurements; a slip must not break

@@ -155,7 +155,7 @@ fn cells_that_did_not_run_are_dotted_and_say_why() {
     let html = render(&sample::summary());
     let document = parse(&html);
     let wide = by_id(&document, "heat0-w").unwrap();
-    let cell = wide.descendants().find(|n| n.attribute("href") == Some("#raw-s5-2")).unwrap();
+    let cell = wide.descendants().find(|n| n.attribute("href") == Some("#cell-s5-2")).unwrap();
     assert!(cell.descendants().any(|n| n.has_tag_name("rect") && has_class(n, "na")));
     assert!(all_text(cell).contains("n/a: 64 workers"));
     assert!(cell.attribute("data-t").unwrap().ends_with("not run, 64 workers"));
@@ -172,7 +172,7 @@ fn doubtful_cells_are_hatched_lettered_and_counted_in_the_warnings() {
             .filter(|n| n.attribute("fill") == Some("url(#hatch)"))
             .filter_map(|n| n.parent_element()?.attribute("href"))
             .collect();
-        assert_eq!(hatched, ["#raw-s4-1", "#raw-s8-4"]);
+        assert_eq!(hatched, ["#cell-s4-1", "#cell-s8-4"]);
     }
     let warnings = document.descendants().find(|n| has_class(*n, "warn")).unwrap();
     assert!(all_text(warnings).replace('\u{a0}', " ").contains("2 cells hatched below"));
@@ -312,12 +312,29 @@ fn a_summary_with_nothing_measured_still_makes_a_page() {
     parse(&render(&summary));
 }
 
+/// What the script does before anything else.
+fn unpacked(value: &serde_json::Value) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        Value::Object(map) => match (map.get("@"), map.get("rows")) {
+            (Some(Value::Array(names)), Some(Value::Array(rows))) => {
+                let names = || names.iter().map(|name| name.as_str().unwrap().to_owned());
+                let row = |row: &Value| -> Value { names().zip(row.as_array().unwrap().iter().map(unpacked)).collect() };
+                rows.iter().map(row).collect()
+            }
+            _ => map.iter().map(|(name, value)| (name.clone(), unpacked(value))).collect(),
+        },
+        Value::Array(list) => list.iter().map(unpacked).collect(),
+        other => other.clone(),
+    }
+}
+
 #[test]
 fn the_embedded_summary_reads_back_as_a_summary() {
     let html = render(&sample::summary());
     let document = parse(&html);
     let data: serde_json::Value = serde_json::from_str(by_id(&document, "data").unwrap().text().unwrap()).unwrap();
-    let back: Summary = serde_json::from_value(data["matrices"][0]["summary"].clone()).unwrap();
+    let back: Summary = serde_json::from_value(unpacked(&data["matrices"][0]["summary"])).unwrap();
     assert_eq!(back.setup, sample::summary().setup);
     assert_eq!(back.results.len(), sample::summary().results.len());
     assert_eq!(data["matrices"][0]["cells"]["s1"], "http-server/uring");
@@ -389,3 +406,6 @@ mod matrices;
 
 #[path = "tests_safety.rs"]
 mod safety;
+
+#[path = "tests_browser.rs"]
+mod browser;

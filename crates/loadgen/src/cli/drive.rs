@@ -1,25 +1,29 @@
 //! What all commands that drive a server have in common: how hard, for how long, and how the result is told.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use clap::{Args, ValueEnum};
-use loadgen::engine::{self, Arrivals, Endpoint, EngineError, Limit, Load, Measured, Pacing, Reuse};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
+use clap::{ArgGroup, Args, ValueEnum};
+use loadgen::engine::{
+    self, Arrivals, Endpoint, EngineError, EngineKind, Limit, Load, Measured, Pacing, Reuse, Timeouts,
+};
 use loadgen::output;
 use loadgen::protocol::ClientProtocol;
 use loadgen::result::RunResult;
-use loadgen::summary::{self, Subject};
+use loadgen::summary;
 use loadgen::usage::ServerProbe;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sys::affinity::Cpus;
 
 use super::progress::Progress;
-use super::values::{count, duration, positive_duration, rate};
+use super::values::{Sweep, count, duration, positive_duration, rate};
 use super::{Failure, Outcome, complain, print};
 
 const CONNECTIONS_MAX: usize = 1_000_000;
@@ -27,8 +31,12 @@ const THREADS_MAX: usize = 1024;
 const PIPELINE_MAX: usize = 65_536;
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 const DEFAULT_WARMUP: Duration = Duration::from_secs(1);
+const TIMELINE_INTERVAL: Duration = Duration::from_millis(100);
+/// From here on `--self-check` is worth its time.
+const LONG_RUN: Duration = Duration::from_secs(5);
 
 #[derive(Args, Debug)]
+#[command(group = ArgGroup::new("open_loop").args(["rate", "rate_sweep"]))]
 pub(super) struct DriveArgs {
     /// Connections, all kept open
     #[arg(short, long, value_name = "N", default_value = "64", value_parser = count::<CONNECTIONS_MAX>)]
@@ -45,11 +53,19 @@ pub(super) struct DriveArgs {
     /// Run this long before measuring [default: 1s, with --requests none]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) warmup: Option<Duration>,
-    /// Open loop: this many requests per second, whatever the server does, and latency from the scheduled time
-    #[arg(short = 'R', long, value_name = "RATE", value_parser = rate)]
-    pub(super) rate: Option<f64>,
+    /// Open the connections evenly over this time, before the warm-up; an open loop's rate grows from 0 meanwhile
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s")]
+    ramp: Duration,
+    /// Open loop: this many requests per second, whatever the server does, and latency from the scheduled time; several
+    /// (1000,2000,5000) are run one after the other
+    #[arg(short = 'R', long, value_name = "RATE", value_parser = rate, value_delimiter = ',')]
+    pub(super) rate: Vec<f64>,
+    /// Open loop at shares of what the server can do, which is measured first in a closed loop: 10%..100%, in steps of
+    /// 10 % or as in 50%..90%/5%; ends when the server cannot keep up
+    #[arg(long, value_name = "SHARES")]
+    pub(super) rate_sweep: Option<Sweep>,
     /// Gaps of the open loop
-    #[arg(long, value_enum, default_value = "constant", requires = "rate")]
+    #[arg(long, value_enum, default_value = "constant", requires = "open_loop")]
     arrivals: ArrivalsArg,
     /// Requests in flight on each connection
     #[arg(short = 'P', long, value_name = "N", default_value = "1", value_parser = count::<PIPELINE_MAX>)]
@@ -57,9 +73,28 @@ pub(super) struct DriveArgs {
     /// Pin the threads to these CPUs, round robin: 0 or 0,2-3
     #[arg(long, value_name = "CPUS")]
     pin: Option<Cpus>,
-    /// Limit for connecting, and for each request until the last byte of its reply
+    /// Limit for each request until the last byte of its reply, and for connecting unless --connect-timeout is given
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = positive_duration)]
     timeout: Duration,
+    /// Limit for connecting, TLS included
+    #[arg(long, value_name = "TIME", value_parser = positive_duration)]
+    connect_timeout: Option<Duration>,
+    /// Limit for the first byte of each reply
+    #[arg(long, value_name = "TIME", value_parser = positive_duration)]
+    first_byte_timeout: Option<Duration>,
+    /// Open loop: look at the clock for the last 50 µs before a request falls due instead of sleeping
+    #[arg(long, requires = "open_loop")]
+    spin: bool,
+    /// Also count by intervals of 100 ms: in the JSON result, and with --out as timeline.hlog
+    #[arg(long)]
+    timeline: bool,
+    /// How the threads talk to the kernel
+    #[arg(long, value_name = "NAME", default_value = "epoll", value_parser = engine_parser())]
+    engine: EngineKind,
+    /// Measure for 0.2 s what the generator itself can do, and warn of results above 80 % of it [auto: for runs of 5 s or
+    /// more; HTTP and RESP without TLS only]
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "auto", num_args = 0..=1, default_missing_value = "on", require_equals = true)]
+    self_check: SelfCheck,
     /// How to print the result
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -82,6 +117,22 @@ enum ArrivalsArg {
     Poisson,
 }
 
+/// Whether to find out what the generator can do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum SelfCheck {
+    Auto,
+    On,
+    Off,
+}
+
+fn engine_parser() -> impl clap::builder::TypedValueParser<Value = EngineKind> {
+    let named = |kind: &EngineKind| PossibleValue::new(kind.name()).help(kind.about());
+    PossibleValuesParser::new(EngineKind::ALL.iter().map(named)).map(|name| {
+        // The parser lets no other name pass.
+        EngineKind::ALL.iter().copied().find(|kind| kind.name() == name).unwrap_or(EngineKind::Epoll)
+    })
+}
+
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum Format {
     Text,
@@ -102,10 +153,6 @@ impl DriveArgs {
             Some(requests) => (Limit::Requests(requests), Duration::ZERO),
             None => (Limit::Duration(self.duration.unwrap_or(DEFAULT_DURATION)), DEFAULT_WARMUP),
         };
-        let arrivals = match self.arrivals {
-            ArrivalsArg::Constant => Arrivals::Constant,
-            ArrivalsArg::Poisson => Arrivals::Poisson,
-        };
         Load {
             connections: self.connections,
             threads: self.threads.unwrap_or(default_threads).min(self.connections),
@@ -113,13 +160,49 @@ impl DriveArgs {
             pipeline: self.pipeline,
             batch: 1,
             reuse: Reuse::Keep,
-            pacing: self.rate.map_or(Pacing::Closed, |rate| Pacing::Open { rate, arrivals }),
+            // Of several rates any; each step has its own.
+            pacing: if self.is_open() { self.pace(self.rate.first().copied().unwrap_or(1.0)) } else { Pacing::Closed },
             limit,
             turns: None,
-            warmup: self.warmup.unwrap_or(default_warmup),
-            timeout: self.timeout,
+            ramp: self.ramp,
+            warmup: self.warmup.unwrap_or(default_warmup) + self.ramp,
+            timeouts: Timeouts {
+                connect: self.connect_timeout.unwrap_or(self.timeout),
+                first_byte: self.first_byte_timeout,
+                total: self.timeout,
+            },
+            spin: self.spin,
+            timeline: self.timeline.then_some(TIMELINE_INTERVAL),
+            engine: self.engine,
+            tls: None,
             seed: self.seed,
         }
+    }
+
+    /// Whether the clock sets the pace.
+    pub(super) fn is_open(&self) -> bool {
+        !self.rate.is_empty() || self.rate_sweep.is_some()
+    }
+
+    pub(super) fn pace(&self, rate: f64) -> Pacing {
+        let arrivals = match self.arrivals {
+            ArrivalsArg::Constant => Arrivals::Constant,
+            ArrivalsArg::Poisson => Arrivals::Poisson,
+        };
+        Pacing::Open { rate, arrivals }
+    }
+
+    /// Whether to find out what the generator can do.
+    pub(super) fn wants_ceiling(&self, load: &Load) -> bool {
+        match self.self_check {
+            SelfCheck::On => true,
+            SelfCheck::Off => false,
+            SelfCheck::Auto => matches!(load.limit, Limit::Duration(duration) if duration >= LONG_RUN),
+        }
+    }
+
+    pub(super) fn out(&self) -> Option<&Path> {
+        self.out.as_deref()
     }
 
     /// The options in force, as a result records them, for `load` as it was run.
@@ -128,18 +211,28 @@ impl DriveArgs {
             Limit::Duration(duration) => ("duration_s", json!(duration.as_secs_f64())),
             Limit::Requests(requests) => ("requests", json!(requests)),
         };
+        let rate = match load.pacing {
+            Pacing::Closed => None,
+            Pacing::Open { rate, .. } => Some(rate),
+        };
         named([
             limit,
-            ("arrivals", json!(self.rate.map(|_| value_name(self.arrivals)))),
+            ("arrivals", json!(self.is_open().then(|| value_name(self.arrivals)))),
+            ("connect_timeout_s", json!(load.timeouts.connect.as_secs_f64())),
             ("connections", json!(load.connections)),
-            ("mode", json!(if self.rate.is_some() { "open" } else { "closed" })),
+            ("engine", json!(load.engine.name())),
+            ("first_byte_timeout_s", json!(load.timeouts.first_byte.map(|timeout| timeout.as_secs_f64()))),
+            ("mode", json!(if self.is_open() { "open" } else { "closed" })),
             ("pin", json!(load.pin.iter().collect::<Vec<_>>())),
             ("pipeline", json!(load.pipeline)),
-            ("rate", json!(self.rate)),
+            ("ramp_s", json!(load.ramp.as_secs_f64())),
+            ("rate", json!(rate)),
             ("seed", json!(load.seed)),
+            ("spin", json!(load.spin)),
             ("threads", json!(load.threads)),
-            ("timeout_s", json!(load.timeout.as_secs_f64())),
-            ("warmup_s", json!(load.warmup.as_secs_f64())),
+            ("timeout_s", json!(load.timeouts.total.as_secs_f64())),
+            ("tls", json!(load.tls.is_some())),
+            ("warmup_s", json!((load.warmup - load.ramp).as_secs_f64())),
         ])
     }
 
@@ -148,27 +241,25 @@ impl DriveArgs {
     }
 
     /// Stores and prints the result, and says on standard error what else is to be known.
-    pub(super) fn report<P>(
+    pub(super) fn tell<P>(
         &self,
-        subject: Subject,
+        result: &RunResult,
         measured: &Measured<P>,
-        server: Option<&ServerProbe>,
-        endpoint: &Endpoint,
+        target: &impl Display,
     ) -> Result<Outcome, Failure> {
-        let result = summary::summarize(subject, measured, server);
         if let Some(directory) = &self.out {
-            summary::store(directory, &result, measured)
+            summary::store(directory, result, measured)
                 .with_context(|| format!("cannot write the result into {}", directory.display()))?;
         }
         if result.requests == 0 {
             let why =
                 if measured.was_interrupted { "interrupted before any reply" } else { "no request ended in time" };
-            return Err(Failure::Other(anyhow!("nothing was measured at {endpoint}: {why}")));
+            return Err(Failure::Other(anyhow!("nothing was measured at {target}: {why}")));
         }
         print(&match self.format {
-            Format::Text => output::text(&result),
-            Format::Json => output::json(&result).context("cannot write JSON")? + "\n",
-            Format::Csv => output::csv(&result),
+            Format::Text => output::text(result),
+            Format::Json => output::json(result).context("cannot write JSON")? + "\n",
+            Format::Csv => output::csv(result),
         })?;
         if measured.was_interrupted {
             complain("interrupted: this is what was measured until then");
@@ -176,10 +267,10 @@ impl DriveArgs {
         if measured.was_abandoned {
             complain("given up early: the server has not answered for long");
         }
-        if self.server_pid.is_some() && result.server.is_none() {
+        if self.server_pid.is_some() && result.server.is_none() && result.steps.is_empty() {
             complain("the process of --server-pid ended during the run");
         }
-        Ok(outcome(&result))
+        Ok(outcome(result))
     }
 }
 

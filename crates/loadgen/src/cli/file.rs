@@ -16,8 +16,9 @@ use loadgen::usage::ServerProbe;
 use serde_json::json;
 use wire::file::FileId;
 
+use super::campaign::{self, Campaign};
 use super::draw::{DistributionArg, ratio};
-use super::drive::{DriveArgs, drive, interrupt_flag, named, value_name};
+use super::drive::{DriveArgs, interrupt_flag, named, value_name};
 use super::progress::Reading;
 use super::values::{count, milliseconds};
 use super::{Failure, Outcome, complain};
@@ -46,7 +47,7 @@ Exit status: 0 every request succeeded and was verified; 3 some failed; 2 bad us
 #[command(after_help = EXAMPLES, override_usage = "loadgen file [OPTIONS] TARGET CONTENT")]
 #[command(group = ArgGroup::new("documents").required(true).args(["content", "content_option"]))]
 #[command(group = ArgGroup::new("persons").multiple(true).args(["requestors", "reps", "sleep_avg", "sleep_stddev"])
-    .conflicts_with_all(["connections", "duration", "requests", "warmup", "rate", "pipeline"]))]
+    .conflicts_with_all(["connections", "duration", "requests", "warmup", "ramp", "rate", "rate_sweep", "pipeline"]))]
 pub(super) struct FileArgs {
     /// HOST:PORT or unix:/SOCKET
     #[arg(value_name = "TARGET")]
@@ -126,7 +127,7 @@ pub(super) fn run(args: &FileArgs) -> Result<Outcome, Failure> {
         ));
     }
     let run = Run { args, load: load(args), server: args.drive.server()?, endpoint };
-    run.endpoint.probe(run.load.timeout).with_context(|| format!("cannot connect to {}", run.endpoint))?;
+    campaign::probe(&run.endpoint, &run.load)?;
     let DistributionArg(order) = args.id_dist;
     let plan = Plan::new(catalogue(args)?, order, args.miss_ratio, args.verify.into(), run.load.seed)
         .map_err(|error| Failure::Usage(error.to_string()))?;
@@ -146,42 +147,44 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn measure<S: Speech>(&self, plan: &Arc<Plan>, interrupt: &AtomicBool) -> Result<Outcome, Failure> {
+    fn measure<S: Speech>(self, plan: &Arc<Plan>, interrupt: &AtomicBool) -> Result<Outcome, Failure> {
         let Self { args, load, server, endpoint } = self;
-        let make_client = |thread| FileClient::<S>::new(Arc::clone(plan), thread, load.threads);
-        let measured = drive(endpoint, load, make_client, server.as_ref(), interrupt).context("the run failed")?;
-        let subject = Subject {
+        let threads = load.threads;
+        let make_client = |thread| FileClient::<S>::new(Arc::clone(plan), thread, threads);
+        let subject = |load: &Load| Subject {
             kind: "file".to_owned(),
             target: args.target.clone(),
-            config: self.config(plan.catalogue()),
+            config: config(args, load, plan.catalogue()),
             pacing: load.pacing,
             kinds: Kinds::HitsMisses,
         };
-        let outcome = args.drive.report(subject, &measured, server.as_ref(), endpoint)?;
-        explain(&measured);
-        Ok(outcome)
+        let campaign = Campaign { args: &args.drive, endpoint: &endpoint, load: &load, server, interrupt };
+        campaign.carry_out(make_client, explain, subject, None)
     }
+}
 
-    fn config(&self, catalogue: &Catalogue) -> std::collections::BTreeMap<String, serde_json::Value> {
-        let Self { args, load, .. } = self;
-        let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
-        let mut config = args.drive.config(load);
-        config.extend(named([
-            ("content", json!(directory(args))),
-            ("document_bytes", json!(catalogue.bytes())),
-            ("documents", json!(catalogue.len())),
-            ("id_dist", json!(args.id_dist.to_string())),
-            ("layout", json!(args.layout.name())),
-            ("miss_ratio", json!(args.miss_ratio)),
-            ("protocol", json!(value_name(args.protocol))),
-            ("reps", json!(load.turns.map(|turns| turns.each))),
-            ("requestors", json!(load.turns.map(|_| load.connections))),
-            ("sleep_avg_ms", json!(load.turns.map(|turns| ms(turns.pause.mean)))),
-            ("sleep_stddev_ms", json!(load.turns.map(|turns| ms(turns.pause.stddev)))),
-            ("verify", json!(value_name(args.verify))),
-        ]));
-        config
-    }
+fn config(
+    args: &FileArgs,
+    load: &Load,
+    catalogue: &Catalogue,
+) -> std::collections::BTreeMap<String, serde_json::Value> {
+    let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
+    let mut config = args.drive.config(load);
+    config.extend(named([
+        ("content", json!(directory(args))),
+        ("document_bytes", json!(catalogue.bytes())),
+        ("documents", json!(catalogue.len())),
+        ("id_dist", json!(args.id_dist.to_string())),
+        ("layout", json!(args.layout.name())),
+        ("miss_ratio", json!(args.miss_ratio)),
+        ("protocol", json!(value_name(args.protocol))),
+        ("reps", json!(load.turns.map(|turns| turns.each))),
+        ("requestors", json!(load.turns.map(|_| load.connections))),
+        ("sleep_avg_ms", json!(load.turns.map(|turns| ms(turns.pause.mean)))),
+        ("sleep_stddev_ms", json!(load.turns.map(|turns| ms(turns.pause.stddev)))),
+        ("verify", json!(value_name(args.verify))),
+    ]));
+    config
 }
 
 fn load(args: &FileArgs) -> Load {
@@ -237,7 +240,7 @@ fn leave_out_what_cannot_be_asked_for(files: &mut Vec<(FileId, PathBuf)>) {
 }
 
 /// What might help against errors.
-fn explain<S>(measured: &Measured<FileClient<S>>) {
+fn explain<S>(measured: &mut Measured<FileClient<S>>) {
     let is_about_documents = |name| matches!(name, "miss" | "length" | "content" | "short_body");
     if measured.tally.errors().any(|(class, count)| count > 0 && is_about_documents(class.name())) {
         complain("hint: the directory and --layout must be those of the server");

@@ -7,17 +7,28 @@ use clap::{Args, ValueEnum};
 use loadgen::engine::{Load, Measured, Reuse};
 use loadgen::error::ErrorClass;
 use loadgen::http::{Expectation, HttpClient, Question, REFERENCE_BYTES_MAX, Target, TargetError, Verify};
+use loadgen::null::{HttpDialogue, HttpReply};
 use loadgen::summary::{Kinds, Subject};
 use serde_json::json;
 
-use super::drive::{DriveArgs, drive, interrupt_flag, named, value_name};
+use super::campaign::{self, Campaign};
+use super::drive::{DriveArgs, interrupt_flag, named, value_name};
+use super::tls::TlsArgs;
 use super::values::Digest;
 use super::{Failure, Outcome};
+
+/// What the null server of a self-check answers with.
+const SELF_CHECK_BODY_BYTES: usize = 128;
 
 const EXAMPLES: &str = "Examples:
   loadgen http -c 64 -d 5s http://127.0.0.1:8080/index.html
   loadgen http -c 64 -P 16 -n 1000000 http://127.0.0.1:8080/a http://127.0.0.1:8080/b
   loadgen http -R 20000 --arrivals poisson -d 30s --server-pid 4711 http://127.0.0.1:8080/
+  loadgen http -R 5000,10000,20000 -d 10s http://127.0.0.1:8080/
+  loadgen http --rate-sweep 10%..100% -d 5s --out results/curve http://127.0.0.1:8080/
+  loadgen http -c 1000 --ramp 5s --timeline --format json -d 30s http://127.0.0.1:8080/
+  loadgen http --tls-ca ca.pem -c 64 -d 5s https://localhost:8443/
+  loadgen http --engine uring --self-check -c 64 -d 5s http://127.0.0.1:8080/
   loadgen http --no-keep-alive -c 8 -d 5s http://127.0.0.1:8080/index.html
   loadgen http --unix /run/server.sock --verify sha256 --content-dir ./public /index.html
   loadgen http --format json --out results/run-1 -d 10s unix:/run/server.sock:/index.html
@@ -27,7 +38,7 @@ Exit status: 0 every request succeeded and was verified; 3 some failed; 2 bad us
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct HttpArgs {
-    /// http://HOST:PORT/PATH, unix:/SOCKET or unix:/SOCKET:/PATH (with --unix also /PATH); several are asked in turn
+    /// http://HOST:PORT/PATH, https://HOST:PORT/PATH, unix:/SOCKET or unix:/SOCKET:/PATH (with --unix also /PATH); several are asked in turn
     #[arg(value_name = "URL", required = true)]
     urls: Vec<String>,
     /// Connect to this unix socket instead of the URL's host
@@ -35,6 +46,8 @@ pub(super) struct HttpArgs {
     unix: Option<PathBuf>,
     #[command(flatten)]
     drive: DriveArgs,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// A connection for each request, of which the server is told (Connection: close); latency counts from the attempt
     /// to connect
     #[arg(long)]
@@ -76,29 +89,32 @@ pub(super) fn run(args: &HttpArgs) -> Result<Outcome, Failure> {
     })?;
     let questions = questions(args, &targets)?;
     let load = load(args)?;
+    let load = Load { tls: args.tls.of_url(&targets)?, ..load };
     let server = args.drive.server()?;
     let interrupt = interrupt_flag()?;
-    endpoint.probe(load.timeout).with_context(|| format!("cannot connect to {endpoint}"))?;
+    campaign::probe(&endpoint, &load)?;
 
     let make_client = |thread| HttpClient::new(&questions, args.verify.into(), thread);
-    let mut measured = drive(&endpoint, &load, make_client, server.as_ref(), &interrupt).context("the run failed")?;
-    compare_threads(&mut measured);
+    let campaign = Campaign { args: &args.drive, endpoint: &endpoint, load: &load, server, interrupt: &interrupt };
+    let ceiling = campaign.ceiling::<_, HttpDialogue>(HttpReply::new(SELF_CHECK_BODY_BYTES), self_check_client)?;
+    campaign.carry_out(make_client, compare_threads, |load| subject(args, load), ceiling)
+}
 
-    let mut config = args.drive.config(&load);
+/// Asks the null server of a self-check.
+fn self_check_client(thread: usize) -> HttpClient {
+    let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec();
+    HttpClient::new(&[Question { request, expectation: Expectation::Nothing }], Verify::Content, thread)
+}
+
+fn subject(args: &HttpArgs, load: &Load) -> Subject {
+    let mut config = args.drive.config(load);
     config.extend(named([
         ("headers", json!(args.headers)),
         ("keep_alive", json!(!args.no_keep_alive)),
         ("unix", json!(args.unix)),
         ("verify", json!(value_name(args.verify))),
     ]));
-    let subject = Subject {
-        kind: "http".to_owned(),
-        target: args.urls.join(" "),
-        config,
-        pacing: load.pacing,
-        kinds: Kinds::None,
-    };
-    args.drive.report(subject, &measured, server.as_ref(), &endpoint)
+    Subject { kind: "http".to_owned(), target: args.urls.join(" "), config, pacing: load.pacing, kinds: Kinds::None }
 }
 
 fn load(args: &HttpArgs) -> Result<Load, Failure> {

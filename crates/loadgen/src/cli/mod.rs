@@ -1,5 +1,6 @@
 //! Subcommands, and what their outcome means for the shell.
 
+mod campaign;
 mod draw;
 mod drive;
 mod file;
@@ -7,6 +8,7 @@ mod http;
 mod kv;
 mod null;
 mod progress;
+mod tls;
 mod values;
 
 use std::io::Write as _;

@@ -21,6 +21,47 @@ pub(super) fn rate(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|rate: &f64| *rate > 0.0 && *rate <= MAX).ok_or_else(problem)
 }
 
+/// Shares of a capacity: `10%..100%`, or `50%..90%/5%` with the step.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Sweep {
+    text: String,
+    /// 1.0 is all of it.
+    pub(super) shares: Vec<f64>,
+}
+
+impl std::str::FromStr for Sweep {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        /// Of a percent, so that steps add up exactly.
+        const UNIT: f64 = 1e2;
+        const MAX_PERCENT: f64 = 1e3;
+        const STEPS_MAX: usize = 1000;
+        let problem = || "not shares like 10%..100% or 50%..90%/5%".to_owned();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be small and positive")]
+        let percent = |text: &str| {
+            let number: f64 = text.strip_suffix('%')?.parse().ok()?;
+            (number > 0.0 && number <= MAX_PERCENT).then(|| (number * UNIT).round() as usize)
+        };
+        let (range, step) = text.split_once('/').unwrap_or((text, "10%"));
+        let (low, high) = range.split_once("..").ok_or_else(problem)?;
+        let parts = percent(low).zip(percent(high)).zip(percent(step));
+        let ((low, high), step) = parts.filter(|((low, high), step)| low <= high && *step > 0).ok_or_else(problem)?;
+        if (high - low) / step >= STEPS_MAX {
+            return Err(format!("more than {STEPS_MAX} steps"));
+        }
+        #[expect(clippy::cast_precision_loss, reason = "hundredths of a percent")]
+        let shares = (low..=high).step_by(step).map(|share| share as f64 / UNIT / 1e2).collect();
+        Ok(Self { text: text.to_owned(), shares })
+    }
+}
+
+impl std::fmt::Display for Sweep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 /// A positive number up to a limit.
 pub(super) fn count<const MAX: usize>(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| (1..=MAX).contains(count)).ok_or_else(|| format!("not a number from 1 to {MAX}"))
@@ -66,6 +107,13 @@ mod tests {
         assert!(duration("10").is_err() && duration("soon").is_err() && positive_duration("0s").is_err());
         assert_eq!(rate("2.5e3"), Ok(2_500.0));
         assert!(["0", "-1", "inf", "NaN", "x"].iter().all(|text| rate(text).is_err()));
+        let shares = |text: &str| text.parse::<Sweep>().map(|sweep| sweep.shares);
+        assert_eq!(shares("50%..90%/20%"), Ok(vec![0.5, 0.7, 0.9]));
+        assert_eq!(shares("10%..100%").map(|shares| shares.len()), Ok(10));
+        assert_eq!(shares("12.5%..12.5%"), Ok(vec![0.125]));
+        for text in ["", "10..100", "0%..10%", "90%..10%", "10%", "10%..", "1%..9%/0%", "1%..1000%/0.01%"] {
+            assert!(shares(text).is_err(), "{text}");
+        }
         assert!(count::<5>("5").is_ok() && count::<5>("6").is_err() && count::<5>("0").is_err());
         assert_eq!(milliseconds("0.5"), Ok(Duration::from_micros(500)));
         assert!(["-1", "inf", "NaN", "1s", "1e9"].iter().all(|text| milliseconds(text).is_err()));

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use rustix::fd::OwnedFd;
+use sys::ring::Ticket;
 
+use super::tls::Session;
 use crate::clock::Nanos;
 use crate::protocol::{Batch as _, ClientProtocol};
 
@@ -36,6 +38,10 @@ pub(super) enum Stage {
     Connecting {
         since: Nanos,
     },
+    /// There is a connection, but no TLS on it yet.
+    Handshaking {
+        since: Nanos,
+    },
     Open,
 }
 
@@ -46,6 +52,10 @@ pub(super) struct Connection<P: ClientProtocol> {
     /// Tells this socket's events from those of its predecessors in the slot.
     pub(super) generation: u32,
     pub(super) decoder: P::Conn,
+    pub(super) tls: Option<Box<Session>>,
+    /// Of a ring: what waits for the peer, and what is being sent.
+    pub(super) receiving: Option<Ticket>,
+    pub(super) sending: Option<Ticket>,
     /// Batches, oldest first.
     pub(super) inflight: VecDeque<Pending<P::Request>>,
     /// Sent on an earlier socket that the server had announced to close.
@@ -60,6 +70,8 @@ pub(super) struct Connection<P: ClientProtocol> {
     pub(super) is_settled: bool,
     /// What the protocol says first has been answered, or it says nothing.
     pub(super) is_welcome: bool,
+    /// Some of the oldest reply has arrived.
+    pub(super) is_reply_begun: bool,
     /// The peer takes no more; what it has sent is still to be read.
     pub(super) is_write_broken: bool,
     /// Already in the list of connections with room (open loop).
@@ -98,6 +110,19 @@ impl Unsent {
         self.bytes.clear();
         self.sent = 0;
     }
+
+    /// Puts what was not taken back in front.
+    pub(super) fn put_back(&mut self, rest: &[u8]) {
+        self.bytes.splice(..self.sent, rest.iter().copied());
+        self.sent = 0;
+    }
+
+    /// All of it, for `empty`.
+    pub(super) fn take(&mut self, empty: Vec<u8>) -> Vec<u8> {
+        self.bytes.drain(..self.sent);
+        self.sent = 0;
+        std::mem::replace(&mut self.bytes, empty)
+    }
 }
 
 impl<P: ClientProtocol> Connection<P> {
@@ -107,6 +132,9 @@ impl<P: ClientProtocol> Connection<P> {
             stage: Stage::Closed,
             generation: 0,
             decoder,
+            tls: None,
+            receiving: None,
+            sending: None,
             inflight: VecDeque::with_capacity(batches),
             resend: VecDeque::new(),
             unsent: Unsent::default(),
@@ -114,6 +142,7 @@ impl<P: ClientProtocol> Connection<P> {
             failures: 0,
             is_settled: false,
             is_welcome: false,
+            is_reply_begun: false,
             is_write_broken: false,
             is_listed: false,
             is_pausing: false,
@@ -151,7 +180,10 @@ impl<P: ClientProtocol> Connection<P> {
         self.unsent.clear();
         self.is_settled = false;
         self.is_welcome = false;
+        self.is_reply_begun = false;
         self.is_write_broken = false;
+        self.tls = None;
+        (self.receiving, self.sending) = (None, None);
         self.socket.take()
     }
 }

@@ -2,12 +2,15 @@
 
 use std::fmt;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
+
+use super::tls::Tls;
 
 /// The server's address.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -60,8 +63,24 @@ impl Endpoint {
         preferred.copied().map(Self::Tcp).ok_or_else(|| unresolved("no address".to_owned()))
     }
 
-    /// Whether anybody is there: one connection, closed at once.
-    pub fn probe(&self, timeout: Duration) -> std::io::Result<()> {
+    /// Whether anybody is there: one connection, closed at once, or after a handshake.
+    pub fn probe(&self, timeout: Duration, tls: Option<&Tls>) -> std::io::Result<()> {
+        if let Some(tls) = tls {
+            return match self {
+                Self::Tcp(address) => {
+                    let mut stream = TcpStream::connect_timeout(address, timeout)?;
+                    stream.set_read_timeout(Some(timeout))?;
+                    stream.set_write_timeout(Some(timeout))?;
+                    tls.shake_hands(&mut stream)
+                }
+                Self::Unix(path) => {
+                    let mut stream = UnixStream::connect(path)?;
+                    stream.set_read_timeout(Some(timeout))?;
+                    stream.set_write_timeout(Some(timeout))?;
+                    tls.shake_hands(&mut stream)
+                }
+            };
+        }
         match self {
             Self::Tcp(address) => TcpStream::connect_timeout(address, timeout).map(drop),
             // Decided at once. A blocking attempt would wait for ever on a full queue, which is still somebody's.

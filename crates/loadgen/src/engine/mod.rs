@@ -2,7 +2,8 @@
 //!
 //! One thread per core and nothing shared between them but the window's edges. Each has its own edge-triggered epoll,
 //! connections, histograms and schedule. A batch of requests costs one `recv` and one `send`; `EPOLLOUT` is armed only
-//! for a socket that would not take a request.
+//! for a socket that would not take a request. [`EngineKind::Uring`] does the same on a ring per thread: receives stay
+//! armed, and what a turn of the loop has to send is submitted together.
 //!
 //! What is counted: in a closed loop with a duration, replies that arrive inside the window. Otherwise (a schedule, or
 //! a number of requests) the requests that fall due inside the window, however late their replies are; the window then
@@ -14,6 +15,8 @@ mod endpoint;
 mod pace;
 mod pause;
 mod tally;
+mod timeline;
+mod tls;
 mod window;
 mod worker;
 
@@ -33,9 +36,12 @@ pub(crate) use self::pace::share;
 pub use self::pace::{Arrivals, Limit, Pacing};
 pub use self::pause::Pause;
 pub use self::tally::{LATENCY_NANOS_MAX, Tally};
+use self::timeline::Slice;
+pub use self::timeline::{Interval, Timeline};
+pub use self::tls::{Tls, TlsError, Trust};
 pub use self::window::Live;
 use self::window::Window;
-use self::worker::{Worker, WorkerReport};
+use self::worker::{Place, Worker, WorkerReport};
 
 /// How often the main thread looks at the interrupt flag and reports progress.
 const OBSERVE_EVERY: Nanos = 50 * MILLISECOND;
@@ -58,10 +64,66 @@ pub struct Load {
     pub limit: Limit,
     /// Of a closed loop: each connection behaves like one person.
     pub turns: Option<Turns>,
+    /// Connections are opened evenly over this time, and the rate of an open loop grows linearly from 0. It is a part of
+    /// [`Self::warmup`], which is never shorter.
+    pub ramp: Duration,
     pub warmup: Duration,
-    /// For a connection attempt, and for one request from its sending to the last byte of its reply.
-    pub timeout: Duration,
+    pub timeouts: Timeouts,
+    /// Shortly before a request of the open loop falls due, look at the clock instead of sleeping.
+    pub spin: bool,
+    /// Also count by intervals of this length.
+    pub timeline: Option<Duration>,
+    pub engine: EngineKind,
+    pub tls: Option<Tls>,
     pub seed: u64,
+}
+
+/// How long to wait for a server.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Timeouts {
+    /// For a connection attempt, TLS included.
+    pub connect: Duration,
+    /// For the first byte of a reply, from the sending of its request.
+    pub first_byte: Option<Duration>,
+    /// For the last byte of it.
+    pub total: Duration,
+}
+
+impl Timeouts {
+    fn shortest(self) -> Duration {
+        self.connect.min(self.total).min(self.first_byte.unwrap_or(self.total))
+    }
+}
+
+/// Declares the engines once: the enum, [`EngineKind::ALL`] and the names on the command line cannot differ.
+macro_rules! engines {
+    ($($(#[doc = $about:literal])+ $kind:ident = $name:literal,)+) => {
+        /// How the threads talk to the kernel.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub enum EngineKind { $($(#[doc = $about])+ $kind,)+ }
+
+        impl EngineKind {
+            pub const ALL: &'static [Self] = &[$(Self::$kind,)+];
+
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$kind => $name,)+ }
+            }
+
+            /// In a sentence.
+            #[must_use]
+            pub fn about(self) -> &'static str {
+                match self { $(Self::$kind => concat!($($about),+).trim_ascii(),)+ }
+            }
+        }
+    };
+}
+
+engines! {
+    /// Edge-triggered epoll, one recv and one send per batch
+    Epoll = "epoll",
+    /// io_uring: multishot receives, and one submission for all the sends of a turn (Linux 6.1)
+    Uring = "uring",
 }
 
 /// What a connection is good for.
@@ -91,6 +153,13 @@ pub enum EngineError {
     Pin { cpus: Cpus, why: std::io::Error },
     #[error("cannot wait for events (epoll_pwait2 needs Linux 5.11): {0}")]
     Wait(rustix::io::Errno),
+    #[error(
+        "cannot set up an io_uring: {0} (it needs Linux 6.1, and a sysctl or a seccomp filter may forbid it; \
+         --engine epoll needs none)"
+    )]
+    Ring(std::io::Error),
+    #[error("cannot wait on the io_uring: {0}")]
+    RingWait(std::io::Error),
     #[error("a generator thread panicked")]
     Panicked,
 }
@@ -100,10 +169,14 @@ pub enum EngineError {
 pub struct Measured<P> {
     pub window: Duration,
     pub tally: Tally,
+    /// If [`Load::timeline`] asked for it.
+    pub timeline: Option<Timeline>,
     pub client_cpu: Duration,
     /// CPU time of the busiest thread in the window.
     pub busiest_thread_cpu: Duration,
     pub threads: usize,
+    /// Requests that may be under way at once.
+    pub lanes: usize,
     /// The server at both edges of the window, if it could be read.
     pub server: Option<(ServerReading, ServerReading)>,
     pub was_interrupted: bool,
@@ -111,6 +184,20 @@ pub struct Measured<P> {
     pub was_abandoned: bool,
     /// The protocols as the threads left them.
     pub protocols: Vec<P>,
+}
+
+impl<P> Measured<P> {
+    /// Adds another run's counts and times, but not what the server used.
+    pub fn absorb(&mut self, other: &Self) {
+        self.window += other.window;
+        self.tally.merge(&other.tally);
+        self.timeline = None;
+        self.client_cpu += other.client_cpu;
+        self.busiest_thread_cpu += other.busiest_thread_cpu;
+        self.server = None;
+        self.was_interrupted |= other.was_interrupted;
+        self.was_abandoned |= other.was_abandoned;
+    }
 }
 
 /// Drives `endpoint` until the limit, or until `interrupt` is set, and reports progress to `observe`.
@@ -127,6 +214,7 @@ pub fn run<P: ClientProtocol>(
     let live = Live::new(threads);
     let barrier = Barrier::new(threads + 1);
     let (done_sender, done) = channel();
+    let (slices, timeline) = (channel(), load.timeline.map(|width| Timeline::new(clock::nanos(width))));
     // Best effort: without it the edges of the window are late by the default slack of 50 µs.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 
@@ -135,9 +223,10 @@ pub fn run<P: ClientProtocol>(
         let handles: Vec<_> = (0..threads)
             .map(|thread| {
                 let protocol = make_protocol(thread);
-                let done = done_sender.clone();
+                let (done, slices) = (done_sender.clone(), slices.0.clone());
                 scope.spawn(move || {
-                    let prepared = Worker::prepare(endpoint, load, window, live, protocol, thread, threads);
+                    let prepared =
+                        Worker::prepare(&Place { endpoint, load, window, live, thread, threads }, protocol, slices);
                     if prepared.is_err() {
                         window.stop(0);
                     }
@@ -152,11 +241,13 @@ pub fn run<P: ClientProtocol>(
             .collect();
         drop(done_sender);
         barrier.wait();
-        let conductor = Conductor { load, window, live, interrupt, done: &done, running: threads };
+        let slices = &slices.1;
+        let conductor = Conductor { load, window, live, interrupt, done: &done, running: threads, slices, timeline };
         let course = conductor.conduct(barrier, server, &mut observe);
         let reports = handles.into_iter().map(|handle| handle.join().map_err(|_| EngineError::Panicked)?);
         let reports = reports.collect::<Result<Vec<_>, _>>()?;
-        Ok(merge(course, reports))
+        let lanes = load.connections.saturating_mul(load.pipeline);
+        Ok(Measured { lanes, ..merge(course, slices, reports) })
     })
 }
 
@@ -169,10 +260,13 @@ struct Conductor<'a> {
     done: &'a Receiver<()>,
     /// Threads that have not finished.
     running: usize,
+    slices: &'a Receiver<Box<Slice>>,
+    timeline: Option<Timeline>,
 }
 
 struct Course {
     window: Nanos,
+    timeline: Option<Timeline>,
     server: Option<(ServerReading, ServerReading)>,
     was_interrupted: bool,
 }
@@ -212,7 +306,7 @@ impl Conductor<'_> {
         // Let requests in flight end, in bounded time, so that their failures are seen.
         self.wait_until(Nanos::MAX, observe);
         let was_interrupted = self.interrupt.load(Ordering::Relaxed);
-        Course { window: end - start, server: before.zip(after), was_interrupted }
+        Course { window: end - start, timeline: self.timeline, server: before.zip(after), was_interrupted }
     }
 
     /// Returns at `deadline`, or when every thread has finished, or right after an interrupt.
@@ -226,6 +320,7 @@ impl Conductor<'_> {
             if now >= deadline {
                 return;
             }
+            self.collect();
             match self.done.recv_timeout(Duration::from_nanos((deadline - now).min(OBSERVE_EVERY))) {
                 Ok(()) => self.running -= 1,
                 Err(RecvTimeoutError::Timeout) => observe(self.live),
@@ -233,21 +328,33 @@ impl Conductor<'_> {
             }
         }
     }
+
+    /// Reads the slices that have come.
+    fn collect(&mut self) {
+        if let Some(timeline) = &mut self.timeline {
+            self.slices.try_iter().for_each(|slice| timeline.absorb(slice));
+        }
+    }
 }
 
-fn merge<P>(course: Course, reports: Vec<WorkerReport<P>>) -> Measured<P> {
+fn merge<P>(course: Course, rest: &Receiver<Box<Slice>>, reports: Vec<WorkerReport<P>>) -> Measured<P> {
     let mut reports = reports.into_iter();
     let mut measured = Measured {
         window: Duration::from_nanos(course.window),
         tally: Tally::new(),
+        timeline: course.timeline,
         client_cpu: Duration::ZERO,
         busiest_thread_cpu: Duration::ZERO,
         threads: reports.len(),
+        lanes: 1,
         server: course.server,
         was_interrupted: course.was_interrupted,
         was_abandoned: false,
         protocols: Vec::with_capacity(reports.len()),
     };
+    if let Some(timeline) = &mut measured.timeline {
+        rest.try_iter().for_each(|slice| timeline.absorb(slice));
+    }
     for report in &mut reports {
         let cpu = Duration::from_nanos(report.cpu);
         measured.tally.merge(&report.tally);

@@ -33,6 +33,8 @@ pub enum Limit {
 #[derive(Debug)]
 pub(super) struct Schedule {
     origin: Nanos,
+    /// The rate grows from 0 over this many nanoseconds.
+    ramp: f64,
     /// Mean gap between two requests of this thread.
     gap: f64,
     state: State,
@@ -46,8 +48,16 @@ enum State {
 
 impl Schedule {
     /// The share of `thread` among `threads`; together they make `rate` a second.
-    #[expect(clippy::cast_precision_loss, reason = "a number of threads is small")]
-    pub(super) fn new(arrivals: Arrivals, rate: f64, origin: Nanos, seed: u64, thread: usize, threads: usize) -> Self {
+    #[expect(clippy::cast_precision_loss, reason = "a number of threads is small, and no ramp takes a hundred days")]
+    pub(super) fn new(
+        arrivals: Arrivals,
+        rate: f64,
+        ramp: Nanos,
+        origin: Nanos,
+        seed: u64,
+        thread: usize,
+        threads: usize,
+    ) -> Self {
         let gap = 1e9 * threads as f64 / rate;
         let state = match arrivals {
             Arrivals::Constant => State::Constant { index: 0, phase: 1e9 * thread as f64 / rate },
@@ -55,7 +65,7 @@ impl Schedule {
                 State::Poisson { elapsed: 0.0, rng: fastrand::Rng::with_seed(seed.wrapping_add(thread as u64)) }
             }
         };
-        let mut schedule = Self { origin, gap, state };
+        let mut schedule = Self { origin, ramp: ramp as f64, gap, state };
         if arrivals == Arrivals::Poisson {
             schedule.advance();
         }
@@ -74,7 +84,13 @@ impl Schedule {
             State::Constant { index, phase } => phase + *index as f64 * self.gap,
             State::Poisson { elapsed, .. } => *elapsed,
         };
-        self.origin.saturating_add(elapsed as Nanos)
+        self.origin.saturating_add(self.ramped(elapsed) as Nanos)
+    }
+
+    /// When what falls due after `even` at the full rate falls due if the rate grows from 0. At time t of a ramp over T, R t²/2T
+    /// requests have fallen due instead of R t, and R T/2 at its end.
+    fn ramped(&self, even: f64) -> f64 {
+        if even < self.ramp / 2.0 { (2.0 * self.ramp * even).sqrt() } else { even + self.ramp / 2.0 }
     }
 
     /// Goes on to the one after it.
@@ -102,9 +118,10 @@ pub(super) fn first_of(total: u64, thread: usize, threads: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::SECOND;
 
     fn due_times(arrivals: Arrivals, rate: f64, count: usize, thread: usize, threads: usize) -> Vec<Nanos> {
-        let mut schedule = Schedule::new(arrivals, rate, 1_000, 42, thread, threads);
+        let mut schedule = Schedule::new(arrivals, rate, 0, 1_000, 42, thread, threads);
         let mut next = || {
             let due = schedule.due();
             schedule.advance();
@@ -143,6 +160,24 @@ mod tests {
         let due = |thread| due_times(Arrivals::Poisson, 1e3, 50, thread, 2);
         assert_eq!(due(0), due(0));
         assert_ne!(due(0), due(1));
+    }
+
+    #[test]
+    fn a_ramp_offers_half_of_what_the_full_rate_would_and_then_all_of_it() {
+        for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
+            let mut schedule = Schedule::new(arrivals, 10_000.0, 4 * SECOND, 0, 42, 0, 1);
+            let mut within = [0_i32; 6];
+            while schedule.due() < 6 * SECOND {
+                within[usize::try_from(schedule.due() / SECOND).expect("small")] += 1;
+                schedule.advance();
+            }
+            // Linear from 0 to 10,000 a second: the mean of each second is the rate in its middle.
+            for (found, expected) in within.into_iter().zip([1_250, 3_750, 6_250, 8_750, 10_000, 10_000]) {
+                // Four standard deviations of a Poisson count, and none of a constant schedule's but rounding.
+                let tolerance = if arrivals == Arrivals::Constant { 1 } else { 400 };
+                assert!((found - expected).abs() <= tolerance, "{arrivals:?}: {within:?}");
+            }
+        }
     }
 
     #[test]

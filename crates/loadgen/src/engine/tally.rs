@@ -27,6 +27,8 @@ pub struct Tally {
     pub service: Histogram<u64>,
     /// From the scheduled sending, nanoseconds; empty in a closed loop.
     pub response: Histogram<u64>,
+    /// How late requests of an open loop were sent although a connection was free, nanoseconds.
+    pub lag: Histogram<u64>,
 }
 
 impl Tally {
@@ -42,6 +44,7 @@ impl Tally {
             bytes_out: 0,
             service: empty_histogram(),
             response: empty_histogram(),
+            lag: empty_histogram(),
         }
     }
 
@@ -68,7 +71,9 @@ impl Tally {
         self.reconnects += other.reconnects;
         self.bytes_in += other.bytes_in;
         self.bytes_out += other.bytes_out;
-        for (sum, part) in [(&mut self.service, &other.service), (&mut self.response, &other.response)] {
+        let pairs =
+            [(&mut self.service, &other.service), (&mut self.response, &other.response), (&mut self.lag, &other.lag)];
+        for (sum, part) in pairs {
             // Both have the same bounds, so adding cannot fail.
             let added = sum.add(part);
             debug_assert!(added.is_ok());
@@ -83,7 +88,7 @@ impl Default for Tally {
 }
 
 #[expect(clippy::expect_used, reason = "the arguments are constants, and a test makes one")]
-fn empty_histogram() -> Histogram<u64> {
+pub(super) fn empty_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, SIGNIFICANT_DIGITS).expect("valid bounds")
 }
 

@@ -46,6 +46,12 @@ impl Window {
         self.is_stopped.store(true, Ordering::Relaxed);
     }
 
+    /// How long the window has been open.
+    #[inline]
+    pub(super) fn elapsed(&self, now: Nanos) -> Nanos {
+        now.saturating_sub(self.start.load(Ordering::Relaxed))
+    }
+
     #[inline]
     pub(super) fn has_started(&self, time: Nanos) -> bool {
         time >= self.start.load(Ordering::Relaxed)

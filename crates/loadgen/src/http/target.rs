@@ -10,6 +10,7 @@ use crate::engine::{Endpoint, EndpointError};
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Target {
     place: Place,
+    is_tls: bool,
     /// For the `Host` header.
     host: String,
     /// Path and query.
@@ -25,9 +26,11 @@ enum Place {
 /// What is wrong with a target, for the user.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    #[error("`{0}` is not a URL like http://127.0.0.1:8080/path or unix:/run/server.sock:/path")]
+    #[error(
+        "`{0}` is not a URL like http://127.0.0.1:8080/path, https://localhost/path or unix:/run/server.sock:/path"
+    )]
     Malformed(String),
-    #[error("`{0}`: only http is spoken, without TLS")]
+    #[error("`{0}`: only http and https are spoken")]
     Scheme(String),
     #[error("`{0}`: credentials in a URL are not supported; use --header 'Authorization: …'")]
     Credentials(String),
@@ -51,20 +54,21 @@ impl Target {
                 return Err(TargetError::Malformed(text.to_owned()));
             }
             let path = parse_uri(&path, text)?.0;
-            return Ok(Self { place: Place::Unix(socket.into()), host: "localhost".to_owned(), path });
+            return Ok(Self { place: Place::Unix(socket.into()), is_tls: false, host: "localhost".to_owned(), path });
         }
         if let Some(socket) = unix
             && text.starts_with('/')
         {
             let path = parse_uri(text, text)?.0;
-            return Ok(Self { place: Place::Unix(socket.into()), host: "localhost".to_owned(), path });
+            return Ok(Self { place: Place::Unix(socket.into()), is_tls: false, host: "localhost".to_owned(), path });
         }
         let (path, uri) = parse_uri(text, text)?;
-        match uri.scheme_str() {
-            Some("http") => {}
+        let is_tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
             Some(_) => return Err(TargetError::Scheme(text.to_owned())),
             None => return Err(TargetError::Malformed(text.to_owned())),
-        }
+        };
         let authority = uri.authority().ok_or_else(|| TargetError::Malformed(text.to_owned()))?;
         if authority.as_str().contains('@') {
             return Err(TargetError::Credentials(text.to_owned()));
@@ -73,11 +77,19 @@ impl Target {
         let port = match (authority.port_u16(), authority.as_str().rsplit_once(':')) {
             (Some(port), _) => port,
             (None, Some((_, after))) if !after.ends_with(']') => return Err(TargetError::Malformed(text.to_owned())),
+            (None, _) if is_tls => 443,
             (None, _) => 80,
         };
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let place = unix.map_or(Place::Tcp { host, port }, |socket| Place::Unix(socket.into()));
-        Ok(Self { place, host: authority.as_str().to_owned(), path })
+        Ok(Self { place, is_tls, host: authority.as_str().to_owned(), path })
+    }
+
+    /// The name that the server's certificate must be valid for, if it is asked with TLS.
+    #[must_use]
+    pub fn tls_name(&self) -> Option<&str> {
+        let host = self.host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).map_or(&*self.host, |(h, _)| h);
+        self.is_tls.then(|| host.trim_start_matches('[').trim_end_matches(']'))
     }
 
     /// Path and query.
@@ -95,7 +107,8 @@ impl Target {
     /// The one server all targets name.
     pub fn endpoint(targets: &[Self]) -> Result<Endpoint, TargetError> {
         let Some(first) = targets.first() else { return Err(TargetError::Malformed(String::new())) };
-        if let Some(other) = targets.iter().find(|other| other.place != first.place) {
+        let is_other = |other: &&Self| other.place != first.place || other.is_tls != first.is_tls;
+        if let Some(other) = targets.iter().find(is_other) {
             let (first, other) = (first.place_text(), other.place_text());
             return Err(TargetError::SeveralServers { first, other });
         }
@@ -176,6 +189,16 @@ mod tests {
         for (text, place, path) in cases {
             let target = parse(text).expect(text);
             assert_eq!((target.place_text().as_str(), target.path()), (place, path), "{text}");
+            assert_eq!(target.tls_name(), None);
+        }
+        for (text, place, name) in [
+            ("https://example.test/", "example.test:443", "example.test"),
+            ("https://[::1]:8443/", "::1:8443", "::1"),
+            ("https://[::1]/", "::1:443", "::1"),
+            ("https://127.0.0.1:1/", "127.0.0.1:1", "127.0.0.1"),
+        ] {
+            let target = parse(text).expect(text);
+            assert_eq!((target.place_text().as_str(), target.tls_name()), (place, Some(name)), "{text}");
         }
         let socket = Path::new("/run/x.sock");
         for text in ["/page", "http://example.test/page"] {
@@ -190,7 +213,7 @@ mod tests {
             "",
             "localhost:80",
             "/path",
-            "https://x/",
+            "ftp://x/",
             "http://u@x/",
             "http://x:/",
             "http://x:99999/",

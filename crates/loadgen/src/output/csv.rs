@@ -1,11 +1,20 @@
-//! One header line and one row, every column always present.
+//! One header line and one row, or a row for each of several rates; every column always present.
 
 use crate::error::ErrorClass;
 use crate::result::{Latency, RunResult};
 
 pub(super) fn render(result: &RunResult) -> String {
-    let (names, values): (Vec<_>, Vec<_>) = columns(result).into_iter().unzip();
-    format!("{}\n{}\n", names.join(","), values.iter().map(|value| quote(value)).collect::<Vec<_>>().join(","))
+    let mut text = String::new();
+    let results = if result.steps.is_empty() { vec![result] } else { result.steps.iter().map(|s| &s.result).collect() };
+    for result in results {
+        let (names, values): (Vec<_>, Vec<_>) = columns(result).into_iter().unzip();
+        if text.is_empty() {
+            text = names.join(",") + "\n";
+        }
+        text.push_str(&values.iter().map(|value| quote(value)).collect::<Vec<_>>().join(","));
+        text.push('\n');
+    }
+    text
 }
 
 fn columns(result: &RunResult) -> Vec<(String, String)> {
@@ -39,6 +48,12 @@ fn columns(result: &RunResult) -> Vec<(String, String)> {
     add("server_rss_bytes", optional(server.map(|server| server.rss_bytes)));
     add("client_cpu_fraction", result.saturation.client_cpu_fraction.to_string());
     add("saturation_note", result.saturation.note.clone());
+    add("rate", optional(result.config.get("rate").and_then(serde_json::Value::as_f64)));
+    add("lag_us_p99", optional(result.lag_us.map(|lag| lag.p99)));
+    for (name, value) in named(result.corrected_us) {
+        add(&format!("corrected_us_{name}"), value);
+    }
+    add("ceiling_rps", optional(result.saturation.ceiling_rps));
     columns
 }
 

@@ -12,7 +12,7 @@ pub fn json(result: &RunResult) -> serde_json::Result<String> {
     serde_json::to_string_pretty(result)
 }
 
-/// One header line and one row.
+/// One header line and one row, or a row for each of several rates.
 #[must_use]
 pub fn csv(result: &RunResult) -> String {
     csv::render(result)

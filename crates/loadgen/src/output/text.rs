@@ -1,5 +1,7 @@
 //! What a person reads.
 
+mod steps;
+
 use std::fmt::Write as _;
 
 use super::Grouped;
@@ -16,6 +18,9 @@ fn write_all(out: &mut String, result: &RunResult) -> std::fmt::Result {
     writeln!(out, "{}", result.target)?;
     writeln!(out, "{}", conditions(result))?;
     writeln!(out)?;
+    if !result.steps.is_empty() {
+        return steps::write(out, result);
+    }
     let failed = result.requests - result.ok;
     row(out, "requests", &Grouped(result.requests).to_string(), &format!("in {:.3} s", result.duration_s))?;
     row(out, "verified", &Grouped(result.ok).to_string(), "")?;
@@ -50,9 +55,10 @@ fn row(out: &mut String, name: &str, value: &str, remark: &str) -> std::fmt::Res
 fn conditions(result: &RunResult) -> String {
     let setting = |name: &str| result.config.get(name).filter(|value| !value.is_null()).map(plain);
     let mut parts: Vec<_> = ["protocol", "workload"].into_iter().filter_map(setting).collect();
-    match setting("rate") {
-        Some(rate) => parts.push(format!("open loop, {rate} requests/s, {}", setting("arrivals").unwrap_or_default())),
-        None => parts.push("closed loop".to_owned()),
+    match (setting("rate"), setting("arrivals")) {
+        (Some(rate), arrivals) => parts.push(format!("open loop, {rate} requests/s, {}", arrivals.unwrap_or_default())),
+        (None, Some(arrivals)) => parts.push(format!("open loop, {} rates, {arrivals}", result.steps.len())),
+        (None, None) => parts.push("closed loop".to_owned()),
     }
     for (name, before, one, many) in [
         ("connections", "", " connection", " connections"),
@@ -77,22 +83,39 @@ fn plain(value: &serde_json::Value) -> String {
 }
 
 fn write_latencies(out: &mut String, result: &RunResult) -> std::fmt::Result {
-    let title = if result.service_us.is_some() {
-        "response time, from the scheduled send"
-    } else {
-        "service time, from the actual send (closed loop: a stalled server is under-counted; see --rate)"
-    };
-    writeln!(out, "{title}")?;
-    write_latency(out, &result.latency_us)?;
-    if let Some(service) = &result.service_us {
-        writeln!(out, "service time, from the actual send")?;
-        write_latency(out, service)?;
+    write!(out, "{:<10}", "latency")?;
+    for (name, _) in columns(&result.latency_us) {
+        write!(out, "{name:>10}")?;
     }
-    Ok(())
+    writeln!(out)?;
+    let Some(service) = &result.service_us else {
+        write_latency(out, "service", &result.latency_us)?;
+        if let Some(corrected) = &result.corrected_us {
+            write_latency(out, "corrected", corrected)?;
+        }
+        writeln!(
+            out,
+            "service time, from the actual send (closed loop: a stalled server is under-counted; see --rate)"
+        )?;
+        return writeln!(out, "corrected: an estimate, as wrk makes it, of what an open loop would have measured");
+    };
+    write_latency(out, "response", &result.latency_us)?;
+    write_latency(out, "service", service)?;
+    writeln!(out, "response time, from the scheduled send; service time, from the actual send")?;
+    let Some(lag) = &result.lag_us else { return Ok(()) };
+    writeln!(out, "requests left {} late at p99, {} at most", duration(lag.p99), duration(lag.max))
 }
 
-fn write_latency(out: &mut String, latency: &Latency) -> std::fmt::Result {
-    let columns = [
+fn write_latency(out: &mut String, name: &str, latency: &Latency) -> std::fmt::Result {
+    write!(out, "{name:<10}")?;
+    for (_, value) in columns(latency) {
+        write!(out, "{:>10}", duration(value))?;
+    }
+    writeln!(out)
+}
+
+fn columns(latency: &Latency) -> [(&'static str, f64); 10] {
+    [
         ("min", latency.min),
         ("p50", latency.p50),
         ("p75", latency.p75),
@@ -103,15 +126,7 @@ fn write_latency(out: &mut String, latency: &Latency) -> std::fmt::Result {
         ("max", latency.max),
         ("mean", latency.mean),
         ("stddev", latency.stddev),
-    ];
-    for (name, _) in columns {
-        write!(out, "{name:>10}")?;
-    }
-    writeln!(out)?;
-    for (_, value) in columns {
-        write!(out, "{:>10}", duration(value))?;
-    }
-    writeln!(out)
+    ]
 }
 
 /// Microseconds in the unit that leaves three or four digits.
@@ -143,6 +158,9 @@ fn write_cpu(out: &mut String, result: &RunResult) -> std::fmt::Result {
             Grouped(server.rss_bytes >> 20)
         );
         row(out, "server CPU", &per_request(server.cpu_s), &remark)?;
+    }
+    if let Some(ceiling) = result.saturation.ceiling_rps {
+        row(out, "client ceiling", &rounded(ceiling), "requests/s, against a null server before the run")?;
     }
     if !result.saturation.note.is_empty() {
         writeln!(out, "note: {}", result.saturation.note)?;

@@ -2,6 +2,7 @@
 //!
 //! The servers may sleep; what is asserted about time is how long *they* took, never how fast we are.
 
+mod engines;
 mod faults;
 mod file;
 mod file_faults;
@@ -9,7 +10,10 @@ mod kv;
 mod kv_faults;
 mod latency;
 mod null;
+mod rates;
 mod server;
+mod stall;
+mod tls;
 mod usage;
 
 use std::process::{Command, Output};
@@ -46,6 +50,11 @@ impl Run {
     fn new(command: &str, target: &str, options: &[&str]) -> Self {
         let mut arguments = vec![command, "--format", "json"];
         arguments.extend(options);
+        // The whole suite on another engine: QUINTET_TEST_ENGINE=uring cargo test -p loadgen --test cli
+        let engine = std::env::var("QUINTET_TEST_ENGINE").unwrap_or_default();
+        if !engine.is_empty() && !options.contains(&"--engine") {
+            arguments.extend(["--engine", engine.as_str()]);
+        }
         if !options.contains(&"--threads") {
             arguments.extend(["--threads", "1"]);
         }
@@ -62,22 +71,9 @@ impl Run {
 
     /// True of every result, whatever happened.
     fn check_sums(&self) {
-        let result = &self.result;
-        assert_eq!(result.requests, result.ok + result.errors.values().sum::<u64>(), "{result:?}");
-        assert_eq!(self.code, Some(if result.errors.is_empty() { 0 } else { 3 }), "{}", self.stderr);
-        let found = [result.hits, result.misses, result.stores];
-        let sum: u64 = found.into_iter().flatten().sum();
-        assert_eq!(sum, if result.kind == "http" { 0 } else { result.ok }, "{result:?}");
-        assert_eq!(
-            found.map(|kind| kind.is_some()),
-            match result.kind.as_str() {
-                "kv" => [true, true, true],
-                "file" => [true, true, false],
-                _ => [false, false, false],
-            }
-        );
-        let rate = result.throughput_rps * result.duration_s;
-        assert!((rate - result.ok as f64).abs() < 0.5, "{result:?}");
+        check_sums(&self.result);
+        self.result.steps.iter().for_each(|step| check_sums(&step.result));
+        assert_eq!(self.code, Some(if self.result.errors.is_empty() { 0 } else { 3 }), "{}", self.stderr);
     }
 
     fn errors(&self, class: &str) -> u64 {
@@ -88,5 +84,30 @@ impl Run {
     fn assert_errors(&self, expected: &[(&str, u64)]) {
         let found: Vec<_> = self.result.errors.iter().map(|(class, count)| (class.as_str(), *count)).collect();
         assert_eq!(found, expected, "{}", self.stderr);
+    }
+}
+
+fn check_sums(result: &RunResult) {
+    assert_eq!(result.requests, result.ok + result.errors.values().sum::<u64>(), "{result:?}");
+    let found = [result.hits, result.misses, result.stores];
+    let sum: u64 = found.into_iter().flatten().sum();
+    assert_eq!(sum, if result.kind == "http" { 0 } else { result.ok }, "{result:?}");
+    assert_eq!(
+        found.map(|kind| kind.is_some()),
+        match result.kind.as_str() {
+            "kv" => [true, true, true],
+            "file" => [true, true, false],
+            _ => [false, false, false],
+        }
+    );
+    let rate = result.throughput_rps * result.duration_s;
+    assert!((rate - result.ok as f64).abs() < 0.5, "{result:?}");
+    if let Some(timeline) = &result.timeline {
+        let sums = timeline.rows.iter().fold((0, 0), |(ok, errors), row| (ok + row.ok, errors + row.errors));
+        assert_eq!(sums, (result.ok, result.requests - result.ok));
+    }
+    if !result.steps.is_empty() {
+        assert_eq!(result.requests, result.steps.iter().map(|step| step.result.requests).sum::<u64>());
+        assert_eq!(result.ok, result.steps.iter().map(|step| step.result.ok).sum::<u64>());
     }
 }

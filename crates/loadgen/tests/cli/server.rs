@@ -3,10 +3,10 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What to do after a request.
 pub(crate) enum Act {
@@ -24,6 +24,7 @@ pub(crate) enum Act {
 pub(crate) struct Server {
     port: u16,
     connections: Arc<AtomicU64>,
+    accepted: Arc<Mutex<Vec<Instant>>>,
     is_over: Arc<AtomicBool>,
     acceptor: Option<JoinHandle<()>>,
 }
@@ -81,18 +82,20 @@ impl Server {
         let port = listener.local_addr().expect("bound").port();
         let (behave, requests) = (Arc::new(behave), Arc::new(AtomicU64::new(0)));
         let (connections, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let (accepted, over) = (Arc::clone(&connections), Arc::clone(&is_over));
+        let accepted = Arc::new(Mutex::new(Vec::new()));
+        let (count, times, over) = (Arc::clone(&connections), Arc::clone(&accepted), Arc::clone(&is_over));
         let acceptor = std::thread::spawn(move || {
             for socket in listener.incoming().flatten() {
                 if over.load(Ordering::SeqCst) {
                     return;
                 }
-                accepted.fetch_add(1, Ordering::SeqCst);
+                count.fetch_add(1, Ordering::SeqCst);
+                times.lock().expect("not poisoned").push(Instant::now());
                 let (behave, requests) = (Arc::clone(&behave), Arc::clone(&requests));
                 std::thread::spawn(move || converse(socket, framing, &*behave, &requests));
             }
         });
-        Self { port, connections, is_over, acceptor: Some(acceptor) }
+        Self { port, connections, accepted, is_over, acceptor: Some(acceptor) }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -106,6 +109,11 @@ impl Server {
     /// Connections accepted so far; the generator's probe is one of them.
     pub(crate) fn connections(&self) -> u64 {
         self.connections.load(Ordering::SeqCst)
+    }
+
+    /// When they were accepted.
+    pub(crate) fn accepted(&self) -> Vec<Instant> {
+        self.accepted.lock().expect("not poisoned").clone()
     }
 }
 

@@ -17,7 +17,12 @@ fn bad_usage_is_2_with_a_clear_line() {
         &["http"],
         &["nonsense"],
         &["http", "ftp://127.0.0.1/"],
-        &["http", "https://127.0.0.1/"],
+        &["http", "--tls-insecure", url],
+        &["kv", "--tls-ca", "ca.pem", "127.0.0.1:9"],
+        &["http", "--rate-sweep", "10..100", url],
+        &["http", "--rate-sweep", "10%..100%", "-R", "5", url],
+        &["http", "--engine", "kqueue", url],
+        &["http", "--spin", url],
         &["http", "not a url"],
         &["http", url, "http://127.0.0.1:10/"],
         &["http", "--connections", "0", url],
@@ -88,9 +93,15 @@ fn text_and_csv_say_what_json_says() {
     assert_eq!((value("ok"), value("error_timeout"), value("target")), ("7", "0", url.as_str()));
 }
 
+/// What is stored in base64.
+pub(crate) fn histogram(encoded: &str) -> hdrhistogram::Histogram<u64> {
+    use base64::Engine as _;
+    let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).expect("base64");
+    hdrhistogram::serialization::Deserializer::new().deserialize(&mut &bytes[..]).expect("a histogram")
+}
+
 #[test]
 fn results_are_stored_and_histograms_can_be_read_back() {
-    use base64::Engine as _;
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
     let server = Server::start(|_| Act::Say(ok("x")));
     let directory = tempfile::tempdir().expect("a directory");
@@ -100,11 +111,7 @@ fn results_are_stored_and_histograms_can_be_read_back() {
     let stored = std::fs::read(out.join("result.json")).expect("stored");
     assert_eq!(serde_json::from_slice::<loadgen::result::RunResult>(&stored).expect("a result"), run.result);
 
-    let read = |bytes: &[u8]| {
-        hdrhistogram::serialization::Deserializer::new().deserialize::<u64, _>(&mut &bytes[..]).expect("a histogram")
-    };
-    let decode = |text: &str| base64::engine::general_purpose::STANDARD.decode(text).expect("base64");
-    let response = read(&decode(&run.result.histogram));
+    let response = histogram(&run.result.histogram);
     assert_eq!(response.len(), 50);
     assert!((response.max() as f64 / 1e3 - run.result.latency_us.max).abs() < 1.0);
 
@@ -113,7 +120,7 @@ fn results_are_stored_and_histograms_can_be_read_back() {
     let tags: Vec<_> = entries
         .filter_map(|entry| match entry {
             LogEntry::Interval(interval) => {
-                assert_eq!(read(&decode(interval.encoded_histogram())).len(), 50);
+                assert_eq!(histogram(interval.encoded_histogram()).len(), 50);
                 Some(interval.tag().expect("tagged").as_str().to_owned())
             }
             LogEntry::BaseTime(_) | LogEntry::StartTime(_) => None,

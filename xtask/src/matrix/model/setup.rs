@@ -14,6 +14,9 @@ pub(crate) struct Setup {
     pub git: Git,
     /// `rustc --version`.
     pub rustc: String,
+    /// The cargo profile of what was measured.
+    #[serde(default = "release")]
+    pub profile: String,
     /// The command that started this run, to run it again.
     pub command: String,
     /// A quick run says how things stand; it does not rank.
@@ -24,6 +27,9 @@ pub(crate) struct Setup {
     pub warmup_s: f64,
     /// How often an invalid visit is repeated at the end of its block.
     pub retries_max: u32,
+    /// What the run was to take at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_budget_s: Option<f64>,
     /// A repeat must leave all visits of the matrix expected to take at most this long; `None` is no limit.
     #[serde(default)]
     pub retry_budget_s: Option<f64>,
@@ -34,12 +40,22 @@ pub(crate) struct Setup {
     /// Combinations that were selected and cannot run, with the reason.
     pub not_run: Vec<NotRun>,
     pub pinning: Pinning,
+    /// Where the servers ran, if they were not started here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<Remote>,
     pub host: Host,
     /// Decisions a reader should know, one sentence each: time budget, how the open loop's load was found, …
     pub notes: Vec<String>,
     /// Somebody else's figures for cells of this matrix, measured elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quotes: Option<Quotes>,
+}
+
+/// The profile whose figures count.
+pub(crate) const RELEASE: &str = "release";
+
+fn release() -> String {
+    RELEASE.to_owned()
 }
 
 /// Figures that are quoted, not measured, to stand beside ours under one workload.
@@ -190,6 +206,15 @@ pub(crate) struct Pinning {
     pub client_cpus: String,
     /// Server and generator share a core: nothing measured can be trusted.
     pub shared: bool,
+}
+
+/// Servers behind a command: on another host, or in another network namespace.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct Remote {
+    /// What a shell is started with there: `ssh host`, `ip netns exec ns1`.
+    pub prefix: Vec<String>,
+    /// The address on which the servers listen and the generator finds them.
+    pub host: std::net::IpAddr,
 }
 
 /// Facts of the machine; `None` is "not visible here".

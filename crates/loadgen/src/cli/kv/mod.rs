@@ -10,12 +10,15 @@ use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
 use loadgen::engine::{Endpoint, EndpointError, Limit, Load, Measured, Pacing, Reuse};
 use loadgen::kv::{Action, Dialect, KeyDistribution, KeySpace, KvClient, Mix, Plan, Rules, Script, Values, Verify};
+use loadgen::null::{RespDialogue, RespReplies};
 use loadgen::summary::{Kinds, Subject};
 use serde_json::json;
 
 use self::options::{MixArg, SizeArg};
+use super::campaign::{self, Campaign};
 use super::draw::{DistributionArg, ratio};
 use super::drive::{DriveArgs, drive, interrupt_flag, named, value_name};
+use super::tls::TlsArgs;
 use super::values::count;
 use super::{Failure, Outcome, complain};
 
@@ -26,12 +29,16 @@ const DEFAULT_JSON_BYTES: usize = 256;
 const PRELOAD_BATCH: usize = 128;
 const PRELOAD_BATCH_BYTES: usize = 1 << 20;
 const PRELOAD_CONNECTIONS: usize = 16;
+/// Of a self-check: few, so that its own memory does not matter.
+const SELF_CHECK_KEYS: u32 = 10_000;
 
 const EXAMPLES: &str = "Examples:
   loadgen kv --preload -P 100 -d 5s 127.0.0.1:6379
   loadgen kv --preload --mix get=9,set=1 --key-dist zipf:0.99 --value-size 8..1024 127.0.0.1:6379
   loadgen kv --protocol memcached-meta --preload -R 50000 --server-pid 4711 127.0.0.1:11211
   loadgen kv --protocol us --workload workflow -P 100 --json-values unix:/run/cache.sock
+  loadgen kv --preload --rate-sweep 20%..100%/20% -d 5s 127.0.0.1:6379
+  loadgen kv --preload --tls --tls-ca ca.pem -P 16 -d 5s localhost:6380
   loadgen kv --workload preload --keys 5000000 127.0.0.1:6379
   loadgen null --protocol resp --listen 127.0.0.1:7000 &  loadgen kv --constant-values -P 16 127.0.0.1:7000
 
@@ -48,6 +55,11 @@ pub(super) struct KvArgs {
     target: String,
     #[command(flatten)]
     drive: DriveArgs,
+    /// Speak TLS
+    #[arg(long = "tls")]
+    is_tls: bool,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// How to speak
     #[arg(long, value_enum, default_value = "resp")]
     protocol: ProtocolArg,
@@ -139,11 +151,11 @@ pub(super) fn run(args: &KvArgs) -> Result<Outcome, Failure> {
         EndpointError::Malformed(_) => Failure::Usage(error.to_string()),
         EndpointError::Unresolved { .. } => Failure::from(error),
     })?;
-    let load = choice.load(args);
+    let load = Load { tls: args.tls.of_address(args.is_tls, &args.target)?, ..choice.load(args) };
     let space = key_space(args)?;
     let server = args.drive.server()?;
     let interrupt = interrupt_flag()?;
-    endpoint.probe(load.timeout).with_context(|| format!("cannot connect to {endpoint}"))?;
+    campaign::probe(&endpoint, &load)?;
     if args.preload {
         preload(args, &space, &endpoint, &load, &interrupt)?;
     }
@@ -155,9 +167,34 @@ pub(super) fn run(args: &KvArgs) -> Result<Outcome, Failure> {
     let script = script(args, &space, choice.plan, load.batch, requests)?;
     let rules = Rules { verify: args.verify.into(), allow_misses: args.allow_misses };
     let make_client = |thread| KvClient::new(Arc::clone(&script), rules, load.seed, thread, load.threads);
-    let measured = drive(&endpoint, &load, make_client, server.as_ref(), &interrupt).context("the run failed")?;
+    let campaign = Campaign { args: &args.drive, endpoint: &endpoint, load: &load, server, interrupt: &interrupt };
+    let ceiling = self_check(args, &campaign)?;
+    let inspect = |measured: &mut Measured<KvClient>| explain(args, measured);
+    campaign.carry_out(make_client, inspect, |load| subject(args, &choice, &script, load), ceiling)
+}
 
-    let mut config = args.drive.config(&load);
+/// Gets of one value over and over, in RESP, if that is what is spoken.
+fn self_check(args: &KvArgs, campaign: &Campaign<'_>) -> Result<Option<f64>, Failure> {
+    if !matches!(args.protocol, ProtocolArg::Resp | ProtocolArg::Resp3) {
+        return Ok(None);
+    }
+    let usage = |problem: &dyn std::fmt::Display| Failure::Usage(problem.to_string());
+    let bytes = *value_size(args).0.end();
+    let space =
+        KeySpace::new(SELF_CHECK_KEYS, args.key_size, Values::Constant, bytes..=bytes).map_err(|e| usage(&e))?;
+    let mix = Mix { get: 1, set: 0, del: 0 };
+    let plan = Plan::Mixed { mix, keys: KeyDistribution::Uniform, miss_ratio: 0.0 };
+    let batch = u32::try_from(campaign.load.batch).unwrap_or(u32::MAX);
+    let requests = Some(u64::from(SELF_CHECK_KEYS).max(campaign.load.batch as u64));
+    let script = Script::new(space, Dialect::Resp, plan, batch, requests, args.drive.seed).map_err(|e| usage(&e))?;
+    let (script, rules) = (Arc::new(script), Rules { verify: Verify::Content, allow_misses: false });
+    let load = campaign.load;
+    let make_client = |thread| KvClient::new(Arc::clone(&script), rules, load.seed, thread, load.threads);
+    campaign.ceiling::<_, RespDialogue>(RespReplies::new(bytes), make_client)
+}
+
+fn subject(args: &KvArgs, choice: &Choice, script: &Script, load: &Load) -> Subject {
+    let mut config = args.drive.config(load);
     config.extend(named([
         ("allow_misses", json!(args.allow_misses)),
         ("key_bytes", json!(args.key_size)),
@@ -173,16 +210,13 @@ pub(super) fn run(args: &KvArgs) -> Result<Outcome, Failure> {
         ("verify", json!(value_name(args.verify))),
         ("workload", json!(value_name(choice.workload))),
     ]));
-    let subject = Subject {
+    Subject {
         kind: "kv".to_owned(),
         target: args.target.clone(),
         config,
         pacing: load.pacing,
         kinds: Kinds::HitsMissesStores,
-    };
-    let outcome = args.drive.report(subject, &measured, server.as_ref(), &endpoint)?;
-    explain(args, &measured);
-    Ok(outcome)
+    }
 }
 
 /// What the options mean together.
@@ -237,7 +271,7 @@ impl Choice {
             (preloads && self.keys != KeyDistribution::Sequential, "--workload preload sets the keys in order"),
             (preloads && args.preload, "--workload preload is what --preload does beforehand: use one of them"),
             (
-                self.workload == Workload::ConnectionPerRequest && (drive.pipeline != 1 || drive.rate.is_some()),
+                self.workload == Workload::ConnectionPerRequest && (drive.pipeline != 1 || drive.is_open()),
                 "--workload connection-per-request has neither --pipeline nor --rate",
             ),
             (
@@ -262,7 +296,7 @@ impl Choice {
             Workload::ConnectionPerRequest => load.reuse = Reuse::Once,
             Workload::Preload => {
                 load.limit = Limit::Requests(u64::from(args.keys));
-                load.warmup = Duration::ZERO;
+                load.warmup = load.ramp;
             }
             Workload::Get | Workload::Set | Workload::Del | Workload::Mix | Workload::Workflow => {}
         }
@@ -340,6 +374,8 @@ fn preload(
         pacing: Pacing::Closed,
         limit: Limit::Requests(keys),
         warmup: Duration::ZERO,
+        ramp: Duration::ZERO,
+        timeline: None,
         ..load.clone()
     };
     let script = script(args, space, Plan::Each(Action::Set), batch, Some(keys))?;

@@ -1,6 +1,6 @@
 //! How connections are opened, given up and opened again, and when they pause.
 
-use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::epoll::EventFlags;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -24,7 +24,7 @@ const REST_MAX: Nanos = 500 * MILLISECOND;
 /// Sockets kept until the server has closed its end.
 const PARTING_MAX: usize = 4096;
 
-const READ_INTEREST: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+pub(super) const READ_INTEREST: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 pub(super) const WRITE_INTEREST: EventFlags = READ_INTEREST.union(EventFlags::OUT);
 
 /// When to connect again.
@@ -64,7 +64,9 @@ impl<P: ClientProtocol> Worker<'_, P> {
         };
         // Counted at the end of a run only.
         quota > 0 && quota < self.connections.len() as u64 * self.batch && {
-            let is_opening = |connection: &&Connection<P>| matches!(connection.stage, Stage::Connecting { .. });
+            let is_opening = |connection: &&Connection<P>| {
+                matches!(connection.stage, Stage::Connecting { .. } | Stage::Handshaking { .. })
+            };
             self.connections.iter().filter(is_opening).count() as u64 * self.batch >= quota
         }
     }
@@ -79,19 +81,20 @@ impl<P: ClientProtocol> Worker<'_, P> {
         let mut attempt = self.endpoint.connect();
         if matches!(attempt, Err(Errno::MFILE)) && !self.parting.is_empty() {
             // Those were only kept out of courtesy.
-            self.parting.clear();
+            self.closing.extend(self.parting.drain(..));
+            self.close_now();
             attempt = self.endpoint.connect();
         }
         match attempt {
             Ok(Attempt::Connected(socket)) => {
-                if self.install(slot, socket, READ_INTEREST, now) {
-                    self.opened(slot, now);
+                if self.install(slot, socket, false, now) {
+                    self.connected(slot, now);
                 }
             }
             Ok(Attempt::Pending(socket)) => {
-                self.install(slot, socket, WRITE_INTEREST, now);
+                self.install(slot, socket, true, now);
             }
-            Ok(Attempt::QueueFull) if now - since < self.timeout => {
+            Ok(Attempt::QueueFull) if now - since < self.connect_timeout => {
                 self.connections[slot].stage = Stage::Resting { until: now + MILLISECOND };
             }
             Ok(Attempt::QueueFull) => self.connect_failed(slot, ErrorClass::ConnectTimeout, now),
@@ -99,12 +102,12 @@ impl<P: ClientProtocol> Worker<'_, P> {
         }
     }
 
-    fn install(&mut self, slot: usize, socket: OwnedFd, interest: EventFlags, now: Nanos) -> bool {
+    fn install(&mut self, slot: usize, socket: OwnedFd, is_pending: bool, now: Nanos) -> bool {
         let connection = &mut self.connections[slot];
-        let watched = epoll::add(&self.epoll, &socket, token(slot, connection.generation), interest);
         connection.stage = Stage::Connecting { since: now };
         connection.socket = Some(socket);
         self.unsettled += 1;
+        let watched = self.watch(slot, is_pending);
         if let Err(error) = watched {
             self.connect_failed(slot, ErrorClass::of_connect(error), now);
         }
@@ -115,15 +118,15 @@ impl<P: ClientProtocol> Worker<'_, P> {
     pub(super) fn decide_attempt(&mut self, slot: usize, now: Nanos) {
         let Some(socket) = &self.connections[slot].socket else { return };
         match sockopt::socket_error(socket).and_then(|outcome| outcome) {
-            Ok(()) => match self.set_interest(slot, READ_INTEREST) {
-                Ok(()) => self.opened(slot, now),
+            Ok(()) => match self.watch_connected(slot) {
+                Ok(()) => self.connected(slot, now),
                 Err(error) => self.connect_failed(slot, ErrorClass::of_connect(error), now),
             },
             Err(error) => self.connect_failed(slot, ErrorClass::of_connect(error), now),
         }
     }
 
-    fn opened(&mut self, slot: usize, now: Nanos) {
+    pub(super) fn opened(&mut self, slot: usize, now: Nanos) {
         let connection = &mut self.connections[slot];
         connection.stage = Stage::Open;
         let since = connection.dialing_since.take();
@@ -183,15 +186,23 @@ impl<P: ClientProtocol> Worker<'_, P> {
         let redial = if connection.is_settled { Redial::Now } else { Redial::AfterRest };
         connection.failures += u32::from(!connection.is_settled);
         // Whoever closes first keeps the port for a minute, and it is the server's turn to do so.
-        if let Some(socket) = self.hang_up(slot, redial, now)
-            && self.parting.len() < PARTING_MAX
-        {
-            self.parting.push_back(socket);
+        let socket = self.vacate(slot, redial, now);
+        if self.parting.len() < PARTING_MAX {
+            self.parting.extend(socket);
+        } else {
+            self.closing.extend(socket);
         }
     }
 
+    /// Closes the slot's socket and puts it in line to connect again.
+    pub(super) fn hang_up(&mut self, slot: usize, redial: Redial, now: Nanos) {
+        let socket = self.vacate(slot, redial, now);
+        self.closing.extend(socket);
+    }
+
     /// Empties the slot and puts it in line to connect again.
-    pub(super) fn hang_up(&mut self, slot: usize, redial: Redial, now: Nanos) -> Option<OwnedFd> {
+    fn vacate(&mut self, slot: usize, redial: Redial, now: Nanos) -> Option<OwnedFd> {
+        self.unwatch(slot);
         let connection = &mut self.connections[slot];
         if connection.socket.is_some() && !connection.is_settled {
             self.unsettled -= 1;
@@ -241,7 +252,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
                 Stage::Open => self.refill(slot, now),
                 Stage::Closed => self.line_up(slot),
                 // It gets in line by itself.
-                Stage::Resting { .. } | Stage::Connecting { .. } => {}
+                Stage::Resting { .. } | Stage::Connecting { .. } | Stage::Handshaking { .. } => {}
             }
         }
     }
@@ -256,15 +267,18 @@ impl<P: ClientProtocol> Worker<'_, P> {
                     self.line_up(slot);
                 }
             }
-            Stage::Connecting { since } => {
-                if now.saturating_sub(since) >= self.timeout {
+            Stage::Connecting { since } | Stage::Handshaking { since } => {
+                if now.saturating_sub(since) >= self.connect_timeout {
                     self.connect_failed(slot, ErrorClass::ConnectTimeout, now);
                 }
             }
             Stage::Open => {
                 let oldest = connection.inflight.front().map_or(now, |pending| pending.stamp.sent);
-                if now.saturating_sub(oldest) >= self.timeout {
+                let waited = now.saturating_sub(oldest);
+                if waited >= self.timeout {
                     self.fail_connection(slot, ErrorClass::Timeout, ErrorClass::Timeout, now);
+                } else if waited >= self.first_byte_timeout && !connection.is_reply_begun {
+                    self.fail_connection(slot, ErrorClass::TimeoutFirstByte, ErrorClass::TimeoutFirstByte, now);
                 }
             }
         }
@@ -277,14 +291,4 @@ impl<P: ClientProtocol> Worker<'_, P> {
     pub(super) fn stop_waiting_for_room(&mut self, slot: usize) -> Result<(), Errno> {
         self.set_interest(slot, READ_INTEREST)
     }
-
-    fn set_interest(&self, slot: usize, interest: EventFlags) -> Result<(), Errno> {
-        let connection = &self.connections[slot];
-        let Some(socket) = &connection.socket else { return Ok(()) };
-        epoll::modify(&self.epoll, socket, token(slot, connection.generation), interest)
-    }
-}
-
-fn token(slot: usize, generation: u32) -> EventData {
-    EventData::new_u64(u64::from(generation) << 32 | slot as u64)
 }

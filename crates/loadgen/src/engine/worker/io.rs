@@ -8,6 +8,7 @@ use super::super::Reuse;
 use super::super::connection::{Pending, Stage};
 use super::Worker;
 use super::dial::Redial;
+use super::kernel::{Kernel, parts};
 use crate::clock::{self, Nanos};
 use crate::error::ErrorClass;
 use crate::protocol::{ClientProtocol, EofOutcome, Progress, Then};
@@ -29,7 +30,7 @@ enum Until {
 
 /// Whether a connection is still the one we were talking to.
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Fate {
+pub(super) enum Fate {
     Stays,
     Gone,
 }
@@ -37,8 +38,7 @@ enum Fate {
 impl<P: ClientProtocol> Worker<'_, P> {
     #[inline]
     pub(super) fn on_event(&mut self, token: u64, flags: EventFlags) {
-        #[expect(clippy::cast_possible_truncation, reason = "taken apart as it was put together")]
-        let (slot, generation) = ((token & u64::from(u32::MAX)) as usize, (token >> 32) as u32);
+        let (slot, generation) = parts(token);
         // The slot may have changed hands since the kernel wrote this event.
         if self.connections[slot].generation != generation {
             return;
@@ -48,8 +48,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
         } else if flags.contains(EventFlags::OUT) {
             self.send_unsent(slot);
         }
-        let is_ours = self.connections[slot].stage == Stage::Open && self.connections[slot].generation == generation;
-        if is_ours && flags.intersects(EventFlags::IN | ENDING) {
+        if self.can_be_read(slot, generation) && flags.intersects(EventFlags::IN | ENDING) {
             self.read(slot, if flags.intersects(ENDING) { Until::End } else { Until::ShortRead });
         }
     }
@@ -57,30 +56,39 @@ impl<P: ClientProtocol> Worker<'_, P> {
     /// Returns to connections that were left with something to read.
     pub(super) fn read_again(&mut self) {
         for (slot, generation) in std::mem::take(&mut self.again) {
-            let connection = &self.connections[slot];
-            if connection.generation == generation && connection.stage == Stage::Open {
+            if self.can_be_read(slot, generation) {
                 self.read(slot, Until::End);
             }
         }
     }
 
+    /// Whether the slot still holds that socket, and something may come on it.
+    #[inline]
+    fn can_be_read(&self, slot: usize, generation: u32) -> bool {
+        let connection = &self.connections[slot];
+        connection.generation == generation && matches!(connection.stage, Stage::Open | Stage::Handshaking { .. })
+    }
+
     #[inline]
     fn read(&mut self, slot: usize, until: Until) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.read_into(&mut buffer, slot, until);
+        self.buffer = buffer;
+    }
+
+    #[inline]
+    fn read_into(&mut self, buffer: &mut [u8], slot: usize, until: Until) {
         for _ in 0..READS_PER_TURN {
             let Some(socket) = &self.connections[slot].socket else { return };
-            let received = recv(socket, &mut self.buffer[..], RecvFlags::empty());
+            let received = recv(socket, &mut buffer[..], RecvFlags::empty());
             let now = clock::now();
             match received {
                 Ok((0, _)) => return self.on_eof(slot, now),
                 Ok((length, _)) => {
-                    if self.window.contains(now) {
-                        self.tally.bytes_in += length as u64;
-                    }
-                    if self.consume(slot, length, now) == Fate::Gone {
+                    if self.arrived(slot, &buffer[..length], now) == Fate::Gone {
                         return;
                     }
-                    self.refill(slot, now);
-                    if length < self.buffer.len() && until == Until::ShortRead {
+                    if length < buffer.len() && until == Until::ShortRead {
                         return self.serve_schedule(slot, now);
                     }
                 }
@@ -95,32 +103,52 @@ impl<P: ClientProtocol> Worker<'_, P> {
 
     /// In an open loop the next request may have fallen due while this reply was read.
     #[inline]
-    fn serve_schedule(&mut self, slot: usize, now: Nanos) {
+    pub(super) fn serve_schedule(&mut self, slot: usize, now: Nanos) {
         if self.schedule.is_some() {
             self.list_if_room(slot);
             self.dispatch(now);
         }
     }
 
-    /// Gives each reply in the buffer its verdict.
+    /// Deals with what has come from the socket, and sends what that makes room for.
     #[inline]
-    fn consume(&mut self, slot: usize, length: usize, now: Nanos) -> Fate {
-        let mut start = 0;
+    pub(super) fn arrived(&mut self, slot: usize, input: &[u8], now: Nanos) -> Fate {
+        if self.window.contains(now) {
+            self.tally.bytes_in += input.len() as u64;
+        }
+        if self.connections[slot].tls.is_some() {
+            return self.unseal(slot, input, now);
+        }
+        if self.consume(slot, input, now) == Fate::Gone {
+            return Fate::Gone;
+        }
+        self.refill(slot, now);
+        Fate::Stays
+    }
+
+    /// Gives each reply in the input its verdict.
+    #[inline]
+    pub(super) fn consume(&mut self, slot: usize, input: &[u8], now: Nanos) -> Fate {
+        let (mut start, length) = (0, input.len());
         if !self.connections[slot].is_welcome {
-            match self.be_welcomed(slot, length, now) {
+            match self.be_welcomed(slot, input, now) {
                 Some(consumed) => start = consumed,
                 None => return Fate::Gone,
             }
         }
         while let Some(&pending) = self.connections[slot].inflight.front() {
             let connection = &mut self.connections[slot];
-            let input = &self.buffer[start..length];
-            let decoded = self.protocol.decode(&mut connection.decoder, pending.request, input);
+            let rest = &input[start..];
+            let decoded = self.protocol.decode(&mut connection.decoder, pending.request, rest);
             start += decoded.consumed;
             match decoded.progress {
-                Progress::NeedMore => return Fate::Stays,
+                Progress::NeedMore => {
+                    connection.is_reply_begun |= !rest.is_empty();
+                    return Fate::Stays;
+                }
                 Progress::Done { replies, verdict, then } => {
                     connection.answered(replies.count);
+                    connection.is_reply_begun = false;
                     let is_last = connection.inflight.is_empty();
                     // Nobody asked for what follows, and it is this reply that it was stuck to.
                     let has_excess = start < length && (is_last || then == Then::Close);
@@ -153,11 +181,11 @@ impl<P: ClientProtocol> Worker<'_, P> {
 
     /// Reads the reply to the greeting. Returns the bytes used of it, or nothing if the connection is of no use.
     #[cold]
-    fn be_welcomed(&mut self, slot: usize, length: usize, now: Nanos) -> Option<usize> {
+    fn be_welcomed(&mut self, slot: usize, input: &[u8], now: Nanos) -> Option<usize> {
         let connection = &mut self.connections[slot];
-        let decoded = self.protocol.welcome(&mut connection.decoder, &self.buffer[..length]);
+        let decoded = self.protocol.welcome(&mut connection.decoder, input);
         let class = match decoded.progress {
-            Progress::NeedMore => return Some(length),
+            Progress::NeedMore => return Some(input.len()),
             Progress::Done { verdict: Ok(()), .. } => {
                 connection.is_welcome = true;
                 self.heard(slot, now);
@@ -187,10 +215,18 @@ impl<P: ClientProtocol> Worker<'_, P> {
     }
 
     #[cold]
-    fn on_eof(&mut self, slot: usize, now: Nanos) {
+    pub(super) fn on_eof(&mut self, slot: usize, now: Nanos) {
         let connection = &mut self.connections[slot];
+        if matches!(connection.stage, Stage::Handshaking { .. }) {
+            return self.connect_failed(slot, ErrorClass::Tls, now);
+        }
         let Some(&pending) = connection.inflight.front() else { return self.part(slot, now) };
+        let is_cut_off = connection.tls.as_mut().is_some_and(|tls| !tls.has_ended_properly());
         match self.protocol.on_eof(&mut connection.decoder, pending.request) {
+            // Anybody on the way could have made this end.
+            EofOutcome::Done { .. } if is_cut_off => {
+                self.fail_connection(slot, ErrorClass::ShortBody, ErrorClass::EofEarly, now);
+            }
             EofOutcome::Done { replies, verdict } => {
                 connection.answered(replies.count);
                 self.heard(slot, now);
@@ -198,7 +234,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
                 self.end_turn(slot, now);
                 match self.reuse {
                     Reuse::Keep => self.part(slot, now),
-                    Reuse::Once => drop(self.hang_up(slot, Redial::Now, now)),
+                    Reuse::Once => self.hang_up(slot, Redial::Now, now),
                 }
             }
             EofOutcome::Failed(_) if connection.is_write_broken => {
@@ -209,8 +245,11 @@ impl<P: ClientProtocol> Worker<'_, P> {
     }
 
     #[cold]
-    fn on_read_error(&mut self, slot: usize, error: Errno, now: Nanos) {
+    pub(super) fn on_read_error(&mut self, slot: usize, error: Errno, now: Nanos) {
         let connection = &self.connections[slot];
+        if matches!(connection.stage, Stage::Handshaking { .. }) {
+            return self.connect_failed(slot, ErrorClass::Tls, now);
+        }
         if connection.inflight.is_empty() {
             // Nothing was asked for, so nothing failed.
             return self.part(slot, now);
@@ -264,7 +303,14 @@ impl<P: ClientProtocol> Worker<'_, P> {
     }
 
     #[inline]
-    fn send_burst(&mut self, slot: usize, now: Nanos) {
+    pub(super) fn send_burst(&mut self, slot: usize, now: Nanos) {
+        self.seal_burst(slot);
+        if self.burst.is_empty() {
+            return;
+        }
+        if matches!(self.kernel, Kernel::Uring { .. }) {
+            return self.submit_burst(slot);
+        }
         let connection = &mut self.connections[slot];
         if !connection.unsent.rest().is_empty() {
             connection.unsent.push(&self.burst);
@@ -318,11 +364,14 @@ impl<P: ClientProtocol> Worker<'_, P> {
 
     /// Replies may have arrived before the end: they are read first, and decide what the rest failed of.
     #[cold]
-    fn write_broke(&mut self, slot: usize) {
+    pub(super) fn write_broke(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         connection.is_write_broken = true;
         connection.unsent.clear();
-        self.again.push((slot, connection.generation));
+        // A ring's receive is armed anyway.
+        if matches!(self.kernel, Kernel::Epoll { .. }) {
+            self.again.push((slot, connection.generation));
+        }
     }
 
     /// Offers the connection to the schedule.
@@ -336,6 +385,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
         }
     }
 
+    /// A connection has come free for the schedule.
     pub(super) fn list(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         if !connection.is_listed {

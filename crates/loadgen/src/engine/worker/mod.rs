@@ -1,30 +1,35 @@
 //! One thread of the engine.
 //!
-//! `mod.rs` is the loop and the bookkeeping, `io.rs` what happens on an open connection, `dial.rs` how connections are
-//! opened, given up and opened again, and when they pause.
+//! `mod.rs` is the loop and the bookkeeping, `kernel.rs` where events come from, `io.rs` what happens on an open
+//! connection, `tls.rs` what TLS adds to that, `dial.rs` how connections are opened, given up and opened again, and when
+//! they pause, `schedule.rs` what an open loop and a ramp are waiting for.
 
 mod dial;
 mod io;
+mod kernel;
+mod schedule;
+mod tls;
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
+use std::sync::mpsc::Sender;
 
-use rustix::event::epoll;
 use rustix::fd::OwnedFd;
-use rustix::io::Errno;
 
+use self::kernel::Kernel;
+use self::schedule::Ramp;
 use super::connection::{Connection, Pending, Stamp};
 use super::pace::{Limit, Pacing, Schedule, share};
 use super::pause::Pauses;
 use super::tally::Tally;
+use super::timeline::{Slice, Slicer};
+use super::tls::Tls;
 use super::window::{Live, Window};
 use super::{Endpoint, EngineError, Load, Reuse};
-use crate::clock::{self, MILLISECOND, Nanos, SECOND};
+use crate::clock::{self, MICROSECOND, MILLISECOND, Nanos, SECOND};
 use crate::error::ErrorClass;
 use crate::protocol::{Batch as _, ClientProtocol, Replies, Verdict};
 
-/// Events taken from the kernel at once.
-const EVENTS_MAX: usize = 256;
 /// One `recv` asks for this much.
 const READ_BYTES: usize = 128 << 10;
 /// Timeouts are looked for this often at most.
@@ -32,6 +37,8 @@ const TICK_MIN: Nanos = MILLISECOND;
 const TICK_MAX: Nanos = 50 * MILLISECOND;
 /// Without any reply for this long, and with failures only, a run is given up.
 const PATIENCE_MIN: Nanos = 10 * SECOND;
+/// A sleep that is to end exactly ends this much early, and the rest is spent looking at the clock.
+const SPIN: Nanos = 50 * MICROSECOND;
 
 pub(super) struct Worker<'a, P: ClientProtocol> {
     endpoint: &'a Endpoint,
@@ -43,17 +50,34 @@ pub(super) struct Worker<'a, P: ClientProtocol> {
     batches: usize,
     reuse: Reuse,
     timeout: Nanos,
+    connect_timeout: Nanos,
+    first_byte_timeout: Nanos,
+    /// How often to look for what has taken too long.
+    tick: Nanos,
+    /// Look at the clock for this long rather than sleep.
+    spin: Nanos,
+    tls: Option<&'a Tls>,
 
     protocol: P,
-    epoll: OwnedFd,
+    kernel: Kernel,
     connections: Vec<Connection<P>>,
     buffer: Box<[u8]>,
     /// Requests on their way into one `send`.
     burst: Vec<u8>,
+    /// The same in TLS records, and what has been taken out of such.
+    sealed: Vec<u8>,
+    plain: Vec<u8>,
     tally: Tally,
+    slicer: Option<Slicer>,
 
     /// Open loop only.
     schedule: Option<Schedule>,
+    /// A request was due and no connection free.
+    is_starved: bool,
+    /// When a connection came free after that.
+    free_since: Nanos,
+    /// Connections that are not to be opened yet.
+    ramp: Ramp,
     /// Of connections that pause.
     pauses: Option<Pauses>,
     /// Requests that may still be sent; `None` if time is the limit.
@@ -69,6 +93,8 @@ pub(super) struct Worker<'a, P: ClientProtocol> {
     again: Vec<(usize, u32)>,
     /// Sockets that the server is about to close: slot-less, kept so that the lingering state falls on its side.
     parting: VecDeque<OwnedFd>,
+    /// Sockets to be closed once the kernel has nothing to do with them.
+    closing: Vec<OwnedFd>,
     /// Connections that the server has not yet answered on.
     unsettled: usize,
     next_dial: Nanos,
@@ -98,18 +124,15 @@ struct CpuWindow {
 impl<'a, P: ClientProtocol> Worker<'a, P> {
     /// Everything that can fail or takes time, before the clock starts.
     pub(super) fn prepare(
-        endpoint: &'a Endpoint,
-        load: &Load,
-        window: &'a Window,
-        live: &'a Live,
+        place: &Place<'a>,
         mut protocol: P,
-        thread: usize,
-        threads: usize,
+        slices: Sender<Box<Slice>>,
     ) -> Result<PreparedWorker<'a, P>, EngineError> {
+        let Place { endpoint, load, window, live, thread, threads } = *place;
         load.pin.pin_to_one(thread).map_err(|why| EngineError::Pin { cpus: load.pin.clone(), why })?;
         // Best effort: the default slack of 50 µs would show in an open loop's latency.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(EngineError::Epoll)?;
+        let kernel = Kernel::new(load.engine)?;
         let count = usize::try_from(share(load.connections as u64, thread, threads)).unwrap_or(usize::MAX);
         let batches = (load.pipeline / load.batch).max(1);
         let turns = load.turns.map(|turns| turns.each);
@@ -128,14 +151,25 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             batch: load.batch as u64,
             batches,
             reuse: load.reuse,
-            timeout: clock::nanos(load.timeout),
+            timeout: clock::nanos(load.timeouts.total),
+            connect_timeout: clock::nanos(load.timeouts.connect),
+            first_byte_timeout: load.timeouts.first_byte.map_or(Nanos::MAX, clock::nanos),
+            tick: (clock::nanos(load.timeouts.shortest()) / 8).clamp(TICK_MIN, TICK_MAX),
+            spin: if load.spin { SPIN } else { 0 },
+            tls: load.tls.as_ref(),
             protocol,
-            epoll,
+            kernel,
             connections,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             burst: Vec::new(),
+            sealed: Vec::new(),
+            plain: Vec::new(),
             tally: Tally::new(),
+            slicer: load.timeline.map(|width| Slicer::new(clock::nanos(width), slices)),
             schedule: None,
+            is_starved: false,
+            free_since: 0,
+            ramp: Ramp::default(),
             pauses,
             quota,
             outstanding: 0,
@@ -143,6 +177,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             with_room: VecDeque::with_capacity(count),
             again: Vec::new(),
             parting: VecDeque::new(),
+            closing: Vec::new(),
             unsettled: 0,
             next_dial: 0,
             next_tick: 0,
@@ -151,26 +186,28 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             was_abandoned: false,
             cpu: CpuWindow::default(),
         };
-        Ok(PreparedWorker { worker, pacing: load.pacing, seed: load.seed, threads })
+        Ok(PreparedWorker { worker, load, threads })
     }
 
     /// Runs until the limit is reached and nothing is outstanding.
     pub(super) fn run(prepared: PreparedWorker<'a, P>) -> Result<WorkerReport<P>, EngineError> {
-        let PreparedWorker { mut worker, pacing, seed, threads } = prepared;
-        let origin = worker.window.origin();
-        if let Pacing::Open { rate, arrivals } = pacing {
-            worker.schedule = Some(Schedule::new(arrivals, rate, origin, seed, worker.thread, threads));
+        let PreparedWorker { mut worker, load, threads } = prepared;
+        let (origin, ramp) = (worker.window.origin(), clock::nanos(load.ramp));
+        if let Pacing::Open { rate, arrivals } = load.pacing {
+            worker.schedule = Some(Schedule::new(arrivals, rate, ramp, origin, load.seed, worker.thread, threads));
         }
-        (0..worker.connections.len()).for_each(|slot| worker.line_up(slot));
+        worker.ramp = Ramp::new(origin, ramp, worker.connections.len(), worker.thread, threads);
         worker.last_reply = origin;
-        worker.turn_until_finished().map_err(EngineError::Wait)?;
+        worker.turn_until_finished()?;
         worker.cpu.note(worker.window, Nanos::MAX);
+        if let Some(slicer) = &mut worker.slicer {
+            slicer.flush();
+        }
         let Self { protocol, tally, cpu, was_abandoned, .. } = worker;
         Ok(WorkerReport { protocol, tally, cpu: cpu.used(), was_abandoned })
     }
 
-    fn turn_until_finished(&mut self) -> Result<(), Errno> {
-        let mut events = Vec::with_capacity(EVENTS_MAX);
+    fn turn_until_finished(&mut self) -> Result<(), EngineError> {
         loop {
             let mut now = clock::now();
             self.cpu.note(self.window, now);
@@ -180,6 +217,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             if self.is_finished(now) {
                 return Ok(());
             }
+            self.climb(now);
             self.end_pauses(now);
             if self.dials_on_schedule() {
                 self.dispatch(now);
@@ -190,25 +228,17 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
                 now = clock::now();
                 self.dispatch(now);
             }
-            let timeout = clock::timespec(self.rest_for(now));
-            events.clear();
-            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error),
-            }
-            for event in &events {
-                self.on_event(event.data.u64(), event.flags);
-            }
+            self.wait(self.rest_for(now))?;
             self.live.set(self.thread, self.tally.ok, self.tally.failed());
         }
     }
 
     /// How long nothing will happen by itself.
     fn rest_for(&self, now: Nanos) -> Nanos {
-        if !self.again.is_empty() {
+        if !self.again.is_empty() || self.has_events() {
             return 0;
         }
-        let mut until = self.next_tick;
+        let mut until = self.next_tick.min(self.ramp.next());
         if !self.to_open.is_empty() && !self.enough_is_being_opened() {
             until = until.min(self.next_dial_at(now));
         }
@@ -219,7 +249,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             && !self.with_room.is_empty()
             && self.is_issuing(now)
         {
-            until = until.min(schedule.due());
+            until = until.min(schedule.due().saturating_sub(self.spin));
         }
         until.saturating_sub(now)
     }
@@ -277,38 +307,6 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
         true
     }
 
-    /// Sends what has fallen due, as far as connections have room.
-    fn dispatch(&mut self, now: Nanos) {
-        let mut now = now;
-        while let Some(due) = self.schedule.as_ref().map(Schedule::due)
-            && due <= now
-        {
-            if !self.is_issuing(now) {
-                return;
-            }
-            let is_late = now - due >= self.timeout;
-            let slot = if is_late { None } else { self.take_connection_with_room() };
-            if slot.is_none() && !is_late {
-                return;
-            }
-            match slot {
-                Some(slot) => {
-                    let Some(pending) = self.next_pending(slot, due, now) else { return };
-                    self.send_one(slot, pending);
-                }
-                None => {
-                    if !self.fail_unsent(due, ErrorClass::Timeout, now) {
-                        return;
-                    }
-                }
-            }
-            if let Some(schedule) = &mut self.schedule {
-                schedule.advance();
-            }
-            now = clock::now();
-        }
-    }
-
     /// The one place where requests get their verdict.
     #[inline]
     fn settle(&mut self, stamp: Stamp, replies: Replies, verdict: Verdict, now: Nanos) {
@@ -330,8 +328,12 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
                 if self.schedule.is_some() {
                     self.tally.response.saturating_record_n(now.saturating_sub(stamp.due), count);
                 }
+                self.note(stamp, verdict, count, now);
             }
-            Err(class) => self.tally.fail(class, count),
+            Err(class) => {
+                self.tally.fail(class, count);
+                self.note(stamp, verdict, count, now);
+            }
         }
     }
 
@@ -344,13 +346,14 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
     fn fail_unasked(&mut self, class: ErrorClass, now: Nanos) {
         if self.window.has_started(now) {
             self.tally.fail(class, 1);
+            self.note(Stamp { due: now, sent: now, is_counted: true }, Err(class), 1, now);
         }
     }
 
     /// Looks for what has taken too long.
     fn tick(&mut self, now: Nanos) {
-        self.next_tick = now + (self.timeout / 8).clamp(TICK_MIN, TICK_MAX);
-        self.parting.clear();
+        self.next_tick = now + self.tick;
+        self.closing.extend(self.parting.drain(..));
         for slot in 0..self.connections.len() {
             self.check_deadlines(slot, now);
         }
@@ -367,11 +370,20 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
     }
 }
 
+/// Where a worker stands: what all threads share, and which of them it is.
+pub(super) struct Place<'a> {
+    pub(super) endpoint: &'a Endpoint,
+    pub(super) load: &'a Load,
+    pub(super) window: &'a Window,
+    pub(super) live: &'a Live,
+    pub(super) thread: usize,
+    pub(super) threads: usize,
+}
+
 /// A worker that is ready to start.
 pub(super) struct PreparedWorker<'a, P: ClientProtocol> {
     worker: Worker<'a, P>,
-    pacing: Pacing,
-    seed: u64,
+    load: &'a Load,
     threads: usize,
 }
 

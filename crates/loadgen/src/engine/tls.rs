@@ -1,0 +1,208 @@
+//! TLS between the socket and the protocol. rustls is sans-IO itself, so both engines carry it.
+
+use std::fmt;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+/// Whose word is taken for the server's name.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Trust {
+    /// The authorities that the system trusts.
+    System,
+    /// Those in this PEM file.
+    Authorities(PathBuf),
+    /// Nobody's: any certificate will do.
+    Anyone,
+}
+
+/// How to speak TLS with one server.
+#[derive(Clone)]
+pub struct Tls {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Why TLS cannot be spoken.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("`{0}` is neither a host name nor an address: TLS needs one to check the certificate")]
+    Name(String),
+    #[error("cannot read certificates from {path}: {why}")]
+    Authorities { path: PathBuf, why: rustls::pki_types::pem::Error },
+    #[error("{0} holds no certificate")]
+    NoAuthority(PathBuf),
+    #[error("the system has no trusted certificates: name a file with --tls-ca")]
+    NoSystemAuthority,
+    #[error(transparent)]
+    Rustls(#[from] rustls::Error),
+}
+
+impl Tls {
+    /// For a server whose certificate must be valid for `name`, which it is also told (SNI).
+    ///
+    /// # Errors
+    /// The name is none, or there are no certificates to trust.
+    pub fn new(name: &str, trust: &Trust) -> Result<Self, TlsError> {
+        let name = ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name(name.to_owned()))?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder =
+            ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+        let config = match trust {
+            Trust::System => builder.with_root_certificates(system_authorities()?).with_no_client_auth(),
+            Trust::Authorities(path) => builder.with_root_certificates(authorities(path)?).with_no_client_auth(),
+            Trust::Anyone => {
+                let verifier = Arc::new(Credulous(provider));
+                builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
+            }
+        };
+        Ok(Self { config: Arc::new(config), name })
+    }
+
+    pub(super) fn session(&self) -> Result<Session, rustls::Error> {
+        ClientConnection::new(Arc::clone(&self.config), self.name.clone()).map(|client| Session { client })
+    }
+
+    /// One handshake on `stream`, which blocks.
+    pub(super) fn shake_hands(&self, stream: &mut (impl std::io::Read + std::io::Write)) -> std::io::Result<()> {
+        let mut client = self.session().map_err(std::io::Error::other)?.client;
+        while client.is_handshaking() {
+            client.complete_io(stream)?;
+        }
+        client.send_close_notify();
+        // The server may have closed by now; the handshake is what was asked for.
+        let _ = client.write_tls(stream);
+        Ok(())
+    }
+}
+
+fn system_authorities() -> Result<RootCertStore, TlsError> {
+    let mut store = RootCertStore::empty();
+    store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if store.is_empty() { Err(TlsError::NoSystemAuthority) } else { Ok(store) }
+}
+
+fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
+    let unreadable = |why| TlsError::Authorities { path: path.to_owned(), why };
+    let mut store = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(path).map_err(unreadable)? {
+        store.add(certificate.map_err(unreadable)?)?;
+    }
+    if store.is_empty() { Err(TlsError::NoAuthority(path.to_owned())) } else { Ok(store) }
+}
+
+/// One connection's TLS.
+#[derive(Debug)]
+pub(super) struct Session {
+    client: ClientConnection,
+}
+
+/// What a session is after some input.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Standing {
+    pub(super) is_handshaking: bool,
+    /// The server has said that nothing more will come.
+    pub(super) is_over: bool,
+}
+
+impl Session {
+    pub(super) fn is_handshaking(&self) -> bool {
+        self.client.is_handshaking()
+    }
+
+    /// The server has ended the stream as TLS wants it, so that nothing was cut off.
+    pub(super) fn has_ended_properly(&mut self) -> bool {
+        self.client.process_new_packets().is_ok_and(|state| state.peer_has_closed())
+    }
+
+    /// Takes all of `input` and appends what it means to `plain`.
+    pub(super) fn unseal(&mut self, mut input: &[u8], plain: &mut Vec<u8>) -> Result<Standing, rustls::Error> {
+        let mut is_over = false;
+        while !input.is_empty() {
+            // From memory only a full buffer can be refused, and it is emptied each time.
+            if self.client.read_tls(&mut input).is_err() {
+                return Err(rustls::Error::General("a record is too long".to_owned()));
+            }
+            let state = self.client.process_new_packets()?;
+            is_over = state.peer_has_closed();
+            let (begin, more) = (plain.len(), state.plaintext_bytes_to_read());
+            plain.resize(begin + more, 0);
+            let read = self.client.reader().read(&mut plain[begin..]).unwrap_or(0);
+            plain.truncate(begin + read);
+            if is_over {
+                break;
+            }
+        }
+        Ok(Standing { is_handshaking: self.client.is_handshaking(), is_over })
+    }
+
+    /// Appends to `out` what the handshake has to say, and `plain` in records.
+    pub(super) fn seal(&mut self, plain: &[u8], out: &mut Vec<u8>) {
+        let mut rest = plain;
+        loop {
+            // The writer takes as much as its limit allows, and is emptied below.
+            let taken = self.client.writer().write(rest).unwrap_or(0);
+            rest = &rest[taken..];
+            while self.client.wants_write() {
+                // Into memory: cannot fail.
+                if self.client.write_tls(out).is_err() {
+                    return;
+                }
+            }
+            if rest.is_empty() || taken == 0 {
+                return;
+            }
+        }
+    }
+}
+
+/// Takes any certificate, and still checks that the server holds its key.
+#[derive(Debug)]
+struct Credulous(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Credulous {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

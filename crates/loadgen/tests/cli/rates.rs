@@ -1,0 +1,144 @@
+//! Several rates, ramps, timelines, and what the generator says about itself.
+
+use std::time::Duration;
+
+use super::server::{Act, Server, ok};
+use super::{Run, loadgen};
+
+/// Five milliseconds for each request: four connections do at most 800 a second.
+fn slow_server() -> Server {
+    Server::start(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        Act::Say(ok("x"))
+    })
+}
+
+#[test]
+fn several_rates_are_steps_and_each_is_a_result_of_its_own() {
+    let server = Server::start(|_| Act::Say(ok("x")));
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().to_str().expect("UTF-8");
+    let options = ["-c", "2", "-R", "100,200.5,300", "-n", "20", "--out", out];
+    let run = Run::http(&server.url(), &options);
+    run.assert_errors(&[]);
+    let rates: Vec<_> = run.result.steps.iter().map(|step| step.rate).collect();
+    assert_eq!((rates, run.result.requests), (vec![100.0, 200.5, 300.0], 60));
+    assert_eq!(run.result.config["rates"], serde_json::json!([100.0, 200.5, 300.0]));
+    for (index, step) in run.result.steps.iter().enumerate() {
+        assert!(step.is_served && step.note.is_empty() && step.share.is_none());
+        assert_eq!((step.result.requests, &step.result.config["rate"]), (20, &serde_json::json!(step.rate)));
+        let stored = std::fs::read(directory.path().join(format!("step-{}/result.json", index + 1))).expect("stored");
+        assert_eq!(serde_json::from_slice::<loadgen::result::RunResult>(&stored).expect("a result"), step.result);
+    }
+    // The same as a table, and as rows.
+    let text = loadgen(&["http", "-c", "2", "-R", "100,200", "-n", "5", &server.url()]);
+    let text = String::from_utf8(text.stdout).expect("UTF-8");
+    assert!(text.contains("open loop, 2 rates, constant"), "{text}");
+    assert_eq!(text.lines().filter(|line| line.trim_start().starts_with(['1', '2'])).count(), 2, "{text}");
+    let csv = loadgen(&["http", "-c", "2", "-R", "100,200", "-n", "5", "--format", "csv", &server.url()]);
+    assert_eq!(String::from_utf8(csv.stdout).expect("UTF-8").lines().count(), 3);
+}
+
+#[test]
+fn a_sweep_finds_the_capacity_and_ends_when_the_server_cannot_keep_up() {
+    let server = slow_server();
+    let options = ["-c", "4", "--rate-sweep", "25%..225%/100%", "-d", "600ms", "--warmup", "100ms"];
+    let run = Run::http(&server.url(), &options);
+    run.assert_errors(&[]);
+    let capacity = run.result.capacity.expect("measured first");
+    assert!(capacity.throughput_rps > 0.0 && capacity.throughput_rps <= 800.0, "{capacity:?}");
+    assert!(capacity.service_us.min >= 5_000.0, "{capacity:?}");
+    let steps = &run.result.steps;
+    assert_eq!(steps.len(), 2, "125 % cannot be served, and 225 % is not tried: {}", run.stderr);
+    assert!((steps[0].rate - 0.25 * capacity.throughput_rps).abs() < 1e-6 && steps[0].share == Some(0.25));
+    assert!(steps[0].is_served && !steps[1].is_served && steps[1].note.starts_with("only "), "{}", steps[1].note);
+    assert!(
+        run.stderr.contains(&steps[1].note) && run.stderr.contains("1 higher rates are left out"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn failures_end_a_list_of_rates_too() {
+    let server = Server::start(|n| if n < 30 { Act::Say(ok("x")) } else { Act::SayAndClose(Vec::new()) });
+    let run = Run::http(&server.url(), &["-c", "1", "-R", "500,600,700", "-n", "20"]);
+    assert_eq!((run.result.steps.len(), run.result.requests), (2, 40));
+    assert!(run.result.steps[1].note.ends_with("% of the requests failed"), "{}", run.result.steps[1].note);
+    assert_eq!(run.errors("eof_early"), 10);
+}
+
+#[test]
+fn connections_are_opened_over_the_ramp() {
+    let server = Server::start(|_| Act::Say(ok("x")));
+    for engine in ["epoll", "uring"] {
+        let before = server.accepted().len();
+        let options =
+            ["-c", "12", "--ramp", "600ms", "-d", "50ms", "--warmup", "0s", "--threads", "2", "--engine", engine];
+        let run = Run::http(&server.url(), &options);
+        run.assert_errors(&[]);
+        // The probe comes first.
+        let accepted = server.accepted().split_off(before + 1);
+        assert_eq!(accepted.len(), 12, "{engine}");
+        // The last of twelve is due after eleven twelfths. One that is late is the machine's doing, one that is early ours.
+        let spread = accepted[11].duration_since(accepted[0]);
+        assert!(spread >= Duration::from_millis(500), "{engine}: {spread:?}");
+        assert_eq!((&run.result.config["ramp_s"], &run.result.config["warmup_s"]), (&0.6.into(), &0.0.into()));
+    }
+}
+
+#[test]
+fn a_timeline_shows_when_and_its_rows_add_up() {
+    use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+    // Silent for 350 ms from request 200 on, which falls due after 400 ms.
+    let server = Server::start(|n| {
+        if n == 200 {
+            std::thread::sleep(Duration::from_millis(350));
+        }
+        Act::Say(ok("x"))
+    });
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().to_str().expect("UTF-8");
+    let options = ["-c", "1", "-R", "500", "-d", "1s", "--warmup", "0s", "--timeline", "--out", out];
+    let run = Run::http(&server.url(), &options);
+    run.assert_errors(&[]);
+    // That the rows add up is checked of every result.
+    let timeline = run.result.timeline.expect("asked for");
+    assert!(timeline.rows.len() >= 10 && timeline.interval_s == 0.1, "{timeline:?}");
+    let silent = timeline.rows.iter().position(|row| row.ok == 0).expect("nothing is answered for three intervals");
+    assert!(timeline.rows[silent..].iter().any(|row| row.max_us >= 300_000.0), "{timeline:?}");
+    assert!(timeline.rows.iter().enumerate().all(|(n, row)| (row.start_s - n as f64 * 0.1).abs() < 1e-9));
+
+    let log = std::fs::read(directory.path().join("timeline.hlog")).expect("stored");
+    let mut found = std::collections::BTreeMap::<String, (u64, Vec<Duration>)>::new();
+    for entry in IntervalLogIterator::new(&log) {
+        let LogEntry::Interval(interval) = entry.expect("a log") else { continue };
+        let (count, starts) = found.entry(interval.tag().expect("tagged").as_str().to_owned()).or_default();
+        *count += super::usage::histogram(interval.encoded_histogram()).len();
+        starts.push(interval.start_timestamp());
+    }
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["response", "service"]);
+    for (count, starts) in found.values() {
+        assert_eq!(*count, run.result.ok);
+        assert!(starts.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+}
+
+#[test]
+fn a_self_check_says_what_the_generator_could_do() {
+    let server = slow_server();
+    let run = Run::http(&server.url(), &["-c", "2", "-n", "20", "--self-check"]);
+    let saturation = &run.result.saturation;
+    let ceiling = saturation.ceiling_rps.expect("measured");
+    // A request costs more than 10 ns and less than 10 ms.
+    assert!((100.0..1e8).contains(&ceiling), "{ceiling}");
+    let fraction = saturation.ceiling_fraction.expect("measured");
+    assert!((fraction * ceiling / run.result.throughput_rps - 1.0).abs() < 1e-6);
+    assert_eq!(saturation.note, "");
+    let run = Run::http(&server.url(), &["-c", "2", "-n", "20"]);
+    assert_eq!(run.result.saturation.ceiling_rps, None);
+    let value = format!("$12\r\n{}\r\n", "x".repeat(12)).into_bytes();
+    let server = Server::of(super::server::resp_request, move |_| Act::Say(value.clone()));
+    let options = ["-c", "2", "-n", "20", "-P", "4", "--constant-values", "--keys", "100", "--self-check"];
+    assert!(Run::kv(&server.address(), &options).result.saturation.ceiling_rps.is_some());
+}

@@ -1,0 +1,65 @@
+//! The truth about a stall: a server process that is stopped for a while, and what an open loop makes of it.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::Run;
+use super::null::Null;
+
+const RATE: f64 = 1_000.0;
+const SECONDS: f64 = 2.0;
+const STALL: Duration = Duration::from_millis(200);
+
+/// Stops the process, after some time, for about [`STALL`]. Returns for how long it was stopped at least.
+fn stall(pid: Pid) -> Duration {
+    std::thread::sleep(Duration::from_millis(700));
+    kill_process(pid, Signal::STOP).expect("it runs");
+    let begin = Instant::now();
+    std::thread::sleep(STALL);
+    let stalled = begin.elapsed();
+    kill_process(pid, Signal::CONT).expect("it is there");
+    stalled
+}
+
+/// Requests that fall due in a stall of length S wait for the rest of it, and all others hardly: of the requests of a time
+/// T, evenly due, the share that waits longer than x is (S - x) / T, so that the 99th percentile is S - T / 100.
+#[test]
+fn a_stall_shows_in_the_response_time_as_it_was_and_not_in_the_service_time() {
+    for engine in ["epoll", "uring"] {
+        let null = Null::start("http", "127.0.0.1:0", &[]);
+        let pid = null.pid();
+        let stopper = std::thread::spawn(move || stall(pid));
+        let (rate, duration) = (RATE.to_string(), format!("{SECONDS}s"));
+        let options = ["-c", "8", "-R", &rate, "-d", &duration, "--warmup", "0s", "--engine", engine];
+        let run = Run::http(&format!("http://{}/", null.address), &options);
+        let stopped_s = stopper.join().expect("it sleeps").as_secs_f64();
+        run.assert_errors(&[]);
+        let response = run.result.latency_us;
+        // The stall as it was: the machine may have let the server wait for longer than we asked for.
+        let stalled_s = response.max / 1e6;
+        assert!(stalled_s > 0.95 * stopped_s, "{engine}: {stopped_s} s became {response:?}");
+        let expected_us = (stalled_s - SECONDS / 100.0) * 1e6;
+        assert!((response.p99 / expected_us - 1.0).abs() < 0.05, "{engine}: {expected_us} µs became {response:?}");
+        // Eight of two thousand were under way when it began.
+        let service = run.result.service_us.expect("an open loop has both");
+        assert!(service.p99 < 0.5 * expected_us && service.max > 0.9 * stopped_s * 1e6, "{engine}: {service:?}");
+        let lag = run.result.lag_us.expect("an open loop has a lag");
+        assert!(lag.p99 < 0.5 * expected_us, "{engine}: waiting for the server is not the generator's fault: {lag:?}");
+    }
+}
+
+#[test]
+fn a_closed_loop_gets_the_samples_that_it_did_not_take() {
+    // One connection, 100 requests of 5 ms, and one of them takes 500 ms: its place would have been taken by about 50 others,
+    // with 490, 480, … ms left to wait.
+    let server = super::server::Server::start(|n| {
+        std::thread::sleep(Duration::from_millis(if n == 50 { 500 } else { 5 }));
+        super::server::Act::Say(super::server::ok("x"))
+    });
+    let run = Run::http(&server.url(), &["-c", "1", "-n", "100"]);
+    run.assert_errors(&[]);
+    let corrected = run.result.corrected_us.expect("a closed loop has it");
+    assert!(run.result.latency_us.p90 < 200_000.0, "{:?}", run.result.latency_us);
+    assert!(corrected.p90 >= 200_000.0 && corrected.max >= 500_000.0, "{corrected:?}");
+}

@@ -1,0 +1,194 @@
+//! TLS: the same counts, and outcomes that only TLS has.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection, Stream};
+
+use super::server::{http_request, ok, resp_request};
+use super::{Run, loadgen};
+
+/// What a server does on its connections.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Manner {
+    /// Answers every request.
+    Good,
+    /// Ends a body with the connection, and says so.
+    Ends,
+    /// Ends it without a word, as somebody on the way could.
+    IsCutOff,
+    /// Shakes hands with the first, which is the probe, and with nobody else.
+    Refuses,
+}
+
+struct TlsServer {
+    port: u16,
+    /// The certificate, as a file.
+    authority: PathBuf,
+    _directory: tempfile::TempDir,
+    /// The names that were asked for.
+    names: Receiver<Option<String>>,
+}
+
+impl TlsServer {
+    fn start(manner: Manner, framing: fn(&[u8]) -> Option<usize>, answer: Vec<u8>) -> Self {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        let directory = tempfile::tempdir().expect("a directory");
+        let authority = directory.path().join("ca.pem");
+        std::fs::write(&authority, made.cert.pem()).expect("written");
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .expect("they belong together");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("bound").port();
+        let (config, (say, names)) = (Arc::new(config), channel());
+        std::thread::spawn(move || {
+            for (number, socket) in listener.incoming().flatten().enumerate() {
+                let (config, say, answer) = (Arc::clone(&config), say.clone(), answer.clone());
+                std::thread::spawn(move || {
+                    let mut session = ServerConnection::new(config).expect("a session");
+                    if manner == Manner::Refuses && number > 0 {
+                        return;
+                    }
+                    converse(&mut session, socket, manner, framing, &answer);
+                    // Nobody may be listening any more.
+                    let _ = say.send(session.server_name().map(str::to_owned));
+                });
+            }
+        });
+        Self { port, authority, _directory: directory, names }
+    }
+
+    fn http(manner: Manner) -> Self {
+        let answer = match manner {
+            Manner::Good | Manner::Refuses => ok("sealed"),
+            Manner::Ends | Manner::IsCutOff => b"HTTP/1.0 200 OK\r\n\r\nuntil the end".to_vec(),
+        };
+        Self::start(manner, http_request, answer)
+    }
+
+    fn url(&self) -> String {
+        format!("https://localhost:{}/", self.port)
+    }
+
+    fn authority(&self) -> &str {
+        self.authority.to_str().expect("UTF-8")
+    }
+}
+
+fn converse(
+    session: &mut ServerConnection,
+    mut socket: TcpStream,
+    manner: Manner,
+    framing: fn(&[u8]) -> Option<usize>,
+    answer: &[u8],
+) {
+    let (mut inbox, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        let mut stream = Stream::new(session, &mut socket);
+        while let Some(end) = framing(&inbox) {
+            inbox.drain(..end);
+            if stream.write_all(answer).is_err() {
+                return;
+            }
+            if manner != Manner::Good {
+                if manner == Manner::Ends {
+                    session.send_close_notify();
+                    // The client may have seen enough.
+                    let _ = session.write_tls(&mut socket);
+                }
+                let _ = socket.shutdown(std::net::Shutdown::Write);
+                while socket.read(&mut buffer).is_ok_and(|length| length > 0) {}
+                return;
+            }
+        }
+        match stream.read(&mut buffer) {
+            Ok(0) | Err(_) => return,
+            Ok(length) => inbox.extend_from_slice(&buffer[..length]),
+        }
+    }
+}
+
+#[test]
+fn requests_are_verified_through_tls_on_both_engines_and_the_name_is_told() {
+    let server = TlsServer::http(Manner::Good);
+    for engine in ["epoll", "uring"] {
+        for load in [&["-n", "200", "-P", "4"][..], &["-n", "50", "-R", "1000"], &["-n", "20", "--no-keep-alive"]] {
+            let options = [&["-c", "3", "--tls-ca", server.authority(), "--engine", engine], load].concat();
+            let run = Run::http(&server.url(), &options);
+            run.assert_errors(&[]);
+            assert_eq!((run.result.requests, &run.result.config["tls"]), (run.result.ok, &true.into()));
+        }
+    }
+    assert_eq!(server.names.recv().expect("the probe's"), Some("localhost".to_owned()));
+}
+
+#[test]
+fn a_cache_is_asked_through_tls() {
+    let value = format!("$5000\r\n{}\r\n", "x".repeat(5_000)).into_bytes();
+    let server = TlsServer::start(Manner::Good, resp_request, value);
+    let address = format!("127.0.0.1:{}", server.port);
+    // The certificate is not for this address.
+    let named = ["--tls", "--tls-ca", server.authority(), "--tls-server-name", "localhost"];
+    let options = [
+        &["-c", "2", "-n", "1000", "-P", "50", "--constant-values", "--value-size", "5000", "--keys", "100"],
+        &named[..],
+    ];
+    let run = Run::kv(&address, &options.concat());
+    run.assert_errors(&[]);
+    assert_eq!(run.result.hits, Some(1_000));
+    let refused = loadgen(&["kv", "-n", "1", "--tls", "--tls-ca", server.authority(), &address]);
+    assert_eq!(refused.status.code(), Some(1));
+}
+
+#[test]
+fn a_certificate_that_nobody_vouches_for_is_refused_unless_that_does_not_matter() {
+    let (server, other) = (TlsServer::http(Manner::Good), TlsServer::http(Manner::Good));
+    let output = loadgen(&["http", "-n", "1", "--tls-ca", other.authority(), &server.url()]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("--tls-insecure") && stderr.contains("certificate"), "{stderr}");
+    Run::http(&server.url(), &["-c", "1", "-n", "5", "--tls-insecure"]).assert_errors(&[]);
+    let output = loadgen(&["http", "-n", "1", "--tls-ca", "/nonexistent.pem", &server.url()]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn an_end_without_a_word_is_a_body_cut_off() {
+    for engine in ["epoll", "uring"] {
+        let options = |server: &TlsServer| {
+            ["-c", "1", "-n", "10", "--engine", engine, "--tls-ca", server.authority()].map(str::to_owned)
+        };
+        let run = |server: &TlsServer| {
+            let options = options(server);
+            Run::http(&server.url(), &options.iter().map(String::as_str).collect::<Vec<_>>())
+        };
+        run(&TlsServer::http(Manner::Ends)).assert_errors(&[]);
+        run(&TlsServer::http(Manner::IsCutOff)).assert_errors(&[("short_body", 10)]);
+    }
+}
+
+#[test]
+fn a_handshake_that_fails_has_its_own_class() {
+    for engine in ["epoll", "uring"] {
+        let server = TlsServer::http(Manner::Refuses);
+        let options = ["-c", "1", "-n", "5", "--engine", engine, "--tls-ca", server.authority()];
+        Run::http(&server.url(), &options).assert_errors(&[("tls", 5)]);
+        // Somebody who speaks something else.
+        let server = super::server::Server::of(
+            |input| (!input.is_empty()).then_some(input.len()),
+            |_| super::server::Act::Say(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
+        );
+        let output = loadgen(&["http", "-n", "1", &server.url().replace("http:", "https:"), "--tls-insecure"]);
+        assert_eq!(output.status.code(), Some(1));
+    }
+}

@@ -1,0 +1,110 @@
+//! What a run would do: `--list`, `--dry-run`, and about how long it takes.
+
+use std::fmt::Write as _;
+
+use super::kinds::Kind;
+use super::model::{Role, Setup};
+use super::plan;
+
+/// Starting, connecting and stopping, for the estimate of a run's time.
+const VISIT_OVERHEAD_S: f64 = 0.15;
+/// How long a requestor that sleeps after each request needs for one: the generator's default is 100 ± 50 ms.
+const TURN_S: f64 = 0.11;
+
+/// Planned visits and about how many seconds they take.
+pub(crate) fn estimate(kind: &dyn Kind, setup: &Setup) -> (usize, f64) {
+    let (visits, seconds) = block(kind, setup, setup.slice_s);
+    (visits * setup.blocks as usize, seconds * f64::from(setup.blocks))
+}
+
+/// The same of one block, with slices of that length.
+pub(crate) fn block(kind: &dyn Kind, setup: &Setup, slice_s: f64) -> (usize, f64) {
+    let mut visits = 0;
+    let mut seconds = 0.0;
+    for (cell, workload) in
+        setup.selected().filter(|(cell, workload)| setup.why_not(&cell.id, &workload.name).is_none())
+    {
+        let preload_s = if cell.role == Role::Null { 0.0 } else { kind.preload_s(workload) };
+        let load_s = match workload.repetitions {
+            Some(each) => f64::from(each) * TURN_S,
+            None => slice_s + setup.warmup_s,
+        };
+        visits += 1;
+        seconds += load_s + VISIT_OVERHEAD_S + preload_s;
+    }
+    (visits, seconds)
+}
+
+/// What `--list` prints.
+pub(crate) fn list(kind: &dyn Kind, setup: &Setup) -> String {
+    let mut text = String::new();
+    for (cell, workload) in setup.selected() {
+        let role = match cell.role {
+            Role::Ours if cell.id == setup.reference => "reference",
+            Role::Ours => "ours",
+            Role::Peer => "peer",
+            Role::Null => "null",
+            Role::Control => "control",
+        };
+        let state = setup.why_not(&cell.id, &workload.name).map_or_else(String::new, |why| format!("  n/a: {why}"));
+        text.push_str(format!("{:<32} {:<10} {:<18}{state}", cell.id, role, workload.name).trim_end());
+        text.push('\n');
+    }
+    text + &total(kind, setup)
+}
+
+/// What `--dry-run` prints: every visit in its order, and how the plan came about.
+pub(crate) fn dry_run(kind: &dyn Kind, setup: &Setup) -> String {
+    let mut text = format!("{}: `{}`\n", setup.server, setup.command);
+    for note in &setup.notes {
+        text.push_str(&format!("  {note}\n"));
+    }
+    for (block, slots) in (1..).zip(plan::shuffled(setup)) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "block {block}/{}", setup.blocks);
+        for (number, slot) in (1..).zip(&slots) {
+            let _ = writeln!(text, "{number:>5}  {:<32} {}", slot.cell, slot.workload);
+        }
+    }
+    text + &total(kind, setup)
+}
+
+fn total(kind: &dyn Kind, setup: &Setup) -> String {
+    let (visits, seconds) = estimate(kind, setup);
+    format!("{visits} visits in {} blocks, about {}\n", setup.blocks, minutes(seconds))
+}
+
+pub(crate) fn minutes(seconds: f64) -> String {
+    let whole = seconds.round() as u64;
+    if whole < 60 { format!("{whole} s") } else { format!("{} min {:02} s", whole / 60, whole % 60) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::NotRun;
+    use super::super::{kinds, samples};
+    use super::*;
+
+    #[test]
+    fn the_list_names_every_combination_and_the_time() {
+        let mut setup = samples::setup();
+        setup.not_run = vec![NotRun { cell: "null".into(), workload: "open".into(), reason: "no reason".into() }];
+        let text = list(kinds::KINDS[0], &setup);
+        assert_eq!(text.lines().count(), 6 * 2 + 1);
+        assert!(text.contains("n/a: no reason") && text.contains("reference"));
+        assert!(text.ends_with("33 visits in 3 blocks, about 1 min 11 s\n"), "{text}");
+    }
+
+    #[test]
+    fn a_dry_run_prints_the_plan_in_its_order() {
+        let setup = samples::setup();
+        let text = dry_run(kinds::KINDS[0], &setup);
+        let shown = text.lines().filter(|line| line.starts_with("   ")).map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            (words[1].to_owned(), words[2].to_owned())
+        });
+        let planned = plan::shuffled(&setup).into_iter().flatten().map(|slot| (slot.cell, slot.workload));
+        assert!(shown.eq(planned), "{text}");
+        assert_eq!(text.lines().filter(|line| line.starts_with("block ")).count(), 3);
+    }
+}

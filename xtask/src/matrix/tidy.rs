@@ -1,0 +1,105 @@
+//! `visits.csv`: one row per figure of each visit that counts, so that any tool can group and plot them.
+
+use super::model::Flag;
+use super::output::quote;
+use super::plan::counting;
+use super::record::{Latency, Manifest, Visit};
+
+const HEADER: &str = "matrix,cell,workload,block,attempt,valid,flags,metric,value\n";
+
+/// `visits`: those of each matrix.
+pub(crate) fn rows(manifest: &Manifest, visits: &[Vec<Visit>]) -> String {
+    let mut text = HEADER.to_owned();
+    for (planned, visits) in manifest.matrices.iter().zip(visits) {
+        for (block, slots) in (0..).zip(&planned.plan) {
+            for (slot, _) in (0..).zip(slots) {
+                let attempts: Vec<&Visit> =
+                    visits.iter().filter(|visit| (visit.block, visit.slot) == (block, slot)).collect();
+                if let Some(visit) = counting(&attempts) {
+                    of_visit(visit, &mut text);
+                }
+            }
+        }
+    }
+    text
+}
+
+fn of_visit(visit: &Visit, text: &mut String) {
+    let flags: Vec<&str> = visit.flags.iter().copied().map(Flag::name).collect();
+    let names = [&visit.matrix, &visit.cell, &visit.workload].map(|name| quote(name)).join(",");
+    let head = format!("{names},{},{},{},{}", visit.block, visit.attempt, visit.valid, flags.join(" "));
+    for (metric, value) in metrics(visit) {
+        text.push_str(&format!("{head},{metric},{value}\n"));
+    }
+}
+
+/// Every figure of a visit by name; what was not measured is absent.
+fn metrics(visit: &Visit) -> Vec<(String, f64)> {
+    let mut metrics: Vec<(String, f64)> = Vec::new();
+    let mut put = |name: &str, value: Option<f64>| metrics.extend(value.map(|value| (name.to_owned(), value)));
+    put("elapsed_s", Some(visit.elapsed_s));
+    put("steal", Some(visit.host.steal));
+    put("foreign", Some(visit.host.foreign));
+    put("load1", Some(visit.host.load1));
+    let Some(measured) = &visit.measured else { return metrics };
+    put("duration_s", Some(measured.duration_s));
+    put("requests", Some(measured.requests as f64));
+    put("ok", Some(measured.ok as f64));
+    put("reconnects", Some(measured.reconnects as f64));
+    put("bytes_in", Some(measured.bytes_in as f64));
+    put("bytes_out", Some(measured.bytes_out as f64));
+    put("throughput_rps", Some(measured.throughput_rps));
+    put("client_cpu_us", Some(measured.client_cpu_us));
+    put("client_busy", Some(measured.client_busy));
+    put("bytes_per_key", measured.bytes_per_key);
+    put("hit_ratio", measured.hit_ratio);
+    if let Some(server) = &measured.server {
+        put("server_cpu_us", Some(server.cpu_us));
+        put("server_user_us", Some(server.user_us));
+        put("server_system_us", Some(server.system_us));
+        put("server_busy", Some(server.busy));
+        put("server_rss_bytes", Some(server.rss_bytes as f64));
+        put("server_switches_voluntary", Some(server.context_switches_voluntary as f64));
+        put("server_switches_involuntary", Some(server.context_switches_involuntary as f64));
+    }
+    for (class, count) in &measured.errors {
+        put(&format!("errors_{class}"), Some(*count as f64));
+    }
+    for (kind, latency) in [("response", &measured.response), ("service", &measured.service)] {
+        for (quantile, value) in latency.iter().flat_map(quantiles) {
+            put(&format!("{kind}_{quantile}_us"), Some(value));
+        }
+    }
+    metrics
+}
+
+fn quantiles(latency: &Latency) -> [(&'static str, f64); 6] {
+    let Latency { mean, p50, p90, p99, p999, max, .. } = *latency;
+    [("mean", mean), ("p50", p50), ("p90", p90), ("p99", p99), ("p999", p999), ("max", max)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::Planned;
+    use super::super::{model, plan, samples};
+    use super::*;
+
+    #[test]
+    fn every_row_is_a_figure_of_the_attempt_that_counts() {
+        let setup = samples::setup();
+        let planned = Planned { plan: plan::shuffled(&setup), setup };
+        let slot = &planned.plan[0][0];
+        let (cell, workload) = (slot.cell.clone(), slot.workload.clone());
+        let first = Visit { valid: false, flags: vec![Flag::Noisy], cell, workload, ..samples::visit() };
+        let second = Visit { attempt: 2, valid: true, flags: Vec::new(), ..first.clone() };
+        let manifest = Manifest { schema: model::SCHEMA.to_owned(), matrices: vec![planned] };
+        let text = rows(&manifest, &[vec![first, second]]);
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+        assert!(lines.iter().all(|fields| fields.len() == lines[0].len()), "{text}");
+        assert!(lines[1..].iter().all(|fields| fields[4] == "2" && fields[5] == "true"));
+        let value = |metric: &str| lines.iter().find(|fields| fields[7] == metric).map(|fields| fields[8]);
+        assert_eq!(value("server_cpu_us"), Some("4"));
+        assert_eq!(value("throughput_rps"), Some("250000"));
+        assert_eq!(value("hit_ratio"), None);
+    }
+}
