@@ -4,6 +4,7 @@
 
 mod ci;
 mod matrix;
+mod readme;
 mod report;
 mod tidy;
 mod workspace;

@@ -125,7 +125,7 @@ fn name(cell: &Cell) -> String {
 }
 
 /// The first word of a version line that begins with a digit, behind a `v=` or a slash if need be.
-fn version_number(line: &str) -> Option<&str> {
+pub(crate) fn version_number(line: &str) -> Option<&str> {
     let mut words = line.split([' ', '=', '/']);
     words.find(|word| word.starts_with(|first: char| first.is_ascii_digit()))
 }

@@ -48,9 +48,12 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 pub(crate) use self::args::Args;
+pub(crate) use self::markdown::version_number;
 use self::cells::Cells;
 use self::cpus::CpuList;
 use self::interrupt::Interrupts;
+#[cfg(test)]
+pub(crate) use self::kinds::names as servers;
 use self::kinds::{KINDS, Kind};
 use self::model::{Arrivals, Flag, SCHEMA, Setup};
 use self::record::{Manifest, Planned};

@@ -21,6 +21,7 @@ mod load;
 mod memory;
 mod overlay;
 mod series;
+mod standalone;
 mod svg;
 mod table;
 mod view;
@@ -28,10 +29,12 @@ mod within;
 mod words;
 
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::format::{compact, significant};
+pub(crate) use self::standalone::picture;
 use self::svg::escape;
 use self::view::View;
 use crate::matrix::model::{Report, Summary};

@@ -43,7 +43,7 @@ const LOADS: [Load; 5] = [
 const BLOCKS: u32 = 7;
 
 /// A finished run: seven drivers, two peers, the null server; one flagged cell and one that could not run.
-pub(super) fn summary() -> Summary {
+pub(crate) fn summary() -> Summary {
     let cells = cells();
     let workloads: Vec<Workload> = LOADS.iter().map(workload).collect();
     let mut results = Vec::new();
@@ -79,7 +79,7 @@ pub(super) fn summary() -> Summary {
 }
 
 /// Every driver with every store: the choices of two dimensions together.
-pub(super) fn crossed() -> Summary {
+pub(crate) fn crossed() -> Summary {
     let mut summary = summary();
     let ours = |cell: &&Cell| cell.role == Role::Ours;
     let (mut cells, mut results) = (Vec::new(), Vec::new());
@@ -109,7 +109,7 @@ pub(super) fn crossed() -> Summary {
 }
 
 /// The same as `--quick` would leave it: closed loops only, no peers, no effects, no drift.
-pub(super) fn quick() -> Summary {
+pub(crate) fn quick() -> Summary {
     let mut summary = summary();
     summary.setup.quick = true;
     summary.setup.blocks = 3;
@@ -133,7 +133,7 @@ pub(super) fn quick() -> Summary {
 }
 
 /// A server that keeps keys: a reference of its own, memory per key under one workload and hits under another.
-pub(super) fn cache() -> Summary {
+pub(crate) fn cache() -> Summary {
     let mut summary = summary();
     summary.setup.server = "kvcache".to_owned();
     summary.setup.reference = "http-server/uring".to_owned();
@@ -159,7 +159,7 @@ pub(super) fn cache() -> Summary {
 }
 
 /// More of everything than fits: long names, twice the workloads, every flag, thirty blocks, great and small ratios.
-pub(super) fn crowded() -> Summary {
+pub(crate) fn crowded() -> Summary {
     let mut summary = summary();
     for cell in &mut summary.setup.cells {
         cell.label = format!("{}/dashmap/allkeys-lru/gzip", cell.label);
