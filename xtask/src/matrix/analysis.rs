@@ -2,14 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use super::climb;
 use super::latency;
 use super::model::{
     Arrivals, BlockFigures, BlockValue, Cell, CellResult, Comparison, Drift, Effect, Figures, Flag, FlagCount, Further,
-    Interval, Metric, Noise, Outcome, Progress, Ratio, Report, Role, SCHEMA, Setup, Summary, Topic, Workload,
+    Interval, Metric, Noise, Outcome, Progress, Ratio, Report, Role, SCHEMA, Setup, Summary, Topic, WindowPoint,
+    Workload,
 };
 use super::plan::counting;
-use super::record::{Latency, Manifest, Measured, Planned, ServerCost, Visit};
+use super::record::{Latency, Manifest, Measured, Planned, ServerCost, Visit, Window};
+use super::significance::{holm, signed_rank};
 use super::stats::{Bootstrap, FLOOR_MIN, median, noise_floor};
+use super::syscalls::Count;
 use super::warnings;
 
 /// A figure of a visit; `None` where it was not measured.
@@ -37,6 +41,13 @@ pub(crate) fn report(manifest: &Manifest, visits: &[Vec<Visit>]) -> Report {
     }
 }
 
+/// The same with system calls, where they were counted.
+pub(crate) fn with_counts(manifest: &Manifest, visits: &[Vec<Visit>], counts: &[Count]) -> Report {
+    let mut report = report(manifest, visits);
+    report.add_counts(counts);
+    report
+}
+
 pub(crate) fn summarise(planned: &Planned, visits: &[Visit]) -> Summary {
     let analysis = Analysis::new(&planned.setup, visits);
     let mut summary = Summary {
@@ -49,6 +60,7 @@ pub(crate) fn summarise(planned: &Planned, visits: &[Visit]) -> Summary {
         comparisons: Vec::new(),
         warnings: Vec::new(),
     };
+    correct_for_number(&mut summary.results);
     summary.comparisons = analysis.comparisons(&summary);
     summary.warnings = warnings::of(&summary);
     summary
@@ -195,9 +207,29 @@ impl<'a> Analysis<'a> {
                     valid: visit.valid,
                 })
                 .collect(),
-            sweep: Vec::new(),
-            further: Further::default(),
+            sweep: climb::points(&visits, &self.bootstrap),
+            further: self.further(&cell.id, &workload.name, &visits),
         })
+    }
+
+    fn further(&self, cell: &str, workload: &str, visits: &[(&Visit, &Measured)]) -> Further {
+        let middle = |pick: fn(&Measured) -> Option<f64>| {
+            let values: Vec<f64> = visits.iter().filter_map(|(_, measured)| pick(measured)).collect();
+            (!values.is_empty()).then(|| median(&values))
+        };
+        let logs: Vec<f64> = self.logs(cell, &self.setup.reference, workload, cpu_us).into_values().collect();
+        Further {
+            p: signed_rank(&logs),
+            run_queue_wait: middle(|it| it.process.map(|process| process.run_queue_wait_s / process.elapsed_s)),
+            minor_faults: middle(|it| it.process.map(|process| process.minor_faults as f64)),
+            major_faults: middle(|it| it.process.map(|process| process.major_faults as f64)),
+            switches_voluntary: middle(|it| it.process.map(|process| process.switches_voluntary as f64)),
+            switches_involuntary: middle(|it| it.process.map(|process| process.switches_involuntary as f64)),
+            peak_rss_bytes: middle(|it| it.process.map(|process| process.peak_rss_bytes as f64)).map(|it| it as u64),
+            lag_p99_us: middle(|it| it.lag_p99_us),
+            windows: windows(visits),
+            ..Further::default()
+        }
     }
 
     fn drift(&self, workload: &Workload) -> Drift {
@@ -335,6 +367,33 @@ impl Summary {
             Outcome::Measured(figures) => Some(figures),
             Outcome::NotRun { .. } => None,
         }
+    }
+}
+
+/// Medians of the windows that every visit has.
+fn windows(visits: &[(&Visit, &Measured)]) -> Vec<WindowPoint> {
+    let count = visits.iter().map(|(_, measured)| measured.windows.len()).min().unwrap_or(0);
+    let point = |index: usize| {
+        let over = |pick: fn(&Window) -> f64| {
+            median(&visits.iter().map(|(_, measured)| pick(&measured.windows[index])).collect::<Vec<f64>>())
+        };
+        WindowPoint { s: over(|window| window.s), rps: over(|window| window.rps), p99_us: over(|window| window.p99_us) }
+    };
+    (0..count).map(point).collect()
+}
+
+/// Corrects the tests of all cells that are compared with the reference for their number.
+fn correct_for_number(results: &mut [CellResult]) {
+    let mut tested: Vec<&mut Further> = (results.iter_mut())
+        .filter_map(|result| match &mut result.outcome {
+            Outcome::Measured(figures) => Some(&mut figures.further),
+            Outcome::NotRun { .. } => None,
+        })
+        .filter(|further| further.p.is_some())
+        .collect();
+    let corrected = holm(&tested.iter().filter_map(|further| further.p).collect::<Vec<f64>>());
+    for (further, p) in tested.iter_mut().zip(corrected) {
+        further.p_holm = Some(p);
     }
 }
 

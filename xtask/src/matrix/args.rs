@@ -35,7 +35,8 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) quick: bool,
     /// A run by name instead of servers, filter and workloads: `seeds` is what the originals of fileserver and
-    /// zerocopy printed, and our best combinations
+    /// zerocopy printed, and our best combinations; `drivers`, `stores`, `strategies` vary that alone; `scaling` is 1, 2, …
+    /// threads
     #[arg(long, value_name = "NAME", value_parser = Preset::named, conflicts_with_all = ["servers", "filter", "workload"])]
     pub(crate) preset: Option<&'static Preset>,
     /// Servers to measure
@@ -69,7 +70,7 @@ pub(crate) struct Args {
     /// Continue an interrupted run: its plan, minus the visits it has
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "quick", "preset", "servers", "filter", "vary", "fix", "list", "dry_run", "out", "blocks", "slice", "warmup", "seed", "workload", "reference",
-        "server_cpus", "client_cpus", "server_exec", "server_host", "against", "profile",
+        "server_cpus", "client_cpus", "server_exec", "server_host", "syscalls", "hist", "against", "profile",
     ])]
     pub(crate) resume: Option<PathBuf>,
     /// Passes over all cells [default: 7, quick: 3]
@@ -103,6 +104,12 @@ pub(crate) struct Args {
     /// The address on which they listen there
     #[arg(long, value_name = "ADDR", requires = "server_exec")]
     server_host: Option<IpAddr>,
+    /// Count system calls per request with strace, in a pass of its own behind the blocks
+    #[arg(long, conflicts_with = "server_exec")]
+    pub(crate) syscalls: bool,
+    /// Keep each visit's latencies in intervals of 100 ms, as HdrHistogram logs in hist/
+    #[arg(long)]
+    pub(crate) hist: bool,
     /// CPUs of the load generator
     #[arg(long, value_name = "LIST", value_parser = CpuList::parse)]
     client_cpus: Option<CpuList>,
@@ -153,6 +160,11 @@ impl Args {
         check_names("--servers", &self.servers, &kinds::names())?;
         let is_named = |kind: &&dyn Kind| self.servers.iter().any(|name| name == kind.server());
         Ok(KINDS.into_iter().filter(is_named).collect())
+    }
+
+    /// Whether the number of threads is a dimension.
+    pub(crate) fn is_scaling(&self) -> bool {
+        self.preset.is_some_and(|preset| preset.scales)
     }
 
     /// What the preset says of a kind.

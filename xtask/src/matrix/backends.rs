@@ -7,6 +7,10 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
+/// The dimension of `--preset scaling`, which no server lists.
+pub(crate) const THREADS: &str = "threads";
+pub(crate) const THREADS_FLAG: &str = "--threads";
+
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Backends {
     schema: u32,
@@ -70,6 +74,25 @@ impl Backends {
         Ok(backends)
     }
 
+    /// Adds a dimension: as many threads, and CPUs, as 1, 2, … `most`.
+    pub(crate) fn scale(&mut self, most: usize) {
+        let choice = |threads: usize| Choice {
+            name: threads.to_string(),
+            description: if threads == 1 {
+                "one thread".to_owned()
+            } else {
+                format!("{threads} threads on as many CPUs")
+            },
+            unavailable: None,
+        };
+        self.dimensions.push(Dimension {
+            name: THREADS.to_owned(),
+            flag: THREADS_FLAG.to_owned(),
+            default: "1".to_owned(),
+            choices: (1..=most).map(choice).collect(),
+        });
+    }
+
     fn parse(json: &[u8]) -> Result<Self> {
         let backends: Self = serde_json::from_slice(json).context("unexpected output")?;
         if backends.schema != 1 {
@@ -113,6 +136,8 @@ impl Backends {
         let mut named_alike =
             self.dimensions.iter().flat_map(|other| &other.choices).filter(|it| it.name == choice.name);
         match named_alike.nth(1) {
+            // A number says nothing by itself.
+            None if dimension.name == THREADS => format!("{}={}", dimension.name, choice.name),
             Some(_) => format!("{}={}", dimension.name, choice.name),
             None => choice.name.clone(),
         }

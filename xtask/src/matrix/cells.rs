@@ -1,11 +1,12 @@
 //! The rows of a matrix: our back ends, the peers that are installed, and the controls.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::backends::{Backends, Combination};
+use super::backends::{Backends, Combination, THREADS, THREADS_FLAG};
 use super::cpus::CpuList;
 use super::filter::{Filter, Product, Vocabulary};
 use super::kinds::{self, Kind};
@@ -21,6 +22,8 @@ pub(crate) struct Cells {
     executable: PathBuf,
     backends: Backends,
     cpus: CpuList,
+    /// The CPUs in the order in which a server with more and more threads takes them; `None` where all cells have the same.
+    growth: Option<Vec<usize>>,
 }
 
 /// What was selected to run.
@@ -35,10 +38,25 @@ pub(crate) struct Selection {
 
 impl Cells {
     /// Asks the built server for its back ends.
-    pub(crate) fn ask(kind: &'static dyn Kind, binaries: &Path, cpus: &CpuList) -> Result<Self> {
+    pub(crate) fn ask(
+        kind: &'static dyn Kind,
+        binaries: &Path,
+        cpus: &CpuList,
+        growth: Option<Vec<usize>>,
+    ) -> Result<Self> {
         let executable = binaries.join(kind.server());
-        let backends = Backends::ask(&executable, kind.decided())?;
-        Ok(Self { kind, backends, executable, cpus: cpus.clone() })
+        let mut backends = Backends::ask(&executable, kind.decided())?;
+        if let Some(growth) = &growth {
+            backends.scale(growth.len());
+        }
+        Ok(Self { kind, backends, executable, cpus: cpus.clone(), growth })
+    }
+
+    /// The CPUs of a cell: the run's, or as many as it has threads.
+    pub(crate) fn cpus_of(&self, factors: &BTreeMap<String, String>) -> CpuList {
+        let threads = factors.get(THREADS).and_then(|threads| threads.parse::<usize>().ok());
+        let grown = self.growth.as_ref().zip(threads).and_then(|(growth, threads)| growth.get(..threads));
+        grown.and_then(|cpus| CpuList::of(cpus).ok()).unwrap_or_else(|| self.cpus.clone())
     }
 
     /// Writes what the cells of a run serve that not every server serves.
@@ -230,14 +248,16 @@ impl Cells {
 
     fn arguments(&self, combination: &Combination, connections: &str) -> Vec<String> {
         let driver = combination.factors.get("driver").map(String::as_str);
-        kinds::server_arguments(&combination.flags, driver, &self.cpus, connections)
+        let flags = kinds::without(&combination.flags, &[THREADS_FLAG]);
+        kinds::server_arguments(&flags, driver, &self.cpus_of(&combination.factors), connections)
     }
 
     fn shown_command(&self, combination: &Combination, workloads: &[Workload]) -> String {
         let mut words = self.arguments(combination, "CONNECTIONS");
         words.extend(workloads.iter().any(|workload| !workload.adds.is_empty()).then(|| "…".to_owned()));
         words.extend(self.kind.content_arguments(&combination.factors, None, "SITE"));
-        format!("taskset -c {} {} {}", self.cpus.text(), self.backends.server, words.join(" "))
+        let cpus = self.cpus_of(&combination.factors);
+        format!("taskset -c {} {} {}", cpus.text(), self.backends.server, words.join(" "))
     }
 
     fn null_cell(&self) -> Cell {
@@ -253,6 +273,16 @@ impl Cells {
             config: None,
             only_under: None,
         }
+    }
+}
+
+#[cfg(test)]
+impl Cells {
+    /// The server's own default.
+    pub(crate) fn reference(&self) -> Result<Cell> {
+        let selection = self.select(&Filter::default(), &[], &[], None)?;
+        let selection = selection.context("nothing was selected")?;
+        selection.cells.into_iter().find(|cell| cell.id == selection.reference).context("no reference")
     }
 }
 

@@ -5,7 +5,7 @@ use super::*;
 fn cells(kind: usize, backends: Backends) -> Cells {
     let kind = KINDS[kind];
     let executable = Path::new("target").join(kind.server());
-    Cells { kind, executable, backends, cpus: CpuList::parse("0").unwrap() }
+    Cells { kind, executable, backends, cpus: CpuList::parse("0").unwrap(), growth: None }
 }
 
 fn web() -> Cells {
@@ -257,4 +257,28 @@ fn a_sweep_varies_each_named_dimension_alone_around_what_is_fixed() {
 fn a_path_selects_the_product_of_the_dimensions_that_it_names() {
     let selection = select_in(&cache(), "kvcache/uring/*", None).unwrap().unwrap();
     assert_eq!(ids(&selection), ["kvcache/uring", "kvcache/uring/std", "null", "control-aa"]);
+}
+
+#[test]
+fn a_scaled_server_gets_as_many_cpus_as_threads_and_the_reference_has_one() {
+    let mut backends = backends::tests::cache();
+    backends.scale(2);
+    let cells = Cells { growth: Some(vec![2, 0]), ..cells(1, backends) };
+    let part = super::super::presets::Preset::named("scaling").unwrap().part("kvcache").unwrap();
+    let selection = select_in(&cells, part.filter, None).unwrap().unwrap();
+    let ours = ["kvcache/epoll", "kvcache/epoll/threads=2", "kvcache/uring", "kvcache/uring/threads=2"];
+    assert_eq!(ids(&selection), [&ours[..], &["null", "control-aa"]].concat());
+    let workloads = workloads(cells.kind);
+    let command = |index: usize| {
+        let cell = &selection.cells[index];
+        let words = cells.command(cell, &workloads[0], Path::new("/site"), Path::new("loadgen")).unwrap();
+        words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    };
+    assert!(
+        command(0).ends_with("--threads 1 --pin 2") && command(1).ends_with("--threads 2 --pin 2,0"),
+        "{}",
+        command(1)
+    );
+    assert_eq!(cells.cpus_of(&selection.cells[1].factors).len(), 2);
+    assert_eq!(cells.cpus_of(&Default::default()).as_slice(), [0], "peers keep the run's");
 }

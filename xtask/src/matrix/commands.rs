@@ -71,7 +71,7 @@ pub(crate) fn run(command: &Command) -> Result<ExitCode> {
         Command::Report { run } => {
             let (store, manifest, visits) = Store::open(run)?;
             let visits = manifest.by_matrix(visits);
-            let report = analysis::report(&manifest, &visits);
+            let report = analysis::with_counts(&manifest, &visits, &store::counts(run)?);
             say(&report);
             println!("report: {}", setup::shown_path(&store.write_summary(&manifest, &visits, &report)?));
             Ok(ExitCode::SUCCESS)
@@ -95,7 +95,7 @@ fn said(before: &Report, after: &Report) -> Changes {
 fn load(directory: &Path) -> Result<Report> {
     let (manifest, visits) = store::load(directory)?;
     let visits = manifest.by_matrix(visits);
-    Ok(analysis::report(&manifest, &visits))
+    Ok(analysis::with_counts(&manifest, &visits, &store::counts(directory)?))
 }
 
 fn merged(runs: &[PathBuf], out: &Path, is_forced: bool) -> Result<ExitCode> {

@@ -28,6 +28,24 @@ impl CpuList {
         Ok(Self { text: text.to_owned(), cpus })
     }
 
+    /// These, at least one.
+    pub(crate) fn of(cpus: &[usize]) -> Result<Self> {
+        Self::parse(&cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(","))
+    }
+
+    /// Which CPUs a server takes first when it gets more and more of them: its own, then those of nobody, at last the
+    /// generator's.
+    pub(crate) fn growth(server: &Self, client: &Self, cores: usize) -> Vec<usize> {
+        let rank = |cpu: &usize| match (server.cpus.contains(cpu), client.cpus.contains(cpu)) {
+            (true, _) => 0,
+            (false, false) => 1,
+            (false, true) => 2,
+        };
+        let mut order: Vec<usize> = (0..cores).collect();
+        order.sort_by_key(rank);
+        order
+    }
+
     pub(crate) fn as_slice(&self) -> &[usize] {
         &self.cpus
     }
@@ -65,6 +83,14 @@ mod tests {
         for text in ["", "a", "3-1", "0,", "-", "0-99999"] {
             assert!(CpuList::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_growing_server_takes_the_generators_cores_last() {
+        let list = |text| CpuList::parse(text).unwrap();
+        assert_eq!(CpuList::growth(&list("0"), &list("1"), 2), [0, 1]);
+        assert_eq!(CpuList::growth(&list("2"), &list("0"), 4), [2, 1, 3, 0]);
+        assert_eq!(CpuList::of(&[2, 1]).unwrap().as_slice(), [1, 2]);
     }
 
     #[test]

@@ -94,14 +94,15 @@ fn mitigations() -> BTreeMap<String, String> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
     ticks: Ticks,
-    /// CPU time of the measured server's process.
+    /// CPU time of the measured server's process; zero where it runs on another machine.
     server: Duration,
     /// CPU time of this process and of every child it has waited for: the generator, once it has ended.
     ours: Duration,
 }
 
 impl Reading {
-    pub(crate) fn take(server: u32) -> Result<Self> {
+    /// `server` is that of a process of this machine.
+    pub(crate) fn take(server: Option<u32>) -> Result<Self> {
         let stat = fs::read_to_string("/proc/stat").context("/proc/stat")?;
         let usage = |who| -> Result<Duration> {
             let usage = getrusage(who).context("getrusage")?;
@@ -110,25 +111,23 @@ impl Reading {
             };
             Ok(micros(usage.user_time()) + micros(usage.system_time()))
         };
-        let clock = clock_getcpuclockid(Pid::from_raw(i32::try_from(server).context("pid")?)).context("CPU clock")?;
+        let cpu = |pid: u32| -> Result<Duration> {
+            let clock = clock_getcpuclockid(Pid::from_raw(i32::try_from(pid).context("pid")?)).context("CPU clock")?;
+            Ok(Duration::from(clock_gettime(clock).context("CPU clock")?))
+        };
         Ok(Self {
             ticks: Ticks::parse(&stat).context("/proc/stat")?,
-            server: Duration::from(clock_gettime(clock).context("CPU clock")?),
+            server: server.map_or(Ok(Duration::ZERO), cpu)?,
             ours: usage(UsageWho::RUSAGE_SELF)? + usage(UsageWho::RUSAGE_CHILDREN)?,
         })
     }
 
     /// What happened on the machine since `earlier` and was not ours.
-    pub(crate) fn since(&self, earlier: &Self, elapsed: Duration) -> HostDuring {
-        let per_second = ticks_per_second();
-        let busy_s = self.ticks.busy.saturating_sub(earlier.ticks.busy) as f64 / per_second;
-        let total = self.ticks.total.saturating_sub(earlier.ticks.total).max(1) as f64;
+    /// `unread_s`: CPU time of a server here that is in neither reading.
+    pub(crate) fn since(&self, earlier: &Self, elapsed: Duration, unread_s: f64) -> HostDuring {
         let ours = self.server.saturating_sub(earlier.server) + self.ours.saturating_sub(earlier.ours);
-        HostDuring {
-            steal: self.ticks.steal.saturating_sub(earlier.ticks.steal) as f64 / total,
-            foreign: (busy_s - ours.as_secs_f64()).max(0.0) / elapsed.as_secs_f64().max(f64::MIN_POSITIVE),
-            load1: load1(),
-        }
+        let (steal, foreign) = self.ticks.since(&earlier.ticks, ours.as_secs_f64() + unread_s, elapsed);
+        HostDuring { steal, foreign, load1: load1() }
     }
 }
 
@@ -139,20 +138,29 @@ pub(crate) fn tick_error(elapsed: Duration) -> Duration {
     Duration::from_secs_f64(1.5 * ticks.sqrt() / ticks_per_second())
 }
 
-fn ticks_per_second() -> f64 {
+pub(crate) fn ticks_per_second() -> f64 {
     sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100) as f64
 }
 
 /// The first line of /proc/stat: ticks of all cores since boot.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Ticks {
+pub(crate) struct Ticks {
     busy: u64,
     steal: u64,
     total: u64,
 }
 
 impl Ticks {
-    fn parse(stat: &str) -> Option<Self> {
+    /// The fraction of all cores' time that was stolen since `earlier`, and the busy time that was not `ours_s`, as a
+    /// fraction of one core.
+    pub(crate) fn since(&self, earlier: &Self, ours_s: f64, elapsed: Duration) -> (f64, f64) {
+        let busy_s = self.busy.saturating_sub(earlier.busy) as f64 / ticks_per_second();
+        let total = self.total.saturating_sub(earlier.total).max(1) as f64;
+        let steal = self.steal.saturating_sub(earlier.steal) as f64 / total;
+        (steal, (busy_s - ours_s).max(0.0) / elapsed.as_secs_f64().max(f64::MIN_POSITIVE))
+    }
+
+    pub(crate) fn parse(stat: &str) -> Option<Self> {
         let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let fields: Vec<u64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
         // proc_stat(5): user nice system idle iowait irq softirq steal guest guest_nice; guest is counted in user.
@@ -185,9 +193,11 @@ mod tests {
         let before = reading(0, 0, 0, 500, 100);
         // One second on two cores: 1.8 s busy, of which the server had 0.9 s and we 0.7 s; 2 % of all time stolen.
         let after = reading(per_second * 18 / 10, per_second * 4 / 100, per_second * 2, 1_400, 800);
-        let during = after.since(&before, Duration::from_secs(1));
+        let during = after.since(&before, Duration::from_secs(1), 0.0);
         assert!((during.foreign - 0.2).abs() < 1e-9 && (during.steal - 0.02).abs() < 1e-9, "{during:?}");
-        let idle = before.since(&before, Duration::from_secs(1));
+        let unread = after.since(&before, Duration::from_secs(1), 0.15);
+        assert!((unread.foreign - 0.05).abs() < 1e-9, "{unread:?}");
+        let idle = before.since(&before, Duration::from_secs(1), 0.0);
         assert_eq!((idle.foreign, idle.steal), (0.0, 0.0));
     }
 
@@ -196,7 +206,7 @@ mod tests {
         let host = facts().unwrap();
         assert!(host.kernel.len() > "Linux ".len() && host.cores > 0 && host.memory_bytes > 0, "{host:?}");
         assert!(host.open_files_soft <= host.open_files_hard);
-        Reading::take(std::process::id()).unwrap();
+        Reading::take(Some(std::process::id())).unwrap();
     }
 
     #[test]

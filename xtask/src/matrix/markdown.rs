@@ -134,7 +134,7 @@ fn cost(workload: &Workload, figures: &Figures) -> Option<String> {
     let cpu = digits(figures.cpu_us?.median);
     let p99 = figures.response.as_ref().map(|response| format!("p99 {:.0} µs", response.p99.median));
     let rate = match workload.arrivals {
-        Arrivals::Closed => Some(compact(figures.throughput_rps)),
+        Arrivals::Closed | Arrivals::Climb => Some(compact(figures.throughput_rps)),
         Arrivals::Open { .. } => p99,
     };
     Some(rate.map_or_else(|| cpu.clone(), |rate| format!("{cpu} ({rate})")))

@@ -8,6 +8,7 @@ mod args;
 mod backends;
 mod baseline;
 mod cells;
+mod climb;
 mod commands;
 mod compare;
 mod cpus;
@@ -16,6 +17,8 @@ mod host;
 mod interrupt;
 mod kinds;
 mod latency;
+mod load;
+mod machine;
 mod markdown;
 mod merge;
 pub(crate) mod model;
@@ -25,9 +28,12 @@ mod peers;
 mod plan;
 mod presets;
 mod preview;
+mod probe;
 mod process;
 mod progress;
 mod record;
+#[cfg(test)]
+mod remote_tests;
 #[cfg(test)]
 mod samples;
 mod session;
@@ -37,10 +43,12 @@ mod site;
 mod stats;
 pub(crate) mod store;
 mod sweep;
+mod syscalls;
 mod tidy;
 mod visit;
 mod warnings;
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -48,13 +56,14 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 pub(crate) use self::args::Args;
-pub(crate) use self::markdown::version_number;
 use self::cells::Cells;
 use self::cpus::CpuList;
 use self::interrupt::Interrupts;
 #[cfg(test)]
 pub(crate) use self::kinds::names as servers;
 use self::kinds::{KINDS, Kind};
+use self::machine::Machine;
+pub(crate) use self::markdown::version_number;
 use self::model::{Arrivals, Flag, SCHEMA, Setup};
 use self::record::{Manifest, Planned};
 use self::session::Session;
@@ -85,7 +94,8 @@ fn start(args: &Args) -> Result<ExitCode> {
     let only_shows = args.list || args.dry_run;
     let _lock = setup::lock(args.force || only_shows)?;
     let binaries = setup::build(&kinds, &args.profile)?;
-    let mut servers = ask(&kinds, &binaries, &placement)?;
+    let growth = args.is_scaling().then(|| placement.growth(host.cores));
+    let mut servers = ask(&kinds, &binaries, &placement, growth.as_deref())?;
     let mut setups = setup::plan(args, &servers, &placement, &host)?;
     servers.retain(|cells| setups.iter().any(|setup| setup.server == cells.kind.server()));
     if only_shows {
@@ -95,8 +105,11 @@ fn start(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let notes = setups.iter().flat_map(|setup| &setup.notes);
-    let mut notes: Vec<&String> =
-        notes.filter(|note| note.contains("not installed") || note.starts_with("Time budget")).collect();
+    let mut notes: Vec<&String> = notes
+        .filter(|note| {
+            note.contains("not installed") || note.starts_with("Time budget") || note.starts_with("System calls")
+        })
+        .collect();
     notes.dedup();
     for note in notes {
         eprintln!("note: {note}");
@@ -142,26 +155,38 @@ fn resume(args: &Args, directory: &Path) -> Result<ExitCode> {
         bail!("the run has a server that is not known here");
     };
     let binaries = setup::build(&kinds, &setup.profile)?;
-    let servers = ask(&kinds, &binaries, &placement)?;
+    let is_scaled =
+        |planned: &Planned| planned.setup.cells.iter().any(|cell| cell.factors.contains_key(backends::THREADS));
+    let growth = manifest.matrices.iter().any(is_scaled).then(|| placement.growth(setup.host.cores));
+    let servers = ask(&kinds, &binaries, &placement, growth.as_deref())?;
     let bench = bench(setup, &binaries, &placement)?;
     prepare(&servers, manifest.matrices.iter().map(|planned| &planned.setup), &bench)?;
     let visits = manifest.by_matrix(visits);
     measure(args, &manifest, visits, store, &servers, &bench)
 }
 
-fn ask(kinds: &[&'static dyn Kind], binaries: &Path, placement: &Placement) -> Result<Vec<Cells>> {
-    kinds.iter().map(|kind| Cells::ask(*kind, binaries, &placement.server)).collect()
+fn ask(
+    kinds: &[&'static dyn Kind],
+    binaries: &Path,
+    placement: &Placement,
+    growth: Option<&[usize]>,
+) -> Result<Vec<Cells>> {
+    let growth = growth.map(<[usize]>::to_vec);
+    kinds.iter().map(|kind| Cells::ask(*kind, binaries, &placement.server, growth.clone())).collect()
 }
 
 fn bench(setup: &Setup, binaries: &Path, placement: &Placement) -> Result<Bench> {
     host::raise_open_files()?;
+    let scratch = Scratch::new()?;
+    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
     Ok(Bench {
-        scratch: Scratch::new()?,
+        machine: Machine::of(setup.remote.as_ref()),
+        host: setup.remote.as_ref().map_or(loopback, |remote| remote.host),
+        histograms: setup.histograms.then(|| scratch.path().join("histograms")),
+        scratch,
         loadgen: setup::loadgen(binaries),
         binaries: binaries.to_path_buf(),
         timing: placement.timing(setup.slice_s, setup.warmup_s),
-        server_cpus: placement.server.clone(),
-        pinning: setup.pinning.clone(),
         interrupts: Interrupts::watch()?,
     })
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::model::{Figures, Flag, Interval, Outcome, Ratio, Report, Role, Summary};
 
-const COLUMNS: [&str; 30] = [
+const COLUMNS: [&str; 35] = [
     "matrix",
     "cell",
     "role",
@@ -35,6 +35,11 @@ const COLUMNS: [&str; 30] = [
     "p999_us",
     "max_us",
     "flags",
+    "p",
+    "p_holm",
+    "syscalls_per_request",
+    "run_queue_wait",
+    "peak_rss_bytes",
 ];
 
 /// One row per matrix, cell and workload. Percentiles are response times in an open loop, service times in a closed one.
@@ -90,6 +95,9 @@ fn figure_fields(figures: &Figures) -> Vec<String> {
         number(latency.map(|latency| latency.max)),
         flags.join(" "),
     ]);
+    let further = &figures.further;
+    fields.extend([further.p, further.p_holm, further.syscalls_per_request, further.run_queue_wait].map(number));
+    fields.push(further.peak_rss_bytes.map_or_else(String::new, |bytes| bytes.to_string()));
     fields
 }
 

@@ -10,6 +10,8 @@ use super::model::{Quote, Quotes};
 pub(crate) struct Preset {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
+    /// The number of threads is a dimension, from one to as many as there are cores.
+    pub(crate) scales: bool,
     parts: &'static [Part],
 }
 
@@ -51,11 +53,73 @@ impl QuotedRow {
     }
 }
 
-pub(crate) static PRESETS: [Preset; 1] = [Preset {
-    name: "seeds",
-    about: "what the originals of fileserver and zerocopy printed, quoted beside ours, and our best combinations below",
-    parts: &[FILES, CACHED],
-}];
+impl Part {
+    const fn new(server: &'static str, filter: &'static str, workloads: &'static [&'static str]) -> Self {
+        Self { server, filter, workloads, quotes: None }
+    }
+}
+
+pub(crate) static PRESETS: [Preset; 5] = [
+    Preset {
+        name: "seeds",
+        about: "what the originals of fileserver and zerocopy printed, quoted beside ours, and our best combinations below",
+        scales: false,
+        parts: &[FILES, CACHED],
+    },
+    Preset {
+        name: "drivers",
+        about: "every driver of every server, the rest its default, under small requests, closed and open loop",
+        scales: false,
+        parts: &[
+            Part::new(
+                "http-server",
+                "driver=*",
+                &["get-128B-c64", "get-128B-c64-open", "get-26KB-c64", "pipelined-16"],
+            ),
+            Part::new("kvcache", "driver=*", &["get-P1", "get-P1-open", "get-P16", "set-P16"]),
+            Part::new(
+                "fileserver",
+                "driver=*",
+                &["original-10KB", "framed-10KB", "framed-10KB-open", "framed-10KB-P16"],
+            ),
+            Part::new("zerocopy", "driver=*", &["cached-26KB-c64", "cached-26KB-c64-open"]),
+        ],
+    },
+    Preset {
+        name: "stores",
+        about: "where things are kept: kvcache's stores, fileserver's maps and back ends, each alone",
+        scales: false,
+        parts: &[
+            Part::new("kvcache", "store=*", &["get-P16", "get-P100", "set-P16", "set-P100"]),
+            Part::new(
+                "fileserver",
+                "request-map=*;cache-map=*;backend=*",
+                &["original-10KB-zipf", "framed-10KB", "framed-10KB-P16"],
+            ),
+        ],
+    },
+    Preset {
+        name: "strategies",
+        about: "zerocopy's strategies over bodies from 128 bytes to 1 MiB",
+        scales: false,
+        parts: &[Part::new(
+            "zerocopy",
+            "strategy=*",
+            &["cached-128B-c64", "cached-4KiB-c64", "cached-26KB-c64", "cached-100KB-c64", "cached-1MiB-c16"],
+        )],
+    },
+    Preset {
+        name: "scaling",
+        about: "two drivers of every server with one thread, two, and so on up to the cores of the machine",
+        scales: true,
+        parts: &[
+            Part::new("http-server", "driver=epoll|uring,threads=*", &["get-128B-c64", "pipelined-16"]),
+            Part::new("kvcache", "driver=epoll|uring,threads=*", &["get-P16", "set-P16"]),
+            Part::new("fileserver", "driver=epoll|uring,threads=*", &["framed-10KB"]),
+            Part::new("zerocopy", "driver=epoll|uring,threads=*", &["cached-26KB-c64"]),
+        ],
+    },
+];
 
 const FILES: Part = Part {
     server: "fileserver",

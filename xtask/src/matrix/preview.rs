@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use super::climb;
 use super::kinds::Kind;
-use super::model::{Role, Setup};
+use super::model::{Arrivals, Role, Setup};
 use super::plan;
 
 /// Starting, connecting and stopping, for the estimate of a run's time.
@@ -27,6 +28,7 @@ pub(crate) fn block(kind: &dyn Kind, setup: &Setup, slice_s: f64) -> (usize, f64
         let preload_s = if cell.role == Role::Null { 0.0 } else { kind.preload_s(workload) };
         let load_s = match workload.repetitions {
             Some(each) => f64::from(each) * TURN_S,
+            None if workload.arrivals == Arrivals::Climb => climb::SLICES * (slice_s + setup.warmup_s),
             None => slice_s + setup.warmup_s,
         };
         visits += 1;

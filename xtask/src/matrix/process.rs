@@ -3,18 +3,20 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+
+use super::machine::{self, Machine};
 
 /// How long a server may take to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(10);
@@ -29,6 +31,15 @@ pub(crate) struct Process {
     child: Child,
     name: String,
     log: PathBuf,
+    /// Standard output line by line, once somebody asked for it.
+    lines: Option<Receiver<String>>,
+    /// The server behind a prefix, of which `child` is only the shell.
+    elsewhere: Option<Elsewhere>,
+}
+
+struct Elsewhere {
+    prefix: Vec<String>,
+    pid: u32,
 }
 
 impl Process {
@@ -41,11 +52,35 @@ impl Process {
         // A group of its own: the terminal's Ctrl-C is for the matrix, which then ends its children in order.
         process.args(arguments).stdin(Stdio::null()).stdout(stdout).stderr(stderr).process_group(0);
         let child = on_cpus(cpus, || process.spawn().with_context(|| format!("cannot start {name}")))?;
-        Ok(Self { child, name, log: log.to_path_buf() })
+        Ok(Self { child, name, log: log.to_path_buf(), lines: None, elsewhere: None })
     }
 
+    /// Starts `command` behind `prefix`, on the CPUs of the machine that is there.
+    pub(crate) fn start_behind(prefix: &[String], command: &[OsString], cpus: &[usize], log: &Path) -> Result<Self> {
+        let words = command.iter().map(|word| word.to_str().map(str::to_owned));
+        let words = words.collect::<Option<Vec<String>>>().context("a word of the command is not UTF-8")?;
+        let [program, ..] = words.as_slice() else { bail!("no command") };
+        let name = program.rsplit('/').next().unwrap_or(program).to_owned();
+        let stderr = File::create(log).with_context(|| format!("{}", log.display()))?;
+        let there = machine::shell(prefix);
+        let mut process = guarded(there.get_program());
+        process.args(there.get_args()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr).process_group(0);
+        let mut child = process.spawn().with_context(|| format!("cannot start {}", prefix.join(" ")))?;
+        // Standard input stays open as long as the child: its end is what kills the server there.
+        let stdin = child.stdin.as_mut().ok_or_else(|| anyhow!("{name}: no standard input"))?;
+        let written = stdin.write_all(machine::start_script(&words, cpus).as_bytes());
+        let mut process = Self { child, name, log: log.to_path_buf(), lines: None, elsewhere: None };
+        let pid = process.line(Instant::now() + READY_WITHIN)?;
+        let pid = pid.and_then(|line| line.strip_prefix("pid ")?.trim().parse().ok());
+        let pid = pid.ok_or_else(|| anyhow!("{} did not start{}", process.name, process.quote()))?;
+        process.elsewhere = Some(Elsewhere { prefix: prefix.to_vec(), pid });
+        written.with_context(|| prefix.join(" "))?;
+        Ok(process)
+    }
+
+    /// The server's process, on the machine where it runs.
     pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+        self.elsewhere.as_ref().map_or_else(|| self.child.id(), |elsewhere| elsewhere.pid)
     }
 
     pub(crate) fn take_stdout(&mut self) -> Result<ChildStdout> {
@@ -54,33 +89,32 @@ impl Process {
 
     /// Waits for lines `listening on ADDR` and returns the address of the one at `index`.
     pub(crate) fn wait_for_ready_line(&mut self, index: usize) -> Result<SocketAddr> {
-        let mut lines = BufReader::new(self.take_stdout()?);
-        let (sender, receiver) = mpsc::channel();
-        std::thread::spawn(move || {
-            let mut line = String::new();
-            let outcome = (0..=index).try_for_each(|_| {
-                line.clear();
-                lines.read_line(&mut line).map(drop)
-            });
-            // Nobody listens any more when the deadline has passed.
-            drop(sender.send(outcome.map(|()| line)));
-            // Keep reading, so that a talkative server does not block on a full pipe.
-            drop(std::io::copy(&mut lines, &mut std::io::sink()));
-        });
-        let line = receiver
-            .recv_timeout(READY_WITHIN)
-            .map_err(|_| anyhow!("{} not ready after {} s{}", self.name, READY_WITHIN.as_secs(), self.quote()))??;
-        let address = line.trim().strip_prefix("listening on ").and_then(|address| address.parse().ok());
+        let deadline = Instant::now() + READY_WITHIN;
+        let mut last = None;
+        for _ in 0..=index {
+            last = self.line(deadline)?;
+        }
+        let address = last.and_then(|line| line.trim().strip_prefix("listening on ")?.parse().ok());
         address.ok_or_else(|| anyhow!("{} did not start{}", self.name, self.quote()))
     }
 
-    /// Resident memory, as /proc has it now.
-    pub(crate) fn resident_bytes(&self) -> Result<u64> {
-        let path = format!("/proc/{}/status", self.pid());
-        let status = std::fs::read_to_string(&path).with_context(|| path.clone())?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|rest| rest.trim().strip_suffix(" kB")).and_then(|kib| kib.parse::<u64>().ok());
-        Ok(kib.with_context(|| format!("{path}: no VmRSS"))? * 1024)
+    /// The next line of standard output, `None` at its end.
+    fn line(&mut self, deadline: Instant) -> Result<Option<String>> {
+        if self.lines.is_none() {
+            let lines = BufReader::new(self.take_stdout()?).lines();
+            let (sender, receiver) = mpsc::channel();
+            // To the end, so that a talkative server does not block on a full pipe; nobody may listen any more.
+            std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
+            self.lines = Some(receiver);
+        }
+        let Some(lines) = &self.lines else { return Ok(None) };
+        match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(line) => Ok(Some(line)),
+            Err(RecvTimeoutError::Disconnected) => Ok(None),
+            Err(RecvTimeoutError::Timeout) => {
+                bail!("{} not ready after {} s{}", self.name, READY_WITHIN.as_secs(), self.quote())
+            }
+        }
     }
 
     /// Waits until something accepts connections at `address`, for servers that do not say when they are ready.
@@ -113,7 +147,11 @@ impl Process {
         if let Some(end) = self.how_it_ended() {
             bail!(end);
         }
-        kill(self.nix_pid()?, Signal::SIGTERM).with_context(|| format!("cannot stop {}", self.name))?;
+        match &self.elsewhere {
+            Some(Elsewhere { prefix, pid }) => Machine::signal(prefix, *pid, "TERM"),
+            None => kill(self.nix_pid()?, Signal::SIGTERM).map_err(anyhow::Error::from),
+        }
+        .with_context(|| format!("cannot stop {}", self.name))?;
         let deadline = Instant::now() + STOP_WITHIN;
         match self.wait_until(|| Instant::now() >= deadline)? {
             Some(status) => Ok(status),
@@ -152,6 +190,12 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        if let Some(Elsewhere { prefix, pid }) = &self.elsewhere
+            && matches!(self.child.try_wait(), Ok(None))
+        {
+            // If nobody answers there any more, the end of standard input has to do.
+            drop(Machine::signal(prefix, *pid, "KILL"));
+        }
         // Both fail only when the child is gone already.
         drop(self.child.kill());
         drop(self.child.wait());
@@ -218,7 +262,6 @@ mod tests {
         let (mut server, _log) =
             shell("echo listening on 127.0.0.1:1; echo listening on 127.0.0.1:2; while :; do sleep 0.01; done");
         assert_eq!(server.wait_for_ready_line(1).unwrap(), "127.0.0.1:2".parse().unwrap());
-        assert!(server.resident_bytes().unwrap() > 0);
     }
 
     #[test]
@@ -247,6 +290,54 @@ mod tests {
         let text = std::io::read_to_string(child.take_stdout().unwrap()).unwrap();
         assert_eq!(text.split_whitespace().last(), Some("0"));
         assert_eq!(sched_getaffinity(Pid::from_raw(0)).unwrap(), before);
+    }
+
+    fn behind(script: &str) -> (Process, tempfile::TempDir) {
+        let directory = tempfile::tempdir().unwrap();
+        let (prefix, command) = (["env".to_owned()], ["sh", "-c", script].map(OsString::from));
+        let process = Process::start_behind(&prefix, &command, &[0], &directory.path().join("log")).unwrap();
+        (process, directory)
+    }
+
+    #[test]
+    fn a_server_behind_a_prefix_is_known_by_its_own_pid_runs_on_its_cpus_and_stops_like_any_other() {
+        let (mut server, _log) =
+            behind("trap 'exit 0' TERM; echo listening on 127.0.0.1:$(($$ % 65536)); while :; do sleep 0.01; done");
+        let port = server.wait_for_ready_line(0).unwrap().port();
+        assert_eq!(u32::from(port), server.pid() % 65_536, "the line is printed by the process that is named");
+        let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+        assert!(status.contains("Cpus_allowed_list:\t0\n"), "{status}");
+        server.stop().unwrap();
+        let (mut server, _log) =
+            behind("trap 'echo oh >&2; exit 7' TERM; echo listening on 127.0.0.1:1; while :; do sleep 0.01; done");
+        server.wait_for_ready_line(0).unwrap();
+        let error = server.stop().unwrap_err().to_string();
+        assert!(error.contains("exit status: 7") && error.ends_with(": oh"), "{error}");
+        let (mut server, _log) = behind("echo 'error: no such file' >&2; exit 1");
+        assert!(server.wait_for_ready_line(0).unwrap_err().to_string().contains("error: no such file"));
+    }
+
+    #[test]
+    fn a_dropped_server_behind_a_prefix_is_gone_and_so_is_one_whose_starter_was_killed() {
+        let gone = |pid: u32| {
+            let deadline = Instant::now() + STOP_WITHIN;
+            let pid = Pid::from_raw(i32::try_from(pid).unwrap());
+            while kill(pid, None).is_ok() {
+                assert!(Instant::now() < deadline, "{pid} still runs");
+                std::thread::sleep(POLL_EVERY);
+            }
+        };
+        let (server, _log) = behind("sleep 600");
+        let pid = server.pid();
+        drop(server);
+        gone(pid);
+        let (mut server, _log) = behind("sleep 600");
+        let pid = server.pid();
+        // What the kernel does to our pipes when we are killed; the shell there is killed with us.
+        drop(server.child.stdin.take());
+        server.elsewhere = None;
+        drop(server);
+        gone(pid);
     }
 
     #[test]

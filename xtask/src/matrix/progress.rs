@@ -1,12 +1,13 @@
 //! What the user sees while visits are made: a bar on a terminal, a line per visit elsewhere.
 
-use std::cell::Cell as Counter;
+use std::cell::{Cell as Counter, RefCell};
 use std::io::{IsTerminal as _, stderr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::model::{Cell, Workload};
+use super::preview::minutes;
 use super::record::{Manifest, Visit};
 
 pub(crate) struct Progress {
@@ -14,6 +15,12 @@ pub(crate) struct Progress {
     blocks: usize,
     planned: u64,
     done: Counter<u64>,
+    /// Visits of this session, and those with a flag that is worth a look.
+    made: Counter<u32>,
+    flagged: Counter<u32>,
+    began: Instant,
+    /// What the last visit came to.
+    last: RefCell<String>,
 }
 
 impl Progress {
@@ -36,13 +43,21 @@ impl Progress {
             blocks: manifest.matrices.iter().map(|planned| planned.plan.len()).max().unwrap_or(0),
             planned,
             done: Counter::new(done),
+            made: Counter::new(0),
+            flagged: Counter::new(0),
+            began: Instant::now(),
+            last: RefCell::default(),
         }
     }
 
     pub(crate) fn begin(&self, block: u32, cell: &Cell, workload: &Workload, attempt: u32) {
         if let Some(bar) = &self.bar {
             let again = if attempt > 1 { " again" } else { "" };
-            bar.set_message(format!("block {}/{} · {} {}{again}", block + 1, self.blocks, cell.id, workload.name));
+            let mut words = vec![format!("block {}/{}", block + 1, self.blocks)];
+            words.push(format!("{} {}{again}", cell.id, workload.name));
+            words.extend(Some(self.last.borrow().clone()).filter(|last| !last.is_empty()));
+            words.extend((self.flagged.get() > 0).then(|| format!("flagged {}", self.flagged.get())));
+            bar.set_message(words.join(" · "));
         }
     }
 
@@ -50,6 +65,9 @@ impl Progress {
         if visit.attempt == 1 {
             self.done.set(self.done.get() + 1);
         }
+        self.made.set(self.made.get() + 1);
+        self.flagged.set(self.flagged.get() + u32::from(!visit.valid));
+        self.last.replace(figures(visit).join(" "));
         let line = line(visit);
         match &self.bar {
             Some(bar) => {
@@ -59,10 +77,17 @@ impl Progress {
                 }
             }
             None => {
-                eprintln!("[{}/{}] block {}/{} {line}", self.done.get(), self.planned, visit.block + 1, self.blocks)
+                let (done, planned, block, blocks) = (self.done.get(), self.planned, visit.block + 1, self.blocks);
+                let left = minutes(left_s(self.began.elapsed(), self.made.get(), planned.saturating_sub(done)));
+                eprintln!("[{done}/{planned}] block {block}/{blocks} {line} · {left} left");
             }
         }
     }
+}
+
+/// What the visits to come take, if they take as long as those of this session.
+fn left_s(elapsed: Duration, made: u32, to_come: u64) -> f64 {
+    elapsed.as_secs_f64() / f64::from(made.max(1)) * to_come as f64
 }
 
 impl Drop for Progress {
@@ -76,12 +101,42 @@ impl Drop for Progress {
 /// `http-server/uring get-128B-c64 213 k/s 4.02 µs noisy`.
 fn line(visit: &Visit) -> String {
     let mut words = vec![visit.cell.clone(), visit.workload.clone()];
-    if let Some(measured) = &visit.measured {
-        words.push(format!("{:.1} k/s", measured.throughput_rps / 1_000.0));
-        words.extend(measured.server.map(|server| format!("{:.2} µs", server.cpu_us)));
-        words.extend(measured.errors.iter().map(|(class, count)| format!("{count} {class}")));
-    }
+    words.extend(figures(visit));
     words.extend(visit.flags.iter().map(|flag| flag.name().to_owned()));
     words.extend(visit.failure.clone());
     words.join(" ")
+}
+
+/// `213.0 k/s`, `4.02 µs`, `p99 412 µs`, and failed requests by class.
+fn figures(visit: &Visit) -> Vec<String> {
+    let Some(measured) = &visit.measured else { return Vec::new() };
+    let mut words = vec![format!("{:.1} k/s", measured.throughput_rps / 1_000.0)];
+    words.extend(measured.server.map(|server| format!("{:.2} µs", server.cpu_us)));
+    words.extend(measured.response.as_ref().map(|response| format!("p99 {:.0} µs", response.p99)));
+    words.extend(measured.errors.iter().map(|(class, count)| format!("{count} {class}")));
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::Flag;
+    use super::super::samples;
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_a_visit_came_to_and_what_was_wrong() {
+        let mut visit = samples::visit();
+        assert_eq!(line(&visit), "http-server/epoll closed 250.0 k/s 4.00 µs");
+        visit.flags = vec![Flag::Noisy];
+        visit.failure = Some("did not stop".to_owned());
+        assert_eq!(line(&visit), "http-server/epoll closed 250.0 k/s 4.00 µs noisy did not stop");
+        visit.measured = None;
+        assert_eq!(figures(&visit), [""; 0]);
+    }
+
+    #[test]
+    fn the_time_left_is_that_of_visits_like_those_made() {
+        assert_eq!(left_s(Duration::from_secs(30), 15, 100), 200.0);
+        assert_eq!(left_s(Duration::ZERO, 0, 5), 0.0);
+    }
 }

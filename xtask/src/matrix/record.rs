@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::climb::Step;
 use super::model::{Flag, Setup};
 
 /// `manifest.json`: written once, before the first planned visit; `--resume` runs what it lists and nothing else.
@@ -94,12 +95,24 @@ pub(crate) struct Measured {
     pub response: Option<Latency>,
     /// From the actual send.
     pub service: Option<Latency>,
+    /// What the server's process did from before the warm-up to the end of the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessDuring>,
+    /// The slice in windows of 100 ms.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<Window>,
+    /// How late the generator was with requests that it could have sent, 99th percentile; open loop only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lag_p99_us: Option<f64>,
     /// What storing the keys added to the server's resident set, per key; where it must keep them all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_key: Option<f64>,
     /// Gets that found their key; where a miss is no error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hit_ratio: Option<f64>,
+    /// Where the workload climbs through several loads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Step>,
     /// What the generator had to say, or empty.
     pub note: String,
 }
@@ -115,6 +128,49 @@ pub(crate) struct ServerCost {
     pub rss_bytes: u64,
     pub context_switches_voluntary: u64,
     pub context_switches_involuntary: u64,
+}
+
+/// Counters of the server's process, all threads, from /proc.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct ProcessDuring {
+    /// Between the two readings.
+    pub elapsed_s: f64,
+    pub cpu_s: f64,
+    pub cpu_source: CpuSource,
+    /// By the tick, 10 ms.
+    pub user_s: f64,
+    pub system_s: f64,
+    /// Runnable, and not running: somebody else had the core.
+    pub run_queue_wait_s: f64,
+    pub switches_voluntary: u64,
+    pub switches_involuntary: u64,
+    pub minor_faults: u64,
+    pub major_faults: u64,
+    /// At the end.
+    pub rss_bytes: u64,
+    /// Since it was started (VmHWM).
+    pub peak_rss_bytes: u64,
+}
+
+/// Where a CPU time comes from. This class of machine has no performance counters that a guest may read.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum CpuSource {
+    /// /proc/PID/task/*/schedstat, nanoseconds.
+    Schedstat,
+    /// utime and stime of /proc/PID/stat, 10 ms: threads ended meanwhile.
+    Ticks,
+}
+
+/// One window of a slice.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Window {
+    /// Seconds since the slice began.
+    pub s: f64,
+    /// Verified replies per second.
+    pub rps: f64,
+    pub errors: u64,
+    pub p99_us: f64,
 }
 
 /// One visit's latencies, microseconds.

@@ -70,6 +70,8 @@ pub(crate) fn setup() -> Setup {
         not_run: Vec::new(),
         pinning: Pinning { server_cpus: "0".to_owned(), client_cpus: "1".to_owned(), shared: false },
         remote: None,
+        syscalls: false,
+        histograms: false,
         host: Host::default(),
         notes: Vec::new(),
         quotes: None,
@@ -99,8 +101,12 @@ pub(crate) fn measured(cpu_us: f64) -> Measured {
         client_busy: 0.8,
         response: None,
         service: None,
+        process: None,
+        windows: Vec::new(),
+        lag_p99_us: None,
         bytes_per_key: None,
         hit_ratio: None,
+        steps: Vec::new(),
         note: String::new(),
     }
 }

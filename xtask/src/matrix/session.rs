@@ -10,9 +10,9 @@ use super::model::{Flag, Report};
 use super::plan::{self, Due, Turn};
 use super::progress::Progress;
 use super::record::{Manifest, Visit};
-use super::store::Store;
+use super::store::{self, Store};
 use super::visit::Bench;
-use super::{analysis, output, setup};
+use super::{analysis, output, setup, syscalls};
 
 /// Some visits failed, or a gate with `--strict` was inconclusive.
 pub(crate) const EXIT_INCOMPLETE: u8 = 3;
@@ -42,8 +42,9 @@ enum End {
 impl Session<'_> {
     /// Makes the missing visits, writes the summary, and says how it went.
     pub(crate) fn run(mut self) -> Result<(ExitCode, Report)> {
-        let outcome = self.make_visits();
-        let report = analysis::report(self.manifest, &self.visits);
+        let outcome = self.make_visits().and_then(|end| self.count_syscalls(end));
+        let counts = store::counts(self.store.directory())?;
+        let report = analysis::with_counts(self.manifest, &self.visits, &counts);
         let path = self.store.write_summary(self.manifest, &self.visits, &report)?;
         let end = outcome?;
         say(&report);
@@ -84,10 +85,44 @@ impl Session<'_> {
             }
             let Some(visit) = self.make_visit(turn, due, &progress)? else { return Ok(End::Interrupted) };
             self.store.append(&visit)?;
+            if let Some(left) = &self.bench.histograms {
+                self.store.keep_histograms(left, &visit)?;
+            }
             progress.end(&visit);
             self.visits[turn.matrix].push(visit);
         }
         Ok(End::Complete)
+    }
+
+    /// Counts what is missing, once all visits are made.
+    fn count_syscalls(&self, end: End) -> Result<End> {
+        if end != End::Complete {
+            return Ok(end);
+        }
+        let known = store::counts(self.store.directory())?;
+        for (planned, cells) in self.manifest.matrices.iter().zip(self.servers) {
+            let setup = &planned.setup;
+            let wanted = setup.selected().filter(|(cell, workload)| {
+                let is_known = |count: &&syscalls::Count| {
+                    (&count.matrix, &count.cell, &count.workload) == (&setup.server, &cell.id, &workload.name)
+                };
+                setup.syscalls
+                    && syscalls::is_counted(cell, workload)
+                    && setup.why_not(&cell.id, &workload.name).is_none()
+                    && !known.iter().any(|count| is_known(&count))
+            });
+            for (cell, workload) in wanted {
+                let Some(count) = syscalls::count(self.bench, cells, cell, workload) else {
+                    return Ok(End::Interrupted);
+                };
+                let total = count.per_request.as_ref().map(|calls| calls.values().sum::<f64>());
+                let told = total.map(|calls| format!("{calls:.3} system calls per request"));
+                let told = told.or_else(|| count.failure.clone()).unwrap_or_default();
+                eprintln!("{} {}: {told}", cell.id, workload.name);
+                self.store.append_count(&count)?;
+            }
+        }
+        Ok(end)
     }
 
     /// `None` when the user asked to stop at once.

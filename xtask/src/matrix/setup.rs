@@ -15,6 +15,7 @@ use super::pace::{self, Pace};
 use super::presets::Part;
 use super::preview;
 use super::sweep::{self, Sweep};
+use super::syscalls;
 use crate::usage;
 use crate::workspace::{self, cargo, first_line, run_shown};
 
@@ -54,6 +55,11 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
+    /// See [`CpuList::growth`].
+    pub(crate) fn growth(&self, cores: u32) -> Vec<usize> {
+        CpuList::growth(&self.server, &self.client, cores as usize)
+    }
+
     pub(crate) fn pinning(&self) -> Pinning {
         Pinning {
             server_cpus: self.server.text().to_owned(),
@@ -95,7 +101,8 @@ fn setups(
 ) -> Result<Vec<Setup>> {
     let sweep = Sweep::parse(&args.vary, &args.fix, vocabulary)?;
     let mut setups = Vec::new();
-    for cells in servers.iter().filter(|cells| sweep.concerns(&cells.dimensions())) {
+    let can_be_there = |cells: &&Cells| args.remote().is_none() || cells.kind.speaks_tcp();
+    for cells in servers.iter().filter(|cells| sweep.concerns(&cells.dimensions())).filter(can_be_there) {
         let said = args.filter(cells.kind).map(|text| filter::parse(&text)).transpose()?;
         let wanted = sweep::both(said, sweep.expression(&cells.dimensions()));
         let filter = wanted.map(|wanted| Filter::of(&wanted, vocabulary)).transpose()?.unwrap_or_default();
@@ -180,6 +187,8 @@ fn setup(
         workloads,
         pinning,
         remote: args.remote(),
+        syscalls: args.syscalls && syscalls::is_possible(),
+        histograms: args.hist,
         host: host.clone(),
         quotes: args.part(kind).and_then(Part::quotes),
     };
@@ -206,6 +215,24 @@ fn notes(args: &Args, pace: &Pace, kind: &dyn Kind, selection: &Selection, workl
     notes.extend(args.preset.map(|preset| format!("Preset `{}`: {}.", preset.name, preset.about)));
     notes.extend(kind.note().map(str::to_owned));
     notes.extend(pace.note.clone());
+    if let Some(remote) = args.remote() {
+        let (prefix, host) = (remote.prefix.join(" "), remote.host);
+        notes.push(format!(
+            "The servers ran behind `{prefix}` and listened at {host}. The generator could not see them: their CPU time was read before and after a run, \
+             connecting included, and the warm-up was a run of its own."
+        ));
+    }
+    if args.is_scaling() {
+        notes.push("A server with N threads has N CPUs, the generator's own last: where it takes those, a visit is flagged `shared-core`.".to_owned());
+    }
+    if args.syscalls {
+        notes.push(if syscalls::is_possible() {
+            "System calls per request were counted by strace in a pass of its own, as the difference of two loads."
+                .to_owned()
+        } else {
+            "System calls were not counted: strace is not installed.".to_owned()
+        });
+    }
     if workloads.iter().any(|workload| matches!(workload.arrivals, Arrivals::Open { .. })) {
         notes.push(format!(
             "The open loop offers every cell the same load: {:.0} % of what {} served in one closed-loop visit of {} before the first block. Latency and cost at equal load come from it.",

@@ -5,10 +5,12 @@ use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use serde::de::DeserializeOwned;
 
 use super::compare::{self, Changes};
 use super::model::{Report, SCHEMA};
 use super::record::{Manifest, Visit};
+use super::syscalls::Count;
 use super::{markdown, output, tidy};
 
 const MANIFEST: &str = "manifest.json";
@@ -22,8 +24,12 @@ const TIDY: &str = "visits.csv";
 const COMPARISON: &str = "comparison.json";
 const COMPARISON_TEXT: &str = "comparison.txt";
 
+/// System calls per request, a line per cell and workload.
+const SYSCALLS: &str = "syscalls.jsonl";
+const HISTOGRAMS: &str = "hist";
+
 /// What a run can be analysed again from.
-pub(crate) const KEPT: [&str; 3] = [MANIFEST, VISITS, SUMMARY];
+pub(crate) const KEPT: [&str; 4] = [MANIFEST, VISITS, SYSCALLS, SUMMARY];
 
 pub(crate) struct Store {
     directory: PathBuf,
@@ -55,7 +61,7 @@ impl Store {
         let what = || format!("{}", path.display());
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).with_context(what)?;
-        let (visits, whole) = parse_visits(&fs::read(&path).with_context(what)?).with_context(what)?;
+        let (visits, whole) = parse_lines(&fs::read(&path).with_context(what)?).with_context(what)?;
         // A line that a crash tore is cut off, so that the next one starts afresh.
         file.set_len(whole).with_context(what)?;
         file.seek(std::io::SeekFrom::End(0)).with_context(what)?;
@@ -66,6 +72,27 @@ impl Store {
         let mut line = serde_json::to_string(visit)?;
         line.push('\n');
         self.visits.write_all(line.as_bytes()).and_then(|()| self.visits.sync_data()).context(VISITS)
+    }
+
+    pub(crate) fn append_count(&self, count: &Count) -> Result<()> {
+        let path = self.directory.join(SYSCALLS);
+        let mut file = OpenOptions::new().append(true).create(true).open(&path).context(SYSCALLS)?;
+        let line = serde_json::to_string(count)? + "\n";
+        file.write_all(line.as_bytes()).and_then(|()| file.sync_data()).context(SYSCALLS)
+    }
+
+    /// Keeps the log of intervals that the generator left of a visit, if it did.
+    pub(crate) fn keep_histograms(&self, left: &Path, visit: &Visit) -> Result<()> {
+        let log = left.join(loadgen::summary::TIMELINE_FILE);
+        if !log.exists() {
+            return Ok(());
+        }
+        let directory = self.directory.join(HISTOGRAMS);
+        fs::create_dir_all(&directory).context(HISTOGRAMS)?;
+        let name = format!("{}-{}-{}-{}.hlog", visit.cell, visit.workload, visit.block, visit.attempt);
+        fs::copy(&log, directory.join(name.replace('/', "_"))).context(HISTOGRAMS)?;
+        // The next visit may leave none.
+        fs::remove_file(&log).context(HISTOGRAMS)
     }
 
     /// Writes what is derived from the visits, and returns the path of the report.
@@ -90,12 +117,27 @@ pub(crate) fn write_comparison(directory: &Path, changes: &Changes) -> Result<()
     write(&directory.join(COMPARISON_TEXT), &compare::text(changes))
 }
 
+/// What was counted so far; a torn last line is none.
+pub(crate) fn counts(directory: &Path) -> Result<Vec<Count>> {
+    let path = directory.join(SYSCALLS);
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let bytes = fs::read(&path).with_context(|| format!("{}", path.display()))?;
+    let (counts, whole) = parse_lines(&bytes).with_context(|| format!("{}", path.display()))?;
+    if whole < bytes.len() as u64 {
+        // Cut off, so that the next line starts afresh.
+        OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(whole)).context(SYSCALLS)?;
+    }
+    Ok(counts)
+}
+
 /// Reads a run without touching it.
 pub(crate) fn load(directory: &Path) -> Result<(Manifest, Vec<Visit>)> {
     let manifest = read_manifest(directory)?;
     let path = directory.join(VISITS);
     let text = fs::read(&path).with_context(|| format!("{}", path.display()))?;
-    let (visits, _) = parse_visits(&text).with_context(|| format!("{}", path.display()))?;
+    let (visits, _) = parse_lines(&text).with_context(|| format!("{}", path.display()))?;
     Ok((manifest, visits))
 }
 
@@ -125,14 +167,14 @@ fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(|| format!("{}", path.display()))
 }
 
-/// The visits and how many bytes whole lines take. A line may be torn inside a character: what is torn is not text.
-fn parse_visits(bytes: &[u8]) -> Result<(Vec<Visit>, u64)> {
+/// Whole lines and how many bytes they take. A line may be torn inside a character: what is torn is not text.
+fn parse_lines<T: DeserializeOwned>(bytes: &[u8]) -> Result<(Vec<T>, u64)> {
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
     let text = std::str::from_utf8(&bytes[..whole]).context("not UTF-8")?;
-    let visits = (text.lines().enumerate())
+    let lines = (text.lines().enumerate())
         .map(|(number, line)| serde_json::from_str(line).with_context(|| format!("line {}", number + 1)))
-        .collect::<Result<Vec<Visit>>>()?;
-    Ok((visits, whole as u64))
+        .collect::<Result<Vec<T>>>()?;
+    Ok((lines, whole as u64))
 }
 
 /// Reads a run's files back; an error names the one that is missing or wrong.
@@ -183,6 +225,68 @@ mod tests {
         store.append(&Visit { slot: 2, ..samples::visit() }).unwrap();
         let (_, _, visits) = Store::open(directory.path()).unwrap();
         assert_eq!(visits.iter().map(|visit| visit.slot).collect::<Vec<_>>(), [0, 2]);
+    }
+
+    /// The visits that a run makes from what it has, in order: valid at once, but every fifth one only when repeated.
+    fn to_the_end(manifest: &Manifest, made: Vec<Visit>) -> Vec<Visit> {
+        let mut visits = manifest.by_matrix(made);
+        let (mut turn, mut order) = (plan::Turn::default(), Vec::new());
+        while let Some((next, due)) = plan::next_of_run(manifest, &visits, turn) {
+            turn = next;
+            let planned = &manifest.matrices[turn.matrix];
+            let slot = &planned.plan[turn.block][due.slot as usize];
+            let visit = Visit {
+                matrix: planned.setup.server.clone(),
+                block: u32::try_from(turn.block).unwrap(),
+                slot: due.slot,
+                attempt: due.attempt,
+                cell: slot.cell.clone(),
+                workload: slot.workload.clone(),
+                valid: due.slot % 5 != 0 || due.attempt > 1,
+                // A torn line may end inside a character.
+                failure: Some("ended by itself: übel".to_owned()),
+                measured: None,
+                ..samples::visit()
+            };
+            visits[turn.matrix].push(visit.clone());
+            order.push(visit);
+        }
+        order
+    }
+
+    #[test]
+    fn a_run_killed_at_any_byte_goes_on_with_the_same_plan_and_makes_exactly_what_is_missing() {
+        let setup = |server: &str, seed| {
+            let mut setup = samples::setup();
+            (setup.server, setup.seed, setup.blocks) = (server.to_owned(), seed, 2);
+            setup.cells.truncate(3);
+            setup
+        };
+        let planned = |setup| Planned { plan: plan::shuffled(&setup), setup };
+        let matrices = vec![planned(setup("http-server", 1)), planned(setup("kvcache", 2))];
+        let manifest = Manifest { schema: SCHEMA.to_owned(), matrices };
+        let whole = to_the_end(&manifest, Vec::new());
+        // Two matrices of two blocks of six slots, of which two are repeated.
+        assert_eq!(whole.len(), 2 * 2 * 8);
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = Store::create(directory.path(), &manifest).unwrap();
+        whole.iter().for_each(|visit| store.append(visit).unwrap());
+        drop(store);
+        let path = directory.path().join(VISITS);
+        let bytes = fs::read(&path).unwrap();
+        let ends: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at] == b'\n').map(|at| at + 1).collect();
+        for cut in 0..=bytes.len() {
+            let complete = ends.iter().filter(|&&end| end <= cut).count();
+            // Every byte of the first lines and of the last ones, and every boundary between lines.
+            let is_near = cut < ends[2] || cut > ends[ends.len() - 3];
+            if !is_near && !ends.iter().any(|end| end.abs_diff(cut) <= 1) {
+                continue;
+            }
+            fs::write(&path, &bytes[..cut]).unwrap();
+            let (_, read, visits) = Store::open(directory.path()).unwrap();
+            assert_eq!((&read, visits.len()), (&manifest, complete), "cut at {cut}");
+            assert!(to_the_end(&read, visits) == whole[complete..], "cut at {cut}");
+        }
     }
 
     #[test]

@@ -62,6 +62,19 @@ fn metrics(visit: &Visit) -> Vec<(String, f64)> {
         put("server_switches_voluntary", Some(server.context_switches_voluntary as f64));
         put("server_switches_involuntary", Some(server.context_switches_involuntary as f64));
     }
+    put("lag_p99_us", measured.lag_p99_us);
+    if let Some(process) = &measured.process {
+        put("process_elapsed_s", Some(process.elapsed_s));
+        put("process_cpu_s", Some(process.cpu_s));
+        put("process_user_s", Some(process.user_s));
+        put("process_system_s", Some(process.system_s));
+        put("process_run_queue_wait_s", Some(process.run_queue_wait_s));
+        put("process_switches_voluntary", Some(process.switches_voluntary as f64));
+        put("process_switches_involuntary", Some(process.switches_involuntary as f64));
+        put("process_minor_faults", Some(process.minor_faults as f64));
+        put("process_major_faults", Some(process.major_faults as f64));
+        put("process_peak_rss_bytes", Some(process.peak_rss_bytes as f64));
+    }
     for (class, count) in &measured.errors {
         put(&format!("errors_{class}"), Some(*count as f64));
     }

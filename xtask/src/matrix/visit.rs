@@ -1,30 +1,35 @@
 //! One visit: a fresh server, one run of the generator, and what both and the machine did meanwhile.
 
 use std::ffi::OsString;
-use std::io::Read as _;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
-use loadgen::result::{Latency as RunLatency, RunResult};
+use anyhow::{Context, Result, bail};
+use loadgen::result::{Latency as RunLatency, RunResult, TimelineRow};
 
 use super::cells::Cells;
+use super::climb;
 use super::cpus::CpuList;
 use super::host::{Reading, tick_error};
 use super::interrupt::Interrupts;
 use super::kinds::{self, Target, Timing};
-use super::model::{Arrivals, Cell, Flag, Pinning, Role, Workload};
+use super::machine::Machine;
+use super::model::{Arrivals, Cell, Flag, Role, Workload};
 use super::peers::{self, Place};
+use super::probe::Snapshot;
 use super::process::Process;
-use super::record::{HostDuring, Latency, Measured, ServerCost};
+use super::record::{HostDuring, Latency, Measured, ProcessDuring, ServerCost, Window};
+use super::significance::trend;
 use super::site::Scratch;
 
-/// Beyond warm-up and slice, how long the generator may take: thousands of connections are opened first.
-const LOAD_SPARE: Duration = Duration::from_secs(30);
-const INTERRUPT_POLL: Duration = Duration::from_millis(50);
+/// Where a server behind a prefix may be told to listen, below the ports that connections take, and how many are tried.
+const PORTS: std::ops::Range<u16> = 20_000..30_000;
+const PORTS_TRIED: u32 = 20;
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// How much the rate may change over a slice, as a fraction.
+const TREND_MAX: f64 = 0.05;
 const STEAL_MAX: f64 = 0.01;
 const FOREIGN_MAX: f64 = 0.05;
 const CLIENT_BUSY_MAX: f64 = 0.90;
@@ -39,8 +44,11 @@ pub(crate) struct Bench {
     /// Where what was built lies.
     pub(crate) binaries: PathBuf,
     pub(crate) timing: Timing,
-    pub(crate) server_cpus: CpuList,
-    pub(crate) pinning: Pinning,
+    /// Where the servers run, and at which address they listen.
+    pub(crate) machine: Machine,
+    pub(crate) host: IpAddr,
+    /// Where the generator leaves its histograms, if they are wanted.
+    pub(crate) histograms: Option<PathBuf>,
     pub(crate) interrupts: Interrupts,
 }
 
@@ -62,25 +70,32 @@ impl Attempt {
 impl Bench {
     /// Makes one visit; `None` when the user asked to stop at once.
     pub(crate) fn visit(&self, cells: &Cells, cell: &Cell, workload: &Workload) -> Option<Attempt> {
-        let outcome = self.start_server(cells, cell, workload).and_then(|(mut server, address)| {
+        let outcome = self.start_server(cells, cell, workload, &[]).and_then(|(mut server, address)| {
             let load = self.fill_and_load(cells, cell.role, workload, &server, address);
             let load = load.map_err(|error| match server.how_it_ended() {
                 Some(end) => error.context(end),
                 None => error,
             })?;
-            let Some((bytes_per_key, run, host)) = load else { return Ok(None) };
+            let Some(loaded) = load else { return Ok(None) };
             // What was measured is kept in the file, but a server of ours that does not stop cleanly has failed. How a
             // peer reports its end is its own affair (lighttpd: 1 when connections were still closing).
             let end = if cell.role == Role::Peer { server.terminate().map(drop) } else { server.stop() };
-            Ok(Some((bytes_per_key, run, host, end.err())))
+            Ok(Some((loaded, end.err())))
         });
         let attempt = match outcome {
             Ok(None) => return None,
             Err(_) if self.interrupts.are_urgent() => return None,
             Err(error) => Attempt::failed(&error),
-            Ok(Some((bytes_per_key, run, host, stop_error))) => {
-                let measured = Measured { bytes_per_key, ..measured(&run, workload, self.server_cpus.len()) };
-                let mut flags = self.flags(workload, &measured, &host, run.duration_s);
+            Ok(Some((loaded, stop_error))) => {
+                let cpus = cells.cpus_of(&cell.factors);
+                let measured = self.measured(&loaded, workload, cpus.len());
+                let host = loaded.host;
+                let mut flags = self.flags(workload, &measured, &host, loaded.run.duration_s);
+                let client = CpuList::parse(&self.timing.client_cpus).ok();
+                let is_elsewhere = matches!(self.machine, Machine::Behind(_));
+                if !is_elsewhere && client.is_some_and(|client| client.shares_with(&cpus)) {
+                    flags.push(Flag::SharedCore);
+                }
                 if stop_error.is_some() {
                     flags.push(Flag::Failed);
                 }
@@ -91,11 +106,25 @@ impl Bench {
         Some(attempt)
     }
 
-    fn start_server(&self, cells: &Cells, cell: &Cell, workload: &Workload) -> Result<(Process, SocketAddr)> {
+    /// `wrapper`: what the server is started with in front of it, or nothing.
+    pub(super) fn start_server(
+        &self,
+        cells: &Cells,
+        cell: &Cell,
+        workload: &Workload,
+        wrapper: &[OsString],
+    ) -> Result<(Process, SocketAddr)> {
         let log = self.scratch.path().join("server.log");
-        let start = |command: &[OsString], stdout| Process::start(command, self.server_cpus.as_slice(), &log, stdout);
+        let cpus = cells.cpus_of(&cell.factors);
+        let start = |command: &[OsString], stdout| {
+            let command = [wrapper, command].concat();
+            match &self.machine {
+                Machine::Here => Process::start(&command, cpus.as_slice(), &log, stdout),
+                Machine::Behind(prefix) => Process::start_behind(prefix, &command, cpus.as_slice(), &log),
+            }
+        };
         if let Some(peer) = cells.peer(cell) {
-            let address = free_address()?;
+            let address = self.free_address()?;
             let (site, scratch) = (&self.scratch.site(), self.scratch.path());
             let place = Place { address, site, scratch, workload, binaries: &self.binaries };
             let mut server = start(&peers::command(peer, &place)?, Stdio::null())?;
@@ -103,7 +132,7 @@ impl Bench {
             return Ok((server, address));
         }
         let command = cells.command(cell, workload, &self.scratch.site(), &self.loadgen)?;
-        let mut server = start(&command, Stdio::piped())?;
+        let mut server = start(&kinds::listening_at(command, self.host), Stdio::piped())?;
         let listener = if cell.role == Role::Null { 0 } else { cells.kind.listener(workload) };
         let address = server.wait_for_ready_line(listener)?;
         Ok((server, address))
@@ -117,76 +146,104 @@ impl Bench {
         workload: &Workload,
         server: &Process,
         address: SocketAddr,
-    ) -> Result<Option<(Option<f64>, RunResult, HostDuring)>> {
+    ) -> Result<Option<Loaded>> {
+        let Some(bytes_per_key) = self.fill(cells, role, workload, server, address)? else { return Ok(None) };
+        let mut arguments = match &self.machine {
+            Machine::Here => self.load_arguments(cells, role, workload, address, server),
+            // The generator cannot see the process, so its CPU time is read before and after the run: the warm-up is a
+            // run of its own.
+            Machine::Behind(_) => {
+                if workload.repetitions.is_none() {
+                    let timing = Timing { slice_s: self.timing.warmup_s, warmup_s: 0.0, ..self.timing.clone() };
+                    if self.generate(&self.blind_arguments(cells, role, workload, address, &timing))?.is_none() {
+                        return Ok(None);
+                    }
+                }
+                let timing = Timing { warmup_s: 0.0, ..self.timing.clone() };
+                self.blind_arguments(cells, role, workload, address, &timing)
+            }
+        };
+        if let Some(directory) = &self.histograms {
+            arguments.splice(1..1, ["--out".to_owned(), directory.to_string_lossy().into_owned()]);
+        }
+        let before = self.readings(server)?;
+        let Some(run) = self.generate(&arguments)? else { return Ok(None) };
+        let (host, process) = self.readings(server)?.since(&before);
+        Ok(Some(Loaded { bytes_per_key, run, host, process }))
+    }
+
+    /// Stores the keys or checks the documents if the workload has some, and says what that added per key, where keys are
+    /// kept; `None` when the user asked to stop at once.
+    pub(super) fn fill(
+        &self,
+        cells: &Cells,
+        role: Role,
+        workload: &Workload,
+        server: &Process,
+        address: SocketAddr,
+    ) -> Result<Option<Option<f64>>> {
+        // The null server keeps nothing, and has one document for all.
+        let Some(prepared) = workload.prepared().filter(|_| role != Role::Null) else { return Ok(Some(None)) };
         let (address, site) = (address.to_string(), self.scratch.site());
         let target = Target { workload, role, address: &address, site: &site.to_string_lossy() };
-        let mut bytes_per_key = None;
-        // The null server keeps nothing, and has one document for all.
-        if let Some(prepared) = workload.prepared().filter(|_| role != Role::Null) {
-            let empty = server.resident_bytes()?;
-            let arguments = cells.kind.preload_arguments(&target, &self.timing);
-            let Some(run) = self.generate(&arguments).context("before the load")? else { return Ok(None) };
-            if run.ok < u64::from(prepared) {
-                bail!("{} of {prepared} keys were stored or documents right: {:?}", run.ok, run.errors);
-            }
-            let added = server.resident_bytes()?.saturating_sub(empty);
-            let is_kept = workload.keys.is_some() && !workload.allows_misses;
-            bytes_per_key = is_kept.then(|| added as f64 / f64::from(prepared));
+        let empty = self.process(server)?.rss_bytes;
+        let arguments = cells.kind.preload_arguments(&target, &self.timing);
+        let Some(run) = self.generate(&arguments).context("before the load")? else { return Ok(None) };
+        if run.ok < u64::from(prepared) {
+            bail!("{} of {prepared} keys were stored or documents right: {:?}", run.ok, run.errors);
         }
-        let pid = server.pid().to_string();
-        let arguments = kinds::arguments(cells.kind, &target, &self.timing, &pid);
-        let before = Reading::take(server.pid())?;
-        let began = Instant::now();
-        let Some(run) = self.generate(&arguments)? else { return Ok(None) };
-        let host = Reading::take(server.pid())?.since(&before, began.elapsed());
-        Ok(Some((bytes_per_key, run, host)))
+        let added = self.process(server)?.rss_bytes.saturating_sub(empty);
+        let is_kept = workload.keys.is_some() && !workload.allows_misses;
+        Ok(Some(is_kept.then(|| added as f64 / f64::from(prepared))))
     }
 
-    /// Runs the generator to its end; `None` when the user asked to stop at once.
-    fn generate(&self, arguments: &[String]) -> Result<Option<RunResult>> {
-        let words = arguments.iter().map(OsString::from);
-        let command: Vec<OsString> = std::iter::once(self.loadgen.clone().into_os_string()).chain(words).collect();
-        let log = self.scratch.path().join("loadgen.log");
-        // The generator pins its own threads.
-        let mut generator = Process::start(&command, &self.all_cpus()?, &log, Stdio::piped())?;
-        let Some(output) = self.output_of(&mut generator)? else { return Ok(None) };
-        let status = generator.wait_until(|| self.interrupts.are_urgent())?;
-        let Some(status) = status else { return Ok(None) };
-        // 3 is "some requests failed": the result says which.
-        if !matches!(status.code(), Some(0 | 3)) {
-            bail!("loadgen ended with {status}{}", generator.quote());
-        }
-        let run = serde_json::from_str(&output).with_context(|| format!("loadgen's result{}", generator.quote()))?;
-        Ok(Some(run))
+    pub(super) fn load_arguments(
+        &self,
+        cells: &Cells,
+        role: Role,
+        workload: &Workload,
+        address: SocketAddr,
+        server: &Process,
+    ) -> Vec<String> {
+        let (address, site) = (address.to_string(), self.scratch.site());
+        let target = Target { workload, role, address: &address, site: &site.to_string_lossy() };
+        kinds::arguments(cells.kind, &target, &self.timing, &server.pid().to_string())
     }
 
-    /// All of the generator's standard output, or `None` when the user asked to stop at once.
-    fn output_of(&self, generator: &mut Process) -> Result<Option<String>> {
-        let deadline =
-            Instant::now() + Duration::from_secs_f64(self.timing.slice_s + self.timing.warmup_s) + LOAD_SPARE;
-        let mut stdout = generator.take_stdout()?;
-        let (sender, receiver) = mpsc::channel();
-        std::thread::spawn(move || {
-            let mut text = String::new();
-            let outcome = stdout.read_to_string(&mut text).map(|_| text);
-            // Nobody listens any more after an interrupt or the deadline.
-            drop(sender.send(outcome));
-        });
-        loop {
-            match receiver.recv_timeout(INTERRUPT_POLL) {
-                Ok(text) => return Ok(Some(text.context("loadgen's output")?)),
-                Err(RecvTimeoutError::Disconnected) => bail!("loadgen's output was lost"),
-                Err(RecvTimeoutError::Timeout) if self.interrupts.are_urgent() => return Ok(None),
-                Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => {
-                    return Err(anyhow!("loadgen did not end in time{}", generator.quote()));
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-        }
+    /// For a generator that cannot see the server's process.
+    fn blind_arguments(
+        &self,
+        cells: &Cells,
+        role: Role,
+        workload: &Workload,
+        address: SocketAddr,
+        timing: &Timing,
+    ) -> Vec<String> {
+        let (address, site) = (address.to_string(), self.scratch.site());
+        let target = Target { workload, role, address: &address, site: &site.to_string_lossy() };
+        kinds::without(&kinds::arguments(cells.kind, &target, timing, "PID"), &["--server-pid"])
     }
 
-    fn all_cpus(&self) -> Result<Vec<usize>> {
-        Ok(CpuList::parse(&self.timing.client_cpus)?.as_slice().to_vec())
+    fn process(&self, server: &Process) -> Result<Snapshot> {
+        Snapshot::parse(&self.machine.read(server.pid())?, server.pid())
+    }
+
+    /// The machine and the server at this moment.
+    fn readings(&self, server: &Process) -> Result<Readings> {
+        let process = self.process(server)?;
+        let is_here = matches!(self.machine, Machine::Here);
+        Ok(Readings { process, is_here, host: Reading::take(is_here.then(|| server.pid()))?, at: Instant::now() })
+    }
+
+    /// A port at which nobody listens, for servers that cannot pick one themselves.
+    fn free_address(&self) -> Result<SocketAddr> {
+        if matches!(self.machine, Machine::Here) {
+            let listener = TcpListener::bind((self.host, 0)).context("no free port")?;
+            return listener.local_addr().context("no free port");
+        }
+        let taken = |address: &SocketAddr| TcpStream::connect_timeout(address, ANSWER_WITHIN).is_ok();
+        let candidates = (0..PORTS_TRIED).map(|_| SocketAddr::new(self.host, fastrand::u16(PORTS)));
+        candidates.into_iter().find(|address| !taken(address)).context("no free port")
     }
 
     fn flags(&self, workload: &Workload, measured: &Measured, host: &HostDuring, measured_s: f64) -> Vec<Flag> {
@@ -194,7 +251,7 @@ impl Bench {
         let mut raise = |flag, is_raised| flags.extend(Some(flag).filter(|_| is_raised));
         let server_busy = measured.server.map_or(0.0, |server| server.busy);
         let is_late = match workload.arrivals {
-            Arrivals::Closed => false,
+            Arrivals::Closed | Arrivals::Climb => false,
             Arrivals::Open { rate_rps, .. } => measured.throughput_rps < OFFERED_MIN * rate_rps,
         };
         // What the sampling of /proc/stat can be wrong by is not foreign.
@@ -209,16 +266,68 @@ impl Bench {
         );
         raise(Flag::Lag, is_late && server_busy <= SERVER_BUSY_MAX);
         raise(Flag::Noisy, host.steal > STEAL_MAX || host.foreign > foreign_max);
-        raise(Flag::SharedCore, self.pinning.shared);
         raise(Flag::ServerSaturated, server_busy > SERVER_BUSY_MAX);
+        let rates: Vec<f64> = measured.windows.iter().map(|window| window.rps).collect();
+        raise(Flag::NoSteadyState, trend(&rates).is_some_and(|trend| trend.abs() > TREND_MAX));
         flags
+    }
+
+    fn measured(&self, loaded: &Loaded, workload: &Workload, cores: usize) -> Measured {
+        let run = &loaded.run;
+        let base = measured(run, workload, cores);
+        let server = match self.machine {
+            Machine::Here => base.server,
+            Machine::Behind(_) => Some(server_cost(&loaded.process, run, cores)),
+        };
+        Measured { server, process: Some(loaded.process), bytes_per_key: loaded.bytes_per_key, ..base }
     }
 }
 
-/// A port that was free a moment ago, for servers that cannot pick one themselves.
-fn free_address() -> Result<SocketAddr> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).context("no free port")?;
-    listener.local_addr().context("no free port")
+/// What a load came to.
+struct Loaded {
+    bytes_per_key: Option<f64>,
+    run: RunResult,
+    host: HostDuring,
+    process: ProcessDuring,
+}
+
+struct Readings {
+    process: Snapshot,
+    host: Reading,
+    is_here: bool,
+    at: Instant,
+}
+
+impl Readings {
+    fn since(&self, earlier: &Self) -> (HostDuring, ProcessDuring) {
+        let elapsed = self.at - earlier.at;
+        let process = self.process.since(&earlier.process);
+        let is_same_machine = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .is_ok_and(|boot| boot.trim() == self.process.boot.trim());
+        // The reading of this machine holds the server's time where it could be read here.
+        let unread_s = if is_same_machine && !self.is_here { process.cpu_s } else { 0.0 };
+        let mut host = self.host.since(&earlier.host, elapsed, unread_s);
+        if !is_same_machine {
+            let (steal, foreign) = self.process.ticks.since(&earlier.process.ticks, process.cpu_s, elapsed);
+            host.steal = host.steal.max(steal);
+            host.foreign = host.foreign.max(foreign);
+        }
+        (host, process)
+    }
+}
+
+/// The cost of a run that began and ended with the readings.
+fn server_cost(process: &ProcessDuring, run: &RunResult, cores: usize) -> ServerCost {
+    let per_request_us = |seconds: f64| seconds * 1e6 / (run.ok as f64).max(1.0);
+    ServerCost {
+        cpu_us: per_request_us(process.cpu_s),
+        user_us: per_request_us(process.user_s),
+        system_us: per_request_us(process.system_s),
+        busy: process.cpu_s / (run.duration_s * cores as f64),
+        rss_bytes: process.rss_bytes,
+        context_switches_voluntary: process.switches_voluntary,
+        context_switches_involuntary: process.switches_involuntary,
+    }
 }
 
 fn measured(run: &RunResult, workload: &Workload, server_cores: usize) -> Measured {
@@ -235,13 +344,14 @@ fn measured(run: &RunResult, workload: &Workload, server_cores: usize) -> Measur
     };
     let first = latency(&run.latency_us, &run.histogram);
     let (response, service) = match workload.arrivals {
+        Arrivals::Climb => (None, None),
         Arrivals::Closed => (None, Some(first)),
         Arrivals::Open { .. } => {
             let service = run.service_us.as_ref().zip(run.service_histogram.as_deref());
             (Some(first), service.map(|(service, histogram)| latency(service, histogram)))
         }
     };
-    Measured {
+    let all = Measured {
         duration_s: run.duration_s,
         requests: run.requests,
         ok: run.ok,
@@ -263,10 +373,28 @@ fn measured(run: &RunResult, workload: &Workload, server_cores: usize) -> Measur
         client_busy: run.saturation.client_cpu_fraction,
         response,
         service,
+        process: None,
+        windows: windows(run),
+        lag_p99_us: run.lag_us.map(|lag| lag.p99),
         bytes_per_key: None,
         hit_ratio: hit_ratio(run).filter(|_| workload.allows_misses),
+        steps: Vec::new(),
         note: run.saturation.note.clone(),
-    }
+    };
+    if workload.arrivals == Arrivals::Climb { climb::measured(run, all) } else { all }
+}
+
+/// The slice in the generator's intervals; what came in behind it, and an interval that it ended in, is not the slice.
+fn windows(run: &RunResult) -> Vec<Window> {
+    let Some(timeline) = &run.timeline else { return Vec::new() };
+    let whole = timeline.rows.iter().filter(|row| row.start_s + timeline.interval_s <= run.duration_s + 1e-6);
+    let window = |row: &TimelineRow| Window {
+        s: row.start_s,
+        rps: row.ok as f64 / timeline.interval_s,
+        errors: row.errors,
+        p99_us: row.p99_us,
+    };
+    whole.map(window).collect()
 }
 
 /// Keys found among those asked for; `None` where nothing was asked for.

@@ -45,7 +45,7 @@ pub(crate) fn of(summary: &Summary) -> Vec<String> {
 /// One sentence per flag that was raised; a closed loop that saturates its server does what it is meant to.
 fn flagged(summary: &Summary) -> Vec<String> {
     let mut sentences = Vec::new();
-    for flag in [Flag::ClientSaturated, Flag::Lag, Flag::Noisy, Flag::ServerSaturated] {
+    for flag in [Flag::ClientSaturated, Flag::Lag, Flag::Noisy, Flag::ServerSaturated, Flag::NoSteadyState] {
         let mut cells = Vec::new();
         let mut visits = 0;
         for result in &summary.results {

@@ -124,7 +124,9 @@ mod tests {
             let path = format!("docs/images/bench-{server}.svg");
             assert!(text.contains(&path) && root.path().join(&path).is_file(), "{path}");
         }
-        for word in ["cargo xtask bench-matrix --seed 42 --blocks 7", "2020-01-01", "±1.3 %", "Sample CPU", "Linux 6.18.0"] {
+        for word in
+            ["cargo xtask bench-matrix --seed 42 --blocks 7", "2020-01-01", "±1.3 %", "Sample CPU", "Linux 6.18.0"]
+        {
             assert!(text.contains(word), "{word} in {text}");
         }
         assert!(write(&two(), root.path()).unwrap().is_empty(), "twice is once");

@@ -40,7 +40,8 @@ fn conditions(summary: &Summary) -> String {
     let guest = if host.virtual_machine { ", virtual machine" } else { "" };
     let release = host.kernel.split_whitespace().next().unwrap_or(&host.kernel);
     let release = if release == "Linux" { host.kernel.clone() } else { format!("Linux {release}") };
-    let place = setup.remote.as_ref().map_or_else(|| "loopback".to_owned(), |remote| format!("server at {}", remote.host));
+    let place =
+        setup.remote.as_ref().map_or_else(|| "loopback".to_owned(), |remote| format!("server at {}", remote.host));
     let date = setup.created_utc.split('T').next().unwrap_or(&setup.created_utc);
     let floors = summary.noise.iter().filter(|noise| noise.cpu_floor_percent.is_finite());
     let floors: Vec<String> =
@@ -86,7 +87,7 @@ fn entry(is_reference: bool, workload: &Workload, figures: &Figures) -> Option<S
     let mark = if is_reference || figures.cpu_ratio.is_none_or(|ratio| ratio.differs) { "" } else { " ~" };
     let p99 = figures.response.as_ref().map(|response| format!("p99 {} µs", significant(response.p99.median)));
     let beside = match workload.arrivals {
-        Arrivals::Closed => Some(compact(figures.throughput_rps.median)),
+        Arrivals::Closed | Arrivals::Climb => Some(compact(figures.throughput_rps.median)),
         Arrivals::Open { .. } => p99,
     };
     let beside = beside.map_or(String::new(), |beside| format!(" ({beside})"));
@@ -121,7 +122,10 @@ mod tests {
         let text = part(&sample::summary(), "x.svg").replace('\u{a0}', " ");
         let row = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
         let columns = row("| `epoll`").matches('|').count();
-        assert!(text.lines().filter(|line| line.starts_with('|')).all(|line| line.matches('|').count() == columns), "{text}");
+        assert!(
+            text.lines().filter(|line| line.starts_with('|')).all(|line| line.matches('|').count() == columns),
+            "{text}"
+        );
         assert!(row("| `epoll`").starts_with("| `epoll` | 4.00 ["), "{text}");
         assert!(row("| `epoll`").contains("(250 k) |") && row("| `epoll`").contains("(p99 "), "{text}");
         // Large bodies hide the driver.
@@ -134,6 +138,8 @@ mod tests {
     #[test]
     fn many_rows_are_folded() {
         let text = part(&sample::crossed(), "x.svg");
-        assert!(text.contains("<details><summary>All 21 rows</summary>\n\n| |") && text.trim_end().ends_with("</details>"));
+        assert!(
+            text.contains("<details><summary>All 21 rows</summary>\n\n| |") && text.trim_end().ends_with("</details>")
+        );
     }
 }

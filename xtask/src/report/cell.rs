@@ -21,7 +21,8 @@ pub(super) fn section(view: &View<'_>) -> Option<Section> {
         id: "cells",
         link: "cells",
         title: "Cell by cell".to_owned(),
-        finding: "What a click in the matrix opens: a server under a workload, its visits, and its commands.".to_owned(),
+        finding: "What a click in the matrix opens: a server under a workload, its visits, and its commands."
+            .to_owned(),
         content,
     })
 }
@@ -88,9 +89,9 @@ fn facts(view: &View<'_>, (row, column): (usize, usize), figures: &Figures) -> V
         format!("{median} × {reference} <span class=\"ci\">[{lo}, {hi}]</span>{seen}{noise}")
     });
     let busy = |fraction: f64| format!("{:.0}\u{a0}%", fraction * 100.0);
-    let both = figures.server_busy.map(|server| {
-        format!("server {} of its cores, generator {}", busy(server), busy(figures.client_busy))
-    });
+    let both = figures
+        .server_busy
+        .map(|server| format!("server {} of its cores, generator {}", busy(server), busy(figures.client_busy)));
     let flags = view.flags(row, column).into_iter().map(|(flag, visits)| {
         format!("{} ({}): {}", flag.name(), count(visits as usize, "visit"), escape(flag.meaning()))
     });
@@ -116,8 +117,7 @@ fn facts(view: &View<'_>, (row, column): (usize, usize), figures: &Figures) -> V
 fn quantiles(latency: &crate::matrix::model::LatencyFigures) -> String {
     let named = [("p50", latency.p50), ("p90", latency.p90), ("p99", latency.p99), ("p99.9", latency.p999)];
     let shown = named.iter().filter(|(_, value)| value.median.is_drawable());
-    let mut words: Vec<String> =
-        shown.map(|(name, value)| format!("{name} {}", duration(value.median))).collect();
+    let mut words: Vec<String> = shown.map(|(name, value)| format!("{name} {}", duration(value.median))).collect();
     words.extend(Some(latency.max).filter(Drawable::is_drawable).map(|max| format!("max {}", duration(max))));
     words.join(", ")
 }

@@ -6,7 +6,7 @@ use super::cell;
 use super::format::{compact, floor, ratio, ratio_exact, significant, thousands};
 use super::series::Group;
 use super::svg::{Anchor, Canvas, Drawing, LABEL_SIZE, Rect, Width, fit, picture, text_width};
-use super::view::{View, offered_rps};
+use super::view::{View, is_compared, offered_rps};
 use crate::matrix::model::{Flag, Outcome, Ratio};
 
 /// Columns that fit side by side on a phone; more workloads make a second picture below the first.
@@ -18,7 +18,8 @@ const LEGEND: [f64; 8] = [0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 4.0];
 
 /// The columns of each matrix: as many matrices as needed, of about equal width.
 fn parts(view: &View<'_>) -> Vec<Range<usize>> {
-    let count = view.workloads().len();
+    // Kinds list the climbs last.
+    let count = view.workloads().iter().take_while(|workload| is_compared(workload)).count();
     let parts = count.div_ceil(COLUMNS_MAX).max(1);
     (0..parts).map(|part| part * count / parts..(part + 1) * count / parts).collect()
 }

@@ -110,13 +110,7 @@ fn outline(bars: &[Bucket], (x, y): (Scale, Scale)) -> Vec<(f64, f64)> {
     points
 }
 
-fn axes(
-    canvas: &mut Canvas,
-    grid: &Grid,
-    (index, count): (usize, usize),
-    (x, y): (Scale, Scale),
-    times: (f64, f64),
-) {
+fn axes(canvas: &mut Canvas, grid: &Grid, (index, count): (usize, usize), (x, y): (Scale, Scale), times: (f64, f64)) {
     let area = grid.area(index);
     let bottom = area.y + area.height;
     for (share, words) in SHARES.into_iter().filter(|(share, _)| y.holds(*share)) {

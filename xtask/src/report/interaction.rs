@@ -79,9 +79,12 @@ fn cost(view: &View<'_>, column: usize, first: (&str, &str), second: (&str, &str
     let is_like = |cell: &Cell| {
         let has = |(factor, level): (&str, &str)| cell.factors.get(factor).is_some_and(|other| other == level);
         let others = cell.factors.iter().filter(|(factor, _)| *factor != first.0 && *factor != second.0);
-        has(first) && has(second) && others.into_iter().all(|(factor, level)| reference.factors.get(factor) == Some(level))
+        has(first)
+            && has(second)
+            && others.into_iter().all(|(factor, level)| reference.factors.get(factor) == Some(level))
     };
-    let row = (0..view.cells().len()).find(|&row| view.cells()[row].role == Role::Ours && is_like(&view.cells()[row]))?;
+    let row =
+        (0..view.cells().len()).find(|&row| view.cells()[row].role == Role::Ours && is_like(&view.cells()[row]))?;
     Some(view.cpu(row, column)?.median)
 }
 

@@ -92,7 +92,10 @@ impl<'a> Figure<'a> {
     }
 
     fn scales(&self, (x, y): (f64, f64)) -> (Scale, Scale) {
-        (Scale::log(self.x_domain, (x, x + self.grid.panel_width)), Scale::log(self.y_domain, (y + self.grid.panel_height, y)))
+        (
+            Scale::log(self.x_domain, (x, x + self.grid.panel_width)),
+            Scale::log(self.y_domain, (y + self.grid.panel_height, y)),
+        )
     }
 
     fn draw(&self) -> Drawing {

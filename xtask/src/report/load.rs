@@ -14,10 +14,8 @@ const KNEE: f64 = 10.0;
 
 type Pick = fn(&LoadPoint) -> Interval;
 
-const PANELS: [(&str, &str, Pick); 2] = [
-    ("load50", "p50 response time", |point| point.p50),
-    ("load99", "p99 response time", |point| point.p99),
-];
+const PANELS: [(&str, &str, Pick); 2] =
+    [("load50", "p50 response time", |point| point.p50), ("load99", "p99 response time", |point| point.p99)];
 
 pub(super) fn section(view: &View<'_>) -> Option<Section> {
     let columns: Vec<usize> = (0..view.workloads().len()).filter(|&column| has_curves(view, column)).collect();

@@ -222,7 +222,8 @@ fn latency(view: &View<'_>) -> Option<Section> {
     };
     let finding = words::latency_finding(view, first);
     let title = "Latency by percentile".to_owned();
-    let units = ["auto", "µs", "ms"].map(|unit| format!("<button type=\"button\" data-unit=\"{unit}\">{unit}</button>"));
+    let units =
+        ["auto", "µs", "ms"].map(|unit| format!("<button type=\"button\" data-unit=\"{unit}\">{unit}</button>"));
     let units = format!("<p class=\"units\" hidden=\"hidden\">Times in {}</p>", units.join(" "));
     let content = units + &per_workload(&parts, &note);
     Some(Section { id: "latency", link: "latency", title, finding, content })

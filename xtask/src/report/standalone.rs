@@ -18,7 +18,8 @@ pub(crate) fn picture(summary: &Summary) -> String {
         y += drawing.height;
     }
     let (width, height) = (number(Width::Wide.units() + 16.0), number(y + 8.0));
-    let title = escape(&format!("{}: server CPU per request relative to {}", summary.setup.server, view.reference_label()));
+    let title =
+        escape(&format!("{}: server CPU per request relative to {}", summary.setup.server, view.reference_label()));
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
          height=\"{height}\" role=\"img\" aria-labelledby=\"title\"><title id=\"title\">{title}</title>\n<style>{CSS}</style>\n\

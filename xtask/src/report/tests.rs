@@ -319,7 +319,8 @@ fn unpacked(value: &serde_json::Value) -> serde_json::Value {
         Value::Object(map) => match (map.get("@"), map.get("rows")) {
             (Some(Value::Array(names)), Some(Value::Array(rows))) => {
                 let names = || names.iter().map(|name| name.as_str().unwrap().to_owned());
-                let row = |row: &Value| -> Value { names().zip(row.as_array().unwrap().iter().map(unpacked)).collect() };
+                let row =
+                    |row: &Value| -> Value { names().zip(row.as_array().unwrap().iter().map(unpacked)).collect() };
                 rows.iter().map(row).collect()
             }
             _ => map.iter().map(|(name, value)| (name.clone(), unpacked(value))).collect(),
@@ -424,7 +425,12 @@ fn the_picture_for_the_readme_is_well_formed_and_leads_nowhere() {
 #[ignore = "writes files for the eye"]
 fn write_the_samples() {
     let directory = std::env::var_os("REPORT_SAMPLE_DIR").map_or_else(std::env::temp_dir, Into::into);
-    for (name, summary) in [("full", sample::summary()), ("quick", sample::quick()), ("crowded", sample::crowded()), ("crossed", sample::crossed())] {
+    for (name, summary) in [
+        ("full", sample::summary()),
+        ("quick", sample::quick()),
+        ("crowded", sample::crowded()),
+        ("crossed", sample::crossed()),
+    ] {
         let html = render(&summary);
         let path = directory.join(format!("bench-matrix-sample-{name}.html"));
         std::fs::write(&path, &html).unwrap();

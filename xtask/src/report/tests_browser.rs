@@ -52,7 +52,10 @@ impl World {
     fn is_calm(&self) -> Result<()> {
         let complaints = self.browser.complaints()?;
         ensure!(complaints.is_empty(), "{complaints:?}");
-        ensure!(self.browser.run("return performance.getEntriesByType('resource').length")? == 0, "something was loaded");
+        ensure!(
+            self.browser.run("return performance.getEntriesByType('resource').length")? == 0,
+            "something was loaded"
+        );
         Ok(())
     }
 }
@@ -145,7 +148,9 @@ fn matrices_are_apart(world: &World) -> Result<()> {
     let browser = &world.browser;
     world.open(vec![sample::summary(), sample::cache()], "#f=driver%3During&m2-f=driver%3Depoll")?;
     ensure!(browser.text("#fcount")? != "" && browser.text("#m2-fcount")? != "");
-    let kept = |table: &str| browser.run(&format!("return document.querySelector('{table} tbody tr:not(.off) th').textContent"));
+    let kept = |table: &str| {
+        browser.run(&format!("return document.querySelector('{table} tbody tr:not(.off) th').textContent"))
+    };
     ensure!(kept("#raw")? == "uring" && kept("#m2-raw")? == "epoll");
     Ok(())
 }
@@ -154,7 +159,8 @@ fn the_data_can_be_saved(world: &World) -> Result<()> {
     let browser = &world.browser;
     world.open(vec![sample::summary()], "")?;
     let content = |name: &str| -> Result<String> {
-        let script = format!("return fetch(document.querySelector('#dl a[download=\"{name}\"]').href).then(it => it.text())");
+        let script =
+            format!("return fetch(document.querySelector('#dl a[download=\"{name}\"]').href).then(it => it.text())");
         Ok(serde_json::from_value(browser.run(&script)?)?)
     };
     let saved: Vec<Summary> = serde_json::from_str(&content("summary.json")?)?;
@@ -321,8 +327,19 @@ fn things(cases: &Value) -> Vec<Vec<(String, String)>> {
 /// Mostly filters, sometimes nearly.
 fn made_up(random: &mut fastrand::Rng) -> String {
     const TERMS: [&str; 14] = [
-        "driver=epoll", "driver = uring|epoll", "driver!=tokio*", "driver~*o*", "store!~std", "store=packed", "server=kvcache",
-        "server!=redis", "workload~get-1*", "workload=get-128B-c64", "kvcache/epoll", "*/uring", "kvcache/*/std",
+        "driver=epoll",
+        "driver = uring|epoll",
+        "driver!=tokio*",
+        "driver~*o*",
+        "store!~std",
+        "store=packed",
+        "server=kvcache",
+        "server!=redis",
+        "workload~get-1*",
+        "workload=get-128B-c64",
+        "kvcache/epoll",
+        "*/uring",
+        "kvcache/*/std",
         "http-server/tokio",
     ];
     const JOINTS: [&str; 10] = [" & ", ", ", " and ", "&&", " or ", "|", "||", ";", " | ", " "];

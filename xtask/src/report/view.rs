@@ -141,10 +141,15 @@ pub(super) fn is_open(workload: &Workload) -> bool {
     matches!(workload.arrivals, Arrivals::Open { .. })
 }
 
+/// Whether the workload has figures that are compared: a climb has only curves.
+pub(super) fn is_compared(workload: &Workload) -> bool {
+    workload.arrivals != Arrivals::Climb
+}
+
 /// Offered load in requests per second; `None` for a closed loop.
 pub(super) fn offered_rps(workload: &Workload) -> Option<f64> {
     match workload.arrivals {
-        Arrivals::Closed => None,
+        Arrivals::Closed | Arrivals::Climb => None,
         Arrivals::Open { rate_rps, .. } => Some(rate_rps),
     }
 }

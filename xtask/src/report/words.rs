@@ -72,7 +72,8 @@ fn trust(view: &View<'_>) -> Option<String> {
          smaller differences are none."
     );
     let has = |flag: Flag| {
-        let is_raised = |(row, column): &(usize, usize)| view.flags(*row, *column).iter().any(|(raised, _)| *raised == flag);
+        let is_raised =
+            |(row, column): &(usize, usize)| view.flags(*row, *column).iter().any(|(raised, _)| *raised == flag);
         view.places().filter(is_raised).count()
     };
     let limited = has(Flag::ClientSaturated);

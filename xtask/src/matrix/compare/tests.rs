@@ -4,7 +4,7 @@ use super::*;
 
 /// A run whose cells cost 4 µs times `factor`, and a per mille more or less from block to block.
 fn run(blocks: u32, factor: impl Fn(&str) -> f64) -> Report {
-    let setup = model::Setup { blocks, ..samples::setup() };
+    let setup = Setup { blocks, ..samples::setup() };
     let planned = Planned { plan: plan::shuffled(&setup), setup };
     let mut visits = Vec::new();
     for (block, slots) in (0..).zip(&planned.plan) {

@@ -16,7 +16,7 @@ fn target(workload: &Workload, role: Role) -> Target<'_> {
 
 #[test]
 fn the_generator_is_asked_for_exactly_the_workload() {
-    let common = "--pin 1 --format json --server-pid PID";
+    let common = "--pin 1 --format json --server-pid PID --timeline";
     let workload = workload("original-mixed-zipf");
     assert_eq!(
         workload.command,

@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn the_generator_is_asked_for_exactly_the_workload() {
-        let common = "-P 100 --pin 1 --format json --server-pid PID";
+        let common = "-P 100 --pin 1 --format json --server-pid PID --timeline";
         assert_eq!(
             workload("get-P100", false).command,
             format!(

@@ -7,10 +7,13 @@ mod kv;
 mod zerocopy;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use anyhow::Result;
 
+use super::climb;
 use super::cpus::CpuList;
 use super::model::{Arrivals, Cell, Role, Workload};
 use super::peers::Peer;
@@ -69,6 +72,11 @@ pub(crate) trait Kind: Sync {
 
     /// Whether the null server, or a peer of that name, can answer the workload at all.
     fn answers(&self, role: Role, server: &str, workload: &Workload) -> bool;
+
+    /// Whether it is reached over TCP, so that it may run on another host.
+    fn speaks_tcp(&self) -> bool {
+        true
+    }
 
     /// Why a cell that could answer the workload cannot run it here, or is left out of a quick run.
     fn why_not(&self, cell: &Cell, workload: &Workload, is_quick: bool) -> Option<String>;
@@ -205,12 +213,15 @@ pub(crate) fn arguments(kind: &dyn Kind, target: &Target<'_>, timing: &Timing, p
     if workload.pipeline > 1 {
         flag("-P", workload.pipeline.to_string());
     }
-    if let Arrivals::Open { rate_rps, .. } = workload.arrivals {
-        flag("-R", rate_rps.to_string());
+    match workload.arrivals {
+        Arrivals::Closed => {}
+        Arrivals::Open { rate_rps, .. } => flag("-R", rate_rps.to_string()),
+        Arrivals::Climb => flag("--rate-sweep", climb::SHARES.to_owned()),
     }
     flag("--pin", timing.client_cpus.clone());
     flag("--format", "json".to_owned());
     flag("--server-pid", pid.to_owned());
+    words.push("--timeline".to_owned());
     words.extend(kind.load_arguments(target));
     words
 }
@@ -228,6 +239,35 @@ fn milliseconds(seconds: f64) -> String {
     format!("{}ms", (seconds * 1_000.0).round())
 }
 
+/// Where every server is told to listen that can pick a port: on loopback, and [`listening_at`] another address.
+const ANY_PORT: &str = "127.0.0.1:0";
+
+/// The command with the address at which its servers are to listen.
+pub(crate) fn listening_at(command: Vec<OsString>, host: IpAddr) -> Vec<OsString> {
+    let address = OsString::from(SocketAddr::new(host, 0).to_string());
+    command.into_iter().map(|word| if word == ANY_PORT { address.clone() } else { word }).collect()
+}
+
+/// The arguments without those options and their values.
+pub(crate) fn without(arguments: &[String], options: &[&str]) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut given = arguments.iter();
+    while let Some(word) = given.next() {
+        if options.contains(&word.as_str()) {
+            given.next();
+        } else {
+            words.push(word.clone());
+        }
+    }
+    words
+}
+
+/// The beginning of a text, for an error message.
+pub(crate) fn shortened(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 200;
+    text.chars().take(CHARACTERS_MAX).collect()
+}
+
 /// Our server's arguments but for what it serves and what the workload adds.
 pub(crate) fn server_arguments(
     backend: &[String],
@@ -235,7 +275,7 @@ pub(crate) fn server_arguments(
     cpus: &CpuList,
     connections: &str,
 ) -> Vec<String> {
-    let mut words: Vec<String> = ["--listen", "127.0.0.1:0"].map(str::to_owned).to_vec();
+    let mut words: Vec<String> = ["--listen", ANY_PORT].map(str::to_owned).to_vec();
     words.extend_from_slice(backend);
     let threads = cpus.len().to_string();
     words.extend(["--threads", &threads, "--pin", cpus.text()].map(str::to_owned));

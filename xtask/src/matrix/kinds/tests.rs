@@ -38,11 +38,11 @@ fn the_generator_is_asked_for_exactly_the_workload() {
     calibrate(http(), &mut workloads, 250_400.0, &timing());
     assert_eq!(
         workloads[0].command,
-        "loadgen http -t 1 -c 64 -d 500ms --warmup 300ms -R 125000 --pin 1 --format json --server-pid PID http://ADDR/128.txt"
+        "loadgen http -t 1 -c 64 -d 500ms --warmup 300ms -R 125000 --pin 1 --format json --server-pid PID --timeline http://ADDR/128.txt"
     );
     assert_eq!(
         workloads[1].command,
-        "loadgen http -t 1 -c 64 -d 500ms --warmup 300ms -P 16 --pin 1 --format json --server-pid PID http://ADDR/128.txt"
+        "loadgen http -t 1 -c 64 -d 500ms --warmup 300ms -P 16 --pin 1 --format json --server-pid PID --timeline http://ADDR/128.txt"
     );
     assert_eq!(
         workloads[0].arrivals,

@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn everybody_is_asked_the_same_and_checked_before() {
-        let common = "-d 500ms --warmup 300ms --pin 1 --format json --server-pid PID --verify length";
+        let common = "-d 500ms --warmup 300ms --pin 1 --format json --server-pid PID --timeline --verify length";
         let kept = workload("cached-26KB-c500");
         assert_eq!(kept.command, format!("loadgen http -t 1 -c 500 {common} http://ADDR/26510.txt"));
         let closed = workload("cached-26KB-c500-close");

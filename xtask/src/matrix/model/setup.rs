@@ -43,6 +43,12 @@ pub(crate) struct Setup {
     /// Where the servers ran, if they were not started here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<Remote>,
+    /// System calls are counted in a pass of their own.
+    #[serde(default)]
+    pub syscalls: bool,
+    /// The generator's histograms are kept, a file per visit.
+    #[serde(default)]
+    pub histograms: bool,
     pub host: Host,
     /// Decisions a reader should know, one sentence each: time budget, how the open loop's load was found, …
     pub notes: Vec<String>,
@@ -189,6 +195,9 @@ pub(crate) enum Arrivals {
         /// What the reference served in the closed loop of the calibration visit.
         capacity_rps: f64,
     },
+    /// Schedules at rising shares of what the same visit measured in a closed loop just before: where a server ends.
+    /// Its cost is not compared, as every server gets loads of its own.
+    Climb,
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -254,6 +263,7 @@ pub(crate) enum Flag {
     Noisy,
     SharedCore,
     ServerSaturated,
+    NoSteadyState,
 }
 
 impl Flag {
@@ -267,6 +277,7 @@ impl Flag {
             Self::Noisy => "noisy",
             Self::SharedCore => "shared-core",
             Self::ServerSaturated => "server-saturated",
+            Self::NoSteadyState => "no-steady-state",
         }
     }
 
@@ -283,6 +294,7 @@ impl Flag {
             Self::ServerSaturated => {
                 "the server's core was busier than 95 %: expected in a closed loop, too much in an open one"
             }
+            Self::NoSteadyState => "the rate rose or fell by more than 5 % over the slice",
         }
     }
 

@@ -1,5 +1,7 @@
 //! What a matrix showed.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Bucket, Flag, LoadPoint, Setup};
@@ -128,20 +130,33 @@ pub(crate) struct Figures {
     pub further: Further,
 }
 
-/// What few readers ask for.
+/// Secondary figures: medians over the visits, absent where nothing was counted.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Further {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Wilcoxon's signed-rank test that `cpu_ratio` is 1, over blocks, two-sided; and after Holm's correction for all
+    /// cells and workloads of the matrix.
+    pub p: Option<f64>,
+    pub p_holm: Option<f64>,
+    /// From a pass of its own (`--syscalls`), with the part of each call.
     pub syscalls_per_request: Option<f64>,
-    /// How a visit went on; medians over visits.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub syscalls: BTreeMap<String, f64>,
+    /// Seconds per second that a thread of the server could have run and did not.
+    pub run_queue_wait: Option<f64>,
+    /// Of the server's process while it was loaded, the warm-up included.
+    pub minor_faults: Option<f64>,
+    pub major_faults: Option<f64>,
+    pub switches_voluntary: Option<f64>,
+    pub switches_involuntary: Option<f64>,
+    pub peak_rss_bytes: Option<u64>,
+    /// How late the generator was by its own doing; open loop only.
+    pub lag_p99_us: Option<f64>,
+    /// The slice in windows of 100 ms, medians over the visits.
     pub windows: Vec<WindowPoint>,
 }
 
-/// 100 ms of a visit.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct WindowPoint {
-    /// Where it begins, from the start of the measured slice; the warm-up is before 0.
+    /// Seconds since the slice began.
     pub s: f64,
     pub rps: f64,
     pub p99_us: f64,

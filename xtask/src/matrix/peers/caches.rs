@@ -17,10 +17,9 @@ const MEMCACHED_MIB: u32 = 2048;
 struct Redis;
 
 impl Redis {
-    fn words(port: &str, limit: &[String]) -> Vec<String> {
+    fn words(ip: &str, port: &str, limit: &[String]) -> Vec<String> {
         let clients = OPEN_FILES.to_string();
-        let fixed =
-            ["--port", port, "--bind", "127.0.0.1", "--protected-mode", "no", "--save", "", "--appendonly", "no"];
+        let fixed = ["--port", port, "--bind", ip, "--protected-mode", "no", "--save", "", "--appendonly", "no"];
         let rest = ["--io-threads", "1", "--maxclients", &clients];
         let mut words: Vec<String> = fixed.into_iter().chain(rest).map(str::to_owned).collect();
         words.extend_from_slice(limit);
@@ -46,13 +45,14 @@ impl Peer for Redis {
     }
 
     fn shown(&self) -> (String, Option<String>) {
-        let words = Self::words("PORT", &["…".to_owned()]);
+        let words = Self::words("127.0.0.1", "PORT", &["…".to_owned()]);
         let quoted: Vec<&str> = words.iter().map(|word| if word.is_empty() { "''" } else { word }).collect();
         (format!("redis-server {}", quoted.join(" ")), None)
     }
 
     fn arguments(&self, place: &Place<'_>) -> Result<Vec<OsString>> {
-        let words = Self::words(&place.address.port().to_string(), &limit(place.workload));
+        let (ip, port) = (place.address.ip().to_string(), place.address.port().to_string());
+        let words = Self::words(&ip, &port, &limit(place.workload));
         Ok(words.into_iter().map(OsString::from).collect())
     }
 }

@@ -1,0 +1,65 @@
+//! The generator: started, listened to, and given up on when the user asks or time is over.
+
+use std::ffi::OsString;
+use std::io::Read as _;
+use std::process::Stdio;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use loadgen::result::RunResult;
+
+use super::climb;
+use super::cpus::CpuList;
+use super::process::Process;
+use super::visit::Bench;
+
+/// Beyond warm-up and slice, or all of those of a climb, how long the generator may take: thousands of connections are opened first.
+const LOAD_SPARE: Duration = Duration::from_secs(30);
+const INTERRUPT_POLL: Duration = Duration::from_millis(50);
+
+impl Bench {
+    /// Runs the generator to its end; `None` when the user asked to stop at once.
+    pub(super) fn generate(&self, arguments: &[String]) -> Result<Option<RunResult>> {
+        let words = arguments.iter().map(OsString::from);
+        let command: Vec<OsString> = std::iter::once(self.loadgen.clone().into_os_string()).chain(words).collect();
+        let log = self.scratch.path().join("loadgen.log");
+        // The generator pins its own threads.
+        let cpus = CpuList::parse(&self.timing.client_cpus)?;
+        let mut generator = Process::start(&command, cpus.as_slice(), &log, Stdio::piped())?;
+        let Some(output) = self.output_of(&mut generator)? else { return Ok(None) };
+        let status = generator.wait_until(|| self.interrupts.are_urgent())?;
+        let Some(status) = status else { return Ok(None) };
+        // 3 is "some requests failed": the result says which.
+        if !matches!(status.code(), Some(0 | 3)) {
+            bail!("loadgen ended with {status}{}", generator.quote());
+        }
+        let run = serde_json::from_str(&output).with_context(|| format!("loadgen's result{}", generator.quote()))?;
+        Ok(Some(run))
+    }
+
+    /// All of the generator's standard output, or `None` when the user asked to stop at once.
+    fn output_of(&self, generator: &mut Process) -> Result<Option<String>> {
+        let longest = climb::SLICES * (self.timing.slice_s + self.timing.warmup_s);
+        let deadline = Instant::now() + Duration::from_secs_f64(longest) + LOAD_SPARE;
+        let mut stdout = generator.take_stdout()?;
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut text = String::new();
+            let outcome = stdout.read_to_string(&mut text).map(|_| text);
+            // Nobody listens any more after an interrupt or the deadline.
+            drop(sender.send(outcome));
+        });
+        loop {
+            match receiver.recv_timeout(INTERRUPT_POLL) {
+                Ok(text) => return Ok(Some(text.context("loadgen's output")?)),
+                Err(RecvTimeoutError::Disconnected) => bail!("loadgen's output was lost"),
+                Err(RecvTimeoutError::Timeout) if self.interrupts.are_urgent() => return Ok(None),
+                Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => {
+                    return Err(anyhow!("loadgen did not end in time{}", generator.quote()));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}
