@@ -5,6 +5,7 @@
 mod ci;
 mod cost;
 mod matrix;
+mod readme;
 mod report;
 mod tidy;
 mod workspace;

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod browser;
 mod client;
 mod content;
 pub mod dialogue;
@@ -23,6 +24,7 @@ use std::{
 
 use anyhow::{Context, bail};
 
+pub use browser::{Browser, Screen};
 pub use client::{Client, Digest};
 pub use content::{Content, digest};
 pub use drivers::DriverKind;

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use super::climb;
 use super::latency;
 use super::model::{
-    Arrivals, BlockFigures, BlockValue, Cell, CellResult, Comparison, Drift, Effect, Figures, Flag, FlagCount,
-    Further, Interval, Metric, Noise, Outcome, Progress, Ratio, Report, Role, SCHEMA, Setup, Summary, Topic, WindowPoint, Workload,
+    Arrivals, BlockFigures, BlockValue, Cell, CellResult, Comparison, Drift, Effect, Figures, Flag, FlagCount, Further,
+    Interval, Metric, Noise, Outcome, Progress, Ratio, Report, Role, SCHEMA, Setup, Summary, Topic, WindowPoint,
+    Workload,
 };
 use super::plan::counting;
 use super::record::{Latency, Manifest, Measured, Planned, ServerCost, Visit, Window};
 use super::significance::{holm, signed_rank};
-use super::syscalls::Count;
 use super::stats::{Bootstrap, FLOOR_MIN, median, noise_floor};
+use super::syscalls::Count;
 use super::warnings;
 
 /// A figure of a visit; `None` where it was not measured.
@@ -205,6 +207,7 @@ impl<'a> Analysis<'a> {
                     valid: visit.valid,
                 })
                 .collect(),
+            sweep: climb::points(&visits, &self.bootstrap),
             further: self.further(&cell.id, &workload.name, &visits),
         })
     }

@@ -43,6 +43,11 @@ pub(crate) enum Command {
         /// The run's directory
         run: PathBuf,
     },
+    /// Write a run's pictures and tables into the README, between the markers of each server
+    UpdateReadme {
+        /// The run's directory [default: the newest in bench-results]
+        run: Option<PathBuf>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, Default, ClapArgs)]
@@ -62,6 +67,7 @@ pub(crate) fn run(command: &Command) -> Result<ExitCode> {
             Ok(gate.of(&said(&before, &after)).unwrap_or(ExitCode::SUCCESS))
         }
         Command::Merge { runs, out, force } => merged(runs, out, *force),
+        Command::UpdateReadme { run } => crate::readme::update(run.as_deref()),
         Command::Report { run } => {
             let (store, manifest, visits) = Store::open(run)?;
             let visits = manifest.by_matrix(visits);

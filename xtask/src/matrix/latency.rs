@@ -1,12 +1,14 @@
 //! Latency histograms: read back from the generator's encoding, merged, and cut into points for a curve.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
-use super::model::{LatencyFigures, QUANTILE_POINTS_MAX, QuantilePoint};
+use super::model::{BUCKETS_PER_DECADE, Bucket, LatencyFigures, QUANTILE_POINTS_MAX, QuantilePoint};
 use super::record::Latency;
 use super::stats::Bootstrap;
 
@@ -26,6 +28,7 @@ pub(crate) fn figures(visits: &[&Latency], bootstrap: &Bootstrap) -> Option<Late
     let quantile =
         |pick: fn(&Latency) -> f64| bootstrap.interval(&visits.iter().map(|visit| pick(visit)).collect::<Vec<f64>>());
     let histograms: Vec<_> = visits.iter().filter_map(|visit| decode(&visit.histogram).ok()).collect();
+    let merged = merged(&histograms);
     Some(LatencyFigures {
         mean: quantile(|visit| visit.mean)?,
         p50: quantile(|visit| visit.p50)?,
@@ -33,21 +36,36 @@ pub(crate) fn figures(visits: &[&Latency], bootstrap: &Bootstrap) -> Option<Late
         p99: quantile(|visit| visit.p99)?,
         p999: quantile(|visit| visit.p999)?,
         max: visits.iter().map(|visit| visit.max).fold(0.0, f64::max),
-        points: points(&histograms),
+        points: merged.as_ref().map_or_else(Vec::new, |merged| points(merged, &histograms)),
+        density: merged.as_ref().map_or_else(Vec::new, density),
     })
 }
 
-/// The curve: the merged quantile and the least and greatest visit, as far as the samples carry.
-fn points(histograms: &[Histogram<u64>]) -> Vec<QuantilePoint> {
-    let Some((first, rest)) = histograms.split_first() else { return Vec::new() };
+/// The histogram of all visits; `None` without one that can be read.
+fn merged(histograms: &[Histogram<u64>]) -> Option<Histogram<u64>> {
+    let (first, rest) = histograms.split_first()?;
     let mut merged = first.clone();
     merged.auto(true);
-    for histogram in rest {
-        // Cannot fail: the merged histogram resizes itself.
-        if merged.add(histogram).is_err() {
-            return Vec::new();
-        }
+    // Cannot fail: the merged histogram resizes itself.
+    rest.iter().try_for_each(|histogram| merged.add(histogram)).ok()?;
+    Some(merged)
+}
+
+/// Bars of equal width on a log axis. A bar holds what was recorded from its bound on: a recorded value is somewhere in
+/// a bucket of the histogram, which is much narrower.
+fn density(merged: &Histogram<u64>) -> Vec<Bucket> {
+    let total = merged.len() as f64;
+    let mut bars: BTreeMap<i32, u64> = BTreeMap::new();
+    for value in merged.iter_recorded() {
+        let us = (value.value_iterated_to() as f64 / 1_000.0).max(1e-3);
+        *bars.entry((us.log10() * BUCKETS_PER_DECADE).floor() as i32).or_default() += value.count_at_value();
     }
+    let bound = |index: i32| round(10_f64.powf(f64::from(index) / BUCKETS_PER_DECADE));
+    bars.into_iter().map(|(index, count)| Bucket { us: bound(index), share: count as f64 / total }).collect()
+}
+
+/// The curve: the merged quantile and the least and greatest visit, as far as the samples carry.
+fn points(merged: &Histogram<u64>, histograms: &[Histogram<u64>]) -> Vec<QuantilePoint> {
     // A visit of n samples knows nothing of quantiles beyond 1 − 1/n.
     let carried = histograms.iter().map(Histogram::len).max().unwrap_or(0) as f64;
     (0..=POINTS_PER_DECADE * DECADES)
@@ -58,7 +76,7 @@ fn points(histograms: &[Histogram<u64>]) -> Vec<QuantilePoint> {
             let us = |histogram: &Histogram<u64>| histogram.value_at_quantile(quantile) as f64 / 1_000.0;
             let of_visits = histograms.iter().filter(|histogram| histogram.len() as f64 >= x).map(us);
             let (min, max) = of_visits.fold((f64::MAX, 0.0_f64), |(min, max), value| (min.min(value), max.max(value)));
-            QuantilePoint { x: round(x), us: round(us(&merged)), min_us: round(min), max_us: round(max) }
+            QuantilePoint { x: round(x), us: round(us(merged)), min_us: round(min), max_us: round(max) }
         })
         .collect()
 }
@@ -76,6 +94,7 @@ fn round(value: f64) -> f64 {
 mod tests {
     use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 
+    use super::super::model::bucket_end;
     use super::*;
 
     fn latency(values_us: impl IntoIterator<Item = u64>) -> Latency {
@@ -119,10 +138,25 @@ mod tests {
     }
 
     #[test]
+    fn every_request_is_in_one_bar_and_bars_are_equally_wide_on_a_log_axis() {
+        let figures = figures(&[&latency(10..1_000), &latency(1_000..10_000)], &Bootstrap::new(1)).unwrap();
+        let bars = &figures.density;
+        assert!((bars.iter().map(|bar| bar.share).sum::<f64>() - 1.0).abs() < 1e-9, "{bars:?}");
+        assert_eq!(bars.len(), 30, "three decades: {bars:?}");
+        for pair in bars.windows(2) {
+            let growth = pair[1].us / pair[0].us;
+            assert!((growth / bucket_end(1.0) - 1.0).abs() < 2e-3, "{pair:?}");
+        }
+        // 1,000 of 9,990 values lie between 1 and 2 ms: three bars and a bit.
+        let tail: f64 = bars.iter().filter(|bar| bar.us >= 999.0).map(|bar| bar.share).sum();
+        assert!((tail - 9_000.0 / 9_990.0).abs() < 0.001, "{tail}");
+    }
+
+    #[test]
     fn a_histogram_that_cannot_be_read_leaves_figures_without_a_curve() {
         let broken = Latency { histogram: "not a histogram".into(), ..latency(1..=10) };
         let figures = figures(&[&broken], &Bootstrap::new(1)).unwrap();
-        assert!(figures.points.is_empty());
+        assert!(figures.points.is_empty() && figures.density.is_empty());
         assert_eq!(figures.p50.median, broken.p50);
     }
 }

@@ -136,7 +136,7 @@ fn name(cell: &Cell) -> String {
 }
 
 /// The first word of a version line that begins with a digit, behind a `v=` or a slash if need be.
-fn version_number(line: &str) -> Option<&str> {
+pub(crate) fn version_number(line: &str) -> Option<&str> {
     let mut words = line.split([' ', '=', '/']);
     words.find(|word| word.starts_with(|first: char| first.is_ascii_digit()))
 }
@@ -145,7 +145,7 @@ fn cost(workload: &Workload, figures: &Figures) -> Option<String> {
     let cpu = digits(figures.cpu_us?.median);
     let p99 = figures.response.as_ref().map(|response| format!("p99 {:.0} µs", response.p99.median));
     let rate = match workload.arrivals {
-        Arrivals::Closed => Some(compact(figures.throughput_rps)),
+        Arrivals::Closed | Arrivals::Climb => Some(compact(figures.throughput_rps)),
         Arrivals::Open { .. } => p99,
     };
     Some(rate.map_or_else(|| cpu.clone(), |rate| format!("{cpu} ({rate})")))

@@ -8,10 +8,11 @@ mod args;
 mod backends;
 mod baseline;
 mod cells;
+mod climb;
 mod commands;
 mod compare;
 mod cpus;
-mod filter;
+pub(crate) mod filter;
 mod host;
 mod interrupt;
 mod kinds;
@@ -21,7 +22,7 @@ mod machine;
 mod markdown;
 mod merge;
 pub(crate) mod model;
-mod output;
+pub(crate) mod output;
 mod pace;
 mod peers;
 mod plan;
@@ -58,8 +59,11 @@ pub(crate) use self::args::Args;
 use self::cells::Cells;
 use self::cpus::CpuList;
 use self::interrupt::Interrupts;
+#[cfg(test)]
+pub(crate) use self::kinds::names as servers;
 use self::kinds::{KINDS, Kind};
 use self::machine::Machine;
+pub(crate) use self::markdown::version_number;
 use self::model::{Arrivals, Flag, SCHEMA, Setup};
 use self::record::{Manifest, Planned};
 use self::session::Session;
@@ -101,8 +105,11 @@ fn start(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let notes = setups.iter().flat_map(|setup| &setup.notes);
-    let mut notes: Vec<&String> =
-        notes.filter(|note| note.contains("not installed") || note.starts_with("Time budget") || note.starts_with("System calls")).collect();
+    let mut notes: Vec<&String> = notes
+        .filter(|note| {
+            note.contains("not installed") || note.starts_with("Time budget") || note.starts_with("System calls")
+        })
+        .collect();
     notes.dedup();
     for note in notes {
         eprintln!("note: {note}");
@@ -148,7 +155,8 @@ fn resume(args: &Args, directory: &Path) -> Result<ExitCode> {
         bail!("the run has a server that is not known here");
     };
     let binaries = setup::build(&kinds, &setup.profile)?;
-    let is_scaled = |planned: &Planned| planned.setup.cells.iter().any(|cell| cell.factors.contains_key(backends::THREADS));
+    let is_scaled =
+        |planned: &Planned| planned.setup.cells.iter().any(|cell| cell.factors.contains_key(backends::THREADS));
     let growth = manifest.matrices.iter().any(is_scaled).then(|| placement.growth(setup.host.cores));
     let servers = ask(&kinds, &binaries, &placement, growth.as_deref())?;
     let bench = bench(setup, &binaries, &placement)?;

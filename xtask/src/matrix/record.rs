@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::climb::Step;
 use super::model::{Flag, Setup};
 
 /// `manifest.json`: written once, before the first planned visit; `--resume` runs what it lists and nothing else.
@@ -109,6 +110,9 @@ pub(crate) struct Measured {
     /// Gets that found their key; where a miss is no error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hit_ratio: Option<f64>,
+    /// Where the workload climbs through several loads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Step>,
     /// What the generator had to say, or empty.
     pub note: String,
 }

@@ -106,6 +106,7 @@ pub(crate) fn measured(cpu_us: f64) -> Measured {
         lag_p99_us: None,
         bytes_per_key: None,
         hit_ratio: None,
+        steps: Vec::new(),
         note: String::new(),
     }
 }

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use loadgen::result::{Latency as RunLatency, RunResult, TimelineRow};
 
 use super::cells::Cells;
+use super::climb;
 use super::cpus::CpuList;
 use super::host::{Reading, tick_error};
 use super::interrupt::Interrupts;
@@ -119,9 +120,7 @@ impl Bench {
             let command = [wrapper, command].concat();
             match &self.machine {
                 Machine::Here => Process::start(&command, cpus.as_slice(), &log, stdout),
-                Machine::Behind(prefix) => {
-                    Process::start_behind(prefix, &command, cpus.as_slice(), &log)
-                }
+                Machine::Behind(prefix) => Process::start_behind(prefix, &command, cpus.as_slice(), &log),
             }
         };
         if let Some(peer) = cells.peer(cell) {
@@ -255,7 +254,7 @@ impl Bench {
         let mut raise = |flag, is_raised| flags.extend(Some(flag).filter(|_| is_raised));
         let server_busy = measured.server.map_or(0.0, |server| server.busy);
         let is_late = match workload.arrivals {
-            Arrivals::Closed => false,
+            Arrivals::Closed | Arrivals::Climb => false,
             Arrivals::Open { rate_rps, .. } => measured.throughput_rps < OFFERED_MIN * rate_rps,
         };
         // What the sampling of /proc/stat can be wrong by is not foreign.
@@ -348,13 +347,14 @@ fn measured(run: &RunResult, workload: &Workload, server_cores: usize) -> Measur
     };
     let first = latency(&run.latency_us, &run.histogram);
     let (response, service) = match workload.arrivals {
+        Arrivals::Climb => (None, None),
         Arrivals::Closed => (None, Some(first)),
         Arrivals::Open { .. } => {
             let service = run.service_us.as_ref().zip(run.service_histogram.as_deref());
             (Some(first), service.map(|(service, histogram)| latency(service, histogram)))
         }
     };
-    Measured {
+    let all = Measured {
         duration_s: run.duration_s,
         requests: run.requests,
         ok: run.ok,
@@ -381,8 +381,10 @@ fn measured(run: &RunResult, workload: &Workload, server_cores: usize) -> Measur
         lag_p99_us: run.lag_us.map(|lag| lag.p99),
         bytes_per_key: None,
         hit_ratio: hit_ratio(run).filter(|_| workload.allows_misses),
+        steps: Vec::new(),
         note: run.saturation.note.clone(),
-    }
+    };
+    if workload.arrivals == Arrivals::Climb { climb::measured(run, all) } else { all }
 }
 
 /// The slice in the generator's intervals; what came in behind it, and an interval that it ended in, is not the slice.

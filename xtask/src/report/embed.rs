@@ -1,21 +1,24 @@
 //! The data behind the pictures, as JSON inside the page: what the script reads and what a reader can save.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Number, Value, json};
 
 use super::view::{View, curve};
-use crate::matrix::model::{Outcome, Summary};
+use crate::matrix::model::{Cell, Outcome, Report, Role, Summary};
+use crate::matrix::output;
 
 /// Significant digits of the embedded numbers; `summary.json` has them all.
 const DIGITS: usize = 5;
 
-/// `matrices`, each with `summary`: the summary with thinned curves. `cells`, `label`, `facts`: per series id of the pictures, the cell's id,
-/// its label and what the filter may ask for. `workloads`: names, in the order of the columns.
+/// `csv`: the text of `summary.csv`. `matrices`, each with `summary`: the summary with thinned curves. `cells`, `label`,
+/// `facts`: per series id of the pictures, the cell's id, its label and what the filter may ask for. `workloads`: names,
+/// in the order of the columns. `vocabulary`: what the filter knows, as [`crate::matrix`] gives it to its own.
 ///
 /// Safe inside a `script` element of HTML and of XML alike.
-pub(super) fn json(views: &[View<'_>]) -> String {
-    guard(&json!({ "matrices": views.iter().map(matrix).collect::<Vec<_>>() }).to_string())
+pub(super) fn json(report: &Report, views: &[View<'_>]) -> String {
+    let matrices = views.iter().map(matrix).collect::<Vec<_>>();
+    guard(&json!({ "csv": output::csv(report), "matrices": matrices }).to_string())
 }
 
 fn matrix(view: &View<'_>) -> Value {
@@ -29,7 +32,31 @@ fn matrix(view: &View<'_>) -> Value {
         "label": per_series(&|row| json!(view.cells()[row].label)),
         "facts": per_series(&|row| facts(view, row)),
         "workloads": workloads,
+        "vocabulary": vocabulary(view),
     })
+}
+
+/// The keys and the values that occur, and each server of ours with its dimensions in the order of a path.
+fn vocabulary(view: &View<'_>) -> Value {
+    let mut keys: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for cell in view.cells() {
+        keys.entry("server".to_owned()).or_default().insert(cell.server.clone());
+        for (factor, level) in &cell.factors {
+            keys.entry(factor.clone()).or_default().insert(level.clone());
+        }
+    }
+    keys.insert("workload".to_owned(), view.workloads().iter().map(|workload| workload.name.clone()).collect());
+    let ours = view.cells().iter().find(|cell| cell.role == Role::Ours);
+    let servers: Vec<Value> = ours.map(|cell| json!([cell.server, dimensions(cell)])).into_iter().collect();
+    json!({ "keys": keys.into_iter().collect::<Vec<_>>(), "servers": servers })
+}
+
+/// The id of a cell names the levels in the order of the dimensions: `kvcache/epoll/packed`. None where it does not.
+fn dimensions(cell: &Cell) -> Vec<&str> {
+    let levels = cell.id.split('/').skip(1);
+    let named = |level: &str| cell.factors.iter().find(|(_, other)| *other == level).map(|(factor, _)| factor.as_str());
+    let named: Option<Vec<&str>> = levels.map(named).collect();
+    named.filter(|named| named.iter().collect::<BTreeSet<_>>().len() == named.len()).unwrap_or_default()
 }
 
 fn facts(view: &View<'_>, row: usize) -> Value {
@@ -51,7 +78,33 @@ fn summary(summary: &Summary) -> Value {
     // A summary is plain data with string keys; if that ever changes, the pictures still stand without the script.
     let mut value = serde_json::to_value(&thin).unwrap_or(Value::Null);
     round(&mut value);
+    pack(&mut value);
     value
+}
+
+/// Lists of objects with the same members become a table: `{"@": [names], "rows": [[values], …]}`. Half the size.
+fn pack(value: &mut Value) {
+    match value {
+        Value::Object(map) => map.values_mut().for_each(pack),
+        Value::Array(list) => {
+            list.iter_mut().for_each(pack);
+            if let Some(table) = table(list) {
+                *value = table;
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn table(list: &[Value]) -> Option<Value> {
+    let [Value::Object(first), _, ..] = list else { return None };
+    let names: Vec<&String> = first.keys().collect();
+    let row = |one: &Value| {
+        let one = one.as_object().filter(|one| one.keys().eq(first.keys()))?;
+        Some(Value::Array(one.values().cloned().collect()))
+    };
+    let rows: Vec<Value> = list.iter().map(row).collect::<Option<_>>()?;
+    Some(json!({ "@": names, "rows": rows }))
 }
 
 fn round(value: &mut Value) {

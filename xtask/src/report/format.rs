@@ -4,7 +4,7 @@
 const NBSP: char = '\u{a0}';
 
 /// Three significant digits, thousands grouped: `0.460`, `4.00`, `152`, `1,234`.
-pub(super) fn significant(value: f64) -> String {
+pub(crate) fn significant(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
@@ -33,7 +33,7 @@ pub(super) fn thousands(value: f64) -> String {
 }
 
 /// A count of requests per second on an axis: `50 k`, `1.2 M`.
-pub(super) fn compact(value: f64) -> String {
+pub(crate) fn compact(value: f64) -> String {
     match value {
         v if v >= 999_500.0 => format!("{}{NBSP}M", short(v / 1e6)),
         v if v >= 999.5 => format!("{}{NBSP}k", short(v / 1e3)),

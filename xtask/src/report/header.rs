@@ -23,6 +23,7 @@ pub(super) fn html(view: &View<'_>, links: &[(String, &str)]) -> String {
     }
     let _ = writeln!(out, "<h1>{}</h1><p class=\"sub\">{}</p>", escape(&title(view)), escape(&subtitle(view)));
     let verdicts: String = words::verdicts(view).iter().map(|v| format!("<li>{v}</li>\n")).collect();
+    out += "<div class=\"verdict\" role=\"region\" aria-label=\"verdict\">";
     if !verdicts.is_empty() {
         let _ = write!(out, "<ol class=\"verdicts\">{verdicts}</ol>");
     }
@@ -31,6 +32,7 @@ pub(super) fn html(view: &View<'_>, links: &[(String, &str)]) -> String {
     if !warnings.is_empty() {
         let _ = write!(out, "<ul class=\"warn\">{warnings}</ul>");
     }
+    out += "</div>";
     let links: Vec<String> = links.iter().map(|(id, name)| format!("<a href=\"#{id}\">{name}</a>")).collect();
     let theme = "<button type=\"button\" id=\"theme\" hidden=\"hidden\">dark</button>";
     let theme = if is_first { theme } else { "" };

@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
+use super::cell;
 use super::format::{compact, floor, ratio, ratio_exact, significant, thousands};
 use super::series::Group;
 use super::svg::{Anchor, Canvas, Drawing, LABEL_SIZE, Rect, Width, fit, picture, text_width};
-use super::view::{View, offered_rps};
+use super::view::{View, is_compared, offered_rps};
 use crate::matrix::model::{Flag, Outcome, Ratio};
 
 /// Columns that fit side by side on a phone; more workloads make a second picture below the first.
@@ -15,20 +16,33 @@ const GROUP_GAP: f64 = 8.0;
 /// The steps of the legend.
 const LEGEND: [f64; 8] = [0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 4.0];
 
-pub(super) fn pictures(view: &View<'_>) -> String {
-    let count = view.workloads().len();
+/// The columns of each matrix: as many matrices as needed, of about equal width.
+fn parts(view: &View<'_>) -> Vec<Range<usize>> {
+    // Kinds list the climbs last.
+    let count = view.workloads().iter().take_while(|workload| is_compared(workload)).count();
     let parts = count.div_ceil(COLUMNS_MAX).max(1);
+    (0..parts).map(|part| part * count / parts..(part + 1) * count / parts).collect()
+}
+
+/// Every matrix for a file of its own, which has nothing to lead to.
+pub(super) fn drawings(view: &View<'_>, width: Width) -> Vec<Drawing> {
+    let parts = parts(view);
+    let last = parts.len();
+    let heat = |columns| Heat { is_linked: false, ..Heat::new(view, columns, width) };
+    parts.into_iter().enumerate().map(|(part, columns)| heat(columns).draw(part + 1 == last)).collect()
+}
+
+pub(super) fn pictures(view: &View<'_>) -> String {
+    let parts = parts(view);
     let title = format!("Server CPU per request relative to {}", view.reference_label());
-    let columns_of = |part: usize| part * count / parts..(part + 1) * count / parts;
-    (0..parts).fold(String::new(), |out, part| {
-        let columns = columns_of(part);
-        let rows = rows(view, &columns_of(part)).count();
+    parts.iter().enumerate().fold(String::new(), |out, (part, columns)| {
+        let rows = rows(view, columns).count();
         let description = format!(
             "Table of ratios: {rows} servers by {} workloads. The same numbers are in the table below.",
             columns.len()
         );
         out + &picture(&view.id(format_args!("heat{part}")), &title, &description, |width| {
-            Heat::new(view, columns.clone(), width).draw(part + 1 == parts)
+            Heat::new(view, columns.clone(), width).draw(part + 1 == parts.len())
         })
     })
 }
@@ -44,6 +58,8 @@ struct Heat<'a> {
     columns: Range<usize>,
     width: Width,
     letters: Vec<(Flag, char)>,
+    /// A cell leads to its section.
+    is_linked: bool,
     /// Room for the row labels.
     gutter: f64,
     head: f64,
@@ -60,6 +76,7 @@ impl<'a> Heat<'a> {
             view,
             width,
             letters: view.flag_letters(),
+            is_linked: true,
             gutter,
             head: width.pick(62.0, 66.0),
             row_height: width.pick(33.0, 29.0),
@@ -116,8 +133,8 @@ impl<'a> Heat<'a> {
                 noise.unwrap_or_default(),
             ],
         };
-        let index = local.to_string();
-        canvas.group(&[("class", "colh"), ("data-col", &index)], |canvas| {
+        let (index, place) = (local.to_string(), column.to_string());
+        canvas.group(&[("class", "colh"), ("data-col", &index), ("data-w", &place)], |canvas| {
             canvas.rect(Rect::new(left, 0.0, self.column_width, self.head - 4.0), "hit");
             for (i, line) in lines.iter().enumerate() {
                 let room = self.column_width - self.width.pick(8.0, 2.0);
@@ -157,7 +174,7 @@ impl<'a> Heat<'a> {
         let left = self.gutter + (column - self.columns.start) as f64 * self.column_width;
         let area = Rect::new(left + 1.5, 0.0, self.column_width - 3.0, self.row_height - 3.0);
         let (words, index) = (self.read_out(row, column), column.to_string());
-        let link = format!("#raw-{}-{column}", self.view.series[row].id);
+        let link = format!("#{}", cell::id(self.view, row, column));
         let attributes = [
             ("href", link.as_str()),
             ("class", "cell"),
@@ -168,7 +185,8 @@ impl<'a> Heat<'a> {
         let letters = self.letters(row, column);
         // On a phone the figure makes room for the letters.
         let letters_width = self.width.pick(0.0, letters.chars().count() as f64 * 8.0);
-        canvas.element("a", &attributes, |canvas| match (outcome, self.view.ratio(row, column)) {
+        let (element, attributes) = if self.is_linked { ("a", &attributes[..]) } else { ("g", &attributes[1..2]) };
+        canvas.element(element, attributes, |canvas| match (outcome, self.view.ratio(row, column)) {
             (Outcome::NotRun { reason }, _) => self.missing(canvas, area, &format!("n/a: {reason}")),
             (Outcome::Measured(_), None) => self.missing(canvas, area, "no server CPU"),
             (Outcome::Measured(_), Some(_)) if self.view.series[row].is_reference => {

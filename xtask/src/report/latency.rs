@@ -1,8 +1,9 @@
 //! Latency by percentile: a panel per server, all panels of one workload on the same two axes.
 
 use super::format::{duration, short};
+use super::grid::Grid;
 use super::series::Group;
-use super::svg::{Anchor, Canvas, Drawing, Rect, Scale, Width, fit, log_ticks, picture, text_width};
+use super::svg::{Anchor, Canvas, Drawing, Scale, Width, log_ticks, picture, text_width};
 use super::view::{View, curve, is_open};
 use crate::matrix::model::{Figures, QuantilePoint};
 
@@ -67,19 +68,13 @@ struct Figure<'a> {
     column: usize,
     panels: &'a [Panel],
     width: Width,
-    left: f64,
-    panel_width: f64,
-    panel_height: f64,
-    head: f64,
-    across: usize,
+    grid: Grid,
     x_domain: (f64, f64),
     y_domain: (f64, f64),
 }
 
 impl<'a> Figure<'a> {
     fn new(view: &'a View<'a>, column: usize, panels: &'a [Panel], width: Width) -> Self {
-        let across = width.pick(3, 2);
-        let (left, gap) = width.pick((52.0, 22.0), (48.0, 12.0));
         let points = || panels.iter().flat_map(Panel::points);
         let low = points().map(|p| p.us.min(p.min_us)).fold(f64::INFINITY, f64::min);
         let high = points().map(|p| p.us.max(p.max_us)).fold(0.0, f64::max);
@@ -90,25 +85,17 @@ impl<'a> Figure<'a> {
             column,
             panels,
             width,
-            left,
-            panel_width: (width.units() - left - gap * (across as f64 - 1.0) - 4.0) / across as f64,
-            panel_height: width.pick(118.0, 104.0),
-            head: width.pick(22.0, 20.0),
-            across,
+            grid: Grid::new(width),
             x_domain: (X_MIN, x_end * 1.1),
             y_domain: if has_points { (low * 0.85, high * 1.15) } else { (1.0, 10.0) },
         }
     }
 
-    fn corner(&self, index: usize) -> (f64, f64) {
-        let (across, down) = (index % self.across, index / self.across);
-        let gap = self.width.pick(22.0, 12.0);
-        let x = self.left + across as f64 * (self.panel_width + gap);
-        (x, self.head + down as f64 * (self.panel_height + self.head + 6.0))
-    }
-
     fn scales(&self, (x, y): (f64, f64)) -> (Scale, Scale) {
-        (Scale::log(self.x_domain, (x, x + self.panel_width)), Scale::log(self.y_domain, (y + self.panel_height, y)))
+        (
+            Scale::log(self.x_domain, (x, x + self.grid.panel_width)),
+            Scale::log(self.y_domain, (y + self.grid.panel_height, y)),
+        )
     }
 
     fn draw(&self) -> Drawing {
@@ -117,8 +104,7 @@ impl<'a> Figure<'a> {
         for (index, panel) in self.panels.iter().enumerate() {
             self.panel(&mut canvas, index, panel);
         }
-        let rows = self.panels.len().div_ceil(self.across) as f64;
-        let bottom = rows * (self.panel_height + self.head + 6.0) - 6.0;
+        let bottom = self.grid.bottom(self.panels.len());
         let words =
             self.width.pick("per cent of requests, x = 1/(1 − q)", "figures: p99; per cent of requests, x = 1/(1 − q)");
         canvas.text(self.width.units() - 4.0, bottom + 34.0, "xs m", Anchor::End, words);
@@ -147,7 +133,7 @@ impl<'a> Figure<'a> {
     }
 
     fn panel(&self, canvas: &mut Canvas, index: usize, panel: &Panel) {
-        let corner = self.corner(index);
+        let corner = self.grid.corner(index);
         let (x, y) = self.scales(corner);
         let series = &self.view.series[panel.row];
         self.axes(canvas, index, (x, y));
@@ -156,8 +142,13 @@ impl<'a> Figure<'a> {
             let link = format!("#{}", self.ghost_id());
             canvas.element("use", &[("href", &link), ("x", &place[0]), ("y", &place[1])], |_| {});
         }
+        // Half as wide, half as many points; the last one always.
+        let step = self.width.pick(1, 2);
         let visible = |points: &[QuantilePoint]| -> Vec<QuantilePoint> {
-            points.iter().filter(|p| p.x >= X_MIN).copied().collect()
+            let visible: Vec<_> = points.iter().filter(|p| p.x >= X_MIN).copied().collect();
+            let count = visible.len();
+            let kept = visible.into_iter().enumerate().filter(|(i, _)| (count - 1 - i).is_multiple_of(step));
+            kept.map(|(_, point)| point).collect()
         };
         let (main, service) = (visible(panel.main()), visible(&panel.service));
         let along = |points: &[QuantilePoint], value: fn(&QuantilePoint) -> f64| -> Vec<(f64, f64)> {
@@ -170,41 +161,27 @@ impl<'a> Figure<'a> {
         if !panel.response.is_empty() {
             canvas.path(&along(&main, |p| p.us), &line, &[("stroke-width", "2")]);
         }
-        self.panel_head(canvas, corner, panel);
-        let area = Rect::new(corner.0, corner.1, self.panel_width, self.panel_height);
-        canvas.hit(&series.id, self.column, area, x, y);
+        self.grid.panel_head(canvas, index, series, &self.figure(panel));
+        canvas.hit("lat", Some(&series.id), self.column, self.grid.area(index), x, y);
     }
 
-    fn panel_head(&self, canvas: &mut Canvas, (left, top): (f64, f64), panel: &Panel) {
-        let series = &self.view.series[panel.row];
+    fn figure(&self, panel: &Panel) -> String {
         let figures = self.view.figures(panel.row, self.column);
         let latency = figures.and_then(|f| f.response.as_ref().or(f.service.as_ref()));
         let p99 = latency.map(|l| l.p99.median).filter(|v| v.is_finite()).map_or(String::new(), duration);
-        let words = if self.width.is_narrow() || p99.is_empty() { p99 } else { format!("p99 {p99}") };
-        let room = self.panel_width - text_width(&words, 11.0) - 6.0;
-        // A long name takes smaller type, and at last the room of the figure: it is in the table too.
-        let (class, size, words) = match &series.label {
-            label if text_width(label, 13.5) <= room => ("t b", 13.5, words.as_str()),
-            label if text_width(label, 11.5) <= room => ("s b", 11.5, words.as_str()),
-            _ => ("s b", 11.5, ""),
-        };
-        let room = if words.is_empty() { self.panel_width } else { room };
-        canvas.text(left, top - 5.0, class, Anchor::Start, &fit(&series.label, size, room));
-        if !words.is_empty() {
-            canvas.text(left + self.panel_width, top - 5.0, "s m num", Anchor::End, words);
-        }
+        if self.width.is_narrow() || p99.is_empty() { p99 } else { format!("p99 {p99}") }
     }
 
     fn axes(&self, canvas: &mut Canvas, index: usize, (x, y): (Scale, Scale)) {
-        let (left, top) = self.corner(index);
-        let (right, bottom) = (left + self.panel_width, top + self.panel_height);
+        let (left, top) = self.grid.corner(index);
+        let (right, bottom) = (left + self.grid.panel_width, top + self.grid.panel_height);
         for tick in self.y_ticks() {
             canvas.line((left, y.at(tick)), (right, y.at(tick)), "grid");
-            if index.is_multiple_of(self.across) {
-                canvas.text(left - 6.0, y.at(tick) + 4.0, "s m num", Anchor::End, &tick_label(tick));
+            if self.grid.is_first_in_row(index) {
+                canvas.time(left - 6.0, y.at(tick) + 4.0, Anchor::End, tick, &tick_label(tick));
             }
         }
-        let is_last = index + self.across >= self.panels.len();
+        let is_last = self.grid.is_last(index, self.panels.len());
         let mut free_from = f64::NEG_INFINITY;
         for (value, label) in PERCENTILES {
             if !x.holds(value) {
@@ -223,7 +200,7 @@ impl<'a> Figure<'a> {
     /// Ticks at 1 and 3; only the ones where the whole axis is too long for both.
     fn y_ticks(&self) -> Vec<f64> {
         let ticks = log_ticks(self.y_domain.0, self.y_domain.1);
-        let room = (self.panel_height / 17.0) as usize;
+        let room = (self.grid.panel_height / 17.0) as usize;
         let is_one = |v: &f64| (v.log10() - v.log10().round()).abs() < 1e-6;
         if ticks.len() > room { ticks.into_iter().filter(is_one).collect() } else { ticks }
     }

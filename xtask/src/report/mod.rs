@@ -3,33 +3,45 @@
 //! Every picture is SVG drawn here, once 740 and once 348 units wide; the style sheet shows one of the two. Pictures
 //! whose data a run does not have are left out.
 
+mod axes;
 mod budget;
+mod cell;
 mod drift;
 mod effects;
 mod embed;
 mod environment;
 mod format;
+mod grid;
 mod header;
 mod heat;
+mod histogram;
+mod interaction;
 mod latency;
+mod load;
 mod memory;
+mod overlay;
 mod series;
+mod standalone;
 mod svg;
 mod table;
 mod view;
+mod within;
 mod words;
 
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::format::{compact, significant};
+pub(crate) use self::standalone::picture;
 use self::svg::escape;
 use self::view::View;
 use crate::matrix::model::{Report, Summary};
 
 const CSS: &str = include_str!("report.css");
-const JS: &str = include_str!("report.js");
+/// The filter first: the script that is about the page uses it.
+const JS: [&str; 2] = [include_str!("filter.js"), include_str!("report.js")];
 
 /// The whole report, an article for each matrix. Never fails: what cannot be drawn is left out.
 pub(crate) fn render(report: &Report) -> String {
@@ -37,7 +49,9 @@ pub(crate) fn render(report: &Report) -> String {
     let articles: String = views.iter().map(|view| article(view, &views)).collect();
     let colours: String = views.iter().flat_map(|view| &view.series).map(series::Series::css).collect();
     let title = escape(&views.iter().map(header::title).collect::<Vec<_>>().join("; "));
-    let data = embed::json(&views);
+    let colours = colours + &series::level_css();
+    let data = embed::json(report, &views);
+    let script = JS.concat();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
@@ -48,7 +62,7 @@ pub(crate) fn render(report: &Report) -> String {
          <line x1=\"0\" y1=\"0\" x2=\"0\" y2=\"6\" class=\"hl\"/></pattern></defs></svg>\n\
          <main>{articles}</main><div id=\"tip\" hidden=\"hidden\"></div>\n\
          <script type=\"application/json\" id=\"data\">{data}</script>\n\
-         <script>//<![CDATA[\n{JS}\n//]]></script></body></html>\n"
+         <script>//<![CDATA[\n{{\n{script}}}\n//]]></script></body></html>\n"
     )
 }
 
@@ -68,9 +82,14 @@ fn article(view: &View<'_>, all: &[View<'_>]) -> String {
         Some(matrix(view)),
         memory(view),
         effects(view),
+        interaction::section(view),
         latency(view),
+        load::section(view),
+        within::section(view),
+        histogram::section(view),
         budget(view),
         drift(view),
+        cell::section(view),
         Some(figures(view)),
         Some(surroundings(view)),
     ]
@@ -134,13 +153,13 @@ fn matrix(view: &View<'_>) -> Section {
         "Server CPU per request, divided by {reference}’s in the same block. 1 is equal, below 1 is cheaper. The \
          {reference} row shows its own microseconds. Small figures: 95\u{a0}% interval. Grey figures: no difference \
          seen. Hatched: a flag casts doubt on the cell. In a closed loop every server runs at its own pace, and at \
-         saturation larger batches make a request cheaper. A click opens the row in the table."
+         saturation larger batches make a request cheaper. A click opens what is known of the cell."
     );
     let [bar, input, count] = ["filterbar", "filter", "fcount"].map(|name| view.id(name));
     let filter = format!(
         "<p class=\"filter\" id=\"{bar}\" hidden=\"hidden\"><label for=\"{input}\">Filter</label> \
          <input id=\"{input}\" type=\"text\" spellcheck=\"false\" autocomplete=\"off\" \
-         placeholder=\"driver=uring|epoll &amp; workload=get*\"/> \
+         placeholder=\"(driver=uring|epoll) &amp; !workload~*open\" aria-describedby=\"{count}\"/> \
          <span id=\"{count}\" aria-live=\"polite\"></span></p>"
     );
     Section {
@@ -203,7 +222,11 @@ fn latency(view: &View<'_>) -> Option<Section> {
     };
     let finding = words::latency_finding(view, first);
     let title = "Latency by percentile".to_owned();
-    Some(Section { id: "latency", link: "latency", title, finding, content: per_workload(&parts, &note) })
+    let units =
+        ["auto", "µs", "ms"].map(|unit| format!("<button type=\"button\" data-unit=\"{unit}\">{unit}</button>"));
+    let units = format!("<p class=\"units\" hidden=\"hidden\">Times in {}</p>", units.join(" "));
+    let content = units + &per_workload(&parts, &note);
+    Some(Section { id: "latency", link: "latency", title, finding, content })
 }
 
 fn latency_part(view: &View<'_>, column: usize) -> (String, String, String) {
@@ -273,7 +296,7 @@ fn surroundings(view: &View<'_>) -> Section {
     if view.prefix.is_empty() {
         content += "<p class=\"small\">The data behind every picture are in this file, in the element \
                     <span class=\"mono\">script#data</span>, with numbers of five digits and latency curves of at most \
-                    fifty points; <span class=\"mono\">summary.json</span> beside this file has them in full. \
+                    36 points; <span class=\"mono\">summary.json</span> beside this file has them in full. \
                     <span id=\"dl\"></span></p>";
     }
     let title = "Environment and commands".to_owned();

@@ -6,6 +6,9 @@ use serde_json::json;
 
 use crate::matrix::model::*;
 
+#[path = "sample_curves.rs"]
+mod curves;
+
 const DRIVERS: [(&str, f64); 7] = [
     ("epoll", 1.0),
     ("uring", 0.975),
@@ -40,7 +43,7 @@ const LOADS: [Load; 5] = [
 const BLOCKS: u32 = 7;
 
 /// A finished run: seven drivers, two peers, the null server; one flagged cell and one that could not run.
-pub(super) fn summary() -> Summary {
+pub(crate) fn summary() -> Summary {
     let cells = cells();
     let workloads: Vec<Workload> = LOADS.iter().map(workload).collect();
     let mut results = Vec::new();
@@ -75,8 +78,38 @@ pub(super) fn summary() -> Summary {
     }
 }
 
+/// Every driver with every store: the choices of two dimensions together.
+pub(crate) fn crossed() -> Summary {
+    let mut summary = summary();
+    let ours = |cell: &&Cell| cell.role == Role::Ours;
+    let (mut cells, mut results) = (Vec::new(), Vec::new());
+    for (index, store) in ["packed", "hashbrown", "std"].into_iter().enumerate() {
+        for (row, cell) in summary.setup.cells.iter().filter(ours).enumerate() {
+            let driver = &DRIVERS[row].0;
+            let factors = [("driver", *driver), ("store", store)].map(|(k, v)| (k.to_owned(), v.to_owned()));
+            let id = format!("kvcache/{driver}/{store}");
+            for result in summary.results.iter().filter(|result| result.cell == cell.id) {
+                let mut result = CellResult { cell: id.clone(), ..result.clone() };
+                if let Outcome::Measured(figures) = &mut result.outcome {
+                    // The dearer the driver, the less the store is seen.
+                    let more = 1.0 + 0.4 * index as f64 / (1.0 + row as f64);
+                    figures.cpu_us = figures.cpu_us.map(|cpu| interval(cpu.median * more, 2.0));
+                }
+                results.push(result);
+            }
+            let label = format!("{driver}/{store}");
+            cells.push(Cell { id, label, server: "kvcache".to_owned(), factors: factors.into(), ..cell.clone() });
+        }
+    }
+    summary.setup.server = "kvcache".to_owned();
+    summary.setup.reference = cells[0].id.clone();
+    (summary.setup.cells, summary.results) = (cells, results);
+    summary.comparisons.clear();
+    summary
+}
+
 /// The same as `--quick` would leave it: closed loops only, no peers, no effects, no drift.
-pub(super) fn quick() -> Summary {
+pub(crate) fn quick() -> Summary {
     let mut summary = summary();
     summary.setup.quick = true;
     summary.setup.blocks = 3;
@@ -88,6 +121,8 @@ pub(super) fn quick() -> Summary {
         if let Outcome::Measured(figures) = &mut result.outcome {
             figures.response = None;
             figures.service = None;
+            figures.sweep.clear();
+            figures.further.windows.clear();
         }
     }
     summary.noise.retain(|n| workloads.iter().any(|w| w.name == n.workload));
@@ -98,7 +133,7 @@ pub(super) fn quick() -> Summary {
 }
 
 /// A server that keeps keys: a reference of its own, memory per key under one workload and hits under another.
-pub(super) fn cache() -> Summary {
+pub(crate) fn cache() -> Summary {
     let mut summary = summary();
     summary.setup.server = "kvcache".to_owned();
     summary.setup.reference = "http-server/uring".to_owned();
@@ -124,7 +159,7 @@ pub(super) fn cache() -> Summary {
 }
 
 /// More of everything than fits: long names, twice the workloads, every flag, thirty blocks, great and small ratios.
-pub(super) fn crowded() -> Summary {
+pub(crate) fn crowded() -> Summary {
     let mut summary = summary();
     for cell in &mut summary.setup.cells {
         cell.label = format!("{}/dashmap/allkeys-lru/gzip", cell.label);
@@ -312,9 +347,15 @@ fn figures(row: usize, column: usize) -> Figures {
         visits: BLOCKS,
         attempts: BLOCKS + u32::from(row == 4),
         per_block: (0..BLOCKS)
-            .map(|block| BlockFigures { block, cpu_us: Some(cpu), throughput_rps: rps, valid: true })
+            .map(|block| BlockFigures {
+                block,
+                cpu_us: Some(cpu * (1.0 + 0.02 * wobble(block as usize, row))),
+                throughput_rps: rps,
+                valid: block != 3,
+            })
             .collect(),
-        further: Further::default(),
+        sweep: rate.map_or_else(Vec::new, |_| curves::sweep(1e6 / cpu, 48.0 * factor)),
+        further: Further { windows: curves::windows(rps, 60.0 * factor, row), ..Further::default() },
     }
 }
 
@@ -333,6 +374,7 @@ fn latency(p50: f64, growth: f64) -> LatencyFigures {
         p999: interval(at(1000.0), 8.0),
         max: at(1e6),
         points: points.collect(),
+        density: curves::density(p50),
     }
 }
 

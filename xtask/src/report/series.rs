@@ -13,6 +13,9 @@ pub(super) enum Group {
 const COLOURS: [&str; 10] =
     ["epoll", "uring", "tokio", "reactor", "blocking", "pool", "tokio-uring", "lighttpd", "nginx", "null"];
 const COLOURS_OURS: usize = 7;
+/// The dashes that go with the colours, so that grey print and colour-blind readers lose nothing.
+const DASHES: [&str; 10] =
+    ["none", "18 3", "7 2.5", "2.5 2", "9 2.5 2 2.5", "4.5 3", "1.2 2.4", "11 3", "6 2 1.5 2", "1 3"];
 
 /// One server of the run, as it is drawn.
 #[derive(Clone, Debug)]
@@ -24,6 +27,18 @@ pub(super) struct Series {
     pub(super) is_reference: bool,
     /// One of [`COLOURS`].
     colour: &'static str,
+    /// One of [`DASHES`].
+    dash: &'static str,
+}
+
+/// The style rules of series that are no servers: the levels of a dimension, `k0` to `k6` and over again.
+pub(super) fn level_css() -> String {
+    (0..COLOURS_OURS).map(|i| format!(".k{i}{{--c:var(--{});--d:{}}}\n", COLOURS[i], DASHES[i])).collect()
+}
+
+/// The class of the level at `index`.
+pub(super) fn level_class(index: usize) -> String {
+    format!("k{}", index % COLOURS_OURS)
 }
 
 impl Series {
@@ -37,7 +52,10 @@ impl Series {
             Group::Peer | Group::Floor => COLOURS[COLOURS_OURS],
         };
         let colour = known.unwrap_or(borrowed);
-        Self { id: format!("s{position}"), label: label.to_owned(), group, is_reference, colour }
+        let own = COLOURS.iter().position(|name| *name == colour).unwrap_or(0);
+        // Who borrows the hue of the seventh before it has another dash.
+        let dash = if known.is_some() { own } else { (own + position / COLOURS_OURS) % COLOURS_OURS };
+        Self { id: format!("s{position}"), label: label.to_owned(), group, is_reference, colour, dash: DASHES[dash] }
     }
 
     pub(super) fn class(&self) -> String {
@@ -46,7 +64,7 @@ impl Series {
 
     /// The style rules that give the series its colour, in light and dark alike.
     pub(super) fn css(&self) -> String {
-        let (id, name) = (&self.id, self.colour);
-        format!(":root{{--{id}:var(--{name})}}.c-{id}{{--c:var(--{name})}}\n")
+        let (id, name, dash) = (&self.id, self.colour, self.dash);
+        format!(":root{{--{id}:var(--{name})}}.c-{id}{{--c:var(--{name});--d:{dash}}}\n")
     }
 }

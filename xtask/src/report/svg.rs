@@ -139,13 +139,23 @@ pub(super) struct Canvas {
 
 impl Canvas {
     pub(super) fn text(&mut self, x: f64, y: f64, class: &str, anchor: Anchor, content: &str) {
+        self.text_with(x, y, class, anchor, content, &[]);
+    }
+
+    /// A time at a tick of an axis, written as `content`; the script rewrites it in the unit that the reader chose.
+    pub(super) fn time(&mut self, x: f64, y: f64, anchor: Anchor, us: f64, content: &str) {
+        self.text_with(x, y, "s m num", anchor, content, &[("data-us", &format!("{us}"))]);
+    }
+
+    fn text_with(&mut self, x: f64, y: f64, class: &str, anchor: Anchor, content: &str, more: &[(&str, &str)]) {
         let anchor = match anchor {
             Anchor::Start => "",
             Anchor::Middle => " text-anchor=\"middle\"",
             Anchor::End => " text-anchor=\"end\"",
         };
-        let (x, y) = (number(x), number(y));
-        let _ = write!(self.out, "<text x=\"{x}\" y=\"{y}\" class=\"{class}\"{anchor}>{}</text>", escape(content));
+        let (x, y, more) = (number(x), number(y), attribute_list(more));
+        let content = escape(content);
+        let _ = write!(self.out, "<text x=\"{x}\" y=\"{y}\" class=\"{class}\"{anchor}{more}>{content}</text>");
     }
 
     /// A row's name at the end of its gutter, in two small lines when it is long. `y` is the middle of the row.
@@ -207,11 +217,16 @@ impl Canvas {
         let _ = write!(self.out, "</{name}>");
     }
 
-    /// An invisible surface on which the script reads out the nearest point of a latency curve: of series `series` under
-    /// the workload at `column`.
-    pub(super) fn hit(&mut self, series: &str, column: usize, area: Rect, x: Scale, y: Scale) {
-        let plot = format!("{{\"s\":\"{series}\",\"w\":{column},\"x\":{},\"y\":{}}}", x.to_script(), y.to_script());
+    /// An invisible surface on which the script reads out the nearest point of the curves of this `kind` under the
+    /// workload at `column`: those of one series, or all for `None`.
+    pub(super) fn hit(&mut self, kind: &str, series: Option<&str>, column: usize, area: Rect, x: Scale, y: Scale) {
+        let (series, x, y) = (series.unwrap_or_default(), x.to_script(), y.to_script());
+        let plot = format!("{{\"f\":\"{kind}\",\"s\":\"{series}\",\"w\":{column},\"x\":{x},\"y\":{y}}}");
         self.rect_with(area, "hit", &[("data-plot", &plot)]);
+    }
+
+    pub(super) fn into_svg(self) -> String {
+        self.out
     }
 
     pub(super) fn append(&mut self, other: Self) {
@@ -316,9 +331,25 @@ fn attribute_list(attributes: &[(&str, &str)]) -> String {
     })
 }
 
+/// The first place, then steps from each to the next, which are shorter to write. Steps between rounded places, so that
+/// nothing adds up.
 fn places(points: &[(f64, f64)]) -> String {
-    let places: Vec<String> = points.iter().map(|&(x, y)| format!("{} {}", number(x), number(y))).collect();
-    places.join("L")
+    let tenth = |value: f64| if value.is_finite() { (value * 10.0).round() } else { 0.0 };
+    let mut out = String::new();
+    let mut last: Option<(f64, f64)> = None;
+    for &(x, y) in points {
+        let (x, y) = (tenth(x), tenth(y));
+        let (dx, dy) = last.map_or((x, y), |(last_x, last_y)| (x - last_x, y - last_y));
+        // Writing to a String cannot fail.
+        let _ = match last {
+            None => write!(out, "{} {}", number(dx / 10.0), number(dy / 10.0)),
+            Some(_) if dx == 0.0 => write!(out, "v{}", number(dy / 10.0)),
+            Some(_) if dy == 0.0 => write!(out, "h{}", number(dx / 10.0)),
+            Some(_) => write!(out, "l{} {}", number(dx / 10.0), number(dy / 10.0)),
+        };
+        last = Some((x, y));
+    }
+    out
 }
 
 /// A coordinate, to a tenth. Input is finite because the view only keeps finite measurements; a slip must not break

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use roxmltree::{Document, Node, ParsingOptions};
 
-use super::{View, effects, sample};
+use super::{View, effects, histogram, interaction, load, sample, within};
 use crate::matrix::model::{
     Cell, CellResult, Figures, Flag, FlagCount, Interval, Outcome, Report, Role, SCHEMA, Summary, Topic, Workload,
 };
@@ -49,7 +49,7 @@ fn figures_mut(summary: &mut Summary, index: usize) -> &mut Figures {
 #[test]
 fn the_report_is_well_formed_and_every_id_and_link_is_sound() {
     let two = page(vec![sample::summary(), sample::cache()]);
-    let single = [sample::summary(), sample::quick(), sample::crowded(), sample::cache()];
+    let single = [sample::summary(), sample::quick(), sample::crowded(), sample::cache(), sample::crossed()];
     for html in single.iter().map(render).chain([two]) {
         let document = parse(&html);
         let ids: Vec<&str> = document.descendants().filter_map(|n| n.attribute("id")).collect();
@@ -155,7 +155,7 @@ fn cells_that_did_not_run_are_dotted_and_say_why() {
     let html = render(&sample::summary());
     let document = parse(&html);
     let wide = by_id(&document, "heat0-w").unwrap();
-    let cell = wide.descendants().find(|n| n.attribute("href") == Some("#raw-s5-2")).unwrap();
+    let cell = wide.descendants().find(|n| n.attribute("href") == Some("#cell-s5-2")).unwrap();
     assert!(cell.descendants().any(|n| n.has_tag_name("rect") && has_class(n, "na")));
     assert!(all_text(cell).contains("n/a: 64 workers"));
     assert!(cell.attribute("data-t").unwrap().ends_with("not run, 64 workers"));
@@ -172,7 +172,7 @@ fn doubtful_cells_are_hatched_lettered_and_counted_in_the_warnings() {
             .filter(|n| n.attribute("fill") == Some("url(#hatch)"))
             .filter_map(|n| n.parent_element()?.attribute("href"))
             .collect();
-        assert_eq!(hatched, ["#raw-s4-1", "#raw-s8-4"]);
+        assert_eq!(hatched, ["#cell-s4-1", "#cell-s8-4"]);
     }
     let warnings = document.descendants().find(|n| has_class(*n, "warn")).unwrap();
     assert!(all_text(warnings).replace('\u{a0}', " ").contains("2 cells hatched below"));
@@ -195,7 +195,7 @@ fn a_saturated_generator_casts_doubt_on_an_open_loop_only() {
         let cell = document.descendants().find(|n| n.attribute("href") == Some(link)).unwrap();
         cell.descendants().any(|n| n.attribute("fill") == Some("url(#hatch)"))
     };
-    assert!(!is_hatched("#raw-s1-0") && is_hatched("#raw-s1-4"));
+    assert!(!is_hatched("#cell-s1-0") && is_hatched("#cell-s1-4"));
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn a_ratio_inside_the_noise_floor_has_no_tint_and_no_verdict() {
     summary.comparisons[0].ratio.differs = false;
     let html = render(&summary);
     let document = parse(&html);
-    let cell = document.descendants().find(|n| n.attribute("href") == Some("#raw-s1-0")).unwrap();
+    let cell = document.descendants().find(|n| n.attribute("href") == Some("#cell-s1-0")).unwrap();
     assert!(!cell.descendants().any(|n| has_class(n, "cheap") || has_class(n, "dear")));
     assert!(cell.attribute("data-t").unwrap().contains("no difference seen"));
     let verdicts = document.descendants().find(|n| has_class(*n, "verdicts")).unwrap();
@@ -270,7 +270,7 @@ fn a_quick_run_is_stamped_and_does_not_rank() {
 fn pictures_without_data_are_left_out_with_their_links() {
     let (full, quick) = (render(&sample::summary()), render(&sample::quick()));
     let (full, quick) = (parse(&full), parse(&quick));
-    for id in ["effects", "latency", "drift"] {
+    for id in ["effects", "latency", "load", "within", "histogram", "drift"] {
         assert!(by_id(&full, id).is_some() && by_id(&quick, id).is_none(), "{id}");
         assert!(!quick.descendants().any(|n| n.attribute("href") == Some(&format!("#{id}"))), "{id}");
     }
@@ -312,12 +312,30 @@ fn a_summary_with_nothing_measured_still_makes_a_page() {
     parse(&render(&summary));
 }
 
+/// What the script does before anything else.
+fn unpacked(value: &serde_json::Value) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        Value::Object(map) => match (map.get("@"), map.get("rows")) {
+            (Some(Value::Array(names)), Some(Value::Array(rows))) => {
+                let names = || names.iter().map(|name| name.as_str().unwrap().to_owned());
+                let row =
+                    |row: &Value| -> Value { names().zip(row.as_array().unwrap().iter().map(unpacked)).collect() };
+                rows.iter().map(row).collect()
+            }
+            _ => map.iter().map(|(name, value)| (name.clone(), unpacked(value))).collect(),
+        },
+        Value::Array(list) => list.iter().map(unpacked).collect(),
+        other => other.clone(),
+    }
+}
+
 #[test]
 fn the_embedded_summary_reads_back_as_a_summary() {
     let html = render(&sample::summary());
     let document = parse(&html);
     let data: serde_json::Value = serde_json::from_str(by_id(&document, "data").unwrap().text().unwrap()).unwrap();
-    let back: Summary = serde_json::from_value(data["matrices"][0]["summary"].clone()).unwrap();
+    let back: Summary = serde_json::from_value(unpacked(&data["matrices"][0]["summary"])).unwrap();
     assert_eq!(back.setup, sample::summary().setup);
     assert_eq!(back.results.len(), sample::summary().results.len());
     assert_eq!(data["matrices"][0]["cells"]["s1"], "http-server/uring");
@@ -359,15 +377,46 @@ fn a_hundred_cells_stay_within_the_budget_of_the_file() {
     assert!(size < 1_500_000, "{size} bytes");
 }
 
+/// The same figures give the same bytes, here and on any machine.
+/// `UPDATE_GOLDEN=1 cargo test -p xtask golden` writes the files again, to be looked at and committed.
 #[test]
-fn main_effects_match_the_golden_drawing() {
-    let drawn = effects::pictures(&View::new(&sample::summary(), 0, 0)).unwrap().replace('>', ">\n");
-    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/golden/effects.svg");
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(golden, &drawn).unwrap();
+fn pictures_match_their_golden_drawings() {
+    let (summary, crossed) = (sample::summary(), sample::crossed());
+    let (view, crossed) = (View::new(&summary, 0, 0), View::new(&crossed, 0, 0));
+    let drawings = [
+        ("effects", effects::pictures(&view).unwrap()),
+        ("matrix", super::picture(&summary)),
+        ("load", load::section(&view).unwrap().content),
+        ("within", within::section(&view).unwrap().content),
+        ("histogram", histogram::section(&view).unwrap().content),
+        ("interaction", interaction::section(&crossed).unwrap().content),
+    ];
+    for (name, drawn) in drawings {
+        // The first of several pictures is enough, a line for each element.
+        let drawn = drawn.split("<details>").next().unwrap().replace('>', ">\n");
+        let golden = format!("{}/src/report/golden/{name}.svg", env!("CARGO_MANIFEST_DIR"));
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&golden, &drawn).unwrap();
+        }
+        let wanted = std::fs::read_to_string(&golden).unwrap_or_default();
+        assert!(drawn == wanted, "{name} changed; look at it, then run the test with UPDATE_GOLDEN=1");
     }
-    let wanted = std::fs::read_to_string(golden).unwrap();
-    assert!(drawn == wanted, "the drawing changed; look at it, then run the test with UPDATE_GOLDEN=1");
+}
+
+#[test]
+fn the_picture_for_the_readme_is_well_formed_and_leads_nowhere() {
+    for summary in [sample::summary(), sample::crowded(), sample::cache()] {
+        let svg = super::picture(&summary);
+        let document = Document::parse(&svg).unwrap();
+        assert!(!document.descendants().any(|n| n.has_attribute("href") || n.has_tag_name("script")));
+        let (own, used) = (svg.matches("http").count(), svg.matches("http://www.w3.org/2000/svg").count());
+        assert_eq!((own, used), (1, 1), "only the name space");
+        // Every class that is drawn with is in the file's own style sheet.
+        for class in document.descendants().filter_map(|n| n.attribute("class")).flat_map(|list| list.split(' ')) {
+            let known = ["num", "rows", "row", "colh", "cell", "flagged", "tick"];
+            assert!(known.contains(&class) || svg.contains(&format!(".{class}{{")), "{class}");
+        }
+    }
 }
 
 /// Not a law: writes the sample reports where a browser can show them.
@@ -376,7 +425,12 @@ fn main_effects_match_the_golden_drawing() {
 #[ignore = "writes files for the eye"]
 fn write_the_samples() {
     let directory = std::env::var_os("REPORT_SAMPLE_DIR").map_or_else(std::env::temp_dir, Into::into);
-    for (name, summary) in [("full", sample::summary()), ("quick", sample::quick()), ("crowded", sample::crowded())] {
+    for (name, summary) in [
+        ("full", sample::summary()),
+        ("quick", sample::quick()),
+        ("crowded", sample::crowded()),
+        ("crossed", sample::crossed()),
+    ] {
         let html = render(&summary);
         let path = directory.join(format!("bench-matrix-sample-{name}.html"));
         std::fs::write(&path, &html).unwrap();
@@ -389,3 +443,6 @@ mod matrices;
 
 #[path = "tests_safety.rs"]
 mod safety;
+
+#[path = "tests_browser.rs"]
+mod browser;

@@ -9,7 +9,7 @@ use crate::matrix::model::{
 };
 
 /// Most points of a curve as it is drawn and embedded: closer ones fall into the same few pixels.
-const CURVE_POINTS_MAX: usize = 50;
+const CURVE_POINTS_MAX: usize = 36;
 
 /// A borrowed summary with its cells looked up by row and column.
 pub(super) struct View<'a> {
@@ -141,10 +141,15 @@ pub(super) fn is_open(workload: &Workload) -> bool {
     matches!(workload.arrivals, Arrivals::Open { .. })
 }
 
+/// Whether the workload has figures that are compared: a climb has only curves.
+pub(super) fn is_compared(workload: &Workload) -> bool {
+    workload.arrivals != Arrivals::Climb
+}
+
 /// Offered load in requests per second; `None` for a closed loop.
 pub(super) fn offered_rps(workload: &Workload) -> Option<f64> {
     match workload.arrivals {
-        Arrivals::Closed => None,
+        Arrivals::Closed | Arrivals::Climb => None,
         Arrivals::Open { rate_rps, .. } => Some(rate_rps),
     }
 }

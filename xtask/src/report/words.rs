@@ -2,16 +2,18 @@
 //!
 //! Everything returned is escaped HTML.
 
-use super::format::{duration, floor, percent, percent_interval, ratio, significant, thousands};
+use super::format::{count, duration, floor, percent, percent_interval, ratio, significant, thousands};
 use super::series::Group;
 use super::svg::escape;
 use super::view::{Drawable, View, is_open, offered_rps};
-use crate::matrix::model::{Comparison, Drift, Effect, Metric, Ratio, Role, Topic};
+use crate::matrix::model::{Comparison, Drift, Effect, Flag, Metric, Ratio, Role, Topic};
 
 /// Sentences a reader takes in before the first picture.
 const VERDICTS_MAX: usize = 4;
 /// Workloads named in one verdict; the matrix has the rest.
 const WORKLOADS_MAX: usize = 3;
+/// Choices named in the verdict of the main effects.
+const EFFECTS_MAX: usize = 4;
 /// What a reader asks first, first.
 const QUESTIONS: [(Topic, Metric); 6] = [
     (Topic::BestOverReference, Metric::ServerCpu),
@@ -30,7 +32,62 @@ pub(super) fn verdicts(view: &View<'_>) -> Vec<String> {
         let is_answered = !comparisons.is_empty() || !unbeaten.is_empty();
         is_answered.then(|| verdict(view, (topic, metric), &comparisons, &unbeaten))
     });
-    answers.take(VERDICTS_MAX).collect()
+    answers.take(VERDICTS_MAX).chain(effects_verdict(view)).chain(trust(view)).collect()
+}
+
+/// What one choice changes: the largest changes first.
+fn effects_verdict(view: &View<'_>) -> Option<String> {
+    let mut effects = super::effects::drawable(view.summary);
+    effects.sort_by(|a, b| b.cpu.median.ln().abs().total_cmp(&a.cpu.median.ln().abs()));
+    let (seen, same): (Vec<&Effect>, Vec<&Effect>) = effects.into_iter().partition(|effect| effect.cpu.differs);
+    let one = |effect: &&Effect| {
+        let Ratio { median, lo, hi, .. } = effect.cpu;
+        let direction = if median < 1.0 { "less" } else { "more" };
+        let (level, other) = (escape(&effect.level), escape(&effect.instead_of));
+        let interval = ci(&percent_interval(lo, hi, median));
+        format!("<i>{level}</i> instead of <i>{other}</i> {} {direction} {interval}", percent(median))
+    };
+    let mut changes: Vec<String> = seen.iter().take(EFFECTS_MAX).map(one).collect();
+    if !same.is_empty() {
+        let names: Vec<String> = same.iter().take(EFFECTS_MAX).map(|effect| escape(&effect.level)).collect();
+        let more = if same.len() > EFFECTS_MAX { " and others" } else { "" };
+        changes.push(format!("no difference seen with {}{more}", names.join(", ")));
+    }
+    let more = seen.len().saturating_sub(EFFECTS_MAX);
+    let more = if more > 0 { format!(" {more}\u{a0}more below.") } else { String::new() };
+    let head = "<b>One choice changed, all else equal.</b> Server CPU per request:";
+    (!changes.is_empty()).then(|| format!("{head} {}.{more}", changes.join("; ")))
+}
+
+/// How far the figures can be trusted: the noise floors, and how many cells have a flag.
+fn trust(view: &View<'_>) -> Option<String> {
+    let floors = view.workloads().iter().filter_map(|workload| view.noise(&workload.name));
+    let (low, high) = range(floors.map(|noise| noise.cpu_floor_percent / 100.0));
+    if !low.is_finite() {
+        return None;
+    }
+    let noise = if floor(low) == floor(high) { floor(low) } else { format!("{} to {}", floor(low), floor(high)) };
+    let mut out = format!(
+        "<b>How far to trust this.</b> The same server against itself differs by {noise}, depending on the workload: \
+         smaller differences are none."
+    );
+    let has = |flag: Flag| {
+        let is_raised =
+            |(row, column): &(usize, usize)| view.flags(*row, *column).iter().any(|(raised, _)| *raised == flag);
+        view.places().filter(is_raised).count()
+    };
+    let limited = has(Flag::ClientSaturated);
+    if limited > 0 {
+        out += &format!(" In {} the generator was the limit, not the server.", count(limited, "cell"));
+    }
+    let doubtful = view.places().filter(|&(row, column)| view.is_doubtful(row, column)).count();
+    if doubtful > 0 {
+        out += &format!(" {} deserve doubt, and are hatched.", count(doubtful, "cell"));
+    }
+    if view.summary.setup.pinning.shared {
+        out += " Server and generator shared a core: nothing here can be trusted.";
+    }
+    Some(out)
 }
 
 /// The comparisons of one topic, one per workload: the one that flatters the subject least.

@@ -1,9 +1,6 @@
 //! The page of the cache in a browser, beside the server that it belongs to.
 
 #[cfg(test)]
-mod webdriver;
-
-#[cfg(test)]
 mod tests {
     use std::{
         fs,
@@ -19,9 +16,7 @@ mod tests {
 
     use anyhow::{Context, Result, ensure};
     use tempfile::TempDir;
-    use testkit::{Server, eventually};
-
-    use crate::webdriver::{Browser, Screen};
+    use testkit::{Browser, Screen, Server, eventually};
 
     const DESK: Screen = Screen { width: 1280, is_phone: false, is_dark: false };
     const MARKUP: &str = "<img src=x onerror=alert(1)>.txt";

@@ -2,12 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use super::super::model::{Cell, Role, Workload};
+use super::super::model::{Arrivals, Cell, Role, Workload};
 use super::super::peers::{Peer, web};
 use super::super::site;
 use super::{Kind, Spec, Target, Timing};
 
 const CALIBRATION: &str = "get-128B-c64";
+
+/// At rising loads. Takes ten times as long as the others, and is measured when it is asked for.
+const CLIMB: Spec = Spec {
+    name: "climb-128B-c64",
+    title: "128-byte file, 64 connections, loads from a tenth of the capacity to all of it",
+    short: ["128 B", "climb"],
+    body_bytes: 128,
+    connections: 64,
+    pipeline: 1,
+    is_open: false,
+    is_quick: false,
+};
 
 const SPECS: [Spec; 6] = [
     Spec {
@@ -84,7 +96,12 @@ impl Kind for HttpServer {
     }
 
     fn workloads(&self, _is_quick: bool) -> Vec<Workload> {
-        SPECS.iter().map(Spec::workload).collect()
+        let climb = Workload { arrivals: Arrivals::Climb, ..CLIMB.workload() };
+        SPECS.iter().map(Spec::workload).chain([climb]).collect()
+    }
+
+    fn is_usual(&self, workload: &str) -> bool {
+        workload != CLIMB.name
     }
 
     fn is_quick(&self, workload: &str) -> bool {

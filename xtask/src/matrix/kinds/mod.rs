@@ -14,6 +14,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use super::climb;
 use super::cpus::CpuList;
 use super::model::{Arrivals, Cell, Role, Workload};
 use super::peers::Peer;
@@ -134,6 +135,7 @@ pub(crate) trait Kind: Sync {
     fn load_s(&self, workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
         match workload.repetitions {
             Some(each) => f64::from(each) * TURN_S,
+            None if workload.arrivals == Arrivals::Climb => climb::SLICES * (slice_s + warmup_s),
             None => slice_s + warmup_s,
         }
     }
@@ -239,8 +241,10 @@ pub(crate) fn arguments(kind: &dyn Kind, target: &Target<'_>, timing: &Timing, p
     if workload.pipeline > 1 {
         flag("-P", workload.pipeline.to_string());
     }
-    if let Arrivals::Open { rate_rps, .. } = workload.arrivals {
-        flag("-R", rate_rps.to_string());
+    match workload.arrivals {
+        Arrivals::Closed => {}
+        Arrivals::Open { rate_rps, .. } => flag("-R", rate_rps.to_string()),
+        Arrivals::Climb => flag("--rate-sweep", climb::SHARES.to_owned()),
     }
     flag("--pin", timing.client_cpus.clone());
     flag("--format", "json".to_owned());

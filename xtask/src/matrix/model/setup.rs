@@ -199,6 +199,9 @@ pub(crate) enum Arrivals {
         /// What the reference served in the closed loop of the calibration visit.
         capacity_rps: f64,
     },
+    /// Schedules at rising shares of what the same visit measured in a closed loop just before: where a server ends.
+    /// Its cost is not compared, as every server gets loads of its own.
+    Climb,
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Flag, Setup};
+use super::{Bucket, Flag, LoadPoint, Setup};
 
 /// `summary.json`: all that the report draws.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -123,6 +123,9 @@ pub(crate) struct Figures {
     pub attempts: u32,
     /// The visits one by one.
     pub per_block: Vec<BlockFigures>,
+    /// Where the workload climbs through several loads; `share` rises.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sweep: Vec<LoadPoint>,
     #[serde(default)]
     pub further: Further,
 }
@@ -186,6 +189,9 @@ pub(crate) struct LatencyFigures {
     pub max: f64,
     /// At most [`super::QUANTILE_POINTS_MAX`], `x` rising from 1; ends where the samples no longer carry the quantile.
     pub points: Vec<QuantilePoint>,
+    /// The histogram of all visits, `us` rising; empty bars are left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub density: Vec<Bucket>,
 }
 
 /// A point of the percentile curve.

@@ -1,4 +1,4 @@
-//! A browser of its own for each test, driven over WebDriver (https://www.w3.org/TR/webdriver2/).
+//! A browser of its own for each test, driven over [WebDriver](https://www.w3.org/TR/webdriver2/).
 
 use std::{
     io::{BufRead, BufReader},
@@ -7,8 +7,10 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
-use testkit::{HANG, eventually, peer};
+use tempfile::TempDir;
 use ureq::Agent;
+
+use crate::{HANG, eventually, peer};
 
 /// How WebDriver calls a reference to an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
@@ -16,36 +18,52 @@ const READY: &str = "was started successfully on port ";
 
 /// How the page is looked at.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Screen {
-    pub(crate) width: u32,
-    pub(crate) is_phone: bool,
-    pub(crate) is_dark: bool,
+pub struct Screen {
+    /// CSS pixels.
+    pub width: u32,
+    pub is_phone: bool,
+    /// What the system is said to prefer.
+    pub is_dark: bool,
 }
 
 /// A headless Chromium; closed when this is dropped.
-pub(crate) struct Browser {
+pub struct Browser {
     agent: Agent,
     session: String,
     driver: Child,
+    /// Its profile and its temporary files.
+    _home: TempDir,
 }
 
 impl Browser {
     /// `None` where there is no browser, which has been said.
-    pub(crate) fn start() -> Result<Option<Self>> {
+    ///
+    /// # Errors
+    /// It is there and does not start.
+    pub fn start() -> Result<Option<Self>> {
         let (Some(driver), Some(chromium)) = (peer("chromedriver")?, peer("chromium")?) else { return Ok(None) };
-        let mut driver = Command::new(driver).arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let home = tempfile::tempdir()?;
+        let mut driver = Command::new(driver)
+            .arg("--port=0")
+            .env("TMPDIR", home.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()?;
         let port = driver.stdout.take().and_then(|stdout| {
             let lines = BufReader::new(stdout).lines().map_while(Result::ok);
             lines.filter_map(|line| Some(line.split_once(READY)?.1.trim_end_matches('.').to_owned())).next()
         });
         let agent: Agent =
             Agent::config_builder().http_status_as_error(false).timeout_global(Some(HANG)).build().into();
-        let mut browser = Self { agent, session: String::new(), driver };
+        let profile = format!("--user-data-dir={}", home.path().join("profile").display());
+        let mut browser = Self { agent, session: String::new(), driver, _home: home };
         let service = format!("http://127.0.0.1:{}", port.context("chromedriver has not started")?);
         let options = json!({
             "binary": chromium,
             // In a container it has neither the right to make sandboxes nor much shared memory.
-            "args": ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars"],
+            "args": [
+                "--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars", profile,
+            ],
         });
         let wanted = json!({"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}});
         browser.session.clone_from(&service);
@@ -64,7 +82,11 @@ impl Browser {
         self.post("goog/cdp/execute", &json!({"cmd": name, "params": parameters}))
     }
 
-    pub(crate) fn look(&self, Screen { width, is_phone, is_dark }: Screen) -> Result<()> {
+    /// As on such a screen.
+    ///
+    /// # Errors
+    /// The browser's.
+    pub fn look(&self, Screen { width, is_phone, is_dark }: Screen) -> Result<()> {
         let metrics = json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": is_phone});
         self.command("Emulation.setDeviceMetricsOverride", &metrics)?;
         let scheme = if is_dark { "dark" } else { "light" };
@@ -75,43 +97,78 @@ impl Browser {
         Ok(())
     }
 
-    pub(crate) fn go(&self, url: &str) -> Result<()> {
+    /// Whether pages may run scripts, from the next one on.
+    ///
+    /// # Errors
+    /// The browser's.
+    pub fn allow_scripts(&self, allowed: bool) -> Result<()> {
+        self.command("Emulation.setScriptExecutionDisabled", &json!({"value": !allowed})).map(drop)
+    }
+
+    /// Opens a page, and waits until it has loaded.
+    ///
+    /// # Errors
+    /// The browser's.
+    pub fn go(&self, url: &str) -> Result<()> {
         self.post("url", &json!({"url": url})).map(drop)
     }
 
-    /// What a function body returns in the page.
-    pub(crate) fn run(&self, script: &str) -> Result<Value> {
+    /// What a function body returns in the page; a promise is waited for.
+    ///
+    /// # Errors
+    /// What it throws.
+    pub fn run(&self, script: &str) -> Result<Value> {
         self.post("execute/sync", &json!({"script": script, "args": []}))
     }
 
     /// Waits until an expression holds in the page.
-    pub(crate) fn until(&self, what: &str, expression: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// It does not within [`HANG`]: `what`, and the text of the page.
+    pub fn until(&self, what: &str, expression: &str) -> Result<()> {
         let holds = || Ok(self.run(&format!("return Boolean({expression})"))? == true);
         eventually(what, holds).with_context(|| format!("the page says: {:?}", self.text("main")))
     }
 
     /// The text of the first such element, hidden or not.
-    pub(crate) fn text(&self, selector: &str) -> Result<String> {
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn text(&self, selector: &str) -> Result<String> {
         let text = self.run(&format!("return document.querySelector({})?.textContent", json!(selector)))?;
         text.as_str().map(str::to_owned).ok_or_else(|| anyhow!("no {selector}"))
     }
 
-    pub(crate) fn count(&self, selector: &str) -> Result<u64> {
+    /// How many such elements there are.
+    ///
+    /// # Errors
+    /// The browser's.
+    pub fn count(&self, selector: &str) -> Result<u64> {
         let count = self.run(&format!("return document.querySelectorAll({}).length", json!(selector)))?;
         count.as_u64().context("no number")
     }
 
     /// As a person would: it has to be there, visible and not covered.
-    pub(crate) fn click(&self, selector: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn click(&self, selector: &str) -> Result<()> {
         self.post(&format!("element/{}/click", self.element(selector)?), &json!({})).map(drop)
     }
 
-    pub(crate) fn type_into(&self, selector: &str, text: &str) -> Result<()> {
+    /// As a person would, behind what is there.
+    ///
+    /// # Errors
+    /// It cannot be typed into.
+    pub fn type_into(&self, selector: &str, text: &str) -> Result<()> {
         self.post(&format!("element/{}/value", self.element(selector)?), &json!({"text": text})).map(drop)
     }
 
     /// Presses a key wherever the focus is.
-    pub(crate) fn press(&self, key: char) -> Result<()> {
+    ///
+    /// # Errors
+    /// The browser's.
+    pub fn press(&self, key: char) -> Result<()> {
         let strokes = json!([{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]);
         self.post("actions", &json!({"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]})).map(drop)
     }
@@ -122,7 +179,10 @@ impl Browser {
     }
 
     /// What the browser complains of: scripts that failed, and what the page's policy did not let through.
-    pub(crate) fn complaints(&self) -> Result<Vec<String>> {
+    ///
+    /// # Errors
+    /// The browser's.
+    pub fn complaints(&self) -> Result<Vec<String>> {
         let entries = self.post("se/log", &json!({"type": "browser"}))?;
         let messages = entries.as_array().into_iter().flatten().filter_map(|entry| entry["message"].as_str());
         // Every browser asks for it, and few servers have one.

@@ -1,0 +1,111 @@
+//! A workload that climbs: an open loop at rising shares of what the same server did in a closed loop just before. It shows
+//! where a server ends. Its costs are not compared: every server gets loads of its own.
+
+use loadgen::result::RunResult;
+use serde::{Deserialize, Serialize};
+
+use super::model::LoadPoint;
+use super::record::{Measured, Visit};
+use super::stats::Bootstrap;
+
+/// The shares, as the generator takes them.
+pub(crate) const SHARES: &str = "10%..100%";
+/// Slices that a visit takes: the steps, and the closed loop before them.
+pub(crate) const SLICES: f64 = 11.0;
+
+/// One step of one visit.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Step {
+    /// Of the capacity, 1.0 for all of it.
+    pub share: f64,
+    pub offered_rps: f64,
+    pub served_rps: f64,
+    pub is_served: bool,
+    /// Response time, microseconds.
+    pub p50_us: f64,
+    pub p99_us: f64,
+}
+
+/// The steps of a run; empty where it had one load.
+pub(crate) fn steps(run: &RunResult) -> Vec<Step> {
+    let step = |step: &loadgen::result::Step| {
+        let result = &step.result;
+        Some(Step {
+            share: step.share?,
+            offered_rps: step.rate,
+            served_rps: result.throughput_rps,
+            is_served: step.is_served,
+            p50_us: result.latency_us.p50,
+            p99_us: result.latency_us.p99,
+        })
+    };
+    run.steps.iter().filter_map(step).collect()
+}
+
+/// The figures of a climb are its steps and its capacity; what the steps cost together says nothing.
+pub(crate) fn measured(run: &RunResult, all: Measured) -> Measured {
+    let throughput_rps = run.capacity.map_or(all.throughput_rps, |capacity| capacity.throughput_rps);
+    Measured { throughput_rps, server: None, windows: Vec::new(), steps: steps(run), ..all }
+}
+
+/// Medians over visits, share by share: those that at least half of the visits got to.
+pub(crate) fn points(visits: &[(&Visit, &Measured)], bootstrap: &Bootstrap) -> Vec<LoadPoint> {
+    let mut shares: Vec<f64> = visits.iter().flat_map(|(_, measured)| &measured.steps).map(|step| step.share).collect();
+    shares.sort_by(f64::total_cmp);
+    shares.dedup();
+    shares.into_iter().filter_map(|share| point(share, visits, bootstrap)).collect()
+}
+
+fn point(share: f64, visits: &[(&Visit, &Measured)], bootstrap: &Bootstrap) -> Option<LoadPoint> {
+    let steps = visits.iter().flat_map(|(_, measured)| &measured.steps);
+    let steps: Vec<&Step> = steps.filter(|step| step.share == share).collect();
+    if steps.len() * 2 < visits.len() {
+        return None;
+    }
+    let over = |pick: fn(&Step) -> f64| bootstrap.interval(&steps.iter().map(|step| pick(step)).collect::<Vec<f64>>());
+    Some(LoadPoint {
+        share,
+        offered_rps: over(|step| step.offered_rps)?.median,
+        served_rps: over(|step| step.served_rps)?.median,
+        is_served: steps.iter().filter(|step| step.is_served).count() * 2 >= steps.len(),
+        p50: over(|step| step.p50_us)?,
+        p99: over(|step| step.p99_us)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples;
+    use super::*;
+
+    fn visit(steps: &[(f64, f64)]) -> Measured {
+        let step = |&(share, p99_us): &(f64, f64)| Step {
+            share,
+            offered_rps: share * 1e5,
+            served_rps: share * 1e5,
+            is_served: p99_us < 1_000.0,
+            p50_us: p99_us / 4.0,
+            p99_us,
+        };
+        Measured { steps: steps.iter().map(step).collect(), ..samples::measured(4.0) }
+    }
+
+    #[test]
+    fn every_share_is_the_median_of_the_visits_that_got_to_it() {
+        let visits = [
+            visit(&[(0.1, 100.0), (0.2, 200.0), (0.3, 5_000.0)]),
+            visit(&[(0.1, 110.0), (0.2, 220.0), (0.3, 400.0)]),
+            visit(&[(0.1, 150.0), (0.2, 9_000.0)]),
+        ];
+        let line = samples::visit();
+        let visits: Vec<(&Visit, &Measured)> = visits.iter().map(|measured| (&line, measured)).collect();
+        let points = points(&visits, &Bootstrap::new(1));
+        let told: Vec<(f64, f64, bool)> = points.iter().map(|it| (it.share, it.p99.median, it.is_served)).collect();
+        assert_eq!(told, [(0.1, 110.0, true), (0.2, 220.0, true), (0.3, 2_700.0, true)], "{points:?}");
+        assert!(points.iter().all(|it| it.p50.lo <= it.p50.median && it.p50.median <= it.p50.hi));
+        assert!(super::points(&visits[2..], &Bootstrap::new(1)).iter().any(|it| !it.is_served));
+        // One visit in three got there: not a figure of this server.
+        let alone = [visits[0], visits[2], visits[2]];
+        assert_eq!(super::points(&alone, &Bootstrap::new(1)).len(), 2);
+    }
+}

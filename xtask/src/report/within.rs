@@ -1,0 +1,105 @@
+//! Within a visit: requests per second and p99 in windows of 100 ms. Was it steady, and had it warmed up?
+
+use super::axes;
+use super::format::floor;
+use super::overlay::{self, Curve, Panel};
+use super::svg::{escape, picture};
+use super::view::{Drawable, View};
+use super::{Section, per_workload};
+use crate::matrix::model::WindowPoint;
+
+type Pick = fn(&WindowPoint) -> f64;
+
+pub(super) fn section(view: &View<'_>) -> Option<Section> {
+    let columns: Vec<usize> = (0..view.workloads().len()).filter(|&column| has_curves(view, column)).collect();
+    let first = *columns.first()?;
+    let parts: Vec<_> = columns
+        .iter()
+        .map(|&column| (view.workloads()[column].name.clone(), finding(view, column), pictures(view, column)))
+        .collect();
+    let note = "Windows of 100\u{a0}ms, each the median over visits, from the start of the measured slice on. Shaded: \
+                warm-up, which is in no figure. A line that climbs or falls through the slice was not steady yet.";
+    Some(Section {
+        id: "within",
+        link: "within a visit",
+        title: "Within a visit".to_owned(),
+        finding: finding(view, first),
+        content: per_workload(&parts, note),
+    })
+}
+
+fn windows<'a>(view: &View<'a>, row: usize, column: usize) -> Vec<&'a WindowPoint> {
+    let is_drawable = |window: &&WindowPoint| window.s.is_finite() && window.rps.is_drawable();
+    view.figures(row, column)
+        .map_or_else(Vec::new, |figures| figures.further.windows.iter().filter(is_drawable).collect())
+}
+
+fn has_curves(view: &View<'_>, column: usize) -> bool {
+    view.compared().any(|row| windows(view, row, column).len() >= 2)
+}
+
+fn pictures(view: &View<'_>, column: usize) -> String {
+    let rows: Vec<usize> = view.compared().filter(|&row| windows(view, row, column).len() >= 2).collect();
+    let all = || rows.iter().flat_map(|&row| windows(view, row, column));
+    let begin = all().map(|window| window.s).fold(0.0, f64::min);
+    let end = all().map(|window| window.s).fold(0.0, f64::max);
+    let panel = |kind, title: &str, y, pick| Panel {
+        title: title.to_owned(),
+        x: axes::seconds(begin, end),
+        y,
+        curves: rows.iter().map(|&row| curve(view, row, column, pick)).collect(),
+        shade: (begin < 0.0).then_some((0.0, "warm-up")),
+        read_out: Some((kind, column)),
+    };
+    let rates = axes::rates(all().map(|window| window.rps));
+    let mut panels = vec![panel("rate", "completed per second", rates, |window| window.rps)];
+    if all().any(|window| window.p99_us.is_drawable()) {
+        let times = axes::times(all().map(|window| window.p99_us));
+        panels.push(panel("p99", "p99", times, |window| window.p99_us));
+    }
+    let title = format!("Within a visit, {}", view.workloads()[column].name);
+    let description = "Completed requests per second and p99 over the seconds of a visit, a curve per server.";
+    let drawn = picture(&view.id(format_args!("in{column}")), &title, description, |width| {
+        overlay::draw(&panels, "seconds of the visit", width)
+    });
+    overlay::key(&panels[0].curves) + &drawn
+}
+
+fn curve(view: &View<'_>, row: usize, column: usize, pick: Pick) -> Curve {
+    let series = &view.series[row];
+    let windows = windows(view, row, column);
+    let points = windows.into_iter().map(|window| (window.s, pick(window)));
+    Curve {
+        class: series.class(),
+        id: series.id.clone(),
+        name: series.label.clone(),
+        is_reference: series.is_reference,
+        points: points.filter(|(_, value)| value.is_drawable()).collect(),
+        marks: Vec::new(),
+    }
+}
+
+/// How far the measured windows of the steadiest and of the least steady server lie from their middle.
+fn finding(view: &View<'_>, column: usize) -> String {
+    let reach = |row: usize| {
+        let mut rates: Vec<f64> =
+            windows(view, row, column).iter().filter(|window| window.s >= 0.0).map(|window| window.rps).collect();
+        rates.sort_by(f64::total_cmp);
+        let (low, high) = (*rates.first()?, *rates.last()?);
+        Some(((high - low) / 2.0 / rates[rates.len() / 2], row))
+    };
+    let mut reaches: Vec<(f64, usize)> = view.compared().filter_map(reach).collect();
+    reaches.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let name = |row: usize| escape(&view.series[row].label);
+    match reaches.as_slice() {
+        [] => String::new(),
+        [(only, row)] => format!("The windows of {} lie within {} of their middle.", name(*row), floor(*only)),
+        [(least, steady), .., (most, unsteady)] => format!(
+            "The windows of a visit lie within {} ({}) to {} ({}) of their middle.",
+            floor(*least),
+            name(*steady),
+            floor(*most),
+            name(*unsteady)
+        ),
+    }
+}
