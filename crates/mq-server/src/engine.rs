@@ -175,6 +175,16 @@ impl<C: FileCopy> Engine<C> {
         &self.pipe_budget
     }
 
+    /// Requests that have ended so.
+    pub fn ended_as(&self, outcome: Outcome) -> u64 {
+        self.statistics.ended_as(outcome)
+    }
+
+    /// Threads that serve requests now.
+    pub fn workers(&self) -> i64 {
+        self.statistics.workers.get()
+    }
+
     pub(crate) fn holdings(&self) -> Holdings {
         Holdings {
             queued: self.queue().len().unwrap_or(0) as u64 + self.carried().len() as u64,
