@@ -241,15 +241,14 @@ impl<C: FileCopy> Engine<C> {
         }
         let is_draining = self.state.load(Ordering::Acquire) == DRAINING;
         let may_take = |quota: usize| quota.checked_sub(1);
-        if is_draining && self.quota.fetch_update(Ordering::AcqRel, Ordering::Acquire, may_take).is_err() {
+        let quota = is_draining.then(|| self.quota.fetch_update(Ordering::AcqRel, Ordering::Acquire, may_take));
+        if quota.is_some_and(|quota| quota.is_err()) {
             self.end_intake();
             return None;
         }
-        if let Some(message) = self.carried().pop_front() {
-            return Some(message);
-        }
-        let message = self.queue.receive();
-        if message.is_none() && is_draining {
+        let carried = self.carried().pop_front();
+        let message = carried.or_else(|| self.queue.receive());
+        if is_draining && (message.is_none() || quota == Some(Ok(1))) {
             self.end_intake();
         }
         message
@@ -326,9 +325,6 @@ impl<C: FileCopy> Engine<C> {
         self.quota.store(self.queue().len().unwrap_or(0) + self.carried().len(), Ordering::Release);
         // A close may have come before.
         let _ = self.state.compare_exchange(SERVING, DRAINING, Ordering::AcqRel, Ordering::Acquire);
-        if self.quota.load(Ordering::Acquire) == 0 {
-            self.end_intake();
-        }
         self.close_if_drained();
         let (engine, timeout) = (Arc::clone(self), self.options.drain_timeout);
         let guard = thread::Builder::new().name("drain".to_owned()).spawn(move || {
@@ -354,6 +350,13 @@ impl<C: FileCopy> Engine<C> {
     }
 
     fn close_if_drained(&self) {
+        if self.state.load(Ordering::Acquire) != DRAINING {
+            return;
+        }
+        // Others may have taken messages that were counted for the quota before the drain began.
+        if !self.is_intake_over() && self.holdings().queued == 0 {
+            self.is_intake_over.store(true, Ordering::Release);
+        }
         if self.is_intake_over() && self.jobs.load(Ordering::Acquire) == 0 {
             self.close();
         }

@@ -234,6 +234,14 @@ impl Queue {
         }
     }
 
+    /// Gives the lock back before the descriptor goes.
+    ///
+    /// # Errors
+    /// Those of flock(2).
+    pub fn unlock(&self) -> io::Result<()> {
+        Ok(flock(self, FlockOperation::Unlock)?)
+    }
+
     /// The oldest of the most urgent messages, copied to the start of `buffer`, which must have room for the longest
     /// message; `None` when there is none.
     ///

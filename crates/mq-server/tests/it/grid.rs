@@ -84,7 +84,10 @@ fn a_status_fifo_tells_what_became_of_the_request() {
         let (mut answer, mut status) = ask_with_status(&world, "none");
         assert_eq!(answer.read_to_end(), b"");
         assert_eq!(status.read_header(), Header { status: Status::FileMissing, length: 0 });
-        let (_, mut status) = ask_with_status(&world, "file");
+        world.file("large", 4 << 20);
+        let (mut answer, mut status) = ask_with_status(&world, "large");
+        assert_eq!(answer.read(10).len(), 10);
+        answer.close();
         assert_eq!(status.read_header().status, Status::ReaderGone);
         server.stop(&world);
     }

@@ -109,14 +109,15 @@ fn good_jobs_finish_behind_bad_ones_in_every_dispatch() {
     for &dispatch in DispatchKind::ALL {
         let world = World::new();
         let contents = world.file("file", 1 << 20);
+        world.file("large", 4 << 20);
         let mut setup = Setup::new(dispatch);
         setup.options.drain_timeout = Duration::ZERO;
         let mut server = setup.serve(&world, CopyKind::DEFAULT);
-        let never_read: Vec<_> = (0..BAD).map(|_| ask(&world, "file")).collect();
+        let never_read: Vec<_> = (0..BAD).map(|_| ask(&world, "large")).collect();
         let never_opened: Vec<_> = (0..BAD).map(|_| Fifo::closed(&world)).collect();
         never_opened.iter().for_each(|fifo| world.send(format!("file;{}", fifo.name)));
         // This one takes a byte at a time.
-        let mut slow = ask(&world, "file");
+        let mut slow = ask(&world, "large");
         for _ in 0..5 {
             assert_eq!(slow.read(1).len(), 1);
             assert!(fetch(&world, "file").unwrap() == contents, "{dispatch}");
