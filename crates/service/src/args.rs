@@ -12,26 +12,9 @@ use sys::{
 /// Descriptors kept for everything that is not a connection: files, pipes, listeners, event queues.
 const DESCRIPTORS_KEPT: u64 = 512;
 
-/// The flags that all servers share.
+/// The flags of every server process, whatever it serves and by whatever means.
 #[derive(Args, Clone, Debug)]
-pub struct ServiceArgs {
-    /// Where to listen: HOST:PORT (port 0 picks a free one) or unix:/PATH; repeatable
-    #[arg(long, value_name = "ADDR")]
-    pub listen: Vec<Address>,
-
-    /// The I/O driver; --list-backends describes them, `auto` picks one and says which
-    #[arg(long, value_name = "NAME", default_value = "epoll")]
-    pub driver: DriverChoice,
-
-    /// Event loops or runtime threads [default: available processors]
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
-    pub threads: Option<usize>,
-
-    /// Threads beside the event loops that run the protocol, for the drivers that have such
-    /// [default: 64 for pool, available processors for reactor]
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
-    pub workers: Option<usize>,
-
+pub struct ShellArgs {
     /// Processors to run on, threads dealt out round robin: 0 or 0,2-3
     #[arg(long, value_name = "CPUS")]
     pub pin: Option<Cpus>,
@@ -51,6 +34,34 @@ pub struct ServiceArgs {
     /// How to log to standard error; RUST_LOG says what
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log: Log,
+
+    /// After SIGTERM or SIGINT, what is in flight has this long to finish
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    pub drain_timeout: Duration,
+}
+
+/// The flags that the servers on the I/O drivers share.
+#[derive(Args, Clone, Debug)]
+pub struct ServiceArgs {
+    /// Where to listen: HOST:PORT (port 0 picks a free one) or unix:/PATH; repeatable
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Vec<Address>,
+
+    /// The I/O driver; --list-backends describes them, `auto` picks one and says which
+    #[arg(long, value_name = "NAME", default_value = "epoll")]
+    pub driver: DriverChoice,
+
+    /// Event loops or runtime threads [default: available processors]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub threads: Option<usize>,
+
+    /// Threads beside the event loops that run the protocol, for the drivers that have such
+    /// [default: 64 for pool, available processors for reactor]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub workers: Option<usize>,
+
+    #[command(flatten)]
+    pub shell: ShellArgs,
 
     /// Connections above this are turned away [default: what the limit of open files allows]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
@@ -84,10 +95,6 @@ pub struct ServiceArgs {
     /// A connection with more unsent output in memory is cut off
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pub max_output_buffer: ByteSize,
-
-    /// After SIGTERM or SIGINT, what is in flight has this long to finish
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
-    pub drain_timeout: Duration,
 }
 
 /// How long a protocol waits for its peer.

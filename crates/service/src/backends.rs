@@ -6,7 +6,7 @@ use anyhow::Context;
 use drivers::DriverKind;
 use serde::Serialize;
 
-use crate::{Cli, args::Format};
+use crate::{Program, args::Format};
 
 /// Version of the JSON.
 const SCHEMA: u32 = 1;
@@ -44,7 +44,7 @@ struct Backends {
     invalid: Vec<Invalid>,
 }
 
-fn drivers() -> Dimension {
+pub(crate) fn drivers() -> Dimension {
     let choice = |kind: &DriverKind| Choice {
         name: kind.name().to_owned(),
         description: kind.about().to_owned(),
@@ -58,10 +58,8 @@ fn drivers() -> Dimension {
     }
 }
 
-pub(crate) fn print<C: Cli>(format: Format) -> anyhow::Result<()> {
-    let mut dimensions = vec![drivers()];
-    dimensions.extend(C::dimensions());
-    let backends = Backends { schema: SCHEMA, server: C::NAME, dimensions, invalid: C::invalid() };
+pub(crate) fn print<C: Program>(format: Format) -> anyhow::Result<()> {
+    let backends = Backends { schema: SCHEMA, server: C::NAME, dimensions: C::dimensions(), invalid: C::invalid() };
     let text = match format {
         Format::Text => as_text(&backends),
         Format::Json => serde_json::to_string_pretty(&backends)? + "\n",

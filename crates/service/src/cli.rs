@@ -5,9 +5,9 @@ use std::env;
 use clap::{Arg, Command, error::ErrorKind};
 use sys::listen::Address;
 
-use crate::{Dimension, Invalid, ServiceArgs};
+use crate::{Dimension, Invalid, ServiceArgs, ShellArgs, backends};
 
-/// The command line of a server.
+/// The command line of a server on the I/O drivers.
 pub trait Cli: clap::Parser {
     /// As in `--list-backends`.
     const NAME: &'static str;
@@ -68,9 +68,74 @@ pub trait Cli: clap::Parser {
     }
 }
 
+/// The command line of any server process; who has a [`Cli`] has this as well.
+pub trait Program: clap::Parser {
+    /// As in `--list-backends`.
+    const NAME: &'static str;
+    /// See [`Cli::DEFAULTS`].
+    const DEFAULTS: &'static [(&'static str, &'static str)] = &[];
+    /// See [`Cli::ENVIRONMENT`].
+    const ENVIRONMENT: &'static [(&'static str, &'static str)] = &[];
+    /// See [`Cli::LETTERS`].
+    const LETTERS: &'static [(&'static str, char)] = &[];
+
+    /// What no flag is wrong about alone: bad usage, with its reason.
+    ///
+    /// # Errors
+    /// What is wrong and what would not be.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// The flags that all processes share.
+    fn shell(&self) -> &ShellArgs;
+
+    /// What can be chosen.
+    fn dimensions() -> Vec<Dimension>;
+
+    /// Combinations that do not work, and why not.
+    fn invalid() -> Vec<Invalid> {
+        Vec::new()
+    }
+
+    /// Where metrics are served when no `--metrics` is given; `None`: nowhere.
+    fn default_metrics(&self) -> Option<String> {
+        None
+    }
+}
+
+impl<C: Cli> Program for C {
+    const NAME: &'static str = <C as Cli>::NAME;
+    const DEFAULTS: &'static [(&'static str, &'static str)] = <C as Cli>::DEFAULTS;
+    const ENVIRONMENT: &'static [(&'static str, &'static str)] = <C as Cli>::ENVIRONMENT;
+    const LETTERS: &'static [(&'static str, char)] = <C as Cli>::LETTERS;
+
+    fn check(&self) -> Result<(), String> {
+        Cli::check(self)
+    }
+
+    fn shell(&self) -> &ShellArgs {
+        &self.service().shell
+    }
+
+    fn dimensions() -> Vec<Dimension> {
+        let mut dimensions = vec![backends::drivers()];
+        dimensions.extend(<C as Cli>::dimensions());
+        dimensions
+    }
+
+    fn invalid() -> Vec<Invalid> {
+        <C as Cli>::invalid()
+    }
+
+    fn default_metrics(&self) -> Option<String> {
+        Cli::default_metrics(self)
+    }
+}
+
 /// Parses the command line; every flag also reads an environment variable named after the server and the flag, like
 /// `HTTP_SERVER_LISTEN`.
-pub(crate) fn parse<C: Cli>() -> C {
+pub(crate) fn parse<C: Program>() -> C {
     let mut matches = command::<C>(|variable| env::var_os(variable).is_some()).get_matches();
     let cli = C::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.exit());
     if let Err(why) = cli.check() {
@@ -80,7 +145,7 @@ pub(crate) fn parse<C: Cli>() -> C {
 }
 
 /// The command with the defaults of this server and its environment, in which `is_set` says what there is.
-fn command<C: Cli>(is_set: impl Fn(&str) -> bool) -> Command {
+fn command<C: Program>(is_set: impl Fn(&str) -> bool) -> Command {
     let prefix = C::NAME.replace('-', "_").to_uppercase();
     let command = C::command();
     let letters = C::LETTERS.iter().map(|(flag, _)| flag);

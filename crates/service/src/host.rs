@@ -1,41 +1,31 @@
 //! Where a protocol meets its driver, its sockets and the signals.
 
-use std::{
-    fmt,
-    sync::{Arc, mpsc},
-};
+use std::{fmt, sync::Arc};
 
 use anyhow::{Context, anyhow, bail};
 use drivers::{Config, DriverKind, Listeners, ScratchPipes, Statistics};
 use proto::Protocol;
-use sys::{listen::Address, registered::Region, signals::StopSignals};
+use sys::{listen::Address, registered::Region};
 
 use crate::{
-    Cli, DriverChoice, ServiceArgs, Timeouts,
-    metrics::{Connections, Metrics, Registry},
+    Cli, DriverChoice, ServiceArgs, Shell, Timeouts,
+    metrics::{Connections, Registry},
     output,
-    stopping::{AtEnd, AtOnce, Stop, Watch},
+    stopping::{Stop, socket_files},
 };
 
 /// A process ready to serve one protocol.
 pub struct Host {
     args: ServiceArgs,
+    shell: Shell,
     addresses: Vec<Address>,
     listen_front_ends: usize,
-    metrics: Option<Address>,
     driver: DriverKind,
     config: Config,
-    signals: StopSignals,
-    registry: Registry,
-    stop: Stop,
-    /// Hears of it when the server is to stop.
-    stopped: mpsc::Receiver<()>,
-    at_end: AtEnd,
-    at_once: Vec<AtOnce>,
 }
 
 impl Host {
-    pub(crate) fn new<C: Cli>(cli: &C) -> anyhow::Result<Self> {
+    pub(crate) fn new<C: Cli>(cli: &C, mut shell: Shell) -> anyhow::Result<Self> {
         let args = cli.service().clone();
         let mut addresses = match &args.listen[..] {
             [] => cli.default_addresses().iter().map(|address| Ok(address.parse()?)).collect::<anyhow::Result<_>>()?,
@@ -43,44 +33,19 @@ impl Host {
         };
         let listen_front_ends = addresses.len();
         addresses.extend(cli.more_addresses());
-        let metrics = match &args.metrics {
-            None => cli.default_metrics().map(|address| address.parse()).transpose().context("metrics")?,
-            said => said.clone(),
-        };
-        // Before any thread is started: threads inherit the mask and the processors.
-        let signals = StopSignals::block().context("cannot block signals")?;
-        if let Some(cpus) = &args.pin {
-            cpus.pin_to_all().with_context(|| format!("cannot pin to processors {cpus}"))?;
-        }
         let driver = choose(args.driver)?;
         let config = Config {
             threads: args.threads(),
             workers: args.workers(driver),
             connections_max: args.connections_max(open_files(args.max_connections), cli.descriptors_kept()),
             limits: args.limits(),
-            pin: args.pin.clone(),
+            pin: args.shell.pin.clone(),
             statistics: Statistics::default(),
             scratch_pipes: ScratchPipes::default(),
             registered: None,
         };
-        let mut registry = Registry::with_prefix(C::NAME.replace('-', "_"));
-        registry.register_collector(Box::new(Connections(config.statistics.clone())));
-        let (stop, stopped) = Stop::new();
-        let at_end = AtEnd::default();
-        Ok(Self {
-            args,
-            addresses,
-            listen_front_ends,
-            metrics,
-            driver,
-            config,
-            signals,
-            registry,
-            stop,
-            stopped,
-            at_end,
-            at_once: Vec::new(),
-        })
+        shell.registry().register_collector(Box::new(Connections(config.statistics.clone())));
+        Ok(Self { args, shell, addresses, listen_front_ends, driver, config })
     }
 
     pub fn timeouts(&self) -> Timeouts {
@@ -137,7 +102,7 @@ impl Host {
 
     /// Where a server registers what it counts beside its connections.
     pub fn registry(&mut self) -> &mut Registry {
-        &mut self.registry
+        self.shell.registry()
     }
 
     /// How many addresses are `--listen` ones, or their defaults. [`proto::Peer::front_end`] counts these from 0, and
@@ -153,7 +118,7 @@ impl Host {
 
     /// Lets the protocol stop its own server.
     pub fn stop(&self) -> Stop {
-        self.stop.clone()
+        self.shell.stop()
     }
 
     /// Does something once when no more requests are expected, such as saving what the server holds: after the drain,
@@ -161,14 +126,14 @@ impl Host {
     /// may be running for them. A second signal stops the server without it: see [`Host::at_once`]. An error makes the
     /// exit status 1.
     pub fn at_end(&mut self, last: impl FnOnce() -> anyhow::Result<()> + Send + 'static) {
-        self.at_end.set(last);
+        self.shell.at_end(last);
     }
 
     /// Does something when a second signal stops the server at once, where [`Host::at_end`] is left out: for what must
     /// not stay behind whatever happens, such as a temporary directory. The protocol is still running, and who asked
     /// twice is waiting. It may run while what [`Host::at_end`] does has begun.
     pub fn at_once(&mut self, last: impl FnOnce() + Send + 'static) {
-        self.at_once.push(Box::new(last));
+        self.shell.at_once(last);
     }
 
     /// Serves until a signal or a [`Stop`] drains the server and the last connection has closed; then it returns. It
@@ -179,21 +144,14 @@ impl Host {
         let listeners = Listeners::bind_with(&self.addresses, acceptors, self.args.listen_options());
         let listeners =
             listeners.map_err(|(address, why)| anyhow!(why).context(format!("cannot listen on {address}")))?;
-        let shutdown = self.stop.shutdown().clone();
-        let at_end = self.at_end.clone();
-        let watch = Watch::new(self.stop, self.args.drain_timeout, listeners.addresses(), self.at_end, self.at_once);
-        watch.start(self.signals, self.stopped);
-        ready(listeners.addresses());
-        for address in listeners.addresses() {
-            output::announce(format_args!("listening on {address}"));
-        }
-        let metrics = self.metrics.as_ref();
-        let metrics = metrics.map(|address| Metrics::start(address, self.registry, shutdown.clone())).transpose()?;
-        let served = self.driver.serve(protocol, listeners, &self.config, &shutdown);
-        drop(metrics);
-        let ended = at_end.run();
-        served.with_context(|| format!("driver {}", self.driver))?;
-        ended
+        let Self { mut shell, driver, config, .. } = self;
+        shell.remove_at_end(socket_files(listeners.addresses()));
+        let (shutdown, addresses) = (shell.stop().shutdown().clone(), listeners.addresses().to_vec());
+        shell.run(
+            &addresses,
+            || ready(&addresses),
+            || driver.serve(protocol, listeners, &config, &shutdown).with_context(|| format!("driver {driver}")),
+        )
     }
 }
 

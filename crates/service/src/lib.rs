@@ -1,7 +1,8 @@
 //! What every server binary shares: flags, the ready line, signals and drain, limits, logging.
 //!
-//! A server is a [`Cli`] and a closure that makes its protocol and hands it to [`Host::serve`]; nothing else of it
-//! touches a socket, a signal or standard output.
+//! A server on the I/O drivers is a [`Cli`] and a closure that makes its protocol and hands it to [`Host::serve`]; nothing
+//! else of it touches a socket, a signal or standard output. One that takes its requests from elsewhere is a [`Program`]
+//! and a closure for [`Shell::run`].
 
 #![forbid(unsafe_code)]
 
@@ -15,26 +16,40 @@ mod host;
 mod logging;
 mod metrics;
 mod output;
+mod shell;
 mod stopping;
 
 use std::process::ExitCode;
 
-pub use args::{DriverChoice, Format, Log, ServiceArgs, Timeouts};
+pub use args::{DriverChoice, Format, Log, ServiceArgs, ShellArgs, Timeouts};
 pub use backends::{Choice, Dimension, Invalid};
 pub use budget::{Budget, Reservation};
 pub use choices::UnknownChoice;
-pub use cli::Cli;
+pub use cli::{Cli, Program};
 pub use counters::Counters;
 pub use drivers::{Counts, ScratchPipes, Statistics};
 pub use host::Host;
 pub use metrics::{Registry, gauge, total};
 pub use output::advise;
-pub use stopping::Stop;
+pub use shell::Shell;
+pub use stopping::{OnDrain, Stop};
 
 /// Runs a server from its command line to its exit status: 0 after a drain, 2 for bad usage, 1 for anything else.
 pub fn main<C: Cli>(serve: impl FnOnce(C, Host) -> anyhow::Result<()>) -> ExitCode {
-    let cli = cli::parse::<C>();
-    match run(cli, serve) {
+    launch(|cli: &C, shell| Host::new(cli, shell), serve)
+}
+
+/// The same for a server that listens to no socket.
+pub fn main_without_sockets<P: Program>(serve: impl FnOnce(P, Shell) -> anyhow::Result<()>) -> ExitCode {
+    launch(|_: &P, shell| Ok(shell), serve)
+}
+
+fn launch<P: Program, H>(
+    host: impl FnOnce(&P, Shell) -> anyhow::Result<H>,
+    serve: impl FnOnce(P, H) -> anyhow::Result<()>,
+) -> ExitCode {
+    let program = cli::parse::<P>();
+    match run(program, host, serve) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::to_stderr(format_args!("error: {error:#}"));
@@ -43,11 +58,15 @@ pub fn main<C: Cli>(serve: impl FnOnce(C, Host) -> anyhow::Result<()>) -> ExitCo
     }
 }
 
-fn run<C: Cli>(cli: C, serve: impl FnOnce(C, Host) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    if cli.service().list_backends {
-        return backends::print::<C>(cli.service().format);
+fn run<P: Program, H>(
+    program: P,
+    host: impl FnOnce(&P, Shell) -> anyhow::Result<H>,
+    serve: impl FnOnce(P, H) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    if program.shell().list_backends {
+        return backends::print::<P>(program.shell().format);
     }
-    logging::start(cli.service().log)?;
-    let host = Host::new(&cli)?;
-    serve(cli, host)
+    logging::start(program.shell().log)?;
+    let host = host(&program, Shell::new(&program)?)?;
+    serve(program, host)
 }

@@ -6,11 +6,12 @@ use std::{
     path::PathBuf,
     process,
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
+    task::Waker,
     thread,
     time::Duration,
 };
 
-use drivers::Shutdown;
+use drivers::{Registration, Shutdown};
 use sys::{listen::Address, signals::StopSignals};
 
 use crate::output;
@@ -40,10 +41,20 @@ impl Stop {
         self.shutdown.is_draining()
     }
 
+    /// Wakes `waker` when the drain begins, until what is returned is dropped. Ask [`Stop::is_draining`] afterwards: it may
+    /// have begun before.
+    pub fn on_drain(&self, waker: Waker) -> OnDrain {
+        OnDrain(self.shutdown.register(waker))
+    }
+
     pub(crate) fn shutdown(&self) -> &Shutdown {
         &self.shutdown
     }
 }
+
+/// See [`Stop::on_drain`].
+#[derive(Debug)]
+pub struct OnDrain(#[expect(dead_code, reason = "dropping it is what ends it")] Registration);
 
 type Last = Box<dyn FnOnce() -> anyhow::Result<()> + Send>;
 /// What is done at the second signal.
@@ -106,11 +117,11 @@ impl Watch {
     pub(crate) fn new(
         stop: Stop,
         drain_timeout: Duration,
-        addresses: &[Address],
+        files: Vec<PathBuf>,
         at_end: AtEnd,
         at_once: Vec<AtOnce>,
     ) -> Self {
-        Self { stop, drain_timeout, files: addresses.iter().filter_map(socket_file).collect(), at_end, at_once }
+        Self { stop, drain_timeout, files, at_end, at_once }
     }
 
     /// Waits for signals, and for a drain to take too long, on threads of its own.
@@ -131,6 +142,11 @@ impl Watch {
             leave(&files, 1);
         });
     }
+}
+
+/// The files of those that are unix sockets.
+pub(crate) fn socket_files(addresses: &[Address]) -> Vec<PathBuf> {
+    addresses.iter().filter_map(socket_file).collect()
 }
 
 fn socket_file(address: &Address) -> Option<PathBuf> {

@@ -1,0 +1,202 @@
+//! The flags of mq-server beside those that all processes share.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use bytesize::ByteSize;
+use clap::Args;
+use service::{Budget, Dimension};
+use sys::{
+    affinity,
+    mqueue::{QueueName, QueueSize, allowed_size},
+};
+
+use crate::{
+    Options,
+    copy::{CopyKind, CopyOptions},
+    dispatch::{Crew, DispatchKind},
+};
+
+/// What a queue holds when nothing is said: the kernel's own default, which needs no privilege.
+const USUAL_SIZE: QueueSize = QueueSize { messages_max: 10, message_bytes_max: 8192 };
+
+/// What is served, and how.
+#[derive(Args, Clone, Debug)]
+pub struct MqArgs {
+    /// The message queue: a slash and a name [default: /quintet]
+    #[arg(long, value_name = "/NAME", conflicts_with = "queue_operand")]
+    pub queue: Option<QueueName>,
+
+    /// The same, as the original had it
+    #[arg(value_name = "QUEUE")]
+    pub queue_operand: Option<QueueName>,
+
+    /// The same as --max-messages
+    #[arg(value_name = "MAX-MESSAGES", conflicts_with = "max_messages", value_parser = at_least_one)]
+    pub max_messages_operand: Option<usize>,
+
+    /// The same as --message-size
+    #[arg(value_name = "MESSAGE-SIZE", conflicts_with = "message_size", value_parser = at_least_one)]
+    pub message_size_operand: Option<usize>,
+
+    /// Messages that the queue holds before senders wait
+    /// [default: that of the queue there is; else 10, or what fs.mqueue.msg_max allows]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub max_messages: Option<usize>,
+
+    /// Bytes of the longest message [default: that of the queue there is; else 8192, or what fs.mqueue.msgsize_max allows]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub message_size: Option<usize>,
+
+    /// Who may send requests: the permissions of a queue that is created, in octal
+    #[arg(long, value_name = "MODE", default_value = "600", value_parser = octal_mode)]
+    pub queue_mode: u32,
+
+    /// Where clients make their FIFOs [default: a private directory, removed at the end]
+    #[arg(long, value_name = "DIR")]
+    pub fifo_dir: Option<PathBuf>,
+
+    /// What is served: nothing outside of it
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub root: PathBuf,
+
+    /// How requests get to threads; --list-backends describes this and --copy
+    #[arg(long, value_name = "NAME", default_value_t = DispatchKind::DEFAULT)]
+    pub dispatch: DispatchKind,
+
+    /// How files get into FIFOs
+    #[arg(long, value_name = "NAME", default_value_t = CopyKind::DEFAULT)]
+    pub copy: CopyKind,
+
+    /// Threads of a pool or runtime; those that an elastic pool keeps [default: twice the available processors]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub workers: Option<usize>,
+
+    /// Threads of an elastic pool, or one for each request, at most
+    #[arg(long, value_name = "N", default_value = "64", value_parser = at_least_one)]
+    pub max_workers: usize,
+
+    /// A thread that an elastic pool can do without ends after this
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
+    pub worker_idle: Duration,
+
+    /// Of read-write: the buffer between a read and a write
+    #[arg(long, value_name = "SIZE", default_value = "128KiB")]
+    pub buffer_size: ByteSize,
+
+    /// FIFOs are enlarged to this, for files that need it (F_SETPIPE_SZ; fs.pipe-max-size binds who is not privileged)
+    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    pub pipe_size: ByteSize,
+
+    /// What enlarged FIFOs hold together at most; those beyond stay as they are
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    pub pipe_budget: ByteSize,
+
+    /// Jobs that wait for their clients at most; beyond, the one that has waited longest gives way
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = at_least_one)]
+    pub max_waiting: usize,
+
+    /// A client has this long for its whole answer: opening the FIFO and every stall of its reader included
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+    pub request_timeout: Duration,
+
+    /// A client that neither opens its FIFO nor takes a byte for this long is given up
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    pub stall_timeout: Duration,
+
+    /// A header with a status and the length stands in front of each answer
+    #[arg(long)]
+    pub framed: bool,
+}
+
+impl MqArgs {
+    /// What is wrong with the flags together, if anything.
+    ///
+    /// # Errors
+    /// A reason, and what would do.
+    pub fn check(&self) -> Result<(), String> {
+        if self.workers.is_some_and(|workers| workers > self.max_workers) && self.dispatch == DispatchKind::Elastic {
+            let workers = self.workers.unwrap_or_default();
+            return Err(format!("--workers {workers} is more than --max-workers {}", self.max_workers));
+        }
+        if self.buffer_size.as_u64() == 0 {
+            return Err("--buffer-size must be at least 1 byte".to_owned());
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// None: the default is a name.
+    pub fn queue(&self) -> anyhow::Result<QueueName> {
+        let said = self.queue.as_ref().or(self.queue_operand.as_ref()).cloned();
+        said.map_or_else(|| Ok("/quintet".parse()?), Ok)
+    }
+
+    /// What a new queue holds, and whether one that exists must be as large.
+    pub fn queue_size(&self) -> (QueueSize, bool) {
+        let messages = self.max_messages.or(self.max_messages_operand);
+        let bytes = self.message_size.or(self.message_size_operand);
+        let allowed = allowed_size();
+        let size = QueueSize {
+            messages_max: messages.unwrap_or_else(|| USUAL_SIZE.messages_max.min(allowed.messages_max)),
+            message_bytes_max: bytes.unwrap_or_else(|| USUAL_SIZE.message_bytes_max.min(allowed.message_bytes_max)),
+        };
+        (size, messages.is_some() || bytes.is_some())
+    }
+
+    pub fn crew(&self) -> Crew {
+        let usual = match self.dispatch {
+            DispatchKind::Elastic => (2 * affinity::available()).min(self.max_workers),
+            _ => 2 * affinity::available(),
+        };
+        let workers = self.workers.unwrap_or(usual);
+        Crew { workers, workers_max: self.max_workers, worker_idle: self.worker_idle }
+    }
+
+    pub fn copy_options(&self, pipe_budget: &Budget) -> CopyOptions {
+        let buffer_bytes = usize::try_from(self.buffer_size.as_u64()).unwrap_or(usize::MAX);
+        CopyOptions { buffer_bytes, pipe_budget: pipe_budget.clone() }
+    }
+
+    pub fn options(&self, drain_timeout: Duration) -> Options {
+        Options {
+            request_timeout: self.request_timeout,
+            stall_timeout: self.stall_timeout,
+            drain_timeout,
+            waiting_max: self.max_waiting,
+            framed: self.framed,
+            pipe_bytes: self.pipe_size.as_u64(),
+        }
+    }
+
+    /// What to try when nothing was said.
+    pub fn file_to_try(&self) -> PathBuf {
+        let entries = std::fs::read_dir(&self.root).into_iter().flatten().flatten();
+        let mut files: Vec<_> = entries
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
+            .map(|entry| PathBuf::from(entry.file_name()))
+            .collect();
+        files.sort();
+        files.into_iter().next().unwrap_or_else(|| Path::new("FILE").to_owned())
+    }
+
+    /// What can be chosen, for `--list-backends`.
+    pub fn dimensions() -> Vec<Dimension> {
+        vec![DispatchKind::dimension(), CopyKind::dimension_here()]
+    }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".to_owned()),
+        Ok(n) => Ok(n),
+        Err(_) => Err("not a number".to_owned()),
+    }
+}
+
+fn octal_mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| "not permissions in octal, such as 600 or 622".to_owned())
+}

@@ -1,0 +1,46 @@
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use mq_server::MqArgs;
+use service::{Dimension, Program, ShellArgs};
+
+const EXAMPLES: &str = "Examples:
+  mq-server                                              this directory, on queue /quintet
+  mq-server --queue /files --fifo-dir fifos --root data --dispatch event --copy splice
+  mq-server --framed --metrics 127.0.0.1:9100 --request-timeout 10s
+  mq-server /files 128 2048                              queue, messages and bytes of each, as the original had it
+  mq-server --list-backends
+
+Exit status: 0 after a drain asked for by SIGTERM or SIGINT; 2 bad usage; 1 anything else.";
+
+/// Serves files by POSIX message queue and FIFO, with every way to dispatch requests and every way to copy
+#[derive(Parser, Debug)]
+#[command(version, max_term_width = 120, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(flatten)]
+    mq: MqArgs,
+    #[command(flatten)]
+    shell: ShellArgs,
+}
+
+impl Program for Arguments {
+    const NAME: &'static str = "mq-server";
+
+    fn check(&self) -> Result<(), String> {
+        self.mq.check()
+    }
+
+    fn shell(&self) -> &ShellArgs {
+        &self.shell
+    }
+
+    fn dimensions() -> Vec<Dimension> {
+        MqArgs::dimensions()
+    }
+}
+
+fn main() -> ExitCode {
+    service::main_without_sockets(|Arguments { mq, .. }, shell| mq_server::serve(&mq, shell))
+}

@@ -1,0 +1,127 @@
+//! A server process without what it serves: signals, stopping, metrics, ready lines.
+
+use std::{fmt, path::PathBuf, sync::mpsc, time::Duration};
+
+use anyhow::Context;
+use sys::{listen::Address, signals::StopSignals};
+
+use crate::{
+    Program, ShellArgs,
+    metrics::{Metrics, Registry},
+    output,
+    stopping::{AtEnd, AtOnce, Stop, Watch},
+};
+
+/// A process that is ready to serve something.
+pub struct Shell {
+    args: ShellArgs,
+    metrics: Option<Address>,
+    signals: StopSignals,
+    registry: Registry,
+    stop: Stop,
+    /// Hears of it when the server is to stop.
+    stopped: mpsc::Receiver<()>,
+    at_end: AtEnd,
+    at_once: Vec<AtOnce>,
+    /// Sockets' files, which go at the end.
+    files: Vec<PathBuf>,
+    /// How long after the drain timeout the process is ended.
+    margin: Duration,
+}
+
+impl Shell {
+    /// To be called before any thread is started: threads inherit the mask of signals and the processors.
+    pub(crate) fn new<P: Program>(program: &P) -> anyhow::Result<Self> {
+        let args = program.shell().clone();
+        let metrics = match &args.metrics {
+            None => program.default_metrics().map(|address| address.parse()).transpose().context("metrics")?,
+            said => said.clone(),
+        };
+        let signals = StopSignals::block().context("cannot block signals")?;
+        if let Some(cpus) = &args.pin {
+            cpus.pin_to_all().with_context(|| format!("cannot pin to processors {cpus}"))?;
+        }
+        let (stop, stopped) = Stop::new();
+        Ok(Self {
+            args,
+            metrics,
+            signals,
+            registry: Registry::with_prefix(P::NAME.replace('-', "_")),
+            stop,
+            stopped,
+            at_end: AtEnd::default(),
+            at_once: Vec::new(),
+            files: Vec::new(),
+            margin: Duration::ZERO,
+        })
+    }
+
+    /// Where a server registers what it counts.
+    pub fn registry(&mut self) -> &mut Registry {
+        &mut self.registry
+    }
+
+    /// Lets the server stop itself, and know that it is to stop.
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// What is in flight has this long to finish after SIGTERM or SIGINT.
+    pub fn drain_timeout(&self) -> Duration {
+        self.args.drain_timeout
+    }
+
+    /// For a server that ends by itself when the drain timeout is over: the process is ended only so much later.
+    pub fn expect_end_within(&mut self, margin: Duration) {
+        self.margin = margin;
+    }
+
+    /// See [`crate::Host::at_end`].
+    pub fn at_end(&mut self, last: impl FnOnce() -> anyhow::Result<()> + Send + 'static) {
+        self.at_end.set(last);
+    }
+
+    /// See [`crate::Host::at_once`].
+    pub fn at_once(&mut self, last: impl FnOnce() + Send + 'static) {
+        self.at_once.push(Box::new(last));
+    }
+
+    pub(crate) fn remove_at_end(&mut self, files: Vec<PathBuf>) {
+        self.files = files;
+    }
+
+    /// Watches for signals, calls `ready`, announces the `endpoints` and serves until `serve` returns, which it has to do
+    /// after the [`Stop`] has said so. It does not return where that takes longer than the drain timeout: the process
+    /// exits, so [`Shell::at_end`] is the place for what must not be missed.
+    ///
+    /// # Errors
+    /// Those of `serve` and of [`Shell::at_end`]; metrics that cannot be served.
+    pub fn run<E: fmt::Display>(
+        self,
+        endpoints: &[E],
+        ready: impl FnOnce(),
+        serve: impl FnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let (shutdown, at_end) = (self.stop.shutdown().clone(), self.at_end.clone());
+        let drain_timeout = self.args.drain_timeout.saturating_add(self.margin);
+        let watch = Watch::new(self.stop, drain_timeout, self.files, self.at_end, self.at_once);
+        watch.start(self.signals, self.stopped);
+        ready();
+        for endpoint in endpoints {
+            output::announce(format_args!("listening on {endpoint}"));
+        }
+        let metrics = self.metrics.as_ref();
+        let metrics = metrics.map(|address| Metrics::start(address, self.registry, shutdown)).transpose()?;
+        let served = serve();
+        drop(metrics);
+        let ended = at_end.run();
+        served?;
+        ended
+    }
+}
+
+impl fmt::Debug for Shell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shell").field("args", &self.args).finish_non_exhaustive()
+    }
+}
