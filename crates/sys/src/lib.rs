@@ -1,7 +1,7 @@
 //! Safe wrappers of the Linux calls the drivers need.
 //!
 //! A leaf: knows no protocol, keeps no policy. `rustix` and `nix` do most of it; the little `unsafe` there is lives in
-//! [`map`], [`memory`], [`mqueue`], [`registered`], [`socket`] and [`transfer`], one call and one reason each.
+//! [`map`], [`memory`], [`mqueue`], [`registered`], [`socket`], [`splice_ring`] and [`transfer`], one call and one reason each.
 
 pub mod affinity;
 pub mod beneath;
@@ -18,4 +18,5 @@ pub mod mqueue;
 pub mod registered;
 pub mod signals;
 pub mod socket;
+pub mod splice_ring;
 pub mod transfer;

@@ -5,6 +5,14 @@
 //! byte is in the FIFO, and bytes that are no longer there are never made up.
 
 mod read_write;
+mod rest;
+mod sendfile;
+mod splice;
+mod tee;
+#[cfg(test)]
+mod tests;
+mod uring;
+mod vmsplice;
 
 use std::{
     io,
@@ -14,7 +22,7 @@ use std::{
 
 use rustix::io::Errno;
 use service::{Budget, Dimension};
-use sys::{beneath::Metadata, fifo::Writer};
+use sys::{beneath::Metadata, fifo::Writer, splice_ring::SpliceRing};
 
 /// About how many bytes one step moves at most, so that a thread with several transfers serves all of them.
 pub const STEP_BYTES_MAX: u64 = 4 << 20;
@@ -145,14 +153,28 @@ macro_rules! copies {
 }
 
 copies! {
-    ReadWrite;
+    Splice;
     /// read into a buffer, write from it
     ReadWrite = "read-write" => read_write::ReadWrite::new,
+    /// splice: references to the file's pages
+    Splice = "splice" => splice::Splice::new,
+    /// sendfile: the same by another call
+    Sendfile = "sendfile" => sendfile::Sendfile::new,
+    /// pages of a mapping lent to the FIFO by vmsplice
+    Vmsplice = "vmsplice" => vmsplice::Vmsplice::new,
+    /// chains of linked splices by io_uring
+    Uring = "uring" => uring::Uring::new,
+    /// clients that want the same file at the same time share one pass over it: tee duplicates the references
+    Tee = "tee" => tee::Tee::new,
 }
 
 impl CopyKind {
     /// What `--list-backends` says of it on this machine.
     pub fn dimension_here() -> Dimension {
-        Self::dimension()
+        let mut dimension = Self::dimension();
+        for choice in dimension.choices.iter_mut().filter(|choice| choice.name == Self::Uring.name()) {
+            choice.unavailable = SpliceRing::new().err().map(|error| error.to_string());
+        }
+        dimension
     }
 }
