@@ -199,6 +199,7 @@ impl<C: FileCopy> Engine<C> {
         let mut woken = self.room.next(&self.clock, max, patience, jobs);
         self.statistics.waiting.add(-i64::try_from(jobs.len()).unwrap_or(0));
         woken.messages = (woken.messages || has_carried) && !self.is_intake_over();
+        woken.idle &= !has_carried;
         woken
     }
 

@@ -35,9 +35,14 @@ impl<C: FileCopy> Engine<C> {
     }
 
     pub(super) fn end_intake(&self) {
-        self.is_intake_over.store(true, Ordering::Release);
-        self.room.forget_messages(self.queue());
+        self.stop_intake();
         self.close_if_drained();
+    }
+
+    fn stop_intake(&self) {
+        self.is_intake_over.store(true, Ordering::Release);
+        // Or late messages would wake everybody for nothing, again and again.
+        self.room.forget_messages(self.queue());
     }
 
     pub(super) fn is_intake_over(&self) -> bool {
@@ -50,7 +55,7 @@ impl<C: FileCopy> Engine<C> {
         }
         // Others may have taken messages that were counted for the quota before the drain began.
         if !self.is_intake_over() && self.holdings().queued == 0 {
-            self.is_intake_over.store(true, Ordering::Release);
+            self.stop_intake();
         }
         if self.is_intake_over() && self.jobs.load(Ordering::Acquire) == 0 {
             self.close();
