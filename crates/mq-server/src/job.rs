@@ -149,8 +149,10 @@ impl<C: FileCopy> Job<C> {
                 engine.fifos().open_writer(self.request().fifo).err().map_or(Outcome::NoReader, Outcome::from)
             }
             Phase::Sourcing(_) => Outcome::OutOfDescriptors,
-            _ if engine.now() >= self.progressed.saturating_add(engine.options().stall_timeout) => Outcome::Stalled,
-            _ => Outcome::Deadline,
+            Phase::Heading { .. } | Phase::Moving { .. } | Phase::Telling(_) | Phase::Finished => {
+                let stalls = self.progressed.saturating_add(engine.options().stall_timeout);
+                if engine.now() >= stalls && !self.is_carried { Outcome::Stalled } else { Outcome::Deadline }
+            }
         }
     }
 
@@ -168,15 +170,13 @@ impl<C: FileCopy> Job<C> {
         }
     }
 
-    /// The message, if the client has seen nothing of an answer yet.
-    ///
-    /// # Errors
-    /// It has.
-    pub(crate) fn hand_back(self) -> Result<Message, Self> {
-        match self.phase {
-            Phase::Opening => Ok(self.message),
-            _ => Err(self),
-        }
+    /// The client has seen nothing of an answer yet.
+    pub(crate) fn is_untouched(&self) -> bool {
+        matches!(self.phase, Phase::Opening)
+    }
+
+    pub(crate) fn into_message(self) -> Message {
+        self.message
     }
 
     fn request(&self) -> Request<'_> {

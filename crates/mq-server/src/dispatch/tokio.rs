@@ -77,14 +77,14 @@ async fn serve<C: FileCopy>(engine: Arc<Engine<C>>) -> io::Result<()> {
         tokio::select! {
             biased;
             _ = bell.readable() => break,
-            Some(ended) = tasks.join_next() => panicked = panicked.or(panic_of(&engine, ended)),
+            Some(ended) = tasks.join_next() => panicked = panicked.or_else(|| panic_of(&engine, ended)),
             // Cleared first: what comes between the clearing and the next look is seen by the look.
             ready = messages.readable() => ready?.clear_ready(),
         }
     }
     let _ = closing.send(true); // Without tasks nobody listens.
     while let Some(ended) = tasks.join_next().await {
-        panicked = panicked.or(panic_of(&engine, ended));
+        panicked = panicked.or_else(|| panic_of(&engine, ended));
     }
     // Only now: the others have left their jobs to be handed back.
     panicked.map_or(Ok(()), |panic| panic::resume_unwind(panic))

@@ -80,10 +80,11 @@ impl<C: FileCopy> Engine<C> {
             let mut messages: Vec<_> = self.carried().drain(..).collect();
             let mut jobs = self.room.take_all();
             jobs.append(&mut self.leftovers.lock().unwrap_or_else(PoisonError::into_inner));
-            for job in jobs {
-                match job.hand_back() {
-                    Ok(message) => messages.push(message),
-                    Err(mut job) => _ = job.cut(self, Outcome::Stopping),
+            for mut job in jobs {
+                if job.is_untouched() {
+                    messages.push(job.into_message());
+                } else {
+                    job.cut(self, Outcome::Stopping);
                 }
             }
             let (back, lost) = self.queue.put_away(messages);
