@@ -50,7 +50,8 @@ fn doc() -> Result<()> {
 
 /// Every interleaving of what shares memory without a lock, or waits for others: loom's tests are named `model_…`.
 fn models() -> Result<()> {
-    run_shown(cargo().args(["test", "--package", "fileserver", "--package", "store", "--lib", "model_"]))
+    let modelled = ["fileserver", "mq-server", "store"].into_iter().flat_map(|package| ["--package", package]);
+    run_shown(cargo().arg("test").args(modelled).args(["--lib", "model_"]))
 }
 
 /// Clippy has checked them; that they link needs the optimised dependencies, which `cargo bench` builds anyway.

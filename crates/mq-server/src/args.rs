@@ -147,11 +147,8 @@ impl MqArgs {
     }
 
     pub fn crew(&self) -> Crew {
-        let usual = match self.dispatch {
-            DispatchKind::Elastic => (2 * affinity::available()).min(self.max_workers),
-            _ => 2 * affinity::available(),
-        };
-        let workers = self.workers.unwrap_or(usual);
+        let most = if self.dispatch == DispatchKind::Elastic { self.max_workers } else { usize::MAX };
+        let workers = self.workers.unwrap_or_else(|| most.min(2 * affinity::available()));
         Crew { workers, workers_max: self.max_workers, worker_idle: self.worker_idle }
     }
 

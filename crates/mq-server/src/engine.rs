@@ -1,15 +1,15 @@
 //! What all ways to dispatch share: where messages come from, what a thread does with a job, and when all is over.
 
+mod draining;
+mod places;
+
 use std::{
     collections::VecDeque,
-    os::{fd::BorrowedFd, unix::ffi::OsStrExt},
-    path::{Path, PathBuf},
+    os::fd::BorrowedFd,
     sync::{
         Arc, Mutex, MutexGuard, Once, PoisonError,
         atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering},
     },
-    task::Wake,
-    thread,
     time::{Duration, Instant},
 };
 
@@ -17,7 +17,6 @@ use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use service::Budget;
 use sys::{
-    beneath::{OpenError, Root},
     fifo::Directory,
     mqueue::{Queue, QueueName},
 };
@@ -25,12 +24,14 @@ use sys::{
 use crate::{
     clock::Clock,
     copy::{FileCopy, Readiness, Source},
-    job::{Job, Message, Step, Wait, file_outcome},
+    job::{Job, Message, Step, Wait},
     lifecycle::OwnQueue,
     outcome::Outcome,
     room::{Room, Woken},
     statistics::{Count, Statistics},
 };
+
+pub use self::places::Places;
 
 /// A thread stays with a job while its reader takes at least 256 MiB/s: each byte earns this much patience…
 const PATIENCE_PER_KIB: Duration = Duration::from_nanos(3_815);
@@ -52,15 +53,6 @@ pub struct Options {
     pub framed: bool,
     /// What a FIFO is enlarged to, for files that need it.
     pub pipe_bytes: u64,
-}
-
-/// Where files and FIFOs are.
-#[derive(Debug)]
-pub struct Places {
-    pub(crate) root: Root,
-    /// The root's names, as absolute paths may begin.
-    pub(crate) root_names: Vec<PathBuf>,
-    pub(crate) fifos: Directory,
 }
 
 /// What an engine holds now.
@@ -175,6 +167,16 @@ impl<C: FileCopy> Engine<C> {
         &self.pipe_budget
     }
 
+    /// Requests that have ended so.
+    pub fn ended_as(&self, outcome: Outcome) -> u64 {
+        self.statistics.ended_as(outcome)
+    }
+
+    /// Threads that serve requests now.
+    pub fn workers(&self) -> i64 {
+        self.statistics.workers.get()
+    }
+
     pub(crate) fn holdings(&self) -> Holdings {
         Holdings {
             queued: self.queue().len().unwrap_or(0) as u64 + self.carried().len() as u64,
@@ -186,14 +188,7 @@ impl<C: FileCopy> Engine<C> {
     /// # Errors
     /// Why the client cannot have it.
     pub(crate) fn open_source(&self, path: &[u8]) -> Result<Source, Outcome> {
-        let relative = self.places.relative(path).ok_or(Outcome::OutsideRoot)?;
-        let opened = self.places.root.open_file(relative).map_err(|error| {
-            if let OpenError::Failed(errno) = error {
-                tracing::warn!("{}: {errno}", path.escape_ascii());
-            }
-            file_outcome(error, relative)
-        })?;
-        Ok(Source { file: opened.file, metadata: opened.metadata })
+        self.places.open_source(path)
     }
 
     /// Waits for something to do: see [`Room::next`].
@@ -204,6 +199,7 @@ impl<C: FileCopy> Engine<C> {
         let mut woken = self.room.next(&self.clock, max, patience, jobs);
         self.statistics.waiting.add(-i64::try_from(jobs.len()).unwrap_or(0));
         woken.messages = (woken.messages || has_carried) && !self.is_intake_over();
+        woken.idle &= !has_carried;
         woken
     }
 
@@ -231,15 +227,14 @@ impl<C: FileCopy> Engine<C> {
         }
         let is_draining = self.state.load(Ordering::Acquire) == DRAINING;
         let may_take = |quota: usize| quota.checked_sub(1);
-        if is_draining && self.quota.fetch_update(Ordering::AcqRel, Ordering::Acquire, may_take).is_err() {
+        let quota = is_draining.then(|| self.quota.fetch_update(Ordering::AcqRel, Ordering::Acquire, may_take));
+        if quota.is_some_and(|quota| quota.is_err()) {
             self.end_intake();
             return None;
         }
-        if let Some(message) = self.carried().pop_front() {
-            return Some(message);
-        }
-        let message = self.queue.receive();
-        if message.is_none() && is_draining {
+        let carried = self.carried().pop_front();
+        let message = carried.or_else(|| self.queue.receive());
+        if is_draining && (message.is_none() || quota == Some(Ok(1))) {
             self.end_intake();
         }
         message
@@ -307,116 +302,8 @@ impl<C: FileCopy> Engine<C> {
         self.leftovers.lock().unwrap_or_else(PoisonError::into_inner).extend(jobs);
     }
 
-    /// Takes the messages that are in the queue now and no others, finishes what has been taken, and closes: when all is
-    /// done, or the drain timeout is over.
-    pub fn begin_drain(self: &Arc<Self>) {
-        if self.has_drain_begun.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        self.quota.store(self.queue().len().unwrap_or(0) + self.carried().len(), Ordering::Release);
-        // A close may have come before.
-        let _ = self.state.compare_exchange(SERVING, DRAINING, Ordering::AcqRel, Ordering::Acquire);
-        if self.quota.load(Ordering::Acquire) == 0 {
-            self.end_intake();
-        }
-        self.close_if_drained();
-        let (engine, timeout) = (Arc::clone(self), self.options.drain_timeout);
-        let guard = thread::Builder::new().name("drain".to_owned()).spawn(move || {
-            let deadline = Instant::now() + timeout;
-            while let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|_| !engine.is_closed()) {
-                thread::sleep(left.min(Duration::from_millis(50)));
-            }
-            engine.close();
-        });
-        if guard.is_err() {
-            self.close(); // Better early than never.
-        }
-    }
-
-    fn end_intake(&self) {
-        self.is_intake_over.store(true, Ordering::Release);
-        self.room.forget_messages(self.queue());
-        self.close_if_drained();
-    }
-
-    fn is_intake_over(&self) -> bool {
-        self.is_intake_over.load(Ordering::Acquire)
-    }
-
-    fn close_if_drained(&self) {
-        if self.is_intake_over() && self.jobs.load(Ordering::Acquire) == 0 {
-            self.close();
-        }
-    }
-
-    /// Everybody stops where they are.
-    pub(crate) fn close(&self) {
-        self.state.store(CLOSED, Ordering::Release);
-        self.room.close();
-    }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        self.state.load(Ordering::Acquire) == CLOSED
-    }
-
-    /// Puts requests that have not been answered back into the queue, and takes the queue away if it is empty then. To be
-    /// called on every way out; once is enough.
-    pub fn put_away(&self) {
-        self.put_away.call_once(|| {
-            self.close();
-            let mut messages: Vec<_> = self.carried().drain(..).collect();
-            let mut jobs = self.room.take_all();
-            jobs.append(&mut self.leftovers.lock().unwrap_or_else(PoisonError::into_inner));
-            for job in jobs {
-                match job.hand_back() {
-                    Ok(message) => messages.push(message),
-                    Err(mut job) => _ = job.cut(self, Outcome::Stopping),
-                }
-            }
-            let (back, lost) = self.queue.put_away(messages);
-            self.statistics.count(Count::HandedBack, back as u64);
-            self.statistics.count(Count::Lost, lost as u64);
-        });
-    }
-
     fn carried(&self) -> MutexGuard<'_, VecDeque<Message>> {
         self.carried.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<C: FileCopy> Wake for Engine<C> {
-    /// The signal has come.
-    fn wake(self: Arc<Self>) {
-        self.begin_drain();
-    }
-}
-
-impl Places {
-    /// # Errors
-    /// A directory cannot be opened.
-    pub fn new(root: &Path, fifo_dir: &Path) -> anyhow::Result<Self> {
-        let cannot = |path: &Path| format!("cannot open the directory {}", path.display());
-        let root_names = [std::path::absolute(root), root.canonicalize()];
-        Ok(Self {
-            root: Root::open(root).with_context(|| cannot(root))?,
-            root_names: root_names.into_iter().flatten().collect(),
-            fifos: Directory::open(fifo_dir).with_context(|| cannot(fifo_dir))?,
-        })
-    }
-
-    /// The path from the root; `None` for an absolute one that begins elsewhere.
-    fn relative<'a>(&self, path: &'a [u8]) -> Option<&'a [u8]> {
-        if !path.starts_with(b"/") {
-            return Some(path);
-        }
-        let beneath = |name: &PathBuf| {
-            let name = name.as_os_str().as_bytes();
-            let rest = path.strip_prefix(name.strip_suffix(b"/").unwrap_or(name))?;
-            let slashes = rest.iter().take_while(|&&byte| byte == b'/').count();
-            let relative = &rest[slashes..];
-            (rest.is_empty() || slashes > 0).then_some(if relative.is_empty() { b"." } else { relative })
-        };
-        self.root_names.iter().find_map(beneath)
     }
 }
 

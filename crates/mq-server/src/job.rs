@@ -3,7 +3,7 @@
 use std::{mem, os::fd::AsFd, time::Duration};
 
 use rustix::io::Errno;
-use sys::{beneath::OpenError, fifo};
+use sys::fifo;
 use wire::mserve::{HEADER_BYTES, Header, Request};
 
 use crate::{
@@ -149,8 +149,10 @@ impl<C: FileCopy> Job<C> {
                 engine.fifos().open_writer(self.request().fifo).err().map_or(Outcome::NoReader, Outcome::from)
             }
             Phase::Sourcing(_) => Outcome::OutOfDescriptors,
-            _ if engine.now() >= self.progressed.saturating_add(engine.options().stall_timeout) => Outcome::Stalled,
-            _ => Outcome::Deadline,
+            Phase::Heading { .. } | Phase::Moving { .. } | Phase::Telling(_) | Phase::Finished => {
+                let stalls = self.progressed.saturating_add(engine.options().stall_timeout);
+                if engine.now() >= stalls && !self.is_carried { Outcome::Stalled } else { Outcome::Deadline }
+            }
         }
     }
 
@@ -168,15 +170,13 @@ impl<C: FileCopy> Job<C> {
         }
     }
 
-    /// The message, if the client has seen nothing of an answer yet.
-    ///
-    /// # Errors
-    /// It has.
-    pub(crate) fn hand_back(self) -> Result<Message, Self> {
-        match self.phase {
-            Phase::Opening => Ok(self.message),
-            _ => Err(self),
-        }
+    /// The client has seen nothing of an answer yet.
+    pub(crate) fn is_untouched(&self) -> bool {
+        matches!(self.phase, Phase::Opening)
+    }
+
+    pub(crate) fn into_message(self) -> Message {
+        self.message
     }
 
     fn request(&self) -> Request<'_> {
@@ -345,40 +345,6 @@ fn write_header(pipe: &Pipe, header: &[u8; HEADER_BYTES]) -> Result<bool, Errno>
             Err(Errno::AGAIN) => return Ok(false),
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
-        }
-    }
-}
-
-/// Where a path is not found, whether that is because it leads out of the root.
-pub(crate) fn file_outcome(error: OpenError, path: &[u8]) -> Outcome {
-    if error == OpenError::Missing && climbs_out(path) { Outcome::OutsideRoot } else { error.into() }
-}
-
-/// Whether `..` leads above where the path starts, links aside.
-fn climbs_out(path: &[u8]) -> bool {
-    let mut depth = 0_usize;
-    for component in path.split(|&byte| byte == b'/') {
-        match component {
-            b"" | b"." => {}
-            b".." if depth == 0 => return true,
-            b".." => depth -= 1,
-            _ => depth += 1,
-        }
-    }
-    false
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_leads_above_the_root_climbs_out() {
-        for path in [&b".."[..], b"../x", b"a/../../x", b"./../x", b"a//../..//"] {
-            assert!(climbs_out(path), "{}", path.escape_ascii());
-        }
-        for path in [&b"a/../x"[..], b"a/b/../../c", b"...", b"a..", b""] {
-            assert!(!climbs_out(path), "{}", path.escape_ascii());
         }
     }
 }

@@ -122,6 +122,10 @@ impl OwnQueue {
         if left > 0 {
             service::advise(format_args!("{left} requests remain in queue {name}: its next server answers them"));
         }
+        // From here on another server may have what is left, even if this process takes its time to end.
+        if let Err(error) = self.queue.unlock() {
+            tracing::error!("flock: {error}"); // Only a bug makes it fail.
+        }
         (count - lost, lost)
     }
 

@@ -27,6 +27,8 @@ const MARGIN: Duration = Duration::from_secs(2);
 /// # Errors
 /// The queue, a directory or a thread cannot be had.
 pub fn serve(args: &MqArgs, shell: Shell) -> anyhow::Result<()> {
+    sys::limits::raise_open_files();
+    sys::limits::raise_message_queue_bytes();
     let fifos = FifoPlace::new(args.fifo_dir.as_deref())?;
     let (size, is_exact) = args.queue_size();
     let name = args.queue()?;

@@ -68,7 +68,7 @@ impl Gauge {
         self.0.fetch_add(change, Ordering::Relaxed);
     }
 
-    fn get(&self) -> i64 {
+    pub(crate) fn get(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -76,6 +76,10 @@ impl Gauge {
 impl Statistics {
     pub(crate) fn ended(&self, outcome: Outcome) {
         self.outcomes.add_one(outcome as usize, 1);
+    }
+
+    pub(crate) fn ended_as(&self, outcome: Outcome) -> u64 {
+        self.outcomes.sum()[outcome as usize]
     }
 
     pub(crate) fn count(&self, what: Count, amount: u64) {

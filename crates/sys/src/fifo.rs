@@ -133,10 +133,8 @@ impl Directory {
                 outcome => break outcome.map_err(|errno| self.explain(name, errno))?,
             }
         };
-        match FileType::from_raw_mode(fs::fstat(&opened).map_err(OpenError::Failed)?.st_mode) {
-            FileType::Fifo => Ok(opened),
-            _ => Err(OpenError::NotFifo),
-        }
+        let kind = FileType::from_raw_mode(fs::fstat(&opened).map_err(OpenError::Failed)?.st_mode);
+        if kind.is_fifo() { Ok(opened) } else { Err(OpenError::NotFifo) }
     }
 
     /// The same errno has several reasons: ENXIO is a FIFO without a reader, and a socket as well.

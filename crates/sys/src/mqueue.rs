@@ -17,6 +17,7 @@ use nix::{
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{FlockOperation, fchmod, flock, fstat},
+    io::Errno as RawErrno,
     process::{Resource, getrlimit},
 };
 
@@ -229,9 +230,17 @@ impl Queue {
     pub fn try_lock(&self) -> io::Result<bool> {
         match flock(self, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(true),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+            Err(RawErrno::WOULDBLOCK) => Ok(false),
             Err(errno) => Err(errno.into()),
         }
+    }
+
+    /// Gives the lock back before the descriptor goes.
+    ///
+    /// # Errors
+    /// Those of flock(2).
+    pub fn unlock(&self) -> io::Result<()> {
+        Ok(flock(self, FlockOperation::Unlock)?)
     }
 
     /// The oldest of the most urgent messages, copied to the start of `buffer`, which must have room for the longest
@@ -307,7 +316,7 @@ impl Queue {
             let timeout = Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
             match poll(&mut [PollFd::new(self, flags)], Some(&timeout)) {
                 Ok(ready) => return Ok(ready > 0),
-                Err(rustix::io::Errno::INTR) => {}
+                Err(RawErrno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }
@@ -332,6 +341,10 @@ impl AsFd for Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "mq_close takes its descriptor by value, drop has it by reference"
+        )]
         // SAFETY: the descriptor is open, and the only other owner is in a ManuallyDrop that is never used again.
         let descriptor = unsafe { MqdT::from_raw_fd(self.descriptor.as_raw_fd()) };
         let _ = mqueue::mq_close(descriptor); // It can only fail for what is no queue.
@@ -339,28 +352,30 @@ impl Drop for Queue {
 }
 
 impl QueueError {
-    fn on_open(errno: Errno) -> Self {
-        match errno {
-            Errno::ENOENT => Self::Missing,
-            Errno::EEXIST => Self::Exists,
-            Errno::EACCES | Errno::EPERM => Self::Denied,
-            Errno::EMFILE | Errno::ENFILE => Self::Exhausted,
-            other => Self::Failed(other.into()),
+    fn on_open(error: impl Into<io::Error>) -> Self {
+        let error = error.into();
+        match RawErrno::from_io_error(&error) {
+            Some(RawErrno::NOENT) => Self::Missing,
+            Some(RawErrno::EXIST) => Self::Exists,
+            Some(RawErrno::ACCESS | RawErrno::PERM) => Self::Denied,
+            Some(RawErrno::MFILE | RawErrno::NFILE) => Self::Exhausted,
+            _ => Self::Failed(error),
         }
     }
 
     fn on_create(errno: Errno, wanted: QueueSize) -> Self {
-        match errno {
-            Errno::EINVAL | Errno::EOVERFLOW => Self::TooLarge { wanted, allowed: allowed_size() },
-            Errno::ENOSPC => Self::TooMany(setting("queues_max")),
+        let error = io::Error::from(errno);
+        match RawErrno::from_io_error(&error) {
+            Some(RawErrno::INVAL | RawErrno::OVERFLOW) => Self::TooLarge { wanted, allowed: allowed_size() },
+            Some(RawErrno::NOSPC) => Self::TooMany(setting("queues_max")),
             // EMFILE means both: too many descriptors, and more bytes than RLIMIT_MSGQUEUE allows (mq_open(3)).
-            Errno::EMFILE | Errno::ENOMEM if !descriptors_are_out() => {
+            Some(RawErrno::MFILE | RawErrno::NOMEM) if !descriptors_are_out() => {
                 let [messages, bytes] = [wanted.messages_max, wanted.message_bytes_max].map(|n| n as u64);
                 let needed_bytes = messages.saturating_mul(bytes.saturating_add(OVERHEAD_PER_MESSAGE));
                 let allowed_bytes = getrlimit(Resource::Msgqueue).current.unwrap_or(u64::MAX);
                 Self::MemoryLimit { wanted, needed_bytes, allowed_bytes }
             }
-            other => Self::on_open(other),
+            _ => Self::on_open(error),
         }
     }
 }
@@ -379,7 +394,7 @@ fn setting(name: &str) -> u64 {
 }
 
 fn descriptors_are_out() -> bool {
-    rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 0).is_err_and(|errno| errno == rustix::io::Errno::MFILE)
+    rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 0).is_err_and(|errno| errno == RawErrno::MFILE)
 }
 
 #[cfg(test)]

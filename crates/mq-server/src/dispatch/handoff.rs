@@ -28,15 +28,16 @@ impl Dispatch for Handoff {
                 });
                 if let Err(error) = started {
                     queue.close();
+                    engine.close();
                     return Err(error).context("cannot start a thread");
                 }
             }
             receive(engine, queue);
             queue.close();
+            // In here: what follows is not run if a thread has panicked.
+            engine.leave(queue.take_all());
             Ok(())
-        })?;
-        engine.leave(queue.take_all());
-        Ok(())
+        })
     }
 }
 

@@ -38,6 +38,8 @@ impl Dispatch for ThreadPerRequest {
             loop {
                 let woken = engine.next(BATCH, None, &mut jobs);
                 if woken.closed {
+                    // In here: what follows is not run if a thread has panicked.
+                    engine.leave(jobs.drain(..));
                     break;
                 }
                 jobs.drain(..).for_each(start);
@@ -47,7 +49,6 @@ impl Dispatch for ThreadPerRequest {
             }
             drop(at_work);
         });
-        engine.leave(jobs);
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! A task for each request. Tokio's reactor is the waiting room; how long and how many may wait is the same as elsewhere.
 
 use std::{
+    any::Any,
     io,
     os::fd::{AsFd, BorrowedFd},
     panic,
@@ -14,7 +15,7 @@ use tokio::{
     io::{Interest, unix::AsyncFd},
     runtime::Builder,
     sync::{Notify, watch},
-    task::{JoinSet, yield_now},
+    task::{JoinError, JoinSet, yield_now},
     time::{sleep, timeout},
 };
 
@@ -60,7 +61,7 @@ async fn serve<C: FileCopy>(engine: Arc<Engine<C>>) -> io::Result<()> {
     let room = Arc::new(Waiting::new(engine.options().waiting_max));
     let messages = watched(engine.queue().as_fd(), Interest::READABLE)?;
     let bell = watched(engine.bell(), Interest::READABLE)?;
-    let mut tasks = JoinSet::new();
+    let (mut tasks, mut panicked) = (JoinSet::new(), None);
     loop {
         let mut taken = 0;
         while taken < BATCH
@@ -76,25 +77,24 @@ async fn serve<C: FileCopy>(engine: Arc<Engine<C>>) -> io::Result<()> {
         tokio::select! {
             biased;
             _ = bell.readable() => break,
-            Some(ended) = tasks.join_next() => expect_ended(&engine, ended),
+            Some(ended) = tasks.join_next() => panicked = panicked.or_else(|| panic_of(&engine, ended)),
             // Cleared first: what comes between the clearing and the next look is seen by the look.
             ready = messages.readable() => ready?.clear_ready(),
         }
     }
     let _ = closing.send(true); // Without tasks nobody listens.
     while let Some(ended) = tasks.join_next().await {
-        expect_ended(&engine, ended);
+        panicked = panicked.or_else(|| panic_of(&engine, ended));
     }
-    Ok(())
+    // Only now: the others have left their jobs to be handed back.
+    panicked.map_or(Ok(()), |panic| panic::resume_unwind(panic))
 }
 
-fn expect_ended<C: FileCopy>(engine: &Engine<C>, ended: Result<(), tokio::task::JoinError>) {
-    if let Err(error) = ended
-        && let Ok(panic) = error.try_into_panic()
-    {
-        engine.close();
-        panic::resume_unwind(panic);
-    }
+/// A task that panics stops the server.
+fn panic_of<C: FileCopy>(engine: &Engine<C>, ended: Result<(), JoinError>) -> Option<Box<dyn Any + Send>> {
+    let panic = ended.err()?.try_into_panic().ok();
+    engine.close();
+    panic
 }
 
 async fn run<C: FileCopy>(

@@ -69,6 +69,10 @@ fn a_lock_tells_a_living_owner_from_a_dead_one() {
     let other = Queue::open(&own.0, Access::Both).unwrap();
     assert_eq!(other.identity().unwrap(), queue.identity().unwrap());
     assert!(!other.try_lock().unwrap());
+    queue.unlock().unwrap();
+    assert!(other.try_lock().unwrap() && !queue.try_lock().unwrap());
+    other.unlock().unwrap();
+    assert!(queue.try_lock().unwrap());
     drop(queue);
     assert!(other.try_lock().unwrap());
     Queue::unlink(&own.0).unwrap();

@@ -1,0 +1,199 @@
+//! The server as a process: its queue from start to end, on every way out.
+
+use std::{fs, net::TcpListener, process::Command, time::Duration};
+
+use mq_server::{OwnQueue, dispatch::DispatchKind};
+use sys::mqueue::{Queue, QueueSize};
+use testkit::{eventually, fails, run_to_end};
+
+use crate::{
+    client::{Fifo, ask, fetch},
+    world::World,
+};
+
+const SMALLER: QueueSize = QueueSize { messages_max: 5, message_bytes_max: 512 };
+
+#[test]
+fn sigterm_answers_what_is_queued_and_removes_the_queue() {
+    for dispatch in [DispatchKind::Sequential, DispatchKind::Elastic] {
+        let world = World::new();
+        let contents = world.file("file", 300_000);
+        let mut server = world.process(&["--dispatch", dispatch.name()]);
+        server.process().pause().unwrap();
+        eventually("it stands still", || server.process().is_paused()).unwrap();
+        let answers: Vec<_> = (0..8).map(|_| ask(&world, "file")).collect();
+        server.terminate().unwrap();
+        server.process().go_on().unwrap();
+        answers.into_iter().for_each(|mut answer| assert!(answer.read_to_end() == contents));
+        assert_eq!(server.wait().unwrap().code(), Some(0), "{}", server.stderr());
+        assert_eq!(world.queued(), None);
+    }
+}
+
+#[test]
+fn a_drain_that_takes_too_long_says_what_it_leaves() {
+    let world = World::new();
+    let contents = world.file("file", 1);
+    let mut server = world.process(&["--drain-timeout", "50ms"]);
+    let fifo = Fifo::closed(&world);
+    world.send(format!("file;{}", fifo.name));
+    eventually("the request has been taken", || Ok(world.queued() == Some(0))).unwrap();
+    assert_eq!(server.stop().unwrap().code(), Some(0), "{}", server.stderr());
+    assert!(server.stderr().contains("1 requests remain in queue"), "{}", server.stderr());
+    let mut server = world.process(&[]);
+    assert!(server.stderr().contains("taken over from a server that is gone, 1 requests"), "{}", server.stderr());
+    assert_eq!(fs::read(fifo.path()).unwrap(), contents);
+    assert_eq!(server.stop().unwrap().code(), Some(0));
+    assert_eq!(world.queued(), None);
+}
+
+#[test]
+fn a_kill_loses_nothing_that_is_still_queued() {
+    let world = World::new();
+    let contents = world.file("file", 300_000);
+    let server = world.process(&[]);
+    server.process().pause().unwrap();
+    eventually("it stands still", || server.process().is_paused()).unwrap();
+    let answers: Vec<_> = (0..8).map(|_| ask(&world, "file")).collect();
+    drop(server); // SIGKILL
+    assert_eq!(world.queued(), Some(8));
+    let mut server = world.process(&[]);
+    answers.into_iter().for_each(|mut answer| assert!(answer.read_to_end() == contents));
+    assert_eq!(server.stop().unwrap().code(), Some(0));
+    assert_eq!(world.queued(), None);
+}
+
+#[test]
+fn a_living_servers_queue_is_not_taken() {
+    let world = World::new();
+    let contents = world.file("file", 10);
+    let mut server = world.process(&[]);
+    let second = fails(world.command(&["--max-messages", "5"]), 1);
+    assert!(second.stderr.contains("belongs to a server that is running"), "{second:?}");
+    assert_eq!(fetch(&world, "file").unwrap(), contents);
+    assert_eq!(server.stop().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_queue_of_another_size_is_replaced_and_its_requests_are_answered_first() {
+    let world = World::new();
+    let contents = world.file("file", 10);
+    drop(OwnQueue::acquire(&world.queue, SMALLER, true, 0o600).unwrap());
+    let answers: Vec<_> = (0..5).map(|_| ask(&world, "file")).collect();
+    // The operands of the original.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mq-server"));
+    command.args([&world.queue.to_string(), "7", "1024", "--root"]).arg(world.root());
+    command.arg("--fifo-dir").arg(world.fifo_dir());
+    let mut server = testkit::Server::start_command(command, 0).unwrap();
+    answers.into_iter().for_each(|mut answer| assert_eq!(answer.read_to_end(), contents));
+    let queue = Queue::open(&world.queue, sys::mqueue::Access::Receive).unwrap();
+    assert_eq!(queue.size(), QueueSize { messages_max: 7, message_bytes_max: 1024 });
+    assert_eq!(server.stop().unwrap().code(), Some(0));
+    assert_eq!(world.queued(), None);
+}
+
+#[test]
+fn a_size_that_the_kernel_refuses_is_an_error_that_names_the_setting_and_touches_nothing() {
+    let world = World::new();
+    let error = fails(world.command(&["--max-messages", "70000"]), 1);
+    assert!(error.stderr.contains("fs.mqueue.msg_max=70000"), "{error:?}");
+    assert_eq!(world.queued(), None);
+    drop(OwnQueue::acquire(&world.queue, SMALLER, true, 0o600).unwrap());
+    world.send("file;fifo");
+    let error = fails(world.command(&["--max-messages", "70000"]), 1);
+    assert!(error.stderr.contains("its requests are still in it"), "{error:?}");
+    assert_eq!(world.queued(), Some(1));
+}
+
+#[test]
+fn the_queue_is_removed_on_every_way_out() {
+    let world = World::new();
+    world.file("file", 4 << 20);
+    let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = busy.local_addr().unwrap().to_string();
+    let error = run_to_end(world.command(&["--metrics", &address])).unwrap();
+    assert_eq!(error.code(), Some(1));
+    assert!(error.stderr.contains(&address) && world.queued().is_none(), "{error:?}");
+    fs::rename(world.root(), world.root().with_extension("moved")).unwrap();
+    let error = fails(world.command(&[]), 1);
+    assert!(error.stderr.contains("cannot open the directory") && world.queued().is_none(), "{error:?}");
+    fs::rename(world.root().with_extension("moved"), world.root()).unwrap();
+    // A second signal, while a transfer keeps the drain from ending.
+    let mut server = world.process(&[]);
+    let mut stuck = ask(&world, "file");
+    assert_eq!(stuck.read(10).len(), 10);
+    server.terminate().unwrap();
+    eventually("it drains", || Ok(server.stderr().contains("draining"))).unwrap();
+    assert!(server.is_running().unwrap());
+    assert_eq!(server.stop().unwrap().code(), Some(1), "{}", server.stderr());
+    assert_eq!(world.queued(), None);
+}
+
+#[test]
+fn without_a_fifo_directory_there_is_a_private_one_until_the_end() {
+    let world = World::new();
+    let contents = world.file("file", 10);
+    let temporary = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mq-server"));
+    command.arg("--queue").arg(world.queue.to_string()).current_dir(world.root()).env("TMPDIR", temporary.path());
+    let mut server = testkit::Server::start_command(command, 0).unwrap();
+    eventually("it says what to try", || Ok(server.stderr().contains("try: "))).unwrap();
+    let said = server.stderr();
+    let tip = said.lines().find_map(|line| line.strip_prefix("try: loadgen mq --fifo-dir ")).unwrap();
+    let (directory, rest) = tip.split_once(' ').unwrap();
+    assert_eq!(rest, format!("{} file", world.queue));
+    let fifo = std::path::Path::new(directory).join("f");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
+    world.send("file;f");
+    assert_eq!(fs::read(&fifo).unwrap(), contents);
+    assert_eq!(server.stop().unwrap().code(), Some(0));
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn standard_output_is_the_ready_lines_and_metrics_count_outcomes() {
+    let world = World::new();
+    world.file("file", 10);
+    let log = world.root().join("ready");
+    let mut command = world.command(&["--metrics", "127.0.0.1:0", "--framed"]);
+    command.stdout(fs::File::create(&log).unwrap());
+    let mut child = command.stderr(std::process::Stdio::null()).spawn().unwrap();
+    let ready = || fs::read_to_string(&log).unwrap();
+    eventually("both lines are there", || Ok(ready().lines().count() == 2)).unwrap();
+    let lines = ready();
+    let metrics = lines.lines().nth(1).unwrap().strip_prefix("metrics on http://").unwrap().to_owned();
+    assert_eq!(lines.lines().next(), Some(&*format!("listening on mq:{}", world.queue)));
+    assert_eq!(ask(&world, "none").read_header().status.name(), "file-missing");
+    let (address, path) = metrics.split_once('/').unwrap();
+    let page = || testkit::Client::connect(&address.parse().unwrap()).and_then(|_| get(address, path));
+    eventually("it is counted", || Ok(page()?.contains("mq_server_requests_total{outcome=\"file-missing\"} 1")))
+        .unwrap();
+    assert!(page().unwrap().contains("mq_server_queue_messages 0"));
+    testkit::Process::new(child.id()).terminate().unwrap();
+    eventually("it ends", || Ok(child.try_wait()?.is_some())).unwrap();
+}
+
+fn get(address: &str, path: &str) -> std::io::Result<String> {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(address)?;
+    write!(stream, "GET /{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
+    stream.set_read_timeout(Some(Duration::from_secs(40)))?;
+    let mut page = String::new();
+    stream.read_to_string(&mut page)?;
+    Ok(page)
+}
+
+#[test]
+fn back_ends_are_listed_and_bad_usage_has_its_own_status() {
+    let world = World::new();
+    let listed = run_to_end(world.command(&["--list-backends", "--format", "json"])).unwrap();
+    assert_eq!((listed.code(), world.queued()), (Some(0), None));
+    let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+    assert_eq!(listed["server"], "mq-server");
+    let names = |index: usize| listed["dimensions"][index]["choices"].as_array().map(Vec::len);
+    assert_eq!(listed["dimensions"][0]["name"], "dispatch");
+    assert_eq!((names(0), listed["dimensions"].as_array().map(Vec::len)), (Some(DispatchKind::ALL.len()), Some(2)));
+    for bad in [&["--dispatch", "none"][..], &["--queue-mode", "9"], &["--max-waiting", "0"], &["--listen", "x"]] {
+        assert_eq!(run_to_end(world.command(bad)).unwrap().code(), Some(2), "{bad:?}");
+    }
+}

@@ -1,0 +1,123 @@
+//! Which thread serves whom: counted with a way to copy that stops at a gate.
+
+use std::{
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use mq_server::{
+    Outcome,
+    copy::{CopyError, FileCopy, Progress, Source, State},
+    dispatch::DispatchKind,
+};
+use sys::fifo::Writer;
+use testkit::eventually;
+
+use crate::{
+    client::{Fifo, ask},
+    world::{Setup, World},
+};
+
+/// Transfers wait inside of their step until the gate is open, and hold their thread.
+#[derive(Clone, Default)]
+struct Gate(Arc<(Mutex<bool>, Condvar, AtomicUsize)>);
+
+impl Gate {
+    fn inside(&self) -> usize {
+        self.0.2.load(Ordering::SeqCst)
+    }
+
+    fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+}
+
+impl FileCopy for Gate {
+    type Transfer = ();
+
+    fn begin(&self, _: Source, _: &Arc<Writer>) -> Result<(), CopyError> {
+        Ok(())
+    }
+
+    fn step(&self, (): &mut (), _: &Arc<Writer>) -> Result<Progress, CopyError> {
+        let (is_open, opened, inside) = &*self.0;
+        inside.fetch_add(1, Ordering::SeqCst);
+        drop(opened.wait_while(is_open.lock().unwrap(), |is_open| !*is_open).unwrap());
+        inside.fetch_sub(1, Ordering::SeqCst);
+        Ok(Progress { moved: 0, state: State::Done })
+    }
+}
+
+#[test]
+fn as_many_jobs_run_at_once_as_there_may_be_threads() {
+    for &dispatch in DispatchKind::ALL {
+        let at_once = match dispatch {
+            DispatchKind::Sequential | DispatchKind::Event => 1,
+            DispatchKind::Handoff | DispatchKind::Pool | DispatchKind::Tokio => 2,
+            DispatchKind::ThreadPerRequest | DispatchKind::Elastic => 4,
+        };
+        let (world, gate) = (World::new(), Gate::default());
+        world.file("file", 1);
+        let server = Setup::new(dispatch).serve_by(&world, gate.clone());
+        let mut answers: Vec<_> = (0..7).map(|_| ask(&world, "file")).collect();
+        let what = format!("{dispatch}: {at_once} at once");
+        eventually(&what, || Ok(gate.inside() == at_once)).unwrap();
+        gate.open();
+        answers.iter_mut().for_each(|answer| assert_eq!(answer.read_to_end(), b""));
+        server.counts_to(Outcome::Sent, 7);
+        server.stop(&world);
+    }
+}
+
+#[test]
+fn an_elastic_pool_shrinks_to_what_it_keeps() {
+    let (world, gate) = (World::new(), Gate::default());
+    world.file("file", 1);
+    let mut setup = Setup::new(DispatchKind::Elastic);
+    (setup.crew.workers, setup.crew.worker_idle) = (1, Duration::from_millis(20));
+    let server = setup.serve_by(&world, gate.clone());
+    for _ in 0..2 {
+        *gate.0.0.lock().unwrap() = false;
+        let answers: Vec<Fifo> = (0..5).map(|_| ask(&world, "file")).collect();
+        eventually("it grows to its limit", || Ok(gate.inside() == 4)).unwrap();
+        assert_eq!(server.workers(), 4);
+        gate.open();
+        answers.into_iter().for_each(|mut answer| assert_eq!(answer.read_to_end(), b""));
+        eventually("it shrinks", || Ok(server.workers() == 1)).unwrap();
+    }
+    server.stop(&world);
+}
+
+struct Panicking;
+
+impl FileCopy for Panicking {
+    type Transfer = ();
+
+    fn begin(&self, _: Source, _: &Arc<Writer>) -> Result<(), CopyError> {
+        Ok(())
+    }
+
+    fn step(&self, (): &mut (), _: &Arc<Writer>) -> Result<Progress, CopyError> {
+        panic!("a planted one");
+    }
+}
+
+/// A thread that panics takes the server down, all of it; requests that had not begun are in the queue.
+#[test]
+fn a_panic_ends_every_thread_and_keeps_what_was_not_begun() {
+    for &dispatch in DispatchKind::ALL {
+        let world = World::new();
+        world.file("file", 1);
+        let mut server = Setup::new(dispatch).serve_by(&world, Panicking);
+        let waiting: Vec<_> = (0..4).map(|_| Fifo::closed(&world)).collect();
+        waiting.iter().for_each(|fifo| world.send(format!("file;{}", fifo.name)));
+        eventually("all requests have been taken", || Ok(world.queued() == Some(0))).unwrap();
+        let _answer = ask(&world, "file");
+        assert!(!server.end(), "{dispatch}: the panic is reported");
+        assert_eq!(world.queued(), Some(4), "{dispatch}");
+    }
+}
