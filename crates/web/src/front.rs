@@ -76,12 +76,19 @@ impl<S: Site> Protocol for Front<S> {
         let mut reply = Reply { front: self, now, out, tally: Tally::default() };
         let mut flow = Flow::Open;
         while flow == Flow::Open && !reply.out.is_full() {
-            if let Some(upload) = &mut conn.upload {
-                consumed += upload.take(&input[consumed..]);
+            if let Some(mut upload) = conn.upload.take() {
+                match upload.take(&input[consumed..]) {
+                    Ok(taken) => consumed += taken,
+                    Err(error) => {
+                        flow = reply.unwanted(error, upload.part);
+                        continue;
+                    }
+                }
                 if !upload.is_whole() {
+                    conn.upload = Some(upload);
                     break;
                 }
-                flow = conn.upload.take().map_or(Flow::Open, |upload| reply.uploaded(*upload, input.len() - consumed));
+                flow = reply.uploaded(*upload, input.len() - consumed);
                 continue;
             }
             consumed += skip_empty_lines(&input[consumed..]);

@@ -183,6 +183,16 @@ impl CachedFile {
         &self.heads
     }
 
+    /// Pages in pipes are references: after a truncation they are zeros, at the full length. So a file in pipes is looked
+    /// at before each response; one that is sent in any other way ends with the connection, and needs no look.
+    #[inline]
+    pub(crate) fn is_as_it_was_put_into_pipes(&self) -> bool {
+        match &self.body {
+            Body::Pipes(_) => Metadata::of(&self.file).is_ok_and(|now| now == self.metadata),
+            Body::File | Body::Mapped(_) | Body::Pages(_) | Body::Copied(_) => true,
+        }
+    }
+
     /// How it is sent, after all fallbacks.
     pub(crate) fn strategy(&self) -> Strategy {
         self.body.strategy()
@@ -284,3 +294,6 @@ impl Drop for CachedFile {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

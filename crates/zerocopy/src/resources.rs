@@ -39,6 +39,8 @@ pub struct Limits {
 #[derive(Debug)]
 pub(crate) struct Resources {
     pub(crate) pipe_bytes: Budget,
+    /// Their number, which nothing but bytes and descriptors limits.
+    pub(crate) pipes: Budget,
     pub(crate) descriptors: Budget,
     pub(crate) mapped_bytes: Budget,
     /// What copies are lent from.
@@ -60,6 +62,7 @@ impl Resources {
     pub(crate) fn new(limits: &Limits, registered: Option<Arc<Region>>) -> Self {
         Self {
             pipe_bytes: Budget::new(limits.pipe_bytes),
+            pipes: Budget::new(u64::MAX),
             descriptors: Budget::new(limits.descriptors),
             mapped_bytes: Budget::new(limits.mapped_bytes),
             registered,
@@ -83,6 +86,7 @@ impl Resources {
         let capacity = (pages * PAGE).next_power_of_two();
         let bytes = self.reserve(&self.pipe_bytes, capacity).ok_or(Reason::PipeBudget)?;
         let descriptors = self.reserve(&self.descriptors, PIPE_DESCRIPTORS).ok_or(Reason::Descriptors)?;
+        let one = self.pipes.reserve(1);
         let pipe = fill(file, &head, capacity, offset, len).map_err(|error| reason(&error))?;
         let cached = CachedPipe {
             pipe,
@@ -91,7 +95,7 @@ impl Resources {
             file: FileRegion { file: Arc::clone(file), offset, len },
             fallbacks: self.statistics.scratch(Strategy::Pipe),
         };
-        Ok(Link { pipe: Arc::new(cached), held: vec![bytes, descriptors] })
+        Ok(Link { pipe: Arc::new(cached), held: [bytes, descriptors].into_iter().chain(one).collect() })
     }
 }
 
