@@ -76,7 +76,7 @@ impl<S: Site> Protocol for Front<S> {
         let mut reply = Reply { front: self, now, out, tally: Tally::default() };
         let mut flow = Flow::Open;
         while flow == Flow::Open && !reply.out.is_full() {
-            if let Some(mut upload) = conn.upload.take() {
+            if let Some(upload) = &mut conn.upload {
                 match upload.take(&input[consumed..]) {
                     Ok(taken) => consumed += taken,
                     Err(error) => {
@@ -85,10 +85,9 @@ impl<S: Site> Protocol for Front<S> {
                     }
                 }
                 if !upload.is_whole() {
-                    conn.upload = Some(upload);
                     break;
                 }
-                flow = reply.uploaded(*upload, input.len() - consumed);
+                flow = conn.upload.take().map_or(Flow::Open, |upload| reply.uploaded(*upload, input.len() - consumed));
                 continue;
             }
             consumed += skip_empty_lines(&input[consumed..]);

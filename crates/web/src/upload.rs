@@ -89,6 +89,7 @@ impl<U> Upload<U> {
     ///
     /// # Errors
     /// The rest is not to be read.
+    #[inline(never)]
     pub(crate) fn take(&mut self, input: &[u8]) -> Result<usize, BodyError> {
         match &mut self.rest {
             Rest::Length(missing) => {

@@ -148,7 +148,7 @@ impl Cache {
     fn is_current(&self, entry: &Entry, now_ns: u64) -> bool {
         // A clock that was set back wraps around to a large age.
         let is_fresh = now_ns.wrapping_sub(entry.checked_ns.load(Ordering::Relaxed)) < self.revalidate_ns;
-        entry.is_overlay() || is_fresh && entry.file.is_as_it_was_put_into_pipes()
+        entry.is_overlay() || is_fresh && entry.file.is_as_in_its_pipes(now_ns)
     }
 
     #[cold]

@@ -75,5 +75,5 @@ fn a_first_pipe_is_not_made_of_a_file_that_has_changed() {
     next_tick();
     File::options().write(true).open(&path).unwrap().write_all_at(b"b", 17).unwrap();
     assert!(!in_a_pipe(later(3)), "head and file go by themselves");
-    assert!(!file.is_as_it_was_put_into_pipes());
+    assert!(!file.is_as_in_its_pipes(1));
 }
