@@ -43,9 +43,11 @@ impl Browser {
         let (Some(driver), Some(chromium)) = (peer("chromedriver")?, peer("chromium")?) else { return Ok(None) };
         clear_leftovers()?;
         let directory = tempfile::Builder::new().prefix(&format!("{LEFTOVERS}{}-", process::id())).tempdir()?;
-        let mut driver = Command::new(driver);
-        driver.arg("--port=0").env("TMPDIR", directory.path()).env("HOME", directory.path());
-        let mut driver = driver.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        // Neither the driver nor, by its pipe to the driver, the browser outlives a test that is killed.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL"]).arg(driver);
+        command.arg("--port=0").env("TMPDIR", directory.path()).env("HOME", directory.path());
+        let mut driver = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let port = driver.stdout.take().and_then(|stdout| {
             let lines = BufReader::new(stdout).lines().map_while(Result::ok);
             lines.filter_map(|line| Some(line.split_once(READY)?.1.trim_end_matches('.').to_owned())).next()
@@ -57,7 +59,7 @@ impl Browser {
         let options = json!({
             "binary": chromium,
             // In a container it has neither the right to make sandboxes nor much shared memory.
-            "args": ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars"],
+            "args": ["--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars"],
         });
         let wanted = json!({"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}});
         browser.session.clone_from(&service);
