@@ -12,6 +12,7 @@ use sys::{registered::Region, transfer};
 
 use crate::{
     budget::{Budget, Reservation},
+    chain::Setback,
     statistics::{Reason, Statistics},
     strategy::Strategy,
     zombies::{Held, Zombies},
@@ -81,13 +82,13 @@ impl Resources {
     ///
     /// # Errors
     /// Why there is none.
-    pub(crate) fn link(&self, file: &Arc<OwnedFd>, head: Bytes, offset: u64, len: u64) -> Result<Link, Reason> {
+    pub(crate) fn link(&self, file: &Arc<OwnedFd>, head: Bytes, offset: u64, len: u64) -> Result<Link, Setback> {
         let pages = (head.len() as u64).div_ceil(PAGE) + len.div_ceil(PAGE);
         let capacity = (pages * PAGE).next_power_of_two();
         let bytes = self.reserve(&self.pipe_bytes, capacity).ok_or(Reason::PipeBudget)?;
         let descriptors = self.reserve(&self.descriptors, PIPE_DESCRIPTORS).ok_or(Reason::Descriptors)?;
         let one = self.pipes.reserve(1);
-        let pipe = fill(file, &head, capacity, offset, len).map_err(|error| reason(&error))?;
+        let pipe = fill(file, &head, capacity, offset, len).map_err(|error| setback(&error))?;
         let cached = CachedPipe {
             pipe,
             len: head.len() as u64 + len,
@@ -115,6 +116,11 @@ fn fill(file: &OwnedFd, head: &[u8], capacity: u64, mut offset: u64, mut len: u6
         (offset, len) = (offset + n, len - n);
     }
     Ok(Pipe { reader, writer })
+}
+
+fn setback(error: &io::Error) -> Setback {
+    // It has been cut since it was looked at.
+    if error.kind() == io::ErrorKind::UnexpectedEof { Setback::Changed } else { reason(error).into() }
 }
 
 /// What an error of the kernel comes to.

@@ -6,7 +6,8 @@ use sys::{beneath::Metadata, registered::Region};
 use super::*;
 use crate::resources::Limits;
 
-const LEN: usize = 30_000;
+/// One pipe, and several.
+const LENS: [usize; 2] = [30_000, 200_000];
 
 fn open(path: &Path) -> Opened {
     let file = OwnedFd::from(File::open(path).unwrap());
@@ -39,22 +40,23 @@ fn prepare(opened: Opened, strategy: Strategy) -> CachedFile {
 fn what_changed_while_it_was_put_into_pipes_or_copied_is_sent_as_a_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
-    for strategy in [Strategy::Pipe, Strategy::Uring] {
-        fs::write(&path, vec![b'a'; LEN]).unwrap();
+    let cases = [Strategy::Pipe, Strategy::Uring].map(|strategy| LENS.map(|len| (strategy, len)));
+    for (strategy, len) in cases.into_iter().flatten() {
+        fs::write(&path, vec![b'a'; len]).unwrap();
         assert_eq!(prepare(open(&path), strategy).strategy(), strategy, "at rest");
         let changes: [&dyn Fn(&File); 3] = [
             &|file| file.write_all_at(b"b", 17).unwrap(),
-            &|file| file.set_len(LEN as u64 + 1).unwrap(),
-            &|file| file.set_len(LEN as u64 - 5_000).unwrap(),
+            &|file| file.set_len(len as u64 + 1).unwrap(),
+            &|file| file.set_len(len as u64 - 5_000).unwrap(),
         ];
         for (at, change) in changes.into_iter().enumerate() {
-            fs::write(&path, vec![b'a'; LEN]).unwrap();
+            fs::write(&path, vec![b'a'; len]).unwrap();
             let before = open(&path);
             next_tick();
             change(&File::options().write(true).open(&path).unwrap());
             let file = prepare(before, strategy);
-            assert_eq!(file.strategy(), Strategy::Sendfile, "{strategy}, change {at}");
-            assert!(!file.settled, "it is looked at again, whatever its times say");
+            assert_eq!(file.strategy(), Strategy::Sendfile, "{strategy}, {len}, change {at}");
+            assert!(!file.settled, "{strategy}, {len}, change {at}: not looked at again");
         }
     }
 }
@@ -64,7 +66,7 @@ fn what_changed_while_it_was_put_into_pipes_or_copied_is_sent_as_a_file() {
 fn a_first_pipe_is_not_made_of_a_file_that_has_changed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
-    fs::write(&path, vec![b'a'; LEN]).unwrap();
+    fs::write(&path, vec![b'a'; LENS[0]]).unwrap();
     let file = prepare(open(&path), Strategy::Pipe);
     let in_a_pipe = |now| {
         let mut out = Outbox::default();
