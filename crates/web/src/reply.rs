@@ -8,7 +8,11 @@ use wire::http1::{
     conditional::{self, Verdict},
 };
 
-use crate::{Absence, Answer, Front, Own, Site, page, statistics::Tally, upload::{Asked, BodyError, Upload}};
+use crate::{
+    Absence, Answer, Front, Own, Site, page,
+    statistics::Tally,
+    upload::{Asked, BodyError, Upload},
+};
 
 /// What makes a client send the body that it holds back (RFC 9110, section 15.2.1).
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";

@@ -136,7 +136,13 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for bad in [["--pipe-size", "4KiB"], ["--strategy", "splice"], ["--admin-token", ""], ["--idle-evict", "5"], ["--upload-timeout", "1"]] {
+        for bad in [
+            ["--pipe-size", "4KiB"],
+            ["--strategy", "splice"],
+            ["--admin-token", ""],
+            ["--idle-evict", "5"],
+            ["--upload-timeout", "1"],
+        ] {
             assert!(parse(&bad).is_err(), "{bad:?}");
         }
     }

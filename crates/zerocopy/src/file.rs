@@ -110,7 +110,8 @@ impl CachedFile {
         unix: Duration,
     ) -> Self {
         let (file, resources) = (Arc::new(file), Arc::clone(resources));
-        let mut cached = Self { metadata, settled, heads, file, body: Body::File, held, resources, looked_ns: AtomicU64::new(0) };
+        let mut cached =
+            Self { metadata, settled, heads, file, body: Body::File, held, resources, looked_ns: AtomicU64::new(0) };
         match cached.shape(strategy, unix) {
             Ok(body) => cached.body = body,
             Err(setback) => {

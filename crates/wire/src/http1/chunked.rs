@@ -25,12 +25,23 @@ pub struct Chunked {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    Size { size: u64, digits: u8 },
+    Size {
+        size: u64,
+        digits: u8,
+    },
     /// Behind a blank: an extension or the end of the line.
-    Blank { size: u64 },
-    Extension { size: u64 },
-    SizeLineFeed { size: u64 },
-    Data { left: u64 },
+    Blank {
+        size: u64,
+    },
+    Extension {
+        size: u64,
+    },
+    SizeLineFeed {
+        size: u64,
+    },
+    Data {
+        left: u64,
+    },
     DataReturn,
     DataLineFeed,
     TrailerStart,

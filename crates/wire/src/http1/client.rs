@@ -12,8 +12,8 @@ mod tests;
 
 use memchr::{memmem, memrchr};
 
-use super::chunked::{Chunked, Malformed, Piece};
 pub use self::head::{BodyLength, Head, HeadTemplate, Persistence};
+use super::chunked::{Chunked, Malformed, Piece};
 
 /// A head longer than this is refused.
 pub const HEAD_BYTES_MAX: usize = 64 << 10;

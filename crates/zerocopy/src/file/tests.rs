@@ -44,11 +44,10 @@ fn what_changed_while_it_was_put_into_pipes_or_copied_is_sent_as_a_file() {
     for (strategy, len) in cases.into_iter().flatten() {
         fs::write(&path, vec![b'a'; len]).unwrap();
         assert_eq!(prepare(open(&path), strategy).strategy(), strategy, "at rest");
-        let changes: [&dyn Fn(&File); 3] = [
-            &|file| file.write_all_at(b"b", 17).unwrap(),
-            &|file| file.set_len(len as u64 + 1).unwrap(),
-            &|file| file.set_len(len as u64 - 5_000).unwrap(),
-        ];
+        let changes: [&dyn Fn(&File); 3] =
+            [&|file| file.write_all_at(b"b", 17).unwrap(), &|file| file.set_len(len as u64 + 1).unwrap(), &|file| {
+                file.set_len(len as u64 - 5_000).unwrap()
+            }];
         for (at, change) in changes.into_iter().enumerate() {
             fs::write(&path, vec![b'a'; len]).unwrap();
             let before = open(&path);
