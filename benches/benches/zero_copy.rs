@@ -1,13 +1,17 @@
-//! What it costs to hand a file's bytes to a TCP socket: the system calls of zerocopy's strategies, and nothing else.
+//! What it costs to hand a file's bytes to a socket: the system calls of zerocopy's strategies, and nothing else.
 //!
-//! Sender and receiver are one thread and take turns, so that the figures hold the work of both ends of the loopback;
-//! the receiver discards what it gets (MSG_TRUNC) instead of copying it. All strategies pay the same for that.
+//! Sender and receiver are one thread and take turns, so that the figures hold the work of both ends, of a TCP connection
+//! over loopback or of a pair of unix sockets. Over TCP the receiver discards what it gets (MSG_TRUNC); unix sockets have
+//! no such thing, and there it copies. All strategies pay the same for that.
 
 use std::{
     fs::File,
     io::{self, Write},
     net::{Ipv4Addr, TcpListener, TcpStream},
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::net::UnixStream,
+    },
 };
 
 use bytes::Bytes;
@@ -136,24 +140,52 @@ impl Body {
     }
 }
 
-/// Two ends of a connection over loopback.
+/// What is between the two ends, by the name of its group.
+#[derive(Clone, Copy)]
+enum Between {
+    Loopback,
+    UnixSockets,
+}
+
+impl Between {
+    fn group(self) -> &'static str {
+        match self {
+            Self::Loopback => "zero_copy",
+            Self::UnixSockets => "zero_copy_unix",
+        }
+    }
+}
+
+/// Two ends of a connection.
 struct Pair {
-    ours: TcpStream,
-    theirs: TcpStream,
+    ours: OwnedFd,
+    theirs: OwnedFd,
     buffer: Vec<u8>,
 }
 
 impl Pair {
-    fn new() -> io::Result<Self> {
+    fn new(between: Between) -> io::Result<Self> {
+        let (ours, theirs) = match between {
+            Between::Loopback => Self::over_loopback()?,
+            Between::UnixSockets => {
+                let (ours, theirs) = UnixStream::pair()?;
+                (ours.into(), theirs.into())
+            }
+        };
+        for end in [&ours, &theirs] {
+            rustix::io::ioctl_fionbio(end, true)?;
+        }
+        Ok(Self { ours, theirs, buffer: vec![0; 1 << 20] })
+    }
+
+    fn over_loopback() -> io::Result<(OwnedFd, OwnedFd)> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let theirs = TcpStream::connect(listener.local_addr()?)?;
         let (ours, _) = listener.accept()?;
         // As our servers do: nothing is held back, and nothing paces a connection that crosses no network.
         ours.set_nodelay(true)?;
         sockopt::set_tcp_congestion(&ours, "reno")?;
-        ours.set_nonblocking(true)?;
-        theirs.set_nonblocking(true)?;
-        Ok(Self { ours, theirs, buffer: vec![0; 1 << 20] })
+        Ok((ours.into(), theirs.into()))
     }
 
     /// Sends a whole body and takes it away at the other end: with `TRUNC` nothing arrives in the pieces.
@@ -201,10 +233,10 @@ impl Pair {
     }
 }
 
-fn measure(c: &mut Criterion, name: &str, body: &Body, mut strategy: impl Strategy) {
-    let mut group = c.benchmark_group("zero_copy");
+fn measure((c, between): (&mut Criterion, Between), name: &str, body: &Body, mut strategy: impl Strategy) {
+    let mut group = c.benchmark_group(between.group());
     group.throughput(Throughput::Bytes(body.len as u64));
-    let mut pair = Pair::new().expect("a connection over loopback");
+    let mut pair = Pair::new(between).expect("a connection");
     let mut got = Vec::new();
     // Twice, as a pipe may be emptied by being sent.
     for _ in 0..2 {
@@ -219,25 +251,31 @@ fn measure(c: &mut Criterion, name: &str, body: &Body, mut strategy: impl Strate
 }
 
 fn strategies(c: &mut Criterion) {
-    for len in SIZES {
-        let body = &Body::of(len).expect("a temporary file");
-        measure(c, "memory", body, FromMemory(body.copy.clone()));
-        measure(c, "read-write", body, ReadWrite { body, buffer: vec![0; BUFFER], from: 0, filled: 0 });
-        measure(c, "sendfile", body, SendFile(body));
-        measure(c, "mmap-write", body, FromMemory(body.map.clone()));
-        for (name, bytes) in PIPES {
-            if len <= PIPES[0].1 && bytes > PIPES[0].1 {
-                continue;
-            }
-            let fill = |pipe: &OwnedFd, at| transfer::splice_in(&body.file, at as u64, pipe, (len - at) as u64);
-            let pipe = ThroughPipe::new(bytes, fill).expect("a pipe");
-            measure(c, &format!("splice-{name}"), body, pipe);
-            let pipe = ThroughPipe::new(bytes, |pipe: &OwnedFd, at| transfer::vmsplice(pipe.as_fd(), &body.map[at..]));
-            measure(c, &format!("vmsplice-{name}"), body, pipe.expect("a pipe"));
-            let chain = Chain::of(body, bytes).expect("pipes");
-            let pipe = ThroughPipe::new(bytes, move |pipe: &OwnedFd, at| chain.tee(at, pipe)).expect("a pipe");
-            measure(c, &format!("tee-{name}"), body, pipe);
+    for between in [Between::Loopback, Between::UnixSockets] {
+        for len in SIZES {
+            strategies_between((c, between), &Body::of(len).expect("a temporary file"));
         }
+    }
+}
+
+fn strategies_between((c, between): (&mut Criterion, Between), body: &Body) {
+    let len = body.len;
+    measure((c, between), "memory", body, FromMemory(body.copy.clone()));
+    measure((c, between), "read-write", body, ReadWrite { body, buffer: vec![0; BUFFER], from: 0, filled: 0 });
+    measure((c, between), "sendfile", body, SendFile(body));
+    measure((c, between), "mmap-write", body, FromMemory(body.map.clone()));
+    for (name, bytes) in PIPES {
+        if len <= PIPES[0].1 && bytes > PIPES[0].1 {
+            continue;
+        }
+        let fill = |pipe: &OwnedFd, at| transfer::splice_in(&body.file, at as u64, pipe, (len - at) as u64);
+        let pipe = ThroughPipe::new(bytes, fill).expect("a pipe");
+        measure((c, between), &format!("splice-{name}"), body, pipe);
+        let pipe = ThroughPipe::new(bytes, |pipe: &OwnedFd, at| transfer::vmsplice(pipe.as_fd(), &body.map[at..]));
+        measure((c, between), &format!("vmsplice-{name}"), body, pipe.expect("a pipe"));
+        let chain = Chain::of(body, bytes).expect("pipes");
+        let pipe = ThroughPipe::new(bytes, move |pipe: &OwnedFd, at| chain.tee(at, pipe)).expect("a pipe");
+        measure((c, between), &format!("tee-{name}"), body, pipe);
     }
 }
 

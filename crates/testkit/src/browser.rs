@@ -1,8 +1,11 @@
 //! A browser of its own for each test, driven over [WebDriver](https://www.w3.org/TR/webdriver2/).
 
 use std::{
-    io::{BufRead, BufReader},
-    process::{Child, Command, Stdio},
+    ffi::OsStr,
+    fs,
+    io::{self, BufRead, BufReader},
+    path::Path,
+    process::{self, Child, Command, Stdio},
 };
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -15,6 +18,8 @@ use crate::{HANG, eventually, peer};
 /// How WebDriver calls a reference to an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 const READY: &str = "was started successfully on port ";
+/// What browsers leave lies in directories of this name and the number of the test's process.
+const LEFTOVERS: &str = "testkit-browser-";
 
 /// How the page is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +36,8 @@ pub struct Browser {
     agent: Agent,
     session: String,
     driver: Child,
-    /// Its profile and its temporary files.
-    _home: TempDir,
+    /// Whatever driver and browser write, a profile above all. `None` once it has been removed.
+    directory: Option<TempDir>,
 }
 
 impl Browser {
@@ -42,28 +47,25 @@ impl Browser {
     /// It is there and does not start.
     pub fn start() -> Result<Option<Self>> {
         let (Some(driver), Some(chromium)) = (peer("chromedriver")?, peer("chromium")?) else { return Ok(None) };
-        let home = tempfile::tempdir()?;
-        let mut driver = Command::new(driver)
-            .arg("--port=0")
-            .env("TMPDIR", home.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()?;
+        clear_leftovers()?;
+        let directory = tempfile::Builder::new().prefix(&format!("{LEFTOVERS}{}-", process::id())).tempdir()?;
+        // Neither the driver nor, by its pipe to the driver, the browser outlives a test that is killed.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL"]).arg(driver);
+        command.arg("--port=0").env("TMPDIR", directory.path()).env("HOME", directory.path());
+        let mut driver = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let port = driver.stdout.take().and_then(|stdout| {
             let lines = BufReader::new(stdout).lines().map_while(Result::ok);
             lines.filter_map(|line| Some(line.split_once(READY)?.1.trim_end_matches('.').to_owned())).next()
         });
         let agent: Agent =
             Agent::config_builder().http_status_as_error(false).timeout_global(Some(HANG)).build().into();
-        let profile = format!("--user-data-dir={}", home.path().join("profile").display());
-        let mut browser = Self { agent, session: String::new(), driver, _home: home };
+        let mut browser = Self { agent, session: String::new(), driver, directory: Some(directory) };
         let service = format!("http://127.0.0.1:{}", port.context("chromedriver has not started")?);
         let options = json!({
             "binary": chromium,
             // In a container it has neither the right to make sandboxes nor much shared memory.
-            "args": [
-                "--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars", profile,
-            ],
+            "args": ["--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars"],
         });
         let wanted = json!({"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}});
         browser.session.clone_from(&service);
@@ -196,7 +198,33 @@ impl Drop for Browser {
         let _ = self.agent.delete(&self.session).call();
         let _ = self.driver.kill();
         let _ = self.driver.wait();
+        let Some(directory) = self.directory.take() else { return };
+        // The browser's last processes may still be writing.
+        let path = directory.keep();
+        let removed = eventually("what the browser wrote is removed", || Ok(remove(&path).is_ok()));
+        assert!(removed.is_ok() || std::thread::panicking(), "{removed:?}");
     }
+}
+
+fn remove(directory: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// Removes what browsers have left whose tests were killed.
+fn clear_leftovers() -> Result<()> {
+    for entry in fs::read_dir(std::env::temp_dir())? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(OsStr::to_str).and_then(|name| name.strip_prefix(LEFTOVERS));
+        let Some((process, _)) = name.and_then(|name| name.split_once('-')) else { continue };
+        if !Path::new("/proc").join(process).exists() {
+            // Somebody else may be doing the same.
+            let _ = remove(&path);
+        }
+    }
+    Ok(())
 }
 
 fn value(what: &str, mut answer: Value) -> Result<Value> {

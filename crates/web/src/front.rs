@@ -77,7 +77,13 @@ impl<S: Site> Protocol for Front<S> {
         let mut flow = Flow::Open;
         while flow == Flow::Open && !reply.out.is_full() {
             if let Some(upload) = &mut conn.upload {
-                consumed += upload.take(&input[consumed..]);
+                match upload.take(&input[consumed..]) {
+                    Ok(taken) => consumed += taken,
+                    Err(error) => {
+                        flow = reply.unwanted(error, upload.part);
+                        continue;
+                    }
+                }
                 if !upload.is_whole() {
                     break;
                 }

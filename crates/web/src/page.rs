@@ -61,7 +61,6 @@ fn page(status: Status, draft: Draft) -> Prepared {
         | Status::NotFound
         | Status::RequestTimeout
         | Status::Conflict
-        | Status::LengthRequired
         | Status::PreconditionFailed
         | Status::ContentTooLarge
         | Status::UriTooLong

@@ -8,7 +8,11 @@ use wire::http1::{
     conditional::{self, Verdict},
 };
 
-use crate::{Absence, Answer, Front, Own, Site, page, statistics::Tally, upload::Upload};
+use crate::{
+    Absence, Answer, Front, Own, Site, page,
+    statistics::Tally,
+    upload::{Asked, BodyError, Upload},
+};
 
 /// What makes a client send the body that it holds back (RFC 9110, section 15.2.1).
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -120,15 +124,11 @@ impl<S: Site> Reply<'_, S> {
         unread: usize,
     ) -> After<S::Upload> {
         let part = if request.method == Method::Head { Part::Head } else { Part::Whole };
-        let len = match request.body {
-            Body::Empty => 0,
-            Body::Length(len) => match usize::try_from(len) {
-                Ok(len) if len <= bytes_max => len,
-                Ok(_) | Err(_) => return self.unwanted(Status::ContentTooLarge, part),
-            },
-            Body::Chunked => return self.unwanted(Status::LengthRequired, part),
+        let asked = Asked { remembered, started: self.now.instant, connection: persistence(request), part };
+        let upload = match Upload::new(asked, request.body, bytes_max) {
+            Ok(upload) => upload,
+            Err(error) => return After::Flow(self.unwanted(error, part)),
         };
-        let upload = Upload::new(remembered, len, self.now.instant, persistence(request), part);
         if upload.is_whole() {
             return After::Flow(self.uploaded(upload, unread));
         }
@@ -139,10 +139,11 @@ impl<S: Site> Reply<'_, S> {
         After::Upload(Box::new(upload))
     }
 
-    /// The answer to a body that is not read.
-    fn unwanted(&mut self, status: Status, part: Part) -> After<S::Upload> {
-        self.page(status, part, Connection::Close);
-        After::Flow(Flow::Linger)
+    /// The answer to a body that is not read, or not to its end.
+    #[cold]
+    pub(crate) fn unwanted(&mut self, error: BodyError, part: Part) -> Flow {
+        self.page(error.status(), part, Connection::Close);
+        Flow::Linger
     }
 
     /// `unread` is how much input follows the body.

@@ -65,7 +65,7 @@ pub enum Own<'a, U> {
     File,
     /// Answered without a body; one that comes is not read, and costs the connection.
     Answer(Answer<'a>),
-    /// The body is wanted, up to so many bytes: 413 above, 411 where its length is not announced.
+    /// The body is wanted, chunked or not, up to so many bytes: 413 above.
     Upload { upload: U, bytes_max: usize },
 }
 

@@ -57,6 +57,10 @@ pub struct ZerocopyArgs {
     #[arg(long, value_name = "SIZE", default_value = "16MiB")]
     pub overlay_bytes: ByteSize,
 
+    /// The body of a POST to /cache/add/ must have arrived whole after this, from the end of its head
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+    pub upload_timeout: Duration,
+
     /// What /cache/ wants to be told; needed unless the server listens on loopback alone
     #[arg(long, value_name = "TOKEN", hide_env_values = true, value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub admin_token: Option<String>,
@@ -116,6 +120,7 @@ mod tests {
 
     #[test]
     fn the_flags_default_to_what_the_library_does() {
+        assert_eq!(parse(&[]).unwrap().upload_timeout, web::HttpOptions::default().upload_timeout);
         let options = parse(&[]).unwrap().cache_options();
         assert_eq!(format!("{options:?}"), format!("{:?}", CacheOptions::default()));
     }
@@ -131,7 +136,13 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for bad in [["--pipe-size", "4KiB"], ["--strategy", "splice"], ["--admin-token", ""], ["--idle-evict", "5"]] {
+        for bad in [
+            ["--pipe-size", "4KiB"],
+            ["--strategy", "splice"],
+            ["--admin-token", ""],
+            ["--idle-evict", "5"],
+            ["--upload-timeout", "1"],
+        ] {
             assert!(parse(&bad).is_err(), "{bad:?}");
         }
     }

@@ -147,7 +147,8 @@ impl Cache {
     #[inline]
     fn is_current(&self, entry: &Entry, now_ns: u64) -> bool {
         // A clock that was set back wraps around to a large age.
-        entry.is_overlay() || now_ns.wrapping_sub(entry.checked_ns.load(Ordering::Relaxed)) < self.revalidate_ns
+        let is_fresh = now_ns.wrapping_sub(entry.checked_ns.load(Ordering::Relaxed)) < self.revalidate_ns;
+        entry.is_overlay() || is_fresh && entry.file.is_as_in_its_pipes(now_ns)
     }
 
     #[cold]

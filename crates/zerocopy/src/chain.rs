@@ -83,7 +83,8 @@ pub(crate) struct Source<'a> {
 }
 
 impl Chain {
-    /// Puts a file into pipes; `head_len` is that of the longest head. The first pipes come with the first requests.
+    /// Puts a file into pipes; `head_len` is that of the longest head. The first pipes come with the first requests, or
+    /// by [`Chain::prepare`].
     pub(crate) fn new(source: Source<'_>, head_len: usize) -> Result<Self, Setback> {
         let Source { file, metadata, resources } = source;
         let link = resources.link_bytes_max / PAGE * PAGE;
@@ -101,8 +102,8 @@ impl Chain {
             held.extend(made.held);
             offset += len;
         }
-        let chain = Self { fronts: Default::default(), front_bytes, rest: rest.into(), held };
-        if Metadata::of(file).is_ok_and(|after| after == *metadata) { Ok(chain) } else { Err(Setback::Changed) }
+        // Whether the file has changed meanwhile is asked when the first pipe, which is the last, has been filled.
+        Ok(Self { fronts: Default::default(), front_bytes, rest: rest.into(), held })
     }
 
     /// The pipes behind the first.

@@ -5,7 +5,10 @@ use std::{
     io, mem,
     ops::Range,
     os::{fd::OwnedFd, unix::fs::FileExt},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -40,6 +43,8 @@ pub struct CachedFile {
     body: Body,
     held: Held,
     resources: Arc<Resources>,
+    /// When it was last known to be what its pipes refer to, nanoseconds since the epoch.
+    looked_ns: AtomicU64,
 }
 
 /// Where the bytes are.
@@ -105,7 +110,8 @@ impl CachedFile {
         unix: Duration,
     ) -> Self {
         let (file, resources) = (Arc::new(file), Arc::clone(resources));
-        let mut cached = Self { metadata, settled, heads, file, body: Body::File, held, resources };
+        let mut cached =
+            Self { metadata, settled, heads, file, body: Body::File, held, resources, looked_ns: AtomicU64::new(0) };
         match cached.shape(strategy, unix) {
             Ok(body) => cached.body = body,
             Err(setback) => {
@@ -181,6 +187,26 @@ impl CachedFile {
 
     pub(crate) fn heads(&self) -> &Heads {
         &self.heads
+    }
+
+    /// Pages in pipes are references: after a truncation they are zeros, at the full length. So a file in pipes is looked
+    /// at whenever the clock has moved on since the last look. A look for each response would cost 8 % of it. What is
+    /// sent in any other way ends with its connection where the file ends, and needs no look.
+    #[inline]
+    pub(crate) fn is_as_in_its_pipes(&self, now_ns: u64) -> bool {
+        match &self.body {
+            Body::Pipes(_) if self.looked_ns.load(Ordering::Relaxed) != now_ns => self.look(now_ns),
+            Body::Pipes(_) | Body::File | Body::Mapped(_) | Body::Pages(_) | Body::Copied(_) => true,
+        }
+    }
+
+    #[inline(never)]
+    fn look(&self, now_ns: u64) -> bool {
+        let is_same = Metadata::of(&self.file).is_ok_and(|now| now == self.metadata);
+        if is_same {
+            self.looked_ns.store(now_ns, Ordering::Relaxed);
+        }
+        is_same
     }
 
     /// How it is sent, after all fallbacks.
@@ -284,3 +310,6 @@ impl Drop for CachedFile {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

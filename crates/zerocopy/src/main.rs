@@ -72,7 +72,8 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
     look_after(&cache).context("cannot start a thread")?;
     let access = Access::new(args.admin_token.as_deref(), host.addresses());
     let site = CachedSite::new(Arc::clone(&cache), access);
-    let server = Arc::new(ZerocopyServer::new(site, HttpOptions::of(&host)));
+    let http = HttpOptions { upload_timeout: args.upload_timeout, ..HttpOptions::of(&host) };
+    let server = Arc::new(ZerocopyServer::new(site, http));
     host.registry().register_collector(Box::new(Requests(Arc::clone(&server))));
     host.registry().register_collector(Box::new(Usage(cache)));
     host.serve(server, |addresses| {

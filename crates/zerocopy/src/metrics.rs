@@ -41,6 +41,7 @@ impl Collector for Usage {
         total(encoder, "evictions", "Files evicted", resources.statistics.evictions.load(Ordering::Relaxed))?;
         let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         gauge(encoder, "pipe_bytes", "Capacity of cached pipes", signed(resources.pipe_bytes.used()))?;
+        gauge(encoder, "pipes", "Cached pipes", signed(resources.pipes.used()))?;
         gauge(encoder, "mapped_bytes", "Bytes of mapped files", signed(resources.mapped_bytes.used()))?;
         gauge(encoder, "cache_descriptors", "Descriptors of the cache", signed(resources.descriptors.used()))?;
         gauge(encoder, "cached_files", "Paths in the cache", signed(self.0.index.all().len() as u64))?;

@@ -12,6 +12,7 @@ use service::{Budget, Reservation};
 use sys::{registered::Region, transfer};
 
 use crate::{
+    chain::Setback,
     statistics::{Reason, Statistics},
     strategy::Strategy,
     zombies::{Held, Zombies},
@@ -39,6 +40,8 @@ pub struct Limits {
 #[derive(Debug)]
 pub(crate) struct Resources {
     pub(crate) pipe_bytes: Budget,
+    /// Their number, which nothing but bytes and descriptors limits.
+    pub(crate) pipes: Budget,
     pub(crate) descriptors: Budget,
     pub(crate) mapped_bytes: Budget,
     /// What copies are lent from.
@@ -60,6 +63,7 @@ impl Resources {
     pub(crate) fn new(limits: &Limits, registered: Option<Arc<Region>>) -> Self {
         Self {
             pipe_bytes: Budget::new(limits.pipe_bytes),
+            pipes: Budget::new(u64::MAX),
             descriptors: Budget::new(limits.descriptors),
             mapped_bytes: Budget::new(limits.mapped_bytes),
             registered,
@@ -78,12 +82,13 @@ impl Resources {
     ///
     /// # Errors
     /// Why there is none.
-    pub(crate) fn link(&self, file: &Arc<OwnedFd>, head: Bytes, offset: u64, len: u64) -> Result<Link, Reason> {
+    pub(crate) fn link(&self, file: &Arc<OwnedFd>, head: Bytes, offset: u64, len: u64) -> Result<Link, Setback> {
         let pages = (head.len() as u64).div_ceil(PAGE) + len.div_ceil(PAGE);
         let capacity = (pages * PAGE).next_power_of_two();
         let bytes = self.reserve(&self.pipe_bytes, capacity).ok_or(Reason::PipeBudget)?;
         let descriptors = self.reserve(&self.descriptors, PIPE_DESCRIPTORS).ok_or(Reason::Descriptors)?;
-        let pipe = fill(file, &head, capacity, offset, len).map_err(|error| reason(&error))?;
+        let one = self.pipes.reserve(1);
+        let pipe = fill(file, &head, capacity, offset, len).map_err(|error| setback(&error))?;
         let cached = CachedPipe {
             pipe,
             len: head.len() as u64 + len,
@@ -91,7 +96,7 @@ impl Resources {
             file: FileRegion { file: Arc::clone(file), offset, len },
             fallbacks: self.statistics.scratch(Strategy::Pipe),
         };
-        Ok(Link { pipe: Arc::new(cached), held: vec![bytes, descriptors] })
+        Ok(Link { pipe: Arc::new(cached), held: [bytes, descriptors].into_iter().chain(one).collect() })
     }
 }
 
@@ -111,6 +116,11 @@ fn fill(file: &OwnedFd, head: &[u8], capacity: u64, mut offset: u64, mut len: u6
         (offset, len) = (offset + n, len - n);
     }
     Ok(Pipe { reader, writer })
+}
+
+fn setback(error: &io::Error) -> Setback {
+    // It has been cut since it was looked at.
+    if error.kind() == io::ErrorKind::UnexpectedEof { Setback::Changed } else { reason(error).into() }
 }
 
 /// What an error of the kernel comes to.

@@ -34,15 +34,59 @@ fn a_body_that_cannot_be_read_is_refused_by_its_head() {
     for (fields, status) in [
         (format!("Content-Length: {}\r\n", BODY_MAX + 1), "413"),
         (format!("Content-Length: {}\r\n", u64::MAX), "413"),
-        ("Transfer-Encoding: chunked\r\n".into(), "411"),
         ("Transfer-Encoding: gzip, chunked\r\n".into(), "501"),
         (format!("Content-Length: {}0\r\n", u64::MAX), "400"),
         ("Content-Length: -1\r\n".into(), "400"),
+        ("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n".into(), "400"),
+        ("Transfer-Encoding: chunked\r\nContent-Length: 3\r\n".into(), "400"),
+        ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n".into(), "501"),
     ] {
         let (said, heard) = ask(&front, &put(&format!("{fields}Expect: 100-continue\r\n"), NEXT));
         assert_eq!((statuses(&said), heard.lingers), (vec![status], true), "{fields}");
         assert!(said.contains("Connection: close\r\n"), "{said}");
     }
+}
+
+/// A body in chunks of this length, the first with an extension, and a trailer behind them.
+fn chunks(body: &str, len: usize) -> String {
+    let chunk = |piece: &[u8]| format!("{:x};first\r\n{}\r\n", piece.len(), String::from_utf8_lossy(piece));
+    let chunks: String = body.as_bytes().chunks(len).map(chunk).collect();
+    format!("{chunks}0\r\nX-Trailer: of no interest\r\n\r\n")
+}
+
+const CHUNKED: &str = "Transfer-Encoding: chunked\r\n";
+
+#[test]
+fn a_chunked_body_ends_where_its_coding_says() {
+    let front = front();
+    let longest = "x".repeat(BODY_MAX);
+    for body in ["", "a", "GET / HTTP/1.1\r\n\r\n", "0\r\n\r\n", &longest] {
+        for len in [1, 7, BODY_MAX] {
+            let (said, heard) = ask(&front, &(put(CHUNKED, &chunks(body, len)) + NEXT));
+            assert_eq!((statuses(&said), heard.closed), (vec!["201", "200"], false), "{body} by {len}: {said}");
+            assert!(said.contains(&format!("\r\n\r\nname={body}HTTP/1.1 200 OK\r\n")), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_chunked_body_that_cannot_be_read_ends_the_connection() {
+    let front = front();
+    let too_long = chunks(&"x".repeat(BODY_MAX + 1), 100);
+    for (body, status) in [
+        (&*too_long, "413"),
+        ("zz\r\n", "400"),
+        ("1\r\nab\r\n0\r\n\r\n", "400"),
+        ("1\na\n0\n\n", "400"),
+        ("-1\r\n", "400"),
+    ] {
+        let (said, heard) = ask(&front, &put(CHUNKED, &format!("{body}{NEXT}")));
+        assert_eq!((statuses(&said), heard.lingers), (vec![status], true), "{body}");
+        assert!(said.contains("Connection: close\r\n"), "{said}");
+    }
+    // HTTP/1.0 has no such coding: whoever forwards it may have taken the body for something else.
+    let (said, _) = ask(&front, &put(CHUNKED, &chunks("a", 1)).replace("HTTP/1.1", "HTTP/1.0"));
+    assert_eq!(statuses(&said), ["400"]);
 }
 
 #[test]

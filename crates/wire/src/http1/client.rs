@@ -6,15 +6,14 @@
 //! Two paths lead to the same result. The first head on a connection is parsed by `httparse`; later ones are compared
 //! with the last accepted head ([`HeadTemplate`]) byte for byte, `Date` excepted, and parsed only when they differ.
 
-mod chunked;
 mod head;
 #[cfg(test)]
 mod tests;
 
 use memchr::{memmem, memrchr};
 
-use self::chunked::{Chunked, Piece};
 pub use self::head::{BodyLength, Head, HeadTemplate, Persistence};
+use super::chunked::{Chunked, Malformed, Piece};
 
 /// A head longer than this is refused.
 pub const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -32,6 +31,12 @@ pub enum DecodeError {
     Framing,
     #[error("the chunked coding is malformed")]
     Chunk,
+}
+
+impl From<Malformed> for DecodeError {
+    fn from(_: Malformed) -> Self {
+        Self::Chunk
+    }
 }
 
 /// One step through a response.

@@ -44,7 +44,6 @@ statuses! {
     MethodNotAllowed = 405 "Method Not Allowed",
     RequestTimeout = 408 "Request Timeout",
     Conflict = 409 "Conflict",
-    LengthRequired = 411 "Length Required",
     PreconditionFailed = 412 "Precondition Failed",
     ContentTooLarge = 413 "Content Too Large",
     UriTooLong = 414 "URI Too Long",

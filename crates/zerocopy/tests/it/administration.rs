@@ -40,6 +40,7 @@ fn statistics_have_the_keys_of_the_first_design_and_more() {
             "/memory/pipe_size",
             "/memory/pipe_mem_used",
             "/memory/pipe_budget",
+            "/memory/pipes",
             "/memory/mapped",
             "/memory/descriptors",
             "/requests/served_per_sec",
@@ -166,10 +167,65 @@ fn bad_input_is_the_client_s_fault() {
             }
             ensure!((status == 405) == got.field("allow").is_some(), "{method} {path}: {got:?}");
         }
-        let chunked = "Transfer-Encoding: chunked\r\n";
-        ensure!(ask(server, "POST", "/cache/add/chunked", chunked, "")?.status == 411, "a length is wanted");
         // A file whose name begins like ours is a file.
         ensure!(ask(server, "GET", "/cached", "", "")?.field("content-type") != Some("application/json"), "a file");
+        Ok(())
+    });
+}
+
+/// A body of unknown length, as `curl -T -` sends it: in chunks, up to the limit, and told apart from what it is not.
+#[test]
+fn a_resource_may_arrive_in_chunks() {
+    let setup = Setup { args: &["--threads", "1", "--overlay-bytes", "100000"], ..ALL };
+    setup.serve(Site::new(&[1]).path(), |server, _| {
+        let put = |fields: &str, body: &str| -> anyhow::Result<Response> {
+            let head = "PUT /cache/add/chunked HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n";
+            Http::connect(server.address())?.ask(&format!("{head}{fields}\r\n{body}"))
+        };
+        let in_chunks = |len: usize, by: usize| -> String {
+            let all = "chunk of ".repeat(len / 9 + 1);
+            let chunks = all.as_bytes()[..len].chunks(by);
+            let lines = chunks.map(|it| format!("{:x}\r\n{}\r\n", it.len(), String::from_utf8_lossy(it)));
+            lines.collect::<String>() + "0\r\n\r\n"
+        };
+        for (len, by) in [(0, 1), (9, 2), (100_000, 7_777)] {
+            let got = put("", &in_chunks(len, by))?;
+            ensure!(matches!(got.status, 200 | 201) && json(&got)?["size"] == len, "{len}: {got:?}");
+            let seen = Http::connect(server.address())?.get("/chunked")?.body;
+            ensure!(seen == "chunk of ".repeat(len / 9 + 1).as_bytes()[..len], "{len}: {} bytes", seen.len());
+            ensure!(ask(server, "DELETE", "/cache/reset/chunked", "", "")?.status == 200, "room for the next");
+        }
+        for (fields, body, status) in [
+            ("", &*in_chunks(100_001, 7_777), 413),
+            ("", "no size\r\n", 400),
+            ("", "1\r\nab\r\n0\r\n\r\n", 400),
+            ("Content-Length: 3\r\n", "0\r\n\r\n", 400),
+        ] {
+            let got = put(fields, body)?;
+            ensure!(got.status == status && got.field("connection") == Some("close"), "{fields}{status}: {got:?}");
+        }
+        ensure!(Http::connect(server.address())?.get("/chunked")?.status == 404, "nothing of them was kept");
+        Ok(())
+    });
+}
+
+/// From the flag or the environment; whoever trickles is told.
+#[test]
+fn a_body_that_does_not_arrive_is_waited_for_as_long_as_was_said() {
+    let site = Site::new(&[1]);
+    ONE.examine(|subject| {
+        let mut by_flag = ONE.command(subject, site.path());
+        by_flag.args(["--upload-timeout", "200ms"]);
+        let mut by_environment = ONE.command(subject, site.path());
+        by_environment.env("ZEROCOPY_UPLOAD_TIMEOUT", "200ms");
+        for command in [by_flag, by_environment] {
+            let mut server = Server::start_command(command, 1)?;
+            let part = "PUT /cache/add/slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\npart";
+            // The usual minute is longer than the client waits.
+            let got = Http::connect(server.address())?.ask(part)?;
+            ensure!(got.status == 408, "{got:?}");
+            server.drain()?;
+        }
         Ok(())
     });
 }

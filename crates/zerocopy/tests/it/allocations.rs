@@ -27,7 +27,7 @@ fn a_cached_get_allocates_nothing() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("file"), vec![b'x'; 26_510]).unwrap();
     crate::bench::settle();
-    for strategy in [Strategy::Sendfile, Strategy::MmapWrite, Strategy::Pipe, Strategy::Uring] {
+    for &strategy in Strategy::ALL {
         let options = CacheOptions { strategy: StrategyChoice::Always(strategy), ..CacheOptions::default() };
         let region = Region::new(1 << 20).unwrap();
         let root = Root::open(dir.path()).unwrap();

@@ -91,6 +91,29 @@ fn heads_ranges_and_conditions(server: &Server) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Several parts in one response: each with its place and its bytes, in the order of the request.
+fn several_parts(server: &Server) -> anyhow::Result<()> {
+    let mut client = Http::connect(server.address())?;
+    for &size in SIZES.iter().filter(|&&size| size >= 4_095) {
+        let wanted = [0..1, size / 3..size / 2, size - 7..size];
+        let mut fields = String::from("Range: bytes=");
+        wanted[..2].iter().for_each(|part| fields += &format!("{}-{},", part.start, part.end - 1));
+        let got = ask(&mut client, "GET", size, &(fields + "-7\r\n"))?;
+        let media_type = got.field("content-type").context("no type")?;
+        let boundary = media_type.strip_prefix("multipart/byteranges; boundary=").context("one part")?;
+        let mut rest = &got.body[..];
+        for (at, part) in wanted.into_iter().enumerate() {
+            let line_end = if at == 0 { "" } else { "\r\n" };
+            let delimiter = format!("{line_end}--{boundary}\r\nContent-Type: application/octet-stream\r\n");
+            let range = format!("Content-Range: bytes {}-{}/{size}\r\n\r\n", part.start, part.end - 1);
+            rest = rest.strip_prefix((delimiter + &range).as_bytes()).with_context(|| format!("{size}: {part:?}"))?;
+            rest = rest.strip_prefix(&bytes(size)[part.clone()]).with_context(|| format!("{size}: not {part:?}"))?;
+        }
+        ensure!(got.status == 206 && rest == format!("\r\n--{boundary}--\r\n").as_bytes(), "{size}: {got:?}");
+    }
+    Ok(())
+}
+
 /// HTTP/1.0, which has to be told that the connection stays open, and requests that end it.
 fn other_heads(server: &Server) -> anyhow::Result<()> {
     let mut client = Http::connect(server.address())?;
@@ -127,6 +150,7 @@ fn every_size_is_sent_right_in_every_way() {
     SETUP.serve(Site::new(SIZES).path(), |server, subject| {
         whole(server).context("whole")?;
         heads_ranges_and_conditions(server).context("parts")?;
+        several_parts(server).context("several parts")?;
         other_heads(server).context("other heads")?;
         all_went_their_way(server, subject)
     });

@@ -119,6 +119,7 @@ fn idle_files_leave_with_all_they_held() {
         let memory = &stats["memory"];
         let held = (&memory["descriptors"], &memory["pipe_mem_used"], &memory["mapped"], &stats["zombies"]);
         assert_eq!(held, (&0.into(), &0.0.into(), &0.0.into(), &0.into()), "{strategy}");
+        assert_eq!(memory["pipes"], 0, "{strategy}");
         assert_eq!(stats["evictions"], 2);
     }
 }
@@ -135,6 +136,7 @@ fn each_second_has_a_pipe_of_its_own_and_only_one() {
         dates.insert(head.lines().find(|line| line.starts_with("Date: ")).unwrap().to_owned());
         let memory = world.stats()["memory"].clone();
         assert_eq!((&memory["pipe_mem_used"], &memory["descriptors"]), (&(1.0 / 32.0).into(), &3.into()));
+        assert_eq!(memory["pipes"], 1);
         world.pass(Duration::from_secs(1));
     }
     assert_eq!(dates.len(), 10);
@@ -152,6 +154,29 @@ fn a_file_still_warm_waits_for_its_pipes() {
     world.get("/file");
     let stats = world.stats();
     assert_eq!((&stats["files"][0]["strategy"], &stats["fallbacks"]["kernel"]), (&"pipe".into(), &0.into()));
+}
+
+/// Pipes hold references to pages: what has been cut off would be zeros, at the full length. So a change is seen once the
+/// clock has moved, however long the interval.
+#[test]
+fn a_file_in_pipes_is_looked_at_with_every_tick_of_the_clock() {
+    let mut world = World::new(always(Strategy::Pipe));
+    let path = world.root.join("file");
+    fs::write(&path, vec![b'a'; 200_000]).unwrap();
+    assert_eq!(world.get("/file").1.len(), 200_000);
+    let changes: [(&dyn Fn(&fs::File), Vec<u8>); 3] = [
+        (&|file| file.set_len(70_000).unwrap(), vec![b'a'; 70_000]),
+        (&|file| file.write_all_at(b"bb", 0).unwrap(), [&b"bb"[..], &[b'a'; 69_998]].concat()),
+        (&|file| file.set_len(0).unwrap(), vec![]),
+    ];
+    for (change, want) in changes {
+        assert_eq!(world.stats()["files"][0]["strategy"], "pipe");
+        std::thread::sleep(sys::beneath::Metadata::TIMESTAMP_STEP);
+        change(&fs::File::options().write(true).open(&path).unwrap());
+        world.pass(Duration::from_millis(1));
+        assert!(world.get("/file").1 == want, "a millisecond has passed, of a second");
+    }
+    assert_eq!(world.stats()["requests"]["misses"], 4);
 }
 
 /// Every kind of change is seen once the interval has passed, and not looked for before.

@@ -1,15 +1,16 @@
 //! Budgets that are too small for what is asked, and kernels that refuse.
 
-use std::path::Path;
+use std::{path::Path, process::Command};
 
 use anyhow::{Context, ensure};
 use testkit::{
-    Server,
+    Client, Server,
     http::Http,
+    peer,
     tracing::{strace, with_faults},
 };
 
-use crate::bench::{ALL, PIPE, Setup, Site, bytes, number, of_strategy, stats};
+use crate::bench::{ALL, ONE, PIPE, Setup, Site, bytes, number, of_strategy, stats};
 
 const FILES: usize = 1_500;
 const SIZE: usize = 26_510;
@@ -130,6 +131,32 @@ fn without_a_cache_all_files_are_served_right() {
             Ok(())
         });
     }
+}
+
+/// Where nobody says how many connections there may be, it is what the limit of open files leaves.
+#[test]
+fn connections_leave_the_cache_and_the_scratch_pipes_their_descriptors() {
+    const CONNECTIONS: usize = 10;
+    let Some(prlimit) = peer("prlimit").unwrap() else { return };
+    // Of the cache, of 256 scratch pipes, and of everything else.
+    let kept = 100 + 2 * 256 + 512;
+    let site = Site::new(&[100]);
+    ONE.examine(|subject| {
+        let zerocopy = ONE.command(subject, site.path());
+        let mut command = Command::new(&prlimit);
+        command.arg(format!("--nofile={}", kept + CONNECTIONS)).arg(zerocopy.get_program()).args(zerocopy.get_args());
+        command.args(["--cache-descriptors", "100"]);
+        let mut server = Server::start_command(command, 1)?;
+        let mut clients = Vec::new();
+        for _ in 0..CONNECTIONS {
+            let mut client = Http::connect(server.address())?;
+            ensure!(client.get("/100")?.body == bytes(100), "there is room for it");
+            clients.push(client);
+        }
+        let (refusal, _) = Client::connect(server.address())?.read_until_gone();
+        ensure!(refusal.starts_with(b"HTTP/1.1 503 "), "{}", refusal.escape_ascii());
+        server.drain()
+    });
 }
 
 /// What the kernel says while files enter the cache, what the fallback is counted as, and how often at least.

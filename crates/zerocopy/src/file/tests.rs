@@ -1,0 +1,80 @@
+use std::{fs, os::unix::fs::FileExt, path::Path, thread, time::Duration};
+
+use proto::{Front, Now, Outbox};
+use sys::{beneath::Metadata, registered::Region};
+
+use super::*;
+use crate::resources::Limits;
+
+/// One pipe, and several.
+const LENS: [usize; 2] = [30_000, 200_000];
+
+fn open(path: &Path) -> Opened {
+    let file = OwnedFd::from(File::open(path).unwrap());
+    Opened { metadata: Metadata::of(&file).unwrap(), file }
+}
+
+fn resources() -> Arc<Resources> {
+    let limits = Limits { pipe_bytes: 1 << 20, pipe_size: 64 << 10, descriptors: 100, mapped_bytes: 1 << 20 };
+    Arc::new(Resources::new(&limits, Some(Region::new(1 << 20).unwrap())))
+}
+
+/// Of a clock by which every file has come to rest.
+fn later(seconds: u64) -> Now {
+    let unix = sys::clock::unix_coarse() + Duration::from_secs(60 + seconds);
+    Now { instant: std::time::Instant::now(), unix }
+}
+
+/// Waits until a change has another time than those before.
+fn next_tick() {
+    thread::sleep(Metadata::TIMESTAMP_STEP);
+}
+
+fn prepare(opened: Opened, strategy: Strategy) -> CachedFile {
+    CachedFile::new(opened, "a/b", strategy, Held::new(), &resources(), later(0).unix)
+}
+
+/// A change between the look before a filling and the one after it, as seen from here: the metadata is of before, the
+/// bytes are of after.
+#[test]
+fn what_changed_while_it_was_put_into_pipes_or_copied_is_sent_as_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    let cases = [Strategy::Pipe, Strategy::Uring].map(|strategy| LENS.map(|len| (strategy, len)));
+    for (strategy, len) in cases.into_iter().flatten() {
+        fs::write(&path, vec![b'a'; len]).unwrap();
+        assert_eq!(prepare(open(&path), strategy).strategy(), strategy, "at rest");
+        let changes: [&dyn Fn(&File); 3] =
+            [&|file| file.write_all_at(b"b", 17).unwrap(), &|file| file.set_len(len as u64 + 1).unwrap(), &|file| {
+                file.set_len(len as u64 - 5_000).unwrap()
+            }];
+        for (at, change) in changes.into_iter().enumerate() {
+            fs::write(&path, vec![b'a'; len]).unwrap();
+            let before = open(&path);
+            next_tick();
+            change(&File::options().write(true).open(&path).unwrap());
+            let file = prepare(before, strategy);
+            assert_eq!(file.strategy(), Strategy::Sendfile, "{strategy}, {len}, change {at}");
+            assert!(!file.settled, "{strategy}, {len}, change {at}: not looked at again");
+        }
+    }
+}
+
+/// The same for the first pipe, which is filled anew each second.
+#[test]
+fn a_first_pipe_is_not_made_of_a_file_that_has_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    fs::write(&path, vec![b'a'; LENS[0]]).unwrap();
+    let file = prepare(open(&path), Strategy::Pipe);
+    let in_a_pipe = |now| {
+        let mut out = Outbox::default();
+        file.push_ok(Connection::Implied, now, &mut out);
+        matches!(out.front(), Some(Front::Pipe(_)))
+    };
+    assert!(in_a_pipe(later(1)) && in_a_pipe(later(2)));
+    next_tick();
+    File::options().write(true).open(&path).unwrap().write_all_at(b"b", 17).unwrap();
+    assert!(!in_a_pipe(later(3)), "head and file go by themselves");
+    assert!(!file.is_as_in_its_pipes(1));
+}
