@@ -8,6 +8,7 @@ mod matrix;
 mod readme;
 mod report;
 mod tidy;
+mod verify;
 mod workspace;
 
 use std::process::ExitCode;
@@ -32,6 +33,8 @@ enum Command {
     Tidy,
     /// What a change must pass: fmt, clippy, tidy, docs, benches compile, a small bench-matrix
     Ci,
+    /// What takes too long for every change: instruction counts, fuzzing, sanitizers, models, failing system calls
+    Verify(verify::Args),
 }
 
 /// The command line asked for something that cannot be: one line on standard error, exit status 2.
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Some(Command::ClientCost(args)) => cost::run(&args),
         Some(Command::Tidy) => tidy::run(),
         Some(Command::Ci) => ci::run(),
+        Some(Command::Verify(args)) => verify::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         if error.is::<UsageError>() {

@@ -1,0 +1,183 @@
+//! Whole requests through a session, without a socket: what is left when the kernel is taken away.
+
+use std::{
+    convert::Infallible,
+    ops::Range,
+    os::fd::AsFd,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use gungraun::{library_benchmark, library_benchmark_group};
+use kvcache::{Codec, Facts, FrontEnd, KvOptions, KvServer, Space, SpaceOptions};
+use proto::{Front, Limits, Now, Outbox, Peer, Protocol, Session, Step};
+use store::{KeyHasher, Options, Packed, PolicyKind};
+use sys::beneath::Metadata;
+use web::{Absence, Answer, Heads, HttpOptions, Site, Source};
+use wire::{
+    http1::{Connection, Part},
+    resp::RequestLimits,
+};
+
+use crate::{
+    TURNS, at_most,
+    codecs::{WRK, resp_commands},
+};
+
+/// A server, a connection to it, and what it is sent.
+struct Setup<P: Protocol> {
+    server: P,
+    session: Session<P>,
+    input: Vec<u8>,
+    now: Now,
+}
+
+/// The clock stands still, so that nothing is ever looked at again.
+fn now() -> Now {
+    Now { instant: Instant::now(), unix: Duration::from_secs(2_000_000_000) }
+}
+
+fn setup<P: Protocol>(server: P, input: Vec<u8>) -> Setup<P> {
+    let (stdin, now) = (std::io::stdin(), now());
+    let session = Session::new(&server, Peer::new(stdin.as_fd(), 0), Limits::default(), now);
+    let mut setup = Setup { server, session, input, now };
+    // Caches are filled and buffers grown.
+    serve(&mut setup);
+    setup
+}
+
+fn serve<P: Protocol>(setup: &mut Setup<P>) -> usize {
+    let mut bytes = 0;
+    setup.session.feed(&setup.server, &setup.input, setup.now);
+    while let Some(front) = setup.session.outbox().front() {
+        let n = match front {
+            Front::Memory(pieces, count) => pieces[..count].iter().map(|piece| piece.len()).sum(),
+            Front::File(region) => usize::try_from(region.len).unwrap_or(usize::MAX),
+            Front::Pipe(_) | Front::Waiting => break,
+        };
+        setup.session.outbox().advance(n);
+        bytes += n;
+    }
+    bytes
+}
+
+/// Requests are single bytes; the reply is a head and a body.
+struct Fixed(Bytes);
+
+impl Protocol for Fixed {
+    type Conn = ();
+
+    fn open(&self, _: Peer<'_>, _: Now) {}
+
+    fn on_input(&self, (): &mut (), input: &[u8], _: Now, out: &mut Outbox) -> Step {
+        let mut consumed = 0;
+        while consumed < input.len() && !out.is_full() {
+            out.inline().extend_from_slice(&[b'h'; 200]);
+            out.push_shared(&self.0);
+            consumed += 1;
+        }
+        Step::open(consumed)
+    }
+}
+
+fn fixed(body: usize) -> Setup<Fixed> {
+    setup(Fixed(Bytes::from(vec![b'x'; body])), vec![b'r'])
+}
+
+#[library_benchmark]
+#[bench::small_body(args = (fixed(128)), config = at_most(53_700))]
+#[bench::shared_body(args = (fixed(26_510)), config = at_most(86_400))]
+fn session(mut setup: Setup<Fixed>) -> Setup<Fixed> {
+    for _ in 0..TURNS {
+        serve(&mut setup);
+    }
+    setup
+}
+
+/// A site of one page, which lies in memory: valgrind's own list of system calls may lack openat2(2), by which real ones open files.
+struct Page(Heads);
+
+impl Site for Page {
+    type File = Heads;
+    type Upload = Infallible;
+
+    fn with_file<R>(
+        &self,
+        path: &[u8],
+        _: bool,
+        _: Now,
+        mut send: impl FnMut(&Heads) -> R,
+    ) -> Result<(R, Source), Absence> {
+        if path == b"/small" { Ok((send(&self.0), Source::Cache)) } else { Err(Absence::MISSING) }
+    }
+
+    fn heads(file: &Heads) -> &Heads {
+        file
+    }
+
+    fn push_ok(&self, file: &Heads, connection: Connection, now: Now, out: &mut Outbox) -> u64 {
+        file.ok.push(Part::Whole, connection, now.unix, out.inline()) as u64
+    }
+
+    fn push_range(&self, file: &Heads, range: Range<u64>, out: &mut Outbox) {
+        out.inline().extend_from_slice(&file.ok.body()[range.start as usize..range.end as usize]);
+    }
+
+    fn uploaded(&self, upload: Infallible, _: Vec<u8>, _: Now) -> Answer<'_> {
+        match upload {}
+    }
+}
+
+fn site() -> Setup<web::Front<Page>> {
+    let metadata = Metadata { device: 1, inode: 1, size: 128, modified_ns: 1, changed_ns: 1 };
+    let heads = Heads::new(&metadata, "text/plain", &[b'x'; 128], now().unix);
+    setup(web::Front::new(Page(heads), HttpOptions::default()), WRK.as_bytes().to_vec())
+}
+
+#[library_benchmark]
+#[bench::small(args = (site()), config = at_most(194_000))]
+fn http_get(mut setup: Setup<web::Front<Page>>) -> Setup<web::Front<Page>> {
+    for _ in 0..TURNS {
+        serve(&mut setup);
+    }
+    setup
+}
+
+/// All keys of [`resp_commands`] are there.
+fn kvcache(input: Vec<u8>) -> Setup<KvServer<Packed>> {
+    let space = Space::new(SpaceOptions {
+        shards: 1,
+        policy: PolicyKind::NoEviction,
+        memory_max: None,
+        codec: Codec::default(),
+        store: Options { hasher: KeyHasher::with_seed(1), advise: |_| (), release: |_| () },
+        seed: 2,
+    });
+    let server = KvServer::new(
+        space,
+        KvOptions {
+            request_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_secs(3600),
+            limits: RequestLimits::default(),
+            password: None,
+            memory_max: None,
+            facts: Facts::default(),
+            snapshot: None,
+            front_ends: vec![FrontEnd::Detect],
+        },
+    );
+    let mut setup = setup(server, resp_commands(b"SET", Some(b"xxxxxxxxxxxx")));
+    setup.input = input;
+    serve(&mut setup);
+    setup
+}
+
+#[library_benchmark]
+#[bench::get_100(args = (kvcache(resp_commands(b"GET", None))), config = at_most(59_800))]
+#[bench::set_100(args = (kvcache(resp_commands(b"SET", Some(b"xxxxxxxxxxxx")))), config = at_most(76_400))]
+fn kvcache_pipeline(mut setup: Setup<KvServer<Packed>>) -> Setup<KvServer<Packed>> {
+    serve(&mut setup);
+    setup
+}
+
+library_benchmark_group!(name = serve_requests, benchmarks = [session, http_get, kvcache_pipeline]);

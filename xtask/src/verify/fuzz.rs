@@ -1,0 +1,59 @@
+//! Every fuzz target for a while, from its seeds and what this machine has collected.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::{Outcome, tools};
+use crate::workspace::{cargo, root, run_shown};
+
+pub(super) fn run(each: Duration) -> Result<Outcome> {
+    if !tools::is_installed("cargo-fuzz") {
+        return Ok(Outcome::Skipped("cargo-fuzz is not installed (cargo install --locked cargo-fuzz)".to_owned()));
+    }
+    let fuzz = root().join("fuzz");
+    let targets = targets(&fuzz.join("fuzz_targets"))?;
+    if targets.is_empty() {
+        bail!("no fuzz targets");
+    }
+    for target in targets {
+        let corpus = fuzz.join("corpus").join(&target);
+        std::fs::create_dir_all(&corpus).with_context(|| corpus.display().to_string())?;
+        println!("verify: fuzz: {target}");
+        let mut command = cargo();
+        command.args(["fuzz", "run", &target]).arg(&corpus).arg(fuzz.join("seeds").join(&target));
+        command.arg("--").arg(format!("-max_total_time={}", each.as_secs())).arg("-print_final_stats=1");
+        run_shown(command.env("RUSTC_BOOTSTRAP", "1")).with_context(|| format!("target {target}"))?;
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Their names, which are those of the files.
+fn targets(directory: &Path) -> Result<Vec<String>> {
+    let mut targets = Vec::new();
+    for file in std::fs::read_dir(directory).with_context(|| directory.display().to_string())? {
+        let path = file?.path();
+        if let Some(name) = path.file_stem().filter(|_| path.extension().is_some_and(|extension| extension == "rs")) {
+            targets.push(name.to_string_lossy().into_owned());
+        }
+    }
+    targets.sort();
+    Ok(targets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A target without a seed or without an entry in its manifest would be left out in silence.
+    #[test]
+    fn every_target_has_seeds_and_is_built() {
+        let fuzz = root().join("fuzz");
+        let manifest = std::fs::read_to_string(fuzz.join("Cargo.toml")).unwrap();
+        for target in targets(&fuzz.join("fuzz_targets")).unwrap() {
+            assert!(manifest.contains(&format!("path = \"fuzz_targets/{target}.rs\"")), "{target}");
+            assert!(std::fs::read_dir(fuzz.join("seeds").join(&target)).unwrap().next().is_some(), "{target}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! `cargo xtask verify`: what takes too long for every change, and must hold before a release.
+//!
+//! Each step says what it needs; a step whose tools are missing is skipped with a reason, and fails where nothing may be
+//! skipped (`QUINTET_PEERS=required`).
+
+mod faults;
+mod fuzz;
+mod tools;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::ValueEnum;
+
+use crate::workspace::{cargo, root, run_shown};
+
+/// For `--cfg`-free sanitizers a target must be named, or build scripts would be instrumented, too.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// What runs without a server as another process, which would not be instrumented.
+const SANITIZED: [&str; 5] = ["proto", "store", "sys", "wire", "drivers"];
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  cargo xtask verify                     # everything\n  cargo xtask verify instructions        \
+                        # half a minute, after its build\n  cargo xtask verify fuzz --seconds 600"
+)]
+pub(crate) struct Args {
+    /// Steps to run [default: all]
+    #[arg(value_enum)]
+    steps: Vec<Step>,
+
+    /// Seconds for each fuzz target
+    #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: u64,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Step {
+    /// Instructions of the hot functions under valgrind, against their limits
+    Instructions,
+    /// Every interleaving of what shares memory without a lock, by loom
+    Models,
+    /// Each libFuzzer target, with AddressSanitizer
+    Fuzz,
+    /// Tests with AddressSanitizer
+    Address,
+    /// Tests with ThreadSanitizer
+    Thread,
+    /// Every server under load while the 1st, 2nd, 3rd … of its system calls fail
+    Faults,
+}
+
+/// How a step ended, if nothing broke.
+enum Outcome {
+    Passed,
+    /// Why it could not run.
+    Skipped(String),
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let steps = if args.steps.is_empty() { Step::value_variants() } else { &args.steps };
+    let (mut failed, mut skipped) = (Vec::new(), Vec::new());
+    for step in steps {
+        let name = step.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        println!("verify: {name}");
+        let began = Instant::now();
+        match step.run(args) {
+            Ok(Outcome::Passed) => println!("verify: {name} passed in {:.1} s", began.elapsed().as_secs_f64()),
+            Ok(Outcome::Skipped(why)) => {
+                println!("verify: {name} skipped: {why}");
+                skipped.push(name);
+            }
+            Err(error) => {
+                println!("verify: {name} failed: {error:#}");
+                failed.push(name);
+            }
+        }
+    }
+    if std::env::var_os("QUINTET_PEERS").is_some_and(|value| value == "required") {
+        failed.append(&mut skipped);
+    }
+    match failed.is_empty() {
+        true => Ok(ExitCode::SUCCESS),
+        false => {
+            eprintln!("error: verify: {}", failed.join(", "));
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+impl Step {
+    fn run(self, args: &Args) -> Result<Outcome> {
+        match self {
+            Self::Instructions => instructions(),
+            Self::Models => models(),
+            Self::Fuzz => fuzz::run(Duration::from_secs(args.seconds)),
+            Self::Address => sanitize("address", &[]),
+            Self::Thread => match tools::has_standard_library_sources()? {
+                true => sanitize("thread", &["-Zbuild-std"]),
+                false => {
+                    Ok(Outcome::Skipped("needs the component rust-src (rustup component add rust-src)".to_owned()))
+                }
+            },
+            Self::Faults => faults::run(),
+        }
+    }
+}
+
+fn instructions() -> Result<Outcome> {
+    if !tools::is_installed("valgrind") {
+        return Ok(Outcome::Skipped("valgrind is not installed".to_owned()));
+    }
+    let runner = tools::gungraun_runner()?;
+    run_shown(
+        cargo().args(["bench", "--package", "benches", "--bench", "instructions"]).env("GUNGRAUN_RUNNER", runner),
+    )?;
+    Ok(Outcome::Passed)
+}
+
+fn models() -> Result<Outcome> {
+    run_shown(cargo().args(["test", "--release", "--workspace", "--lib", "model_"]))?;
+    Ok(Outcome::Passed)
+}
+
+/// The tests of [`SANITIZED`] with one of the compiler's sanitizers, which a stable compiler has, too.
+fn sanitize(sanitizer: &str, options: &[&str]) -> Result<Outcome> {
+    let mut command = cargo();
+    command.args(["test", "--lib", "--target", TARGET]).args(options);
+    for package in SANITIZED {
+        command.args(["--package", package]);
+    }
+    // Loom's models have threads of their own making, which no sanitizer understands.
+    command.args(["--", "--skip", "model_"]);
+    command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"));
+    command.env("CARGO_TARGET_DIR", tools::directory()?.join(sanitizer)).current_dir(root());
+    run_shown(&mut command)?;
+    Ok(Outcome::Passed)
+}
