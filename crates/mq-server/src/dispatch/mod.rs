@@ -1,6 +1,6 @@
 //! Which thread serves which request.
 //!
-//! No way to dispatch decides anything about a request: [`Engine::turn`] does what can be done, and a job that waits for
+//! No way to dispatch decides anything about a request: `Engine::turn` does what can be done, and a job that waits for
 //! its client waits in the engine's room, so that no client can hold a thread.
 
 mod event;
