@@ -205,6 +205,52 @@ fn pair(tee: &Tee, world: &World) -> [(File, Shared, Arc<Writer>); 2] {
     pair
 }
 
+/// Two files that look alike are two files.
+#[test]
+fn different_files_are_not_shared() {
+    let (tee, budget) = tee();
+    let worlds = [World::new(), World::new()];
+    let contents = [7, 8].map(|byte| vec![byte; 2 << 20]);
+    thread::scope(|scope| {
+        let both = [0, 1].map(|index| {
+            worlds[index].write(&contents[index]);
+            let (reader, sink) = worlds[index].fifo("fifo", ROOM);
+            (tee.begin(worlds[index].source(), &sink).unwrap(), reader, sink)
+        });
+        let both = both.map(|(transfer, reader, sink)| {
+            (send(scope, &tee, transfer, sink), read_slowly(reader, 1 << 20, Duration::ZERO))
+        });
+        for ((sent, got), contents) in both.into_iter().zip(&contents) {
+            assert_eq!(sent.join().unwrap().unwrap(), contents.len() as u64);
+            assert!(got.join().unwrap() == *contents);
+        }
+    });
+    assert_over(&budget);
+}
+
+/// Not only the first window is shared. A machine that stops for a moment may part members, so that it is tried again.
+#[test]
+fn window_after_window_is_shared() {
+    let whole = contents(2 << 20);
+    let shared = (0..50).any(|_| {
+        let (tee, budget) = tee();
+        let world = World::new();
+        world.write(&whole);
+        thread::scope(|scope| {
+            let both = pair(&tee, &world).map(|(reader, transfer, sink)| {
+                (send(scope, &tee, transfer, sink), read_slowly(reader, 1 << 20, Duration::ZERO))
+            });
+            for (sent, got) in both {
+                assert_eq!(sent.join().unwrap().unwrap(), whole.len() as u64);
+                assert!(got.join().unwrap() == whole);
+            }
+        });
+        assert_over(&budget);
+        tee.groups.counts.teed.load(Ordering::Relaxed) >= 8 * ROOM as u64
+    });
+    assert!(shared);
+}
+
 /// What has changed is no longer shared: a shorter file is everybody's error, a longer one nobody's.
 #[test]
 fn a_changed_file_ends_the_pass() {
