@@ -94,7 +94,7 @@ impl<'a> Answer<'a> {
             Piece::Seen(bytes) if self.verify == Verify::Sha256 && self.wanted.digest.is_some() => {
                 self.body.hash(bytes, self.lengths.known(self.file).unwrap_or(u64::MAX));
             }
-            piece => self.body.pass(piece.bytes()),
+            Piece::Seen(_) | Piece::Unseen(_) => self.body.pass(piece.bytes()),
         }
     }
 

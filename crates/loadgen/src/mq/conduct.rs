@@ -127,7 +127,8 @@ impl Course<'_> {
             match crew.news().recv() {
                 Ok(News::Ready) => {}
                 Ok(News::Ended(outcome)) => {
-                    failure = failure.or(outcome.err()).or(Some(MqError::Lost("it was not ready".to_owned())));
+                    let lost = || MqError::Lost("it was not ready".to_owned());
+                    failure = failure.or_else(|| Some(outcome.err().unwrap_or_else(lost)));
                     self.reports.push(Report::nothing());
                 }
                 Err(_) => return Err(MqError::Panicked),

@@ -40,7 +40,12 @@ fn of_open(error: OpenError) -> io::Error {
     match error {
         OpenError::Exhausted => rustix::io::Errno::MFILE.into(),
         OpenError::Failed(errno) => errno.into(),
-        other => io::Error::other(other),
+        OpenError::BadName
+        | OpenError::Missing
+        | OpenError::Link
+        | OpenError::NotFifo
+        | OpenError::NoReader
+        | OpenError::Denied => io::Error::other(error),
     }
 }
 

@@ -140,7 +140,8 @@ fn perform(act: &Act, data: &Path, status: Option<&Path>) {
             let _ = fifo.write_all(piece);
         }
         if act.holds {
-            std::mem::forget(fifo);
+            // As long as the test runs.
+            let _kept = std::os::fd::IntoRawFd::into_raw_fd(fifo);
         }
     }
     if let Some(bytes) = &act.status

@@ -214,9 +214,14 @@ impl Kind for MqServer {
         backend: &[String],
         _driver: Option<&str>,
         _cpus: &CpuList,
-        _connections: &str,
+        connections: &str,
     ) -> Vec<String> {
-        backend.to_vec()
+        let mut words = backend.to_vec();
+        // With fewer, clients wait for a worker although their FIFOs have room, as by default on one core.
+        if ["pool", "handoff", "elastic", "tokio"].iter().any(|name| backend.iter().any(|word| word == name)) {
+            words.extend(["--workers".to_owned(), connections.to_owned()]);
+        }
+        words
     }
 
     fn content_arguments(
