@@ -395,6 +395,9 @@ mod tests {
         // The second has the first one's place, and must not be hit by its ticket.
         ring.receive(2, ours.as_fd());
         ring.cancel(first);
+        let mut done = Vec::new();
+        ring.wait(Duration::from_millis(20), &mut done).expect("a ring that works");
+        assert!(done.is_empty(), "{done:?}");
         theirs.write_all(b"still here").expect("open");
         let got = until(&mut ring, |completion, _| match completion.event {
             Event::Received { bytes: Ok(Some(bytes)), .. } => Some((completion.token, bytes.to_vec())),

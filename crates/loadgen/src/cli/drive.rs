@@ -55,7 +55,7 @@ pub(super) struct DriveArgs {
     pub(super) warmup: Option<Duration>,
     /// Open the connections evenly over this time, before the warm-up; an open loop's rate grows from 0 meanwhile
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s")]
-    ramp: Duration,
+    pub(super) ramp: Duration,
     /// Open loop: this many requests per second, whatever the server does, and latency from the scheduled time; several
     /// (1000,2000,5000) are run one after the other
     #[arg(short = 'R', long, value_name = "RATE", value_parser = rate, value_delimiter = ',')]

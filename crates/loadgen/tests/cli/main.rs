@@ -19,6 +19,7 @@ mod recipes;
 mod report;
 mod schema;
 mod server;
+mod slow;
 mod stall;
 mod tls;
 mod usage;

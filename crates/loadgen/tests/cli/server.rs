@@ -16,6 +16,8 @@ pub(crate) enum Act {
     SayAndClose(Vec<u8>),
     /// Send these bytes and reset the connection.
     SayAndReset(Vec<u8>),
+    /// Send these bytes one by one, with a pause behind each, and go on.
+    Drip(Vec<u8>, Duration),
     /// Never say anything again.
     FallSilent,
 }
@@ -140,6 +142,15 @@ fn converse(mut socket: TcpStream, framing: Framing, behave: &dyn Fn(u64, &[u8])
                 Act::Say(bytes) => (bytes, None),
                 Act::SayAndClose(bytes) => (bytes, Some(false)),
                 Act::SayAndReset(bytes) => (bytes, Some(true)),
+                Act::Drip(bytes, pause) => {
+                    for byte in bytes {
+                        if socket.write_all(&[byte]).is_err() {
+                            return;
+                        }
+                        std::thread::sleep(pause);
+                    }
+                    (Vec::new(), None)
+                }
                 Act::FallSilent => return wait_for_end(socket),
             };
             if socket.write_all(&bytes).is_err() {

@@ -8,12 +8,14 @@ use super::Run;
 use super::null::Null;
 
 const RATE: f64 = 1_000.0;
-const SECONDS: f64 = 2.0;
+const SECONDS: f64 = 0.8;
 const STALL: Duration = Duration::from_millis(200);
+/// The machine may stop us, too: then the stall is not the only one, and another attempt is made.
+const ATTEMPTS: usize = 3;
 
 /// Stops the process, after some time, for about [`STALL`]. Returns for how long it was stopped at least.
 fn stall(pid: Pid) -> Duration {
-    std::thread::sleep(Duration::from_millis(700));
+    std::thread::sleep(Duration::from_millis(350));
     kill_process(pid, Signal::STOP).expect("it runs");
     let begin = Instant::now();
     std::thread::sleep(STALL);
@@ -27,25 +29,40 @@ fn stall(pid: Pid) -> Duration {
 #[test]
 fn a_stall_shows_in_the_response_time_as_it_was_and_not_in_the_service_time() {
     for engine in ["epoll", "uring"] {
-        let null = Null::start("http", "127.0.0.1:0", &[]);
-        let pid = null.pid();
-        let stopper = std::thread::spawn(move || stall(pid));
-        let (rate, duration) = (RATE.to_string(), format!("{SECONDS}s"));
-        let options = ["-c", "8", "-R", &rate, "-d", &duration, "--warmup", "0s", "--engine", engine];
-        let run = Run::http(&format!("http://{}/", null.address), &options);
-        let stopped_s = stopper.join().expect("it sleeps").as_secs_f64();
-        run.assert_errors(&[]);
-        let response = run.result.latency_us;
-        // The stall as it was: the machine may have let the server wait for longer than we asked for.
-        let stalled_s = response.max / 1e6;
-        assert!(stalled_s > 0.95 * stopped_s, "{engine}: {stopped_s} s became {response:?}");
-        let expected_us = (stalled_s - SECONDS / 100.0) * 1e6;
-        assert!((response.p99 / expected_us - 1.0).abs() < 0.05, "{engine}: {expected_us} µs became {response:?}");
-        // Eight of two thousand were under way when it began.
-        let service = run.result.service_us.expect("an open loop has both");
-        assert!(service.p99 < 0.5 * expected_us && service.max > 0.9 * stopped_s * 1e6, "{engine}: {service:?}");
-        let lag = run.result.lag_us.expect("an open loop has a lag");
-        assert!(lag.p99 < 0.5 * expected_us, "{engine}: waiting for the server is not the generator's fault: {lag:?}");
+        let failures: Vec<String> = (0..ATTEMPTS).map_while(|_| one_stall(engine).err()).collect();
+        assert!(failures.len() < ATTEMPTS, "{engine}: {failures:#?}");
+    }
+}
+
+/// What was wrong, if anything.
+fn one_stall(engine: &str) -> Result<(), String> {
+    let null = Null::start("http", "127.0.0.1:0", &[]);
+    let pid = null.pid();
+    let stopper = std::thread::spawn(move || stall(pid));
+    let (rate, duration) = (RATE.to_string(), format!("{SECONDS}s"));
+    let options = ["-c", "4", "-R", &rate, "-d", &duration, "--warmup", "0s", "--engine", engine];
+    let run = Run::http(&format!("http://{}/", null.address), &options);
+    let stopped_s = stopper.join().expect("it sleeps").as_secs_f64();
+    run.assert_errors(&[]);
+    let response = run.result.latency_us;
+    let service = run.result.service_us.expect("an open loop has both");
+    let lag = run.result.lag_us.expect("an open loop has a lag");
+    // The stall as it was: the machine may have let the server wait for longer than we asked for.
+    let stalled_s = response.max / 1e6;
+    let expected_us = (stalled_s - SECONDS / 100.0) * 1e6;
+    let conditions = [
+        ("the whole stall is seen", stalled_s > 0.95 * stopped_s),
+        ("its 99th percentile is the analytic one", (response.p99 / expected_us - 1.0).abs() < 0.05),
+        // Four of eight hundred were under way when it began: only they saw it.
+        ("service time has it as its maximum", service.max > 0.9 * stopped_s * 1e6),
+        ("service time does not show it", service.p99 < 0.5 * expected_us),
+        ("waiting for the server is not the generator's fault", lag.p99 < 0.5 * expected_us),
+    ];
+    match conditions.iter().find(|(_, holds)| !holds) {
+        None => Ok(()),
+        Some((law, _)) => Err(format!(
+            "not so: {law}: stopped for {stopped_s} s, expected {expected_us} µs of {response:?}, {service:?}, {lag:?}"
+        )),
     }
 }
 

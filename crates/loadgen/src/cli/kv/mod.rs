@@ -259,7 +259,10 @@ impl Choice {
         let deletes = self.mix.map_or(0, |mix| mix.del) > 0;
         let each_once = self.plan == Plan::Each(Action::Del)
             && drive.requests.is_some_and(|requests| requests <= u64::from(args.keys))
-            && drive.warmup.is_none_or(|warmup| warmup.is_zero());
+            && drive.warmup.is_none_or(|warmup| warmup.is_zero())
+            && drive.ramp.is_zero()
+            && drive.rate.len() < 2
+            && drive.rate_sweep.is_none();
         let preloads = self.workload == Workload::Preload;
         let contradictions = [
             (args.miss_ratio > 0.0 && gets == 0, "--miss-ratio needs a workload with gets by chance"),
@@ -267,7 +270,14 @@ impl Choice {
                 preloads && (drive.requests.is_some() || drive.duration.is_some()),
                 "--workload preload sets each key once: --keys says how many, not --requests or --duration",
             ),
-            (preloads && drive.warmup.is_some(), "--workload preload has no --warmup"),
+            (
+                preloads && (drive.warmup.is_some() || !drive.ramp.is_zero()),
+                "--workload preload has neither --warmup nor --ramp",
+            ),
+            (
+                preloads && (drive.rate.len() > 1 || drive.rate_sweep.is_some()),
+                "--workload preload sets each key once: it has one --rate at most",
+            ),
             (preloads && self.keys != KeyDistribution::Sequential, "--workload preload sets the keys in order"),
             (preloads && args.preload, "--workload preload is what --preload does beforehand: use one of them"),
             (
@@ -296,7 +306,7 @@ impl Choice {
             Workload::ConnectionPerRequest => load.reuse = Reuse::Once,
             Workload::Preload => {
                 load.limit = Limit::Requests(u64::from(args.keys));
-                load.warmup = load.ramp;
+                load.warmup = Duration::ZERO;
             }
             Workload::Get | Workload::Set | Workload::Del | Workload::Mix | Workload::Workflow => {}
         }

@@ -1,0 +1,77 @@
+//! Servers that take their time: stalls, drips and silence, alike in every protocol and on both engines.
+
+use std::time::Duration;
+
+use super::Run;
+use super::file::{Documents, framed};
+use super::server::{Act, Server, framed_request, http_request, ok, resp_request};
+
+const BODY: &[u8] = b"the body of the document";
+
+/// Ten requests, one after the other, of which the fourth is treated as `fourth` says, in each protocol and on each engine;
+/// `check` sees what they came to.
+fn each(options: &[&str], fourth: fn(Vec<u8>) -> Act, check: impl Fn(&str, &Run)) {
+    let documents = Documents::with([BODY.to_vec()]);
+    let behave = move |answer: Vec<u8>| {
+        move |number: u64| if number == 3 { fourth(answer.clone()) } else { Act::Say(answer.clone()) }
+    };
+    for engine in ["epoll", "uring"] {
+        let options = [options, &["-c", "1", "-n", "10", "--engine", engine]].concat();
+        let server = Server::of(http_request, behave(ok("x")));
+        check(&format!("http {engine}"), &Run::http(&server.url(), &options));
+        let server = Server::of(resp_request, behave(b"$12\r\nxxxxxxxxxxxx\r\n".to_vec()));
+        let kv = [&options[..], &["--constant-values", "--keys", "100"]].concat();
+        check(&format!("kv {engine}"), &Run::kv(&server.address(), &kv));
+        let server = Server::of(framed_request, behave(framed(0, BODY)));
+        let file = [&options[..], &["--protocol", "framed", "--layout", "flat"]].concat();
+        check(&format!("file {engine}"), &Run::file(&server.address(), documents.path(), &file));
+    }
+}
+
+#[test]
+fn a_reply_that_drips_in_time_is_right_and_as_slow_as_it_was() {
+    let drip = |answer| Act::Drip(answer, Duration::from_millis(5));
+    each(&[], drip, |which, run| {
+        run.assert_errors(&[]);
+        // At least eighteen bytes and a pause behind each but the last.
+        assert!(run.result.ok == 10 && run.result.latency_us.max >= 85_000.0, "{which}: {:?}", run.result.latency_us);
+    });
+}
+
+#[test]
+fn a_reply_that_drips_for_too_long_is_a_timeout_but_not_of_its_first_byte() {
+    let drip = |answer| Act::Drip(answer, Duration::from_millis(60));
+    each(&["--timeout", "400ms", "--first-byte-timeout", "300ms"], drip, |which, run| {
+        run.assert_errors(&[("timeout", 1)]);
+        assert_eq!((run.result.requests, run.result.ok), (10, 9), "{which}");
+    });
+}
+
+#[test]
+fn silence_is_a_timeout_of_the_first_byte_if_that_comes_first() {
+    for (options, class) in [
+        (&["--timeout", "5s", "--first-byte-timeout", "200ms"][..], "timeout_first_byte"),
+        (&["--timeout", "200ms", "--first-byte-timeout", "5s"], "timeout"),
+    ] {
+        each(
+            options,
+            |_| Act::FallSilent,
+            |which, run| {
+                run.assert_errors(&[(class, 1)]);
+                assert_eq!((run.result.requests, run.result.ok), (10, 9), "{which}");
+            },
+        );
+    }
+}
+
+#[test]
+fn a_stall_that_ends_in_time_is_no_error() {
+    let stall = |answer| {
+        std::thread::sleep(Duration::from_millis(150));
+        Act::Say(answer)
+    };
+    each(&["--timeout", "5s"], stall, |which, run| {
+        run.assert_errors(&[]);
+        assert!(run.result.latency_us.max >= 150_000.0, "{which}: {:?}", run.result.latency_us);
+    });
+}
