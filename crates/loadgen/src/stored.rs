@@ -59,7 +59,7 @@ pub fn read_all(mut stream: impl Read, name: &str) -> Result<Vec<Part>, ReadErro
     for value in serde_json::Deserializer::from_slice(&bytes).into_iter::<Value>() {
         let value = value.map_err(|why| not_a_result(why.to_string()))?;
         let found = value.get("schema").ok_or_else(|| not_a_result("it has no schema".to_owned()))?;
-        if *found != Value::from(SCHEMA) {
+        if found.as_u64() != Some(u64::from(SCHEMA)) {
             return Err(ReadError::Schema { name: name.to_owned(), found: found.clone() });
         }
         let result = RunResult::deserialize(value).map_err(|why| not_a_result(why.to_string()))?;

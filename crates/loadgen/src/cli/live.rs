@@ -160,7 +160,7 @@ impl Progress {
         let phase = match self.limit {
             _ if elapsed < self.warmup => "warm-up",
             Limit::Duration(duration) if elapsed > self.warmup + duration => "last replies",
-            _ => "measuring",
+            Limit::Duration(_) | Limit::Requests(_) => "measuring",
         };
         match self.rate {
             Some(rate) => format!("{phase} at {rate:.0} requests/s"),

@@ -106,8 +106,9 @@ fn concurrent_throughputs_add_up_and_consecutive_windows_do() {
 
 #[test]
 fn what_differs_is_refused_by_name() {
+    type Change = fn(&mut RunResult);
     let first = part("a", &[1], &[]);
-    let changes: [(&str, fn(&mut RunResult)); 5] = [
+    let changes: [(&str, Change); 5] = [
         ("schema", |result| result.schema = 2),
         ("kind", |result| result.kind = "kv".to_owned()),
         ("target", |result| result.target.push('x')),

@@ -109,7 +109,8 @@ fn lines_are_whole_and_say_what_the_live_view_says() {
         assert!(head.ends_with(" at 100 requests/s") && head.contains(" s, "), "{line}");
         let figures: Vec<_> = figures.split(", ").collect();
         assert!(figures[0].ends_with(" requests/s"), "{line}");
-        let failed: u64 = figures.last().and_then(|last| last.strip_suffix(" failed")).expect(line).parse().expect(line);
+        let failed: u64 =
+            figures.last().and_then(|last| last.strip_suffix(" failed")).expect(line).parse().expect(line);
         // A second in which nothing was answered has no percentiles.
         let has_percentiles = figures.len() == 4 && figures[1].starts_with("p50 ") && figures[2].starts_with("p99 ");
         full += u32::from(has_percentiles && failed > 0);

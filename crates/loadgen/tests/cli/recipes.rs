@@ -73,10 +73,14 @@ fn shortened(arguments: &[String], servers: &HashMap<&str, String>) -> Vec<Strin
         });
         previous = argument;
     }
-    if short.iter().any(|argument| argument == "-d") {
+    let says = |short: &[String], words: &[&str]| short.iter().any(|argument| words.contains(&argument.as_str()));
+    if short[0] != "report" && !says(&short, &["-d", "-n", "preload"]) {
+        short.extend(["-d".to_owned(), "200ms".to_owned()]);
+    }
+    if says(&short, &["-d"]) {
         short.extend(["--warmup".to_owned(), "20ms".to_owned()]);
     }
-    if short[0] == "kv" && !short.iter().any(|argument| argument == "--keys") {
+    if short[0] == "kv" && !says(&short, &["--keys"]) {
         short.extend(["--keys".to_owned(), "500".to_owned()]);
     }
     short
