@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use super::latency;
 use super::model::{
-    Arrivals, BlockFigures, BlockValue, Cell, CellResult, Comparison, Drift, Effect, Figures, Flag, FlagCount,
-    Further, Interval, Metric, Noise, Outcome, Progress, Ratio, Report, Role, SCHEMA, Setup, Summary, Topic, WindowPoint, Workload,
+    Arrivals, BlockFigures, BlockValue, Cell, CellResult, Comparison, Drift, Effect, Figures, Flag, FlagCount, Further,
+    Interval, Metric, Noise, Outcome, Progress, Ratio, Report, Role, SCHEMA, Setup, Summary, Topic, WindowPoint,
+    Workload,
 };
 use super::plan::counting;
 use super::record::{Latency, Manifest, Measured, Planned, ServerCost, Visit, Window};
 use super::significance::{holm, signed_rank};
-use super::syscalls::Count;
 use super::stats::{Bootstrap, FLOOR_MIN, median, noise_floor};
+use super::syscalls::Count;
 use super::warnings;
 
 /// A figure of a visit; `None` where it was not measured.

@@ -78,7 +78,11 @@ impl Backends {
     pub(crate) fn scale(&mut self, most: usize) {
         let choice = |threads: usize| Choice {
             name: threads.to_string(),
-            description: if threads == 1 { "one thread".to_owned() } else { format!("{threads} threads on as many CPUs") },
+            description: if threads == 1 {
+                "one thread".to_owned()
+            } else {
+                format!("{threads} threads on as many CPUs")
+            },
             unavailable: None,
         };
         self.dimensions.push(Dimension {

@@ -274,7 +274,11 @@ fn a_scaled_server_gets_as_many_cpus_as_threads_and_the_reference_has_one() {
         let words = cells.command(cell, &workloads[0], Path::new("/site"), Path::new("loadgen")).unwrap();
         words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
     };
-    assert!(command(0).ends_with("--threads 1 --pin 2") && command(1).ends_with("--threads 2 --pin 2,0"), "{}", command(1));
+    assert!(
+        command(0).ends_with("--threads 1 --pin 2") && command(1).ends_with("--threads 2 --pin 2,0"),
+        "{}",
+        command(1)
+    );
     assert_eq!(cells.cpus_of(&selection.cells[1].factors).len(), 2);
     assert_eq!(cells.cpus_of(&Default::default()).as_slice(), [0], "peers keep the run's");
 }

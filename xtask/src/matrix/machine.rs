@@ -153,7 +153,8 @@ mod tests {
     fn the_same_is_read_of_a_process_here_and_behind_a_prefix() {
         let pid = std::process::id();
         let (here, there) = (Machine::Here.read(pid).unwrap(), Machine::Behind(nowhere_else()).read(pid).unwrap());
-        for path in ["/proc/sys/kernel/random/boot_id".to_owned(), "/proc/stat".to_owned(), format!("/proc/{pid}/stat")] {
+        for path in ["/proc/sys/kernel/random/boot_id".to_owned(), "/proc/stat".to_owned(), format!("/proc/{pid}/stat")]
+        {
             assert!(here.contains_key(&path), "{path}");
             assert_eq!(here[&path].lines().count(), there[&path].lines().count(), "{path}");
         }

@@ -101,8 +101,11 @@ fn start(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let notes = setups.iter().flat_map(|setup| &setup.notes);
-    let mut notes: Vec<&String> =
-        notes.filter(|note| note.contains("not installed") || note.starts_with("Time budget") || note.starts_with("System calls")).collect();
+    let mut notes: Vec<&String> = notes
+        .filter(|note| {
+            note.contains("not installed") || note.starts_with("Time budget") || note.starts_with("System calls")
+        })
+        .collect();
     notes.dedup();
     for note in notes {
         eprintln!("note: {note}");
@@ -148,7 +151,8 @@ fn resume(args: &Args, directory: &Path) -> Result<ExitCode> {
         bail!("the run has a server that is not known here");
     };
     let binaries = setup::build(&kinds, &setup.profile)?;
-    let is_scaled = |planned: &Planned| planned.setup.cells.iter().any(|cell| cell.factors.contains_key(backends::THREADS));
+    let is_scaled =
+        |planned: &Planned| planned.setup.cells.iter().any(|cell| cell.factors.contains_key(backends::THREADS));
     let growth = manifest.matrices.iter().any(is_scaled).then(|| placement.growth(setup.host.cores));
     let servers = ask(&kinds, &binaries, &placement, growth.as_deref())?;
     let bench = bench(setup, &binaries, &placement)?;

@@ -71,9 +71,17 @@ pub(crate) static PRESETS: [Preset; 5] = [
         about: "every driver of every server, the rest its default, under small requests, closed and open loop",
         scales: false,
         parts: &[
-            Part::new("http-server", "driver=*", &["get-128B-c64", "get-128B-c64-open", "get-26KB-c64", "pipelined-16"]),
+            Part::new(
+                "http-server",
+                "driver=*",
+                &["get-128B-c64", "get-128B-c64-open", "get-26KB-c64", "pipelined-16"],
+            ),
             Part::new("kvcache", "driver=*", &["get-P1", "get-P1-open", "get-P16", "set-P16"]),
-            Part::new("fileserver", "driver=*", &["original-10KB", "framed-10KB", "framed-10KB-open", "framed-10KB-P16"]),
+            Part::new(
+                "fileserver",
+                "driver=*",
+                &["original-10KB", "framed-10KB", "framed-10KB-open", "framed-10KB-P16"],
+            ),
             Part::new("zerocopy", "driver=*", &["cached-26KB-c64", "cached-26KB-c64-open"]),
         ],
     },

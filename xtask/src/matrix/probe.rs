@@ -90,9 +90,8 @@ impl Snapshot {
     /// What happened since `earlier`.
     pub(crate) fn since(&self, earlier: &Self) -> ProcessDuring {
         let of_threads = |pick: fn(&Thread) -> u64| -> u64 {
-            let difference = |(id, now): (&String, &Thread)| {
-                pick(now).saturating_sub(earlier.threads.get(id).map_or(0, pick))
-            };
+            let difference =
+                |(id, now): (&String, &Thread)| pick(now).saturating_sub(earlier.threads.get(id).map_or(0, pick));
             self.threads.iter().map(difference).sum()
         };
         let seconds = |ticks: u64, before: u64| ticks.saturating_sub(before) as f64 / ticks_per_second();
@@ -102,8 +101,7 @@ impl Snapshot {
         let precise = by_threads.saturating_sub(earlier.cpu().0).as_secs_f64();
         // What threads that have ended used is in the process's ticks only. Two ticks are rounding.
         let has_lost = precise + 2.0 / ticks_per_second() < by_ticks;
-        let (cpu_s, cpu_source) =
-            if has_lost { (by_ticks, CpuSource::Ticks) } else { (precise, CpuSource::Schedstat) };
+        let (cpu_s, cpu_source) = if has_lost { (by_ticks, CpuSource::Ticks) } else { (precise, CpuSource::Schedstat) };
         ProcessDuring {
             elapsed_s: (self.at - earlier.at).as_secs_f64(),
             cpu_s,
@@ -144,7 +142,8 @@ mod tests {
         for thread in threads {
             let task = format!("/proc/7/task/{thread}");
             files.insert(format!("{task}/schedstat"), format!("{run_ns} {} 5\n", run_ns / 10));
-            let switches = format!("voluntary_ctxt_switches:\t{}\nnonvoluntary_ctxt_switches:\t1\n", run_ns / 1_000_000);
+            let switches =
+                format!("voluntary_ctxt_switches:\t{}\nnonvoluntary_ctxt_switches:\t1\n", run_ns / 1_000_000);
             files.insert(format!("{task}/status"), switches);
         }
         files

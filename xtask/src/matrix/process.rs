@@ -308,7 +308,8 @@ mod tests {
         let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
         assert!(status.contains("Cpus_allowed_list:\t0\n"), "{status}");
         server.stop().unwrap();
-        let (mut server, _log) = behind("trap 'echo oh >&2; exit 7' TERM; echo listening on 127.0.0.1:1; while :; do sleep 0.01; done");
+        let (mut server, _log) =
+            behind("trap 'echo oh >&2; exit 7' TERM; echo listening on 127.0.0.1:1; while :; do sleep 0.01; done");
         server.wait_for_ready_line(0).unwrap();
         let error = server.stop().unwrap_err().to_string();
         assert!(error.contains("exit status: 7") && error.ends_with(": oh"), "{error}");

@@ -112,7 +112,9 @@ impl Session<'_> {
                     && !known.iter().any(|count| is_known(&count))
             });
             for (cell, workload) in wanted {
-                let Some(count) = syscalls::count(self.bench, cells, cell, workload) else { return Ok(End::Interrupted) };
+                let Some(count) = syscalls::count(self.bench, cells, cell, workload) else {
+                    return Ok(End::Interrupted);
+                };
                 let total = count.per_request.as_ref().map(|calls| calls.values().sum::<f64>());
                 let told = total.map(|calls| format!("{calls:.3} system calls per request"));
                 let told = told.or_else(|| count.failure.clone()).unwrap_or_default();

@@ -227,7 +227,8 @@ fn notes(args: &Args, pace: &Pace, kind: &dyn Kind, selection: &Selection, workl
     }
     if args.syscalls {
         notes.push(if syscalls::is_possible() {
-            "System calls per request were counted by strace in a pass of its own, as the difference of two loads.".to_owned()
+            "System calls per request were counted by strace in a pass of its own, as the difference of two loads."
+                .to_owned()
         } else {
             "System calls were not counted: strace is not installed.".to_owned()
         });

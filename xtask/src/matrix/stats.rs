@@ -26,8 +26,8 @@ pub(crate) fn median(values: &[f64]) -> f64 {
 /// Bootstraps medians with a seed, so that the same visits give the same summary.
 pub(crate) struct Bootstrap {
     seed: u64,
-    /// Number of values → for each resample, which two order statistics its median lies between.
-    middles: RefCell<HashMap<usize, Vec<(usize, usize)>>>,
+    /// Number of values and stream → for each resample, which two order statistics its median lies between.
+    middles: RefCell<HashMap<(usize, u64), Vec<(usize, usize)>>>,
 }
 
 impl Bootstrap {
@@ -44,7 +44,7 @@ impl Bootstrap {
         sorted.sort_unstable_by(f64::total_cmp);
         // Which order statistics a resample's median takes depends on the ranks drawn and not on the values.
         let mut cache = self.middles.borrow_mut();
-        let middles = cache.entry(sorted.len()).or_insert_with(|| draw_middles(sorted.len(), self.seed));
+        let middles = cache.entry((sorted.len(), 0)).or_insert_with(|| draw_middles(sorted.len(), self.seed));
         let mut medians: Vec<f64> = middles.iter().map(|&(low, high)| (sorted[low] + sorted[high]) / 2.0).collect();
         medians.sort_unstable_by(f64::total_cmp);
         Some(Interval {
@@ -75,7 +75,9 @@ impl Bootstrap {
         }
         let mut sorted = values.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
-        let middles = draw_middles(sorted.len(), self.seed.wrapping_add(stream));
+        let mut cache = self.middles.borrow_mut();
+        let draw = || draw_middles(sorted.len(), self.seed.wrapping_add(stream));
+        let middles = cache.entry((sorted.len(), stream)).or_insert_with(draw);
         Some(middles.iter().map(|&(low, high)| (sorted[low] + sorted[high]) / 2.0).collect())
     }
 

@@ -78,7 +78,13 @@ fn per_request(bench: &Bench, cells: &Cells, cell: &Cell, workload: &Workload) -
 }
 
 /// All calls of a server that answers so many requests, by name.
-fn calls(bench: &Bench, cells: &Cells, cell: &Cell, workload: &Workload, requests: u64) -> Result<BTreeMap<String, u64>> {
+fn calls(
+    bench: &Bench,
+    cells: &Cells,
+    cell: &Cell,
+    workload: &Workload,
+    requests: u64,
+) -> Result<BTreeMap<String, u64>> {
     let table = bench.scratch.path().join("strace.txt");
     // Fails only when there is none from the load before.
     drop(std::fs::remove_file(&table));
@@ -142,9 +148,13 @@ impl Report {
     /// Puts counts beside the figures they belong to, and what could not be counted among the warnings.
     pub(crate) fn add_counts(&mut self, counts: &[Count]) {
         for count in counts {
-            let Some(summary) = self.matrices.iter_mut().find(|summary| summary.setup.server == count.matrix) else { continue };
+            let Some(summary) = self.matrices.iter_mut().find(|summary| summary.setup.server == count.matrix) else {
+                continue;
+            };
             if let Some(why) = &count.failure {
-                summary.warnings.push(format!("{} {}: system calls were not counted: {why}", count.cell, count.workload));
+                summary
+                    .warnings
+                    .push(format!("{} {}: system calls were not counted: {why}", count.cell, count.workload));
             }
             let result = summary.results.iter_mut();
             let result = result.filter(|result| result.cell == count.cell && result.workload == count.workload);

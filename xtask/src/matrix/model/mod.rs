@@ -14,8 +14,8 @@ pub(crate) use self::setup::{
     Arrivals, Cell, Flag, Git, Host, NotRun, Pinning, Quote, Quotes, RELEASE, Remote, Role, Setup, Workload,
 };
 pub(crate) use self::summary::{
-    BlockFigures, BlockValue, CellResult, Comparison, Drift, Effect, Figures, FlagCount, Further, Interval, LatencyFigures,
-    Metric, Noise, Outcome, Progress, QuantilePoint, Ratio, Report, Summary, Topic, WindowPoint,
+    BlockFigures, BlockValue, CellResult, Comparison, Drift, Effect, Figures, FlagCount, Further, Interval,
+    LatencyFigures, Metric, Noise, Outcome, Progress, QuantilePoint, Ratio, Report, Summary, Topic, WindowPoint,
 };
 
 /// Version of the three files. A new optional field does not change it; a changed meaning does.

@@ -19,8 +19,7 @@ struct Redis;
 impl Redis {
     fn words(ip: &str, port: &str, limit: &[String]) -> Vec<String> {
         let clients = OPEN_FILES.to_string();
-        let fixed =
-            ["--port", port, "--bind", ip, "--protected-mode", "no", "--save", "", "--appendonly", "no"];
+        let fixed = ["--port", port, "--bind", ip, "--protected-mode", "no", "--save", "", "--appendonly", "no"];
         let rest = ["--io-threads", "1", "--maxclients", &clients];
         let mut words: Vec<String> = fixed.into_iter().chain(rest).map(str::to_owned).collect();
         words.extend_from_slice(limit);
