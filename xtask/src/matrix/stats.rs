@@ -23,11 +23,14 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     (sorted[last / 2] + sorted[last.div_ceil(2)]) / 2.0
 }
 
+/// For each resample, the two order statistics that its median lies between.
+type Middles = Vec<(usize, usize)>;
+
 /// Bootstraps medians with a seed, so that the same visits give the same summary.
 pub(crate) struct Bootstrap {
     seed: u64,
-    /// Number of values and stream → for each resample, which two order statistics its median lies between.
-    middles: RefCell<HashMap<(usize, u64), Vec<(usize, usize)>>>,
+    /// By number of values and stream.
+    middles: RefCell<HashMap<(usize, u64), Middles>>,
 }
 
 impl Bootstrap {
@@ -99,7 +102,7 @@ fn verdict(log: Interval, blocks: usize, floor: f64) -> Ratio {
     }
 }
 
-fn draw_middles(count: usize, seed: u64) -> Vec<(usize, usize)> {
+fn draw_middles(count: usize, seed: u64) -> Middles {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut ranks = vec![0; count];
     let last = count - 1;
