@@ -23,11 +23,14 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     (sorted[last / 2] + sorted[last.div_ceil(2)]) / 2.0
 }
 
+/// For each resample, the two order statistics that its median lies between.
+type Middles = Vec<(usize, usize)>;
+
 /// Bootstraps medians with a seed, so that the same visits give the same summary.
 pub(crate) struct Bootstrap {
     seed: u64,
-    /// Number of values → for each resample, which two order statistics its median lies between.
-    middles: RefCell<HashMap<usize, Vec<(usize, usize)>>>,
+    /// By number of values and stream.
+    middles: RefCell<HashMap<(usize, u64), Middles>>,
 }
 
 impl Bootstrap {
@@ -44,7 +47,7 @@ impl Bootstrap {
         sorted.sort_unstable_by(f64::total_cmp);
         // Which order statistics a resample's median takes depends on the ranks drawn and not on the values.
         let mut cache = self.middles.borrow_mut();
-        let middles = cache.entry(sorted.len()).or_insert_with(|| draw_middles(sorted.len(), self.seed));
+        let middles = cache.entry((sorted.len(), 0)).or_insert_with(|| draw_middles(sorted.len(), self.seed));
         let mut medians: Vec<f64> = middles.iter().map(|&(low, high)| (sorted[low] + sorted[high]) / 2.0).collect();
         medians.sort_unstable_by(f64::total_cmp);
         Some(Interval {
@@ -75,7 +78,9 @@ impl Bootstrap {
         }
         let mut sorted = values.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
-        let middles = draw_middles(sorted.len(), self.seed.wrapping_add(stream));
+        let mut cache = self.middles.borrow_mut();
+        let draw = || draw_middles(sorted.len(), self.seed.wrapping_add(stream));
+        let middles = cache.entry((sorted.len(), stream)).or_insert_with(draw);
         Some(middles.iter().map(|&(low, high)| (sorted[low] + sorted[high]) / 2.0).collect())
     }
 
@@ -97,7 +102,7 @@ fn verdict(log: Interval, blocks: usize, floor: f64) -> Ratio {
     }
 }
 
-fn draw_middles(count: usize, seed: u64) -> Vec<(usize, usize)> {
+fn draw_middles(count: usize, seed: u64) -> Middles {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut ranks = vec![0; count];
     let last = count - 1;

@@ -5,9 +5,9 @@ use std::fmt;
 /// A filter as parsed. `All` and `Any` have at least two parts; what was in parentheses keeps them.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Expression {
-    All(Vec<Expression>),
-    Any(Vec<Expression>),
-    Not(Box<Expression>),
+    All(Vec<Self>),
+    Any(Vec<Self>),
+    Not(Box<Self>),
     Term(Written),
     /// `kvcache/epoll/*`: the server, then its dimensions in their order.
     Path(Vec<String>),

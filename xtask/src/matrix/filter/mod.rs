@@ -56,12 +56,12 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// Parses and checks against what exists, so that a misspelt name is an error and not an empty run.
+    #[cfg(test)]
     pub(crate) fn parse(text: &str, vocabulary: &Vocabulary) -> Result<Self> {
         Self::of(&parse(text)?, vocabulary)
     }
 
-    /// Checks names and multiplies out.
+    /// Checks against what exists, so that a misspelt name is an error and not an empty run, and multiplies out.
     pub(crate) fn of(expression: &Expression, vocabulary: &Vocabulary) -> Result<Self> {
         let products = products(expression, false, vocabulary).map_err(|why| usage(format!("filter {why}")))?;
         Ok(Self { products })
