@@ -6,14 +6,14 @@ use super::grid::Grid;
 use super::series::Group;
 use super::svg::{Anchor, Canvas, Drawing, Scale, Width, escape, picture, text_width};
 use super::view::{Drawable, View, is_open};
-use super::{Section, columns, per_workload};
+use super::{Section, affordable, columns, per_workload};
 use crate::matrix::model::{Bucket, LatencyFigures, bucket_end};
 
 /// Shares with a line of their own, and what they are called.
 const SHARES: [(f64, &str); 4] = [(1.0, "all"), (1e-2, "1\u{a0}%"), (1e-4, "10⁻⁴"), (1e-6, "10⁻⁶")];
 
 pub(super) fn section(view: &View<'_>) -> Option<Section> {
-    let columns = columns(view, |column| !panels(view, column).is_empty());
+    let (columns, rest) = affordable(view, columns(view, |column| !panels(view, column).is_empty()));
     let first = *columns.first()?;
     let parts: Vec<_> = columns
         .iter()
@@ -27,7 +27,7 @@ pub(super) fn section(view: &View<'_>) -> Option<Section> {
         link: "histograms",
         title: "How latency is spread".to_owned(),
         finding: finding(view, first),
-        content: per_workload(&parts, note),
+        content: per_workload(&parts, &format!("{note}{rest}")),
     })
 }
 

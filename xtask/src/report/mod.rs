@@ -199,6 +199,18 @@ fn effects(view: &View<'_>) -> Option<Section> {
     })
 }
 
+/// Beyond that many cells only the first workload of the large pictures is drawn, so that the file stays small.
+const CELLS_MAX: usize = 80;
+
+/// What to draw of the workloads that have something, and what to say where that is not all.
+fn affordable(view: &View<'_>, mut columns: Vec<usize>) -> (Vec<usize>, &'static str) {
+    if view.places().count() <= CELLS_MAX || columns.len() < 2 {
+        return (columns, "");
+    }
+    columns.truncate(1);
+    (columns, " Of so many cells only one workload is drawn; the data have all.")
+}
+
 /// The workloads with something to draw, the open loops first: theirs is the latency a user sees.
 fn columns(view: &View<'_>, has: impl Fn(usize) -> bool) -> Vec<usize> {
     let mut columns: Vec<usize> = (0..view.workloads().len()).filter(|&column| has(column)).collect();

@@ -5,13 +5,14 @@ use super::format::floor;
 use super::overlay::{self, Curve, Panel};
 use super::svg::{escape, picture};
 use super::view::{Drawable, View};
-use super::{Section, per_workload};
+use super::{Section, affordable, per_workload};
 use crate::matrix::model::WindowPoint;
 
 type Pick = fn(&WindowPoint) -> f64;
 
 pub(super) fn section(view: &View<'_>) -> Option<Section> {
-    let columns: Vec<usize> = (0..view.workloads().len()).filter(|&column| has_curves(view, column)).collect();
+    let columns = (0..view.workloads().len()).filter(|&column| has_curves(view, column)).collect();
+    let (columns, rest) = affordable(view, columns);
     let first = *columns.first()?;
     let parts: Vec<_> = columns
         .iter()
@@ -24,7 +25,7 @@ pub(super) fn section(view: &View<'_>) -> Option<Section> {
         link: "within a visit",
         title: "Within a visit".to_owned(),
         finding: finding(view, first),
-        content: per_workload(&parts, note),
+        content: per_workload(&parts, &format!("{note}{rest}")),
     })
 }
 
