@@ -164,7 +164,8 @@ fn a_file_in_pipes_is_looked_at_with_every_tick_of_the_clock() {
     let path = world.root.join("file");
     fs::write(&path, vec![b'a'; 200_000]).unwrap();
     assert_eq!(world.get("/file").1.len(), 200_000);
-    let changes: [(&dyn Fn(&fs::File), Vec<u8>); 3] = [
+    type Change<'a> = &'a dyn Fn(&fs::File);
+    let changes: [(Change<'_>, Vec<u8>); 3] = [
         (&|file| file.set_len(70_000).unwrap(), vec![b'a'; 70_000]),
         (&|file| file.write_all_at(b"bb", 0).unwrap(), [&b"bb"[..], &[b'a'; 69_998]].concat()),
         (&|file| file.set_len(0).unwrap(), vec![]),
