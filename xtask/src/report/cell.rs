@@ -14,7 +14,7 @@ pub(super) fn section(view: &View<'_>) -> Option<Section> {
     for row in view.compared() {
         let cells: String = (0..view.workloads().len()).filter_map(|column| one(view, row, column)).collect();
         if !cells.is_empty() {
-            let _ = write!(content, "<div class=\"cells\"><h3>{}</h3>{cells}</div>\n", escape(&view.series[row].label));
+            let _ = writeln!(content, "<div class=\"cells\"><h3>{}</h3>{cells}</div>", escape(&view.series[row].label));
         }
     }
     (!content.is_empty()).then(|| Section {

@@ -48,7 +48,9 @@ fn crossings<'a>(view: &View<'a>, column: usize) -> Vec<Crossing<'a>> {
     let factors: BTreeSet<&str> = ours().flat_map(|cell| cell.factors.keys().map(String::as_str)).collect();
     let varies = |factor: &&str| levels(view, factor).len() > 1;
     let factors: Vec<&str> = factors.into_iter().filter(varies).collect();
-    let Some(&first) = factors.iter().find(|factor| **factor == FIRST).or(factors.first()) else { return Vec::new() };
+    let Some(&first) = factors.iter().find(|factor| **factor == FIRST).or_else(|| factors.first()) else {
+        return Vec::new();
+    };
     let others = factors.into_iter().filter(|factor| *factor != first);
     others.filter_map(|second| crossing(view, column, first, second)).collect()
 }

@@ -326,7 +326,7 @@ fn unpacked(value: &serde_json::Value) -> serde_json::Value {
             _ => map.iter().map(|(name, value)| (name.clone(), unpacked(value))).collect(),
         },
         Value::Array(list) => list.iter().map(unpacked).collect(),
-        other => other.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }
 }
 

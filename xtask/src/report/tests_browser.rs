@@ -21,6 +21,8 @@ const CASES: &str = include_str!("filter_cases.json");
 const SHOWN: &str = "return [...document.querySelectorAll('#raw tbody tr:not(.off)')]
     .map(row => row.cells[0].textContent + ' ' + row.cells[1].textContent)";
 
+type Law = fn(&World) -> Result<()>;
+
 struct World {
     browser: Browser,
     directory: tempfile::TempDir,
@@ -64,7 +66,7 @@ impl World {
 fn in_a_browser_the_report_does_what_it_says() -> Result<()> {
     let Some(browser) = Browser::start()? else { return Ok(()) };
     let world = World { browser, directory: tempfile::tempdir()? };
-    let laws: [(&str, fn(&World) -> Result<()>); 8] = [
+    let laws: [(&str, Law); 8] = [
         ("filter, order and unit are kept in the address", state_is_kept),
         ("a cell leads to its section", a_cell_opens_its_section),
         ("keys switch curves", keys_switch_curves),
@@ -147,7 +149,7 @@ fn keys_switch_curves(world: &World) -> Result<()> {
 fn matrices_are_apart(world: &World) -> Result<()> {
     let browser = &world.browser;
     world.open(vec![sample::summary(), sample::cache()], "#f=driver%3During&m2-f=driver%3Depoll")?;
-    ensure!(browser.text("#fcount")? != "" && browser.text("#m2-fcount")? != "");
+    ensure!(!browser.text("#fcount")?.is_empty() && !browser.text("#m2-fcount")?.is_empty());
     let kept = |table: &str| {
         browser.run(&format!("return document.querySelector('{table} tbody tr:not(.off) th').textContent"))
     };
