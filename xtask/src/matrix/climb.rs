@@ -15,6 +15,7 @@ pub(crate) const SLICES: f64 = 11.0;
 
 /// One step of one visit.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Step {
     /// Of the capacity, 1.0 for all of it.
     pub share: f64,

@@ -36,6 +36,8 @@ mod record;
 mod remote_tests;
 #[cfg(test)]
 mod samples;
+#[cfg(test)]
+mod schema_tests;
 mod session;
 mod setup;
 mod significance;

@@ -9,6 +9,7 @@ use super::model::{Flag, Setup};
 
 /// `manifest.json`: written once, before the first planned visit; `--resume` runs what it lists and nothing else.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Manifest {
     pub schema: String,
     /// One per server.
@@ -17,6 +18,7 @@ pub(crate) struct Manifest {
 
 /// What is to be measured of one server.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Planned {
     pub setup: Setup,
     /// One shuffled list per block. A slot is a visit that must happen; its retries are not planned.
@@ -39,6 +41,7 @@ impl Manifest {
 
 /// One planned visit.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Slot {
     /// [`super::model::Cell::id`].
     pub cell: String,
@@ -48,6 +51,7 @@ pub(crate) struct Slot {
 
 /// One line of `visits.jsonl`: one attempt at one slot, appended and flushed when it ended.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Visit {
     /// Line format, 2.
     pub v: u32,
@@ -75,6 +79,7 @@ pub(crate) struct Visit {
 
 /// What the load generator measured in one visit.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Measured {
     pub duration_s: f64,
     pub requests: u64,
@@ -119,6 +124,7 @@ pub(crate) struct Measured {
 
 /// Server CPU per request and its split, all threads of the process.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct ServerCost {
     pub cpu_us: f64,
     pub user_us: f64,
@@ -132,6 +138,7 @@ pub(crate) struct ServerCost {
 
 /// Counters of the server's process, all threads, from /proc.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct ProcessDuring {
     /// Between the two readings.
     pub elapsed_s: f64,
@@ -154,6 +161,7 @@ pub(crate) struct ProcessDuring {
 
 /// Where a CPU time comes from. This class of machine has no performance counters that a guest may read.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum CpuSource {
     /// /proc/PID/task/*/schedstat, nanoseconds.
@@ -164,6 +172,7 @@ pub(crate) enum CpuSource {
 
 /// One window of a slice.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Window {
     /// Seconds since the slice began.
     pub s: f64,
@@ -175,6 +184,7 @@ pub(crate) struct Window {
 
 /// One visit's latencies, microseconds.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Latency {
     pub mean: f64,
     pub p50: f64,
@@ -188,6 +198,7 @@ pub(crate) struct Latency {
 
 /// What else the machine did during one visit, from /proc/stat.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct HostDuring {
     /// Fraction of all cores' time that the hypervisor took.
     pub steal: f64,

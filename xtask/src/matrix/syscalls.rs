@@ -29,6 +29,7 @@ const TABLE_WITHIN: Duration = Duration::from_secs(5);
 
 /// A line of `syscalls.jsonl`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Count {
     pub matrix: String,
     pub cell: String,

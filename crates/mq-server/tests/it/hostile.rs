@@ -122,7 +122,9 @@ fn good_jobs_finish_behind_bad_ones_in_every_dispatch() {
             assert_eq!(slow.read(1).len(), 1);
             assert!(fetch(&world, "file").unwrap() == contents, "{dispatch}");
         }
-        assert_eq!((server.count(Outcome::Sent), server.count(Outcome::NoReader)), (5, 0));
+        // A client sees the end of its answer before that is counted.
+        server.counts_to(Outcome::Sent, 5);
+        assert_eq!(server.count(Outcome::NoReader), 0);
         server.drain();
         assert!(server.end());
         drop(never_read);

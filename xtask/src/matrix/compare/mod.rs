@@ -21,6 +21,7 @@ pub(crate) const SCHEMA: &str = "bench-matrix-comparison/1";
 
 /// `comparison.json`: a run beside an earlier one.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Changes {
     pub schema: String,
     pub before: Side,
@@ -33,6 +34,7 @@ pub(crate) struct Changes {
 
 /// Which run it is.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Side {
     pub created_utc: String,
     pub commit: String,
@@ -41,6 +43,7 @@ pub(crate) struct Side {
 
 /// What changed of one server.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct MatrixChanges {
     pub server: String,
     pub overall: Vec<Overall>,
@@ -52,6 +55,7 @@ pub(crate) struct MatrixChanges {
 
 /// After over before over all of our cells.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Overall {
     pub metric: Metric,
     /// Median of the cells' ratios, and its interval over cells.
@@ -64,6 +68,7 @@ pub(crate) struct Overall {
 
 /// One cell under one workload.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Change {
     pub cell: String,
     pub role: Role,

@@ -6,6 +6,7 @@ use super::Interval;
 
 /// A bar of a latency histogram: bounds grow by a constant factor, so that bars are equally wide on a log axis.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Bucket {
     /// Lower bound, microseconds.
     pub us: f64,
@@ -23,6 +24,7 @@ pub(crate) fn bucket_end(us: f64) -> f64 {
 
 /// One offered load of a sweep, medians over visits with their intervals.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct LoadPoint {
     /// Of the capacity that the same visit measured in a closed loop, 0 to 1.
     pub share: f64,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Everything that was decided or found before measuring a matrix.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Setup {
     /// The server of ours that this matrix is about: `http-server`.
     pub server: String,
@@ -66,6 +67,7 @@ fn release() -> String {
 
 /// Figures that are quoted, not measured, to stand beside ours under one workload.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Quotes {
     /// Where they come from, and what they are.
     pub source: String,
@@ -75,6 +77,7 @@ pub(crate) struct Quotes {
 
 /// One row of them. Times are round trips in milliseconds.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Quote {
     /// [`Cell::id`] of what answers to it here.
     pub cell: String,
@@ -93,6 +96,7 @@ pub(crate) struct Quote {
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Git {
     /// Abbreviated commit, or `unknown` outside a repository.
     pub sha: String,
@@ -102,6 +106,7 @@ pub(crate) struct Git {
 
 /// A server in one configuration: a row of the matrix.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Cell {
     /// Unique in its matrix: `http-server/uring`, `nginx/sendfile-on`, `lighttpd`, `null`, `control-aa`.
     pub id: String,
@@ -128,6 +133,7 @@ pub(crate) struct Cell {
 
 /// What a cell is in the comparison.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Role {
     /// One of this project's servers; the reference is one of them.
@@ -142,6 +148,7 @@ pub(crate) enum Role {
 
 /// One kind of load: a column of the matrix.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Workload {
     /// `get-128B-c64`.
     pub name: String,
@@ -187,6 +194,7 @@ impl Workload {
 
 /// What decides when the next request is sent.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub(crate) enum Arrivals {
     /// The previous reply. Measures throughput; its latencies are service times at saturation, not user latency.
@@ -205,6 +213,7 @@ pub(crate) enum Arrivals {
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct NotRun {
     pub cell: String,
     pub workload: String,
@@ -213,6 +222,7 @@ pub(crate) struct NotRun {
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Pinning {
     /// As taskset takes them: `0`, `0,2-3`.
     pub server_cpus: String,
@@ -223,6 +233,7 @@ pub(crate) struct Pinning {
 
 /// Servers behind a command: on another host, or in another network namespace.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Remote {
     /// What a shell is started with there: `ssh host`, `ip netns exec ns1`.
     pub prefix: Vec<String>,
@@ -232,6 +243,7 @@ pub(crate) struct Remote {
 
 /// Facts of the machine; `None` is "not visible here".
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Host {
     pub kernel: String,
     pub cpu_model: String,
@@ -258,6 +270,7 @@ pub(crate) struct Host {
 
 /// Why to look twice at a visit.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Flag {
     Errors,

@@ -8,6 +8,7 @@ use super::{Bucket, Flag, LoadPoint, Setup};
 
 /// `summary.json`: all that the report draws.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Report {
     pub schema: String,
     /// One per server.
@@ -16,6 +17,7 @@ pub(crate) struct Report {
 
 /// One matrix.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Summary {
     pub setup: Setup,
     pub progress: Progress,
@@ -33,6 +35,7 @@ pub(crate) struct Summary {
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Progress {
     pub visits_planned: u32,
     /// Slots with at least one attempt.
@@ -51,6 +54,7 @@ pub(crate) struct Progress {
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct CellResult {
     pub cell: String,
     pub workload: String,
@@ -58,6 +62,7 @@ pub(crate) struct CellResult {
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Outcome {
     /// `n/a: reason`.
@@ -69,6 +74,7 @@ pub(crate) enum Outcome {
 
 /// A median over blocks and its 95 % bootstrap interval.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Interval {
     pub median: f64,
     pub lo: f64,
@@ -77,6 +83,7 @@ pub(crate) struct Interval {
 
 /// Subject over object, paired within blocks: the median of the per-block ratios and its 95 % bootstrap interval.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Ratio {
     pub median: f64,
     pub lo: f64,
@@ -89,6 +96,7 @@ pub(crate) struct Ratio {
 
 /// What is known of one cell under one workload.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Figures {
     /// Server CPU per request: the figure that ranks. `None` when the generator gave no server usage.
     pub cpu_us: Option<Interval>,
@@ -132,6 +140,7 @@ pub(crate) struct Figures {
 
 /// Secondary figures: medians over the visits, absent where nothing was counted.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Further {
     /// Wilcoxon's signed-rank test that `cpu_ratio` is 1, over blocks, two-sided; and after Holm's correction for all
     /// cells and workloads of the matrix.
@@ -155,6 +164,7 @@ pub(crate) struct Further {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct WindowPoint {
     /// Seconds since the slice began.
     pub s: f64,
@@ -163,6 +173,7 @@ pub(crate) struct WindowPoint {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct BlockFigures {
     /// From 0.
     pub block: u32,
@@ -172,6 +183,7 @@ pub(crate) struct BlockFigures {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct FlagCount {
     pub flag: Flag,
     pub visits: u32,
@@ -179,6 +191,7 @@ pub(crate) struct FlagCount {
 
 /// Quantiles per visit, then the median and interval over visits; `max` is the greatest of all visits.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct LatencyFigures {
     #[serde(default)]
     pub mean: Interval,
@@ -196,6 +209,7 @@ pub(crate) struct LatencyFigures {
 
 /// A point of the percentile curve.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct QuantilePoint {
     /// 1 / (1 − q).
     pub x: f64,
@@ -208,6 +222,7 @@ pub(crate) struct QuantilePoint {
 
 /// How far the reference is from itself.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Noise {
     pub workload: String,
     /// A/A: the control over the reference; `None` when it was not measured.
@@ -220,6 +235,7 @@ pub(crate) struct Noise {
 
 /// What one choice changes, all else equal, over all closed- and open-loop workloads.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Effect {
     /// `driver`.
     pub factor: String,
@@ -237,6 +253,7 @@ pub(crate) struct Effect {
 
 /// The controls over the blocks, for one workload: did the machine move?
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Drift {
     pub workload: String,
     /// Server CPU per request of the null server.
@@ -246,6 +263,7 @@ pub(crate) struct Drift {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct BlockValue {
     /// From 0.
     pub block: u32,
@@ -254,6 +272,7 @@ pub(crate) struct BlockValue {
 
 /// `subject` over `object`, paired: an input of a verdict sentence.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Comparison {
     pub topic: Topic,
     pub workload: String,
@@ -265,6 +284,7 @@ pub(crate) struct Comparison {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Topic {
     /// Our cheapest cell over the reference (absent when the reference is the cheapest).
@@ -278,6 +298,7 @@ pub(crate) enum Topic {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Metric {
     /// Lower is better.
