@@ -75,7 +75,8 @@ fn full(visit: Visit) -> Visit {
 
 fn run() -> (Manifest, Vec<Visit>) {
     let mut setup = samples::setup();
-    setup.remote = Some(Remote { prefix: vec!["ssh".to_owned(), "host".to_owned()], host: "10.0.0.1".parse().unwrap() });
+    setup.remote =
+        Some(Remote { prefix: vec!["ssh".to_owned(), "host".to_owned()], host: "10.0.0.1".parse().unwrap() });
     setup.time_budget_s = Some(60.0);
     let planned = Planned { plan: plan::shuffled(&setup), setup };
     let mut visits = Vec::new();
@@ -106,7 +107,9 @@ fn what_is_written_follows_the_schemas() {
     let count = Count { matrix, cell, workload, per_request: calls, failure: None };
     check("syscalls", &count);
     let report = analysis::with_counts(&manifest, &[visits], &[count]);
-    assert!(report.matrices[0].results.iter().any(|result| !matches!(result.outcome, super::model::Outcome::NotRun { .. })));
+    assert!(
+        report.matrices[0].results.iter().any(|result| !matches!(result.outcome, super::model::Outcome::NotRun { .. }))
+    );
     check("summary", &report);
     check("comparison", &compare::changes(&report, &report));
 }
@@ -117,7 +120,8 @@ fn the_schemas_refuse_what_is_missing_or_of_another_type() {
     let validator = jsonschema::validator_for(&published("visit")).unwrap();
     let whole = serde_json::to_value(&visits[0]).unwrap();
     assert!(validator.is_valid(&whole));
-    for (pointer, value) in [("cell", None), ("block", Some(json!("first"))), ("flags", Some(json!(["no-such-flag"])))] {
+    for (pointer, value) in [("cell", None), ("block", Some(json!("first"))), ("flags", Some(json!(["no-such-flag"])))]
+    {
         let mut damaged = whole.clone();
         let object = damaged.as_object_mut().unwrap();
         match value {
