@@ -28,8 +28,9 @@ pub(crate) fn build(kinds: &[&dyn Kind], profile: &str) -> Result<PathBuf> {
     command.args(["build", "--profile", profile]);
     let servers = kinds.iter().map(|kind| kind.server());
     let peers = kinds.iter().flat_map(|kind| kind.peers()).filter(|peer| peer.is_built()).map(|peer| peer.name());
-    for package in servers.chain(peers).chain(["loadgen"]) {
-        command.args(["-p", package]);
+    // By binary: the package `zerocopy` shares its name with one that others of ours depend on, which makes `-p` ambiguous.
+    for program in servers.chain(peers).chain(["loadgen"]) {
+        command.args(["--bin", program]);
     }
     run_shown(&mut command)?;
     Ok(workspace::metadata()?.target_directory.join(profile_directory(profile)))

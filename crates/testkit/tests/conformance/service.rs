@@ -1,12 +1,17 @@
 //! What a server is given beside its connections: front ends, counters, a way to stop itself, a last word.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::PathBuf,
+    process::{Command, Stdio},
+};
 
 use anyhow::{Context, ensure};
 use sys::listen::{Address, ListenOptions};
-use testkit::{Client, Server, eventually, run_to_end};
+use testkit::{Client, Process, Server, eventually, run_to_end};
 
-use crate::bench::{Bench, PLAIN, Setup, ask, socket_path};
+use crate::bench::{Bench, EXE, PLAIN, Setup, ask, socket_path};
 
 /// The reply to one line, in words.
 fn words(client: &mut Client, line: &str) -> anyhow::Result<Vec<usize>> {
@@ -188,7 +193,7 @@ fn bad_values_of_variables_are_bad_usage() {
         ("LAB_BUFFER_SIZE", "2GiB"),
         ("TESTKIT_SERVER_BACKLOG", "-1"),
     ] {
-        let mut command = std::process::Command::new(crate::bench::EXE);
+        let mut command = Command::new(EXE);
         command.env(variable, value);
         let finished = run_to_end(command).unwrap();
         assert_eq!(finished.code(), Some(2), "{variable}: {finished:?}");
@@ -199,7 +204,7 @@ fn bad_values_of_variables_are_bad_usage() {
 /// The usual defaults are the server's own; this one's backlog differs from that of the others.
 #[test]
 fn help_shows_the_defaults_of_the_server() {
-    let mut command = std::process::Command::new(crate::bench::EXE);
+    let mut command = Command::new(EXE);
     command.arg("--help");
     let finished = run_to_end(command).unwrap();
     assert_ne!(ListenOptions::BACKLOG, 4_000);
@@ -231,4 +236,23 @@ fn metrics_have_a_default_address_where_the_server_says_so() {
         );
         Ok(())
     });
+}
+
+/// Whoever started the server and read what it said may be gone.
+#[test]
+fn a_signal_is_obeyed_where_nobody_reads_standard_error() {
+    for format in ["text", "json"] {
+        let mut command = Command::new(EXE);
+        command.args(["--listen", "127.0.0.1:0", "--log", format]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut ready = String::new();
+        stdout.read_line(&mut ready).unwrap();
+        drop(child.stderr.take());
+        Process::new(child.id()).terminate().unwrap();
+        let ended = eventually("it ends", || Ok(child.try_wait()?.is_some()));
+        let _ = child.kill();
+        let status = child.wait().unwrap();
+        assert!(ended.is_ok() && status.code() == Some(0), "{format}: {ready}{status}");
+    }
 }
