@@ -12,13 +12,12 @@ use crate::{matrix, tidy};
 /// A step: what it is called, and what does it.
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 6] = [
     ("fmt", fmt),
     ("clippy", clippy),
     ("tidy", fences),
     ("doc", doc),
     ("models", models),
-    ("benches", benches),
     ("bench-matrix", smoke),
 ];
 
@@ -54,11 +53,6 @@ fn models() -> Result<()> {
     run_shown(cargo().arg("test").args(modelled).args(["--lib", "model_"]))
 }
 
-/// Clippy has checked them; that they link needs the optimised dependencies, which `cargo bench` builds anyway.
-fn benches() -> Result<()> {
-    run_shown(cargo().args(["check", "--package", "benches", "--benches", "--profile", "bench"]))
-}
-
 /// Two drivers of each server, small enough for every change. Only that it works is checked; figures are not judged, so
 /// the servers that the tests have built serve as well as a release would.
 fn smoke() -> Result<()> {
@@ -73,7 +67,7 @@ fn smoke() -> Result<()> {
             "--profile",
             "dev",
             "--blocks",
-            "2",
+            "1",
             "--slice",
             "200ms",
             "--warmup",

@@ -31,7 +31,7 @@ enum Command {
     ClientCost(cost::Args),
     /// Check the architecture's fences: unsafe code, pure crates, dependency directions, file sizes
     Tidy,
-    /// What a change must pass: fmt, clippy, tidy, docs, benches compile, a small bench-matrix
+    /// What a change must pass: fmt, clippy, tidy, docs, models, a small bench-matrix
     Ci,
     /// What takes too long for every change: instruction counts, fuzzing, sanitizers, models, failing system calls
     Verify(verify::Args),
