@@ -12,14 +12,8 @@ use crate::{matrix, tidy};
 /// A step: what it is called, and what does it.
 type Step = (&'static str, fn() -> Result<()>);
 
-const STEPS: [Step; 6] = [
-    ("fmt", fmt),
-    ("clippy", clippy),
-    ("tidy", fences),
-    ("doc", doc),
-    ("models", models),
-    ("bench-matrix", smoke),
-];
+const STEPS: [Step; 6] =
+    [("fmt", fmt), ("clippy", clippy), ("tidy", fences), ("doc", doc), ("models", models), ("bench-matrix", smoke)];
 
 pub(crate) fn run() -> Result<ExitCode> {
     for (name, step) in STEPS {
