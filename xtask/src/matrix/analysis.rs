@@ -12,7 +12,7 @@ use super::model::{
 use super::plan::counting;
 use super::record::{Latency, Manifest, Measured, Planned, ServerCost, Visit, Window};
 use super::significance::{holm, signed_rank};
-use super::stats::{Bootstrap, FLOOR_MIN, median, noise_floor};
+use super::stats::{Bootstrap, FLOOR_UNKNOWN, median, noise_floor};
 use super::syscalls::Count;
 use super::warnings;
 
@@ -124,7 +124,7 @@ impl<'a> Analysis<'a> {
     }
 
     fn floor(&self, workload: &str) -> (f64, f64) {
-        self.floors.get(workload).copied().unwrap_or((FLOOR_MIN, FLOOR_MIN))
+        self.floors.get(workload).copied().unwrap_or((FLOOR_UNKNOWN, FLOOR_UNKNOWN))
     }
 
     fn noise(&self, workload: &Workload) -> Noise {
@@ -273,7 +273,7 @@ impl<'a> Analysis<'a> {
             equal.insert(factor.to_owned(), base.to_owned());
             let is_partner = |other: &&&Cell| other.server == cell.server && other.factors == equal;
             let Some(partner) = ours.iter().find(is_partner) else { continue };
-            for workload in &self.setup.workloads {
+            for workload in ranked(self.setup) {
                 let by_block = self.logs(&cell.id, &partner.id, &workload.name, cpu_us);
                 if !by_block.is_empty() && !workloads.contains(&workload.name) {
                     workloads.push(workload.name.clone());
@@ -304,8 +304,7 @@ impl<'a> Analysis<'a> {
             |role| self.setup.cells.iter().filter(move |cell| cell.role == role).map(|cell| cell.id.as_str());
         let reference = self.setup.reference.as_str();
         let mut comparisons = Vec::new();
-        // Who misses more has less to do: cost alone would then crown the worst.
-        for workload in self.setup.workloads.iter().filter(|workload| !workload.allows_misses) {
+        for workload in ranked(self.setup) {
             let Some(best) = cheapest(summary, with_role(Role::Ours), &workload.name) else { continue };
             let mut compare = |topic, metric, subject: &str, object: &str| {
                 comparisons.extend(self.comparison(topic, workload, metric, subject, object));
@@ -351,6 +350,11 @@ impl<'a> Analysis<'a> {
             floor_percent: floor * 100.0,
         })
     }
+}
+
+/// Workloads whose costs may be compared. Who misses more has less to do: cost alone would then crown the worst.
+fn ranked(setup: &Setup) -> impl Iterator<Item = &Workload> {
+    setup.workloads.iter().filter(|workload| !workload.allows_misses)
 }
 
 fn cheapest<'a>(summary: &Summary, cells: impl Iterator<Item = &'a str>, workload: &str) -> Option<&'a str> {

@@ -78,6 +78,17 @@ fn effects_pool_workloads_and_comparisons_pair_the_best_with_peers_and_floor() {
 }
 
 #[test]
+fn where_misses_are_no_errors_nothing_is_ranked_by_its_cost() {
+    let mut setup = samples::setup();
+    setup.workloads[1].allows_misses = true;
+    let (planned, visits) = run(&setup, |_| 4.0, |cell, _| factor(cell));
+    let summary = summarise(&planned, &visits);
+    assert!(summary.effects.iter().all(|effect| effect.workloads == ["closed"]), "{:?}", summary.effects);
+    assert!(summary.comparisons.iter().all(|comparison| comparison.workload == "closed"));
+    assert!(summary.figures("http-server/pool", "open").is_some(), "yet its figures are shown");
+}
+
+#[test]
 fn failed_visits_have_no_figures_and_flagged_ones_are_shown() {
     let (planned, mut visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
     for visit in &mut visits {

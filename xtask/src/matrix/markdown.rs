@@ -28,7 +28,7 @@ fn costs(summary: &Summary, text: &mut String) {
         text.push_str("Quick: no ranking.\n\n");
     }
     table(summary, &setup.workloads.iter().collect::<Vec<_>>(), text, cost);
-    let floors = summary.noise.iter().map(|noise| format!("{} ±{:.1} %", noise.workload, noise.cpu_floor_percent));
+    let floors = summary.noise.iter().map(|noise| format!("{} {}", noise.workload, noise.cpu_floor_in_words()));
     let _ = writeln!(text, "\nNoise floor (A/A): {}.\n", floors.collect::<Vec<_>>().join(", "));
 }
 

@@ -1,5 +1,7 @@
 //! Several runs as one: the blocks of the second follow those of the first.
 
+use std::collections::HashSet;
+
 use anyhow::{Result, bail};
 
 use super::model::{Arrivals, Cell, Role, Setup, Workload};
@@ -14,6 +16,7 @@ pub(crate) type Run = (Manifest, Vec<Visit>);
 /// # Errors
 /// The runs measured different things, or on different machines.
 pub(crate) fn merge(runs: Vec<Run>, is_forced: bool) -> Result<Run> {
+    check_different(&runs)?;
     let mut runs = runs.into_iter();
     let Some((mut manifest, mut visits)) = runs.next() else { bail!("nothing to merge") };
     for (other, others_visits) in runs {
@@ -31,6 +34,27 @@ pub(crate) fn merge(runs: Vec<Run>, is_forced: bool) -> Result<Run> {
         }));
     }
     Ok((manifest, visits))
+}
+
+/// A run that counted twice would look like two that agree.
+fn check_different(runs: &[Run]) -> Result<()> {
+    let mut known = HashSet::new();
+    for (_, visits) in runs {
+        if visits.is_empty() {
+            bail!("a run without visits cannot be merged");
+        }
+        let began: Vec<_> = visits.iter().map(began).collect();
+        if let Some((at, matrix, cell, ..)) = began.iter().find(|it| known.contains(*it)) {
+            bail!("the same visits cannot be merged twice: of {cell} ({matrix}), begun at {at}");
+        }
+        known.extend(began);
+    }
+    Ok(())
+}
+
+/// No two visits of one machine have this in common.
+fn began(visit: &Visit) -> (&str, &str, &str, &str, u64) {
+    (&visit.started_utc, &visit.matrix, &visit.cell, &visit.workload, visit.elapsed_s.to_bits())
 }
 
 fn append(known: &mut Planned, other: Planned, is_forced: bool) -> Result<()> {
@@ -167,7 +191,8 @@ mod tests {
                 let (cell, workload) = (due.cell.clone(), due.workload.clone());
                 let measured = Some(samples::measured(4.0 + f64::from(block)));
                 let matrix = planned.setup.server.clone();
-                visits.push(Visit { matrix, block, slot, cell, workload, measured, ..samples::visit() });
+                let started_utc = format!("2026-01-{seed:02}T00:{block:02}:{slot:02}Z");
+                visits.push(Visit { matrix, block, slot, cell, workload, started_utc, measured, ..samples::visit() });
             }
         }
         (Manifest { schema: SCHEMA.to_owned(), matrices: vec![planned] }, visits)
@@ -188,6 +213,16 @@ mod tests {
         assert!(!summary.progress.is_partial && summary.progress.blocks_complete == 6);
         let figures = summary.figures("http-server/epoll", "closed").unwrap();
         assert_eq!((figures.visits, figures.cpu_us.unwrap().median), (6, 5.0));
+    }
+
+    #[test]
+    fn a_run_counts_once() {
+        let (one, other) = (run(1, |_| ()), run(2, |_| ()));
+        let both = merge(vec![one.clone(), other.clone()], false).unwrap();
+        for again in [vec![one.clone(), one], vec![both, other]] {
+            let error = merge(again, false).unwrap_err().to_string();
+            assert!(error.contains("cannot be merged twice"), "{error}");
+        }
     }
 
     #[test]

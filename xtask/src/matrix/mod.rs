@@ -31,6 +31,7 @@ mod preview;
 mod probe;
 mod process;
 mod progress;
+pub(crate) mod ranks;
 mod record;
 #[cfg(test)]
 mod remote_tests;
@@ -42,7 +43,7 @@ mod session;
 mod setup;
 mod significance;
 mod site;
-mod stats;
+pub(crate) mod stats;
 pub(crate) mod store;
 mod sweep;
 mod syscalls;
@@ -101,9 +102,8 @@ fn start(args: &Args) -> Result<ExitCode> {
     let mut setups = setup::plan(args, &servers, &placement, &host)?;
     servers.retain(|cells| setups.iter().any(|setup| setup.server == cells.kind.server()));
     if only_shows {
-        let show = if args.list { preview::list } else { preview::dry_run };
-        let lists = servers.iter().zip(&setups).map(|(cells, setup)| show(cells.kind, setup));
-        print!("{}", lists.collect::<Vec<_>>().join("\n"));
+        let matrices: Vec<_> = servers.iter().zip(&setups).map(|(cells, setup)| (cells.kind, setup)).collect();
+        print!("{}", if args.list { preview::lists(&matrices) } else { preview::dry_run(&matrices) });
         return Ok(ExitCode::SUCCESS);
     }
     let notes = setups.iter().flat_map(|setup| &setup.notes);

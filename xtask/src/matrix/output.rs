@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::model::{Figures, Flag, Interval, Outcome, Ratio, Report, Role, Summary};
+use super::model::{Figures, Flag, Interval, Noise, Outcome, Ratio, Report, Role, Summary};
 
 const COLUMNS: [&str; 35] = [
     "matrix",
@@ -126,7 +126,7 @@ pub(crate) fn table(summary: &Summary) -> String {
         rows.push(row);
     }
     let mut floor = vec!["noise floor (A/A)".to_owned()];
-    floor.extend(summary.noise.iter().map(|noise| format!("±{:.1} %", noise.cpu_floor_percent)));
+    floor.extend(summary.noise.iter().map(Noise::cpu_floor_in_words));
     rows.push(floor);
     let mut text = aligned(&rows) + &keeping(summary);
     // Writing to a String cannot fail.

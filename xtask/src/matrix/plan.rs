@@ -6,7 +6,10 @@ use super::record::{Manifest, Planned, Slot, Visit};
 /// One shuffled pass over every cell and workload per block. A complete block pairs each cell with the reference under
 /// the same state of the machine; shuffling keeps slow drift from favouring whoever comes first.
 pub(crate) fn shuffled(setup: &Setup) -> Vec<Vec<Slot>> {
-    let mut random = fastrand::Rng::with_seed(setup.seed);
+    // Each matrix has an order of its own.
+    let mut random = fastrand::Rng::with_seed(
+        setup.server.bytes().fold(setup.seed, |seed, byte| seed.rotate_left(8) ^ u64::from(byte)),
+    );
     let slots: Vec<Slot> = setup
         .selected()
         .filter(|(cell, workload)| setup.why_not(&cell.id, &workload.name).is_none())

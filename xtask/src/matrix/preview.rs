@@ -48,20 +48,33 @@ pub(crate) fn list(kind: &dyn Kind, setup: &Setup) -> String {
     text + &total(kind, setup)
 }
 
-/// What `--dry-run` prints: every visit in its order, and how the plan came about.
-pub(crate) fn dry_run(kind: &dyn Kind, setup: &Setup) -> String {
-    let mut text = format!("{}: `{}`\n", setup.server, setup.command);
-    for note in &setup.notes {
-        text.push_str(&format!("  {note}\n"));
+/// `--list` of every matrix.
+pub(crate) fn lists(matrices: &[(&dyn Kind, &Setup)]) -> String {
+    matrices.iter().map(|(kind, setup)| list(*kind, setup)).collect::<Vec<_>>().join("\n")
+}
+
+/// What `--dry-run` prints: how the plans came about, and every visit in its order: the matrices take turns, block by block.
+pub(crate) fn dry_run(matrices: &[(&dyn Kind, &Setup)]) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    for (kind, setup) in matrices {
+        let _ = writeln!(text, "{}: `{}`", setup.server, setup.command);
+        for note in &setup.notes {
+            let _ = writeln!(text, "  {note}");
+        }
+        text += &total(*kind, setup);
     }
-    for (block, slots) in (1..).zip(plan::shuffled(setup)) {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "block {block}/{}", setup.blocks);
-        for (number, slot) in (1..).zip(&slots) {
-            let _ = writeln!(text, "{number:>5}  {:<32} {}", slot.cell, slot.workload);
+    let plans: Vec<_> = matrices.iter().map(|(_, setup)| plan::shuffled(setup)).collect();
+    for block in 0..plans.iter().map(Vec::len).max().unwrap_or(0) {
+        for ((_, setup), plan) in matrices.iter().zip(&plans) {
+            let Some(slots) = plan.get(block) else { continue };
+            let _ = writeln!(text, "{}, block {}/{}", setup.server, block + 1, setup.blocks);
+            for (number, slot) in (1..).zip(slots) {
+                let _ = writeln!(text, "{number:>5}  {:<32} {}", slot.cell, slot.workload);
+            }
         }
     }
-    text + &total(kind, setup)
+    text
 }
 
 fn total(kind: &dyn Kind, setup: &Setup) -> String {
@@ -91,15 +104,21 @@ mod tests {
     }
 
     #[test]
-    fn a_dry_run_prints_the_plan_in_its_order() {
+    fn a_dry_run_prints_the_plans_in_the_order_of_the_run() {
         let setup = samples::setup();
-        let text = dry_run(kinds::KINDS[0], &setup);
+        let other = Setup { server: "kvcache".to_owned(), blocks: 1, ..samples::setup() };
+        let both = dry_run(&[(kinds::KINDS[0], &setup), (kinds::KINDS[1], &other)]);
+        let blocks: Vec<&str> = both.lines().filter(|line| line.contains(", block ")).collect();
+        assert_eq!(
+            blocks,
+            ["http-server, block 1/3", "kvcache, block 1/1", "http-server, block 2/3", "http-server, block 3/3"]
+        );
+        let text = dry_run(&[(kinds::KINDS[0], &setup)]);
         let shown = text.lines().filter(|line| line.starts_with("   ")).map(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();
             (words[1].to_owned(), words[2].to_owned())
         });
         let planned = plan::shuffled(&setup).into_iter().flatten().map(|slot| (slot.cell, slot.workload));
         assert!(shown.eq(planned), "{text}");
-        assert_eq!(text.lines().filter(|line| line.starts_with("block ")).count(), 3);
     }
 }

@@ -1,12 +1,14 @@
 //! Medians, bootstrap intervals over blocks, paired ratios, the noise floor.
 //!
 //! Requests inside a visit are not independent, so the unit of every interval is the block: a block's value goes in
-//! once, and blocks are what is resampled.
+//! once, and blocks are what is resampled. For so few blocks as a run has, resampling alone gives intervals that are too
+//! narrow: they are widened to those of [`super::ranks`].
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 
 use super::model::{Interval, Ratio};
+use super::ranks;
 
 /// Resamples of a bootstrap.
 const RESAMPLES: usize = 10_000;
@@ -14,6 +16,12 @@ const RESAMPLES: usize = 10_000;
 const BLOCKS_MIN: usize = 3;
 /// No difference smaller than this is ever claimed, however quiet the A/A control was.
 pub(crate) const FLOOR_MIN: f64 = 0.01;
+/// The floor where no control tells one: nothing is called a difference that is not at least twofold.
+pub(crate) const FLOOR_UNKNOWN: f64 = 1.0;
+/// From fewer blocks a control tells its own spread so badly that its floor is raised by [`FEW_BLOCKS_MARGIN`]: with three,
+/// one pair of equal servers in twenty-five is then told apart instead of one in thirteen.
+const BLOCKS_FOR_A_FLOOR: u32 = 5;
+const FEW_BLOCKS_MARGIN: f64 = 1.5;
 
 /// The median; NaN for no values, which no caller passes.
 pub(crate) fn median(values: &[f64]) -> f64 {
@@ -38,7 +46,8 @@ impl Bootstrap {
         Self { seed, middles: RefCell::default() }
     }
 
-    /// Median and 95 % percentile-bootstrap interval; `None` without values.
+    /// Median and 95 % interval: the percentile bootstrap, no narrower than that by signed ranks. Below six values it is their
+    /// range ([`ranks::coverage_percent`]). `None` without values.
     pub(crate) fn interval(&self, values: &[f64]) -> Option<Interval> {
         if values.is_empty() {
             return None;
@@ -50,11 +59,7 @@ impl Bootstrap {
         let middles = cache.entry((sorted.len(), 0)).or_insert_with(|| draw_middles(sorted.len(), self.seed));
         let mut medians: Vec<f64> = middles.iter().map(|&(low, high)| (sorted[low] + sorted[high]) / 2.0).collect();
         medians.sort_unstable_by(f64::total_cmp);
-        Some(Interval {
-            median: median(&sorted),
-            lo: medians[RESAMPLES * 25 / 1000],
-            hi: medians[RESAMPLES * 975 / 1000 - 1],
-        })
+        Some(middle_of(&medians, median(&sorted), ranks::centre(&sorted)))
     }
 
     /// After over before where nothing pairs the two: the ratio of the medians, each resampled by itself. Both in
@@ -63,11 +68,7 @@ impl Bootstrap {
         let (old, new) = (self.resampled(before, 1)?, self.resampled(after, 2)?);
         let mut differences: Vec<f64> = new.iter().zip(&old).map(|(new, old)| new - old).collect();
         differences.sort_unstable_by(f64::total_cmp);
-        let log = Interval {
-            median: median(after) - median(before),
-            lo: differences[RESAMPLES * 25 / 1000],
-            hi: differences[RESAMPLES * 975 / 1000 - 1],
-        };
+        let log = middle_of(&differences, median(after) - median(before), ranks::shift(before, after));
         Some(verdict(log, before.len().min(after.len()), floor))
     }
 
@@ -88,6 +89,13 @@ impl Bootstrap {
     pub(crate) fn ratio(&self, logs: &[f64], floor: f64) -> Option<Ratio> {
         Some(verdict(self.interval(logs)?, logs.len(), floor))
     }
+}
+
+/// The middle 95 % of sorted resamples, widened to what ranks say.
+fn middle_of(resamples: &[f64], median: f64, by_ranks: Option<(f64, f64)>) -> Interval {
+    let (lo, hi) = (resamples[RESAMPLES * 25 / 1000], resamples[RESAMPLES * 975 / 1000 - 1]);
+    let (low, high) = by_ranks.unwrap_or((lo, hi));
+    Interval { median, lo: lo.min(low), hi: hi.max(high) }
 }
 
 /// From logarithms to a ratio, and whether it is a difference.
@@ -116,11 +124,12 @@ fn draw_middles(count: usize, seed: u64) -> Middles {
 }
 
 /// How large a difference must be to be called one, as a fraction: the half-width of the A/A interval or its distance
-/// from 1, whichever is larger, and at least [`FLOOR_MIN`].
+/// from 1, whichever is larger, and at least [`FLOOR_MIN`]. [`FLOOR_UNKNOWN`] where the control has too few blocks.
 pub(crate) fn noise_floor(aa: Option<&Ratio>) -> f64 {
-    let Some(aa) = aa else { return FLOOR_MIN };
+    let Some(aa) = aa.filter(|aa| aa.blocks as usize >= BLOCKS_MIN) else { return FLOOR_UNKNOWN };
     let half_width = ((aa.hi.ln() - aa.lo.ln()) / 2.0).exp_m1();
-    half_width.max(aa.median.ln().abs().exp_m1()).max(FLOOR_MIN)
+    let margin = if aa.blocks < BLOCKS_FOR_A_FLOOR { FEW_BLOCKS_MARGIN } else { 1.0 };
+    (margin * half_width.max(aa.median.ln().abs().exp_m1())).max(FLOOR_MIN)
 }
 
 #[cfg(test)]
@@ -140,36 +149,49 @@ mod tests {
         assert!(median(&[]).is_nan());
     }
 
-    #[test]
-    fn the_interval_holds_the_true_median_about_as_often_as_it_says() {
+    /// In how many of 1,500 runs the interval of `count` values held their true median, in per cent.
+    fn coverage(count: usize, truth: f64, mut draw: impl FnMut() -> f64) -> f64 {
         let bootstrap = Bootstrap::new(1);
+        let held = (0..1_500).filter(|_| {
+            let values: Vec<f64> = (0..count).map(|_| draw()).collect();
+            let interval = bootstrap.interval(&values).unwrap();
+            interval.lo <= truth && truth <= interval.hi
+        });
+        held.count() as f64 / 15.0
+    }
+
+    #[test]
+    fn the_interval_holds_the_true_median_as_often_as_it_says_however_few_the_blocks_are() {
         let mut random = fastrand::Rng::with_seed(2);
-        let runs = 1_000;
-        let held = (0..runs)
-            .filter(|_| {
-                let values: Vec<f64> = (0..25).map(|_| 10.0 + normal(&mut random)).collect();
-                let interval = bootstrap.interval(&values).unwrap();
-                interval.lo <= 10.0 && 10.0 <= interval.hi
-            })
-            .count();
-        // The percentile bootstrap of a median covers 93 to 97 % at this size.
-        assert!((910..=985).contains(&held), "{held} of {runs}");
+        for blocks in [3, 5, 6, 7, 9, 25] {
+            let promised = ranks::coverage_percent(blocks);
+            let held = coverage(blocks as usize, 10.0, || 10.0 + normal(&mut random));
+            // Four standard errors, and no interval is so wide that it tells nothing.
+            assert!(held >= promised - 4.0 && (blocks < 6 || held < 99.5), "{blocks} blocks: {held} % of {promised}");
+        }
     }
 
     #[test]
     fn the_interval_holds_the_median_of_a_skewed_distribution_as_often() {
         // exp of a normal one: its median is 1, its mean is not.
-        let bootstrap = Bootstrap::new(12);
         let mut random = fastrand::Rng::with_seed(13);
-        let runs = 1_000;
-        let held = (0..runs)
-            .filter(|_| {
-                let values: Vec<f64> = (0..25).map(|_| normal(&mut random).exp()).collect();
-                let interval = bootstrap.interval(&values).unwrap();
-                interval.lo <= 1.0 && 1.0 <= interval.hi
-            })
-            .count();
-        assert!((910..=985).contains(&held), "{held} of {runs}");
+        for blocks in [7, 9, 25] {
+            let held = coverage(blocks, 1.0, || (0.5 * normal(&mut random)).exp());
+            assert!(held >= 92.0, "{blocks} blocks: {held} %");
+        }
+    }
+
+    #[test]
+    fn an_unpaired_ratio_of_few_blocks_holds_the_true_one_as_often() {
+        let bootstrap = Bootstrap::new(16);
+        let mut random = fastrand::Rng::with_seed(17);
+        let mut draw = || (0..7).map(|_| 0.02 * normal(&mut random)).collect::<Vec<f64>>();
+        let held = (0..600).filter(|_| {
+            let ratio = bootstrap.unpaired_ratio(&draw(), &draw(), 0.0).unwrap();
+            ratio.lo <= 1.0 && 1.0 <= ratio.hi
+        });
+        let held = held.count();
+        assert!(held >= 556, "{held} of 600");
     }
 
     #[test]
@@ -210,10 +232,11 @@ mod tests {
     }
 
     #[test]
-    fn seven_blocks_give_the_interval_of_the_exact_bootstrap_distribution() {
-        // P(median of a resample ≤ k-th smallest of 7) = P(Binomial(7, k/7) ≥ 4): 1.0 % for k = 1, 9.7 % for k = 2.
-        let interval = Bootstrap::new(5).interval(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]).unwrap();
-        assert_eq!((interval.lo, interval.median, interval.hi), (2.0, 4.0, 6.0));
+    fn one_odd_block_of_seven_moves_the_interval_only_half_way_to_it() {
+        let interval = Bootstrap::new(5).interval(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 100.0]).unwrap();
+        // By signed ranks two of the pairs' means are left out beyond each end: the third least is (1 + 3) / 2.
+        assert_eq!((interval.lo, interval.median), (2.0, 4.0));
+        assert!((50.0..=53.0).contains(&interval.hi), "{interval:?}");
     }
 
     #[test]
@@ -239,20 +262,25 @@ mod tests {
     fn equal_servers_are_seldom_told_apart() {
         let bootstrap = Bootstrap::new(8);
         let mut random = fastrand::Rng::with_seed(9);
-        let mut logs = || (0..7).map(|_| 0.02 * normal(&mut random)).collect::<Vec<f64>>();
-        let false_alarms = (0..1_000)
-            .filter(|_| {
-                let floor = noise_floor(bootstrap.ratio(&logs(), 0.0).as_ref());
-                bootstrap.ratio(&logs(), floor).unwrap().differs
-            })
-            .count();
-        assert!(false_alarms < 60, "{false_alarms} of 1000");
+        for (blocks, most) in [(3, 60), (5, 25), (7, 25)] {
+            let mut logs = || (0..blocks).map(|_| 0.02 * normal(&mut random)).collect::<Vec<f64>>();
+            let false_alarms = (0..1_000)
+                .filter(|_| {
+                    let floor = noise_floor(bootstrap.ratio(&logs(), 0.0).as_ref());
+                    bootstrap.ratio(&logs(), floor).unwrap().differs
+                })
+                .count();
+            assert!(false_alarms < most, "{blocks} blocks: {false_alarms} of 1000");
+        }
     }
 
     #[test]
     fn the_floor_is_the_spread_of_the_control_or_its_distance_from_one_and_never_below_one_per_cent() {
         let ratio = |median: f64, lo: f64, hi: f64| Ratio { median, lo, hi, differs: false, blocks: 7 };
-        assert_eq!(noise_floor(None), FLOOR_MIN);
+        assert_eq!(noise_floor(None), FLOOR_UNKNOWN);
+        let of_few = |blocks| noise_floor(Some(&Ratio { blocks, ..ratio(1.0, 1.0 / 1.04, 1.04) }));
+        assert_eq!([1, 2].map(of_few), [FLOOR_UNKNOWN; 2]);
+        assert!((of_few(3) - 0.06).abs() < 1e-9 && (of_few(5) - 0.04).abs() < 1e-9);
         assert_eq!(noise_floor(Some(&ratio(1.0, 0.999, 1.001))), FLOOR_MIN);
         let spread = noise_floor(Some(&ratio(1.0, 1.0 / 1.03, 1.03)));
         assert!((spread - 0.03).abs() < 1e-9, "{spread}");

@@ -1,11 +1,14 @@
 //! What a reader must know before believing the figures: one sentence each.
 
 use super::model::{Arrivals, Flag, Outcome, RELEASE, Summary};
+use super::ranks::{coverage_percent, interval_name};
 
 /// Load average above which something else was running.
 pub(crate) const LOAD_MAX: f64 = 0.5;
 /// A noise floor above this many per cent hides differences that matter.
 const FLOOR_PERCENT_MAX: f64 = 5.0;
+/// With fewer blocks no difference is claimed.
+const BLOCKS_MIN: u32 = 3;
 
 pub(crate) fn of(summary: &Summary) -> Vec<String> {
     let setup = &summary.setup;
@@ -34,10 +37,26 @@ pub(crate) fn of(summary: &Summary) -> Vec<String> {
     if progress.visits_failed > 0 {
         warnings.push(format!("{} visits failed or had wrong replies; they have no figures", progress.visits_failed));
     }
+    match setup.blocks {
+        0..BLOCKS_MIN => warnings.push("fewer than three blocks: how much of it is chance is not known".to_owned()),
+        blocks if coverage_percent(blocks) < 95.0 => {
+            let (name, percent) = (interval_name(blocks), coverage_percent(blocks).floor());
+            warnings
+                .push(format!("few blocks: intervals are the {name}; with equal servers {percent} % of them hold 1"));
+        }
+        _ => {}
+    }
     warnings.extend(flagged(summary));
     for noise in summary.noise.iter().filter(|noise| noise.cpu_floor_percent > FLOOR_PERCENT_MAX) {
-        let (workload, floor) = (&noise.workload, noise.cpu_floor_percent);
-        warnings.push(format!("{workload}: the noise floor is ±{floor:.1} %; smaller differences cannot be seen"));
+        let workload = &noise.workload;
+        if noise.is_known() {
+            let floor = noise.cpu_floor_in_words();
+            warnings.push(format!("{workload}: the noise floor is {floor}; smaller differences cannot be seen"));
+        } else if setup.blocks >= BLOCKS_MIN {
+            warnings.push(format!(
+                "{workload}: the control has no figures of three blocks; no difference is claimed that is not twofold"
+            ));
+        }
     }
     warnings
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::matrix::model::{Arrivals, Cell, Figures, Role, Summary, Workload};
+use crate::matrix::ranks::interval_name;
 use crate::matrix::version_number;
 use crate::report::{compact, significant};
 
@@ -21,8 +22,9 @@ pub(super) fn part(summary: &Summary, picture: &str) -> String {
     let _ = writeln!(out, "{}\n", conditions(summary));
     let _ = writeln!(
         out,
-        "Server CPU per request in µs with its 95 % interval, in brackets verified requests per second, or p99 of the \
-         response time where the load is fixed. “~”: no difference from `{reference}` seen.\n"
+        "Server CPU per request in µs with its {}, in brackets verified requests per second, or p99 of the \
+         response time where the load is fixed. “~”: no difference from `{reference}` seen.\n",
+        interval_name(setup.blocks)
     );
     let rows = rows(summary);
     let table = format!("{}{}", head(&setup.workloads), rows.concat());
@@ -45,7 +47,7 @@ fn conditions(summary: &Summary) -> String {
     let date = setup.created_utc.split('T').next().unwrap_or(&setup.created_utc);
     let floors = summary.noise.iter().filter(|noise| noise.cpu_floor_percent.is_finite());
     let floors: Vec<String> =
-        floors.map(|noise| format!("{} ±{:.1} %", noise.workload, noise.cpu_floor_percent)).collect();
+        floors.map(|noise| format!("{} {}", noise.workload, noise.cpu_floor_in_words())).collect();
     let noise = if floors.is_empty() { String::new() } else { format!(" Noise floor (A/A): {}.", floors.join(", ")) };
     format!(
         "{} ({} cores{guest}), {release}, {place}, server on CPU {}, generator on CPU {}. Medians of {} blocks of {} s \

@@ -6,6 +6,7 @@ use super::format::{count, elapsed, short};
 use super::svg::escape;
 use super::view::View;
 use crate::matrix::model::{Cell, Setup, Workload};
+use crate::matrix::ranks::interval_name;
 
 const UNKNOWN: &str = "not visible here";
 
@@ -88,9 +89,11 @@ fn facts(view: &View<'_>) -> Vec<(&'static str, String)> {
         ("plan", plan(setup, view)),
         (
             "statistics",
-            "median over blocks of the paired ratio; 95\u{a0}% interval from resamples of blocks; \
-             a difference inside the A/A noise floor is none"
-                .to_owned(),
+            format!(
+                "median over blocks of the paired ratio; {}, from resamples and ranks of blocks; a difference inside the \
+                 A/A noise floor is none",
+                interval_name(setup.blocks)
+            ),
         ),
     ]
 }

@@ -1,5 +1,7 @@
 //! Numbers as the report prints them: three figures that matter, and never parted from their unit.
 
+use crate::matrix::stats::FLOOR_UNKNOWN;
+
 /// Between a number and its unit, so that no line breaks there.
 const NBSP: char = '\u{a0}';
 
@@ -82,6 +84,9 @@ pub(super) fn percent_interval(low: f64, high: f64, estimate: f64) -> String {
 
 /// A noise floor given as a fraction: `±1.3 %`.
 pub(super) fn floor(fraction: f64) -> String {
+    if fraction >= FLOOR_UNKNOWN {
+        return "unknown".to_owned();
+    }
     format!("±{:.1}{NBSP}%", fraction * 100.0)
 }
 

@@ -9,6 +9,7 @@ use super::svg::escape;
 use super::view::{View, offered_rps};
 use super::words;
 use crate::matrix::model::{Outcome, Role, Summary, Workload};
+use crate::matrix::ranks::interval_name;
 
 /// Cells named in one warning; the table has them all.
 const NAMED_MAX: usize = 12;
@@ -105,7 +106,7 @@ fn host_line(view: &View<'_>) -> String {
         format!("{}, {version}, loopback", count(setup.host.cores as usize, "core")),
         format!("server on CPU {}, generator on CPU {}", setup.pinning.server_cpus, setup.pinning.client_cpus),
         format!("{} in {blocks}", count(progress.visits_done as usize, "visit")),
-        "95\u{a0}% intervals in brackets".to_owned(),
+        format!("in brackets the {}", interval_name(setup.blocks)),
         "“~” means no difference seen".to_owned(),
     ]
     .join(" · ")

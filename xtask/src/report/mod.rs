@@ -38,6 +38,7 @@ pub(crate) use self::standalone::picture;
 use self::svg::escape;
 use self::view::View;
 use crate::matrix::model::{Report, Summary};
+use crate::matrix::ranks::interval_name;
 
 const CSS: &str = include_str!("report.css");
 /// The filter first: the script that is about the page uses it.
@@ -151,9 +152,10 @@ fn matrix(view: &View<'_>) -> Section {
     let letters = if letters.is_empty() { letters } else { format!("<ul class=\"foot\">{letters}</ul>") };
     let note = format!(
         "Server CPU per request, divided by {reference}’s in the same block. 1 is equal, below 1 is cheaper. The \
-         {reference} row shows its own microseconds. Small figures: 95\u{a0}% interval. Grey figures: no difference \
+         {reference} row shows its own microseconds. Small figures: {}. Grey figures: no difference \
          seen. Hatched: a flag casts doubt on the cell. In a closed loop every server runs at its own pace, and at \
-         saturation larger batches make a request cheaper. A click opens what is known of the cell."
+         saturation larger batches make a request cheaper. A click opens what is known of the cell.",
+        interval_name(view.summary.setup.blocks)
     );
     let [bar, input, count] = ["filterbar", "filter", "fcount"].map(|name| view.id(name));
     let filter = format!(
@@ -173,9 +175,12 @@ fn matrix(view: &View<'_>) -> Section {
 
 fn memory(view: &View<'_>) -> Option<Section> {
     let table = memory::html(view)?;
-    let note = "What storing the keys added to the server’s resident set, divided by their number: key, value and all \
+    let interval = interval_name(view.summary.setup.blocks);
+    let note = format!(
+        "What storing the keys added to the server’s resident set, divided by their number: key, value and all \
                 that keeping them takes. Where keys are evicted instead the share of gets that hit, and such workloads \
-                are left out of the verdicts: a miss costs less than a hit. In brackets the 95\u{a0}% interval.";
+                are left out of the verdicts: a miss costs less than a hit. In brackets the {interval}."
+    );
     Some(Section {
         id: "memory",
         link: "memory",
@@ -187,15 +192,18 @@ fn memory(view: &View<'_>) -> Option<Section> {
 
 fn effects(view: &View<'_>) -> Option<Section> {
     let pictures = effects::pictures(view)?;
-    let note = "Each dot: the median paired ratio of server CPU per request over all workloads and blocks when one \
-                choice changes, all else equal. Whisker: 95\u{a0}% interval. Log axis, so ×2 and ÷2 are equally far \
-                from <i>same</i>. Shaded: the noise floor. Open dot, “~”: no difference seen.";
+    let interval = interval_name(view.summary.setup.blocks);
+    let note = format!(
+        "Each dot: the median paired ratio of server CPU per request over all workloads and blocks when one \
+                choice changes, all else equal. Whisker: {interval}. Log axis, so ×2 and ÷2 are equally far \
+                from <i>same</i>. Shaded: the noise floor. Open dot, “~”: no difference seen."
+    );
     Some(Section {
         id: "effects",
         link: "effects",
         title: "What each choice changes".to_owned(),
         finding: words::effects_finding(&effects::drawable(view.summary)),
-        content: figure(&pictures, note),
+        content: figure(&pictures, &note),
     })
 }
 
@@ -294,11 +302,12 @@ fn drift(view: &View<'_>) -> Option<Section> {
 fn figures(view: &View<'_>) -> Section {
     let content = format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"all figures\">{}</div>\
-         <p class=\"small note\">Medians over blocks, in brackets the 95\u{a0}% interval. “~”: no difference seen. \
+         <p class=\"small note\">Medians over blocks, in brackets the {}. “~”: no difference seen. \
          Response time counts from the scheduled send and exists in an open loop only; service time counts from the \
          actual send. Visits: those that counted, and in brackets the retries of invalid ones. Flags: by number of \
          visits.</p>",
-        table::html(view)
+        table::html(view),
+        interval_name(view.summary.setup.blocks)
     );
     Section { id: "table", link: "table", title: "All figures".to_owned(), finding: String::new(), content }
 }

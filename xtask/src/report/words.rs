@@ -7,6 +7,7 @@ use super::series::Group;
 use super::svg::escape;
 use super::view::{Drawable, View, is_open, offered_rps};
 use crate::matrix::model::{Comparison, Drift, Effect, Flag, Metric, Ratio, Role, Topic};
+use crate::matrix::stats::FLOOR_UNKNOWN;
 
 /// Sentences a reader takes in before the first picture.
 const VERDICTS_MAX: usize = 4;
@@ -65,6 +66,13 @@ fn trust(view: &View<'_>) -> Option<String> {
     let (low, high) = range(floors.map(|noise| noise.cpu_floor_percent / 100.0));
     if !low.is_finite() {
         return None;
+    }
+    if low >= FLOOR_UNKNOWN {
+        return Some(
+            "<b>How far to trust this.</b> Fewer than three blocks: how far the same server differs from itself is \
+                     not known, and no difference is claimed."
+                .to_owned(),
+        );
     }
     let noise = if floor(low) == floor(high) { floor(low) } else { format!("{} to {}", floor(low), floor(high)) };
     let mut out = format!(

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::matrix::stats::FLOOR_UNKNOWN;
 use serde::{Deserialize, Serialize};
 
 use super::{Bucket, Flag, LoadPoint, Setup};
@@ -72,7 +73,7 @@ pub(crate) enum Outcome {
     Measured(Box<Figures>),
 }
 
-/// A median over blocks and its 95 % bootstrap interval.
+/// A median over blocks and its 95 % interval; of fewer than six blocks it is their range.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Interval {
@@ -81,7 +82,8 @@ pub(crate) struct Interval {
     pub hi: f64,
 }
 
-/// Subject over object, paired within blocks: the median of the per-block ratios and its 95 % bootstrap interval.
+/// Subject over object, paired within blocks: the median of the per-block ratios and its 95 % interval, as
+/// [`Interval`].
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Ratio {
@@ -228,9 +230,24 @@ pub(crate) struct Noise {
     /// A/A: the control over the reference; `None` when it was not measured.
     pub cpu_aa: Option<Ratio>,
     pub throughput_aa: Option<Ratio>,
-    /// Half-width of the A/A interval or its distance from 1, whichever is larger, and at least 1 %.
+    /// Half-width of the A/A interval or its distance from 1, whichever is larger, and at least 1 %; of three or four blocks
+    /// half as much again. 100 where the control has fewer: it is not known.
     pub cpu_floor_percent: f64,
     pub throughput_floor_percent: f64,
+}
+
+impl Noise {
+    /// `±1.3 %`.
+    pub(crate) fn cpu_floor_in_words(&self) -> String {
+        match self.is_known() {
+            true => format!("±{:.1} %", self.cpu_floor_percent),
+            false => "unknown".to_owned(),
+        }
+    }
+
+    pub(crate) fn is_known(&self) -> bool {
+        self.cpu_floor_percent < FLOOR_UNKNOWN * 100.0
+    }
 }
 
 /// What one choice changes, all else equal, over all closed- and open-loop workloads.
