@@ -21,13 +21,16 @@ enum Who {
     /// mq-server: for others these are calls on descriptors of their own, which do not fail so.
     Queue,
     Anyone,
+    /// Whoever makes no threads while it serves: the standard library ends the process when there is no memory for a new
+    /// thread's signal stack.
+    Settled,
 }
 
 /// What a server waits in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Core {
     Driver(DriverKind),
-    Queue,
+    Queue { makes_threads: bool },
 }
 
 const fn once(calls: &'static str, error: &'static str, who: Who) -> Fault {
@@ -64,7 +67,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     shortage("statx,fstat,newfstatat", "EIO", Who::Anyone),
     shortage("pread64", "EIO", Who::Anyone),
     shortage("pipe2", "EMFILE", Who::Anyone),
-    shortage("mmap", "ENOMEM", Who::Anyone),
+    shortage("mmap", "ENOMEM", Who::Settled),
     shortage("clone,clone3", "EAGAIN", Who::Anyone),
     once("io_uring_enter", "EINTR", Who::Ring),
     once("io_uring_enter", "EAGAIN", Who::Ring),
@@ -79,11 +82,15 @@ impl Fault {
     pub(crate) fn is_for(&self, core: Core) -> bool {
         match self.who {
             Who::Anyone => true,
-            Who::Queue => matches!(core, Core::Queue),
+            Who::Settled => match core {
+                Core::Driver(driver) => driver != DriverKind::Blocking,
+                Core::Queue { makes_threads } => !makes_threads,
+            },
+            Who::Queue => matches!(core, Core::Queue { .. }),
             Who::Ring => matches!(core, Core::Driver(DriverKind::Uring)),
             Who::Readiness => match core {
                 Core::Driver(driver) => !matches!(driver, DriverKind::Uring | DriverKind::TokioUring),
-                Core::Queue => false,
+                Core::Queue { .. } => false,
             },
         }
     }

@@ -18,7 +18,7 @@ use crate::{
 const REQUESTS: u32 = 80;
 const REQUESTS_IN_VAIN: u32 = 12;
 /// How long one of them is waited for: for ever, as it were, and in vain.
-const PATIENCE: &str = "10s";
+const PATIENCE: &str = "30s";
 const IN_VAIN: &str = "300ms";
 /// Descriptors and threads that a server may have come to keep: caches, scratch pipes, pools.
 const KEPT_MAX: usize = 24;
@@ -84,7 +84,7 @@ fn rounds(subject: &Subject, server: &mut Server, fault: &Fault) -> anyhow::Resu
 fn round(subject: &Subject, server: &mut Server, fault: &Fault, when: When) -> anyhow::Result<usize> {
     let inject = format!("{}:error={}:when={}", fault.calls, fault.error, when.words());
     // Who cannot be reached, because their FIFO cannot be opened, cannot be told so.
-    let is_silent = matches!(subject.core, Core::Queue) && fault.calls.contains("open");
+    let is_silent = matches!(subject.core, Core::Queue { .. }) && fault.calls.contains("open");
     let in_vain = when == When::Every || is_silent;
     let (requests, patience) = if in_vain { (REQUESTS_IN_VAIN, IN_VAIN) } else { (REQUESTS, PATIENCE) };
     let mut failures = Vec::new();

@@ -52,8 +52,9 @@ impl Subject {
         for (server, load) in SERVERS {
             if let Load::Queue = load {
                 for (dimension, choice) in queue_backends(programs)? {
+                    let core = Core::Queue { makes_threads: ["thread-per-request", "elastic"].contains(&&*choice) };
                     let flags = vec![format!("--{dimension}").into(), choice.as_str().into()];
-                    all.push(Self::new(programs, server, load, format!("{dimension}={choice}"), Core::Queue, flags)?);
+                    all.push(Self::new(programs, server, load, format!("{dimension}={choice}"), core, flags)?);
                 }
             } else {
                 for &driver in DriverKind::ALL {
@@ -81,6 +82,10 @@ impl Subject {
         }
         for (id, bytes) in [26_510, 60_000, 128, 400_000].into_iter().enumerate() {
             fs::write(content.join(format!("DOCUMEN{id}")), vec![b'a' + id as u8; bytes])?;
+        }
+        if let Load::Http | Load::Documents = load {
+            // Files leave the cache as soon as they have entered it, or none would be opened after the first round.
+            arguments.extend(["--cache-entries".into(), "1".into()]);
         }
         match server {
             "http-server" => arguments.extend(["-d".into(), content.into()]),
