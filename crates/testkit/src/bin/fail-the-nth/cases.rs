@@ -20,6 +20,8 @@ enum Who {
     Ring,
     /// mq-server: for others these are calls on descriptors of their own, which do not fail so.
     Queue,
+    /// mq-server, where it writes to FIFOs. Others write only to wake each other up, which does not fail so.
+    Writer,
     Anyone,
     /// Whoever makes no threads while it serves: the standard library ends the process when there is no memory for a new
     /// thread's signal stack.
@@ -30,7 +32,7 @@ enum Who {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Core {
     Driver(DriverKind),
-    Queue { makes_threads: bool },
+    Queue { makes_threads: bool, writes: bool },
 }
 
 const fn once(calls: &'static str, error: &'static str, who: Who) -> Fault {
@@ -73,8 +75,8 @@ pub(crate) const FAULTS: &[Fault] = &[
     once("io_uring_enter", "EAGAIN", Who::Ring),
     once("mq_timedreceive", "EINTR", Who::Queue),
     once("epoll_wait,epoll_pwait,epoll_pwait2", "EINTR", Who::Queue),
-    once("write", "EINTR", Who::Queue),
-    once("write", "EPIPE", Who::Queue),
+    once("write", "EINTR", Who::Writer),
+    once("write", "EPIPE", Who::Writer),
     shortage("fcntl", "EPERM", Who::Queue),
 ];
 
@@ -84,8 +86,9 @@ impl Fault {
             Who::Anyone => true,
             Who::Settled => match core {
                 Core::Driver(driver) => driver != DriverKind::Blocking,
-                Core::Queue { makes_threads } => !makes_threads,
+                Core::Queue { makes_threads, .. } => !makes_threads,
             },
+            Who::Writer => matches!(core, Core::Queue { writes: true, .. }),
             Who::Queue => matches!(core, Core::Queue { .. }),
             Who::Ring => matches!(core, Core::Driver(DriverKind::Uring)),
             Who::Readiness => match core {

@@ -52,7 +52,8 @@ impl Subject {
         for (server, load) in SERVERS {
             if let Load::Queue = load {
                 for (dimension, choice) in queue_backends(programs)? {
-                    let core = Core::Queue { makes_threads: ["thread-per-request", "elastic"].contains(&&*choice) };
+                    let makes_threads = ["thread-per-request", "elastic"].contains(&&*choice);
+                    let core = Core::Queue { makes_threads, writes: choice == "read-write" };
                     let flags = vec![format!("--{dimension}").into(), choice.as_str().into()];
                     all.push(Self::new(programs, server, load, format!("{dimension}={choice}"), core, flags)?);
                 }
