@@ -42,7 +42,7 @@ fn doc() -> Result<()> {
 }
 
 /// Every interleaving of what shares memory without a lock, or waits for others: loom's tests are named `model_…`.
-fn models() -> Result<()> {
+pub(crate) fn models() -> Result<()> {
     let modelled = ["fileserver", "mq-server", "store"].into_iter().flat_map(|package| ["--package", package]);
     run_shown(cargo().arg("test").args(modelled).args(["--lib", "model_"]))
 }

@@ -4,6 +4,7 @@
 
 mod ci;
 mod cost;
+mod dist;
 mod matrix;
 mod readme;
 mod report;
@@ -35,6 +36,8 @@ enum Command {
     Ci,
     /// What takes too long for every change: instruction counts, fuzzing, sanitizers, models, failing system calls
     Verify(verify::Args),
+    /// Build the six programs and pack them, stripped, with licences and docs into target/dist
+    Dist(dist::Args),
 }
 
 /// The command line asked for something that cannot be: one line on standard error, exit status 2.
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Some(Command::Tidy) => tidy::run(),
         Some(Command::Ci) => ci::run(),
         Some(Command::Verify(args)) => verify::run(&args),
+        Some(Command::Dist(args)) => dist::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         if error.is::<UsageError>() {

@@ -6,6 +6,9 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
+/// What users run.
+pub(crate) const PROGRAMS: [&str; 6] = ["fileserver", "http-server", "kvcache", "loadgen", "mq-server", "zerocopy"];
+
 /// The part of `cargo metadata --no-deps` that is used here.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Metadata {
@@ -53,10 +56,11 @@ pub(crate) fn cargo() -> Command {
 
 /// Runs a command with its output shown; its failure is ours.
 pub(crate) fn run_shown(command: &mut Command) -> Result<()> {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
-    let status = command.status().with_context(|| format!("cargo {}", words.join(" ")))?;
+    let status = command.status().with_context(|| format!("{program} {}", words.join(" ")))?;
     if !status.success() {
-        bail!("cargo {}: {status}", words.join(" "));
+        bail!("{program} {}: {status}", words.join(" "));
     }
     Ok(())
 }

@@ -135,14 +135,17 @@ impl Door {
         }
     }
 
-    /// Takes one connection with the reserve descriptor and turns it away.
-    fn shed(&mut self, listener: &Listener, error: &io::Error, tally: &mut Tally) -> Accepted {
+    /// That connections are lost for want of something, and what helps; now and then only.
+    pub(crate) fn say(&mut self, error: &io::Error, advice: &str) {
         if self.said.is_none_or(|at| at.elapsed() > SAY_EVERY) {
             self.said = Some(Instant::now());
-            tracing::warn!(
-                "connections are turned away: {error}; raise the limit of open files or lower --max-connections"
-            );
+            tracing::warn!("connections are turned away: {error}; {advice}");
         }
+    }
+
+    /// Takes one connection with the reserve descriptor and turns it away.
+    fn shed(&mut self, listener: &Listener, error: &io::Error, tally: &mut Tally) -> Accepted {
+        self.say(error, "raise the limit of open files or lower --max-connections");
         // The kernel looks for a free descriptor first: it says so with nobody waiting, too, and to ask again at once
         // would be to ask for ever.
         let mut outcome = Accepted::Exhausted;

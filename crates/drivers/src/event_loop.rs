@@ -121,7 +121,7 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         loop {
             if shutdown.is_draining() && !self.desk.draining {
-                self.drain()?;
+                self.drain();
             }
             if self.desk.draining && self.slots.is_empty() {
                 self.desk.tally.publish(&self.counters);
@@ -138,7 +138,7 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
             for key in self.wheel.ring(self.desk.now.instant) {
                 self.ring(key);
             }
-            self.serve_ready()?;
+            self.serve_ready();
             self.desk.tally.publish(&self.counters);
         }
     }
@@ -228,7 +228,7 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
 
     // --- serving --------------------------------------------------------------------------
 
-    fn serve_ready(&mut self) -> io::Result<()> {
+    fn serve_ready(&mut self) {
         let mut ready = mem::take(&mut self.ready);
         let mut rest = &ready[..];
         while !rest.is_empty() {
@@ -237,30 +237,34 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
                 _ => connection::read_batch(rest, &mut self.slots, &mut self.desk),
             };
             for &key in &rest[..seen] {
-                self.turn(key)?;
+                self.turn(key);
             }
             rest = &rest[seen..];
         }
         ready.clear();
         self.ready = ready;
-        Ok(())
     }
 
-    fn turn(&mut self, key: usize) -> io::Result<()> {
-        let Some(slot) = self.slots.get_mut(key) else { return Ok(()) };
+    fn turn(&mut self, key: usize) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
         match slot.turn(Key(key), &mut self.desk) {
             Next::Wait(deadline) => {
                 self.wheel.set(key, &mut slot.alarm, deadline);
-                self.watch(key)?;
+                // The kernel has no memory or no watch left for one more: that costs the connection, and no other.
+                if let Err(error) = self.watch(key) {
+                    self.door.say(&error, "raise fs.epoll.max_user_watches or lower --max-connections");
+                    self.close(key);
+                }
             }
             Next::Away => {}
             Next::Again => self.again.push(key),
-            Next::Close => {
-                self.desk.tally.0.closed += 1;
-                self.slots.remove(key); // Closing the socket takes it off the poll.
-            }
+            Next::Close => self.close(key),
         }
-        Ok(())
+    }
+
+    fn close(&mut self, key: usize) {
+        self.desk.tally.0.closed += 1;
+        self.slots.remove(key); // Closing the socket takes it off the poll.
     }
 
     fn ring(&mut self, key: usize) {
@@ -273,7 +277,7 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
         }
     }
 
-    fn drain(&mut self) -> io::Result<()> {
+    fn drain(&mut self) {
         self.desk.draining = true;
         self.listeners.clear();
         (self.accepting, self.accept_at) = (Vec::new(), None);
@@ -282,7 +286,7 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
             slot.ready.readable = true;
             self.ready.push(key);
         }
-        self.serve_ready()
+        self.serve_ready();
     }
 }
 

@@ -37,6 +37,23 @@ pub fn with_faults(server: &Server, inject: &str, body: impl FnOnce() -> anyhow:
     attached(tracer, server, body)
 }
 
+/// The same, and how often it came to pass; `log` is a file for the trace.
+///
+/// # Errors
+/// Those of `body`; the server cannot be traced.
+pub fn faults_during(
+    server: &Server,
+    log: &Path,
+    inject: &str,
+    body: impl FnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<usize> {
+    let calls = inject.split(':').next().unwrap_or_default();
+    let mut tracer = Command::new("strace");
+    tracer.args(["-f", "-qq", "-e", &format!("trace={calls}"), "-e", &format!("inject={inject}"), "-o"]).arg(log);
+    attached(tracer, server, body)?;
+    Ok(fs::read_to_string(log).context("the trace")?.matches("(INJECTED)").count())
+}
+
 /// How often the server made each of these calls during `body`; `log` is a file for the trace.
 ///
 /// # Errors
@@ -80,8 +97,10 @@ fn attached(mut tracer: Command, server: &Server, body: impl FnOnce() -> anyhow:
     let mut tracer = tracer.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
     let outcome = eventually("every thread of it is traced", || {
         let mut threads = fs::read_dir(format!("/proc/{pid}/task"))?;
+        // A thread that has ended meanwhile has nothing to say.
         threads.try_fold(true, |so_far, thread| {
-            Ok(so_far && !fs::read_to_string(thread?.path().join("status"))?.contains("TracerPid:\t0"))
+            let status = fs::read_to_string(thread?.path().join("status")).unwrap_or_default();
+            Ok(so_far && !status.contains("TracerPid:\t0\n"))
         })
     });
     let outcome = outcome.and_then(|()| body());
