@@ -43,8 +43,8 @@ pub enum DirectoryError {
     )]
     Foreign { path: PathBuf, owner: u32, mode: u32, user: u32 },
     #[error(
-        "--fifo-dir {} is open to others (owner {owner}, mode {mode:04o}), who can find FIFOs, and with write permission \
-         delete or replace them; `chmod 700` it or use another one, or accept it by --shared-fifo-dir",
+        "--fifo-dir {} is open to others (owner {owner}, mode {mode:04o}), who may find FIFOs, or delete and replace them; \
+         `chmod 700` it or use another one, or accept it by --shared-fifo-dir",
         path.display()
     )]
     Open { path: PathBuf, owner: u32, mode: u32 },

@@ -13,7 +13,10 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use rustix::{fs::fcntl_dupfd_cloexec, io::fcntl_setfd, process::geteuid};
+use rustix::{
+    io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd},
+    process::geteuid,
+};
 use testkit::eventually;
 
 use crate::{
@@ -61,7 +64,7 @@ impl DeadDisk {
         };
         // The one that mount(8) inherits.
         let inherited = fcntl_dupfd_cloexec(&device, 100).unwrap();
-        fcntl_setfd(&inherited, rustix::io::FdFlags::empty()).unwrap();
+        fcntl_setfd(&inherited, FdFlags::empty()).unwrap();
         let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", inherited.as_raw_fd());
         let mounted = Command::new("mount").args(["-i", "-t", "fuse", "-o", &options, "dead"]).arg(path).output();
         drop(inherited);
