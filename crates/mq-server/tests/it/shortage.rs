@@ -13,7 +13,9 @@ use crate::{
 };
 
 /// Leaves the server so many descriptors to open; returns what it was allowed before.
-fn leave(server: &Server, free: usize) -> Rlimit {
+fn leave(world: &World, server: &Server, free: usize) -> Rlimit {
+    // Who has answered has all that it needs to serve, and nothing else once the answer has ended.
+    assert!(!ask(world, "file").read_to_end().is_empty());
     let open = format!("/proc/{}/fd", server.process().id());
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u64>().ok();
     let taken: Vec<_> = fs::read_dir(open).unwrap().filter_map(|entry| number(entry.unwrap())).collect();
@@ -45,7 +47,7 @@ fn requests_wait_while_descriptors_have_run_out_and_are_answered_when_there_are_
         let contents = world.file("file", 300_000);
         let mut server = world.process(&["--dispatch", dispatch.name()]);
         for free in [0, 1] {
-            let usual = leave(&server, free);
+            let usual = leave(&world, &server, free);
             let mut answer = ask(&world, "file");
             eventually("it waits", || Ok(complaints(&server) == 1 && world.queued() == Some(0))).unwrap();
             allow(&server, usual);
@@ -63,7 +65,7 @@ fn who_has_waited_for_a_descriptor_for_too_long_is_told() {
         let contents = world.file("file", 10);
         let mut server = world.process(&["--dispatch", dispatch.name(), "--stall-timeout", "150ms"]);
         // One for the FIFO, none for the file.
-        let usual = leave(&server, 1);
+        let usual = leave(&world, &server, 1);
         let (mut answer, mut status) = ask_with_status(&world, "file");
         assert_eq!(status.read_header(), Header { status: Status::Overloaded, length: 0 }, "{dispatch}");
         assert_eq!(answer.read_to_end(), b"");
@@ -80,7 +82,7 @@ fn waiting_for_descriptors_is_no_busy_loop() {
     let world = World::new();
     world.file("file", 10);
     let server = world.process(&[]);
-    let _usual = leave(&server, 0);
+    let _usual = leave(&world, &server, 0);
     let answers: Vec<_> = (0..8).map(|_| ask(&world, "file")).collect();
     eventually("they wait", || Ok(world.queued() == Some(0) && complaints(&server) == 1)).unwrap();
     let before = server.process().cpu().unwrap();
