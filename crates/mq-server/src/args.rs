@@ -54,7 +54,8 @@ pub struct MqArgs {
     #[arg(long, value_name = "MODE", default_value = "600", value_parser = octal_mode)]
     pub queue_mode: u32,
 
-    /// Where clients make their FIFOs [default: a private directory, removed at the end]
+    /// Where clients make their FIFOs: a directory that is theirs alone (mkdir -m 700)
+    /// [default: a private one, removed at the end]
     #[arg(long, value_name = "DIR")]
     pub fifo_dir: Option<PathBuf>,
 

@@ -38,6 +38,9 @@ const PATIENCE_PER_KIB: Duration = Duration::from_nanos(3_815);
 /// …of which no more is saved up than this. A job whose reader is slower waits aside, and the thread goes on.
 const PATIENCE_MAX: Duration = Duration::from_millis(20);
 
+/// That descriptors have run out is said at most this often.
+const SAY_EVERY: Duration = Duration::from_secs(10);
+
 /// Limits of the clients, and how they are answered.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -75,6 +78,8 @@ pub struct Engine<C: FileCopy> {
     clock: Clock,
     room: Room<C>,
     statistics: Statistics,
+    /// When it was said that descriptors had run out.
+    shortage_said: Mutex<Option<Instant>>,
     pipe_budget: Budget,
     /// Messages of a queue that was replaced, served first.
     carried: Mutex<VecDeque<Message>>,
@@ -115,6 +120,7 @@ impl<C: FileCopy> Engine<C> {
             places,
             clock: Clock::new(),
             statistics: Statistics::default(),
+            shortage_said: Mutex::default(),
             carried,
             state: AtomicU8::new(SERVING),
             has_drain_begun: AtomicBool::new(false),
@@ -165,6 +171,15 @@ impl<C: FileCopy> Engine<C> {
 
     pub(crate) fn pipe_budget(&self) -> &Budget {
         &self.pipe_budget
+    }
+
+    /// Somebody waits for a descriptor.
+    pub(crate) fn complain_of_shortage(&self) {
+        let mut said = self.shortage_said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.is_none_or(|at| at.elapsed() > SAY_EVERY) {
+            *said = Some(Instant::now());
+            tracing::warn!("out of file descriptors: requests wait until there are some (see ulimit -n)");
+        }
     }
 
     /// Requests that have ended so.

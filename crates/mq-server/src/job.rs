@@ -191,10 +191,7 @@ impl<C: FileCopy> Job<C> {
                 self.find_source(engine, Pipe::new(fifo))
             }
             Err(fifo::OpenError::NoReader) => self.pause(engine, Phase::Opening),
-            Err(fifo::OpenError::Exhausted) => {
-                self.phase = Phase::Opening;
-                Step::Wait(Wait::Until(engine.now() + DESCRIPTOR_PAUSE))
-            }
+            Err(fifo::OpenError::Exhausted) => self.await_descriptor(engine, Phase::Opening),
             Err(error) => self.conclude(engine, error.into()),
         }
     }
@@ -206,13 +203,16 @@ impl<C: FileCopy> Job<C> {
         Step::Wait(Wait::Until(now + pause.clamp(LOOK_PAUSE.0, LOOK_PAUSE.1)))
     }
 
+    fn await_descriptor(&mut self, engine: &Engine<C>, phase: Phase<C>) -> Step {
+        engine.complain_of_shortage();
+        self.phase = phase;
+        Step::Wait(Wait::Until(engine.now() + DESCRIPTOR_PAUSE))
+    }
+
     fn find_source(&mut self, engine: &Engine<C>, mut pipe: Pipe) -> Step {
         let source = match engine.open_source(self.request().path) {
             Ok(source) => source,
-            Err(Outcome::OutOfDescriptors) => {
-                self.phase = Phase::Sourcing(pipe);
-                return Step::Wait(Wait::Until(engine.now() + DESCRIPTOR_PAUSE));
-            }
+            Err(Outcome::OutOfDescriptors) => return self.await_descriptor(engine, Phase::Sourcing(pipe)),
             Err(outcome) => return self.refuse(engine, outcome, pipe),
         };
         let (bytes, options) = (source.metadata.size, engine.options());

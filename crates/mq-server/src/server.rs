@@ -1,7 +1,8 @@
 //! From the command line to a queue that is served, and to one that is put away on every way out.
 
 use std::{
-    fs,
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
     task::Waker,
@@ -136,7 +137,9 @@ enum FifoPlace {
 
 impl FifoPlace {
     fn new(given: Option<&Path>) -> anyhow::Result<Self> {
-        let private = || tempfile::Builder::new().prefix("mq-server-").tempdir();
+        // Whatever the umask: nobody else is to find, delete or replace FIFOs, and loadgen insists on it.
+        let mode = Permissions::from_mode(0o700);
+        let private = || tempfile::Builder::new().prefix("mq-server-").permissions(mode).tempdir();
         match given {
             Some(path) => Ok(Self::Given(path.to_owned())),
             None => Ok(Self::Private(private().context("cannot make a directory for FIFOs")?)),

@@ -223,15 +223,7 @@ impl Root {
 
     fn resolve(&self, relative: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | flags;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        let mut tries = RESOLVE_TRIES;
-        loop {
-            tries -= 1;
-            match fs::openat2(&self.directory, relative, flags, Mode::empty(), resolve) {
-                Err(Errno::AGAIN | Errno::INTR) if tries > 0 => {}
-                outcome => return outcome,
-            }
-        }
+        resolve(&self.directory, relative, flags, ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS)
     }
 
     /// State of whatever a path means now; one cheap call, to be compared with what [`Root::open_file`] once said.
@@ -249,11 +241,24 @@ impl Root {
     }
 }
 
+/// openat2(2), again when a rename meanwhile made its outcome uncertain.
+pub(crate) fn resolve(directory: &OwnedFd, path: &[u8], flags: OFlags, how: ResolveFlags) -> Result<OwnedFd, Errno> {
+    let mut tries = RESOLVE_TRIES;
+    loop {
+        tries -= 1;
+        match fs::openat2(directory, path, flags, Mode::empty(), how) {
+            Err(Errno::AGAIN | Errno::INTR) if tries > 0 => {}
+            outcome => return outcome,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{fs, io::Read, os::unix::fs::symlink};
 
     use super::*;
+    use crate::swapper::Swapper;
 
     struct Tree {
         _outer: tempfile::TempDir,
@@ -313,6 +318,36 @@ mod tests {
             (b"socket", OpenError::NotRegular),
         ] {
             assert_eq!(tree.root.open_file(bad).unwrap_err(), why, "{}", bad.escape_ascii());
+        }
+    }
+
+    /// While a directory of the tree and a link out of the root change places all the time.
+    #[test]
+    fn no_swap_leads_out_of_the_root() {
+        const OPENED: usize = 3_000;
+        let tree = tree();
+        let (inside, swapped) = (tree.path.join("inside"), tree.path.join("swapped"));
+        let outside = tree.path.with_file_name("outside");
+        for (directory, contents) in [(&inside, "contents"), (&outside, "secret")] {
+            fs::create_dir(directory).unwrap();
+            fs::write(directory.join("file"), contents).unwrap();
+        }
+        symlink("../outside", &swapped).unwrap();
+        let _swapper = Swapper::start(vec![[inside, swapped]]);
+        let (mut opened, mut refused) = (0, 0);
+        while opened < OPENED || refused < OPENED {
+            for path in [&b"inside/file"[..], b"swapped/file", b"inside/../swapped/../inside/file"] {
+                match tree.root.open_file(path) {
+                    Ok(file) => {
+                        let text = io::read_to_string(fs::File::from(file.file)).unwrap();
+                        assert_eq!(text, "contents", "after {opened} files and {refused} refusals");
+                        opened += 1;
+                    }
+                    // Renames can make a path with `..` uncertain as often as it is tried.
+                    Err(OpenError::Missing | OpenError::Failed(Errno::AGAIN)) => refused += 1,
+                    Err(other) => panic!("{other}"),
+                }
+            }
         }
     }
 

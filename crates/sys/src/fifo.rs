@@ -6,13 +6,12 @@ use std::{
 };
 
 use rustix::{
-    fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags},
+    fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, ResolveFlags},
     io::Errno,
     pipe,
 };
 
-/// A rename somewhere in the tree can make one resolution uncertain (openat2(2), EAGAIN); twice in a row is rare.
-const RESOLVE_TRIES: usize = 8;
+use crate::beneath::resolve;
 
 /// The directory that FIFOs are in. It stays the same directory when its name comes to mean another.
 #[derive(Debug)]
@@ -26,6 +25,23 @@ pub struct Writer(OwnedFd);
 /// The reading side of a FIFO. Reading does not wait; 0 bytes are read while nobody has it open for writing.
 #[derive(Debug)]
 pub struct Reader(OwnedFd);
+
+/// Whose a directory is, and who may do what in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ownership {
+    /// A user id.
+    pub owner: u32,
+    /// Permission bits, those of set-user-id, set-group-id and sticky included.
+    pub mode: u32,
+}
+
+impl Ownership {
+    /// Nobody but its owner, and root, can list, search or change it. Where there is an access control list, the bits of
+    /// the group are the most that it grants to anybody (acl(5)), so this speaks for lists, too.
+    pub fn is_for_owner_alone(self) -> bool {
+        self.mode & 0o077 == 0
+    }
+}
 
 /// Why a name is not a FIFO that can be written into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -81,6 +97,27 @@ impl Directory {
         Ok(Self(directory))
     }
 
+    /// Of the directory that is open, whatever has its name by now.
+    ///
+    /// # Errors
+    /// Those of fstat(2).
+    pub fn ownership(&self) -> io::Result<Ownership> {
+        let stat = fs::fstat(&self.0)?;
+        Ok(Ownership { owner: stat.st_uid, mode: stat.st_mode & 0o7777 })
+    }
+
+    /// The names in it, in no order, without `.` and `..`.
+    ///
+    /// # Errors
+    /// Those of openat(2) and getdents(2); it takes the permission to read the directory.
+    pub fn names(&self) -> io::Result<Vec<Vec<u8>>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let listed = Dir::new(fs::openat(&self.0, c".", flags, Mode::empty())?)?;
+        let name = |entry: rustix::io::Result<fs::DirEntry>| Ok(entry?.file_name().to_bytes().to_vec());
+        let names = listed.map(name).collect::<io::Result<Vec<_>>>()?;
+        Ok(names.into_iter().filter(|name| !matches!(&name[..], b"." | b"..")).collect())
+    }
+
     const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
 
     /// Opens a FIFO for writing, if somebody has it open for reading. Never blocks, follows no link, and writes to
@@ -125,14 +162,7 @@ impl Directory {
             return Err(self.explain(name, look.err().unwrap_or(Errno::NOTSUP)));
         }
         let flags = access | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let mut tries = RESOLVE_TRIES;
-        let opened = loop {
-            tries -= 1;
-            match fs::openat2(&self.0, name, flags, Mode::empty(), Self::RESOLVE) {
-                Err(Errno::AGAIN | Errno::INTR) if tries > 0 => {}
-                outcome => break outcome.map_err(|errno| self.explain(name, errno))?,
-            }
-        };
+        let opened = resolve(&self.0, name, flags, Self::RESOLVE).map_err(|errno| self.explain(name, errno))?;
         let kind = FileType::from_raw_mode(fs::fstat(&opened).map_err(OpenError::Failed)?.st_mode);
         if kind.is_fifo() { Ok(opened) } else { Err(OpenError::NotFifo) }
     }
@@ -191,6 +221,29 @@ impl From<Writer> for OwnedFd {
     }
 }
 
+impl Reader {
+    /// Locks the FIFO (flock(2)) for as long as this is open, unless somebody else has; whether it could. The lock goes
+    /// with the process, however that ends. It keeps nobody from reading or writing.
+    ///
+    /// # Errors
+    /// Those of flock(2).
+    pub fn try_lock(&self) -> io::Result<bool> {
+        match rustix::io::retry_on_intr(|| fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive)) {
+            Ok(()) => Ok(true),
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// It has been removed: no name leads here any more.
+    ///
+    /// # Errors
+    /// Those of fstat(2).
+    pub fn is_removed(&self) -> io::Result<bool> {
+        Ok(fs::fstat(&self.0)?.st_nlink == 0)
+    }
+}
+
 impl AsFd for Reader {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
@@ -237,6 +290,7 @@ mod tests {
     use std::os::unix::{fs::symlink, net::UnixListener};
 
     use super::*;
+    use crate::swapper::Swapper;
 
     fn directory() -> (tempfile::TempDir, Directory) {
         let path = tempfile::tempdir().unwrap();
@@ -279,6 +333,38 @@ mod tests {
         assert_eq!(std::fs::read(at("file")).unwrap(), b"contents");
         let _reader = directory.open_reader(b"fifo").unwrap();
         directory.open_writer(b"fifo").unwrap();
+    }
+
+    /// While a name means a FIFO, a link to another, and a regular file in turn.
+    #[test]
+    fn no_swap_of_a_name_opens_anything_but_the_fifo() {
+        const OPENED: usize = 3_000;
+        let (path, directory) = directory();
+        let at = |name: &str| path.path().join(name);
+        directory.make(b"fifo").unwrap();
+        std::fs::write(at("file"), "contents").unwrap();
+        fs::mkfifoat(fs::CWD, at("other"), Mode::RWXU).unwrap();
+        symlink("other", at("link")).unwrap();
+        let reader = directory.open_reader(b"fifo").unwrap();
+        let inode = fs::fstat(&reader).unwrap().st_ino;
+        let file = std::fs::File::open(at("file")).unwrap();
+        let swapper = Swapper::start(["file", "link"].map(|other| [at("fifo"), at(other)]).to_vec());
+        let (mut opened, mut refused) = (0, 0);
+        while opened < OPENED || refused < OPENED {
+            match directory.open_writer(b"fifo") {
+                Ok(writer) => {
+                    assert_eq!(fs::fstat(&writer).unwrap().st_ino, inode);
+                    writer.write(b"x").unwrap();
+                    let read = rustix::io::read(&reader, &mut [0; 2]).unwrap();
+                    assert_eq!(read, 1);
+                    opened += 1;
+                }
+                // What is found when it is to be explained is not always what failed to open.
+                Err(_) => refused += 1,
+            }
+        }
+        drop(swapper);
+        assert_eq!(io::read_to_string(file).unwrap(), "contents");
     }
 
     /// A FIFO is for whoever made it, and is gone once removed.

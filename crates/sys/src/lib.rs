@@ -20,4 +20,6 @@ pub mod ring;
 pub mod signals;
 pub mod socket;
 pub mod splice_ring;
+#[cfg(test)]
+mod swapper;
 pub mod transfer;

@@ -8,6 +8,7 @@ pub mod http1;
 pub mod memcached;
 pub mod mserve;
 pub mod resp;
+mod statuses;
 pub mod us;
 
 pub use detect::{Detected, Detector, detect};

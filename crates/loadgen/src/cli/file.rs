@@ -20,7 +20,7 @@ use super::campaign::{self, Campaign};
 use super::draw::{DistributionArg, ratio};
 use super::drive::{DriveArgs, interrupt_flag, named, value_name};
 use super::progress::Reading;
-use super::values::{count, milliseconds};
+use super::values::{count, levels, milliseconds};
 use super::{Failure, Outcome, complain};
 
 const REQUESTORS_MAX: usize = 1_000_000;
@@ -97,16 +97,17 @@ enum ProtocolArg {
     Framed,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(super) enum VerifyArg {
-    /// Only that it is a reply, and not that the server failed or refused
-    None,
-    /// The document was found, if there is one
-    Status,
-    /// … and is as long as it should be
-    Length,
-    /// … and has the digest of the file in the directory
-    Sha256,
+levels! {
+    pub(super) enum VerifyArg: Verify {
+        /// Only that it is a reply, and not that the server failed or refused
+        None,
+        /// The document was found, if there is one
+        Status,
+        /// … and is as long as it should be
+        Length,
+        /// … and has the digest of the file in the directory
+        Sha256,
+    }
 }
 
 fn layout_parser() -> impl clap::builder::TypedValueParser<Value = LayoutKind> {
@@ -244,16 +245,5 @@ fn explain<S>(measured: &mut Measured<FileClient<S>>) {
     let is_about_documents = |name| matches!(name, "miss" | "length" | "content" | "short_body");
     if measured.tally.errors().any(|(class, count)| count > 0 && is_about_documents(class.name())) {
         complain("hint: the directory and --layout must be those of the server");
-    }
-}
-
-impl From<VerifyArg> for Verify {
-    fn from(arg: VerifyArg) -> Self {
-        match arg {
-            VerifyArg::None => Self::None,
-            VerifyArg::Status => Self::Status,
-            VerifyArg::Length => Self::Length,
-            VerifyArg::Sha256 => Self::Sha256,
-        }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use loadgen::engine::{Load, Measured, Reuse};
 use loadgen::error::ErrorClass;
 use loadgen::http::{Expectation, HttpClient, Question, REFERENCE_BYTES_MAX, Target, TargetError, Verify};
@@ -14,7 +14,7 @@ use serde_json::json;
 use super::campaign::{self, Campaign};
 use super::drive::{DriveArgs, interrupt_flag, named, value_name};
 use super::tls::TlsArgs;
-use super::values::Digest;
+use super::values::{Digest, levels};
 use super::{Failure, Outcome};
 
 /// What the null server of a self-check answers with.
@@ -66,18 +66,19 @@ pub(super) struct HttpArgs {
     headers: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-enum VerifyArg {
-    /// Only that it is HTTP
-    None,
-    /// The status is 2xx
-    Status,
-    /// … and the body is as long as that of the first good reply
-    Length,
-    /// … and the body equals that of the first good reply
-    Content,
-    /// … and the body is the one given by --expect-sha256 or --content-dir
-    Sha256,
+levels! {
+    enum VerifyArg: Verify {
+        /// Only that it is HTTP
+        None,
+        /// The status is 2xx
+        Status,
+        /// … and the body is as long as that of the first good reply
+        Length,
+        /// … and the body equals that of the first good reply
+        Content,
+        /// … and the body is the one given by --expect-sha256 or --content-dir
+        Sha256,
+    }
 }
 
 pub(super) fn run(args: &HttpArgs) -> Result<Outcome, Failure> {
@@ -174,16 +175,4 @@ fn expected_file(directory: &Path, target: &Target) -> Result<Expectation, Failu
         return Err(Failure::Other(what.context("--content-dir")));
     }
     Ok(Expectation::Body(body.into()))
-}
-
-impl From<VerifyArg> for Verify {
-    fn from(arg: VerifyArg) -> Self {
-        match arg {
-            VerifyArg::None => Self::None,
-            VerifyArg::Status => Self::Status,
-            VerifyArg::Length => Self::Length,
-            VerifyArg::Content => Self::Content,
-            VerifyArg::Sha256 => Self::Sha256,
-        }
-    }
 }

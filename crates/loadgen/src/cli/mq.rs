@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use loadgen::body::{self, Knowledge, PIECE_BYTES, Verify};
-use loadgen::mq::{Form, Plan, Sink, Spawn, Wanted};
+use loadgen::mq::{Form, Plan, Sharing, Sink, Spawn, Wanted};
 use loadgen::summary::{Kinds, Subject, summarize};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -43,8 +43,8 @@ const EXAMPLES: &str = "Examples:
   loadgen mq --fifo-dir /run/mq -d 5s --content /srv/files --server-pid 4711 /quintet small.txt
   loadgen mq --fifo-dir /run/mq -R 20000 --arrivals poisson -d 30s --framed /quintet a.txt b.txt
 
-Each client is a thread or a process and has one request under way at a time, with a FIFO of its own that is removed
-afterwards. In an open loop each has its share of the schedule; what falls due while it is busy waits, and that counts.
+The directory of FIFOs is the one that the server was started with, after `mkdir -m 700`. Each client is a thread or a
+process and has one request under way at a time, with a FIFO of its own that is removed afterwards. In an open loop each has its share of the schedule; what falls due while it is busy waits, and that counts.
 
 What is checked: with --content or --expect-sha256 the SHA-256 of every answer, otherwise that all are as long as the first
 good one (or as the server announces, with --framed or --status-fifo). With --sink splice nobody looks at the bytes, and
@@ -66,9 +66,13 @@ pub(super) struct MqArgs {
     /// What to ask for, as the server knows it; several are asked for in turn
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<String>,
-    /// The server's directory of FIFOs
+    /// The server's directory of FIFOs: it belongs to this user or to root, and nobody else may use it (mkdir -m 700)
     #[arg(long, value_name = "DIR")]
     fifo_dir: PathBuf,
+    /// Use --fifo-dir although others may use it. They cannot read FIFOs nor guess their names, but list them, and delete or
+    /// replace them unless the directory is sticky
+    #[arg(long)]
+    shared_fifo_dir: bool,
     #[command(flatten)]
     drive: DriveArgs,
     /// What a client is
@@ -115,6 +119,8 @@ enum SinkArg {
 
 pub(super) fn run(args: &MqArgs) -> Result<Outcome, Failure> {
     check_usage(args)?;
+    // Before large files are read. The clients look again, each at what it has opened.
+    loadgen::mq::open_directory(&args.fifo_dir, sharing(args)).map_err(|error| Failure::Usage(error.to_string()))?;
     let server = args.drive.server()?;
     let files = wanted(args)?;
     let plan = plan(args, files);
@@ -170,6 +176,10 @@ fn check_usage(args: &MqArgs) -> Result<(), Failure> {
     }
 }
 
+fn sharing(args: &MqArgs) -> Sharing {
+    if args.shared_fifo_dir { Sharing::Shared } else { Sharing::Private }
+}
+
 fn queue(args: &MqArgs) -> &str {
     args.queue.strip_prefix("mq:").unwrap_or(&args.queue)
 }
@@ -218,7 +228,8 @@ fn plan(args: &MqArgs, files: Vec<Wanted>) -> Plan {
     Plan {
         queue: queue(args).to_owned(),
         fifo_directory: args.fifo_dir.clone(),
-        prefix: format!("loadgen-{}-{:016x}-", std::process::id(), fastrand::u64(..)),
+        sharing: sharing(args),
+        prefix: Plan::new_prefix(),
         files,
         form: match (args.framed, args.status_fifo) {
             (true, _) => Form::Framed,

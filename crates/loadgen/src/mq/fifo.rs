@@ -1,11 +1,8 @@
 //! FIFOs for answers.
 
 use std::io;
-use std::path::PathBuf;
 
 use sys::fifo::{Directory, OpenError, Reader};
-
-use super::Plan;
 
 /// A FIFO that is open for reading, and is removed with this.
 #[derive(Debug)]
@@ -21,7 +18,7 @@ impl<'a> Fifo<'a> {
         match directory.open_reader(name.as_bytes()) {
             Ok(reader) => Ok(Self { directory, name, reader }),
             Err(error) => {
-                // Sweeping at the end of the run would find it, too.
+                // What is left is removed at the end of the run.
                 let _ = directory.remove(name.as_bytes());
                 Err(of_open(error))
             }
@@ -36,7 +33,7 @@ impl Drop for Fifo<'_> {
     }
 }
 
-fn of_open(error: OpenError) -> io::Error {
+pub(super) fn of_open(error: OpenError) -> io::Error {
     match error {
         OpenError::Exhausted => rustix::io::Errno::MFILE.into(),
         OpenError::Failed(errno) => errno.into(),
@@ -46,30 +43,5 @@ fn of_open(error: OpenError) -> io::Error {
         | OpenError::NotFifo
         | OpenError::NoReader
         | OpenError::Denied => io::Error::other(error),
-    }
-}
-
-/// Removes what clients that were killed have left, when it is dropped.
-#[derive(Debug)]
-pub(super) struct Sweep {
-    directory: PathBuf,
-    prefix: String,
-}
-
-impl Sweep {
-    pub(super) fn of(plan: &Plan) -> Self {
-        Self { directory: plan.fifo_directory.clone(), prefix: plan.prefix.clone() }
-    }
-}
-
-impl Drop for Sweep {
-    fn drop(&mut self) {
-        let Ok(entries) = std::fs::read_dir(&self.directory) else { return };
-        for entry in entries.flatten() {
-            if entry.file_name().as_encoded_bytes().starts_with(self.prefix.as_bytes()) {
-                // Best effort: what cannot be removed now never will be.
-                let _ = std::fs::remove_file(entry.path());
-            }
-        }
     }
 }

@@ -1,5 +1,5 @@
 //! Files by message queue and FIFO: a client puts a request on the server's POSIX message queue, and the answer comes
-//! through a FIFO that the client has made for it.
+//! through a FIFO that the client has made for it, in a directory that is private unless the plan says otherwise.
 //!
 //! Each client is a thread or a process of its own and has one request under way at a time. The FIFO is made and opened
 //! before the request falls due, has a name that nobody can guess, answers one request and is then removed: what a server
@@ -9,6 +9,7 @@ mod account;
 mod answer;
 mod client;
 mod conduct;
+mod directory;
 mod exchange;
 mod fifo;
 mod plan;
@@ -22,6 +23,8 @@ use crate::engine::{Live, Measured};
 use crate::usage::ServerProbe;
 
 use self::conduct::conduct;
+use self::directory::Claim;
+pub use self::directory::{DirectoryError, Sharing, open as open_directory};
 pub use self::plan::{Form, Plan, Sink, Spawn, Wanted};
 use self::processes::Processes;
 pub use self::processes::{CLIENT_COMMAND, be_a_client};
@@ -33,8 +36,8 @@ pub enum MqError {
     Queue { name: String, why: String },
     #[error("the queue takes messages of up to {max} bytes, and a request has up to {need}")]
     MessageSize { need: usize, max: usize },
-    #[error("cannot use {} as a directory of FIFOs: {why}", path.display())]
-    Directory { path: std::path::PathBuf, why: io::Error },
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
     #[error("cannot open /dev/null: {0}")]
     Null(io::Error),
     #[error("cannot pin a client to one of the CPUs {cpus}: {why}")]
@@ -48,7 +51,7 @@ pub enum MqError {
 }
 
 /// Lets the clients of `plan` ask until the limit, or until `interrupt` is set, and reports progress to `observe`. No FIFO
-/// is left when it returns.
+/// is left when it returns, and in a private directory none of a run that was killed either.
 ///
 /// # Errors
 /// Nothing could be measured: the queue or the directory cannot be used, or a client could not be started or was lost.
@@ -58,7 +61,7 @@ pub fn run(
     interrupt: &AtomicBool,
     observe: impl FnMut(&Live),
 ) -> Result<Measured<()>, MqError> {
-    let _swept = fifo::Sweep::of(plan);
+    let _claim = Claim::stake(&plan.fifo_directory, plan.sharing, &plan.prefix)?;
     // Best effort: without it the edges of the window are late by the default slack of 50 µs.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     client::check(plan)?;
@@ -68,4 +71,12 @@ pub fn run(
             Processes::start(plan).and_then(|mut crew| conduct(plan, &mut crew, server, interrupt, observe))
         }
     }
+}
+
+/// As `mkdir -m 700` makes it.
+#[cfg(test)]
+fn private_directory() -> tempfile::TempDir {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = std::fs::Permissions::from_mode(0o700);
+    tempfile::Builder::new().permissions(mode).tempdir().expect("a directory")
 }

@@ -1,10 +1,12 @@
 //! What the clients are to do.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::directory::{NAME, Sharing};
 use crate::body::Verify;
 use crate::engine::{Limit, Pacing};
 
@@ -15,7 +17,8 @@ pub struct Plan {
     pub queue: String,
     /// Where the server looks for FIFOs.
     pub fifo_directory: PathBuf,
-    /// With which the names of all FIFOs of the run begin.
+    pub sharing: Sharing,
+    /// With which the names of all FIFOs of the run begin: see [`Plan::new_prefix`].
     pub prefix: String,
     /// Asked for in turn; at least one.
     pub files: Vec<Wanted>,
@@ -74,6 +77,14 @@ pub enum Spawn {
 }
 
 impl Plan {
+    /// One that no other run has, and that nobody can guess.
+    #[must_use]
+    pub fn new_prefix() -> String {
+        // The keys of std's hashers are the system's randomness; seeds of fastrand are times.
+        let random = RandomState::new().build_hasher().finish();
+        format!("{NAME}{}-{random:016x}-", std::process::id())
+    }
+
     pub(super) fn cpus(&self) -> Option<sys::affinity::Cpus> {
         self.cpus.as_deref().and_then(|text| text.parse().ok())
     }
@@ -93,6 +104,7 @@ pub(super) mod tests {
         Plan {
             queue: "/nowhere".into(),
             fifo_directory: "/nowhere".into(),
+            sharing: Sharing::Private,
             prefix: "loadgen-test-".into(),
             files,
             form: Form::Bare,

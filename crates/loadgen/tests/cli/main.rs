@@ -10,6 +10,7 @@ mod kv;
 mod kv_faults;
 mod latency;
 mod mq;
+mod mq_directory;
 mod mq_faults;
 mod null;
 mod progress;
@@ -31,6 +32,13 @@ use loadgen::result::RunResult;
 /// `loadgen` with these arguments, run to its end.
 fn loadgen(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_loadgen")).args(arguments).output().expect("the binary runs")
+}
+
+/// As `mkdir -m 700` makes it.
+fn private_directory() -> tempfile::TempDir {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = std::fs::Permissions::from_mode(0o700);
+    tempfile::Builder::new().permissions(mode).tempdir().expect("a directory")
 }
 
 /// What one run of `loadgen … --format json` came to.

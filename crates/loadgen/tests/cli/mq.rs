@@ -8,9 +8,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::mq_faults::run;
 use super::null::Null;
 use super::queue_server::{Act, QueueServer};
-use super::{Run, loadgen};
+use super::{Run, loadgen, private_directory};
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
@@ -26,7 +26,7 @@ fn files() -> tempfile::TempDir {
 
 #[test]
 fn the_reference_and_the_generator_agree_in_every_way_to_ask() {
-    let (files, fifos) = (files(), tempfile::tempdir().expect("a directory"));
+    let (files, fifos) = (files(), private_directory());
     let root = files.path().to_str().expect("text");
     let fifo_dir = fifos.path().to_str().expect("text");
     let queue = format!("mq:/loadgen-null-{}", std::process::id());
@@ -66,7 +66,7 @@ fn the_reference_and_the_generator_agree_in_every_way_to_ask() {
 
 #[test]
 fn the_queue_of_a_dead_reference_is_taken_over_and_that_of_a_living_one_is_not() {
-    let (files, fifos) = (files(), tempfile::tempdir().expect("a directory"));
+    let (files, fifos) = (files(), private_directory());
     let queue = format!("mq:/loadgen-stale-{}", std::process::id());
     let root = files.path().to_str().expect("text");
     let options = ["--root", root, "--fifo-dir", fifos.path().to_str().expect("text")];
@@ -131,8 +131,8 @@ fn the_total_is_printed_as_the_original_client_did() {
     assert!(line.ends_with("ms for 4 files to 2 clients"), "{line}");
 }
 
-/// `loadgen mq` against a server that never answers, once all clients are waiting.
-fn waiting(server: &QueueServer, spawn: &str) -> Child {
+/// `loadgen mq` against a server that never answers, once all three clients are waiting.
+pub(crate) fn waiting(server: &QueueServer, spawn: &str) -> Child {
     let name = server.name();
     let child = Command::new(env!("CARGO_BIN_EXE_loadgen"))
         .args(["mq", "-n", "100", "--clients", "3", "--spawn", spawn, "--fifo-dir", server.fifos(), &name, "file.bin"])
@@ -145,7 +145,7 @@ fn waiting(server: &QueueServer, spawn: &str) -> Child {
         assert!(Instant::now() < deadline, "no requests");
         std::thread::sleep(Duration::from_millis(2));
     }
-    assert_eq!(server.left().len(), 3, "one for each request under way");
+    assert_eq!(server.left().len(), 3 + 1, "one for each request under way, and the run's lock");
     child
 }
 

@@ -73,7 +73,7 @@ impl QueueServer {
             format!("/loadgen-test-{}-{number}", std::process::id()).parse().expect("the name of a queue");
         let size = QueueSize { messages_max, message_bytes_max: 512 };
         let queue = Queue::create(&name, size, 0o600).expect("a queue");
-        let fifos = tempfile::tempdir().expect("a directory");
+        let fifos = super::private_directory();
         let (is_over, received) = (Arc::default(), Arc::default());
         (Self { name, fifos, is_over, received, receiver: None }, queue)
     }
@@ -90,10 +90,12 @@ impl QueueServer {
         self.received.load(Ordering::SeqCst)
     }
 
-    /// What lies in the directory.
+    /// What lies in the directory, sorted.
     pub(crate) fn left(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.fifos.path()).expect("a directory");
-        entries.map(|entry| entry.expect("an entry").path()).collect()
+        let mut left: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+        left.sort();
+        left
     }
 }
 

@@ -7,10 +7,10 @@ use loadgen::result::RunResult;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::loadgen;
 use super::null::Null;
 use super::schema;
 use super::server::{Act, Server, ok, reply};
+use super::{loadgen, private_directory};
 
 /// A directory in which runs are stored.
 struct Store {
@@ -203,14 +203,13 @@ fn results_of_every_kind_are_reported() {
 #[test]
 fn results_of_message_queues_are_reported_with_their_first_bytes() {
     let store = Store::new();
-    let (root, fifos) = (store.path("files"), store.path("fifos"));
-    for directory in [&root, &fifos] {
-        std::fs::create_dir(directory).expect("a directory");
-    }
+    let (root, private) = (store.path("files"), private_directory());
+    let fifos = private.path().to_str().expect("a temporary directory's name is text");
+    std::fs::create_dir(&root).expect("a directory");
     std::fs::write(Path::new(&root).join("file"), "some bytes").expect("a file");
     let queue = format!("mq:/loadgen-report-{}", std::process::id());
-    let null = Null::start("mq", &queue, &["--root", &root, "--fifo-dir", &fifos]);
-    let options = ["mq", "-n", "20", "--clients", "2", "--fifo-dir", &fifos, "--content", &root, &queue, "file"];
+    let null = Null::start("mq", &queue, &["--root", &root, "--fifo-dir", fifos]);
+    let options = ["mq", "-n", "20", "--clients", "2", "--fifo-dir", fifos, "--content", &root, &queue, "file"];
     let shown: Vec<_> = ["one", "two"].iter().map(|name| store.run(name, &options)).collect();
     assert_eq!(store.text(&[], &["one"]), shown[0]);
     let merged: Value =

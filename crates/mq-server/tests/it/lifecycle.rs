@@ -1,6 +1,6 @@
 //! The server as a process: its queue from start to end, on every way out.
 
-use std::{fs, net::TcpListener, process::Command, time::Duration};
+use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt, process::Command, time::Duration};
 
 use mq_server::{OwnQueue, dispatch::DispatchKind};
 use sys::mqueue::{Queue, QueueSize};
@@ -142,6 +142,8 @@ fn without_a_fifo_directory_there_is_a_private_one_until_the_end() {
     let tip = said.lines().find_map(|line| line.strip_prefix("try: loadgen mq --fifo-dir ")).unwrap();
     let (directory, rest) = tip.split_once(' ').unwrap();
     assert_eq!(rest, format!("{} file", world.queue));
+    let mode = fs::metadata(directory).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o700, "loadgen takes no other");
     let fifo = std::path::Path::new(directory).join("f");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
     world.send("file;f");

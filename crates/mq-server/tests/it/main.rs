@@ -5,11 +5,15 @@ mod client;
 #[cfg(test)]
 mod copies;
 #[cfg(test)]
+mod dead_disk;
+#[cfg(test)]
 mod grid;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod lifecycle;
+#[cfg(test)]
+mod shortage;
 #[cfg(test)]
 mod stopping;
 #[cfg(test)]

@@ -1,60 +1,31 @@
-/// Declares the statuses once: enum, bytes and names cannot differ.
-macro_rules! statuses {
-    ($($(#[doc = $doc:literal])+ $status:ident = $byte:literal $name:literal,)+) => {
-        /// What became of a request: the fifth byte of a [`super::Header`].
-        #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-        #[repr(u8)]
-        pub enum Status { $($(#[doc = $doc])+ $status = $byte,)+ }
-
-        impl Status {
-            pub const ALL: &'static [Self] = &[$(Self::$status,)+];
-
-            /// The byte on the wire.
-            #[inline]
-            #[must_use]
-            pub const fn byte(self) -> u8 {
-                self as u8
-            }
-
-            /// The status of a byte, if it is one.
-            #[inline]
-            #[must_use]
-            pub const fn from_byte(byte: u8) -> Option<Self> {
-                match byte { $($byte => Some(Self::$status),)+ _ => None }
-            }
-
-            /// One word, for logs and metrics.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$status => $name,)+ }
-            }
-        }
-    };
-}
+use crate::statuses::statuses;
 
 statuses! {
-    /// In front of the bytes: they follow. In a status FIFO: all of them were written.
-    Ok = 0 "ok",
-    /// There is no such file beneath the root, or only by leaving it.
-    FileMissing = 1 "file-missing",
-    /// A directory, FIFO, socket or device.
-    FileNotRegular = 2 "file-not-regular",
-    /// The server may not read the file.
-    FileDenied = 3 "file-denied",
-    /// The file became shorter than was announced.
-    FileChanged = 4 "file-changed",
-    /// The file could not be read, or something else went wrong in the server.
-    Failed = 5 "failed",
-    /// The FIFO for the bytes is not there, or not a FIFO that the server may write to.
-    FifoRefused = 6 "fifo-refused",
-    /// Nobody opened the FIFO for reading in time.
-    NoReader = 7 "no-reader",
-    /// The reader went away before the end.
-    ReaderGone = 8 "reader-gone",
-    /// The reader took nothing for too long, or not everything before the deadline.
-    TimedOut = 9 "timed-out",
-    /// The server has too much to do.
-    Overloaded = 10 "overloaded",
-    /// The server is stopping.
-    Stopping = 11 "stopping",
+    /// What became of a request: the fifth byte of a [`super::Header`].
+    pub enum Status {
+        /// In front of the bytes: they follow. In a status FIFO: all of them were written.
+        Ok = 0 "ok",
+        /// There is no such file beneath the root, or only by leaving it.
+        FileMissing = 1 "file-missing",
+        /// A directory, FIFO, socket or device.
+        FileNotRegular = 2 "file-not-regular",
+        /// The server may not read the file.
+        FileDenied = 3 "file-denied",
+        /// The file became shorter than was announced.
+        FileChanged = 4 "file-changed",
+        /// The file could not be read, or something else went wrong in the server.
+        Failed = 5 "failed",
+        /// The FIFO for the bytes is not there, or not a FIFO that the server may write to.
+        FifoRefused = 6 "fifo-refused",
+        /// Nobody opened the FIFO for reading in time.
+        NoReader = 7 "no-reader",
+        /// The reader went away before the end.
+        ReaderGone = 8 "reader-gone",
+        /// The reader took nothing for too long, or not everything before the deadline.
+        TimedOut = 9 "timed-out",
+        /// The server has too much to do.
+        Overloaded = 10 "overloaded",
+        /// The server is stopping.
+        Stopping = 11 "stopping",
+    }
 }

@@ -1,8 +1,9 @@
 //! `mq-server`: files by message queue and FIFO, one large file for all and small ones as fast as they go.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{DirBuilder, File};
 use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -205,7 +206,9 @@ impl Kind for MqServer {
     fn prepare(&self, _cells: &[Cell], workloads: &[Workload], site: &Path, _executable: &Path) -> Result<()> {
         let memory = site.join(MEMORY);
         let fifos = memory.join(FIFOS);
-        fs::create_dir_all(&fifos).with_context(|| format!("{}", fifos.display()))?;
+        // The generator takes no other.
+        let private = DirBuilder::new().recursive(true).mode(0o700).create(&fifos);
+        private.with_context(|| format!("{}", fifos.display()))?;
         workloads.iter().try_for_each(|workload| write_file(&memory, workload.body_bytes))
     }
 
@@ -402,7 +405,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let bytes = (3 << 20) + 5;
         write_file(directory.path(), bytes).unwrap();
-        let file = fs::read(directory.path().join(site::file_name(bytes))).unwrap();
+        let file = std::fs::read(directory.path().join(site::file_name(bytes))).unwrap();
         assert_eq!(file.len() as u64, bytes);
         let blocks: std::collections::BTreeSet<&[u8]> = file.chunks(1 << 20).collect();
         assert_eq!(blocks.len(), 4);

@@ -19,7 +19,7 @@ use super::campaign::{self, Campaign};
 use super::draw::{DistributionArg, ratio};
 use super::drive::{DriveArgs, drive, interrupt_flag, named, value_name};
 use super::tls::TlsArgs;
-use super::values::count;
+use super::values::{count, levels};
 use super::{Failure, Outcome, complain};
 
 const KEY_BYTES_MAX: usize = 64 << 10;
@@ -133,16 +133,17 @@ enum Workload {
     Preload,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-enum VerifyArg {
-    /// Only that it is a reply
-    None,
-    /// It belongs to the command, and is no error
-    Status,
-    /// … and a value is as long as it should be
-    Length,
-    /// … and is the value of its key
-    Content,
+levels! {
+    enum VerifyArg: Verify {
+        /// Only that it is a reply
+        None,
+        /// It belongs to the command, and is no error
+        Status,
+        /// … and a value is as long as it should be
+        Length,
+        /// … and is the value of its key
+        Content,
+    }
 }
 
 pub(super) fn run(args: &KvArgs) -> Result<Outcome, Failure> {
@@ -432,17 +433,6 @@ impl From<ProtocolArg> for Dialect {
             ProtocolArg::Us => Self::Us,
             ProtocolArg::Memcached => Self::Memcached,
             ProtocolArg::MemcachedMeta => Self::MemcachedMeta,
-        }
-    }
-}
-
-impl From<VerifyArg> for Verify {
-    fn from(arg: VerifyArg) -> Self {
-        match arg {
-            VerifyArg::None => Self::None,
-            VerifyArg::Status => Self::Status,
-            VerifyArg::Length => Self::Length,
-            VerifyArg::Content => Self::Content,
         }
     }
 }

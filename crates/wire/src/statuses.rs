@@ -1,0 +1,40 @@
+//! What the statuses of a binary protocol have in common.
+
+/// Declares statuses once: enum, bytes and names cannot differ.
+macro_rules! statuses {
+    (
+        $(#[doc = $about:literal])+
+        pub enum $name:ident { $($(#[doc = $doc:literal])+ $status:ident = $byte:literal $word:literal,)+ }
+    ) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+        #[repr(u8)]
+        pub enum $name { $($(#[doc = $doc])+ $status = $byte,)+ }
+
+        impl $name {
+            pub const ALL: &'static [Self] = &[$(Self::$status,)+];
+
+            /// The byte on the wire.
+            #[inline]
+            #[must_use]
+            pub const fn byte(self) -> u8 {
+                self as u8
+            }
+
+            /// The status of a byte, if it is one.
+            #[inline]
+            #[must_use]
+            pub const fn from_byte(byte: u8) -> Option<Self> {
+                match byte { $($byte => Some(Self::$status),)+ _ => None }
+            }
+
+            /// One word, for metrics and logs.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$status => $word,)+ }
+            }
+        }
+    };
+}
+
+pub(crate) use statuses;
