@@ -2,12 +2,14 @@
 
 use std::{
     ffi::OsString,
-    fs,
+    fs::{self, DirBuilder},
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use anyhow::{Context, bail, ensure};
+use sys::mqueue::{Queue, QueueName};
 use tempfile::TempDir;
 use testkit::{DriverKind, Server, eventually, run_to_end};
 
@@ -78,9 +80,8 @@ impl Subject {
     ) -> anyhow::Result<Self> {
         let place = TempDir::with_prefix("fail-the-nth-")?;
         let content = place.path().join("content");
-        for directory in [&content, &place.path().join("fifos")] {
-            fs::create_dir(directory)?;
-        }
+        fs::create_dir(&content)?;
+        DirBuilder::new().mode(0o700).create(place.path().join("fifos"))?;
         for (id, bytes) in [26_510, 60_000, 128, 400_000].into_iter().enumerate() {
             fs::write(content.join(format!("DOCUMEN{id}")), vec![b'a' + id as u8; bytes])?;
         }
@@ -162,6 +163,16 @@ impl Subject {
         let result: serde_json::Value = serde_json::from_str(&ended.stdout).context("loadgen's result")?;
         let failures = result["errors"].as_object().context("errors")?.iter();
         Ok(failures.map(|(class, n)| (class.clone(), n.as_u64().unwrap_or(1))).filter(|(_, n)| *n > 0).collect())
+    }
+}
+
+impl Drop for Subject {
+    /// A queue stays when its server was killed, and counts against the user's limit.
+    fn drop(&mut self) {
+        if let Ok(name) = queue_name(&self.place).parse::<QueueName>() {
+            // There is none where it was drained, and for servers of other kinds.
+            let _ = Queue::unlink(&name);
+        }
     }
 }
 
