@@ -31,6 +31,7 @@ mod preview;
 mod probe;
 mod process;
 mod progress;
+mod quotes;
 mod record;
 #[cfg(test)]
 mod remote_tests;
