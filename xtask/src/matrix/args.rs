@@ -34,9 +34,9 @@ pub(crate) struct Args {
     /// A look in about ten minutes: 3 blocks of 0.5 s slices, a part of the workloads; says how things stand, does not rank
     #[arg(long)]
     pub(crate) quick: bool,
-    /// A run by name instead of servers, filter and workloads: `seeds` is what the originals of fileserver and
-    /// zerocopy printed, and our best combinations; `drivers`, `stores`, `strategies` vary that alone; `scaling` is 1, 2, …
-    /// threads
+    /// A run by name instead of servers, filter and workloads: `seeds` is what the originals of
+    /// http-server, kvcache, fileserver, zerocopy and mq-server printed, beside ours; `drivers`, `stores`, `strategies` vary
+    /// that alone; `scaling` is 1, 2, … threads
     #[arg(long, value_name = "NAME", value_parser = Preset::named, conflicts_with_all = ["servers", "filter", "workload"])]
     pub(crate) preset: Option<&'static Preset>,
     /// Servers to measure
@@ -309,6 +309,13 @@ mod tests {
     fn a_preset_says_servers_filter_and_workloads_and_nobody_else_does() {
         let words = ["--preset", "seeds"];
         let of_the_originals = [
+            "original-c10000",
+            "original-c1000",
+            "original-get",
+            "original-get-P100",
+            "original-set-P100",
+            "original-del-P100",
+            "original-workflow-P100",
             "original-mixed",
             "original-10x30",
             "cached-26KB-c500",
@@ -318,10 +325,13 @@ mod tests {
         ];
         assert_eq!(workloads(&words), of_the_originals);
         let args = parse(&words);
-        let [files, cached, _] = args.kinds().unwrap()[..] else { panic!("{words:?}") };
+        let [_, _, files, cached, _] = args.kinds().unwrap()[..] else { panic!("{words:?}") };
         assert!(args.filter(files).unwrap().contains("request-map=std"));
         assert!(args.filter(cached).unwrap().contains("strategy=sendfile"));
-        assert!(!workloads(&[]).contains(&"original-10x30".to_owned()), "it takes long and says little");
+        let usual = workloads(&[]);
+        for name in ["original-10x30", "original-c10000", "original-get"] {
+            assert!(!usual.iter().any(|it| it == name), "{name} takes long and says little");
+        }
         for flags in [["--servers", "kvcache"], ["--filter", "driver=epoll"], ["--workload", "get-P1"]] {
             let words = ["bench-matrix", "--preset", "seeds"].into_iter().chain(flags);
             assert!(Args::try_parse_from(words).is_err(), "{flags:?}");

@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 
 use super::model::{Arrivals, Cell, Figures, Interval, Report, Role, Summary, Workload};
+use super::quotes;
 
 pub(crate) fn tables(report: &Report) -> String {
     let mut text = String::new();
     for summary in &report.matrices {
         costs(summary, &mut text);
         keeping(summary, &mut text);
-        quoted(summary, &mut text);
+        text.extend(quotes::table(summary).map(|table| table.markdown() + "\n"));
     }
     text
 }
@@ -49,64 +50,6 @@ fn keeping(summary: &Summary, text: &mut String) {
     text.push('\n');
 }
 
-/// Our round trips beside those that somebody else printed for the same combinations, and below them the others of ours.
-fn quoted(summary: &Summary, text: &mut String) {
-    let Some(quotes) = &summary.setup.quotes else { return };
-    let has_rates = quotes.rows.iter().any(|quote| quote.rate_rps.is_some());
-    let has_totals = quotes.rows.iter().any(|quote| quote.total_ms.is_some());
-    let figures = match (has_rates, has_totals) {
-        (true, _) => "requests per second, mean",
-        (false, true) => "all clients",
-        (false, false) => "mean, worst",
-    };
-    let shown = |rate: Option<f64>, mean_ms: Option<f64>, worst_ms: Option<f64>, total_ms: Option<f64>| {
-        let ms = |ms: f64| format!("{ms:.2} ms");
-        let (mean_ms, worst_ms) = (mean_ms.filter(|_| !has_totals), worst_ms.filter(|_| !has_rates && !has_totals));
-        let total_ms = total_ms.filter(|_| has_totals);
-        [rate.filter(|_| has_rates).map(thousands), mean_ms.map(ms), worst_ms.map(ms), total_ms.map(ms)]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    let _ = writeln!(
-        text,
-        "{}\n\n| there | {figures} there (quoted) | here | {figures} here | server CPU per request |\n|---|---|---|---|---|",
-        quotes.source
-    );
-    // Of a workload that is a number of requests, not a slice of time.
-    let workload = summary.setup.workloads.iter().find(|workload| workload.name == quotes.workload);
-    let requests =
-        workload.and_then(|workload| Some(f64::from(workload.repetitions?) * f64::from(workload.connections)));
-    let quote_of = |cell: &Cell| quotes.rows.iter().find(|quote| quote.cell == cell.id);
-    let ours = |cell: &&Cell| cell.role == Role::Ours;
-    let (with, without): (Vec<&Cell>, Vec<&Cell>) =
-        summary.setup.cells.iter().filter(ours).partition(|cell| quote_of(cell).is_some());
-    for cell in with.into_iter().chain(without) {
-        let (there, times) = quote_of(cell).map_or_else(Default::default, |quote| {
-            (quote.name.clone(), shown(quote.rate_rps, quote.mean_ms, quote.worst_ms, quote.total_ms))
-        });
-        let here = summary.figures(&cell.id, &quotes.workload).map_or_else(
-            || (not_run(summary, cell, &quotes.workload), String::new()),
-            |figures| {
-                let service = figures.service.as_ref();
-                let (mean, worst) =
-                    (service.map(|trips| trips.mean.median / 1e3), service.map(|trips| trips.max / 1e3));
-                let rate = figures.throughput_rps.median;
-                let here = shown(Some(rate), mean, worst, requests.map(|requests| requests / rate * 1e3));
-                let cpu = figures.cpu_us.map(|cpu| format!("{} µs", digits(cpu.median)));
-                (here, cpu.unwrap_or_default())
-            },
-        );
-        let _ = writeln!(text, "| {there} | {times} | {} | {} | {} |", name(cell), here.0, here.1);
-    }
-    text.push('\n');
-}
-
-fn not_run(summary: &Summary, cell: &Cell, workload: &str) -> String {
-    summary.setup.why_not(&cell.id, workload).map_or_else(String::new, |why| format!("n/a: {why}"))
-}
-
 type Entry = fn(&Workload, &Figures) -> Option<String>;
 
 fn table(summary: &Summary, workloads: &[&Workload], text: &mut String, entry: Entry) {
@@ -124,7 +67,7 @@ fn table(summary: &Summary, workloads: &[&Workload], text: &mut String, entry: E
     }
 }
 
-fn name(cell: &Cell) -> String {
+pub(super) fn name(cell: &Cell) -> String {
     match cell.role {
         Role::Ours | Role::Control => format!("`{}`", cell.label),
         Role::Null => format!("*{}*", cell.label),
@@ -157,16 +100,9 @@ fn keep(figures: &Figures) -> Option<String> {
 }
 
 /// Three digits that matter; as many decimals as the README's tables have.
-fn digits(value: f64) -> String {
+pub(super) fn digits(value: f64) -> String {
     let decimals = (2.0 - value.abs().max(1e-3).log10().floor()).clamp(0.0, 3.0);
     format!("{value:.*}", decimals as usize)
-}
-
-/// A whole number in groups of three digits.
-fn thousands(rate: f64) -> String {
-    let digits = format!("{rate:.0}");
-    let groups = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group).into_owned());
-    groups.collect::<Vec<_>>().join(",")
 }
 
 fn compact(rate: Interval) -> String {
@@ -178,7 +114,7 @@ fn compact(rate: Interval) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::{NotRun, Outcome, Quote, Quotes, SCHEMA};
+    use super::super::model::SCHEMA;
     use super::super::record::{Planned, Visit};
     use super::super::{analysis, plan, samples};
     use super::*;
@@ -206,66 +142,6 @@ mod tests {
         assert!(row("| *nginx/sendfile-on").starts_with("| *nginx/sendfile-on 7.0.15* |"));
         assert!(!text.contains("control"));
         assert!(text.contains("| 50.0 |") && text.contains("Noise floor"));
-    }
-
-    #[test]
-    fn quoted_figures_stand_beside_ours_and_combinations_that_we_do_not_have_say_why() {
-        let mut summary = summary();
-        let quote = |cell: &str, mean_ms| Quote {
-            cell: cell.into(),
-            name: "theirs".into(),
-            mean_ms: Some(mean_ms),
-            total_ms: None,
-            worst_ms: Some(26.26),
-            rate_rps: None,
-        };
-        summary.setup.quotes = Some(Quotes {
-            source: "Somebody's table.".to_owned(),
-            workload: "closed".to_owned(),
-            rows: vec![quote("http-server/uring", 0.51), quote("http-server/pool", 1.1)],
-        });
-        let reason = "does not exist".to_owned();
-        summary.setup.not_run =
-            vec![NotRun { cell: "http-server/pool".into(), workload: "closed".into(), reason: reason.clone() }];
-        for result in summary.results.iter_mut().filter(|result| result.cell == "http-server/pool") {
-            result.outcome = Outcome::NotRun { reason: reason.clone() };
-        }
-        let text = tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
-        let table = text.split("Somebody's table.").nth(1).unwrap();
-        let row = |start: &str| table.lines().find(|line| line.contains(start)).unwrap().to_owned();
-        assert!(row("uring").starts_with("| theirs | 0.51 ms, 26.26 ms | `http-server/uring` |"), "{table}");
-        assert!(row("uring").ends_with("| 4.00 µs |"), "{table}");
-        assert!(row("pool").contains("| n/a: does not exist |"), "{table}");
-        assert!(row("epoll").starts_with("|  |  | `http-server/epoll` |"), "{table}");
-        assert!(!table.contains("nginx"));
-    }
-
-    #[test]
-    fn quoted_rates_stand_beside_our_rates() {
-        let mut summary = summary();
-        let (cell, name) = ("http-server/uring".to_owned(), "theirs".to_owned());
-        let quote =
-            Quote { cell, name, mean_ms: Some(200.904), worst_ms: None, total_ms: None, rate_rps: Some(2_488.75) };
-        let source = "Somebody's rates.".to_owned();
-        summary.setup.quotes = Some(Quotes { source, workload: "closed".to_owned(), rows: vec![quote] });
-        let text = tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
-        assert!(text.contains("| requests per second, mean there (quoted) |"), "{text}");
-        assert!(text.contains("| theirs | 2,489, 200.90 ms | `http-server/uring` | 250,000 | 4.00 µs |"), "{text}");
-    }
-
-    #[test]
-    fn quoted_totals_stand_beside_what_all_our_requests_took_together() {
-        let mut summary = summary();
-        let (cell, name) = ("http-server/uring".to_owned(), "theirs".to_owned());
-        let quote = Quote { cell, name, mean_ms: None, worst_ms: None, total_ms: Some(5_851.8), rate_rps: None };
-        let source = "Somebody's totals.".to_owned();
-        summary.setup.quotes = Some(Quotes { source, workload: "closed".to_owned(), rows: vec![quote] });
-        let closed = summary.setup.workloads.iter_mut().find(|workload| workload.name == "closed").unwrap();
-        (closed.connections, closed.repetitions) = (20, Some(1));
-        let text = tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
-        assert!(text.contains("| all clients there (quoted) |"), "{text}");
-        // 20 requests at 250,000 a second.
-        assert!(text.contains("| theirs | 5851.80 ms | `http-server/uring` | 0.08 ms | 4.00 µs |"), "{text}");
     }
 
     #[test]

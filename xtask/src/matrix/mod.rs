@@ -31,6 +31,7 @@ mod preview;
 mod probe;
 mod process;
 mod progress;
+mod quotes;
 pub(crate) mod ranks;
 mod record;
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //!
 //! Another preset is another entry of [`PRESETS`].
 
+mod seeds;
+
 use super::filter::hint;
 use super::model::{Quote, Quotes};
 
@@ -38,6 +40,8 @@ struct Quoted {
 struct QuotedRow {
     cell: &'static str,
     name: &'static str,
+    /// Where it is not that of all.
+    workload: Option<&'static str>,
     mean_ms: Option<f64>,
     worst_ms: Option<f64>,
     total_ms: Option<f64>,
@@ -57,8 +61,12 @@ impl QuotedRow {
         Self { total_ms: Some(total_ms), ..Self::none(cell, name) }
     }
 
+    const fn throughput(workload: &'static str, cell: &'static str, name: &'static str, rate_rps: f64) -> Self {
+        Self { workload: Some(workload), rate_rps: Some(rate_rps), ..Self::none(cell, name) }
+    }
+
     const fn none(cell: &'static str, name: &'static str) -> Self {
-        Self { cell, name, mean_ms: None, worst_ms: None, total_ms: None, rate_rps: None }
+        Self { cell, name, workload: None, mean_ms: None, worst_ms: None, total_ms: None, rate_rps: None }
     }
 }
 
@@ -71,13 +79,13 @@ impl Part {
 pub(crate) static PRESETS: [Preset; 5] = [
     Preset {
         name: "seeds",
-        about: "what the originals of fileserver, zerocopy and mq-server printed, quoted beside ours, and our best combinations below",
+        about: "what the original of each of the five servers printed, quoted beside ours, and our best combinations below",
         scales: false,
-        parts: &[FILES, CACHED, QUEUED],
+        parts: &[seeds::SERVED, seeds::STORED, seeds::FILES, seeds::CACHED, seeds::QUEUED],
     },
     Preset {
         name: "drivers",
-        about: "every driver of every server, the rest its default, under small requests, closed and open loop",
+        about: "every driver of every server, of mq-server every dispatch, the rest its default, under small requests, closed and open loop",
         scales: false,
         parts: &[
             Part::new(
@@ -92,6 +100,7 @@ pub(crate) static PRESETS: [Preset; 5] = [
                 &["original-10KB", "framed-10KB", "framed-10KB-open", "framed-10KB-P16"],
             ),
             Part::new("zerocopy", "driver=*", &["cached-26KB-c64", "cached-26KB-c64-open"]),
+            Part::new("mq-server", "dispatch=*", &["small-4KiB", "small-4KiB-open"]),
         ],
     },
     Preset {
@@ -109,17 +118,20 @@ pub(crate) static PRESETS: [Preset; 5] = [
     },
     Preset {
         name: "strategies",
-        about: "zerocopy's strategies over bodies from 128 bytes to 1 MiB",
+        about: "zerocopy's strategies over bodies from 128 bytes to 1 MiB, and mq-server's ways of copying",
         scales: false,
-        parts: &[Part::new(
-            "zerocopy",
-            "strategy=*",
-            &["cached-128B-c64", "cached-4KiB-c64", "cached-26KB-c64", "cached-100KB-c64", "cached-1MiB-c16"],
-        )],
+        parts: &[
+            Part::new(
+                "zerocopy",
+                "strategy=*",
+                &["cached-128B-c64", "cached-4KiB-c64", "cached-26KB-c64", "cached-100KB-c64", "cached-1MiB-c16"],
+            ),
+            Part::new("mq-server", "copy=*", &["small-4KiB", "files-1MiB"]),
+        ],
     },
     Preset {
         name: "scaling",
-        about: "two drivers of every server with one thread, two, and so on up to the cores of the machine",
+        about: "two drivers of every server that has event loops with one thread, two, and so on up to the cores of the machine",
         scales: true,
         parts: &[
             Part::new("http-server", "driver=epoll|uring,threads=*", &["get-128B-c64", "pipelined-16"]),
@@ -129,79 +141,6 @@ pub(crate) static PRESETS: [Preset; 5] = [
         ],
     },
 ];
-
-const FILES: Part = Part {
-    server: "fileserver",
-    filter: "driver=epoll,request-map=std,cache-map=std|none,eviction=mutex|none,backend=fs,layout=zotero;\
-             driver=epoll|uring,request-map=slab,cache-map=hashbrown|sparse,eviction=lockfree,backend=fs,layout=zotero;\
-             driver=epoll|uring,request-map=slab,cache-map=none,eviction=none,backend=fs,layout=zotero",
-    workloads: &["original-10x30", "original-mixed"],
-    quotes: Some(Quoted {
-        source: "The original's own table: round trips of 10 requestors and 30 documents over loopback, on its author's machine, with documents that are not known. \
-                 Its averages are too low: it cut each time down to whole milliseconds before it summed them; and it left out connecting and the end of the connection, \
-                 which are counted here. Its documents and its machine being others, too, only its order can be compared.",
-        workload: "original-10x30",
-        rows: &[
-            QuotedRow::times(
-                "fileserver/epoll/request-map=std/cache-map=none/mutex",
-                "epoll, umap, mutex, none, filesystem",
-                0.51,
-                26.26,
-            ),
-            QuotedRow::times(
-                "fileserver/epoll/request-map=std/cache-map=std/mutex",
-                "epoll, umap, mutex, umap, filesystem",
-                1.10,
-                46.33,
-            ),
-            QuotedRow::times(
-                "fileserver/epoll/request-map=std/cache-map=none/eviction=none",
-                "epoll, umap, none, none, filesystem",
-                0.30,
-                22.25,
-            ),
-            QuotedRow::times(
-                "fileserver/epoll/request-map=std/cache-map=std/eviction=none",
-                "epoll, umap, none, umap, filesystem",
-                0.58,
-                23.37,
-            ),
-        ],
-    }),
-};
-
-const CACHED: Part = Part {
-    server: "zerocopy",
-    filter: "driver=epoll,strategy=sendfile|pipe|vmsplice|auto;driver=uring,strategy=auto|uring",
-    workloads: &["cached-26KB-c500", "cached-26KB-c500-close"],
-    quotes: Some(Quoted {
-        source: "What ab printed for the original, a plugin of the web server Monkey: ab -c500 for a page of 26,510 bytes, a connection for each request, over loopback on its author's \
-                 machine, with the plugin off (which is Monkey's sendfile) and on (a page of that size lay in a pipe). A time is that of a request with 500 under way.",
-        workload: "cached-26KB-c500-close",
-        rows: &[
-            QuotedRow::rate("zerocopy/epoll/sendfile", "Monkey 1.3.0, without the cache plugin", 2_488.75, 200.904),
-            QuotedRow::rate("zerocopy/epoll/pipe", "Monkey 1.3.0, with the cache plugin", 2_536.79, 197.1),
-        ],
-    }),
-};
-
-const QUEUED: Part = Part {
-    server: "mq-server",
-    filter: "dispatch=sequential|thread-per-request|handoff|pool,copy=read-write;dispatch=thread-per-request|pool|event,copy=splice|tee",
-    workloads: &["large-20x-read", "large-20x-splice"],
-    quotes: Some(Quoted {
-        source: "What the original printed: how long it took until 20 clients had received and thrown away one file of 1.7 GiB, each answer copied through a buffer of 128 KiB, on its \
-                 author's machine (four cores, server and clients on all of them; here each has one). Its pool 1 lost requests that came while all workers were busy. Here the file is as \
-                 long, or 256 MiB with --quick; the clients read into a buffer of the same size.",
-        workload: "large-20x-read",
-        rows: &[
-            QuotedRow::total("mq-server/sequential/read-write", "single-threaded", 11_043.2),
-            QuotedRow::total("mq-server/thread-per-request/read-write", "multi-threaded (no thread pool)", 5_851.8),
-            QuotedRow::total("mq-server/handoff/read-write", "multi-threaded (thread pool 1)", 5_843.2),
-            QuotedRow::total("mq-server/pool/read-write", "multi-threaded (thread pool 2)", 5_891.3),
-        ],
-    }),
-};
 
 impl Preset {
     /// As the command line names it.
@@ -226,6 +165,7 @@ impl Part {
         let quote = |row: &QuotedRow| Quote {
             cell: row.cell.to_owned(),
             name: row.name.to_owned(),
+            workload: row.workload.map(str::to_owned),
             mean_ms: row.mean_ms,
             worst_ms: row.worst_ms,
             total_ms: row.total_ms,
@@ -253,7 +193,9 @@ mod tests {
                 let known: Vec<String> = kind.workloads(false).into_iter().map(|workload| workload.name).collect();
                 assert!(part.workloads.iter().all(|&name| known.iter().any(|it| it == name)), "{}", preset.name);
                 if let Some(quotes) = part.quotes() {
-                    assert!(part.workloads.contains(&quotes.workload.as_str()));
+                    let under = quotes.rows.iter().filter_map(|row| row.workload.as_deref());
+                    let mut under = under.chain([quotes.workload.as_str()]);
+                    assert!(under.all(|name| part.workloads.contains(&name)), "{}", part.server);
                 }
             }
         }
@@ -272,6 +214,52 @@ mod tests {
         let quotes = Preset::named("seeds").unwrap().part("mq-server").unwrap().quotes().unwrap();
         let figures: Vec<f64> = quotes.rows.iter().map(|row| row.total_ms.unwrap()).collect();
         assert_eq!(figures, [11_043.2, 5_851.8, 5_843.2, 5_891.3]);
+        let quotes = Preset::named("seeds").unwrap().part("kvcache").unwrap().quotes().unwrap();
+        let figures: Vec<(&str, &str, f64)> = (quotes.rows.iter())
+            .map(|row| (row.workload.as_deref().unwrap(), row.cell.split('/').next().unwrap(), row.rate_rps.unwrap()))
+            .collect();
+        let expected = [
+            ("original-get", "kvcache", 100_000.0),
+            ("original-get", "redis", 120_000.0),
+            ("original-get-P100", "kvcache", 1_500_000.0),
+            ("original-get-P100", "redis", 900_000.0),
+            ("original-set-P100", "kvcache", 1_000_000.0),
+            ("original-set-P100", "redis", 650_000.0),
+            ("original-del-P100", "kvcache", 1_500_000.0),
+            ("original-del-P100", "redis", 900_000.0),
+            ("original-workflow-P100", "kvcache", 3_000_000.0),
+            ("original-workflow-P100", "redis", 1_250_000.0),
+        ];
+        assert_eq!(figures, expected);
+        let quotes = Preset::named("seeds").unwrap().part("http-server").unwrap().quotes().unwrap();
+        let figures: Vec<(&str, Option<f64>, Option<f64>)> =
+            quotes.rows.iter().map(|row| (row.cell.as_str(), row.rate_rps, row.mean_ms)).collect();
+        let expected = [
+            ("http-server/pool", Some(4_601.36), Some(78.96)),
+            ("http-server/epoll", Some(33_886.3), Some(71.94)),
+            ("http-server/pool", None, None),
+        ];
+        assert_eq!(figures, expected);
+    }
+
+    #[test]
+    fn seeds_has_the_table_of_each_original_and_the_presets_are_all_described() {
+        let seeds = Preset::named("seeds").unwrap();
+        for kind in KINDS {
+            let part = seeds.part(kind.server()).expect(kind.server());
+            let quotes = part.quotes().expect(kind.server());
+            assert!(
+                quotes.source.contains("machine"),
+                "{}: whose machine it was, or that it is not known",
+                part.server
+            );
+        }
+        let page = std::fs::read_to_string(crate::workspace::root().join("docs/benchmarking.md")).unwrap();
+        let help = <super::super::Args as clap::CommandFactory>::command().render_long_help().to_string();
+        for preset in &PRESETS {
+            assert!(page.contains(&format!("| `{}` |", preset.name)), "docs/benchmarking.md: {}", preset.name);
+            assert!(help.contains(&format!("`{}`", preset.name)), "--help: {}", preset.name);
+        }
     }
 
     #[test]

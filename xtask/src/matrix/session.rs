@@ -12,7 +12,7 @@ use super::progress::Progress;
 use super::record::{Manifest, Visit};
 use super::store::{self, Store};
 use super::visit::Bench;
-use super::{analysis, output, setup, syscalls};
+use super::{analysis, output, quotes, setup, syscalls};
 
 /// Some visits failed, or a gate with `--strict` was inconclusive.
 pub(crate) const EXIT_INCOMPLETE: u8 = 3;
@@ -167,6 +167,9 @@ fn fits(budget: Duration, elapsed: Duration, blocks_made: u32) -> bool {
 pub(crate) fn say(report: &Report) {
     for summary in &report.matrices {
         print!("{}", output::table(summary));
+        if let Some(table) = quotes::table(summary) {
+            print!("\n{}\n", table.text());
+        }
         for warning in &summary.warnings {
             println!("warning: {warning}");
         }

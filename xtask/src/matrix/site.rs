@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-/// Sizes in bytes: a tiny reply, a page of memory, a usual page, a picture, a download.
-pub(crate) const SIZES: [u64; 5] = [128, 4 << 10, 26_510, 100_000, 1 << 20];
+/// Sizes in bytes: a tiny reply, the page of http-server's original, a page of memory, a usual page, a picture, a download.
+pub(crate) const SIZES: [u64; 6] = [128, 1_470, 4 << 10, 26_510, 100_000, 1 << 20];
 const SEED: u64 = 0x5157_4e54;
 
 pub(crate) fn file_name(bytes: u64) -> String {

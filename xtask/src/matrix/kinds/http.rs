@@ -84,6 +84,29 @@ const SPECS: [Spec; 6] = [
     },
 ];
 
+/// What wrk asked the original for, and the same with as many connections as `pool` and `blocking` can take. wrk counted
+/// 1,687 bytes per response, which are a page of this size and our header.
+const ORIGINAL: [Spec; 2] = [
+    Spec {
+        name: "original-c10000",
+        title: "1,470-byte file, 10,000 connections: wrk -c10000",
+        short: ["1.5 KB", "c10000"],
+        body_bytes: 1_470,
+        connections: 10_000,
+        is_quick: false,
+        ..SPECS[0]
+    },
+    Spec {
+        name: "original-c1000",
+        title: "1,470-byte file, 1,000 connections",
+        short: ["1.5 KB", "c1000"],
+        body_bytes: 1_470,
+        connections: 1_000,
+        is_quick: false,
+        ..SPECS[0]
+    },
+];
+
 pub(super) struct HttpServer;
 
 impl Kind for HttpServer {
@@ -97,11 +120,11 @@ impl Kind for HttpServer {
 
     fn workloads(&self, _is_quick: bool) -> Vec<Workload> {
         let climb = Workload { arrivals: Arrivals::Climb, ..CLIMB.workload() };
-        SPECS.iter().map(Spec::workload).chain([climb]).collect()
+        SPECS.iter().chain(&ORIGINAL).map(Spec::workload).chain([climb]).collect()
     }
 
     fn is_usual(&self, workload: &str) -> bool {
-        workload != CLIMB.name
+        workload != CLIMB.name && ORIGINAL.iter().all(|spec| spec.name != workload)
     }
 
     fn is_quick(&self, workload: &str) -> bool {
@@ -173,11 +196,27 @@ impl Kind for HttpServer {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::samples;
+    use super::super::cannot_run;
     use super::*;
 
     #[test]
     fn every_file_that_is_asked_for_is_on_the_site() {
-        assert!(SPECS.iter().all(|spec| site::SIZES.contains(&spec.body_bytes)));
+        assert!(SPECS.iter().chain(&ORIGINAL).all(|spec| site::SIZES.contains(&spec.body_bytes)));
         assert_eq!(SPECS.iter().filter(|spec| spec.is_quick).count(), 5);
+    }
+
+    #[test]
+    fn the_originals_load_is_asked_for_by_name_or_preset_and_needs_ten_thousand_descriptors() {
+        let workloads = HttpServer.workloads(false);
+        let original = workloads.iter().find(|workload| workload.name == "original-c10000").unwrap();
+        assert!(!HttpServer.is_usual(&original.name) && HttpServer.is_usual("conns-9000"));
+        let why_not = |driver, open_files| {
+            let cell = samples::cell("http-server/x", Role::Ours, Some(driver));
+            cannot_run(&HttpServer, &cell, original, open_files, true)
+        };
+        assert_eq!(why_not("epoll", 10_200), None);
+        assert!(why_not("epoll", 10_199).unwrap().contains("10199 open files"));
+        assert!(why_not("pool", 1 << 20).unwrap().contains("a worker per connection"));
     }
 }

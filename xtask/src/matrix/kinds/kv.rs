@@ -1,5 +1,6 @@
 //! `kvcache`: get and set in four protocols, over keys that are stored before the load begins.
 
+mod originals;
 mod specs;
 
 use std::collections::BTreeMap;
@@ -7,7 +8,7 @@ use std::collections::BTreeMap;
 use self::specs::{KvSpec, SPECS};
 use super::super::model::{Cell, Role, Workload};
 use super::super::peers::{Peer, caches};
-use super::{Kind, Spec, Target, Timing};
+use super::{Kind, Spec, Target, Timing, amount_arguments, load_s};
 
 const KEY_BYTES: u64 = 16;
 /// A quick run stores this part of the keys.
@@ -25,8 +26,12 @@ const PRELOAD_BYTES_PER_S: f64 = 500e6;
 pub(super) struct KvCache;
 
 impl KvSpec {
+    fn all() -> impl Iterator<Item = &'static Self> {
+        SPECS.iter().chain(&originals::SPECS)
+    }
+
     fn named(name: &str) -> Option<&'static Self> {
-        SPECS.iter().find(|spec| spec.spec.name == name)
+        Self::all().find(|spec| spec.spec.name == name)
     }
 
     fn workload(&self, is_quick: bool) -> Workload {
@@ -37,7 +42,8 @@ impl KvSpec {
         let mut adds = Vec::new();
         adds.extend(self.evicts.then_some(limit).into_iter().flatten());
         adds.extend(self.is_memcached().then_some(listen).into_iter().flatten());
-        Workload { keys: Some(keys), allows_misses: self.evicts, adds, ..self.spec.workload() }
+        let repetitions = self.is_once.then(|| keys / self.spec.connections);
+        Workload { keys: Some(keys), repetitions, allows_misses: self.evicts, adds, ..self.spec.workload() }
     }
 
     fn is_memcached(&self) -> bool {
@@ -45,11 +51,12 @@ impl KvSpec {
     }
 
     /// How the generator is to speak, and what its keys and values are.
-    fn data_arguments(&self, workload: &Workload) -> Vec<String> {
+    fn data_arguments(&self, workload: &Workload, role: Role) -> Vec<String> {
+        let protocol = self.beside.filter(|_| role == Role::Peer).unwrap_or(self.protocol);
         let keys = workload.keys.unwrap_or(self.keys).to_string();
         let bytes = workload.body_bytes.to_string();
         let mut words: Vec<String> =
-            ["--protocol", self.protocol, "--keys", &keys, "--value-size", &bytes].map(str::to_owned).to_vec();
+            ["--protocol", protocol, "--keys", &keys, "--value-size", &bytes].map(str::to_owned).to_vec();
         words.extend(self.is_json.then(|| "--json-values".to_owned()));
         words
     }
@@ -65,11 +72,15 @@ impl Kind for KvCache {
     }
 
     fn workloads(&self, is_quick: bool) -> Vec<Workload> {
-        SPECS.iter().map(|spec| spec.workload(is_quick)).collect()
+        KvSpec::all().map(|spec| spec.workload(is_quick)).collect()
     }
 
     fn is_quick(&self, workload: &str) -> bool {
         KvSpec::named(workload).is_some_and(|spec| spec.spec.is_quick)
+    }
+
+    fn is_usual(&self, workload: &str) -> bool {
+        KvSpec::named(workload).is_some_and(|spec| spec.is_usual)
     }
 
     fn calibration(&self) -> &'static str {
@@ -103,7 +114,7 @@ impl Kind for KvCache {
             // It has one value for all keys.
             Role::Null => spec.protocol == "resp" && !spec.is_json && !spec.evicts,
             Role::Peer if server == caches::MEMCACHED => spec.is_memcached(),
-            Role::Peer => spec.protocol == "resp",
+            Role::Peer => spec.beside.unwrap_or(spec.protocol) == "resp",
         }
     }
 
@@ -126,6 +137,20 @@ impl Kind for KvCache {
         ["null", "--protocol", "resp", "--listen", "127.0.0.1:0", "--value-size", bytes].map(str::to_owned).to_vec()
     }
 
+    fn amount_arguments(&self, workload: &Workload, timing: &Timing) -> Vec<String> {
+        let Some(each) = workload.repetitions else { return amount_arguments(workload, timing) };
+        let (threads, connections) = (timing.client_threads.to_string(), workload.connections.to_string());
+        let requests = (workload.connections * each).to_string();
+        ["-t", &threads, "-c", &connections, "-n", &requests].map(str::to_owned).to_vec()
+    }
+
+    fn load_s(&self, workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
+        match workload.repetitions {
+            Some(each) => f64::from(each) * f64::from(workload.connections) / PRELOAD_KEYS_PER_S,
+            None => load_s(workload, slice_s, warmup_s),
+        }
+    }
+
     /// memcached's front end is printed behind the other.
     fn listener(&self, workload: &Workload) -> usize {
         usize::from(KvSpec::named(&workload.name).is_some_and(KvSpec::is_memcached))
@@ -134,7 +159,7 @@ impl Kind for KvCache {
     fn load_arguments(&self, target: &Target<'_>) -> Vec<String> {
         let Target { workload, role, address, .. } = *target;
         let Some(spec) = KvSpec::named(&workload.name) else { return Vec::new() };
-        let mut words = spec.data_arguments(workload);
+        let mut words = spec.data_arguments(workload, role);
         words.extend(spec.asks.iter().map(|&word| word.to_owned()));
         words.extend(workload.allows_misses.then(|| "--allow-misses".to_owned()));
         words.extend((role == Role::Null).then(|| "--constant-values".to_owned()));
@@ -160,7 +185,7 @@ impl Kind for KvCache {
         flag("-P", PRELOAD_PIPELINE.to_string());
         flag("--pin", timing.client_cpus.clone());
         flag("--format", "json".to_owned());
-        words.extend(spec.data_arguments(workload));
+        words.extend(spec.data_arguments(workload, role));
         words.push(address.to_owned());
         words
     }
@@ -226,6 +251,30 @@ mod tests {
         assert_eq!(full.adds, ["--maxmemory".to_owned(), (bytes / 4).to_string()]);
         assert!(full.allows_misses && full.command.contains("--allow-misses"));
         assert!(!workload("get-P100", false).command.contains("--allow-misses"));
+    }
+
+    #[test]
+    fn the_originals_test_is_asked_of_redis_in_its_own_protocol_and_deletes_each_key_once() {
+        for spec in &originals::SPECS {
+            let workload = workload(spec.spec.name, false);
+            let of = |role| {
+                let target = Target { workload: &workload, role, address: "ADDR", site: "SITE" };
+                let words = [KvCache.preload_arguments(&target, &timing()), KvCache.load_arguments(&target)];
+                words.map(|words| words.join(" "))
+            };
+            assert!(of(Role::Ours).iter().all(|words| words.contains("--protocol us ")), "{}", workload.name);
+            assert!(of(Role::Peer).iter().all(|words| words.contains("--protocol resp ")), "{}", workload.name);
+            assert!(KvCache.answers(Role::Peer, "redis", &workload) && !KvCache.is_usual(&workload.name));
+            assert!(!KvCache.answers(Role::Peer, "memcached", &workload));
+            assert!(!KvCache.answers(Role::Null, "loadgen", &workload), "it does not speak 0x1F");
+        }
+        let deletes = workload("original-del-P100", false);
+        let requests = deletes.repetitions.unwrap() * deletes.connections;
+        assert!(requests <= deletes.keys.unwrap() && requests > 990_000, "no key twice: {requests}");
+        let begin = format!("loadgen kv -t 1 -c 96 -n {requests} -P 100 --pin 1 ");
+        assert!(deletes.command.starts_with(&begin), "{}", deletes.command);
+        assert!(deletes.command.contains("--workload del") && !deletes.command.contains("--allow-misses"));
+        assert!(KvCache.load_s(&deletes, 1.5, 0.5) < 3.0);
     }
 
     #[test]

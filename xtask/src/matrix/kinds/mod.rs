@@ -133,11 +133,7 @@ pub(crate) trait Kind: Sync {
 
     /// About how long a load takes.
     fn load_s(&self, workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
-        match workload.repetitions {
-            Some(each) => f64::from(each) * TURN_S,
-            None if workload.arrivals == Arrivals::Climb => climb::SLICES * (slice_s + warmup_s),
-            None => slice_s + warmup_s,
-        }
+        load_s(workload, slice_s, warmup_s)
     }
 
     /// Which of the addresses that our server prints is the one to load.
@@ -252,6 +248,14 @@ pub(crate) fn arguments(kind: &dyn Kind, target: &Target<'_>, timing: &Timing, p
     words.extend(kind.has_timeline().then(|| "--timeline".to_owned()));
     words.extend(kind.load_arguments(target));
     words
+}
+
+fn load_s(workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
+    match workload.repetitions {
+        Some(each) => f64::from(each) * TURN_S,
+        None if workload.arrivals == Arrivals::Climb => climb::SLICES * (slice_s + warmup_s),
+        None => slice_s + warmup_s,
+    }
 }
 
 fn amount_arguments(workload: &Workload, timing: &Timing) -> Vec<String> {

@@ -65,12 +65,13 @@ fn release() -> String {
     RELEASE.to_owned()
 }
 
-/// Figures that are quoted, not measured, to stand beside ours under one workload.
+/// Figures that are quoted, not measured, to stand beside ours.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Quotes {
     /// Where they come from, and what they are.
     pub source: String,
+    /// What those rows were measured under that name none.
     pub workload: String,
     pub rows: Vec<Quote>,
 }
@@ -83,6 +84,9 @@ pub(crate) struct Quote {
     pub cell: String,
     /// What it was called there.
     pub name: String,
+    /// The workload of ours that answers to what was asked there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_ms: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

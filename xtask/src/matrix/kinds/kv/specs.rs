@@ -6,7 +6,7 @@ pub(super) const CALIBRATION: &str = "get-P1";
 /// The law by which keys are asked for where not all can be kept.
 pub(super) const ZIPF: &str = "zipf:0.99";
 const CONNECTIONS: u32 = 50;
-const KEYS: u32 = 1_000_000;
+pub(super) const KEYS: u32 = 1_000_000;
 const VALUE_BYTES: u64 = 12;
 
 /// What is said of a cache's workload beside what is said of all.
@@ -14,17 +14,23 @@ pub(super) struct KvSpec {
     pub(super) spec: Spec,
     /// As `loadgen kv --protocol` takes it.
     pub(super) protocol: &'static str,
+    /// The same of the servers beside ours, where that is another.
+    pub(super) beside: Option<&'static str>,
     pub(super) keys: u32,
     /// More arguments of the generator: what to ask for.
     pub(super) asks: &'static [&'static str],
     pub(super) is_json: bool,
+    /// Every key is asked for once, and then the load is over.
+    pub(super) is_once: bool,
+    /// Whether a run has it that names no workloads.
+    pub(super) is_usual: bool,
     /// The server may use a fraction of the memory that all keys need.
     pub(super) evicts: bool,
     /// Dimensions whose choices are compared when nobody asked for others.
     pub(super) varies: &'static [&'static str],
 }
 
-const BASE: Spec = Spec {
+pub(super) const BASE: Spec = Spec {
     name: "",
     title: "",
     short: ["", ""],
@@ -35,8 +41,18 @@ const BASE: Spec = Spec {
     is_quick: false,
 };
 
-const KV: KvSpec =
-    KvSpec { spec: BASE, protocol: "resp", keys: KEYS, asks: &[], is_json: false, evicts: false, varies: &[] };
+pub(super) const KV: KvSpec = KvSpec {
+    spec: BASE,
+    protocol: "resp",
+    beside: None,
+    keys: KEYS,
+    asks: &[],
+    is_json: false,
+    is_once: false,
+    is_usual: true,
+    evicts: false,
+    varies: &[],
+};
 
 pub(super) const SPECS: [KvSpec; 14] = [
     KvSpec {
