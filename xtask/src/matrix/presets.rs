@@ -77,7 +77,7 @@ pub(crate) static PRESETS: [Preset; 5] = [
     },
     Preset {
         name: "drivers",
-        about: "every driver of every server, the rest its default, under small requests, closed and open loop",
+        about: "every driver of every server, of mq-server every dispatch, the rest its default, under small requests, closed and open loop",
         scales: false,
         parts: &[
             Part::new(
@@ -92,6 +92,7 @@ pub(crate) static PRESETS: [Preset; 5] = [
                 &["original-10KB", "framed-10KB", "framed-10KB-open", "framed-10KB-P16"],
             ),
             Part::new("zerocopy", "driver=*", &["cached-26KB-c64", "cached-26KB-c64-open"]),
+            Part::new("mq-server", "dispatch=*", &["small-4KiB", "small-4KiB-open"]),
         ],
     },
     Preset {
@@ -109,13 +110,16 @@ pub(crate) static PRESETS: [Preset; 5] = [
     },
     Preset {
         name: "strategies",
-        about: "zerocopy's strategies over bodies from 128 bytes to 1 MiB",
+        about: "zerocopy's strategies over bodies from 128 bytes to 1 MiB, and mq-server's ways of copying",
         scales: false,
-        parts: &[Part::new(
-            "zerocopy",
-            "strategy=*",
-            &["cached-128B-c64", "cached-4KiB-c64", "cached-26KB-c64", "cached-100KB-c64", "cached-1MiB-c16"],
-        )],
+        parts: &[
+            Part::new(
+                "zerocopy",
+                "strategy=*",
+                &["cached-128B-c64", "cached-4KiB-c64", "cached-26KB-c64", "cached-100KB-c64", "cached-1MiB-c16"],
+            ),
+            Part::new("mq-server", "copy=*", &["small-4KiB", "files-1MiB"]),
+        ],
     },
     Preset {
         name: "scaling",
