@@ -224,7 +224,7 @@ impl Args {
     pub(crate) fn cpus(&self, cores: u32, siblings: &[usize]) -> Result<(CpuList, CpuList)> {
         let server = self.server_cpus.clone().map_or_else(|| CpuList::parse("0"), Ok)?;
         let elsewhere = (1..cores as usize).find(|cpu| !siblings.contains(cpu));
-        let default_client = elsewhere.unwrap_or(usize::from(cores > 1));
+        let default_client = elsewhere.unwrap_or_else(|| usize::from(cores > 1));
         let client = self.client_cpus.clone().map_or_else(|| CpuList::of(&[default_client]), Ok)?;
         // How many there are on another host is not known here; `taskset` will say.
         let here = if self.server_exec.is_some() { &[] } else { server.as_slice() };
