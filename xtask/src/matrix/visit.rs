@@ -28,6 +28,7 @@ use super::site::Scratch;
 const PORTS: std::ops::Range<u16> = 20_000..30_000;
 const PORTS_TRIED: u32 = 20;
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
 /// Everything a visit needs besides what it visits.
 pub(crate) struct Bench {
     pub(crate) scratch: Scratch,
