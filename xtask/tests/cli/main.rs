@@ -2,6 +2,8 @@
 //!
 //! Runs are as small as they can be, of what the tests have built; figures are never judged here.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 mod interrupts;
 mod place;
 mod prefix;
