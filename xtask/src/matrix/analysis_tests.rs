@@ -116,6 +116,64 @@ fn failed_visits_have_no_figures_and_flagged_ones_are_shown() {
 }
 
 #[test]
+fn a_visit_with_errors_is_not_ranked() {
+    let (planned, mut visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
+    // The cheapest by far, because it fails.
+    for visit in visits.iter_mut().filter(|visit| visit.cell == "http-server/uring") {
+        visit.measured = Some(samples::measured(0.1));
+        (visit.flags, visit.valid) = (vec![Flag::Errors], false);
+        visit.measured.as_mut().unwrap().errors.insert("reset".to_owned(), 3);
+    }
+    let summary = summarise(&planned, &visits);
+    assert_eq!(summary.figures("http-server/uring", "closed"), None);
+    assert!(summary.comparisons.iter().all(|one| one.subject != "http-server/uring"), "{:?}", summary.comparisons);
+    assert!(summary.effects.iter().all(|effect| effect.level != "uring"));
+    let result = summary.results.iter().find(|result| result.cell == "http-server/uring").unwrap();
+    assert_eq!(result.outcome, Outcome::NotRun { reason: "failed: 3 reset".to_owned() });
+}
+
+#[test]
+fn a_block_counts_once_however_often_its_visits_were_repeated() {
+    let (planned, mut visits) = run(&samples::setup(), |block| 4.0 + f64::from(block), |cell, _| factor(cell));
+    let before = summarise(&planned, &visits);
+    let is_pool = |visit: &&Visit| (visit.cell.as_str(), visit.workload.as_str()) == ("http-server/pool", "closed");
+    let flagged: Vec<Visit> = visits.iter().filter(is_pool).cloned().collect();
+    for visit in visits.iter_mut().filter(|visit| is_pool(&&**visit)) {
+        visit.attempt = 3;
+    }
+    for attempt in [1, 2] {
+        visits.extend(flagged.iter().map(|visit| Visit {
+            attempt,
+            valid: false,
+            flags: vec![Flag::Noisy],
+            measured: Some(samples::measured(100.0)),
+            ..visit.clone()
+        }));
+    }
+    let after = summarise(&planned, &visits);
+    let figures = |summary: &Summary| {
+        let figures = summary.figures("http-server/pool", "closed").unwrap();
+        (figures.cpu_us, figures.cpu_ratio, figures.visits, figures.per_block.clone())
+    };
+    assert_eq!(figures(&before), figures(&after));
+    assert_eq!(after.figures("http-server/pool", "closed").unwrap().attempts, 9);
+    assert_eq!((after.progress.visits_done, after.progress.visits_invalid), (before.progress.visits_done, 0));
+}
+
+#[test]
+fn a_block_without_the_reference_pairs_with_no_other() {
+    // Each block is twice as dear as the one before: whoever pairs across blocks is wrong by that.
+    let (planned, mut visits) = run(&samples::setup(), |block| 4.0 * 2_f64.powi(block as i32), |cell, _| factor(cell));
+    for visit in visits.iter_mut().filter(|visit| visit.cell == "http-server/epoll" && visit.block == 0) {
+        visit.measured = None;
+        (visit.flags, visit.valid) = (vec![Flag::Failed], false);
+    }
+    let summary = summarise(&planned, &visits);
+    let ratio = summary.figures("http-server/pool", "closed").unwrap().cpu_ratio.unwrap();
+    assert!(near(&ratio, 1.5) && ratio.blocks == 2 && (ratio.hi - ratio.lo).abs() < 1e-9, "{ratio:?}");
+}
+
+#[test]
 fn a_partial_run_says_so_and_keeps_what_it_has() {
     let (planned, mut visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
     visits.retain(|visit| visit.block == 0);

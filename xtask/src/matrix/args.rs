@@ -9,7 +9,7 @@ use clap::Parser;
 use super::baseline;
 use super::commands::{Command, GateArgs};
 use super::cpus::CpuList;
-use super::filter::hint;
+use super::filter::{self, hint};
 use super::kinds::{self, KINDS, Kind};
 use super::model::Remote;
 use super::pace::Wish;
@@ -37,16 +37,11 @@ pub(crate) struct Args {
     /// A run by name instead of servers, filter and workloads: `seeds` is what the originals of
     /// http-server, kvcache, fileserver, zerocopy and mq-server printed, beside ours; `drivers`, `stores`, `strategies` vary
     /// that alone; `scaling` is 1, 2, … threads
-    #[arg(long, value_name = "NAME", value_parser = Preset::named, conflicts_with_all = ["servers", "filter", "workload"])]
+    #[arg(long, value_name = "NAME", value_parser = Preset::named, conflicts_with_all = ["filter", "workload"])]
     pub(crate) preset: Option<&'static Preset>,
-    /// Servers to measure
-    #[arg(
-        long,
-        value_name = "NAMES",
-        value_delimiter = ',',
-        default_value = "http-server,kvcache,fileserver,zerocopy,mq-server"
-    )]
-    pub(crate) servers: Vec<String>,
+    /// Servers to measure, of a preset those of them that it has [default: all]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    servers: Vec<String>,
     /// What to measure: `server=kvcache & (driver=epoll|uring) & !store=std & workload~get*` or `kvcache/epoll/*`;
     /// `,` is and, `;` is or; dimensions that are named are crossed, of the others each varies alone; repeatable: all
     /// must hold
@@ -99,8 +94,8 @@ pub(crate) struct Args {
     server_cpus: Option<CpuList>,
     /// Run the servers behind this command, which takes another command and runs it elsewhere with this one's standard
     /// streams: `ssh host`, `ip netns exec ns1`; programs and files must lie at the same paths there
-    #[arg(long, value_name = "PREFIX", requires = "server_host")]
-    server_exec: Option<String>,
+    #[arg(long, value_name = "PREFIX", value_parser = prefix, requires = "server_host")]
+    server_exec: Option<Prefix>,
     /// The address on which they listen there
     #[arg(long, value_name = "ADDR", requires = "server_exec")]
     server_host: Option<IpAddr>,
@@ -125,6 +120,9 @@ pub(crate) struct Args {
     /// Cargo profile that the servers and the generator are built with; figures of any but `release` are not judged
     #[arg(long, value_name = "NAME", default_value = "release")]
     pub(crate) profile: String,
+    /// Measure what that profile has built before, as it lies there
+    #[arg(long)]
+    pub(crate) no_build: bool,
     /// Keep the finished run under this name, to compare with
     #[arg(long, value_name = "NAME", value_parser = baseline::check_name)]
     pub(crate) save_baseline: Option<String>,
@@ -133,7 +131,7 @@ pub(crate) struct Args {
     pub(crate) baseline: Option<String>,
     #[command(flatten)]
     pub(crate) gate: GateArgs,
-    /// Run although another bench-matrix runs, or resume although the sources changed
+    /// Run although another bench-matrix runs or the machine is busy, or resume although the sources changed
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -154,12 +152,13 @@ impl Args {
     }
 
     pub(crate) fn kinds(&self) -> Result<Vec<&'static dyn Kind>> {
-        if let Some(preset) = self.preset {
-            return Ok(KINDS.into_iter().filter(|kind| preset.part(kind.server()).is_some()).collect());
-        }
         check_names("--servers", &self.servers, &kinds::names())?;
-        let is_named = |kind: &&dyn Kind| self.servers.iter().any(|name| name == kind.server());
-        Ok(KINDS.into_iter().filter(is_named).collect())
+        let is_in_preset = |server: &str| self.preset.is_none_or(|preset| preset.part(server).is_some());
+        if let Some((name, preset)) = self.servers.iter().find(|name| !is_in_preset(name)).zip(self.preset) {
+            return Err(usage(format!("--servers `{name}`: the preset `{}` does not measure it", preset.name)));
+        }
+        let is_named = |server: &str| self.servers.is_empty() || self.servers.iter().any(|name| name == server);
+        Ok(KINDS.into_iter().filter(|kind| is_named(kind.server()) && is_in_preset(kind.server())).collect())
     }
 
     /// Whether the number of threads is a dimension.
@@ -205,6 +204,8 @@ impl Args {
         let workloads: Vec<String> =
             kinds.iter().flat_map(|kind| kind.workloads(self.quick)).map(|workload| workload.name).collect();
         check_names("--workload", &self.workload, &workloads.iter().map(String::as_str).collect::<Vec<_>>())?;
+        // Names can only be checked once the servers have been asked; what cannot be read at all is said before that.
+        self.filter.iter().try_for_each(|text| filter::parse(text).map(drop))?;
         if self.gate.fail_on_regression.is_some() && self.baseline.is_none() {
             return Err(usage("--fail-on-regression needs a --baseline to compare with"));
         }
@@ -216,16 +217,18 @@ impl Args {
 
     /// Where the servers run, if not here.
     pub(crate) fn remote(&self) -> Option<Remote> {
-        let prefix: Vec<String> = self.server_exec.as_ref()?.split_whitespace().map(str::to_owned).collect();
-        Some(Remote { prefix, host: self.server_host? })
+        Some(Remote { prefix: self.server_exec.clone()?.0, host: self.server_host? })
     }
 
-    /// Server on the first core and generator on the second where there are two.
-    pub(crate) fn cpus(&self, cores: u32) -> Result<(CpuList, CpuList)> {
+    /// Server on the first core and generator on the second where there are two; `siblings` share a core with the first.
+    pub(crate) fn cpus(&self, cores: u32, siblings: &[usize]) -> Result<(CpuList, CpuList)> {
         let server = self.server_cpus.clone().map_or_else(|| CpuList::parse("0"), Ok)?;
-        let default_client = if cores > 1 { "1" } else { "0" };
-        let client = self.client_cpus.clone().map_or_else(|| CpuList::parse(default_client), Ok)?;
-        let highest = server.as_slice().iter().chain(client.as_slice()).max().copied().unwrap_or(0);
+        let elsewhere = (1..cores as usize).find(|cpu| !siblings.contains(cpu));
+        let default_client = elsewhere.unwrap_or_else(|| usize::from(cores > 1));
+        let client = self.client_cpus.clone().map_or_else(|| CpuList::of(&[default_client]), Ok)?;
+        // How many there are on another host is not known here; `taskset` will say.
+        let here = if self.server_exec.is_some() { &[] } else { server.as_slice() };
+        let highest = here.iter().chain(client.as_slice()).max().copied().unwrap_or(0);
         if highest >= cores as usize {
             return Err(usage(format!("CPU {highest}: this machine has {cores}, numbered from 0")));
         }
@@ -238,6 +241,16 @@ fn check_names(flag: &str, given: &[String], known: &[&str]) -> Result<()> {
         Some(name) => Err(usage(format!("{flag} `{name}`: unknown; {}", hint(name, known)))),
         None => Ok(()),
     }
+}
+
+/// The words of `--server-exec`, at least one.
+#[derive(Clone, Debug)]
+struct Prefix(Vec<String>);
+
+/// Split as a shell splits: `ssh -o 'ProxyCommand nc %h 22' host`.
+fn prefix(text: &str) -> Result<Prefix, String> {
+    let words = shlex::split(text).filter(|words| !words.is_empty());
+    words.map(Prefix).ok_or_else(|| "expected the words of a command, quotes closed".to_owned())
 }
 
 /// `500ms`, `1.5s`, `2m`.
@@ -332,10 +345,27 @@ mod tests {
         for name in ["original-10x30", "original-c10000", "original-get"] {
             assert!(!usual.iter().any(|it| it == name), "{name} takes long and says little");
         }
-        for flags in [["--servers", "kvcache"], ["--filter", "driver=epoll"], ["--workload", "get-P1"]] {
+        for flags in [["--filter", "driver=epoll"], ["--workload", "get-P1"]] {
             let words = ["bench-matrix", "--preset", "seeds"].into_iter().chain(flags);
             assert!(Args::try_parse_from(words).is_err(), "{flags:?}");
         }
+    }
+
+    #[test]
+    fn a_preset_can_be_limited_to_some_of_its_servers_and_to_no_others() {
+        assert_eq!(
+            workloads(&["--preset", "seeds", "--servers", "zerocopy"]),
+            ["cached-26KB-c500", "cached-26KB-c500-close"]
+        );
+        let error = parse(&["--preset", "stores", "--servers", "kvcache,http-server"]).check().unwrap_err();
+        assert!(error.is::<crate::UsageError>() && error.to_string().contains("`http-server`: the preset `stores`"));
+        assert_eq!(parse(&[]).kinds().unwrap().len(), KINDS.len(), "all, where none is named");
+    }
+
+    #[test]
+    fn a_filter_that_cannot_be_read_is_refused_before_anything_is_built() {
+        let error = parse(&["--filter", "driver=epoll", "--filter", "driver="]).check().unwrap_err();
+        assert!(error.is::<crate::UsageError>() && error.to_string().contains("expected a value"), "{error}");
     }
 
     #[test]
@@ -356,11 +386,28 @@ mod tests {
 
     #[test]
     fn cpus_must_exist() {
-        assert!(parse(&["--server-cpus", "0-3"]).cpus(2).is_err());
-        let (server, client) = parse(&[]).cpus(2).unwrap();
+        assert!(parse(&["--server-cpus", "0-3"]).cpus(2, &[]).is_err());
+        let (server, client) = parse(&[]).cpus(2, &[0]).unwrap();
         assert!(!server.shares_with(&client));
-        let (server, client) = parse(&[]).cpus(1).unwrap();
+        let (server, client) = parse(&[]).cpus(1, &[0]).unwrap();
         assert!(server.shares_with(&client), "one core is shared, and said to be");
+        let far = ["--server-exec", "ssh host", "--server-host", "10.0.0.1", "--server-cpus", "0-3"];
+        assert_eq!(parse(&far).cpus(2, &[0]).unwrap().0.len(), 4, "another host has CPUs of its own");
+    }
+
+    #[test]
+    fn the_generator_gets_no_hyperthread_of_the_servers_core_where_there_is_another() {
+        let client = |cores, siblings: &[usize]| parse(&[]).cpus(cores, siblings).unwrap().1.text().to_owned();
+        assert_eq!((client(4, &[0, 2]), client(4, &[0, 1]), client(2, &[0, 1])), ("1".into(), "2".into(), "1".into()));
+    }
+
+    #[test]
+    fn a_prefix_is_split_as_a_shell_splits() {
+        let words =
+            |text: &str| parse(&["--server-exec", text, "--server-host", "::1"]).remote().unwrap().prefix.join("|");
+        assert_eq!(words("ssh -p 22 'ho st'"), "ssh|-p|22|ho st");
+        assert_eq!(words("ip netns exec ns1"), "ip|netns|exec|ns1");
+        assert!(prefix("").is_err() && prefix("ssh 'host").is_err());
     }
 
     #[test]

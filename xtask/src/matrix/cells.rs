@@ -219,6 +219,15 @@ impl Cells {
         found.cloned().context("no back end can run here")
     }
 
+    /// The programs that serve these cells, but for the null server's.
+    pub(crate) fn programs(&self, cells: &[Cell]) -> Vec<PathBuf> {
+        let binaries = self.executable.parent().unwrap_or_else(|| Path::new("."));
+        let peers = cells.iter().filter_map(|cell| self.peer(cell)).map(|peer| peers::executable(peer, binaries));
+        let mut programs: Vec<PathBuf> = std::iter::once(self.executable.clone()).chain(peers).collect();
+        programs.dedup();
+        programs
+    }
+
     pub(crate) fn peer(&self, cell: &Cell) -> Option<&'static dyn Peer> {
         self.kind.peers().iter().copied().find(|peer| cell.role == Role::Peer && peer.id() == cell.id)
     }

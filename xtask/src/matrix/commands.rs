@@ -99,12 +99,16 @@ fn load(directory: &Path) -> Result<Report> {
 }
 
 fn merged(runs: &[PathBuf], out: &Path, is_forced: bool) -> Result<ExitCode> {
+    store::refuse_used(out)?;
     let loaded = runs.iter().map(|run| store::load(run)).collect::<Result<Vec<_>>>()?;
     let (manifest, visits) = merge::merge(loaded, is_forced)?;
     let mut store = Store::create(out, &manifest)?;
     visits.iter().try_for_each(|visit| store.append(visit)).context("merged visits")?;
     let visits = manifest.by_matrix(visits);
-    let report = analysis::report(&manifest, &visits);
+    let counts = runs.iter().map(|run| store::counts(run)).collect::<Result<Vec<_>>>()?;
+    let counts = merge::counts(counts);
+    counts.iter().try_for_each(|count| store.append_count(count))?;
+    let report = analysis::with_counts(&manifest, &visits, &counts);
     say(&report);
     println!("report: {}", setup::shown_path(&store.write_summary(&manifest, &visits, &report)?));
     Ok(ExitCode::SUCCESS)

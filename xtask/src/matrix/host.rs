@@ -10,6 +10,7 @@ use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::{Pid, SysconfVar, sysconf};
 
+use super::cpus::CpuList;
 use super::model::Host;
 use super::record::HostDuring;
 
@@ -44,6 +45,12 @@ pub(crate) fn facts() -> Result<Host> {
 pub(crate) fn cores() -> Result<u32> {
     let cores = std::thread::available_parallelism().context("cores")?.get();
     Ok(u32::try_from(cores).unwrap_or(u32::MAX))
+}
+
+/// The CPUs that share a core with this one, itself included; none where the kernel does not say.
+pub(crate) fn siblings(cpu: usize) -> Vec<usize> {
+    let text = read(format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"));
+    text.and_then(|text| CpuList::parse(&text).ok()).map_or_else(Vec::new, |list| list.as_slice().to_vec())
 }
 
 /// One-minute load average.

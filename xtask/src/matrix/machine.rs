@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -50,6 +51,30 @@ impl Machine {
     pub(crate) fn signal(prefix: &[String], pid: u32, name: &str) -> Result<()> {
         run(prefix, &format!("kill -{name} {pid} 2>/dev/null; true\n")).map(drop)
     }
+}
+
+/// Whether what servers need is there, and what machine it is, in a sentence.
+///
+/// # Errors
+/// What is missing.
+pub(crate) fn look(prefix: &[String], programs: &[PathBuf], site: &Path) -> Result<String> {
+    let words: Vec<String> = programs.iter().map(|program| quoted(&program.to_string_lossy())).collect();
+    let (programs, site) = (words.join(" "), quoted(&site.to_string_lossy()));
+    // Everything by one connection: behind ssh each takes a while.
+    let script = format!(
+        "for program in grep taskset {programs}; do command -v \"$program\" >/dev/null || echo \"missing $program\"; done
+test -d {site} || echo \"missing\" {site}
+echo \"is $(uname -sr), $(getconf _NPROCESSORS_ONLN) CPUs, $(sed -n '/^model name/{{s/.*: //p;q}}' /proc/cpuinfo)\"
+"
+    );
+    let said = run(prefix, &script)?;
+    let missing: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("missing ")).collect();
+    if !missing.is_empty() {
+        let (prefix, missing) = (prefix.join(" "), missing.join(", "));
+        bail!("behind `{prefix}` there is no {missing}: programs and files must lie at the same paths there");
+    }
+    let machine = said.lines().find_map(|line| line.strip_prefix("is ")).unwrap_or("an unknown machine");
+    Ok(format!("The servers' machine: {}.", machine.trim_end_matches([',', ' '])))
 }
 
 fn read_here(pid: u32) -> Files {
@@ -167,6 +192,16 @@ mod tests {
     fn words_survive_the_shell() {
         let word = "it's $HOME `x` \"y\" \\";
         assert_eq!(run(&nowhere_else(), &format!("printf %s {}\n", quoted(word))).unwrap(), word);
+    }
+
+    #[test]
+    fn what_is_missing_there_is_named_and_the_machine_is_described() {
+        let look = |program: &str, site: &str| look(&nowhere_else(), &[PathBuf::from(program)], Path::new(site));
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        let described = look("/bin/sh", "/").unwrap();
+        assert!(described.contains(kernel.trim()) && described.contains(" CPUs"), "{described}");
+        let error = look("/no/such program", "/no/directory, it's").unwrap_err().to_string();
+        assert!(error.contains("there is no /no/such program, /no/directory, it's:"), "{error}");
     }
 
     #[test]

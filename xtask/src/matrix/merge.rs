@@ -1,11 +1,12 @@
 //! Several runs as one: the blocks of the second follow those of the first.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
 
 use super::model::{Arrivals, Cell, Role, Setup, Workload};
 use super::record::{Manifest, Planned, Visit};
+use super::syscalls::Count;
 
 /// How far the loads that two runs offered may be apart: each found its own by calibration.
 const RATE_TOLERANCE: f64 = 0.1;
@@ -16,10 +17,10 @@ pub(crate) type Run = (Manifest, Vec<Visit>);
 /// # Errors
 /// The runs measured different things, or on different machines.
 pub(crate) fn merge(runs: Vec<Run>, is_forced: bool) -> Result<Run> {
-    check_different(&runs)?;
     let mut runs = runs.into_iter();
     let Some((mut manifest, mut visits)) = runs.next() else { bail!("nothing to merge") };
     for (other, others_visits) in runs {
+        refuse_same_visits(&visits, &others_visits)?;
         let offsets: Vec<(String, u32)> =
             (manifest.matrices.iter()).map(|planned| (planned.setup.server.clone(), planned.setup.blocks)).collect();
         for planned in other.matrices {
@@ -36,25 +37,19 @@ pub(crate) fn merge(runs: Vec<Run>, is_forced: bool) -> Result<Run> {
     Ok((manifest, visits))
 }
 
-/// A run that counted twice would look like two that agree.
-fn check_different(runs: &[Run]) -> Result<()> {
-    let mut known = HashSet::new();
-    for (_, visits) in runs {
-        if visits.is_empty() {
-            bail!("a run without visits cannot be merged");
+/// A block that is counted twice narrows every interval, and nothing was learnt.
+fn refuse_same_visits(known: &[Visit], others: &[Visit]) -> Result<()> {
+    // Wherever merging has put it, a visit is told by when it began, what it visited and how long it took.
+    let key = |visit: &Visit| {
+        (visit.started_utc.clone(), visit.cell.clone(), visit.workload.clone(), visit.elapsed_s.to_bits())
+    };
+    let known: BTreeSet<_> = known.iter().map(key).collect();
+    match others.iter().find(|visit| known.contains(&key(visit))) {
+        Some(Visit { cell, workload, started_utc, .. }) => {
+            bail!("the runs share visits (of {cell} under {workload}, {started_utc}): is one of them given twice?")
         }
-        let began: Vec<_> = visits.iter().map(began).collect();
-        if let Some((at, matrix, cell, ..)) = began.iter().find(|it| known.contains(*it)) {
-            bail!("the same visits cannot be merged twice: of {cell} ({matrix}), begun at {at}");
-        }
-        known.extend(began);
+        None => Ok(()),
     }
-    Ok(())
-}
-
-/// No two visits of one machine have this in common.
-fn began(visit: &Visit) -> (&str, &str, &str, &str, u64) {
-    (&visit.started_utc, &visit.matrix, &visit.cell, &visit.workload, visit.elapsed_s.to_bits())
 }
 
 fn append(known: &mut Planned, other: Planned, is_forced: bool) -> Result<()> {
@@ -108,6 +103,18 @@ fn append(known: &mut Planned, other: Planned, is_forced: bool) -> Result<()> {
     // A cell counts where a run planned it; elsewhere its visits are not missing.
     known.plan.extend(other.plan);
     Ok(())
+}
+
+/// System calls per request are the same in every run: the first that counted a cell is believed.
+pub(crate) fn counts(runs: Vec<Vec<Count>>) -> Vec<Count> {
+    let mut merged: Vec<Count> = Vec::new();
+    let of = |count: &Count| (count.matrix.clone(), count.cell.clone(), count.workload.clone());
+    for count in runs.into_iter().flatten().filter(|count| count.per_request.is_some()) {
+        if !merged.iter().any(|known| of(known) == of(&count)) {
+            merged.push(count);
+        }
+    }
+    merged
 }
 
 /// A cell that either run selected for a workload is selected for it.
@@ -191,8 +198,9 @@ mod tests {
                 let (cell, workload) = (due.cell.clone(), due.workload.clone());
                 let measured = Some(samples::measured(4.0 + f64::from(block)));
                 let matrix = planned.setup.server.clone();
-                let started_utc = format!("2026-01-{seed:02}T00:{block:02}:{slot:02}Z");
-                visits.push(Visit { matrix, block, slot, cell, workload, started_utc, measured, ..samples::visit() });
+                // No two runs take exactly as long.
+                let elapsed_s = 2.0 + seed as f64 / 1e6;
+                visits.push(Visit { matrix, block, slot, cell, workload, measured, elapsed_s, ..samples::visit() });
             }
         }
         (Manifest { schema: SCHEMA.to_owned(), matrices: vec![planned] }, visits)
@@ -216,13 +224,28 @@ mod tests {
     }
 
     #[test]
-    fn a_run_counts_once() {
-        let (one, other) = (run(1, |_| ()), run(2, |_| ()));
-        let both = merge(vec![one.clone(), other.clone()], false).unwrap();
-        for again in [vec![one.clone(), one], vec![both, other]] {
-            let error = merge(again, false).unwrap_err().to_string();
-            assert!(error.contains("cannot be merged twice"), "{error}");
+    fn counted_calls_of_the_first_run_that_has_them_are_kept() {
+        let count = |cell: &str, calls: Option<f64>| Count {
+            matrix: "http-server".to_owned(),
+            cell: cell.to_owned(),
+            workload: "closed".to_owned(),
+            per_request: calls.map(|calls| [("recvfrom".to_owned(), calls)].into()),
+            failure: None,
+        };
+        let runs =
+            vec![vec![count("a", None), count("b", Some(1.0))], vec![count("a", Some(2.0)), count("b", Some(3.0))]];
+        assert_eq!(counts(runs), [count("b", Some(1.0)), count("a", Some(2.0))]);
+    }
+
+    #[test]
+    fn a_run_is_not_counted_twice() {
+        let (first, second) = (run(1, |_| ()), run(2, |_| ()));
+        for forced in [false, true] {
+            let error = merge(vec![first.clone(), second.clone(), first.clone()], forced).unwrap_err().to_string();
+            assert!(error.contains("given twice"), "{error}");
         }
+        let both = merge(vec![first, second.clone()], false).unwrap();
+        assert!(merge(vec![both, second], false).is_err(), "nor one that is in another, in blocks of other numbers");
     }
 
     #[test]

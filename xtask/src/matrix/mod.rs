@@ -13,6 +13,7 @@ mod commands;
 mod compare;
 mod cpus;
 pub(crate) mod filter;
+mod flags;
 mod host;
 mod interrupt;
 mod kinds;
@@ -31,6 +32,7 @@ mod preview;
 mod probe;
 mod process;
 mod progress;
+mod quiet;
 mod quotes;
 pub(crate) mod ranks;
 mod record;
@@ -68,7 +70,7 @@ pub(crate) use self::kinds::names as servers;
 use self::kinds::{KINDS, Kind};
 use self::machine::Machine;
 pub(crate) use self::markdown::version_number;
-use self::model::{Arrivals, Flag, SCHEMA, Setup};
+use self::model::{Arrivals, Flag, RELEASE, SCHEMA, Setup};
 use self::record::{Manifest, Planned};
 use self::session::Session;
 use self::setup::Placement;
@@ -93,11 +95,12 @@ fn start(args: &Args) -> Result<ExitCode> {
     let kinds = args.kinds()?;
     args.check()?;
     let host = host::facts()?;
-    let (server, client) = args.cpus(host.cores)?;
+    let (server, client) = args.cpus(host.cores, &host::siblings(0))?;
     let placement = Placement { server, client };
     let only_shows = args.list || args.dry_run;
     let _lock = setup::lock(args.force || only_shows)?;
-    let binaries = setup::build(&kinds, &args.profile)?;
+    let binaries =
+        if args.no_build { setup::built(&kinds, &args.profile)? } else { setup::build(&kinds, &args.profile)? };
     let growth = args.is_scaling().then(|| placement.growth(host.cores));
     let mut servers = ask(&kinds, &binaries, &placement, growth.as_deref())?;
     let mut setups = setup::plan(args, &servers, &placement, &host)?;
@@ -122,10 +125,16 @@ fn start(args: &Args) -> Result<ExitCode> {
     }
     let directory = args.out.clone().unwrap_or_else(|| setup::default_directory(&setups[0]));
     store::refuse_used(&directory)?;
+    refuse_busy(args, &setups[0])?;
     let bench = bench(&setups[0], &binaries, &placement)?;
     prepare(&servers, &setups, &bench)?;
+    let there = look_behind(&servers, &setups, &bench)?;
     for (setup, cells) in setups.iter_mut().zip(&servers) {
-        calibrate(setup, cells, &bench)?;
+        setup.notes.extend(there.clone());
+        if !calibrate(setup, cells, &bench)? {
+            eprintln!("interrupted before the first visit");
+            return Ok(ExitCode::from(session::EXIT_INTERRUPTED));
+        }
     }
     let plan = |setup| Planned { plan: plan::shuffled(&setup), setup };
     let manifest = Manifest { schema: SCHEMA.to_owned(), matrices: setups.into_iter().map(plan).collect() };
@@ -157,13 +166,17 @@ fn resume(args: &Args, directory: &Path) -> Result<ExitCode> {
     let Some(kinds) = manifest.matrices.iter().map(kind_of).collect::<Option<Vec<&dyn Kind>>>() else {
         bail!("the run has a server that is not known here");
     };
-    let binaries = setup::build(&kinds, &setup.profile)?;
+    let binaries =
+        if args.no_build { setup::built(&kinds, &setup.profile)? } else { setup::build(&kinds, &setup.profile)? };
     let is_scaled =
         |planned: &Planned| planned.setup.cells.iter().any(|cell| cell.factors.contains_key(backends::THREADS));
     let growth = manifest.matrices.iter().any(is_scaled).then(|| placement.growth(setup.host.cores));
     let servers = ask(&kinds, &binaries, &placement, growth.as_deref())?;
+    refuse_busy(args, setup)?;
     let bench = bench(setup, &binaries, &placement)?;
-    prepare(&servers, manifest.matrices.iter().map(|planned| &planned.setup), &bench)?;
+    let setups = || manifest.matrices.iter().map(|planned| &planned.setup);
+    prepare(&servers, setups(), &bench)?;
+    look_behind(&servers, setups(), &bench)?;
     let visits = manifest.by_matrix(visits);
     measure(args, &manifest, visits, store, &servers, &bench)
 }
@@ -200,21 +213,40 @@ fn prepare<'a>(servers: &[Cells], setups: impl IntoIterator<Item = &'a Setup>, b
     servers.iter().zip(setups).try_for_each(|(cells, setup)| cells.prepare(setup, &site))
 }
 
-/// Finds the load that the open loops offer: one closed-loop visit of the reference.
-fn calibrate(setup: &mut Setup, cells: &Cells, bench: &Bench) -> Result<()> {
+/// A run whose figures count is not begun beside something else.
+fn refuse_busy(args: &Args, setup: &Setup) -> Result<()> {
+    if args.force || setup.profile != RELEASE { Ok(()) } else { quiet::wait() }
+}
+
+/// Where the servers run on another machine: whether what they need is there, and what it is, in a sentence.
+fn look_behind<'a>(
+    servers: &[Cells],
+    setups: impl IntoIterator<Item = &'a Setup>,
+    bench: &Bench,
+) -> Result<Option<String>> {
+    let Machine::Behind(prefix) = &bench.machine else { return Ok(None) };
+    let mut programs = vec![bench.loadgen.clone()];
+    for (cells, setup) in servers.iter().zip(setups) {
+        programs.extend(cells.programs(&setup.cells));
+    }
+    machine::look(prefix, &programs, &bench.scratch.site()).map(Some)
+}
+
+/// Finds the load that the open loops offer: one closed-loop visit of the reference. `false` when it was interrupted.
+fn calibrate(setup: &mut Setup, cells: &Cells, bench: &Bench) -> Result<bool> {
     if setup.workloads.iter().all(|workload| workload.arrivals == Arrivals::Closed) {
-        return Ok(());
+        return Ok(true);
     }
     let kind = cells.kind;
     let names = [kind.calibration().to_owned()];
     let workloads = kinds::select(kind, &names, &bench.timing, setup.quick);
     let reference = setup.cells.iter().find(|cell| cell.id == setup.reference);
     let (Some(reference), Some(workload)) = (reference, workloads.first()) else { bail!("nothing to calibrate with") };
-    let Some(attempt) = bench.visit(cells, reference, workload) else { bail!("interrupted before the first visit") };
+    let Some(attempt) = bench.visit(cells, reference, workload) else { return Ok(false) };
     match attempt.measured {
         Some(measured) if !attempt.flags.iter().copied().any(Flag::is_fatal) => {
             kinds::calibrate(kind, &mut setup.workloads, measured.throughput_rps, &bench.timing);
-            Ok(())
+            Ok(!bench.interrupts.are_pending())
         }
         failed => {
             let errors = failed.map(|measured| format!("{:?}", measured.errors));

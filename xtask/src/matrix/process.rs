@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::machine::{self, Machine};
@@ -196,8 +196,12 @@ impl Drop for Process {
             // If nobody answers there any more, the end of standard input has to do.
             drop(Machine::signal(prefix, *pid, "KILL"));
         }
-        // Both fail only when the child is gone already.
-        drop(self.child.kill());
+        // With whatever it has started itself. Fails only when the child is gone already.
+        if matches!(self.child.try_wait(), Ok(None))
+            && let Ok(pid) = self.nix_pid()
+        {
+            let _ = killpg(pid, Signal::SIGKILL);
+        }
         drop(self.child.wait());
     }
 }

@@ -68,6 +68,9 @@ pub(crate) struct Visit {
     pub started_utc: String,
     /// From starting the server to its end.
     pub elapsed_s: f64,
+    /// From starting the server until it was ready; absent where it never was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_s: Option<f64>,
     /// Whether the figures may be used: measured, and no flag that [`Flag::is_invalid`].
     pub valid: bool,
     pub flags: Vec<Flag>,

@@ -122,6 +122,7 @@ pub(crate) fn visit() -> Visit {
         workload: "closed".to_owned(),
         started_utc: "2026-01-01T00:00:00Z".to_owned(),
         elapsed_s: 2.0,
+        ready_s: Some(0.01),
         valid: true,
         flags: Vec::new(),
         failure: None,

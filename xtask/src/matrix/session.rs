@@ -17,7 +17,7 @@ use super::{analysis, output, quotes, setup, syscalls};
 /// Some visits failed, or a gate with `--strict` was inconclusive.
 pub(crate) const EXIT_INCOMPLETE: u8 = 3;
 /// What a shell reports of a command that SIGINT ended.
-const EXIT_INTERRUPTED: u8 = 130;
+pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
 /// A run with its plan, the visits it has, and what makes more. `visits` and `servers`: one for each matrix.
 pub(crate) struct Session<'a> {
@@ -88,6 +88,9 @@ impl Session<'_> {
             if let Some(left) = &self.bench.histograms {
                 self.store.keep_histograms(left, &visit)?;
             }
+            if visit.flags.iter().copied().any(Flag::is_fatal) {
+                self.store.keep_log(&self.bench.server_log(), &visit)?;
+            }
             progress.end(&visit);
             self.visits[turn.matrix].push(visit);
         }
@@ -149,6 +152,7 @@ impl Session<'_> {
             workload: workload.name.clone(),
             started_utc,
             elapsed_s: began.elapsed().as_secs_f64(),
+            ready_s: attempt.ready_s,
             valid: attempt.measured.is_some() && !attempt.flags.iter().copied().any(Flag::is_invalid),
             flags: attempt.flags,
             failure: attempt.failure,

@@ -26,14 +26,32 @@ const RETRIES: u32 = 2;
 pub(crate) fn build(kinds: &[&dyn Kind], profile: &str) -> Result<PathBuf> {
     let mut command = cargo();
     command.args(["build", "--profile", profile]);
-    let servers = kinds.iter().map(|kind| kind.server());
-    let peers = kinds.iter().flat_map(|kind| kind.peers()).filter(|peer| peer.is_built()).map(|peer| peer.name());
     // By binary: the package `zerocopy` shares its name with one that others of ours depend on, which makes `-p` ambiguous.
-    for program in servers.chain(peers).chain(["loadgen"]) {
+    for program in programs(kinds) {
         command.args(["--bin", program]);
     }
     run_shown(&mut command)?;
     Ok(workspace::metadata()?.target_directory.join(profile_directory(profile)))
+}
+
+/// Where what was built before lies.
+///
+/// # Errors
+/// Something of it was not.
+pub(crate) fn built(kinds: &[&dyn Kind], profile: &str) -> Result<PathBuf> {
+    let directory = workspace::metadata()?.target_directory.join(profile_directory(profile));
+    let missing = programs(kinds).into_iter().find(|program| !directory.join(program).is_file());
+    match missing {
+        Some(program) => Err(usage(format!("--no-build: {program} has not been built with the profile `{profile}`"))),
+        None => Ok(directory),
+    }
+}
+
+/// What is measured and what measures, by name.
+fn programs(kinds: &[&dyn Kind]) -> Vec<&'static str> {
+    let servers = kinds.iter().map(|kind| kind.server());
+    let peers = kinds.iter().flat_map(|kind| kind.peers()).filter(|peer| peer.is_built()).map(|peer| peer.name());
+    servers.chain(peers).chain(["loadgen"]).collect()
 }
 
 /// Where cargo puts what it builds with a profile: its own four share two directories.

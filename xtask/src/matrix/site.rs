@@ -1,9 +1,10 @@
 //! The files that every server serves: fixed sizes, pseudo-random printable content, the same in every run.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use nix::fcntl::{Flock, FlockArg};
 use tempfile::TempDir;
 
 /// Sizes in bytes: a tiny reply, the page of http-server's original, a page of memory, a usual page, a picture, a download.
@@ -16,25 +17,65 @@ pub(crate) fn file_name(bytes: u64) -> String {
 
 /// A scratch directory: the site under it, beside the peers' configurations and the servers' logs.
 pub(crate) struct Scratch {
-    directory: TempDir,
+    directory: Locked,
     /// In memory, where there is such a place.
-    _memory: Option<TempDir>,
+    _memory: Option<Locked>,
+}
+
+/// A directory that is removed when dropped, and by the next run where this one was killed: nobody holds its lock then.
+struct Locked {
+    directory: TempDir,
+    _lock: Flock<File>,
+}
+
+const PREFIX: &str = "quintet-visits-";
+/// Whoever removes what was abandoned may take a directory that is not yet locked for such.
+const TRIES: u32 = 10;
+
+impl Locked {
+    fn new(place: &Path) -> Result<Self> {
+        remove_abandoned(place);
+        for _ in 0..TRIES {
+            let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(place).context("temporary directory")?;
+            let Some(lock) = locked(directory.path()) else { continue };
+            if directory.path().is_dir() {
+                return Ok(Self { directory, _lock: lock });
+            }
+        }
+        bail!("{}: no directory there can be kept", place.display())
+    }
+}
+
+/// `None` when somebody has the lock, or the directory is gone.
+fn locked(directory: &Path) -> Option<Flock<File>> {
+    Flock::lock(File::open(directory).ok()?, FlockArg::LockExclusiveNonblock).ok()
+}
+
+/// Removes what runs that were killed left behind; up to 1.7 GiB of it are in memory. What cannot be removed is somebody
+/// else's.
+fn remove_abandoned(place: &Path) {
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        if is_ours && let Some(_lock) = locked(&entry.path()) {
+            drop(fs::remove_dir_all(entry.path()));
+        }
+    }
 }
 
 impl Scratch {
     pub(crate) fn new() -> Result<Self> {
-        let directory = tempfile::Builder::new().prefix("bench-matrix-").tempdir().context("temporary directory")?;
+        let directory = Locked::new(&std::env::temp_dir())?;
         // Peers that drop their rights must still be able to read the site.
         let readable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(directory.path(), readable).context("temporary directory")?;
-        let site = directory.path().join("site");
+        fs::set_permissions(directory.directory.path(), readable).context("temporary directory")?;
+        let site = directory.directory.path().join("site");
         write_site(&site)?;
         let memory = make_memory(&site)?;
         Ok(Self { directory, _memory: memory })
     }
 
     pub(crate) fn path(&self) -> &Path {
-        self.directory.path()
+        self.directory.directory.path()
     }
 
     pub(crate) fn site(&self) -> PathBuf {
@@ -48,11 +89,11 @@ pub(crate) const MEMORY: &str = "memory";
 const SHARED_MEMORY: &str = "/dev/shm";
 
 /// Makes [`MEMORY`], as a link to what must be removed with the site; a plain directory where there is no tmpfs.
-fn make_memory(site: &Path) -> Result<Option<TempDir>> {
+fn make_memory(site: &Path) -> Result<Option<Locked>> {
     let place = site.join(MEMORY);
-    let made = tempfile::Builder::new().prefix("bench-matrix-").tempdir_in(SHARED_MEMORY).ok();
+    let made = Locked::new(Path::new(SHARED_MEMORY)).ok();
     match &made {
-        Some(memory) => std::os::unix::fs::symlink(memory.path(), &place),
+        Some(memory) => std::os::unix::fs::symlink(memory.directory.path(), &place),
         None => fs::create_dir(&place),
     }
     .with_context(|| format!("{}", place.display()))?;
@@ -77,6 +118,17 @@ pub(crate) fn content(bytes: u64, seed: u64) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_killed_run_left_is_removed_and_what_a_living_one_uses_is_not() {
+        let place = tempfile::tempdir().unwrap();
+        let living = Locked::new(place.path()).unwrap();
+        let (abandoned, other) = (place.path().join(format!("{PREFIX}abandoned")), place.path().join("other"));
+        fs::create_dir_all(abandoned.join("site")).unwrap();
+        fs::create_dir(&other).unwrap();
+        remove_abandoned(place.path());
+        assert!(living.directory.path().exists() && other.exists() && !abandoned.exists());
+    }
 
     #[test]
     fn the_site_has_a_file_of_each_size_with_the_same_printable_content_every_time() {

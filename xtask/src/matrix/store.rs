@@ -1,7 +1,7 @@
 //! The run's directory: manifest, visits, and what is derived from them.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Seek as _, Write as _};
+use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -12,6 +12,7 @@ use super::model::{Report, SCHEMA};
 use super::record::{Manifest, Visit};
 use super::syscalls::Count;
 use super::{markdown, output, tidy};
+use crate::usage;
 
 const MANIFEST: &str = "manifest.json";
 const VISITS: &str = "visits.jsonl";
@@ -27,6 +28,9 @@ const COMPARISON_TEXT: &str = "comparison.txt";
 /// System calls per request, a line per cell and workload.
 const SYSCALLS: &str = "syscalls.jsonl";
 const HISTOGRAMS: &str = "hist";
+const LOGS: &str = "server-logs";
+/// The end of a server's log; a talkative one must not fill the disk.
+const LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// What a run can be analysed again from.
 pub(crate) const KEPT: [&str; 4] = [MANIFEST, VISITS, SYSCALLS, SUMMARY];
@@ -87,12 +91,30 @@ impl Store {
         if !log.exists() {
             return Ok(());
         }
-        let directory = self.directory.join(HISTOGRAMS);
-        fs::create_dir_all(&directory).context(HISTOGRAMS)?;
-        let name = format!("{}-{}-{}-{}.hlog", visit.cell, visit.workload, visit.block, visit.attempt);
-        fs::copy(&log, directory.join(name.replace('/', "_"))).context(HISTOGRAMS)?;
+        fs::copy(&log, self.file_of(visit, HISTOGRAMS, "hlog")?).context(HISTOGRAMS)?;
         // The next visit may leave none.
         fs::remove_file(&log).context(HISTOGRAMS)
+    }
+
+    /// Keeps the end of what a server said on standard error in a visit, if it said something.
+    pub(crate) fn keep_log(&self, log: &Path, visit: &Visit) -> Result<()> {
+        let mut said = Vec::new();
+        let mut file = File::open(log).context(LOGS)?;
+        let length = file.metadata().context(LOGS)?.len();
+        file.seek(std::io::SeekFrom::Start(length.saturating_sub(LOG_BYTES_MAX))).context(LOGS)?;
+        file.take(LOG_BYTES_MAX).read_to_end(&mut said).context(LOGS)?;
+        if said.is_empty() {
+            return Ok(());
+        }
+        fs::write(self.file_of(visit, LOGS, "log")?, said).context(LOGS)
+    }
+
+    /// `DIRECTORY/CELL-WORKLOAD-BLOCK-ATTEMPT.EXTENSION`, in a directory that is there.
+    fn file_of(&self, visit: &Visit, directory: &'static str, extension: &str) -> Result<PathBuf> {
+        let directory_path = self.directory.join(directory);
+        fs::create_dir_all(&directory_path).context(directory)?;
+        let Visit { cell, workload, block, attempt, .. } = visit;
+        Ok(directory_path.join(format!("{cell}-{workload}-{block}-{attempt}.{extension}").replace('/', "_")))
     }
 
     /// Writes what is derived from the visits, and returns the path of the report.
@@ -146,6 +168,9 @@ pub(crate) fn holds_run(directory: &Path) -> bool {
 }
 
 fn read_manifest(directory: &Path) -> Result<Manifest> {
+    if !holds_run(directory) {
+        return Err(usage(format!("{}: not the directory of a run: it has no {MANIFEST}", directory.display())));
+    }
     let path = directory.join(MANIFEST);
     let text = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
     let manifest: Manifest = serde_json::from_str(&text).with_context(|| format!("{}", path.display()))?;
@@ -158,7 +183,8 @@ fn read_manifest(directory: &Path) -> Result<Manifest> {
 /// A run is never written over another.
 pub(crate) fn refuse_used(directory: &Path) -> Result<()> {
     if directory.join(MANIFEST).exists() {
-        bail!("{}: holds a run already; continue it with --resume or choose another --out", directory.display());
+        let shown = directory.display();
+        return Err(usage(format!("{shown}: holds a run already; continue it with --resume or choose another --out")));
     }
     Ok(())
 }
@@ -299,6 +325,21 @@ mod tests {
         fs::write(&path, format!("{text}{{\"v\":1\n{text}")).unwrap();
         let error = format!("{:#}", Store::open(directory.path()).err().unwrap());
         assert!(error.contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn what_a_server_said_is_kept_by_visit_the_end_of_it_and_nothing_where_it_said_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::create(&directory.path().join("run"), &manifest()).unwrap();
+        let log = directory.path().join("server.log");
+        fs::write(&log, "").unwrap();
+        store.keep_log(&log, &samples::visit()).unwrap();
+        let logs = store.directory().join(LOGS);
+        assert!(!logs.exists());
+        fs::write(&log, [vec![b'a'; LOG_BYTES_MAX as usize], b"the end".to_vec()].concat()).unwrap();
+        store.keep_log(&log, &Visit { attempt: 2, ..samples::visit() }).unwrap();
+        let kept = fs::read(logs.join("http-server_epoll-closed-0-2.log")).unwrap();
+        assert!(kept.len() as u64 == LOG_BYTES_MAX && kept.ends_with(b"aathe end"));
     }
 
     #[test]

@@ -38,6 +38,7 @@ fn metrics(visit: &Visit) -> Vec<(String, f64)> {
     let mut metrics: Vec<(String, f64)> = Vec::new();
     let mut put = |name: &str, value: Option<f64>| metrics.extend(value.map(|value| (name.to_owned(), value)));
     put("elapsed_s", Some(visit.elapsed_s));
+    put("ready_s", visit.ready_s);
     put("steal", Some(visit.host.steal));
     put("foreign", Some(visit.host.foreign));
     put("load1", Some(visit.host.load1));

@@ -12,7 +12,8 @@ use loadgen::result::{Latency as RunLatency, RunResult, TimelineRow};
 use super::cells::Cells;
 use super::climb;
 use super::cpus::CpuList;
-use super::host::{Reading, tick_error};
+use super::flags;
+use super::host::Reading;
 use super::interrupt::Interrupts;
 use super::kinds::{self, Target, Timing};
 use super::machine::Machine;
@@ -21,21 +22,12 @@ use super::peers::{self, Place};
 use super::probe::Snapshot;
 use super::process::Process;
 use super::record::{HostDuring, Latency, Measured, ProcessDuring, ServerCost, Window};
-use super::significance::trend;
 use super::site::Scratch;
 
 /// Where a server behind a prefix may be told to listen, below the ports that connections take, and how many are tried.
 const PORTS: std::ops::Range<u16> = 20_000..30_000;
 const PORTS_TRIED: u32 = 20;
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// How much the rate may change over a slice, as a fraction.
-const TREND_MAX: f64 = 0.05;
-const STEAL_MAX: f64 = 0.01;
-const FOREIGN_MAX: f64 = 0.05;
-const CLIENT_BUSY_MAX: f64 = 0.90;
-const SERVER_BUSY_MAX: f64 = 0.95;
-/// Part of the offered load that must have been served.
-const OFFERED_MIN: f64 = 0.98;
 
 /// Everything a visit needs besides what it visits.
 pub(crate) struct Bench {
@@ -54,6 +46,7 @@ pub(crate) struct Bench {
 
 /// What came of a visit.
 pub(crate) struct Attempt {
+    pub(crate) ready_s: Option<f64>,
     pub(crate) measured: Option<Measured>,
     pub(crate) host: HostDuring,
     pub(crate) flags: Vec<Flag>,
@@ -63,14 +56,16 @@ pub(crate) struct Attempt {
 impl Attempt {
     fn failed(error: &anyhow::Error) -> Self {
         let failure = Some(format!("{error:#}"));
-        Self { measured: None, host: HostDuring::default(), flags: vec![Flag::Failed], failure }
+        Self { ready_s: None, measured: None, host: HostDuring::default(), flags: vec![Flag::Failed], failure }
     }
 }
 
 impl Bench {
     /// Makes one visit; `None` when the user asked to stop at once.
     pub(crate) fn visit(&self, cells: &Cells, cell: &Cell, workload: &Workload) -> Option<Attempt> {
+        let (began, mut ready_s) = (Instant::now(), None);
         let outcome = self.start_server(cells, cell, workload, &[]).and_then(|(mut server, address)| {
+            ready_s = Some(began.elapsed().as_secs_f64());
             let load = self.fill_and_load(cells, cell.role, workload, &server, &address);
             let load = load.map_err(|error| match server.how_it_ended() {
                 Some(end) => error.context(end),
@@ -85,12 +80,13 @@ impl Bench {
         let attempt = match outcome {
             Ok(None) => return None,
             Err(_) if self.interrupts.are_urgent() => return None,
-            Err(error) => Attempt::failed(&error),
+            Err(error) => Attempt { ready_s, ..Attempt::failed(&error) },
             Ok(Some((loaded, stop_error))) => {
                 let cpus = cells.cpus_of(&cell.factors);
                 let measured = self.measured(&loaded, workload, cpus.len());
                 let host = loaded.host;
-                let mut flags = self.flags(workload, &measured, &host, loaded.run.duration_s);
+                let elapsed = Duration::from_secs_f64(self.timing.warmup_s + loaded.run.duration_s);
+                let mut flags = flags::of(workload, &measured, &host, elapsed);
                 let client = CpuList::parse(&self.timing.client_cpus).ok();
                 let is_elsewhere = matches!(self.machine, Machine::Behind(_));
                 if !is_elsewhere && client.is_some_and(|client| client.shares_with(&cpus)) {
@@ -100,10 +96,15 @@ impl Bench {
                     flags.push(Flag::Failed);
                 }
                 let failure = stop_error.map(|error| format!("{error:#}"));
-                Attempt { measured: Some(measured), host, flags, failure }
+                Attempt { ready_s, measured: Some(measured), host, flags, failure }
             }
         };
         Some(attempt)
+    }
+
+    /// The standard error of the last server.
+    pub(super) fn server_log(&self) -> PathBuf {
+        self.scratch.path().join("server.log")
     }
 
     /// `wrapper`: what the server is started with in front of it, or nothing.
@@ -114,7 +115,7 @@ impl Bench {
         workload: &Workload,
         wrapper: &[OsString],
     ) -> Result<(Process, String)> {
-        let log = self.scratch.path().join("server.log");
+        let log = self.server_log();
         let cpus = cells.cpus_of(&cell.factors);
         let start = |command: &[OsString], stdout| {
             let command = [wrapper, command].concat();
@@ -248,32 +249,6 @@ impl Bench {
         let taken = |address: &SocketAddr| TcpStream::connect_timeout(address, ANSWER_WITHIN).is_ok();
         let candidates = (0..PORTS_TRIED).map(|_| SocketAddr::new(self.host, fastrand::u16(PORTS)));
         candidates.into_iter().find(|address| !taken(address)).context("no free port")
-    }
-
-    fn flags(&self, workload: &Workload, measured: &Measured, host: &HostDuring, measured_s: f64) -> Vec<Flag> {
-        let mut flags = Vec::new();
-        let mut raise = |flag, is_raised| flags.extend(Some(flag).filter(|_| is_raised));
-        let server_busy = measured.server.map_or(0.0, |server| server.busy);
-        let is_late = match workload.arrivals {
-            Arrivals::Closed | Arrivals::Climb => false,
-            Arrivals::Open { rate_rps, .. } => measured.throughput_rps < OFFERED_MIN * rate_rps,
-        };
-        // What the sampling of /proc/stat can be wrong by is not foreign.
-        let elapsed = Duration::from_secs_f64(self.timing.warmup_s + measured_s);
-        let foreign_max = FOREIGN_MAX + tick_error(elapsed).as_secs_f64() / elapsed.as_secs_f64();
-        raise(Flag::Errors, measured.ok < measured.requests || measured.ok == 0);
-        // An open loop may spin until the next request is due; whether it kept up is what `lag` says.
-        let is_closed = workload.arrivals == Arrivals::Closed;
-        raise(
-            Flag::ClientSaturated,
-            is_closed && measured.client_busy > CLIENT_BUSY_MAX && server_busy < CLIENT_BUSY_MAX,
-        );
-        raise(Flag::Lag, is_late && server_busy <= SERVER_BUSY_MAX);
-        raise(Flag::Noisy, host.steal > STEAL_MAX || host.foreign > foreign_max);
-        raise(Flag::ServerSaturated, server_busy > SERVER_BUSY_MAX);
-        let rates: Vec<f64> = measured.windows.iter().map(|window| window.rps).collect();
-        raise(Flag::NoSteadyState, trend(&rates).is_some_and(|trend| trend.abs() > TREND_MAX));
-        flags
     }
 
     fn measured(&self, loaded: &Loaded, workload: &Workload, cores: usize) -> Measured {

@@ -106,7 +106,7 @@ pub(crate) fn command(peer: &dyn Peer, place: &Place<'_>) -> Result<Vec<OsString
 }
 
 /// Distributions install servers where an ordinary user's PATH does not look.
-fn executable(peer: &dyn Peer, binaries: &Path) -> PathBuf {
+pub(crate) fn executable(peer: &dyn Peer, binaries: &Path) -> PathBuf {
     if peer.is_built() {
         return binaries.join(peer.executable());
     }

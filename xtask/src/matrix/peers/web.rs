@@ -85,7 +85,7 @@ impl WebServer {
 master_process off;
 worker_processes 1;
 worker_rlimit_nofile {OPEN_FILES};
-pid {scratch}/nginx.pid;
+pid \"{scratch}/nginx.pid\";
 error_log stderr warn;
 events {{ worker_connections {OPEN_FILES}; use epoll; multi_accept on; }}
 http {{
@@ -96,13 +96,13 @@ http {{
   keepalive_requests 1000000000;
   open_file_cache max=1000 inactive=600s;
   open_file_cache_valid 600s;
-  client_body_temp_path {scratch}/nginx-body;
-  proxy_temp_path {scratch}/nginx-proxy;
-  fastcgi_temp_path {scratch}/nginx-fastcgi;
-  uwsgi_temp_path {scratch}/nginx-uwsgi;
-  scgi_temp_path {scratch}/nginx-scgi;
+  client_body_temp_path \"{scratch}/nginx-body\";
+  proxy_temp_path \"{scratch}/nginx-proxy\";
+  fastcgi_temp_path \"{scratch}/nginx-fastcgi\";
+  uwsgi_temp_path \"{scratch}/nginx-uwsgi\";
+  scgi_temp_path \"{scratch}/nginx-scgi\";
   types {{ text/plain txt; }}
-  server {{ listen {ip}:{port} backlog=4096; root {site}; }}
+  server {{ listen {ip}:{port} backlog=4096; root \"{site}\"; }}
 }}
 ",
                 on_off(sendfile),

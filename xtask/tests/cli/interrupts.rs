@@ -1,0 +1,104 @@
+//! Runs that are ended in the middle, and go on.
+
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::place::{Ended, Place, TINY, but, measuring};
+
+fn begun(place: &Place, words: &[&str]) -> Child {
+    let mut command = place.command(&measuring(words));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// A run of two blocks of which the first visit has been made.
+fn with_a_visit(place: &Place) -> Child {
+    let mut child = begun(place, &[&but(&TINY, "--blocks", "2")[..], &["--seed", "3", "--out", "run"]].concat());
+    // A byte at a time: what is behind the line is for whoever waits for the end.
+    let mut said = BufReader::with_capacity(1, child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("[1/6]") {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0, "ended before its first visit");
+    }
+    child.stderr = Some(said.into_inner());
+    child
+}
+
+fn send(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
+}
+
+/// Whether a process is left that serves from the place's scratch directory.
+fn somebody_serves_from(place: &Place) -> bool {
+    let scratch = place.scratch().to_string_lossy().into_owned();
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let commands = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    commands.into_iter().any(|command| String::from_utf8_lossy(&command).contains(&scratch))
+}
+
+/// The directories that runs made for while they run.
+fn left_behind(place: &Place) -> Vec<PathBuf> {
+    let entries = fs::read_dir(place.scratch()).unwrap().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.is_dir()).collect()
+}
+
+#[test]
+fn the_first_interrupt_ends_a_run_after_the_visit_under_way_and_resuming_makes_the_rest() {
+    let Some(place) = Place::with(&["http-server"]) else { return };
+    let child = with_a_visit(&place);
+    send(&child, Signal::SIGINT);
+    let ended = Ended::of(child.wait_with_output().unwrap()).expect(130);
+    assert!(ended.stderr.contains("continue with: cargo xtask bench-matrix --resume run"), "{}", ended.stderr);
+    let made = place.visits("run").len();
+    assert!((1..=3).contains(&made), "{made}");
+    assert_eq!(place.json("run", "summary.json")["matrices"][0]["progress"]["is_partial"], true);
+    place.run(&["--resume", "run", "--no-build", "--force"]).expect(0);
+    place.assert_made_as_planned("run");
+    assert_eq!(place.json("run", "summary.json")["matrices"][0]["progress"]["is_partial"], false);
+}
+
+#[test]
+fn the_second_interrupt_ends_it_at_once() {
+    let Some(place) = Place::with(&["http-server"]) else { return };
+    // Longer than anybody would wait for.
+    let child = begun(&place, &[&but(&TINY, "--slice", "40m")[..], &["--out", "run"]].concat());
+    testkit::eventually("a server serves", || Ok(somebody_serves_from(&place))).unwrap();
+    send(&child, Signal::SIGINT);
+    // Two of the same that are pending at once are one.
+    thread::sleep(Duration::from_millis(20));
+    send(&child, Signal::SIGINT);
+    Ended::of(child.wait_with_output().unwrap()).expect(130);
+    assert!(!somebody_serves_from(&place));
+    assert!(left_behind(&place).is_empty(), "{:?}", left_behind(&place));
+    assert!(place.visits("run").is_empty(), "the visit under way is dropped");
+    assert!(place.path("run/report.html").exists(), "with a report of what there is");
+}
+
+#[test]
+fn a_killed_run_leaves_no_server_behind_and_goes_on_where_it_was() {
+    let Some(place) = Place::with(&["http-server"]) else { return };
+    if testkit::peer("setpriv").expect("required").is_none() {
+        return;
+    }
+    let mut child = with_a_visit(&place);
+    send(&child, Signal::SIGKILL);
+    child.wait().unwrap();
+    testkit::eventually("its server is gone, too", || Ok(!somebody_serves_from(&place))).unwrap();
+    let scratch = left_behind(&place);
+    let in_memory: Vec<PathBuf> = scratch.iter().map(|path| path.join("site/memory").canonicalize().unwrap()).collect();
+    assert_eq!(scratch.len(), 1, "{scratch:?}");
+    // A crash of the machine may tear the last line.
+    let visits = OpenOptions::new().append(true).open(place.path("run/visits.jsonl")).unwrap();
+    let whole = visits.metadata().unwrap().len();
+    visits.set_len(whole - 10).unwrap();
+    place.run(&["--resume", "run", "--no-build", "--force"]).expect(0);
+    place.assert_made_as_planned("run");
+    assert!(left_behind(&place).is_empty() && in_memory.iter().all(|path| !path.exists()), "{scratch:?} {in_memory:?}");
+}

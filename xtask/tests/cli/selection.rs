@@ -1,0 +1,97 @@
+//! What would run: nothing is measured here.
+
+use crate::place::{Place, TINY, measuring};
+
+const ALL: [&str; 5] = ["http-server", "kvcache", "fileserver", "zerocopy", "mq-server"];
+
+fn listed(place: &Place, words: &[&str]) -> Vec<String> {
+    let listed = place.run(&measuring(&[words, &["--list"]].concat())).expect(0);
+    listed.stdout.lines().map(str::to_owned).collect()
+}
+
+/// The cells of a list: the first word of a line that has a cell.
+fn cells(lines: &[String]) -> Vec<&str> {
+    lines.iter().filter(|line| !line.contains(" visits in ")).filter_map(|line| line.split(' ').next()).collect()
+}
+
+#[test]
+fn a_list_names_cells_and_time_and_the_seed_decides_the_plan() {
+    let Some(place) = Place::with(&["http-server"]) else { return };
+    let lines = listed(&place, &TINY);
+    assert_eq!(cells(&lines), ["http-server/epoll", "null", "control-aa"]);
+    assert!(lines[3].starts_with("3 visits in 1 blocks, about "), "{lines:?}");
+    let plan = |seed| {
+        let words =
+            [&TINY[..], &["--workload", "get-26KB-c64", "--workload", "pipelined-16", "--dry-run", "--seed", seed]]
+                .concat();
+        let text = place.run(&measuring(&words)).expect(0).stdout;
+        text.lines().filter(|line| line.starts_with("   ")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (first, second) = (plan("1"), plan("2"));
+    assert_eq!(first.len(), 9, "{first:?}");
+    assert!(first == plan("1") && first != second);
+    assert!(!place.path("bench-results").exists(), "nothing is written");
+}
+
+#[test]
+fn dimensions_vary_one_by_one_around_what_is_fixed() {
+    let Some(place) = Place::with(&["kvcache"]) else { return };
+    let words = [
+        "--servers",
+        "kvcache",
+        "--vary",
+        "driver",
+        "--fix",
+        "store=std",
+        "--workload",
+        "get-P16",
+        "--against",
+        "none",
+    ];
+    let lines = listed(&place, &words);
+    let cells = cells(&lines);
+    assert!(cells.contains(&"kvcache/epoll/std") && cells.contains(&"kvcache/uring/std"), "{cells:?}");
+    assert!(cells.iter().all(|cell| !cell.starts_with("kvcache/") || cell.ends_with("/std")), "{cells:?}");
+}
+
+#[test]
+fn a_time_budget_chooses_blocks_and_slices_that_fit_or_is_refused() {
+    let Some(place) = Place::with(&["http-server"]) else { return };
+    let words =
+        ["--servers", "http-server", "--filter", "driver=epoll", "--workload", "get-128B-c64", "--against", "none"];
+    let planned = |budget| place.run(&measuring(&[&words[..], &["--time-budget", budget, "--dry-run"]].concat()));
+    let minute = planned("1m").expect(0).stdout;
+    // Three visits of 2.15 s and a tenth spare: eight blocks.
+    assert!(minute.contains("Time budget of 1 min 00 s: 8 blocks of 1.5 s slices"), "{minute}");
+    assert_eq!(minute.matches("\nblock ").count(), 8);
+    let refused = planned("2s").expect(2);
+    assert!(refused.stderr.contains("--time-budget 2 s: the smallest run"), "{}", refused.stderr);
+}
+
+#[test]
+fn presets_select_what_they_say_and_can_be_limited_to_servers() {
+    let Some(place) = Place::with(&ALL) else { return };
+    for (preset, servers, has) in [
+        (
+            "seeds",
+            &["fileserver", "zerocopy", "mq-server"][..],
+            "fileserver/epoll/request-map=std/cache-map=none/mutex",
+        ),
+        ("drivers", &["http-server", "kvcache", "fileserver", "zerocopy", "mq-server"], "kvcache/uring"),
+        ("stores", &["kvcache", "fileserver"], "fileserver/epoll/sqlite"),
+        ("strategies", &["zerocopy", "mq-server"], "zerocopy/epoll/vmsplice"),
+        ("scaling", &["http-server", "kvcache", "fileserver", "zerocopy"], "kvcache/epoll"),
+    ] {
+        let lines = listed(&place, &["--preset", preset, "--against", "none"]);
+        let cells = cells(&lines);
+        let of = |server: &str| cells.iter().any(|cell| cell.starts_with(&format!("{server}/")));
+        assert!(ALL.iter().all(|server| of(server) == servers.contains(server)), "{preset}: {cells:?}");
+        assert!(cells.iter().any(|cell| cell.starts_with(has)), "{preset}: {cells:?}");
+    }
+    let lines = listed(&place, &["--preset", "stores", "--servers", "kvcache", "--against", "none"]);
+    let cells = cells(&lines);
+    assert!(
+        cells.contains(&"kvcache/epoll/std") && !cells.iter().any(|cell| cell.starts_with("fileserver")),
+        "{cells:?}"
+    );
+}
