@@ -160,6 +160,13 @@ impl<P: ClientProtocol> Connection<P> {
         !self.resend.is_empty() || (self.turns_left > 0 && !self.is_pausing)
     }
 
+    /// What was stamped as sent at `since` or later has waited, and leaves `now`.
+    #[inline]
+    pub(super) fn sent_only_now(&mut self, since: Nanos, now: Nanos) {
+        let waiting = self.inflight.iter_mut().rev().take_while(|pending| pending.stamp.sent >= since);
+        waiting.for_each(|pending| pending.stamp.sent = now);
+    }
+
     /// The `count` oldest requests, all of one batch, have got their verdicts.
     #[inline]
     pub(super) fn answered(&mut self, count: u64) {
