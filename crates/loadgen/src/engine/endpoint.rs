@@ -9,7 +9,6 @@ use std::time::Duration;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
-
 use sys::listen::LOOPBACK_CONGESTION;
 
 use super::tls::Tls;
