@@ -137,10 +137,12 @@ fn line(workload: &Workload, client: Client, index: usize, rounds: &[Vec<Cost>])
     let of = |choose: &dyn Fn(&[Cost]) -> f64| median(rounds.iter().map(|round| choose(round)).collect());
     let shares = [0, 1].map(|engine| {
         let share = of(&|round| round[engine].us_per_request / round[index].us_per_request);
-        match client {
-            _ if client.is_ours() => String::new(),
-            _ if client.is_measure() => format!("{share:.2} (≤ {:.2})", workload.target),
-            _ => format!("{share:.2}"),
+        if client.is_ours() {
+            String::new()
+        } else if client.is_measure() {
+            format!("{share:.2} (≤ {:.2})", workload.target)
+        } else {
+            format!("{share:.2}")
         }
     });
     let (cost, rps) = (of(&|round| round[index].us_per_request), of(&|round| round[index].rps));
