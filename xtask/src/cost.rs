@@ -28,6 +28,9 @@ pub(crate) struct Args {
     client_cpu: usize,
 }
 
+/// Seconds that a run of another client takes. Its start and end count (wrk: 9 ms of CPU), those of ours do not.
+const PEER_S: u32 = 2;
+
 /// One kind of load.
 struct Workload {
     name: &'static str,
@@ -35,7 +38,7 @@ struct Workload {
     protocol: &'static str,
     connections: u32,
     pipeline: u32,
-    /// Of redis-benchmark, which knows no duration: about a second's.
+    /// Of redis-benchmark, which knows no duration: about [`PEER_S`].
     requests: u64,
     /// Which share of the other client's cost ours may be at most.
     target: f64,
@@ -43,9 +46,9 @@ struct Workload {
 
 const WORKLOADS: [Workload; 4] = [
     Workload { name: "http c64", protocol: "http", connections: 64, pipeline: 1, requests: 0, target: 0.70 },
-    Workload { name: "get P1", protocol: "resp", connections: 50, pipeline: 1, requests: 100_000, target: 0.55 },
-    Workload { name: "get P16", protocol: "resp", connections: 50, pipeline: 16, requests: 1_500_000, target: 0.60 },
-    Workload { name: "get P100", protocol: "resp", connections: 50, pipeline: 100, requests: 4_000_000, target: 0.60 },
+    Workload { name: "get P1", protocol: "resp", connections: 50, pipeline: 1, requests: 200_000, target: 0.55 },
+    Workload { name: "get P16", protocol: "resp", connections: 50, pipeline: 16, requests: 3_000_000, target: 0.60 },
+    Workload { name: "get P100", protocol: "resp", connections: 50, pipeline: 100, requests: 8_000_000, target: 0.60 },
 ];
 
 /// Who asks.
@@ -63,7 +66,7 @@ impl Client {
 
     fn name(self) -> &'static str {
         match self {
-            Self::Epoll => "loadgen",
+            Self::Epoll => "loadgen --engine epoll",
             Self::Uring => "loadgen --engine uring",
             Self::Wrk => "wrk",
             Self::RedisBenchmark => "redis-benchmark",
@@ -81,9 +84,19 @@ impl Client {
 
     /// Somebody else's has to be installed.
     fn is_there(self) -> bool {
-        let is_ours = matches!(self, Self::Epoll | Self::Uring);
-        is_ours
+        self.is_ours()
             || Command::new(self.name()).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+    }
+}
+
+impl Client {
+    fn is_ours(self) -> bool {
+        matches!(self, Self::Epoll | Self::Uring)
+    }
+
+    /// The one that the targets are about.
+    fn is_measure(self) -> bool {
+        matches!(self, Self::Wrk | Self::RedisBenchmark)
     }
 }
 
@@ -100,7 +113,8 @@ pub(crate) fn run(args: &Args) -> Result<std::process::ExitCode> {
     for absent in Client::ALL.iter().filter(|client| !clients.contains(client)) {
         println!("{} is not installed and left out", absent.name());
     }
-    println!("{:<10}{:<24}{:>14}{:>14}{:>18}", "", "client", "CPU µs/request", "requests/s", "loadgen's share");
+    let titles = ["client", "CPU µs/request", "requests/s", "epoll's share", "uring's share"];
+    println!("{:<10}{:<24}{:>15}{:>14}{:>18}{:>18}", "", titles[0], titles[1], titles[2], titles[3], titles[4]);
     for workload in &WORKLOADS {
         let null = Null::start(&ours, workload.protocol, args.server_cpu)?;
         let asking: Vec<Client> = clients.iter().copied().filter(|client| client.speaks(workload.protocol)).collect();
@@ -109,21 +123,31 @@ pub(crate) fn run(args: &Args) -> Result<std::process::ExitCode> {
             let round = asking.iter().map(|&client| measure(client, &ours, workload, &null, args.client_cpu));
             rounds.push(round.collect::<Result<Vec<Cost>>>()?);
         }
-        for (index, client) in asking.iter().enumerate() {
-            let of =
-                |choose: fn(&[Cost], usize) -> f64| median(rounds.iter().map(|round| choose(round, index)).collect());
-            let share = of(|round, index| round[0].us_per_request / round[index].us_per_request);
-            let share = match client {
-                Client::Epoll => String::new(),
-                Client::Uring | Client::Memtier => format!("{share:.2}"),
-                Client::Wrk | Client::RedisBenchmark => format!("{share:.2} (≤ {:.2})", workload.target),
-            };
-            let (cost, rps) = (of(|round, index| round[index].us_per_request), of(|round, index| round[index].rps));
-            println!("{:<10}{:<24}{cost:>14.3}{rps:>14.0}{share:>18}", workload.name, client.name());
+        for (index, &client) in asking.iter().enumerate() {
+            println!("{}", line(workload, client, index, &rounds));
         }
     }
     println!("medians of {} interleaved runs; shares are medians of the ratios within a round", args.rounds);
+    println!("of loadgen its window counts, of the others the whole process, in a run of {PEER_S} s");
     Ok(std::process::ExitCode::SUCCESS)
+}
+
+/// One client's figures, and which share of its cost our engines, the first two of each round, have.
+fn line(workload: &Workload, client: Client, index: usize, rounds: &[Vec<Cost>]) -> String {
+    let of = |choose: &dyn Fn(&[Cost]) -> f64| median(rounds.iter().map(|round| choose(round)).collect());
+    let shares = [0, 1].map(|engine| {
+        let share = of(&|round| round[engine].us_per_request / round[index].us_per_request);
+        if client.is_ours() {
+            String::new()
+        } else if client.is_measure() {
+            format!("{share:.2} (≤ {:.2})", workload.target)
+        } else {
+            format!("{share:.2}")
+        }
+    });
+    let (cost, rps) = (of(&|round| round[index].us_per_request), of(&|round| round[index].rps));
+    let [epoll, uring] = shares;
+    format!("{:<10}{:<24}{cost:>15.3}{rps:>14.0}{epoll:>18}{uring:>18}", workload.name, client.name())
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -151,7 +175,8 @@ fn children_cpu_us() -> Result<f64> {
 fn measure(client: Client, ours: &Path, workload: &Workload, null: &Null, cpu: usize) -> Result<Cost> {
     let (port, connections, pipeline) =
         (null.port.as_str(), workload.connections.to_string(), workload.pipeline.to_string());
-    let requests = workload.requests.to_string();
+    let (requests, wrk_time) = (workload.requests.to_string(), format!("-d{PEER_S}s"));
+    let memtier_time = format!("--test-time={PEER_S}");
     let url = format!("http://127.0.0.1:{port}/");
     let address = format!("127.0.0.1:{port}");
     let ours = ours.to_str().context("the target directory's name is not UTF-8")?;
@@ -167,7 +192,7 @@ fn measure(client: Client, ours: &Path, workload: &Workload, null: &Null, cpu: u
             arguments.push(if workload.protocol == "http" { &url } else { &address });
             arguments
         }
-        Client::Wrk => vec!["wrk", "-t1", "-c", &connections, "-d1s", &url],
+        Client::Wrk => vec!["wrk", "-t1", "-c", &connections, &wrk_time, &url],
         Client::RedisBenchmark => {
             let mut arguments = vec!["redis-benchmark", "-h", "127.0.0.1", "-p", port, "-t", "get", "-q"];
             arguments.extend(["-r", "1000000", "-c", &connections, "-P", &pipeline, "-n", &requests]);
@@ -175,7 +200,7 @@ fn measure(client: Client, ours: &Path, workload: &Workload, null: &Null, cpu: u
         }
         Client::Memtier => {
             let mut arguments = vec!["memtier_benchmark", "-s", "127.0.0.1", "-p", port, "-t", "1", "--ratio=0:1"];
-            arguments.extend(["-c", &connections, "--pipeline", &pipeline, "--test-time=1", "--hide-histogram"]);
+            arguments.extend(["-c", &connections, "--pipeline", &pipeline, &memtier_time, "--hide-histogram"]);
             arguments
         }
     };
@@ -193,7 +218,7 @@ fn measure(client: Client, ours: &Path, workload: &Workload, null: &Null, cpu: u
     cost(client, &text, workload, cpu_us).with_context(|| format!("{} said: {text}", client.name()))
 }
 
-/// Ours says what it cost in its window; of the others the whole process counts, of which its start is little.
+/// Ours says what it cost in its window; of the others the whole process counts, of which start and end are little.
 #[expect(clippy::cast_precision_loss, reason = "counts of a second")]
 fn cost(client: Client, text: &str, workload: &Workload, cpu_us: f64) -> Result<Cost> {
     let number_before = |unit: &str| {
@@ -207,7 +232,7 @@ fn cost(client: Client, text: &str, workload: &Workload, cpu_us: f64) -> Result<
         }
         Client::Wrk => {
             let requests = number_before(" requests in").context("no number of requests")?;
-            Ok(Cost { us_per_request: cpu_us / requests, rps: requests })
+            Ok(Cost { us_per_request: cpu_us / requests, rps: requests / f64::from(PEER_S) })
         }
         Client::RedisBenchmark => {
             let rps = number_before(" requests per second").context("no rate")?;
@@ -216,7 +241,7 @@ fn cost(client: Client, text: &str, workload: &Workload, cpu_us: f64) -> Result<
         Client::Memtier => {
             let totals = text.lines().find_map(|line| line.strip_prefix("Totals")).context("no totals")?;
             let rps: f64 = totals.split_ascii_whitespace().next().context("no rate")?.parse()?;
-            Ok(Cost { us_per_request: cpu_us / rps, rps })
+            Ok(Cost { us_per_request: cpu_us / (rps * f64::from(PEER_S)), rps })
         }
     }
 }
@@ -263,13 +288,22 @@ mod tests {
 
     #[test]
     fn what_the_others_print_is_understood() {
-        let wrk = of(Client::Wrk, "Running 1s test\n  2500 requests in 1.00s, 3.1MB read\nRequests/sec: 2499.1\n");
-        assert!((wrk.us_per_request - 2.0).abs() < 1e-9 && (wrk.rps - 2_500.0).abs() < 1e-9);
+        let wrk = of(Client::Wrk, "Running 2s test\n  2500 requests in 2.00s, 3.1MB read\nRequests/sec: 1249.1\n");
+        assert!((wrk.us_per_request - 2.0).abs() < 1e-9 && (wrk.rps - 1_250.0).abs() < 1e-9);
         let redis = of(Client::RedisBenchmark, "GET: rps=0.0\rGET: 123456.79 requests per second, p50=0.1 msec\n");
         assert!((redis.us_per_request - 5.0).abs() < 1e-9 && (redis.rps - 123_456.79).abs() < 1e-9);
         let table = "Type  Ops/sec  Hits/sec\nGets  2000.00  0.00\nTotals  2000.00  0.00  2000.00\n";
-        assert!((of(Client::Memtier, table).us_per_request - 2.5).abs() < 1e-9);
+        assert!((of(Client::Memtier, table).us_per_request - 1.25).abs() < 1e-9);
         assert!(cost(Client::Wrk, "nothing", &WORKLOADS[0], 1.0).is_err());
+    }
+
+    #[test]
+    fn a_share_is_of_the_same_round_and_of_each_engine() {
+        let round = |pace: f64| [0.6, 0.5, 1.0].map(|cost| Cost { us_per_request: pace * cost, rps: 1.0 }).to_vec();
+        let rounds = [round(1.0), round(7.0), round(3.0)];
+        let wrk = line(&WORKLOADS[0], Client::Wrk, 2, &rounds);
+        assert!(wrk.ends_with("0.60 (≤ 0.70)     0.50 (≤ 0.70)") && wrk.contains("3.000"), "{wrk}");
+        assert!(line(&WORKLOADS[0], Client::Uring, 1, &rounds).trim_end().ends_with('1'));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 /// What controls congestion where there is none: a connection within this host. A default that paces (bbr) would arm a
 /// timer for every 64 KiB of a large body, which costs several times what sending them does. Every kernel has this one.
-const LOOPBACK_CONGESTION: &str = "reno";
+pub const LOOPBACK_CONGESTION: &str = "reno";
 
 /// Where a server listens: `127.0.0.1:8080`, `[::]:8080`, `localhost:0`, `unix:/run/x.sock`.
 #[derive(Clone, Debug, PartialEq, Eq)]

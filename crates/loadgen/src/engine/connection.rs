@@ -160,6 +160,13 @@ impl<P: ClientProtocol> Connection<P> {
         !self.resend.is_empty() || (self.turns_left > 0 && !self.is_pausing)
     }
 
+    /// What was stamped as sent at `since` or later has waited, and leaves `now`.
+    #[inline]
+    pub(super) fn sent_only_now(&mut self, since: Nanos, now: Nanos) {
+        let waiting = self.inflight.iter_mut().rev().take_while(|pending| pending.stamp.sent >= since);
+        waiting.for_each(|pending| pending.stamp.sent = now);
+    }
+
     /// The `count` oldest requests, all of one batch, have got their verdicts.
     #[inline]
     pub(super) fn answered(&mut self, count: u64) {
@@ -185,5 +192,24 @@ impl<P: ClientProtocol> Connection<P> {
         self.tls = None;
         (self.receiving, self.sending) = (None, None);
         self.socket.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::{Expectation, HttpClient, Question, Verify};
+    use crate::protocol::Single;
+
+    #[test]
+    fn only_what_has_waited_is_stamped_again_and_stays_due_when_it_was() {
+        let question = Question { request: Vec::new(), expectation: Expectation::Nothing };
+        let mut client = HttpClient::new(&[question], Verify::None, 0);
+        let mut connection: Connection<HttpClient> = Connection::new(client.open(), 4, None);
+        let stamped = |sent| Pending { request: Single(0), stamp: Stamp { due: sent, sent, is_counted: true } };
+        connection.inflight.extend([1, 9, 10, 11].map(stamped));
+        connection.sent_only_now(10, 20);
+        let stamps: Vec<_> = connection.inflight.iter().map(|batch| (batch.stamp.due, batch.stamp.sent)).collect();
+        assert_eq!(stamps, [(1, 1), (9, 9), (10, 20), (11, 20)]);
     }
 }

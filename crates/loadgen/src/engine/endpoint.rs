@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
+use sys::listen::LOOPBACK_CONGESTION;
 
 use super::tls::Tls;
 
@@ -95,6 +96,10 @@ impl Endpoint {
             Self::Tcp(address) => {
                 let socket = open(if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 })?;
                 sockopt::set_tcp_nodelay(&socket, true)?;
+                if address.ip().is_loopback() {
+                    // Without it the system's default works, too.
+                    let _ = sockopt::set_tcp_congestion(&socket, LOOPBACK_CONGESTION);
+                }
                 let connected = connect(&socket, address);
                 (socket, connected)
             }

@@ -316,6 +316,10 @@ impl<P: ClientProtocol> Worker<'_, P> {
             connection.unsent.push(&self.burst);
             return;
         }
+        if self.is_gathered(slot) {
+            return;
+        }
+        let connection = &self.connections[slot];
         let Some(socket) = &connection.socket else { return };
         match send(socket, &self.burst, SendFlags::NOSIGNAL) {
             Ok(length) => {

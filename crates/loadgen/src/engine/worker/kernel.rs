@@ -57,9 +57,11 @@ impl<P: ClientProtocol> Worker<'_, P> {
                     Err(error) => return Err(EngineError::Wait(error)),
                 }
                 let mut taken = std::mem::take(events);
+                self.gather(taken.len());
                 for event in taken.drain(..) {
                     self.on_event(event.data.u64(), event.flags);
                 }
+                self.send_gathered();
                 if let Kernel::Epoll { events, .. } = &mut self.kernel {
                     *events = taken;
                 }

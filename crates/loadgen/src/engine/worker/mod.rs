@@ -1,10 +1,12 @@
 //! One thread of the engine.
 //!
 //! `mod.rs` is the loop and the bookkeeping, `kernel.rs` where events come from, `io.rs` what happens on an open
-//! connection, `tls.rs` what TLS adds to that, `dial.rs` how connections are opened, given up and opened again, and when
-//! they pause, `schedule.rs` what an open loop and a ramp are waiting for.
+//! connection, `gather.rs` how the requests of a turn leave together, `tls.rs` what TLS adds to that, `dial.rs` how
+//! connections are opened, given up and opened again, and when they pause, `schedule.rs` what an open loop and a ramp are
+//! waiting for.
 
 mod dial;
+mod gather;
 mod io;
 mod kernel;
 mod schedule;
@@ -16,6 +18,7 @@ use std::sync::mpsc::Sender;
 
 use rustix::fd::OwnedFd;
 
+use self::gather::Gathering;
 use self::kernel::Kernel;
 use self::schedule::Ramp;
 use super::connection::{Connection, Pending, Stamp};
@@ -60,6 +63,8 @@ pub(super) struct Worker<'a, P: ClientProtocol> {
 
     protocol: P,
     kernel: Kernel,
+    /// Of readiness: who has something to send when the turn is over.
+    gathering: Gathering,
     connections: Vec<Connection<P>>,
     buffer: Box<[u8]>,
     /// Requests on their way into one `send`.
@@ -159,6 +164,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             tls: load.tls.as_ref(),
             protocol,
             kernel,
+            gathering: Gathering::default(),
             connections,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             burst: Vec::new(),
