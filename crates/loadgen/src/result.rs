@@ -176,4 +176,7 @@ pub struct Saturation {
     /// `throughput_rps / ceiling_rps`; above 0.8 there is a note.
     #[serde(default)]
     pub ceiling_fraction: Option<f64>,
+    /// Why it could not be measured, if it was to be.
+    #[serde(default)]
+    pub ceiling_unknown: Option<String>,
 }

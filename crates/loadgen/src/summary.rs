@@ -159,7 +159,7 @@ fn saturation<P>(measured: &Measured<P>, server: Option<&ServerUsage>) -> Satura
     let client_cpu_fraction = share(measured.client_cpu) / measured.threads as f64;
     let server_cores = server.map(|server| share(Duration::from_secs_f64(server.cpu_s.max(0.0))));
     let note = saturation_note(share(measured.busiest_thread_cpu), server_cores);
-    Saturation { client_cpu_fraction, note, ceiling_rps: None, ceiling_fraction: None }
+    Saturation { client_cpu_fraction, note, ceiling_rps: None, ceiling_fraction: None, ceiling_unknown: None }
 }
 
 /// Adds what the generator could do at most, and says if the run came near to it.

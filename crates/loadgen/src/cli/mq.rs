@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sys::mqueue::QueueName;
 
+use super::campaign::Ceiling;
 use super::drive::{DriveArgs, named, value_name};
 use super::file::VerifyArg;
 use super::live::Progress;
@@ -133,7 +134,10 @@ pub(super) fn run(args: &MqArgs) -> Result<Outcome, Failure> {
         pacing: plan.pacing,
         kinds: Kinds::None,
     };
-    let result = summarize(subject, &measured, server.as_ref());
+    let mut result = summarize(subject, &measured, server.as_ref());
+    if args.drive.wants_ceiling(&args.drive.load()) {
+        Ceiling::Unknown("clients of queues are not checked; run `loadgen null --protocol mq` beside").note(&mut result);
+    }
     let outcome = args.drive.tell(&result, &measured, &plan.queue)?;
     if plan.sink == Sink::Splice && plan.verify >= Verify::Length {
         complain("note: --sink splice looks at no byte: only the lengths of the answers were checked");

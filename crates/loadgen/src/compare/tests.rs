@@ -37,6 +37,7 @@ fn part(name: &str, throughput_rps: f64, latency: f64) -> Part {
             note: String::new(),
             ceiling_rps: None,
             ceiling_fraction: None,
+            ceiling_unknown: None,
         },
         histogram: String::new(),
         service_histogram: None,

@@ -85,6 +85,11 @@ impl Dialect {
         }
     }
 
+    /// The reply to a get of this key that has this value, byte for byte.
+    pub fn found(self, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
+        self.reply(Action::Get, key, value, out);
+    }
+
     /// The reply of a server that has the key, byte for byte.
     pub(super) fn reply(self, action: Action, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
         let fixed: &[u8] = match (self, action) {

@@ -218,6 +218,7 @@ fn saturation(parts: &[Part], order: Order, throughput_rps: f64) -> Saturation {
         client_cpu_fraction: if thread_s > 0.0 { cpu_s / thread_s } else { 0.0 },
         note: notes.join("; "),
         ceiling_rps,
+        ceiling_unknown: None,
         ceiling_fraction: ceiling_rps.filter(|ceiling| *ceiling > 0.0).map(|ceiling| throughput_rps / ceiling),
     }
 }

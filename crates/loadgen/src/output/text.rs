@@ -176,6 +176,9 @@ fn write_cpu(out: &mut String, result: &RunResult) -> std::fmt::Result {
     if let Some(ceiling) = result.saturation.ceiling_rps {
         row(out, "client ceiling", &rounded(ceiling), "requests/s, against a null server before the run")?;
     }
+    if let Some(why) = &result.saturation.ceiling_unknown {
+        row(out, "client ceiling", "unknown", why)?;
+    }
     if !result.saturation.note.is_empty() {
         writeln!(out, "note: {}", result.saturation.note)?;
     }
