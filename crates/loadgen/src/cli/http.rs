@@ -166,7 +166,7 @@ fn request_body(args: &HttpArgs) -> Result<Option<Vec<u8>>, Failure> {
 }
 
 fn method<'a>(args: &'a HttpArgs, body: Option<&[u8]>) -> &'a str {
-    args.method.as_deref().unwrap_or(if body.is_some() { "POST" } else { "GET" })
+    args.method.as_deref().unwrap_or_else(|| if body.is_some() { "POST" } else { "GET" })
 }
 
 fn questions(args: &HttpArgs, targets: &[Target], body: Option<&[u8]>) -> Result<Vec<Question>, Failure> {

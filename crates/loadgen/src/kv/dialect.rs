@@ -152,7 +152,9 @@ impl Dialect {
             }
             let describes = match self {
                 Self::Resp => matches!(reply, resp::client::Reply::Simple(b"OK")),
-                _ => matches!(reply, resp::client::Reply::Map(_) | resp::client::Reply::Array(_)),
+                Self::Resp3 | Self::Us | Self::Memcached | Self::MemcachedMeta => {
+                    matches!(reply, resp::client::Reply::Map(_) | resp::client::Reply::Array(_))
+                }
             };
             (if describes { Answer::Stored } else { Answer::Alien }, length)
         }))

@@ -7,6 +7,9 @@ use std::fmt::Write as _;
 use super::Grouped;
 use crate::result::{Latency, RunResult};
 
+/// Of less CPU time than this the kernel has not looked often enough to say how it was divided.
+const SPLIT_CPU_S_MIN: f64 = 0.2;
+
 pub(super) fn render(result: &RunResult) -> String {
     let mut text = String::new();
     // Writing into a String cannot fail.
@@ -160,7 +163,7 @@ fn write_cpu(out: &mut String, result: &RunResult) -> std::fmt::Result {
         if result.ok == 0 { "-".to_owned() } else { format!("{:.3}", cpu_s * 1e6 / result.ok as f64) }
     };
     let mut remark = format!("µs per request, {:.0} % of its threads", result.saturation.client_cpu_fraction * 100.0);
-    if let Some(system) = result.client_system_s.filter(|_| result.client_cpu_s > 0.0) {
+    if let Some(system) = result.client_system_s.filter(|_| result.client_cpu_s >= SPLIT_CPU_S_MIN) {
         write!(remark, ", {:.0} % of that in the kernel", system / result.client_cpu_s * 100.0)?;
     }
     row(out, "client CPU", &per_request(result.client_cpu_s), &remark)?;

@@ -267,7 +267,7 @@ fn drops_of_bytes_make_a_reply() {
 fn a_method_and_a_body_are_sent_as_they_were_given_and_replies_to_them_checked() {
     /// A head, and ten bytes.
     fn framing(input: &[u8]) -> Option<usize> {
-        super::server::http_request(input).map(|head| head + 10).filter(|&end| input.len() >= end)
+        http_request(input).map(|head| head + 10).filter(|&end| input.len() >= end)
     }
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), b"\r\n\r\nq=1\0\xff\n").expect("written");

@@ -140,7 +140,7 @@ fn a_self_check_says_what_the_generator_could_do() {
     let run = Run::http(&server.url(), &["-c", "2", "-n", "20"]);
     assert_eq!(run.result.saturation.ceiling_rps, None);
     let value = format!("$12\r\n{}\r\n", "x".repeat(12)).into_bytes();
-    let server = Server::of(super::server::resp_request, move |_| Act::Say(value.clone()));
+    let server = Server::of(resp_request, move |_| Act::Say(value.clone()));
     let options = ["-c", "2", "-n", "20", "-P", "4", "--constant-values", "--keys", "100", "--self-check"];
     assert!(Run::kv(&server.address(), &options).result.saturation.ceiling_rps.is_some());
 }
