@@ -214,8 +214,8 @@ fn lag_note(lag_us_p99: f64) -> String {
         return String::new();
     }
     format!(
-        "one request in a hundred left {:.1} ms late or more by the generator's own doing: such response times are its own, \
-         too (a busy machine, or too few --threads)",
+        "one request in a hundred left {:.1} ms late or more by the generator's own doing and response times include that \
+         (a busy machine or too few --threads)",
         lag_us_p99 / 1e3
     )
 }
