@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sys::listen::Address;
 
-use crate::engine::{self, Endpoint, EndpointError, EngineError, Limit, Load, Pacing, Reuse};
+use crate::engine::{self, Endpoint, EndpointError, EngineError, Limit, Load, Pacing};
 use crate::null::{Dialogue, NullServer};
 use crate::protocol::ClientProtocol;
 
@@ -48,7 +48,6 @@ where
     let load = Load {
         connections,
         threads: load.threads.min(connections),
-        reuse: Reuse::Keep,
         pacing: Pacing::Closed,
         limit: Limit::Duration(WINDOW),
         turns: None,

@@ -23,6 +23,9 @@ const SATURATED: f64 = 0.9;
 /// Above this share of what the generator can do, a throughput may be its own.
 const NEAR_CEILING: f64 = 0.8;
 
+/// Requests that leave later than this by the generator's own doing are a part of what is measured, microseconds.
+const LAG_P99_MAX_US: f64 = 1e3;
+
 /// Of a step with a rate of its own: more failures than this share, or an end later than this, is not keeping up.
 const FAILED_SHARE_MAX: f64 = 0.01;
 const OVERTIME_SHARE_MAX: f64 = 1.02;
@@ -84,6 +87,8 @@ pub fn summarize<P>(subject: Subject, measured: &Measured<P>, server: Option<&Se
         corrected_us: (!is_open).then(|| latency(&corrected(measured))),
         lag_us: is_open.then(|| latency(&tally.lag)),
         client_cpu_s: measured.client_cpu.as_secs_f64(),
+        client_user_s: Some(measured.client_cpu.saturating_sub(measured.client_system_cpu).as_secs_f64()),
+        client_system_s: Some(measured.client_system_cpu.as_secs_f64()),
         saturation: saturation(measured, server.as_ref()),
         server,
         histogram: encode(leading),
@@ -143,6 +148,7 @@ pub(crate) fn latency(histogram: &Histogram<u64>) -> Latency {
         p99: quantile(0.99),
         p999: quantile(0.999),
         p9999: quantile(0.9999),
+        p99999: quantile(0.99999),
         max: quantile(1.0),
     }
 }
@@ -155,8 +161,10 @@ fn saturation<P>(measured: &Measured<P>, server: Option<&ServerUsage>) -> Satura
     #[expect(clippy::cast_precision_loss, reason = "a number of threads is small")]
     let client_cpu_fraction = share(measured.client_cpu) / measured.threads as f64;
     let server_cores = server.map(|server| share(Duration::from_secs_f64(server.cpu_s.max(0.0))));
-    let note = saturation_note(share(measured.busiest_thread_cpu), server_cores);
-    Saturation { client_cpu_fraction, note, ceiling_rps: None, ceiling_fraction: None }
+    let busy = saturation_note(share(measured.busiest_thread_cpu), server_cores);
+    let notes = [busy, lag_note(latency(&measured.tally.lag).p99)];
+    let note = notes.iter().filter(|note| !note.is_empty()).map(String::as_str).collect::<Vec<_>>().join("; ");
+    Saturation { client_cpu_fraction, note, ceiling_rps: None, ceiling_fraction: None, ceiling_unknown: None }
 }
 
 /// Adds what the generator could do at most, and says if the run came near to it.
@@ -198,6 +206,18 @@ pub fn shortfall(rate: f64, load: &Load, result: &RunResult) -> Option<String> {
 fn rate<P>(measured: &Measured<P>) -> f64 {
     let seconds = measured.window.as_secs_f64();
     if seconds > 0.0 { measured.tally.ok as f64 / seconds } else { 0.0 }
+}
+
+/// Of an open loop, by how late its requests left although they had a connection.
+fn lag_note(lag_us_p99: f64) -> String {
+    if lag_us_p99 <= LAG_P99_MAX_US {
+        return String::new();
+    }
+    format!(
+        "one request in a hundred left {:.1} ms late or more by the generator's own doing and response times include that \
+         (a busy machine or too few --threads)",
+        lag_us_p99 / 1e3
+    )
 }
 
 /// `client`: CPU seconds per second of the busiest generator thread; `server`: of all the server's threads.
@@ -283,6 +303,13 @@ mod tests {
         assert!(saturation_note(0.95, None).contains("--server-pid"));
         assert!(saturation_note(0.95, Some(0.4)).contains("not the server's"));
         assert!(saturation_note(0.95, Some(0.97)).contains("so was the server"));
+    }
+
+    #[test]
+    fn a_late_generator_says_so() {
+        assert_eq!(lag_note(0.0), "");
+        assert_eq!(lag_note(999.0), "");
+        assert!(lag_note(6_400.0).contains("6.4 ms late"));
     }
 
     #[test]

@@ -21,6 +21,27 @@ use super::{Failure, Outcome, complain};
 const CAPACITY_WINDOW_MAX: Duration = Duration::from_secs(3);
 const CAPACITY_WINDOW_DEFAULT: Duration = Duration::from_secs(1);
 
+/// What is known of what the generator itself can do.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ceiling {
+    /// Requests per second.
+    Measured(f64),
+    /// Nobody asked for it.
+    NotWanted,
+    /// It cannot be measured, for this reason.
+    Unknown(&'static str),
+}
+
+impl Ceiling {
+    pub(super) fn note(self, result: &mut RunResult) {
+        match self {
+            Self::Measured(rps) => summary::note_ceiling(result, rps),
+            Self::NotWanted => {}
+            Self::Unknown(why) => result.saturation.ceiling_unknown = Some(why.to_owned()),
+        }
+    }
+}
+
 /// What is driven, and how.
 pub(super) struct Campaign<'a> {
     pub(super) args: &'a DriveArgs,
@@ -40,20 +61,23 @@ pub(super) fn probe(endpoint: &Endpoint, load: &Load) -> anyhow::Result<()> {
 }
 
 impl Campaign<'_> {
-    /// What the generator itself can do, if that is to be known and there is a null server that speaks the protocol.
+    /// What the generator itself can do against a null server, if that is to be known.
     pub(super) fn ceiling<P: ClientProtocol, D: Dialogue>(
         &self,
         replies: D::Replies,
         make_client: impl Fn(usize) -> P,
-    ) -> Result<Option<f64>, Failure>
+    ) -> Result<Ceiling, Failure>
     where
         D::Replies: Send,
     {
-        if !self.args.wants_ceiling(self.load) || self.load.tls.is_some() {
-            return Ok(None);
+        if !self.args.wants_ceiling(self.load) {
+            return Ok(Ceiling::NotWanted);
+        }
+        if self.load.tls.is_some() {
+            return Ok(Ceiling::Unknown("no null server speaks TLS"));
         }
         let measured = ceiling::measure::<P, D>(self.load, replies, make_client, self.interrupt);
-        Ok(Some(measured.context("the self-check failed (--self-check=off does without)")?))
+        Ok(Ceiling::Measured(measured.context("the self-check failed (--self-check=off does without)")?))
     }
 
     /// Runs, stores and prints. `inspect` sees what each run measured before it is summarized.
@@ -62,7 +86,7 @@ impl Campaign<'_> {
         make_client: impl Fn(usize) -> P,
         inspect: impl Fn(&mut Measured<P>),
         describe: impl Fn(&Load) -> Subject,
-        ceiling: Option<f64>,
+        ceiling: Ceiling,
     ) -> Result<Outcome, Failure> {
         let run = |load: &Load| -> Result<(Measured<P>, RunResult), Failure> {
             let server = self.server.as_ref();
@@ -70,9 +94,7 @@ impl Campaign<'_> {
                 .context("the run failed")?;
             inspect(&mut measured);
             let mut result = summary::summarize(describe(load), &measured, server);
-            if let Some(ceiling) = ceiling {
-                summary::note_ceiling(&mut result, ceiling);
-            }
+            ceiling.note(&mut result);
             Ok((measured, result))
         };
         let capacity = match self.args.rate_sweep {

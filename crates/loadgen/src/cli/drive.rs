@@ -92,7 +92,7 @@ pub(super) struct DriveArgs {
     #[arg(long, value_name = "NAME", default_value = "epoll", value_parser = engine_parser())]
     engine: EngineKind,
     /// Measure for 0.2 s what the generator itself can do, and warn of results above 80 % of it [auto: for runs of 5 s or
-    /// more; HTTP and RESP without TLS only]
+    /// more]
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto", num_args = 0..=1, default_missing_value = "on", require_equals = true)]
     self_check: SelfCheck,
     /// How to print the result
@@ -216,7 +216,6 @@ impl DriveArgs {
             (self.connect_timeout.is_some(), "--connect-timeout"),
             (self.first_byte_timeout.is_some(), "--first-byte-timeout"),
             (self.spin, "--spin"),
-            (self.timeline, "--timeline"),
             (self.engine != EngineKind::Epoll, "--engine"),
             (self.self_check == SelfCheck::On, "--self-check"),
         ];

@@ -10,13 +10,14 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{ArgGroup, Args, ValueEnum};
 use layouts::{Layout as _, LayoutKind};
 use loadgen::engine::{Endpoint, EndpointError, Limit, Load, Measured, Pause, Reuse, Turns};
-use loadgen::file::{Catalogue, FileClient, Framed, Knowledge, Original, Plan, Speech, Verify};
+use loadgen::file::{Catalogue, FileClient, Framed, KeyDistribution, Knowledge, Original, Plan, Speech, Verify};
+use loadgen::null::{FileDialogue, FileReply};
 use loadgen::summary::{Kinds, Subject};
 use loadgen::usage::ServerProbe;
 use serde_json::json;
 use wire::file::FileId;
 
-use super::campaign::{self, Campaign};
+use super::campaign::{self, Campaign, Ceiling};
 use super::draw::{DistributionArg, ratio};
 use super::drive::{DriveArgs, interrupt_flag, named, value_name};
 use super::progress::Reading;
@@ -24,6 +25,8 @@ use super::values::{count, levels, milliseconds};
 use super::{Failure, Outcome, complain};
 
 const REQUESTORS_MAX: usize = 1_000_000;
+/// Of 1 MiB a generator thread hashes some dozens in the time of a self-check.
+const SELF_CHECK_BYTES_MAX: usize = 1 << 20;
 const DEFAULT_REQUESTORS: usize = 10;
 const DEFAULT_REPS: u64 = 30;
 const DEFAULT_SLEEP_AVG: Duration = Duration::from_millis(100);
@@ -160,8 +163,23 @@ impl Run<'_> {
             kinds: Kinds::HitsMisses,
         };
         let campaign = Campaign { args: &args.drive, endpoint: &endpoint, load: &load, server, interrupt };
-        campaign.carry_out(make_client, explain, subject, None)
+        let ceiling = self_check::<S>(args, plan.catalogue(), &campaign)?;
+        campaign.carry_out(make_client, explain, subject, ceiling)
     }
+}
+
+/// What the generator could do at most with documents of the mean length.
+fn self_check<S: Speech>(args: &FileArgs, catalogue: &Catalogue, campaign: &Campaign<'_>) -> Result<Ceiling, Failure> {
+    let length = catalogue.bytes().div_ceil(u64::from(catalogue.len()).max(1)).max(1);
+    let Ok(bytes @ ..=SELF_CHECK_BYTES_MAX) = usize::try_from(length) else {
+        return Ok(Ceiling::Unknown("such long documents take longer than the self-check does"));
+    };
+    let load = campaign.load;
+    let plan = Plan::new(Catalogue::of_one(length), KeyDistribution::Uniform, 0.0, args.verify.into(), load.seed)
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let (plan, threads) = (Arc::new(plan), load.threads);
+    let make_client = |thread| FileClient::<S>::new(Arc::clone(&plan), thread, threads);
+    campaign.ceiling::<_, FileDialogue>(FileReply::new(bytes), make_client)
 }
 
 fn config(

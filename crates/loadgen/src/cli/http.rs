@@ -6,7 +6,7 @@ use anyhow::{Context as _, anyhow};
 use clap::Args;
 use loadgen::engine::{Load, Measured, Reuse};
 use loadgen::error::ErrorClass;
-use loadgen::http::{Expectation, HttpClient, Question, REFERENCE_BYTES_MAX, Target, TargetError, Verify};
+use loadgen::http::{Expectation, HttpClient, Message, Question, REFERENCE_BYTES_MAX, Target, TargetError, Verify};
 use loadgen::null::{HttpDialogue, HttpReply};
 use loadgen::summary::{Kinds, Subject};
 use serde_json::json;
@@ -30,6 +30,7 @@ const EXAMPLES: &str = "Examples:
   loadgen http --tls-ca ca.pem -c 64 -d 5s https://localhost:8443/
   loadgen http --engine uring --self-check -c 64 -d 5s http://127.0.0.1:8080/
   loadgen http --no-keep-alive -c 8 -d 5s http://127.0.0.1:8080/index.html
+  loadgen http --body-file order.json -H 'Content-Type: application/json' --verify status http://127.0.0.1:8080/orders
   loadgen http --unix /run/server.sock --verify sha256 --content-dir ./public /index.html
   loadgen http --format json --out results/run-1 -d 10s unix:/run/server.sock:/index.html
 
@@ -52,6 +53,15 @@ pub(super) struct HttpArgs {
     /// to connect
     #[arg(long)]
     no_keep_alive: bool,
+    /// Method of every request [default: GET, with a body POST]
+    #[arg(short = 'X', long, value_name = "METHOD")]
+    method: Option<String>,
+    /// Body of every request
+    #[arg(long, value_name = "TEXT", conflicts_with = "body_file")]
+    body: Option<String>,
+    /// Body of every request: the bytes of this file
+    #[arg(long, value_name = "FILE")]
+    body_file: Option<PathBuf>,
     /// How much of each reply is checked
     #[arg(long, value_enum, default_value = "content")]
     verify: VerifyArg,
@@ -88,7 +98,8 @@ pub(super) fn run(args: &HttpArgs) -> Result<Outcome, Failure> {
     let endpoint = Target::endpoint(&targets).map_err(|error| {
         if matches!(error, TargetError::Unresolved(_)) { Failure::from(error) } else { usage(&error) }
     })?;
-    let questions = questions(args, &targets)?;
+    let body = request_body(args)?;
+    let questions = questions(args, &targets, body.as_deref())?;
     let load = load(args)?;
     let load = Load { tls: args.tls.of_url(&targets)?, ..load };
     let server = args.drive.server()?;
@@ -98,7 +109,7 @@ pub(super) fn run(args: &HttpArgs) -> Result<Outcome, Failure> {
     let make_client = |thread| HttpClient::new(&questions, args.verify.into(), thread);
     let campaign = Campaign { args: &args.drive, endpoint: &endpoint, load: &load, server, interrupt: &interrupt };
     let ceiling = campaign.ceiling::<_, HttpDialogue>(HttpReply::new(SELF_CHECK_BODY_BYTES), self_check_client)?;
-    campaign.carry_out(make_client, compare_threads, |load| subject(args, load), ceiling)
+    campaign.carry_out(make_client, compare_threads, |load| subject(args, body.as_deref(), load), ceiling)
 }
 
 /// Asks the null server of a self-check.
@@ -107,11 +118,13 @@ fn self_check_client(thread: usize) -> HttpClient {
     HttpClient::new(&[Question { request, expectation: Expectation::Nothing }], Verify::Content, thread)
 }
 
-fn subject(args: &HttpArgs, load: &Load) -> Subject {
+fn subject(args: &HttpArgs, body: Option<&[u8]>, load: &Load) -> Subject {
     let mut config = args.drive.config(load);
     config.extend(named([
+        ("body_bytes", json!(body.map(<[u8]>::len))),
         ("headers", json!(args.headers)),
         ("keep_alive", json!(!args.no_keep_alive)),
+        ("method", json!(method(args, body))),
         ("unix", json!(args.unix)),
         ("verify", json!(value_name(args.verify))),
     ]));
@@ -144,7 +157,20 @@ fn compare_threads(measured: &mut Measured<HttpClient>) {
     }
 }
 
-fn questions(args: &HttpArgs, targets: &[Target]) -> Result<Vec<Question>, Failure> {
+fn request_body(args: &HttpArgs) -> Result<Option<Vec<u8>>, Failure> {
+    let read = |path: &PathBuf| std::fs::read(path).with_context(|| format!("--body-file: {}", path.display()));
+    Ok(match (&args.body, &args.body_file) {
+        (Some(text), _) => Some(text.clone().into_bytes()),
+        (None, Some(path)) => Some(read(path)?),
+        (None, None) => None,
+    })
+}
+
+fn method<'a>(args: &'a HttpArgs, body: Option<&[u8]>) -> &'a str {
+    args.method.as_deref().unwrap_or_else(|| if body.is_some() { "POST" } else { "GET" })
+}
+
+fn questions(args: &HttpArgs, targets: &[Target], body: Option<&[u8]>) -> Result<Vec<Question>, Failure> {
     let is_given = args.content_dir.is_some() || !args.expect_sha256.is_empty();
     if is_given != (args.verify == VerifyArg::Sha256) {
         let problem = "--verify sha256 and one of --expect-sha256, --content-dir belong together";
@@ -155,7 +181,8 @@ fn questions(args: &HttpArgs, targets: &[Target]) -> Result<Vec<Question>, Failu
     }
     let headers = headers(args);
     let question = |(index, target): (usize, &Target)| {
-        let request = target.request(&headers).map_err(|error| Failure::Usage(error.to_string()))?;
+        let message = Message { method: method(args, body), headers: &headers, body };
+        let request = target.request(&message).map_err(|error| Failure::Usage(error.to_string()))?;
         let expectation = match (&args.content_dir, args.expect_sha256.get(index)) {
             (Some(directory), _) => expected_file(directory, target)?,
             (None, Some(Digest(digest))) => Expectation::Digest(*digest),

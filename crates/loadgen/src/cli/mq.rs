@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sys::mqueue::QueueName;
 
+use super::campaign::Ceiling;
 use super::drive::{DriveArgs, named, value_name};
 use super::file::VerifyArg;
 use super::live::Progress;
@@ -24,7 +25,7 @@ use super::{Failure, Outcome, complain};
 const BUFFER_BYTES_MAX: usize = 1 << 30;
 
 /// Options of all commands that this one refuses.
-const FOR_SOCKETS: [&str; 10] = [
+const FOR_SOCKETS: [&str; 9] = [
     "threads",
     "pipeline",
     "ramp",
@@ -32,7 +33,6 @@ const FOR_SOCKETS: [&str; 10] = [
     "connect_timeout",
     "first_byte_timeout",
     "spin",
-    "timeline",
     "engine",
     "self_check",
 ];
@@ -140,7 +140,11 @@ pub(super) fn run(args: &MqArgs) -> Result<Outcome, Failure> {
         pacing: plan.pacing,
         kinds: Kinds::None,
     };
-    let result = summarize(subject, &measured, server.as_ref());
+    let mut result = summarize(subject, &measured, server.as_ref());
+    if args.drive.wants_ceiling(&args.drive.load()) {
+        Ceiling::Unknown("clients of queues are not checked; run `loadgen null --protocol mq` beside")
+            .note(&mut result);
+    }
     let outcome = args.drive.tell(&result, &measured, &plan.queue)?;
     if plan.sink == Sink::Splice && plan.verify >= Verify::Length {
         complain("note: --sink splice looks at no byte: only the lengths of the answers were checked");
@@ -251,6 +255,7 @@ fn plan(args: &MqArgs, files: Vec<Wanted>) -> Plan {
         pacing: load.pacing,
         limit: load.limit,
         warmup: load.warmup,
+        timeline: load.timeline,
         timeout: load.timeouts.total,
         seed: load.seed,
     }

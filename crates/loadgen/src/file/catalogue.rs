@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use sha2::Digest as _;
 use wire::file::FileId;
 
 use crate::body::{self, Knowledge, PIECE_BYTES};
@@ -60,6 +61,17 @@ impl Catalogue {
         let documents = files.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let ids = documents.iter().map(|document| document.id.as_bytes().into()).collect();
         Ok(Self { documents, ids })
+    }
+
+    /// One document, which consists of so many times the letter x, as a null server's does.
+    #[must_use]
+    pub fn of_one(length: u64) -> Self {
+        let body = vec![b'x'; usize::try_from(length).unwrap_or_default()];
+        let digest = Some(sha2::Sha256::digest(&body).into());
+        let ids = HashSet::from([b"AAAAAAAA".as_slice().into()]);
+        let id = FileId::original(b"AAAAAAAA");
+        let documents = id.map(|id| Document { id, length, digest, is_one_nul: false }).into_iter().collect();
+        Self { documents, ids }
     }
 
     /// At least 1.

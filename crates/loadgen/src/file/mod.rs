@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use wire::file::{FileId, ORIGINAL_ID_BYTES};
 
-use crate::draw::{Draw, KeyDistribution, NoExponent};
+pub use crate::draw::KeyDistribution;
+use crate::draw::{Draw, NoExponent};
 use crate::protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Single, Then};
 
 pub use self::catalogue::{Catalogue, CatalogueError, Document};

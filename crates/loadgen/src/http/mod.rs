@@ -10,7 +10,7 @@ use wire::http1::client::{BodyLength, Eof, Event, Head, HeadTemplate, Persistenc
 use crate::error::ErrorClass;
 use crate::protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Replies, Single, Then, Verdict};
 
-pub use self::target::{Target, TargetError};
+pub use self::target::{Message, Target, TargetError};
 pub use self::verify::{Expectation, REFERENCE_BYTES_MAX, Reference, Verify};
 
 /// One thing to ask for: the bytes of the request, and what is known of the reply.

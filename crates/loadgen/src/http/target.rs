@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use http::{HeaderName, HeaderValue, Uri};
+use http::{HeaderName, HeaderValue, Method, Uri};
 
 use crate::engine::{Endpoint, EndpointError};
 
@@ -15,6 +15,15 @@ pub struct Target {
     host: String,
     /// Path and query.
     path: String,
+}
+
+/// What to say to a target.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    pub method: &'a str,
+    /// `Name: value`.
+    pub headers: &'a [String],
+    pub body: Option<&'a [u8]>,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -40,6 +49,8 @@ pub enum TargetError {
     Header(String),
     #[error("header `{0}` is set by the generator itself")]
     ReservedHeader(String),
+    #[error("`{0}` is not a method that is spoken here (HEAD and CONNECT are not, for replies without a body)")]
+    Method(String),
     #[error(transparent)]
     Unresolved(#[from] EndpointError),
 }
@@ -118,9 +129,18 @@ impl Target {
         }
     }
 
-    /// The bytes of `GET` for this target.
-    pub fn request(&self, headers: &[String]) -> Result<Vec<u8>, TargetError> {
-        let mut text = format!("GET {} HTTP/1.1\r\n", self.path).into_bytes();
+    /// The bytes of a request for this target; with a body, `Content-Length` is among its headers.
+    ///
+    /// # Errors
+    /// A header or the method is none, or one that the generator cannot deal with.
+    pub fn request(&self, message: &Message<'_>) -> Result<Vec<u8>, TargetError> {
+        let Message { method, headers, body } = *message;
+        let method: Method = method.parse().map_err(|_| TargetError::Method(method.to_owned()))?;
+        // Their replies end by rules of their own.
+        if [Method::HEAD, Method::CONNECT].contains(&method) {
+            return Err(TargetError::Method(method.to_string()));
+        }
+        let mut text = format!("{method} {} HTTP/1.1\r\n", self.path).into_bytes();
         let mut has_host = false;
         let mut extra = Vec::new();
         for header in headers {
@@ -140,7 +160,11 @@ impl Target {
             text.extend_from_slice(format!("Host: {}\r\n", self.host).as_bytes());
         }
         text.extend_from_slice(&extra);
+        if let Some(body) = body {
+            text.extend_from_slice(format!("Content-Length: {}\r\n", body.len()).as_bytes());
+        }
         text.extend_from_slice(b"\r\n");
+        text.extend_from_slice(body.unwrap_or_default());
         Ok(text)
     }
 
@@ -229,12 +253,20 @@ mod tests {
     #[test]
     fn a_request_carries_host_and_headers_and_nothing_smuggled() {
         let target = parse("http://127.0.0.1:8080/x").expect("valid");
-        let request = target.request(&["X-A:  b ".to_owned()]).expect("valid");
+        let with = |header: &str| target.request(&Message { method: "GET", headers: &[header.to_owned()], body: None });
+        let request = with("X-A:  b ").expect("valid");
         assert_eq!(request, b"GET /x HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nX-A: b\r\n\r\n");
-        let other_host = target.request(&["host: example".to_owned()]).expect("valid");
+        let other_host = with("host: example").expect("valid");
         assert_eq!(other_host, b"GET /x HTTP/1.1\r\nhost: example\r\n\r\n");
         for bad in ["no colon", "a b: c", "A: b\r\nC: d", "Content-Length: 5"] {
-            assert!(target.request(&[bad.to_owned()]).is_err(), "{bad:?}");
+            assert!(with(bad).is_err(), "{bad:?}");
+        }
+        let say = |method, body| target.request(&Message { method, headers: &[], body });
+        let post = b"POST /x HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nContent-Length: 3\r\n\r\na=b";
+        assert_eq!(say("POST", Some(b"a=b")).expect("valid"), post);
+        assert!(say("PROPFIND", None).is_ok());
+        for bad in ["HEAD", "CONNECT", "", "A B", "GET\r\nX: y"] {
+            assert!(matches!(say(bad, None), Err(TargetError::Method(_))), "{bad:?}");
         }
     }
 }

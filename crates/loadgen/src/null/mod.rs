@@ -6,6 +6,7 @@
 mod burst;
 mod file;
 mod http;
+mod lines;
 mod queue;
 mod resp;
 
@@ -19,6 +20,7 @@ use sys::listen::{Address, Listener, Sharing};
 
 pub use self::file::{FileDialogue, FileReply};
 pub use self::http::{HttpDialogue, HttpReply};
+pub use self::lines::{LineDialogue, LineReply};
 pub use self::queue::{NullQueue, NullQueueError};
 pub use self::resp::{RespDialogue, RespReplies};
 

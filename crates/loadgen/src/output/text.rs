@@ -7,6 +7,9 @@ use std::fmt::Write as _;
 use super::Grouped;
 use crate::result::{Latency, RunResult};
 
+/// Of less CPU time than this the kernel has not looked often enough to say how it was divided.
+const SPLIT_CPU_S_MIN: f64 = 0.2;
+
 pub(super) fn render(result: &RunResult) -> String {
     let mut text = String::new();
     // Writing into a String cannot fail.
@@ -128,7 +131,7 @@ fn write_latency(out: &mut String, name: &str, latency: &Latency) -> std::fmt::R
     writeln!(out)
 }
 
-fn columns(latency: &Latency) -> [(&'static str, f64); 10] {
+fn columns(latency: &Latency) -> [(&'static str, f64); 11] {
     [
         ("min", latency.min),
         ("p50", latency.p50),
@@ -137,6 +140,7 @@ fn columns(latency: &Latency) -> [(&'static str, f64); 10] {
         ("p99", latency.p99),
         ("p99.9", latency.p999),
         ("p99.99", latency.p9999),
+        ("p99.999", latency.p99999),
         ("max", latency.max),
         ("mean", latency.mean),
         ("stddev", latency.stddev),
@@ -158,12 +162,11 @@ fn write_cpu(out: &mut String, result: &RunResult) -> std::fmt::Result {
     let per_request = |cpu_s: f64| {
         if result.ok == 0 { "-".to_owned() } else { format!("{:.3}", cpu_s * 1e6 / result.ok as f64) }
     };
-    row(
-        out,
-        "client CPU",
-        &per_request(result.client_cpu_s),
-        &format!("µs per request, {:.0} % of its threads", result.saturation.client_cpu_fraction * 100.0),
-    )?;
+    let mut remark = format!("µs per request, {:.0} % of its threads", result.saturation.client_cpu_fraction * 100.0);
+    if let Some(system) = result.client_system_s.filter(|_| result.client_cpu_s >= SPLIT_CPU_S_MIN) {
+        write!(remark, ", {:.0} % of that in the kernel", system / result.client_cpu_s * 100.0)?;
+    }
+    row(out, "client CPU", &per_request(result.client_cpu_s), &remark)?;
     if let Some(server) = &result.server {
         let cores = if result.duration_s > 0.0 { server.cpu_s / result.duration_s } else { 0.0 };
         let remark = format!(
@@ -175,6 +178,9 @@ fn write_cpu(out: &mut String, result: &RunResult) -> std::fmt::Result {
     }
     if let Some(ceiling) = result.saturation.ceiling_rps {
         row(out, "client ceiling", &rounded(ceiling), "requests/s, against a null server before the run")?;
+    }
+    if let Some(why) = &result.saturation.ceiling_unknown {
+        row(out, "client ceiling", "unknown", why)?;
     }
     if !result.saturation.note.is_empty() {
         writeln!(out, "note: {}", result.saturation.note)?;

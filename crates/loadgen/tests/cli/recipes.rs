@@ -58,12 +58,16 @@ fn resp_map() -> Server {
 /// The same, but over in a moment: of a number at most this much.
 fn shortened(arguments: &[String], servers: &HashMap<&str, String>) -> Vec<String> {
     let most = |text: &str, most: f64| text.parse::<f64>().expect("a number").min(most).to_string();
+    let is_kv = arguments[0] == "kv";
     let mut short = Vec::new();
     let mut previous = "";
     for argument in arguments {
         let known = servers.iter().find(|(published, _)| argument.contains(*published));
         short.push(match (previous, known) {
             (_, Some((published, ours))) => argument.replace(published, ours),
+            // A million requests would be prepared for it otherwise.
+            ("-d", None) if is_kv => "500".to_owned(),
+            (_, None) if is_kv && argument == "-d" => "-n".to_owned(),
             ("-d", None) => "200ms".to_owned(),
             ("-n", None) => most(argument, 500.0),
             ("-c", None) => most(argument, 8.0),

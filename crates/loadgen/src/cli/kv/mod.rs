@@ -1,6 +1,7 @@
 //! `loadgen kv`.
 
 mod options;
+mod self_check;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -10,11 +11,10 @@ use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
 use loadgen::engine::{Endpoint, EndpointError, Limit, Load, Measured, Pacing, Reuse};
 use loadgen::kv::{Action, Dialect, KeyDistribution, KeySpace, KvClient, Mix, Plan, Rules, Script, Values, Verify};
-use loadgen::null::{RespDialogue, RespReplies};
 use loadgen::summary::{Kinds, Subject};
 use serde_json::json;
 
-use self::options::{MixArg, SizeArg};
+use self::options::{LoginArg, MixArg, SizeArg};
 use super::campaign::{self, Campaign};
 use super::draw::{DistributionArg, ratio};
 use super::drive::{DriveArgs, drive, interrupt_flag, named, value_name};
@@ -29,8 +29,6 @@ const DEFAULT_JSON_BYTES: usize = 256;
 const PRELOAD_BATCH: usize = 128;
 const PRELOAD_BATCH_BYTES: usize = 1 << 20;
 const PRELOAD_CONNECTIONS: usize = 16;
-/// Of a self-check: few, so that its own memory does not matter.
-const SELF_CHECK_KEYS: u32 = 10_000;
 
 const EXAMPLES: &str = "Examples:
   loadgen kv --preload -P 100 -d 5s 127.0.0.1:6379
@@ -60,6 +58,9 @@ pub(super) struct KvArgs {
     is_tls: bool,
     #[command(flatten)]
     tls: TlsArgs,
+    /// RESP: every connection begins with this password, or name and password
+    #[arg(long, value_name = "[USER:]PASSWORD", env = "LOADGEN_AUTH", hide_env_values = true)]
+    auth: Option<LoginArg>,
     /// How to speak
     #[arg(long, value_enum, default_value = "resp")]
     protocol: ProtocolArg,
@@ -75,10 +76,12 @@ pub(super) struct KvArgs {
     /// Bytes of each key
     #[arg(long, value_name = "N", default_value = "16", value_parser = count::<KEY_BYTES_MAX>)]
     key_size: usize,
-    /// How often each key is chosen: uniform, zipf:EXPONENT or sequential [default: uniform; sequential for del]
+    /// How often each key is chosen: uniform, zipf:EXPONENT, hot:KEYS:REQUESTS (as in hot:0.1:0.9) or sequential
+    /// [default: uniform; sequential for del]
     #[arg(long, value_name = "LAW")]
     key_dist: Option<DistributionArg>,
-    /// Bytes of each value: 12, or 8..1024 for lengths from 8 to 1024 [default: 12, for JSON 256]
+    /// Bytes of each value: 12; 8..1024 for lengths from 8 to 1024; 8:70,1024:30 for sizes with their proportions;
+    /// lognormal:MEDIAN:SIGMA [default: 12, for JSON 256]
     #[arg(long, value_name = "BYTES")]
     value_size: Option<SizeArg>,
     /// Values are JSON documents
@@ -169,29 +172,9 @@ pub(super) fn run(args: &KvArgs) -> Result<Outcome, Failure> {
     let rules = Rules { verify: args.verify.into(), allow_misses: args.allow_misses };
     let make_client = |thread| KvClient::new(Arc::clone(&script), rules, load.seed, thread, load.threads);
     let campaign = Campaign { args: &args.drive, endpoint: &endpoint, load: &load, server, interrupt: &interrupt };
-    let ceiling = self_check(args, &campaign)?;
+    let ceiling = self_check::ceiling(args, &campaign)?;
     let inspect = |measured: &mut Measured<KvClient>| explain(args, measured);
     campaign.carry_out(make_client, inspect, |load| subject(args, &choice, &script, load), ceiling)
-}
-
-/// Gets of one value over and over, in RESP, if that is what is spoken.
-fn self_check(args: &KvArgs, campaign: &Campaign<'_>) -> Result<Option<f64>, Failure> {
-    if !matches!(args.protocol, ProtocolArg::Resp | ProtocolArg::Resp3) {
-        return Ok(None);
-    }
-    let usage = |problem: &dyn std::fmt::Display| Failure::Usage(problem.to_string());
-    let bytes = *value_size(args).0.end();
-    let space =
-        KeySpace::new(SELF_CHECK_KEYS, args.key_size, Values::Constant, bytes..=bytes).map_err(|e| usage(&e))?;
-    let mix = Mix { get: 1, set: 0, del: 0 };
-    let plan = Plan::Mixed { mix, keys: KeyDistribution::Uniform, miss_ratio: 0.0 };
-    let batch = u32::try_from(campaign.load.batch).unwrap_or(u32::MAX);
-    let requests = Some(u64::from(SELF_CHECK_KEYS).max(campaign.load.batch as u64));
-    let script = Script::new(space, Dialect::Resp, plan, batch, requests, args.drive.seed).map_err(|e| usage(&e))?;
-    let (script, rules) = (Arc::new(script), Rules { verify: Verify::Content, allow_misses: false });
-    let load = campaign.load;
-    let make_client = |thread| KvClient::new(Arc::clone(&script), rules, load.seed, thread, load.threads);
-    campaign.ceiling::<_, RespDialogue>(RespReplies::new(bytes), make_client)
 }
 
 fn subject(args: &KvArgs, choice: &Choice, script: &Script, load: &Load) -> Subject {
@@ -290,7 +273,11 @@ impl Choice {
                 "a key can be deleted once: limit --workload del by --requests to the number of --keys, or --allow-misses",
             ),
             (
-                args.protocol == ProtocolArg::Us && value_size(args).0.contains(&0),
+                args.auth.is_some() && !matches!(args.protocol, ProtocolArg::Resp | ProtocolArg::Resp3),
+                "--auth is for --protocol resp and resp3",
+            ),
+            (
+                args.protocol == ProtocolArg::Us && value_size(args).sizes.min() == 0,
                 "the 0x1F text protocol has no empty values: use a --value-size above 0",
             ),
         ];
@@ -327,7 +314,7 @@ fn plan(workload: Workload, mix: Option<Mix>, keys: KeyDistribution, miss_ratio:
 
 fn value_size(args: &KvArgs) -> SizeArg {
     let default = if args.json_values { DEFAULT_JSON_BYTES } else { DEFAULT_VALUE_BYTES };
-    args.value_size.clone().unwrap_or(SizeArg(default..=default))
+    args.value_size.clone().unwrap_or_else(|| SizeArg::fixed(default))
 }
 
 fn key_space(args: &KvArgs) -> Result<KeySpace, Failure> {
@@ -341,7 +328,7 @@ fn key_space(args: &KvArgs) -> Result<KeySpace, Failure> {
         let problem = format!("--key-size: keys of this protocol have at most {} bytes", dialect.key_bytes_max());
         return Err(Failure::Usage(problem));
     }
-    KeySpace::new(args.keys, args.key_size, values, value_size(args).0)
+    KeySpace::new(args.keys, args.key_size, values, value_size(args).sizes)
         .map_err(|error| Failure::Usage(error.to_string()))
 }
 
@@ -362,6 +349,10 @@ fn script(
 ) -> Result<Arc<Script>, Failure> {
     let batch = u32::try_from(batch).unwrap_or(u32::MAX);
     Script::new(space.clone(), args.protocol.into(), plan, batch, requests, args.drive.seed)
+        .map(|script| match &args.auth {
+            Some(LoginArg(login)) => script.with_login(login),
+            None => script,
+        })
         .map(Arc::new)
         .map_err(|error| Failure::Usage(error.to_string()))
 }
