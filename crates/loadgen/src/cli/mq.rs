@@ -50,7 +50,7 @@ What is checked: with --content or --expect-sha256 the SHA-256 of every answer, 
 good one (or as the server announces, with --framed or --status-fifo). With --sink splice nobody looks at the bytes, and
 only lengths are checked.
 
-Exit status: 0 every request succeeded and was verified; 3 some failed; 2 bad usage; 1 anything else.";
+Exit status: 0 every request succeeded and was verified; 3 some failed; 130 interrupted; 2 bad usage; 1 anything else.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -115,6 +115,7 @@ enum SinkArg {
 
 pub(super) fn run(args: &MqArgs) -> Result<Outcome, Failure> {
     check_usage(args)?;
+    args.drive.refuse_used_out()?;
     let server = args.drive.server()?;
     let files = wanted(args)?;
     let plan = plan(args, files);
