@@ -176,6 +176,8 @@ fn measure(client: Client, ours: &Path, workload: &Workload, null: &Null, cpu: u
         Client::Memtier => {
             let mut arguments = vec!["memtier_benchmark", "-s", "127.0.0.1", "-p", port, "-t", "1", "--ratio=0:1"];
             arguments.extend(["-c", &connections, "--pipeline", &pipeline, "--test-time=1", "--hide-histogram"]);
+            // Its table has only rates, and a test of a second lasts some percent longer.
+            arguments.extend(["--out-file=/dev/null", "--json-out-file=/dev/stdout"]);
             arguments
         }
     };
@@ -214,9 +216,11 @@ fn cost(client: Client, text: &str, workload: &Workload, cpu_us: f64) -> Result<
             Ok(Cost { us_per_request: cpu_us / workload.requests as f64, rps })
         }
         Client::Memtier => {
-            let totals = text.lines().find_map(|line| line.strip_prefix("Totals")).context("no totals")?;
-            let rps: f64 = totals.split_ascii_whitespace().next().context("no rate")?.parse()?;
-            Ok(Cost { us_per_request: cpu_us / rps, rps })
+            let result: serde_json::Value = serde_json::from_str(text)?;
+            let totals = &result["ALL STATS"]["Totals"];
+            let requests = totals["Count"].as_f64().filter(|count| *count > 0.0).context("no number of requests")?;
+            let rps = totals["Ops/sec"].as_f64().context("no rate")?;
+            Ok(Cost { us_per_request: cpu_us / requests, rps })
         }
     }
 }
@@ -261,14 +265,47 @@ mod tests {
         cost(client, text, &workload, 5_000.0).expect(text)
     }
 
+    /// What memtier_benchmark 2.3.0 wrote, without its configuration and the rows of the single commands.
+    const MEMTIER_2_3: &str = r#"{
+	"run information":{
+		"Threads": 1
+		,"Connections per thread": 50
+		,"Seconds": 1
+		,"Format version": 2
+		}
+	,"ALL STATS":{
+		"Runtime":{
+			"Start time": 1795299340850
+			,"Finish time": 1795299341894
+			,"Total duration": 1044
+			,"Time unit": "MILLISECONDS"
+			,"Interrupted": "false"
+			}
+		,"Totals":{
+			"Count": 37968
+			,"Ops/sec": 36373.70
+			,"Hits/sec": 36373.70
+			,"Misses/sec": 0.00
+			,"Connection Errors/sec": 0.00
+			,"Connection Errors": 0
+			,"Latency": 21.000
+			,"Average Latency": 21.000
+			,"Accumulated Latency": 834036
+			,"Min Latency": 0.904
+			,"Max Latency": 138.239
+			,"KB/sec": 1914.45
+			}
+		}
+}"#;
+
     #[test]
     fn what_the_others_print_is_understood() {
         let wrk = of(Client::Wrk, "Running 1s test\n  2500 requests in 1.00s, 3.1MB read\nRequests/sec: 2499.1\n");
         assert!((wrk.us_per_request - 2.0).abs() < 1e-9 && (wrk.rps - 2_500.0).abs() < 1e-9);
         let redis = of(Client::RedisBenchmark, "GET: rps=0.0\rGET: 123456.79 requests per second, p50=0.1 msec\n");
         assert!((redis.us_per_request - 5.0).abs() < 1e-9 && (redis.rps - 123_456.79).abs() < 1e-9);
-        let table = "Type  Ops/sec  Hits/sec\nGets  2000.00  0.00\nTotals  2000.00  0.00  2000.00\n";
-        assert!((of(Client::Memtier, table).us_per_request - 2.5).abs() < 1e-9);
+        let memtier = of(Client::Memtier, MEMTIER_2_3);
+        assert!((memtier.us_per_request - 5_000.0 / 37_968.0).abs() < 1e-9 && (memtier.rps - 36_373.7).abs() < 1e-9);
         assert!(cost(Client::Wrk, "nothing", &WORKLOADS[0], 1.0).is_err());
     }
 

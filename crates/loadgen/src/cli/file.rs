@@ -163,11 +163,7 @@ impl Run<'_> {
 }
 
 /// What the generator could do at most with documents of the mean length.
-fn self_check<S: Speech>(
-    args: &FileArgs,
-    catalogue: &Catalogue,
-    campaign: &Campaign<'_>,
-) -> Result<Ceiling, Failure> {
+fn self_check<S: Speech>(args: &FileArgs, catalogue: &Catalogue, campaign: &Campaign<'_>) -> Result<Ceiling, Failure> {
     let length = catalogue.bytes().div_ceil(u64::from(catalogue.len()).max(1)).max(1);
     let Ok(bytes @ ..=SELF_CHECK_BYTES_MAX) = usize::try_from(length) else {
         return Ok(Ceiling::Unknown("such long documents take longer than the self-check does"));

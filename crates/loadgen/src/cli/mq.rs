@@ -137,7 +137,8 @@ pub(super) fn run(args: &MqArgs) -> Result<Outcome, Failure> {
     };
     let mut result = summarize(subject, &measured, server.as_ref());
     if args.drive.wants_ceiling(&args.drive.load()) {
-        Ceiling::Unknown("clients of queues are not checked; run `loadgen null --protocol mq` beside").note(&mut result);
+        Ceiling::Unknown("clients of queues are not checked; run `loadgen null --protocol mq` beside")
+            .note(&mut result);
     }
     let outcome = args.drive.tell(&result, &measured, &plan.queue)?;
     if plan.sink == Sink::Splice && plan.verify >= Verify::Length {

@@ -70,8 +70,7 @@ impl Catalogue {
         let digest = Some(sha2::Sha256::digest(&body).into());
         let ids = HashSet::from([b"AAAAAAAA".as_slice().into()]);
         let id = FileId::original(b"AAAAAAAA");
-        let documents =
-            id.map(|id| Document { id, length, digest, is_one_nul: false }).into_iter().collect();
+        let documents = id.map(|id| Document { id, length, digest, is_one_nul: false }).into_iter().collect();
         Self { documents, ids }
     }
 

@@ -262,9 +262,7 @@ mod tests {
     #[test]
     fn a_request_carries_host_and_headers_and_nothing_smuggled() {
         let target = parse("http://127.0.0.1:8080/x").expect("valid");
-        let with = |header: &str| {
-            target.request(&Message { method: "GET", headers: &[header.to_owned()], body: None })
-        };
+        let with = |header: &str| target.request(&Message { method: "GET", headers: &[header.to_owned()], body: None });
         let request = with("X-A:  b ").expect("valid");
         assert_eq!(request, b"GET /x HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nX-A: b\r\n\r\n");
         let other_host = with("host: example").expect("valid");

@@ -17,8 +17,13 @@ fn histogram(values: &[u64]) -> Histogram<u64> {
 fn part(name: &str, values: &[u64], failures: &[(&str, u64)]) -> Part {
     let recorded = histogram(values);
     let (ok, failed) = (values.len() as u64, failures.iter().map(|(_, count)| count).sum::<u64>());
-    let saturation =
-        Saturation { client_cpu_fraction: 0.5, note: String::new(), ceiling_rps: None, ceiling_fraction: None, ceiling_unknown: None };
+    let saturation = Saturation {
+        client_cpu_fraction: 0.5,
+        note: String::new(),
+        ceiling_rps: None,
+        ceiling_fraction: None,
+        ceiling_unknown: None,
+    };
     let config = [("connections", json!(4)), ("mode", json!("open")), ("rate", json!(100.0)), ("seed", json!(name))];
     let result = RunResult {
         schema: 1,

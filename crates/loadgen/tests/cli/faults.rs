@@ -262,3 +262,32 @@ fn drops_of_bytes_make_a_reply() {
     run.assert_errors(&[]);
     assert_eq!(run.result.ok, 20);
 }
+
+#[test]
+fn a_method_and_a_body_are_sent_as_they_were_given_and_replies_to_them_checked() {
+    /// A head, and ten bytes.
+    fn framing(input: &[u8]) -> Option<usize> {
+        super::server::http_request(input).map(|head| head + 10).filter(|&end| input.len() >= end)
+    }
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), b"\r\n\r\nq=1\0\xff\n").expect("written");
+    let path = file.path().to_str().expect("text");
+    for (options, start, body) in [
+        (&["--body", "0123456789"][..], &b"POST /"[..], &b"0123456789"[..]),
+        (&["-X", "PUT", "--body-file", path], b"PUT /", b"\r\n\r\nq=1\0\xff\n"),
+    ] {
+        let server = Server::answering(framing, move |number, request| {
+            let is_right = request.starts_with(start)
+                && request.ends_with(body)
+                && request.windows(20).any(|window| window == b"Content-Length: 10\r\n");
+            Act::Say(if is_right && number != 5 { ok("done") } else { reply("400 Bad Request", "", 2, "no") })
+        });
+        let run = Run::http(&server.url(), &[&["-c", "1", "-n", "12", "-P", "3"], options].concat());
+        run.assert_errors(&[("status", 1)]);
+        assert_eq!(run.result.config["body_bytes"], 10);
+    }
+    for options in [&["-X", "HEAD"][..], &["-X", "no method"], &["--body", "x", "--body-file", path]] {
+        let refused = super::loadgen(&[&["http", "http://127.0.0.1:1/"], options].concat());
+        assert_eq!(refused.status.code(), Some(2), "{options:?}");
+    }
+}

@@ -216,3 +216,32 @@ fn keys_that_cannot_be_stored_are_reason_enough_to_stop() {
     assert!(stderr.contains("the server said: OOM command not allowed"), "{stderr}");
     assert!(stderr.contains("error: 1 of 100 keys could not be stored: status 1"), "{stderr}");
 }
+
+#[test]
+fn a_login_is_what_every_connection_says_first_and_nobody_else_hears_it() {
+    for (protocol, login, greeting, welcome) in [
+        ("resp", "secret", &b"*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n"[..], &b"+OK\r\n"[..]),
+        ("resp", "me:secret", b"*3\r\n$4\r\nAUTH\r\n$2\r\nme\r\n$6\r\nsecret\r\n", b"+OK\r\n"),
+        (
+            "resp3",
+            "secret",
+            b"*5\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$7\r\ndefault\r\n$6\r\nsecret\r\n",
+            b"%1\r\n$5\r\nproto\r\n:3\r\n",
+        ),
+    ] {
+        let server = Server::answering(resp_request, move |_, request| {
+            Act::Say(if request == greeting { welcome } else { VALUE }.to_vec())
+        });
+        let options = ["-c", "2", "-n", "10", "--constant-values", "--keys", "100", "--protocol", protocol];
+        let run = Run::kv(&server.address(), &[&options[..], &["--auth", login]].concat());
+        run.assert_errors(&[]);
+        assert_eq!(run.result.hits, Some(10), "{protocol} {login}");
+        assert!(!format!("{:?}", run.result).contains("secret"));
+    }
+    let server = Server::of(resp_request, |_| Act::Say(b"-WRONGPASS no\r\n".to_vec()));
+    let run = Run::kv(&server.address(), &["-c", "1", "-n", "3", "--keys", "100", "--auth", "guess"]);
+    assert_eq!((run.errors("status"), run.result.ok), (3, 0));
+    assert!(run.stderr.contains("the server said: WRONGPASS"), "{}", run.stderr);
+    let refused = super::loadgen(&["kv", "--protocol", "us", "--auth", "x", "127.0.0.1:1"]);
+    assert_eq!(refused.status.code(), Some(2));
+}

@@ -191,7 +191,7 @@ fn bad_usage_is_refused() {
         &["/queue", "path", "--threads", "2"],
         &["/queue", "path", "--engine", "uring"],
         &["/queue", "path", "-R", "1,2"],
-        &["/queue", "path", "--timeline"],
+        &["/queue", "path", "--self-check"],
         &["queue", "path"],
         &["mq:/a/b", "path"],
         &["/queue", "pa;th"],
@@ -212,4 +212,32 @@ fn bad_usage_is_refused() {
     ] {
         assert_eq!(loadgen(&[&["null"], arguments].concat()).status.code(), Some(2), "{arguments:?}");
     }
+}
+
+#[test]
+fn a_timeline_tells_when_what_happened_to_threads_and_to_processes() {
+    const STALL: Duration = Duration::from_millis(250);
+    for spawn in ["thread", "process"] {
+        let server = QueueServer::start(|number, _| {
+            if number == 10 {
+                std::thread::sleep(STALL);
+            }
+            Act::say(b"x")
+        });
+        // All rows together are the result: that is checked of every run.
+        let options = ["--clients", "2", "-n", "100", "-R", "200", "--timeline", "--spawn", spawn];
+        let run = run(&server, &options);
+        run.assert_errors(&[]);
+        let timeline = run.result.timeline.as_ref().expect("asked for");
+        assert!((timeline.interval_s - 0.1).abs() < 1e-9);
+        let starts: Vec<_> = timeline.rows.iter().map(|row| row.start_s).collect();
+        assert!(starts.iter().enumerate().all(|(index, start)| (start - 0.1 * index as f64).abs() < 1e-6));
+        // 100 requests at 200 a second; they wait where the stall was, and are answered late.
+        assert!(timeline.rows.len() >= 5, "{spawn}: {timeline:?}");
+        let slowest = timeline.rows.iter().map(|row| row.max_us).fold(0.0, f64::max);
+        assert!(slowest >= 240_000.0 && (slowest - run.result.latency_us.max).abs() < 1_000.0, "{spawn}: {timeline:?}");
+        assert!(timeline.rows[0].ok > 0 && timeline.rows[1].ok < timeline.rows[0].ok, "{spawn}: {timeline:?}");
+    }
+    let without = run(&QueueServer::start(|_, _| Act::say(b"x")), &["--clients", "1", "-n", "3"]);
+    assert_eq!(without.result.timeline, None);
 }

@@ -1,6 +1,9 @@
 //! Servers that take their time: stalls, drips and silence, alike in every protocol and on both engines.
 
+use std::process::{Command, Stdio};
 use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::Run;
 use super::file::{Documents, framed};
@@ -74,4 +77,36 @@ fn a_stall_that_ends_in_time_is_no_error() {
         run.assert_errors(&[]);
         assert!(run.result.latency_us.max >= 150_000.0, "{which}: {:?}", run.result.latency_us);
     });
+}
+
+#[test]
+fn a_generator_that_was_held_up_reads_what_has_come_before_it_calls_it_late() {
+    const HELD_UP: Duration = Duration::from_millis(700);
+    for engine in ["epoll", "uring"] {
+        let (asked, was_asked) = std::sync::mpsc::sync_channel(100);
+        // Whenever it is stopped a request is under way.
+        let server = Server::start(move |_| {
+            let _ = asked.try_send(());
+            std::thread::sleep(Duration::from_millis(50));
+            Act::Say(ok("x"))
+        });
+        let child = Command::new(env!("CARGO_BIN_EXE_loadgen"))
+            .args(["http", "-c", "1", "-n", "12", "--timeout", "300ms", "--format", "json", "--engine", engine])
+            .arg(server.url())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        for _ in 0..3 {
+            was_asked.recv().expect("requests come");
+        }
+        let pid = Pid::from_child(&child);
+        kill_process(pid, Signal::STOP).expect("it runs");
+        std::thread::sleep(HELD_UP);
+        kill_process(pid, Signal::CONT).expect("it is there");
+        let run = Run::of(&child.wait_with_output().expect("it ends"));
+        run.assert_errors(&[]);
+        // What it cost is said all the same.
+        assert!(run.result.latency_us.max >= 600_000.0, "{engine}: {:?}", run.result.latency_us);
+    }
 }

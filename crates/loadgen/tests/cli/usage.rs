@@ -156,6 +156,8 @@ fn text_and_csv_say_what_json_says() {
     let csv = String::from_utf8(csv.stdout).expect("UTF-8");
     let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!((lines.len(), lines[0].len()), (2, lines[1].len()), "{csv}");
+    let columns: std::collections::HashSet<_> = lines[0].iter().collect();
+    assert_eq!(columns.len(), lines[0].len(), "every column is there once: {csv}");
     let value = |name| lines[1][lines[0].iter().position(|column| *column == name).expect(name)];
     assert_eq!((value("ok"), value("error_timeout"), value("target")), ("7", "0", url.as_str()));
     assert_eq!((value("interrupted"), value("clipped"), value("service_us_p50")), ("false", "0", ""));
@@ -260,6 +262,8 @@ fn the_servers_usage_is_read() {
     let usage = run.result.server.expect("it lives");
     assert_eq!(usage.pid, std::process::id());
     assert!(usage.cpu_s > 0.0 && usage.rss_bytes > 0 && usage.context_switches_voluntary > 0, "{usage:?}");
+    let (user, system) = (run.result.client_user_s.expect("known"), run.result.client_system_s.expect("known"));
+    assert!(user >= 0.0 && system >= 0.0 && (user + system - run.result.client_cpu_s).abs() < 1e-6, "{:?}", run.result);
     assert!(run.result.client_cpu_s > 0.0 && run.result.saturation.client_cpu_fraction <= 1.05);
     let gone = loadgen(&["http", "-n", "1", "--server-pid", "4294967295", &server.url()]);
     assert_eq!(gone.status.code(), Some(1));

@@ -18,8 +18,8 @@ use rustix::fd::OwnedFd;
 
 use self::kernel::Kernel;
 use self::schedule::Ramp;
-use super::cpu::{CpuTime, CpuWindow};
 use super::connection::{Connection, Pending, Stamp};
+use super::cpu::{CpuTime, CpuWindow};
 use super::pace::{Limit, Pacing, Schedule, share};
 use super::pause::Pauses;
 use super::tally::Tally;

@@ -1,0 +1,64 @@
+//! One reply to everything that ends with a certain byte: commands of the line protocols without data behind them.
+
+use memchr::memchr_iter;
+
+use super::burst::{Burst, Owed};
+use super::{Dialogue, Unintelligible};
+
+/// What ends a request, and the reply to each.
+#[derive(Debug)]
+pub struct LineReply {
+    end: u8,
+    reply: Burst,
+}
+
+impl LineReply {
+    /// `reply` must not be empty.
+    #[must_use]
+    pub fn new(end: u8, reply: &[u8]) -> Self {
+        Self { end, reply: Burst::of(reply) }
+    }
+}
+
+/// One connection.
+#[derive(Debug, Default)]
+pub struct LineDialogue(Owed);
+
+impl Dialogue for LineDialogue {
+    type Replies = LineReply;
+
+    fn take_in(&mut self, input: &[u8], replies: &LineReply) -> Result<(), Unintelligible> {
+        self.0.add(memchr_iter(replies.end, input).count(), &replies.reply);
+        Ok(())
+    }
+
+    fn front<'a>(&'a mut self, replies: &'a LineReply) -> &'a [u8] {
+        self.0.front(&replies.reply)
+    }
+
+    fn advance(&mut self, sent: usize, replies: &LineReply) {
+        self.0.advance(sent, &replies.reply);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_gets_one_reply_however_it_is_torn() {
+        let replies = LineReply::new(b'\n', b"END\r\n");
+        for chunk in 1..20 {
+            let mut dialogue = LineDialogue::default();
+            for piece in b"get a\r\nget b\r\nget c\r\n".chunks(chunk) {
+                dialogue.take_in(piece, &replies).expect("lines");
+            }
+            let mut said = Vec::new();
+            while !dialogue.front(&replies).is_empty() {
+                said.push(dialogue.front(&replies)[0]);
+                dialogue.advance(1, &replies);
+            }
+            assert_eq!(said, b"END\r\n".repeat(3), "{chunk}");
+        }
+    }
+}
