@@ -110,8 +110,7 @@ pub fn write(directory: &Path, result: &RunResult) -> io::Result<()> {
 /// Something of a result that is in this directory already.
 #[must_use]
 pub fn leftover(directory: &Path) -> Option<PathBuf> {
-    let names =
-        [RESULT_FILE, HISTOGRAM_FILE, DISTRIBUTION_FILE, SERVICE_DISTRIBUTION_FILE, TIMELINE_FILE, FIRST_STEP];
+    let names = [RESULT_FILE, HISTOGRAM_FILE, DISTRIBUTION_FILE, SERVICE_DISTRIBUTION_FILE, TIMELINE_FILE, FIRST_STEP];
     names.into_iter().map(|name| directory.join(name)).find(|path| path.exists())
 }
 

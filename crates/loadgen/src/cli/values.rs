@@ -115,7 +115,8 @@ mod tests {
         assert_eq!((duration("10"), duration("0.5")), (Ok(Duration::from_secs(10)), Ok(Duration::from_millis(500))));
         assert!(["soon", "-1", "inf", "NaN", "1e30", ""].iter().all(|text| duration(text).is_err()));
         assert!(positive_duration("0s").is_err() && positive_duration("0").is_err());
-        let rates = [("2.5e3", 2_500.0), ("1k", 1_000.0), ("1.5K", 1_500.0), ("2M", 2e6), ("2000/s", 2_000.0), ("3k/s", 3e3)];
+        let rates =
+            [("2.5e3", 2_500.0), ("1k", 1_000.0), ("1.5K", 1_500.0), ("2M", 2e6), ("2000/s", 2_000.0), ("3k/s", 3e3)];
         rates.iter().for_each(|(text, value)| assert_eq!(rate(text), Ok(*value), "{text}"));
         assert!(["0", "-1", "inf", "NaN", "x", "1m", "k", "11M", "1kk"].iter().all(|text| rate(text).is_err()));
         let shares = |text: &str| text.parse::<Sweep>().map(|sweep| sweep.shares);

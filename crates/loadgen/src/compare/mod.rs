@@ -209,7 +209,10 @@ fn notes(parts: &[Part]) -> Vec<String> {
     for (index, part) in parts.iter().enumerate() {
         let (label, result) = (label(index), &part.result);
         if result.origin.interrupted {
-            notes.push(format!("{label}: interrupted after {:.1} s: not the run that its settings describe", result.duration_s));
+            notes.push(format!(
+                "{label}: interrupted after {:.1} s: not the run that its settings describe",
+                result.duration_s
+            ));
         }
         if result.clipped > 0 {
             notes.push(format!("{label}: {} replies took 60 s or more, where histograms end", result.clipped));

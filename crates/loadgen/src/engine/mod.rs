@@ -318,7 +318,13 @@ impl Conductor<'_> {
         // Let requests in flight end, in bounded time, so that their failures are seen.
         self.wait_until(Nanos::MAX, observe);
         let was_interrupted = self.interrupt.load(Ordering::Relaxed);
-        Course { opened: start, window: end - start, timeline: self.timeline, server: before.zip(after), was_interrupted }
+        Course {
+            opened: start,
+            window: end - start,
+            timeline: self.timeline,
+            server: before.zip(after),
+            was_interrupted,
+        }
     }
 
     /// Returns at `deadline`, or when every thread has finished, or right after an interrupt.

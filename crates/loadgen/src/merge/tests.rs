@@ -205,11 +205,18 @@ fn windows_that_do_not_overlap_are_not_concurrent() {
     let origin = &beside.result.origin;
     assert_eq!(origin.started_utc.as_deref(), Some("2026-01-01T00:00:01.000Z"));
     assert_eq!((origin.version.as_deref(), origin.host.as_deref(), origin.interrupted), (Some("1"), None, true));
-    assert!(beside.notes.iter().any(|note| note.starts_with("of 3.0 s") && note.contains("for 1.0 s")), "{:?}", beside.notes);
+    assert!(
+        beside.notes.iter().any(|note| note.starts_with("of 3.0 s") && note.contains("for 1.0 s")),
+        "{:?}",
+        beside.notes
+    );
     assert!(merge(&[at("a", 1), at("b", 1)], Order::Concurrent).expect("all of it").notes.is_empty());
     for parts in [[at("a", 1), at("b", 9)], [at("b", 9), at("a", 1)]] {
         let error = merge(&parts, Order::Concurrent).expect_err("they are apart").to_string();
-        assert!(error.starts_with("a had ended at 2026-01-01T00:00:03.000Z when b began at 2026-01-01T00:00:09"), "{error}");
+        assert!(
+            error.starts_with("a had ended at 2026-01-01T00:00:03.000Z when b began at 2026-01-01T00:00:09"),
+            "{error}"
+        );
         assert!(error.contains("--merge=consecutive"), "{error}");
         assert_eq!(merge(&parts, Order::Consecutive).expect("one after another").result.ok, 2);
     }

@@ -33,7 +33,8 @@ pub(super) fn note(parts: &[Part], order: Order) -> Option<String> {
     let windows = windows(parts).filter(|_| order == Order::Concurrent)?;
     let (_, first_end) = earliest_end(&windows);
     let last_end = windows.iter().map(|(_, _, end)| *end).max()?;
-    let (begin, last_begin) = (windows.iter().map(|(_, begin, _)| *begin).min()?, windows.iter().map(|(_, b, _)| *b).max()?);
+    let (begin, last_begin) =
+        (windows.iter().map(|(_, begin, _)| *begin).min()?, windows.iter().map(|(_, b, _)| *b).max()?);
     let seconds = |from: SystemTime, to: SystemTime| to.duration_since(from).unwrap_or_default().as_secs_f64();
     let (common, whole) = (seconds(last_begin, first_end), seconds(begin, last_end));
     (common < COMMON_SHARE_MIN * whole).then(|| {
@@ -78,7 +79,8 @@ fn extent(result: &RunResult) -> Option<(SystemTime, SystemTime)> {
 
 /// There is one, where this is called.
 fn earliest_end<'a>(windows: &[Window<'a>]) -> (&'a Part, SystemTime) {
-    let (part, _, end) = windows.iter().skip(1).fold(windows[0], |one, other| if other.2 < one.2 { *other } else { one });
+    let (part, _, end) =
+        windows.iter().skip(1).fold(windows[0], |one, other| if other.2 < one.2 { *other } else { one });
     (part, end)
 }
 

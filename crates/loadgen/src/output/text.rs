@@ -128,7 +128,9 @@ fn write_latencies(out: &mut String, result: &RunResult) -> std::fmt::Result {
             "service time, from the actual send (closed loop: a stalled server is under-counted; see --rate)"
         )?;
         return match result.corrected_us {
-            Some(_) => writeln!(out, "corrected: an estimate, as wrk makes it, of what an open loop would have measured"),
+            Some(_) => {
+                writeln!(out, "corrected: an estimate, as wrk makes it, of what an open loop would have measured")
+            }
             None => Ok(()),
         };
     };

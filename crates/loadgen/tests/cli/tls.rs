@@ -169,7 +169,8 @@ fn a_certificate_that_nobody_vouches_for_is_refused_unless_that_does_not_matter(
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("--tls-insecure") && stderr.contains("certificate"), "{stderr}");
     Run::http(&server.url(), &["-c", "1", "-n", "5", "--tls-insecure"]).assert_errors(&[]);
-    let output = loadgen(&["http", "-n", "1", "--tls-ca", server.authority(), "--tls-server-name", "other", &server.url()]);
+    let output =
+        loadgen(&["http", "-n", "1", "--tls-ca", server.authority(), "--tls-server-name", "other", &server.url()]);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(1) && stderr.contains("--tls-server-name NAME"), "{stderr}");
     let output = loadgen(&["http", "-n", "1", "--tls-ca", "/nonexistent.pem", &server.url()]);

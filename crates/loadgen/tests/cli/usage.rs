@@ -82,8 +82,14 @@ fn programs_are_told_by_class_that_nobody_is_there() {
         assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: cannot connect to "), "{kind}");
         let printed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a result");
         super::schema::check(&printed);
-        assert_eq!((&printed["kind"], &printed["errors"]), (&kind.into(), &serde_json::json!({ "connect_refused": 1 })));
-        assert!(printed["ok"] == 0 && printed["latency_us"].is_null() && printed["histogram"].is_string(), "{printed:#}");
+        assert_eq!(
+            (&printed["kind"], &printed["errors"]),
+            (&kind.into(), &serde_json::json!({ "connect_refused": 1 }))
+        );
+        assert!(
+            printed["ok"] == 0 && printed["latency_us"].is_null() && printed["histogram"].is_string(),
+            "{printed:#}"
+        );
         super::check_sums(&serde_json::from_value(printed).expect("a result"));
         let csv = loadgen(&[arguments, &["--format", "csv"]].concat());
         assert_eq!(String::from_utf8_lossy(&csv.stdout).lines().count(), 2);
@@ -93,7 +99,8 @@ fn programs_are_told_by_class_that_nobody_is_there() {
 #[test]
 fn targets_and_amounts_are_understood_as_other_tools_spell_them() {
     let server = Server::start(|_| Act::Say(ok("x")));
-    let run = Run::http(&format!("{}/page", server.address()), &["-c", "1", "-R", "1k/s", "-d", "0.05", "--warmup", "0"]);
+    let run =
+        Run::http(&format!("{}/page", server.address()), &["-c", "1", "-R", "1k/s", "-d", "0.05", "--warmup", "0"]);
     run.assert_errors(&[]);
     assert_eq!((&run.result.config["rate"], &run.result.config["duration_s"]), (&1_000.0.into(), &0.05.into()));
     let null = super::null::Null::start("resp", "127.0.0.1:0", &[]);
