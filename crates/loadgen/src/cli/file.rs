@@ -176,7 +176,8 @@ fn self_check<S: Speech>(args: &FileArgs, catalogue: &Catalogue, campaign: &Camp
     campaign.ceiling::<_, FileDialogue>(FileReply::new(bytes), make_client)
 }
 
-fn subject(args: &FileArgs, config: std::collections::BTreeMap<String, serde_json::Value>, load: &Load) -> Subject {
+fn subject(args: &FileArgs, mut config: std::collections::BTreeMap<String, serde_json::Value>, load: &Load) -> Subject {
+    config.insert("verify".to_owned(), json!(value_name(args.verify)));
     let (kind, target) = ("file".to_owned(), args.target.clone());
     Subject { kind, target, config, pacing: load.pacing, kinds: Kinds::HitsMisses }
 }
@@ -200,7 +201,6 @@ fn config(
         ("requestors", json!(load.turns.map(|_| load.connections))),
         ("sleep_avg_ms", json!(load.turns.map(|turns| ms(turns.pause.mean)))),
         ("sleep_stddev_ms", json!(load.turns.map(|turns| ms(turns.pause.stddev)))),
-        ("verify", json!(value_name(args.verify))),
     ]));
     config
 }

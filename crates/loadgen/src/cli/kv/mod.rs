@@ -195,13 +195,13 @@ fn subject(args: &KvArgs, choice: &Choice, script: &Script, load: &Load) -> Subj
         ("protocol", json!(value_name(args.protocol))),
         ("value_bytes", json!(value_size(args).to_string())),
         ("values", json!(values_name(args))),
-        ("verify", json!(value_name(args.verify))),
         ("workload", json!(value_name(choice.workload))),
     ]));
     bare_subject(args, config, load)
 }
 
-fn bare_subject(args: &KvArgs, config: BTreeMap<String, Value>, load: &Load) -> Subject {
+fn bare_subject(args: &KvArgs, mut config: BTreeMap<String, Value>, load: &Load) -> Subject {
+    config.insert("verify".to_owned(), json!(value_name(args.verify)));
     let (kind, target) = ("kv".to_owned(), args.target.clone());
     Subject { kind, target, config, pacing: load.pacing, kinds: Kinds::HitsMissesStores }
 }
