@@ -38,7 +38,9 @@ pub struct RunResult {
     pub bytes_out: u64,
     /// `ok / duration_s`.
     pub throughput_rps: f64,
-    /// Open loop: response time, from the scheduled send. Closed loop: service time, from the actual send.
+    /// Open loop: response time, from the scheduled send. Closed loop: service time, from the actual send. Without a
+    /// verified reply there is none: null in JSON, and all 0 here.
+    #[serde(with = "null_for_none")]
     pub latency_us: Latency,
     /// Open loop only: service time, from the actual send.
     pub service_us: Option<Latency>,
@@ -62,6 +64,11 @@ pub struct RunResult {
     /// The process named by `--server-pid`.
     pub server: Option<ServerUsage>,
     pub saturation: Saturation,
+    /// Of the verified replies, those that took 60 s or more: histograms reach no further, and have them as 60 s.
+    #[serde(default)]
+    pub clipped: u64,
+    #[serde(flatten)]
+    pub origin: Origin,
     /// HdrHistogram V2 + DEFLATE of `latency_us` in nanoseconds, base64.
     pub histogram: String,
     /// The same for `service_us`.
@@ -81,6 +88,31 @@ pub struct RunResult {
     /// Of a run with several rates, each a result of its own; what is above is then all of them together.
     #[serde(default)]
     pub steps: Vec<Step>,
+}
+
+/// Where and when a result was measured, and whether to its end. Older results do not say.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Origin {
+    /// When the measured window was opened: UTC, RFC 3339, with milliseconds. Of merged results the first.
+    #[serde(default)]
+    pub started_utc: Option<String>,
+    /// Of loadgen. Null where merged results do not agree, and so is the host.
+    #[serde(default)]
+    pub version: Option<String>,
+    /// The name of the generator's machine.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// SIGINT or SIGTERM ended the run before its time.
+    #[serde(default)]
+    pub interrupted: bool,
+}
+
+impl RunResult {
+    /// Whether the clock set the pace, so that latency counts from the schedule.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.service_us.is_some() || self.config.get("mode").is_some_and(|mode| mode == "open")
+    }
 }
 
 /// The measured window and what came after it, cut into intervals. A verdict belongs to the interval in which it was given.
@@ -179,4 +211,19 @@ pub struct Saturation {
     /// Why it could not be measured, if it was to be.
     #[serde(default)]
     pub ceiling_unknown: Option<String>,
+}
+
+/// A latency that nothing was recorded of, as null.
+mod null_for_none {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::Latency;
+
+    pub(super) fn serialize<S: Serializer>(latency: &Latency, serializer: S) -> Result<S::Ok, S::Error> {
+        Some(latency).filter(|latency| **latency != Latency::default()).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Latency, D::Error> {
+        Option::deserialize(deserializer).map(Option::unwrap_or_default)
+    }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::hgrm;
 use crate::merge::Part;
 use crate::result::{RunResult, SCHEMA};
-use crate::summary::{decode, write_log};
+use crate::summary::{TIMELINE_FILE, decode, write_log};
 
 /// The result as JSON.
 pub const RESULT_FILE: &str = "result.json";
@@ -22,6 +22,9 @@ pub const HISTOGRAM_FILE: &str = "latency.hlog";
 pub const DISTRIBUTION_FILE: &str = "latency.hgrm";
 /// Of an open loop, where the other one is response time.
 pub const SERVICE_DISTRIBUTION_FILE: &str = "service.hgrm";
+
+/// The first directory of a run with several rates.
+const FIRST_STEP: &str = "step-1";
 
 /// Why there is no result to be had.
 #[derive(Debug, thiserror::Error)]
@@ -102,6 +105,13 @@ pub fn write(directory: &Path, result: &RunResult) -> io::Result<()> {
     };
     let length = Duration::try_from_secs_f64(result.duration_s).unwrap_or_default();
     write_log(&directory.join(HISTOGRAM_FILE), std::iter::once((Duration::ZERO, length, histograms)))
+}
+
+/// Something of a result that is in this directory already.
+#[must_use]
+pub fn leftover(directory: &Path) -> Option<PathBuf> {
+    let names = [RESULT_FILE, HISTOGRAM_FILE, DISTRIBUTION_FILE, SERVICE_DISTRIBUTION_FILE, TIMELINE_FILE, FIRST_STEP];
+    names.into_iter().map(|name| directory.join(name)).find(|path| path.exists())
 }
 
 fn write_distribution(path: &Path, histogram: &Histogram<u64>) -> io::Result<()> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,8 +13,10 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 
 use crate::clock;
-use crate::engine::{Limit, Load, Measured, Pacing, Timeline};
-use crate::result::{self, Latency, RunResult, SCHEMA, Saturation, ServerUsage, TimelineRow};
+use crate::engine::{LATENCY_NANOS_MAX, Limit, Load, Measured, Pacing, Tally, Timeline};
+use crate::error::ErrorClass;
+use crate::output;
+use crate::result::{self, Latency, Origin, RunResult, SCHEMA, Saturation, ServerUsage, TimelineRow};
 use crate::stored;
 use crate::usage::ServerProbe;
 
@@ -30,6 +32,8 @@ const LAG_P99_MAX_US: f64 = 1e3;
 const FAILED_SHARE_MAX: f64 = 0.01;
 const OVERTIME_SHARE_MAX: f64 = 1.02;
 const OVERTIME_S: f64 = 0.1;
+/// The same where requests have waited longer and longer, so that it is no single late reply.
+const OVERTIME_PILED_S: f64 = 0.01;
 
 /// Of a run with a timeline only.
 pub const TIMELINE_FILE: &str = "timeline.hlog";
@@ -82,15 +86,17 @@ pub fn summarize<P>(subject: Subject, measured: &Measured<P>, server: Option<&Se
         bytes_out: tally.bytes_out,
         throughput_rps: rate(measured),
         latency_us: latency(leading),
-        service_us: is_open.then(|| latency(&tally.service)),
-        first_byte_us: (!tally.first_byte.is_empty()).then(|| latency(&tally.first_byte)),
-        corrected_us: (!is_open).then(|| latency(&corrected(measured))),
-        lag_us: is_open.then(|| latency(&tally.lag)),
+        service_us: known(&tally.service).filter(|_| is_open),
+        first_byte_us: known(&tally.first_byte),
+        corrected_us: if is_open { None } else { known(&corrected(measured)) },
+        lag_us: known(&tally.lag).filter(|_| is_open),
         client_cpu_s: measured.client_cpu.as_secs_f64(),
         client_user_s: Some(measured.client_cpu.saturating_sub(measured.client_system_cpu).as_secs_f64()),
         client_system_s: Some(measured.client_system_cpu.as_secs_f64()),
         saturation: saturation(measured, server.as_ref()),
         server,
+        clipped: leading.count_between(LATENCY_NANOS_MAX, u64::MAX),
+        origin: origin(measured),
         histogram: encode(leading),
         service_histogram: is_open.then(|| encode(&tally.service)),
         lag_histogram: is_open.then(|| encode(&tally.lag)),
@@ -98,6 +104,27 @@ pub fn summarize<P>(subject: Subject, measured: &Measured<P>, server: Option<&Se
         timeline: measured.timeline.as_ref().map(|timeline| rows(timeline, is_open)),
         capacity: None,
         steps: Vec::new(),
+    }
+}
+
+/// The result of a run that did not begin, because the server could not be connected to.
+#[must_use]
+pub fn unreachable(subject: Subject, class: ErrorClass) -> RunResult {
+    let mut tally = Tally::new();
+    tally.fail(class, 1);
+    let measured = Measured::<()> { tally, opened: clock::now(), threads: 1, lanes: 1, ..Measured::default() };
+    summarize(subject, &measured, None)
+}
+
+fn origin<P>(measured: &Measured<P>) -> Origin {
+    let since = Duration::from_nanos(clock::now().saturating_sub(measured.opened));
+    let started = SystemTime::now().checked_sub(since);
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    Origin {
+        started_utc: started.map(|started| humantime::format_rfc3339_millis(started).to_string()),
+        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        host: host.map(|host| host.trim().to_owned()),
+        interrupted: measured.was_interrupted,
     }
 }
 
@@ -130,6 +157,11 @@ fn rows(timeline: &Timeline, is_open: bool) -> result::Timeline {
         }
     };
     result::Timeline { interval_s, rows: timeline.intervals().map(row).collect() }
+}
+
+/// The latency of what was recorded, if anything was.
+pub(crate) fn known(histogram: &Histogram<u64>) -> Option<Latency> {
+    (!histogram.is_empty()).then(|| latency(histogram))
 }
 
 pub(crate) fn latency(histogram: &Histogram<u64>) -> Latency {
@@ -175,14 +207,15 @@ pub fn note_ceiling(result: &mut RunResult, ceiling_rps: f64) {
     if fraction > NEAR_CEILING {
         let separator = if saturation.note.is_empty() { "" } else { "; " };
         saturation.note.push_str(&format!(
-            "{separator}the throughput is {:.0} % of what the generator itself can do here, {ceiling_rps:.0} requests/s",
-            fraction * 100.0
+            "{separator}the throughput is {:.0} % of what the generator itself can do here, {} requests/s",
+            fraction * 100.0,
+            output::rate(ceiling_rps)
         ));
     }
 }
 
 /// Why a server has not kept up with a rate that was offered, if it has not: replies failed, or the last of them came when
-/// the time was long over.
+/// the time was long over, or somewhat over and requests had waited longer and longer.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "counts of one run fit a double")]
 pub fn shortfall(rate: f64, load: &Load, result: &RunResult) -> Option<String> {
@@ -194,10 +227,15 @@ pub fn shortfall(rate: f64, load: &Load, result: &RunResult) -> Option<String> {
         Limit::Duration(duration) => duration.as_secs_f64(),
         Limit::Requests(requests) => requests as f64 / rate,
     };
-    (result.duration_s > planned * OVERTIME_SHARE_MAX + OVERTIME_S).then(|| {
+    let overtime_s = result.duration_s - planned * OVERTIME_SHARE_MAX;
+    let latency = &result.latency_us;
+    // What waits in a queue that grows is answered the later the later it came; a slow but steady server takes as long for all.
+    let piles_up = (latency.p50 - latency.min) / 1e6 > (result.duration_s - planned) / 4.0;
+    let grace_s = if piles_up { OVERTIME_PILED_S } else { OVERTIME_S };
+    (overtime_s > grace_s).then(|| {
         let busy =
             if result.saturation.client_cpu_fraction > SATURATED { " (the generator was busy, too)" } else { "" };
-        format!("only {:.0} requests/s were served{busy}", result.throughput_rps)
+        format!("only {} requests/s were served{busy}", output::rate(result.throughput_rps))
     })
 }
 
@@ -319,5 +357,84 @@ mod tests {
         histogram.record(1_000_000).expect("in range");
         let latency = latency(&histogram);
         assert!((latency.p50 - 2.0).abs() < 0.01 && (latency.max - 1_000.0).abs() < 1.0, "{latency:?}");
+    }
+
+    /// An open loop at 1,000 requests/s for half a second, which took this long, with these response times.
+    fn half_a_second(window_ms: u64, response_ms: impl Fn(u64) -> u64) -> (Load, RunResult) {
+        let mut tally = Tally::new();
+        tally.ok = 500;
+        (0..500).for_each(|n| tally.response.saturating_record(1_000 + response_ms(n) * 1_000_000));
+        let pacing = Pacing::Open { rate: 1_000.0, arrivals: crate::engine::Arrivals::Constant };
+        let load = Load { pacing, limit: Limit::Duration(Duration::from_millis(500)), ..load() };
+        let (kind, target) = ("http".to_owned(), String::new());
+        let subject = Subject { kind, target, config: BTreeMap::new(), pacing, kinds: Kinds::None };
+        let window = Duration::from_millis(window_ms);
+        (load, summarize(subject, &Measured::<()> { window, tally, threads: 1, lanes: 1, ..Measured::default() }, None))
+    }
+
+    fn load() -> Load {
+        use crate::engine::{EngineKind, Reuse, Timeouts};
+        let timeouts = Timeouts { connect: Duration::ZERO, first_byte: None, total: Duration::ZERO };
+        Load {
+            connections: 1,
+            threads: 1,
+            pin: sys::affinity::Cpus::default(),
+            pipeline: 1,
+            batch: 1,
+            reuse: Reuse::Keep,
+            pacing: Pacing::Closed,
+            limit: Limit::Requests(1),
+            turns: None,
+            ramp: Duration::ZERO,
+            warmup: Duration::ZERO,
+            timeouts,
+            spin: false,
+            timeline: None,
+            engine: EngineKind::Epoll,
+            tls: None,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn a_short_step_in_which_requests_pile_up_is_not_served_and_a_slow_one_is() {
+        let note = |window_ms, response_ms: fn(u64) -> u64| {
+            let (load, result) = half_a_second(window_ms, response_ms);
+            shortfall(1_000.0, &load, &result)
+        };
+        assert_eq!(note(580, |n| n * 80 / 500).as_deref(), Some("only 862 requests/s were served"));
+        assert!(note(525, |n| n * 25 / 500).is_some(), "a twentieth too slow");
+        assert_eq!(note(580, |_| 80), None, "as slow for all");
+        assert_eq!(note(580, |n| if n == 499 { 80 } else { 0 }), None, "one late reply");
+        assert_eq!(note(502, |n| n * 2 / 500), None, "within the grace");
+        assert!(note(620, |_| 120).is_some(), "later than the grace");
+    }
+
+    #[test]
+    fn what_took_longer_than_histograms_reach_is_counted() {
+        let (_, result) = half_a_second(500, |n| if n < 3 { 61_000 + 100_000 * n } else { 59_000 });
+        assert_eq!(result.clipped, 3);
+        assert!(result.latency_us.max < 70_000_000.0, "{:?}", result.latency_us);
+    }
+
+    #[test]
+    fn without_a_reply_there_is_no_latency() {
+        let subject = |pacing| Subject {
+            kind: "http".to_owned(),
+            target: String::new(),
+            config: BTreeMap::new(),
+            pacing,
+            kinds: Kinds::None,
+        };
+        let open = Pacing::Open { rate: 1.0, arrivals: crate::engine::Arrivals::Constant };
+        for pacing in [Pacing::Closed, open] {
+            let result = unreachable(subject(pacing), ErrorClass::ConnectRefused);
+            assert_eq!((result.requests, result.ok, result.errors["connect_refused"]), (1, 0, 1));
+            let json = serde_json::to_value(&result).expect("JSON");
+            for name in ["latency_us", "service_us", "corrected_us", "lag_us"] {
+                assert!(json[name].is_null(), "{name}: {json:#}");
+            }
+            assert_eq!(serde_json::from_value::<RunResult>(json).expect("a result"), result);
+        }
     }
 }

@@ -168,6 +168,8 @@ impl Bench {
             }
         };
         if let Some(directory) = &self.histograms {
+            // The generator refuses a directory with files of another run; if they stay, its refusal says so.
+            let _ = std::fs::remove_dir_all(directory);
             arguments.splice(1..1, ["--out".to_owned(), directory.to_string_lossy().into_owned()]);
         }
         let before = self.readings(server)?;

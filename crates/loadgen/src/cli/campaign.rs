@@ -1,17 +1,21 @@
 //! One run, or several at different rates; and what belongs before it.
 
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use loadgen::ceiling;
-use loadgen::engine::{Endpoint, Limit, Load, Measured, Pacing};
+use loadgen::engine::{self, Endpoint, Limit, Load, Measured, Pacing};
+use loadgen::error::ErrorClass;
 use loadgen::null::Dialogue;
+use loadgen::output;
 use loadgen::protocol::ClientProtocol;
 use loadgen::result::{Capacity, RunResult, Step};
 use loadgen::summary::{self, Subject};
 use loadgen::usage::ServerProbe;
+use rustix::io::Errno;
 use serde_json::json;
 
 use super::drive::{DriveArgs, drive};
@@ -51,13 +55,28 @@ pub(super) struct Campaign<'a> {
     pub(super) interrupt: &'a AtomicBool,
 }
 
-/// Whether anybody is there, and speaks TLS if that is asked for.
-pub(super) fn probe(endpoint: &Endpoint, load: &Load) -> anyhow::Result<()> {
-    let hint = || match &load.tls {
-        Some(_) => format!("cannot connect to {endpoint} with TLS (--tls-ca, --tls-insecure)"),
-        None => format!("cannot connect to {endpoint}"),
+/// Whether anybody is there, and speaks TLS if that is asked for. If not, programs that read the result get one.
+pub(super) fn probe(args: &DriveArgs, subject: Subject, endpoint: &Endpoint, load: &Load) -> Result<(), Failure> {
+    let Err(error) = endpoint.probe(load.timeouts.connect, load.tls.as_ref()) else { return Ok(()) };
+    args.tell_unreachable(&summary::unreachable(subject, class(&error, load)))?;
+    let advice = engine::tls_advice(&error);
+    let error = anyhow::Error::from(error);
+    let error = match advice {
+        Some(advice) => anyhow!("{error}; {advice}"),
+        None => error,
     };
-    endpoint.probe(load.timeouts.connect, load.tls.as_ref()).with_context(hint)
+    Err(Failure::Other(error.context(format!("cannot connect to {endpoint}"))))
+}
+
+/// As the engine would have counted it.
+fn class(error: &io::Error, load: &Load) -> ErrorClass {
+    match Errno::from_io_error(error) {
+        Some(Errno::AGAIN) => ErrorClass::ConnectTimeout,
+        Some(errno) => ErrorClass::of_connect(errno),
+        None if error.kind() == io::ErrorKind::TimedOut => ErrorClass::ConnectTimeout,
+        None if load.tls.is_some() => ErrorClass::Tls,
+        None => ErrorClass::ConnectFailed,
+    }
 }
 
 impl Campaign<'_> {
@@ -108,7 +127,7 @@ impl Campaign<'_> {
         }
         let Steps { total, steps } = self.climb(&paces, &run)?;
         let Some(total) = total else {
-            return Err(Failure::Other(anyhow::anyhow!("interrupted before the first step")));
+            return Err(Failure::Interrupted(anyhow!("interrupted before the first step")));
         };
         let mut result = summary::summarize(describe(self.load), &total, None);
         let rates: Vec<_> = paces.iter().map(|pace| pace.rate).collect();
@@ -159,6 +178,9 @@ impl Campaign<'_> {
         let mut steps = Steps { total: None, steps: Vec::new() };
         for (index, pace) in paces.iter().enumerate() {
             if self.interrupt.load(Ordering::Relaxed) {
+                if let Some(total) = &mut steps.total {
+                    total.was_interrupted = true;
+                }
                 break;
             }
             let load = Load { pacing: self.args.pace(pace.rate), ..self.load.clone() };
@@ -172,7 +194,7 @@ impl Campaign<'_> {
             if !is_served {
                 let left = paces.len() - index - 1;
                 let rest = if left > 0 { format!("; {left} higher rates are left out") } else { String::new() };
-                complain(&format!("at {:.0} requests/s {note}{rest}", pace.rate));
+                complain(&format!("at {} requests/s {note}{rest}", output::rate(pace.rate)));
             }
             steps.steps.push(Step { rate: pace.rate, share: pace.share, is_served, note, result });
             let is_over = !is_served || measured.was_abandoned;

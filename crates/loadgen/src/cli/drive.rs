@@ -16,6 +16,7 @@ use loadgen::engine::{
 use loadgen::output;
 use loadgen::protocol::ClientProtocol;
 use loadgen::result::RunResult;
+use loadgen::stored;
 use loadgen::summary;
 use loadgen::usage::ServerProbe;
 use serde_json::{Value, json};
@@ -44,7 +45,7 @@ pub(super) struct DriveArgs {
     /// Generator threads [default: one per CPU of --pin, or half the cores]
     #[arg(short, long, value_name = "N", value_parser = count::<THREADS_MAX>)]
     threads: Option<usize>,
-    /// Measure for this long [default: 10s]
+    /// Measure for this long, a number alone being seconds, or until Ctrl-C [default: 10s]
     #[arg(short, long, value_name = "TIME", value_parser = positive_duration, conflicts_with = "requests")]
     pub(super) duration: Option<Duration>,
     /// Measure this many requests instead
@@ -56,8 +57,8 @@ pub(super) struct DriveArgs {
     /// Open the connections evenly over this time, before the warm-up; an open loop's rate grows from 0 meanwhile
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s")]
     pub(super) ramp: Duration,
-    /// Open loop: this many requests per second, whatever the server does, and latency from the scheduled time; several
-    /// (1000,2000,5000) are run one after the other
+    /// Open loop: this many requests per second (2000, 1.5k, 2M), whatever the server does, and latency from the scheduled
+    /// time; several (1000,2000,5000) are run one after the other
     #[arg(short = 'R', long, value_name = "RATE", value_parser = rate, value_delimiter = ',')]
     pub(super) rate: Vec<f64>,
     /// Open loop at shares of what the server can do, which is measured first in a closed loop: 10%..100%, in steps of
@@ -102,7 +103,7 @@ pub(super) struct DriveArgs {
     #[arg(long, value_enum, default_value = "auto")]
     pub(super) progress: Show,
     /// Also write result.json, latency.hlog (HdrHistogram log) and latency.hgrm (percentiles, for HdrHistogram's plotter)
-    /// into this directory
+    /// into this directory, which must not hold another result
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Report CPU time and memory of this process
@@ -257,6 +258,11 @@ impl DriveArgs {
         ])
     }
 
+    /// Refuses a directory in which files of another run would stand beside this one's.
+    pub(super) fn refuse_used_out(&self) -> Result<(), Failure> {
+        refuse_used(self.out())
+    }
+
     pub(super) fn server(&self) -> anyhow::Result<Option<ServerProbe>> {
         self.server_pid.map(ServerProbe::open).transpose().context("--server-pid")
     }
@@ -273,15 +279,14 @@ impl DriveArgs {
                 .with_context(|| format!("cannot write the result into {}", directory.display()))?;
         }
         if result.requests == 0 {
-            let why =
-                if measured.was_interrupted { "interrupted before any reply" } else { "no request ended in time" };
-            return Err(Failure::Other(anyhow!("nothing was measured at {target}: {why}")));
+            let nothing = |why: &str| anyhow!("nothing was measured at {target}: {why}");
+            return Err(if measured.was_interrupted {
+                Failure::Interrupted(nothing("interrupted before any reply"))
+            } else {
+                Failure::Other(nothing("no request ended in time"))
+            });
         }
-        print(&match self.format {
-            Format::Text => output::text(result),
-            Format::Json => output::json(result).context("cannot write JSON")? + "\n",
-            Format::Csv => output::csv(result),
-        })?;
+        self.print(result)?;
         if measured.was_interrupted {
             complain("interrupted: this is what was measured until then");
         }
@@ -291,7 +296,32 @@ impl DriveArgs {
         if self.server_pid.is_some() && result.server.is_none() && result.steps.is_empty() {
             complain("the process of --server-pid ended during the run");
         }
-        Ok(outcome(result))
+        let outcome = outcome(result);
+        Ok(if measured.was_interrupted { Outcome::Interrupted } else { outcome })
+    }
+
+    /// For programs only: people have the line on standard error.
+    pub(super) fn tell_unreachable(&self, result: &RunResult) -> anyhow::Result<()> {
+        if self.format == Format::Text { Ok(()) } else { self.print(result) }
+    }
+
+    fn print(&self, result: &RunResult) -> anyhow::Result<()> {
+        print(&match self.format {
+            Format::Text => output::text(result),
+            Format::Json => output::json(result).context("cannot write JSON")? + "\n",
+            Format::Csv => output::csv(result),
+        })
+    }
+}
+
+/// Refuses a directory that holds something of a result.
+pub(super) fn refuse_used(out: Option<&Path>) -> Result<(), Failure> {
+    match out.and_then(stored::leftover) {
+        None => Ok(()),
+        Some(found) => Err(Failure::Usage(format!(
+            "--out: {} is there already, of an earlier run; name another directory, or remove that one",
+            found.display()
+        ))),
     }
 }
 

@@ -44,7 +44,7 @@ With --protocol original every request has a connection of its own, and its late
 --requestors, --reps, --sleep-avg and --sleep-stddev make the load of the original client, with its defaults for those
 that are not given: each requestor asks so many times and sleeps after each, for a normally distributed time.
 
-Exit status: 0 every request succeeded and was verified; 3 some failed; 2 bad usage; 1 anything else.";
+Exit status: 0 every request succeeded and was verified; 3 some failed; 130 interrupted; 2 bad usage; 1 anything else.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, override_usage = "loadgen file [OPTIONS] TARGET CONTENT")]
@@ -130,8 +130,9 @@ pub(super) fn run(args: &FileArgs) -> Result<Outcome, Failure> {
             "--pipeline needs --protocol framed: the original has one request per connection".to_owned(),
         ));
     }
+    args.drive.refuse_used_out()?;
     let run = Run { args, load: load(args), server: args.drive.server()?, endpoint };
-    campaign::probe(&run.endpoint, &run.load)?;
+    campaign::probe(&args.drive, subject(args, args.drive.config(&run.load), &run.load), &run.endpoint, &run.load)?;
     let DistributionArg(order) = args.id_dist;
     let plan = Plan::new(catalogue(args)?, order, args.miss_ratio, args.verify.into(), run.load.seed)
         .map_err(|error| Failure::Usage(error.to_string()))?;
@@ -155,13 +156,7 @@ impl Run<'_> {
         let Self { args, load, server, endpoint } = self;
         let threads = load.threads;
         let make_client = |thread| FileClient::<S>::new(Arc::clone(plan), thread, threads);
-        let subject = |load: &Load| Subject {
-            kind: "file".to_owned(),
-            target: args.target.clone(),
-            config: config(args, load, plan.catalogue()),
-            pacing: load.pacing,
-            kinds: Kinds::HitsMisses,
-        };
+        let subject = |load: &Load| subject(args, config(args, load, plan.catalogue()), load);
         let campaign = Campaign { args: &args.drive, endpoint: &endpoint, load: &load, server, interrupt };
         let ceiling = self_check::<S>(args, plan.catalogue(), &campaign)?;
         campaign.carry_out(make_client, explain, subject, ceiling)
@@ -180,6 +175,12 @@ fn self_check<S: Speech>(args: &FileArgs, catalogue: &Catalogue, campaign: &Camp
     let (plan, threads) = (Arc::new(plan), load.threads);
     let make_client = |thread| FileClient::<S>::new(Arc::clone(&plan), thread, threads);
     campaign.ceiling::<_, FileDialogue>(FileReply::new(bytes), make_client)
+}
+
+fn subject(args: &FileArgs, mut config: std::collections::BTreeMap<String, serde_json::Value>, load: &Load) -> Subject {
+    config.insert("verify".to_owned(), json!(value_name(args.verify)));
+    let (kind, target) = ("file".to_owned(), args.target.clone());
+    Subject { kind, target, config, pacing: load.pacing, kinds: Kinds::HitsMisses }
 }
 
 fn config(
@@ -201,7 +202,6 @@ fn config(
         ("requestors", json!(load.turns.map(|_| load.connections))),
         ("sleep_avg_ms", json!(load.turns.map(|turns| ms(turns.pause.mean)))),
         ("sleep_stddev_ms", json!(load.turns.map(|turns| ms(turns.pause.stddev)))),
-        ("verify", json!(value_name(args.verify))),
     ]));
     config
 }

@@ -34,12 +34,12 @@ const EXAMPLES: &str = "Examples:
   loadgen http --unix /run/server.sock --verify sha256 --content-dir ./public /index.html
   loadgen http --format json --out results/run-1 -d 10s unix:/run/server.sock:/index.html
 
-Exit status: 0 every request succeeded and was verified; 3 some failed; 2 bad usage; 1 anything else.";
+Exit status: 0 every request succeeded and was verified; 3 some failed; 130 interrupted; 2 bad usage; 1 anything else.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct HttpArgs {
-    /// http://HOST:PORT/PATH, https://HOST:PORT/PATH, unix:/SOCKET or unix:/SOCKET:/PATH (with --unix also /PATH); several are asked in turn
+    /// http://HOST:PORT/PATH (or HOST:PORT/PATH), https://HOST:PORT/PATH, unix:/SOCKET or unix:/SOCKET:/PATH (with --unix also /PATH); several are asked in turn
     #[arg(value_name = "URL", required = true)]
     urls: Vec<String>,
     /// Connect to this unix socket instead of the URL's host
@@ -102,9 +102,10 @@ pub(super) fn run(args: &HttpArgs) -> Result<Outcome, Failure> {
     let questions = questions(args, &targets, body.as_deref())?;
     let load = load(args)?;
     let load = Load { tls: args.tls.of_url(&targets)?, ..load };
+    args.drive.refuse_used_out()?;
     let server = args.drive.server()?;
     let interrupt = interrupt_flag()?;
-    campaign::probe(&endpoint, &load)?;
+    campaign::probe(&args.drive, subject(args, body.as_deref(), &load), &endpoint, &load)?;
 
     let make_client = |thread| HttpClient::new(&questions, args.verify.into(), thread);
     let campaign = Campaign { args: &args.drive, endpoint: &endpoint, load: &load, server, interrupt: &interrupt };

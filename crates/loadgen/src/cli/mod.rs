@@ -24,6 +24,8 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 const EXIT_FAILED_REQUESTS: u8 = 3;
 /// Bad usage, as clap has it.
 const EXIT_USAGE: u8 = 2;
+/// Ended by SIGINT or SIGTERM before its time: 128 + SIGINT, as shells have it.
+const EXIT_INTERRUPTED: u8 = 130;
 
 /// A load generator that verifies every reply
 #[derive(Debug, Parser)]
@@ -48,23 +50,29 @@ enum Command {
     MqClient,
     /// Show, merge or compare stored results
     Report(report::ReportArgs),
-    /// Be the floor: a bare epoll loop that answers every request with one fixed reply
+    /// Be the reference: a bare epoll loop that answers every request with one fixed reply, or for message queues a bare
+    /// thread for each request
     Null(null::NullArgs),
 }
 
 const EXIT_HELP: &str = "Exit status: 0 every request succeeded and was verified; 3 some failed (counted by class on \
-standard error); 2 bad usage; 1 anything else.";
+standard error); 130 interrupted (by SIGINT or SIGTERM): the result is of what was measured until then; 2 bad usage; 1 anything \
+else.";
 
 /// How a command ended, if not with an error.
 enum Outcome {
     Success,
     /// Counted on standard error already.
     FailedRequests,
+    /// What was measured until then has been printed.
+    Interrupted,
 }
 
 /// Why a command could not be carried out.
 enum Failure {
     Usage(String),
+    /// By a signal, before there was anything to print.
+    Interrupted(anyhow::Error),
     Other(anyhow::Error),
 }
 
@@ -89,9 +97,14 @@ pub(crate) fn main() -> ExitCode {
     match outcome {
         Ok(Outcome::Success) => ExitCode::SUCCESS,
         Ok(Outcome::FailedRequests) => ExitCode::from(EXIT_FAILED_REQUESTS),
+        Ok(Outcome::Interrupted) => ExitCode::from(EXIT_INTERRUPTED),
         Err(Failure::Usage(what)) => {
             complain(&format!("error: {what}"));
             ExitCode::from(EXIT_USAGE)
+        }
+        Err(Failure::Interrupted(error)) => {
+            complain(&format!("error: {error:#}"));
+            ExitCode::from(EXIT_INTERRUPTED)
         }
         Err(Failure::Other(error)) => {
             complain(&format!("error: {error:#}"));

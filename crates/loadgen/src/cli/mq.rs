@@ -50,7 +50,7 @@ What is checked: with --content or --expect-sha256 the SHA-256 of every answer, 
 good one (or as the server announces, with --framed or --status-fifo). With --sink splice nobody looks at the bytes, and
 only lengths are checked.
 
-Exit status: 0 every request succeeded and was verified; 3 some failed; 2 bad usage; 1 anything else.";
+Exit status: 0 every request succeeded and was verified; 3 some failed; 130 interrupted; 2 bad usage; 1 anything else.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -121,6 +121,7 @@ pub(super) fn run(args: &MqArgs) -> Result<Outcome, Failure> {
     check_usage(args)?;
     // Before large files are read. The clients look again, each at what it has opened.
     loadgen::mq::open_directory(&args.fifo_dir, sharing(args)).map_err(|error| Failure::Usage(error.to_string()))?;
+    args.drive.refuse_used_out()?;
     let server = args.drive.server()?;
     let files = wanted(args)?;
     let plan = plan(args, files);

@@ -8,7 +8,7 @@ use loadgen::compare::Comparison;
 use loadgen::merge::{self, Merged, Order, Part};
 use loadgen::{output, stored};
 
-use super::drive::Format;
+use super::drive::{Format, refuse_used};
 use super::{Failure, Outcome, complain, print};
 
 const EXAMPLES: &str = "Examples:
@@ -37,7 +37,7 @@ pub(super) struct ReportArgs {
     /// How to print
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
-    /// Also write the result into this directory, with its histograms as .hlog and .hgrm
+    /// Also write the result into this directory, which must not hold another, with its histograms as .hlog and .hgrm
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -51,6 +51,7 @@ enum OrderArg {
 }
 
 pub(super) fn run(args: &ReportArgs) -> Result<Outcome, Failure> {
+    refuse_used(args.out.as_deref())?;
     let mut parts = Vec::new();
     for path in &args.results {
         let read = if path.as_os_str() == "-" {

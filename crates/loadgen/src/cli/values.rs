@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-/// `10s`, `500ms`, `2m`, `1h30m`; a unit is required.
+/// `10s`, `500ms`, `2m`, `1h30m`; a number alone is seconds, as with wrk2, hey and memtier_benchmark.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|_| "not a duration like 10s, 500ms or 2m".to_owned())
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let problem = || "not a duration like 10s, 500ms, 2m, or 10 for seconds".to_owned();
+    seconds.or_else(|| humantime::parse_duration(text).ok()).ok_or_else(problem)
 }
 
 /// A duration that is not zero.
@@ -14,11 +16,17 @@ pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// A positive number of requests per second, of which each gets its verdict one by one.
+/// A positive number of requests per second, of which each gets its verdict one by one: `2000`, `1.5k`, `2M`, `2000/s`.
 pub(super) fn rate(text: &str) -> Result<f64, String> {
     const MAX: f64 = 1e7;
-    let problem = || format!("not a positive number of requests per second up to {MAX}");
-    text.parse().ok().filter(|rate: &f64| *rate > 0.0 && *rate <= MAX).ok_or_else(problem)
+    let problem = || format!("not a positive number of requests per second up to {MAX}, like 2000, 1.5k or 2M");
+    let number = text.strip_suffix("/s").unwrap_or(text);
+    let (digits, unit) = match number.strip_suffix(['k', 'K']) {
+        Some(thousands) => (thousands, 1e3),
+        None => number.strip_suffix('M').map_or((number, 1.0), |millions| (millions, 1e6)),
+    };
+    let rate = digits.parse().ok().map(|digits: f64| digits * unit);
+    rate.filter(|rate| *rate > 0.0 && *rate <= MAX).ok_or_else(problem)
 }
 
 /// Shares of a capacity: `10%..100%`, or `50%..90%/5%` with the step.
@@ -120,9 +128,13 @@ mod tests {
     fn values_are_understood_or_refused() {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        assert!(duration("10").is_err() && duration("soon").is_err() && positive_duration("0s").is_err());
-        assert_eq!(rate("2.5e3"), Ok(2_500.0));
-        assert!(["0", "-1", "inf", "NaN", "x"].iter().all(|text| rate(text).is_err()));
+        assert_eq!((duration("10"), duration("0.5")), (Ok(Duration::from_secs(10)), Ok(Duration::from_millis(500))));
+        assert!(["soon", "-1", "inf", "NaN", "1e30", ""].iter().all(|text| duration(text).is_err()));
+        assert!(positive_duration("0s").is_err() && positive_duration("0").is_err());
+        let rates =
+            [("2.5e3", 2_500.0), ("1k", 1_000.0), ("1.5K", 1_500.0), ("2M", 2e6), ("2000/s", 2_000.0), ("3k/s", 3e3)];
+        rates.iter().for_each(|(text, value)| assert_eq!(rate(text), Ok(*value), "{text}"));
+        assert!(["0", "-1", "inf", "NaN", "x", "1m", "k", "11M", "1kk"].iter().all(|text| rate(text).is_err()));
         let shares = |text: &str| text.parse::<Sweep>().map(|sweep| sweep.shares);
         assert_eq!(shares("50%..90%/20%"), Ok(vec![0.5, 0.7, 0.9]));
         assert_eq!(shares("10%..100%").map(|shares| shares.len()), Ok(10));

@@ -187,14 +187,17 @@ fn notes(parts: &[Part]) -> Vec<String> {
             .to_owned(),
     ];
     let results: Vec<_> = parts.iter().map(|part| &part.result).collect();
-    let is_open = |result: &RunResult| result.service_us.is_some();
-    if results.iter().any(|result| is_open(result) != is_open(results[0])) {
+    if results.iter().any(|result| result.origin.version != results[0].origin.version) {
+        let versions: Vec<_> = results.iter().map(|result| result.origin.version.as_deref().unwrap_or("?")).collect();
+        notes.push(format!("the versions of loadgen differ: {}", versions.join(", ")));
+    }
+    if results.iter().any(|result| result.is_open() != results[0].is_open()) {
         notes.push(
             "closed and open loops: the latency of the one is service time, that of the other counts from the schedule; they \
              are not the same measure"
                 .to_owned(),
         );
-    } else if is_open(results[0]) {
+    } else if results[0].is_open() {
         notes.push("open loops: throughput is what was offered, as long as the server keeps up".to_owned());
     } else {
         notes.push(
@@ -205,6 +208,15 @@ fn notes(parts: &[Part]) -> Vec<String> {
     }
     for (index, part) in parts.iter().enumerate() {
         let (label, result) = (label(index), &part.result);
+        if result.origin.interrupted {
+            notes.push(format!(
+                "{label}: interrupted after {:.1} s: not the run that its settings describe",
+                result.duration_s
+            ));
+        }
+        if result.clipped > 0 {
+            notes.push(format!("{label}: {} replies took 60 s or more, where histograms end", result.clipped));
+        }
         if !result.errors.is_empty() {
             let failed = result.requests - result.ok;
             notes.push(format!(

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::result::{Latency, Saturation, Step};
+use crate::result::{Latency, Origin, Saturation, Step};
 
 /// The result of a closed loop with this throughput and this latency everywhere.
 fn part(name: &str, throughput_rps: f64, latency: f64) -> Part {
@@ -39,6 +39,8 @@ fn part(name: &str, throughput_rps: f64, latency: f64) -> Part {
             ceiling_fraction: None,
             ceiling_unknown: None,
         },
+        clipped: 0,
+        origin: Origin::default(),
         histogram: String::new(),
         service_histogram: None,
         lag_histogram: None,
@@ -81,9 +83,19 @@ fn no_significance_is_claimed_and_differences_are_named() {
     other.result.config.insert("rate".to_owned(), json!(20.0));
     other.result.errors.insert("reset".to_owned(), 2);
     other.result.requests += 2;
+    other.result.origin = Origin { interrupted: true, version: Some("9".to_owned()), ..Origin::default() };
+    other.result.clipped = 3;
     let comparison = Comparison::of(&[part("a", 10.0, 1.0), other]).expect("comparable");
     assert_eq!(comparison.differing.iter().map(|setting| &setting.name).collect::<Vec<_>>(), ["connections", "rate"]);
-    for expected in ["one run each", "not the same measure", "B: 2 of 12 requests failed", "B: 10 of 20 requests/s"] {
+    for expected in [
+        "one run each",
+        "not the same measure",
+        "B: 2 of 12 requests failed",
+        "B: 10 of 20 requests/s",
+        "B: interrupted after 1.0 s",
+        "B: 3 replies took 60 s or more",
+        "the versions of loadgen differ: ?, 9",
+    ] {
         assert!(comparison.notes.iter().any(|note| note.contains(expected)), "{expected}: {:?}", comparison.notes);
     }
 }

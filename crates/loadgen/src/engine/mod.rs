@@ -44,7 +44,7 @@ pub use self::tally::{LATENCY_NANOS_MAX, Tally};
 use self::timeline::Slice;
 pub(crate) use self::timeline::{Collector, Slicer};
 pub use self::timeline::{Interval, Timeline};
-pub use self::tls::{Tls, TlsError, Trust};
+pub use self::tls::{Tls, TlsError, Trust, advice as tls_advice};
 pub use self::window::Live;
 pub(crate) use self::window::Window;
 use self::worker::{Place, Worker, WorkerReport};
@@ -171,8 +171,10 @@ pub enum EngineError {
 }
 
 /// What the engine saw.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Measured<P> {
+    /// When the window was opened.
+    pub opened: Nanos,
     pub window: Duration,
     pub tally: Tally,
     /// If [`Load::timeline`] asked for it.
@@ -274,6 +276,7 @@ struct Conductor<'a> {
 }
 
 struct Course {
+    opened: Nanos,
     window: Nanos,
     timeline: Option<Timeline>,
     server: Option<(ServerReading, ServerReading)>,
@@ -315,7 +318,13 @@ impl Conductor<'_> {
         // Let requests in flight end, in bounded time, so that their failures are seen.
         self.wait_until(Nanos::MAX, observe);
         let was_interrupted = self.interrupt.load(Ordering::Relaxed);
-        Course { window: end - start, timeline: self.timeline, server: before.zip(after), was_interrupted }
+        Course {
+            opened: start,
+            window: end - start,
+            timeline: self.timeline,
+            server: before.zip(after),
+            was_interrupted,
+        }
     }
 
     /// Returns at `deadline`, or when every thread has finished, or right after an interrupt.
@@ -349,6 +358,7 @@ impl Conductor<'_> {
 fn merge<P>(course: Course, rest: &Receiver<Box<Slice>>, reports: Vec<WorkerReport<P>>) -> Measured<P> {
     let mut reports = reports.into_iter();
     let mut measured = Measured {
+        opened: course.opened,
         window: Duration::from_nanos(course.window),
         tally: Tally::new(),
         timeline: course.timeline,

@@ -9,7 +9,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 /// Whose word is taken for the server's name.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -86,6 +86,24 @@ impl Tls {
         let _ = client.write_tls(stream);
         Ok(())
     }
+}
+
+/// What may help where a handshake failed because of the server's certificate.
+#[must_use]
+pub fn advice(error: &std::io::Error) -> Option<&'static str> {
+    let Some(rustls::Error::InvalidCertificate(problem)) = error.get_ref()?.downcast_ref() else { return None };
+    // What webpki makes of it is in an error of which there is only the text.
+    let is_authority = format!("{problem:?}").contains("CaUsedAsEndEntity");
+    Some(if is_authority {
+        "it is an authority's (CA:TRUE), as `openssl req -x509` makes them: make one with \
+         -addext basicConstraints=critical,CA:FALSE, or take any with --tls-insecure"
+    } else if matches!(problem, CertificateError::UnknownIssuer) {
+        "it is not from an authority that is trusted: name one with --tls-ca FILE, or take any certificate with --tls-insecure"
+    } else if matches!(problem, CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }) {
+        "say which name it is for with --tls-server-name NAME, or take any certificate with --tls-insecure"
+    } else {
+        "--tls-insecure takes any certificate"
+    })
 }
 
 fn system_authorities() -> Result<RootCertStore, TlsError> {

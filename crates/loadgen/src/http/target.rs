@@ -56,7 +56,7 @@ pub enum TargetError {
 }
 
 impl Target {
-    /// Understands `http://host:port/path`, `unix:/socket`, `unix:/socket:/path`, and with `unix` given a bare `/path`.
+    /// Understands `http://host:port/path`, `host:port/path`, `unix:/socket`, `unix:/socket:/path`, and with `unix` given a bare `/path`.
     pub fn parse(text: &str, unix: Option<&Path>) -> Result<Self, TargetError> {
         if let Some(rest) = text.strip_prefix("unix:") {
             let (socket, path) =
@@ -73,7 +73,10 @@ impl Target {
             let path = parse_uri(text, text)?.0;
             return Ok(Self { place: Place::Unix(socket.into()), is_tls: false, host: "localhost".to_owned(), path });
         }
-        let (path, uri) = parse_uri(text, text)?;
+        // `host:port/path`, as ab and curl take it; with a port, or every typing error would be a host.
+        let bare = format!("http://{text}");
+        let is_bare = !text.contains("://") && bare.parse::<Uri>().is_ok_and(|uri| uri.port_u16().is_some());
+        let (path, uri) = parse_uri(if is_bare { &bare } else { text }, text)?;
         let is_tls = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
@@ -207,6 +210,9 @@ mod tests {
             ("http://127.0.0.1", "127.0.0.1:80", "/"),
             ("http://[::1]:81?q", "::1:81", "/?q"),
             ("http://[::1]/", "::1:80", "/"),
+            ("localhost:8080", "localhost:8080", "/"),
+            ("127.0.0.1:8080/a?b", "127.0.0.1:8080", "/a?b"),
+            ("[::1]:81/", "::1:81", "/"),
             ("unix:/run/x.sock", "unix:/run/x.sock", "/"),
             ("unix:/run/x.sock:/page", "unix:/run/x.sock", "/page"),
         ];
@@ -235,7 +241,10 @@ mod tests {
     fn bad_targets_are_refused() {
         for text in [
             "",
-            "localhost:80",
+            "localhost",
+            "localhost:",
+            "localhost:http",
+            "u@x:80",
             "/path",
             "ftp://x/",
             "http://u@x/",

@@ -4,13 +4,14 @@
 //! a histogram that had recorded everything. Results that do not tell of the same measurement are refused.
 
 mod settings;
+mod windows;
 
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
 use crate::result::{Latency, RunResult, Saturation, ServerUsage, Step};
-use crate::summary::{decode, encode, latency};
+use crate::summary::{decode, encode, known};
 
 /// How the runs lie in time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -54,6 +55,13 @@ pub enum MergeError {
     Nothing,
     #[error("{what} differs: {first} has {ours}, {other} has {theirs}")]
     Differs { what: String, first: String, ours: String, other: String, theirs: String },
+    #[error("{first} and {other} are the same result, which would count twice")]
+    Twice { first: String, other: String },
+    #[error(
+        "{first} had ended at {ended} when {other} began at {began}, so their throughputs were never there at the same time: \
+         --merge=consecutive is for runs one after another (if they did overlap, the machines' clocks do not agree)"
+    )]
+    Apart { first: String, ended: String, other: String, began: String },
     #[error("{name}: its {what} cannot be read")]
     Unreadable { name: String, what: &'static str },
 }
@@ -61,7 +69,8 @@ pub enum MergeError {
 /// Merges results of the same kind, target and conditions.
 ///
 /// # Errors
-/// There is none, they do not tell of the same measurement, or a histogram cannot be read.
+/// There is none, they do not tell of the same measurement, two are the same, concurrent ones were measured at different times,
+/// or a histogram cannot be read.
 pub fn merge(parts: &[Part], order: Order) -> Result<Merged, MergeError> {
     let Some((first, others)) = parts.split_first() else { return Err(MergeError::Nothing) };
     for other in others {
@@ -71,6 +80,7 @@ pub fn merge(parts: &[Part], order: Order) -> Result<Merged, MergeError> {
         agree("number of rates", first, other, |result| Some(result.steps.len().to_string()))?;
     }
     let config = settings::merge(parts, order)?;
+    windows::check(parts, order)?;
     let results = || parts.iter().map(|part| &part.result);
     let sum = |count: fn(&RunResult) -> u64| results().map(count).sum::<u64>();
     let optional = |count: fn(&RunResult) -> Option<u64>| results().map(count).sum::<Option<u64>>();
@@ -101,16 +111,18 @@ pub fn merge(parts: &[Part], order: Order) -> Result<Merged, MergeError> {
         bytes_in: sum(|result| result.bytes_in),
         bytes_out: sum(|result| result.bytes_out),
         throughput_rps,
-        latency_us: leading.as_ref().map(latency).unwrap_or_default(),
-        service_us: service.as_ref().map(latency),
+        latency_us: leading.as_ref().and_then(known).unwrap_or_default(),
+        service_us: service.as_ref().and_then(known),
         corrected_us: None,
-        lag_us: lag.as_ref().map(latency),
-        first_byte_us: first_byte.as_ref().map(latency),
+        lag_us: lag.as_ref().and_then(known),
+        first_byte_us: first_byte.as_ref().and_then(known),
         client_cpu_s: results().map(|result| result.client_cpu_s).sum(),
         client_user_s: results().map(|result| result.client_user_s).sum(),
         client_system_s: results().map(|result| result.client_system_s).sum(),
         server,
         saturation: saturation(parts, order, throughput_rps),
+        clipped: sum(|result| result.clipped),
+        origin: windows::origin(parts),
         histogram: leading.as_ref().map(encode).unwrap_or_default(),
         service_histogram: service.as_ref().map(encode),
         lag_histogram: lag.as_ref().map(encode),
@@ -250,7 +262,7 @@ fn steps(parts: &[Part], order: Order) -> Result<Vec<Step>, MergeError> {
 
 fn notes(parts: &[Part], order: Order, whole: &RunResult) -> Vec<String> {
     let has = |what: fn(&RunResult) -> bool| parts.iter().any(|part| what(&part.result));
-    let mut notes = Vec::new();
+    let mut notes: Vec<_> = windows::note(parts, order).into_iter().collect();
     let shortest = parts.iter().map(|part| part.result.duration_s).fold(f64::INFINITY, f64::min);
     if order == Order::Concurrent && shortest < 0.9 * whole.duration_s {
         notes.push(format!(

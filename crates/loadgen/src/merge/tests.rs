@@ -4,6 +4,8 @@ use serde_json::json;
 
 use super::*;
 use crate::engine::LATENCY_NANOS_MAX;
+use crate::result::Origin;
+use crate::summary::latency;
 
 fn histogram(values: &[u64]) -> Histogram<u64> {
     let mut histogram = Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, 3).expect("valid");
@@ -49,6 +51,8 @@ fn part(name: &str, values: &[u64], failures: &[(&str, u64)]) -> Part {
         client_system_s: Some(0.2),
         server: None,
         saturation,
+        clipped: 0,
+        origin: Origin::default(),
         histogram: encode(&recorded),
         service_histogram: Some(encode(&recorded)),
         lag_histogram: Some(encode(&recorded)),
@@ -73,8 +77,9 @@ proptest! {
         let all = samples.concat();
         prop_assert_eq!(decode(&whole.histogram), Some(histogram(&all)));
         prop_assert_eq!(whole.latency_us, latency(&histogram(&all)));
-        prop_assert_eq!(whole.service_us, Some(whole.latency_us));
-        prop_assert_eq!(whole.lag_us, Some(whole.latency_us));
+        let known = (!all.is_empty()).then_some(whole.latency_us);
+        prop_assert_eq!(whole.service_us, known);
+        prop_assert_eq!(whole.lag_us, known);
         prop_assert_eq!(whole.ok, all.len() as u64);
         prop_assert_eq!(whole.requests, whole.ok + whole.errors.values().sum::<u64>());
         prop_assert!((whole.throughput_rps * whole.duration_s - whole.ok as f64).abs() < 1e-6);
@@ -180,4 +185,50 @@ fn rates_are_merged_one_by_one() {
     assert_eq!(steps.iter().map(|step| (step.rate, step.result.ok)).collect::<Vec<_>>(), [(20.0, 2), (40.0, 2)]);
     let error = merge(&[with_steps("a", &[10.0]), with_steps("b", &[10.0, 20.0])], Order::Concurrent);
     assert!(error.expect_err("they differ").to_string().starts_with("number of rates"));
+}
+
+/// A part whose window was open from `begin` to `begin + 2` seconds.
+fn at(name: &str, begin: u64) -> Part {
+    let mut part = part(name, &[1_000], &[]);
+    part.result.origin = Origin {
+        started_utc: Some(format!("2026-01-01T00:00:{begin:02}.000Z")),
+        version: Some("1".to_owned()),
+        host: Some(name.to_owned()),
+        interrupted: begin == 1,
+    };
+    part
+}
+
+#[test]
+fn windows_that_do_not_overlap_are_not_concurrent() {
+    let beside = merge(&[at("a", 1), at("b", 2)], Order::Concurrent).expect("a second in common");
+    let origin = &beside.result.origin;
+    assert_eq!(origin.started_utc.as_deref(), Some("2026-01-01T00:00:01.000Z"));
+    assert_eq!((origin.version.as_deref(), origin.host.as_deref(), origin.interrupted), (Some("1"), None, true));
+    assert!(
+        beside.notes.iter().any(|note| note.starts_with("of 3.0 s") && note.contains("for 1.0 s")),
+        "{:?}",
+        beside.notes
+    );
+    assert!(merge(&[at("a", 1), at("b", 1)], Order::Concurrent).expect("all of it").notes.is_empty());
+    for parts in [[at("a", 1), at("b", 9)], [at("b", 9), at("a", 1)]] {
+        let error = merge(&parts, Order::Concurrent).expect_err("they are apart").to_string();
+        assert!(
+            error.starts_with("a had ended at 2026-01-01T00:00:03.000Z when b began at 2026-01-01T00:00:09"),
+            "{error}"
+        );
+        assert!(error.contains("--merge=consecutive"), "{error}");
+        assert_eq!(merge(&parts, Order::Consecutive).expect("one after another").result.ok, 2);
+    }
+    let whole = Part { name: "whole".to_owned(), result: beside.result };
+    assert!(merge(&[whole, at("c", 9)], Order::Concurrent).is_err(), "a whole has a window, too");
+}
+
+#[test]
+fn nothing_is_counted_twice() {
+    let (one, other) = (at("a", 1), Part { name: "copy".to_owned(), ..at("a", 1) });
+    for order in [Order::Concurrent, Order::Consecutive] {
+        let error = merge(&[one.clone(), at("b", 1), other.clone()], order).expect_err("two are the same").to_string();
+        assert_eq!(error, "a and copy are the same result, which would count twice");
+    }
 }

@@ -182,6 +182,7 @@ impl Course<'_> {
         let cores = self.plan.cpus().map_or_else(sys::affinity::available, |cpus| cpus.iter().len());
         let threads = self.plan.clients.min(cores).max(1);
         let mut measured = Measured {
+            opened: edges.start,
             window: Duration::from_nanos(end.saturating_sub(edges.start)),
             tally: Tally::new(),
             timeline: None,

@@ -41,7 +41,7 @@ fn columns(result: &RunResult) -> Vec<(String, String)> {
     add("bytes_out", result.bytes_out.to_string());
     add("throughput_rps", result.throughput_rps.to_string());
     let latencies = [
-        ("latency_us", Some(result.latency_us)),
+        ("latency_us", Some(result.latency_us).filter(|_| result.ok > 0)),
         ("service_us", result.service_us),
         ("first_byte_us", result.first_byte_us),
     ];
@@ -65,6 +65,11 @@ fn columns(result: &RunResult) -> Vec<(String, String)> {
     add("ceiling_rps", optional(result.saturation.ceiling_rps));
     add("client_user_s", optional(result.client_user_s));
     add("client_system_s", optional(result.client_system_s));
+    add("clipped", result.clipped.to_string());
+    add("started_utc", optional(result.origin.started_utc.as_ref()));
+    add("version", optional(result.origin.version.as_ref()));
+    add("host", optional(result.origin.host.as_ref()));
+    add("interrupted", result.origin.interrupted.to_string());
     columns
 }
 

@@ -20,6 +20,7 @@ pub(super) fn render(result: &RunResult) -> String {
 fn write_all(out: &mut String, result: &RunResult) -> std::fmt::Result {
     writeln!(out, "{}", result.target)?;
     writeln!(out, "{}", conditions(result))?;
+    write_origin(out, result)?;
     writeln!(out)?;
     if !result.steps.is_empty() {
         return steps::write(out, result);
@@ -44,7 +45,10 @@ fn write_all(out: &mut String, result: &RunResult) -> std::fmt::Result {
     row(out, "sent", &bytes_per_second(result.bytes_out, result.duration_s), "MiB/s")?;
     writeln!(out)?;
     write_latencies(out, result)?;
-    if result.kind == "file" {
+    if result.clipped > 0 {
+        writeln!(out, "note: {} replies took 60 s or more: histograms end there", Grouped(result.clipped))?;
+    }
+    if result.kind == "file" && result.ok > 0 {
         writeln!(out, "{}", round_trips(result))?;
     }
     // Of a slice of time it would say nothing.
@@ -84,6 +88,20 @@ fn conditions(result: &RunResult) -> String {
     parts.join(", ")
 }
 
+fn write_origin(out: &mut String, result: &RunResult) -> std::fmt::Result {
+    let origin = &result.origin;
+    if let Some(started) = &origin.started_utc {
+        let (host, version) = (origin.host.as_deref(), origin.version.as_deref());
+        let host = host.map(|host| format!(" on {host}")).unwrap_or_default();
+        let version = version.map(|version| format!(" by loadgen {version}")).unwrap_or_default();
+        writeln!(out, "measured from {started}{host}{version}")?;
+    }
+    if origin.interrupted {
+        writeln!(out, "INTERRUPTED: this is what was measured until then")?;
+    }
+    Ok(())
+}
+
 pub(super) fn plain(value: &serde_json::Value) -> String {
     match (value.as_str(), value.as_f64()) {
         (Some(text), _) => text.to_owned(),
@@ -93,6 +111,10 @@ pub(super) fn plain(value: &serde_json::Value) -> String {
 }
 
 fn write_latencies(out: &mut String, result: &RunResult) -> std::fmt::Result {
+    if result.ok == 0 {
+        row(out, "latency", "-", "no reply was verified")?;
+        return write_lag(out, result);
+    }
     write!(out, "{:<10}", "latency")?;
     for (name, _) in columns(&result.latency_us) {
         write!(out, "{name:>10}")?;
@@ -108,12 +130,21 @@ fn write_latencies(out: &mut String, result: &RunResult) -> std::fmt::Result {
             out,
             "service time, from the actual send (closed loop: a stalled server is under-counted; see --rate)"
         )?;
-        return writeln!(out, "corrected: an estimate, as wrk makes it, of what an open loop would have measured");
+        return match result.corrected_us {
+            Some(_) => {
+                writeln!(out, "corrected: an estimate, as wrk makes it, of what an open loop would have measured")
+            }
+            None => Ok(()),
+        };
     };
     write_latency(out, "response", &result.latency_us)?;
     write_latency(out, "service", service)?;
     write_first_byte(out, result)?;
     writeln!(out, "response time, from the scheduled send; service time, from the actual send")?;
+    write_lag(out, result)
+}
+
+fn write_lag(out: &mut String, result: &RunResult) -> std::fmt::Result {
     let Some(lag) = &result.lag_us else { return Ok(()) };
     writeln!(out, "requests left {} late at p99, {} at most", duration(lag.p99), duration(lag.max))
 }

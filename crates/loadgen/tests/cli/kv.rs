@@ -212,8 +212,8 @@ fn bad_usage_is_2_with_a_clear_line() {
     let target = "127.0.0.1:9";
     let cases: &[&[&str]] = &[
         &["kv"],
-        &["kv", "nowhere"],
-        &["kv", "redis://127.0.0.1:6379"],
+        &["kv", "--protocol", "us", "nowhere"],
+        &["kv", "rediss://127.0.0.1:6379"],
         &["kv", "unix:"],
         &["kv", "--protocol", "gopher", target],
         &["kv", "--keys", "0", target],

@@ -160,7 +160,7 @@ fn no_fifo_is_left_when_a_run_is_interrupted_however_often() {
             }
             let output = child.wait_with_output().expect("it ends");
             let stderr = text(&output.stderr);
-            assert_eq!(output.status.code(), Some(1), "{stderr}");
+            assert_eq!(output.status.code(), Some(130), "{stderr}");
             assert!(stderr.contains("interrupted before any reply"), "{stderr}");
             assert!(server.left().is_empty(), "{spawn}: {:?}", server.left());
         }

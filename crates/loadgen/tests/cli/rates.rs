@@ -20,15 +20,15 @@ fn several_rates_are_steps_and_each_is_a_result_of_its_own() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().to_str().expect("UTF-8");
-    let options = ["-c", "2", "-R", "100,200.5,300", "-n", "20", "--out", out];
+    let options = ["-c", "2", "-R", "100,200.5,300", "-n", "60", "--out", out];
     let run = Run::http(&server.url(), &options);
     run.assert_errors(&[]);
     let rates: Vec<_> = run.result.steps.iter().map(|step| step.rate).collect();
-    assert_eq!((rates, run.result.requests), (vec![100.0, 200.5, 300.0], 60));
+    assert_eq!((rates, run.result.requests), (vec![100.0, 200.5, 300.0], 180));
     assert_eq!(run.result.config["rates"], serde_json::json!([100.0, 200.5, 300.0]));
     for (index, step) in run.result.steps.iter().enumerate() {
         assert!(step.is_served && step.note.is_empty() && step.share.is_none());
-        assert_eq!((step.result.requests, &step.result.config["rate"]), (20, &serde_json::json!(step.rate)));
+        assert_eq!((step.result.requests, &step.result.config["rate"]), (60, &serde_json::json!(step.rate)));
         let stored = std::fs::read(directory.path().join(format!("step-{}/result.json", index + 1))).expect("stored");
         assert_eq!(serde_json::from_slice::<loadgen::result::RunResult>(&stored).expect("a result"), step.result);
     }
@@ -64,7 +64,7 @@ fn a_sweep_finds_the_capacity_and_ends_when_the_server_cannot_keep_up() {
 #[test]
 fn failures_end_a_list_of_rates_too() {
     let server = Server::start(|n| if n < 30 { Act::Say(ok("x")) } else { Act::SayAndClose(Vec::new()) });
-    let run = Run::http(&server.url(), &["-c", "1", "-R", "500,600,700", "-n", "20"]);
+    let run = Run::http(&server.url(), &["-c", "1", "-R", "50,60,70", "-n", "20"]);
     assert_eq!((run.result.steps.len(), run.result.requests), (2, 40));
     assert!(run.result.steps[1].note.ends_with("% of the requests failed"), "{}", run.result.steps[1].note);
     assert_eq!(run.errors("eof_early"), 10);

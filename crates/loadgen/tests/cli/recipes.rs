@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use super::kv::Cache;
@@ -12,19 +12,24 @@ use super::server::{Act, Server, resp_request};
 
 /// How many lines there are at least; fewer would mean that they are not found.
 const LINES_MIN: usize = 15;
+/// The shell's own command among ours.
+const WAIT: &str = "wait";
+/// Behind a line that the shell does not wait for.
+const BESIDE: &str = "&";
 
 fn document() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/recipes.md");
     std::fs::read_to_string(path).expect("published")
 }
 
-/// The lines of the code blocks that are ours.
+/// The lines of the code blocks that are ours, and where the shell is to wait for those behind which an ampersand stands.
 fn command_lines(document: &str) -> Vec<Vec<String>> {
     let mut is_code = false;
     let mut lines = Vec::new();
     for line in document.lines() {
         match line.strip_prefix("```") {
             Some(_) => is_code = !is_code,
+            None if is_code && line == "wait" => lines.push(vec![WAIT.to_owned()]),
             None if is_code && line.starts_with("loadgen ") => {
                 assert!(!line.contains(['\'', '"', '\\', '|']), "words are split at blanks only: {line}");
                 lines.push(line.split_whitespace().skip(1).map(str::to_owned).collect());
@@ -61,14 +66,16 @@ fn shortened(arguments: &[String], servers: &HashMap<&str, String>) -> Vec<Strin
     let is_kv = arguments[0] == "kv";
     let mut short = Vec::new();
     let mut previous = "";
-    for argument in arguments {
+    // What runs side by side must meet, however late one of them is started.
+    let is_beside = arguments.iter().any(|argument| argument == BESIDE);
+    for argument in arguments.iter().filter(|argument| *argument != BESIDE) {
         let known = servers.iter().find(|(published, _)| argument.contains(*published));
         short.push(match (previous, known) {
             (_, Some((published, ours))) => argument.replace(published, ours),
             // A million requests would be prepared for it otherwise.
             ("-d", None) if is_kv => "500".to_owned(),
             (_, None) if is_kv && argument == "-d" => "-n".to_owned(),
-            ("-d", None) => "200ms".to_owned(),
+            ("-d", None) => if is_beside { "2s" } else { "200ms" }.to_owned(),
             ("-n", None) => most(argument, 500.0),
             ("-c", None) => most(argument, 8.0),
             ("-R", None) => argument.split(',').map(|rate| most(rate, 500.0)).collect::<Vec<_>>().join(","),
@@ -90,6 +97,14 @@ fn shortened(arguments: &[String], servers: &HashMap<&str, String>) -> Vec<Strin
     short
 }
 
+/// To its end, with something to say.
+fn succeeds((line, child): (String, Child)) {
+    let output = child.wait_with_output().expect("it ends");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "loadgen {line}: {stderr}");
+    assert!(!output.stdout.is_empty(), "loadgen {line}");
+}
+
 #[test]
 fn the_command_lines_of_the_recipes_work() {
     let lines = command_lines(&document());
@@ -100,19 +115,27 @@ fn the_command_lines_of_the_recipes_work() {
         servers.insert("127.0.0.1:11211", memcached.target.clone());
     }
     let directory = tempfile::tempdir().expect("a directory");
+    let mut beside = Vec::new();
     for line in lines {
         if memcached.is_none() && line.iter().any(|argument| argument == "127.0.0.1:11211") {
             continue;
         }
-        let output = Command::new(env!("CARGO_BIN_EXE_loadgen"))
+        if line == [WAIT] {
+            beside.drain(..).for_each(succeeds);
+            continue;
+        }
+        let child = Command::new(env!("CARGO_BIN_EXE_loadgen"))
             .args(shortened(&line, &servers))
             .current_dir(directory.path())
-            .output()
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
             .expect("the binary runs");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "loadgen {}: {stderr}", line.join(" "));
-        assert!(!output.stdout.is_empty(), "loadgen {}", line.join(" "));
+        let is_beside = line.iter().any(|argument| argument == BESIDE);
+        let started = (line.join(" "), child);
+        if is_beside { beside.push(started) } else { succeeds(started) }
     }
+    assert!(beside.is_empty(), "nobody waits for {beside:?}");
     assert!(Path::new(&directory.path().join("wrk2-like/latency.hgrm")).exists());
 }
 

@@ -44,6 +44,17 @@ impl Store {
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 
+    /// Makes believe that all of these began at one time: which they cannot be relied on to have done.
+    fn at_one_time(&self, names: &[&str]) {
+        for name in names {
+            let path = Path::new(&self.path(name)).join("result.json");
+            let mut result: Value = serde_json::from_slice(&std::fs::read(&path).expect("stored")).expect("JSON");
+            assert!(result["started_utc"].is_string() && result["host"].is_string(), "{result:#}");
+            result["started_utc"] = "2026-01-01T00:00:00.000Z".into();
+            std::fs::write(path, result.to_string()).expect("written");
+        }
+    }
+
     /// The one line of a refusal.
     fn refusal(&self, code: i32, options: &[&str], names: &[&str]) -> String {
         let output = self.report(options, names);
@@ -97,6 +108,12 @@ fn generators_that_ran_at_the_same_time_add_up_exactly() {
         serde_json::from_slice::<RunResult>(&stored).expect("a result")
     };
     let parts = [run("one", "100"), run("two", "60")];
+    // They ran one after the other.
+    let line = store.refusal(2, &["--merge"], &["one", "two"]);
+    assert!(line.contains("one had ended at ") && line.contains("--merge=consecutive"), "{line}");
+    let line = store.refusal(2, &["--merge=consecutive"], &["one", "one"]);
+    assert!(line.contains("the same result"), "{line}");
+    store.at_one_time(&["one", "two"]);
     let merged: RunResult = serde_json::from_str(
         &store.text(&["--merge", "--format", "json", "--out", &store.path("whole")], &["one", "two"]),
     )
@@ -191,10 +208,12 @@ fn results_of_every_kind_are_reported() {
     for kind in ["kv", "file", "open"] {
         let names = [format!("{kind}-1"), format!("{kind}-2")];
         let names: Vec<_> = names.iter().map(String::as_str).collect();
+        store.at_one_time(&names);
         let merged: Value = serde_json::from_str(&store.text(&["--merge", "--format", "json"], &names)).expect("JSON");
         schema::check(&merged);
         assert_eq!((&merged["ok"], &merged["hits"]), (&80.into(), &80.into()));
-        assert!(store.text(&["--merge=consecutive"], &names).contains("80"));
+        let text = store.text(&["--merge=consecutive"], &names);
+        assert!(text.contains("80") && !text.contains("corrected"), "it is left out: {text}");
         let compared = store.text(&["--compare"], &names);
         assert_eq!(compared.contains("service p99"), kind == "open", "{compared}");
     }
@@ -212,6 +231,7 @@ fn results_of_message_queues_are_reported_with_their_first_bytes() {
     let options = ["mq", "-n", "20", "--clients", "2", "--fifo-dir", fifos, "--content", &root, &queue, "file"];
     let shown: Vec<_> = ["one", "two"].iter().map(|name| store.run(name, &options)).collect();
     assert_eq!(store.text(&[], &["one"]), shown[0]);
+    store.at_one_time(&["one", "two"]);
     let merged: Value =
         serde_json::from_str(&store.text(&["--merge", "--format", "json"], &["one", "two"])).expect("JSON");
     schema::check(&merged);
@@ -224,16 +244,17 @@ fn results_of_message_queues_are_reported_with_their_first_bytes() {
 #[test]
 fn standard_input_may_hold_several_results() {
     let server = Server::start(|_| Act::Say(ok("x")));
-    let one = loadgen(&["http", "-c", "1", "-n", "5", "--format", "json", &server.url()]).stdout;
+    let run = || loadgen(&["http", "-c", "1", "-n", "5", "--format", "json", &server.url()]).stdout;
+    let (one, other) = (run(), run());
     let mut child = Command::new(env!("CARGO_BIN_EXE_loadgen"))
-        .args(["report", "--merge", "--format", "json", "-"])
+        .args(["report", "--merge=consecutive", "--format", "json", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary runs");
     let mut stdin = child.stdin.take().expect("piped");
-    std::io::Write::write_all(&mut stdin, &[&one[..], &one].concat()).expect("it reads");
+    std::io::Write::write_all(&mut stdin, &[&one[..], &other].concat()).expect("it reads");
     drop(stdin);
     let output = child.wait_with_output().expect("it ends");
     let merged: RunResult = serde_json::from_slice(&output.stdout).expect("a result");

@@ -36,17 +36,28 @@ struct TlsServer {
 
 impl TlsServer {
     fn start(manner: Manner, framing: fn(&[u8]) -> Option<usize>, answer: Vec<u8>) -> Self {
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        let params = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name");
+        Self::certified(params, manner, framing, answer)
+    }
+
+    fn certified(
+        params: rcgen::CertificateParams,
+        manner: Manner,
+        framing: fn(&[u8]) -> Option<usize>,
+        answer: Vec<u8>,
+    ) -> Self {
+        let signing_key = rcgen::KeyPair::generate().expect("a key");
+        let certificate = params.self_signed(&signing_key).expect("a certificate");
         let directory = tempfile::tempdir().expect("a directory");
         let authority = directory.path().join("ca.pem");
-        std::fs::write(&authority, made.cert.pem()).expect("written");
-        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
+        std::fs::write(&authority, certificate.pem()).expect("written");
+        let key = PrivateKeyDer::try_from(signing_key.serialize_der()).expect("a key");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("versions")
             .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)
+            .with_single_cert(vec![certificate.der().clone()], key)
             .expect("they belong together");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("bound").port();
@@ -158,8 +169,26 @@ fn a_certificate_that_nobody_vouches_for_is_refused_unless_that_does_not_matter(
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("--tls-insecure") && stderr.contains("certificate"), "{stderr}");
     Run::http(&server.url(), &["-c", "1", "-n", "5", "--tls-insecure"]).assert_errors(&[]);
+    let output =
+        loadgen(&["http", "-n", "1", "--tls-ca", server.authority(), "--tls-server-name", "other", &server.url()]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && stderr.contains("--tls-server-name NAME"), "{stderr}");
     let output = loadgen(&["http", "-n", "1", "--tls-ca", "/nonexistent.pem", &server.url()]);
     assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_certificate_of_an_authority_is_refused_with_what_to_do() {
+    let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name");
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let server = TlsServer::certified(params, Manner::Good, http_request, ok("sealed"));
+    let output = loadgen(&["http", "-n", "1", "--format", "json", "--tls-ca", server.authority(), &server.url()]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), stderr.lines().count()), (Some(1), 1), "{stderr}");
+    assert!(stderr.contains("CA:FALSE") && stderr.contains("--tls-insecure"), "{stderr}");
+    let result: loadgen::result::RunResult = serde_json::from_slice(&output.stdout).expect("a result");
+    assert_eq!(result.errors, [("tls".to_owned(), 1)].into());
+    Run::http(&server.url(), &["-c", "1", "-n", "5", "--tls-insecure"]).assert_errors(&[]);
 }
 
 #[test]

@@ -26,7 +26,10 @@ fn bad_usage_is_2_with_a_clear_line() {
         &["http", "not a url"],
         &["http", url, "http://127.0.0.1:10/"],
         &["http", "--connections", "0", url],
-        &["http", "--duration", "10", url],
+        &["http", "--duration", "soon", url],
+        &["http", "--rate", "2m", url],
+        &["http", "localhost"],
+        &["kv", "rediss://localhost"],
         &["http", "--duration", "1s", "--requests", "5", url],
         &["http", "--rate", "-5", url],
         &["http", "--arrivals", "poisson", url],
@@ -55,8 +58,79 @@ fn a_target_that_is_not_there_is_1_with_the_reason() {
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{stderr}");
         assert!(stderr.starts_with("error: cannot connect to ") && stderr.contains(why), "{stderr}");
-        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        assert_eq!((stderr.lines().count(), output.stdout.len()), (1, 0), "{stderr}");
     }
+    // A certificate would not help.
+    let refused = loadgen(&["http", "-n", "1", "--tls-insecure", &format!("https://127.0.0.1:{port}/")]);
+    let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && stderr.contains("refused") && !stderr.contains("--tls"), "{stderr}");
+}
+
+#[test]
+fn programs_are_told_by_class_that_nobody_is_there() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
+    let address = format!("127.0.0.1:{port}");
+    let documents = tempfile::tempdir().expect("a directory");
+    let content = documents.path().to_str().expect("UTF-8");
+    for (arguments, kind) in [
+        (&["http", "-R", "1k", &address][..], "http"),
+        (&["kv", "-d", "1", &address], "kv"),
+        (&["file", "--layout", "flat", &address, content], "file"),
+    ] {
+        let output = loadgen(&[arguments, &["--format", "json"]].concat());
+        assert_eq!(output.status.code(), Some(1), "{kind}");
+        assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: cannot connect to "), "{kind}");
+        let printed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a result");
+        super::schema::check(&printed);
+        assert_eq!(
+            (&printed["kind"], &printed["errors"]),
+            (&kind.into(), &serde_json::json!({ "connect_refused": 1 }))
+        );
+        assert!(
+            printed["ok"] == 0 && printed["latency_us"].is_null() && printed["histogram"].is_string(),
+            "{printed:#}"
+        );
+        super::check_sums(&serde_json::from_value(printed).expect("a result"));
+        let csv = loadgen(&[arguments, &["--format", "csv"]].concat());
+        assert_eq!(String::from_utf8_lossy(&csv.stdout).lines().count(), 2);
+    }
+}
+
+#[test]
+fn targets_and_amounts_are_understood_as_other_tools_spell_them() {
+    let server = Server::start(|_| Act::Say(ok("x")));
+    let run =
+        Run::http(&format!("{}/page", server.address()), &["-c", "1", "-R", "1k/s", "-d", "0.05", "--warmup", "0"]);
+    run.assert_errors(&[]);
+    assert_eq!((&run.result.config["rate"], &run.result.config["duration_s"]), (&1_000.0.into(), &0.05.into()));
+    let null = super::null::Null::start("resp", "127.0.0.1:0", &[]);
+    let url = format!("redis://{}/", null.address);
+    Run::kv(&url, &["-c", "1", "-n", "9", "--keys", "9", "--constant-values"]).assert_errors(&[]);
+}
+
+#[test]
+fn a_directory_with_a_result_is_not_written_to_again() {
+    let server = Server::start(|_| Act::Say(ok("x")));
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().to_str().expect("UTF-8");
+    Run::http(&server.url(), &["-c", "1", "-R", "1000,2000", "-n", "5", "--out", out]).assert_errors(&[]);
+    let files = |path: &str| {
+        let names = std::fs::read_dir(path).expect("a directory").map(|file| file.expect("a file").file_name());
+        names.collect::<std::collections::BTreeSet<_>>()
+    };
+    let before = files(out);
+    let again = || loadgen(&["http", "-c", "1", "-n", "5", "--out", out, &server.url()]);
+    let refused = again();
+    let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!((refused.status.code(), stderr.lines().count(), files(out)), (Some(2), 1, before), "{stderr}");
+    assert!(stderr.contains("result.json is there already") && stderr.contains("another directory"), "{stderr}");
+    // What a run that was killed has left is not its successor's either.
+    for file in ["result.json", "latency.hlog", "latency.hgrm", "service.hgrm"] {
+        std::fs::remove_file(directory.path().join(file)).expect("it was there");
+        assert_eq!(again().status.code(), Some(2), "{file}");
+    }
+    std::fs::remove_dir_all(out).expect("it was there");
+    assert_eq!(again().status.code(), Some(0));
 }
 
 #[test]
@@ -93,6 +167,32 @@ fn text_and_csv_say_what_json_says() {
     assert_eq!(columns.len(), lines[0].len(), "every column is there once: {csv}");
     let value = |name| lines[1][lines[0].iter().position(|column| *column == name).expect(name)];
     assert_eq!((value("ok"), value("error_timeout"), value("target")), ("7", "0", url.as_str()));
+    assert_eq!((value("interrupted"), value("clipped"), value("service_us_p50")), ("false", "0", ""));
+    let unique: std::collections::BTreeSet<_> = lines[0].iter().collect();
+    assert_eq!(unique.len(), lines[0].len(), "a name stands for one column: {csv}");
+}
+
+#[test]
+fn where_nothing_was_verified_there_is_no_latency() {
+    let server = Server::start(|_| Act::SayAndClose(Vec::new()));
+    for pace in [&[][..], &["-R", "1000"]] {
+        let options = [&["-c", "1", "-n", "3"], pace].concat();
+        let run = Run::http(&server.url(), &options);
+        assert_eq!((run.result.ok, run.result.service_us, run.result.corrected_us), (0, None, None));
+        let printed = |format: &str| {
+            let output = loadgen(&[&["http", "--format", format][..], &options, &[&server.url()]].concat());
+            String::from_utf8(output.stdout).expect("UTF-8")
+        };
+        let json: serde_json::Value = serde_json::from_str(&printed("json")).expect("JSON");
+        assert!(json["latency_us"].is_null(), "{json:#}");
+        let text = printed("text");
+        assert!(text.contains("no reply was verified") && !text.contains("corrected:"), "{text}");
+        assert!(!text.lines().any(|line| line.starts_with("service") || line.starts_with("response")), "{text}");
+        let csv = printed("csv");
+        let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+        let empty = |(name, value): (&&str, &&str)| !name.starts_with("latency_us_") || value.is_empty();
+        assert!(lines[0].iter().zip(&lines[1]).all(empty), "{csv}");
+    }
 }
 
 /// What is stored in base64.
@@ -177,7 +277,15 @@ fn the_servers_usage_is_read() {
 }
 
 #[test]
-fn an_interrupt_ends_the_run_early_and_prints_what_was_measured() {
+fn an_interrupt_ends_the_run_early_and_what_was_measured_says_so() {
+    for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
+        interrupted_by(signal);
+    }
+}
+
+fn interrupted_by(signal: rustix::process::Signal) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().to_str().expect("UTF-8");
     let (asked, was_asked) = std::sync::mpsc::sync_channel(1_000);
     let server = Server::start(move |_| {
         std::thread::sleep(Duration::from_millis(5));
@@ -186,7 +294,7 @@ fn an_interrupt_ends_the_run_early_and_prints_what_was_measured() {
         Act::Say(ok("x"))
     });
     let mut child = Command::new(env!("CARGO_BIN_EXE_loadgen"))
-        .args(["http", "-c", "1", "-d", "60s", "--warmup", "0s", "--format", "json", &server.url()])
+        .args(["http", "-c", "1", "-d", "60s", "--warmup", "0s", "--format", "json", "--out", out, &server.url()])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -195,11 +303,16 @@ fn an_interrupt_ends_the_run_early_and_prints_what_was_measured() {
         was_asked.recv().expect("requests come");
     }
     let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+    rustix::process::kill_process(pid, signal).expect("it runs");
     let stderr = BufReader::new(child.stderr.take().expect("piped")).lines().map(|line| line.expect("UTF-8"));
     assert!(stderr.into_iter().any(|line| line.contains("interrupted")));
     let output = child.wait_with_output().expect("it ends");
     let result: loadgen::result::RunResult = serde_json::from_slice(&output.stdout).expect("a result");
-    assert_eq!(output.status.code(), Some(0));
-    assert!(result.ok >= 10 && result.duration_s < 60.0, "{result:?}");
+    assert_eq!(output.status.code(), Some(130));
+    assert!(result.ok >= 10 && result.duration_s < 60.0 && result.origin.interrupted, "{result:?}");
+    // As it was stored, too.
+    let shown = String::from_utf8(loadgen(&["report", out]).stdout).expect("UTF-8");
+    assert!(shown.contains("INTERRUPTED") && shown.contains("measured from 2"), "{shown}");
+    let compared = String::from_utf8(loadgen(&["report", "--compare", out, out]).stdout).expect("UTF-8");
+    assert!(compared.contains("note: B: interrupted after "), "{compared}");
 }

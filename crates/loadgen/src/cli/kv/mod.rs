@@ -1,8 +1,10 @@
 //! `loadgen kv`.
 
+mod address;
 mod options;
 mod self_check;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -12,8 +14,9 @@ use clap::{Args, ValueEnum};
 use loadgen::engine::{Endpoint, EndpointError, Limit, Load, Measured, Pacing, Reuse};
 use loadgen::kv::{Action, Dialect, KeyDistribution, KeySpace, KvClient, Mix, Plan, Rules, Script, Values, Verify};
 use loadgen::summary::{Kinds, Subject};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use self::address::address;
 use self::options::{LoginArg, MixArg, SizeArg};
 use super::campaign::{self, Campaign};
 use super::draw::{DistributionArg, ratio};
@@ -43,12 +46,12 @@ const EXAMPLES: &str = "Examples:
 Closed loop: the P requests of a connection travel together, and the next P when all are answered. The latency of each
 is the time from sending them to its reply.
 
-Exit status: 0 every request succeeded and was verified; 3 some failed; 2 bad usage; 1 anything else.";
+Exit status: 0 every request succeeded and was verified; 3 some failed; 130 interrupted; 2 bad usage; 1 anything else.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct KvArgs {
-    /// HOST:PORT or unix:/SOCKET
+    /// HOST[:PORT] (6379, memcached's 11211 by default), redis://HOST[:PORT] or unix:/SOCKET
     #[arg(value_name = "TARGET")]
     target: String,
     #[command(flatten)]
@@ -151,15 +154,17 @@ levels! {
 
 pub(super) fn run(args: &KvArgs) -> Result<Outcome, Failure> {
     let choice = Choice::of(args).map_err(Failure::Usage)?;
-    let endpoint = Endpoint::parse(&args.target).map_err(|error| match error {
+    let address = address(&args.target, args.protocol).map_err(Failure::Usage)?;
+    let endpoint = Endpoint::parse(&address).map_err(|error| match error {
         EndpointError::Malformed(_) => Failure::Usage(error.to_string()),
         EndpointError::Unresolved { .. } => Failure::from(error),
     })?;
-    let load = Load { tls: args.tls.of_address(args.is_tls, &args.target)?, ..choice.load(args) };
+    let load = Load { tls: args.tls.of_address(args.is_tls, &address)?, ..choice.load(args) };
     let space = key_space(args)?;
+    args.drive.refuse_used_out()?;
     let server = args.drive.server()?;
     let interrupt = interrupt_flag()?;
-    campaign::probe(&endpoint, &load)?;
+    campaign::probe(&args.drive, bare_subject(args, args.drive.config(&load), &load), &endpoint, &load)?;
     if args.preload {
         preload(args, &space, &endpoint, &load, &interrupt)?;
     }
@@ -191,16 +196,15 @@ fn subject(args: &KvArgs, choice: &Choice, script: &Script, load: &Load) -> Subj
         ("protocol", json!(value_name(args.protocol))),
         ("value_bytes", json!(value_size(args).to_string())),
         ("values", json!(values_name(args))),
-        ("verify", json!(value_name(args.verify))),
         ("workload", json!(value_name(choice.workload))),
     ]));
-    Subject {
-        kind: "kv".to_owned(),
-        target: args.target.clone(),
-        config,
-        pacing: load.pacing,
-        kinds: Kinds::HitsMissesStores,
-    }
+    bare_subject(args, config, load)
+}
+
+fn bare_subject(args: &KvArgs, mut config: BTreeMap<String, Value>, load: &Load) -> Subject {
+    config.insert("verify".to_owned(), json!(value_name(args.verify)));
+    let (kind, target) = ("kv".to_owned(), args.target.clone());
+    Subject { kind, target, config, pacing: load.pacing, kinds: Kinds::HitsMissesStores }
 }
 
 /// What the options mean together.
@@ -389,7 +393,7 @@ fn preload(
         return Ok(());
     }
     if measured.was_interrupted {
-        return Err(Failure::Other(anyhow!("interrupted while the keys were stored")));
+        return Err(Failure::Interrupted(anyhow!("interrupted while the keys were stored")));
     }
     complain_for_the_server(&measured);
     let classes = measured.tally.errors().filter(|&(_, count)| count > 0);

@@ -41,7 +41,8 @@ fn row(out: &mut String, step: &Step) -> std::fmt::Result {
     write!(out, "{:>12}{share:>6}", rounded(step.rate))?;
     write!(out, "{:>12}{:>12}", rounded(result.throughput_rps), Grouped(result.requests - result.ok).to_string())?;
     for value in [latency.p50, latency.p90, latency.p99, latency.p999, latency.max] {
-        write!(out, "{:>12}", duration(value))?;
+        let shown = if result.ok > 0 { duration(value) } else { "-".to_owned() };
+        write!(out, "{shown:>12}")?;
     }
     for latency in [result.service_us, result.lag_us] {
         write!(out, "{:>12}", latency.map(|latency| duration(latency.p99)).unwrap_or_default())?;
