@@ -246,8 +246,8 @@ mod tests {
     fn seeds_has_the_table_of_each_original_and_the_presets_are_all_described() {
         let seeds = Preset::named("seeds").unwrap();
         for kind in KINDS {
-            let part = seeds.part(kind.server()).expect(kind.server());
-            let quotes = part.quotes().expect(kind.server());
+            let part = seeds.part(kind.server()).unwrap_or_else(|| panic!("no part of {}", kind.server()));
+            let quotes = part.quotes().unwrap_or_else(|| panic!("no quotes of {}", kind.server()));
             assert!(
                 quotes.source.contains("machine"),
                 "{}: whose machine it was, or that it is not known",

@@ -60,9 +60,13 @@ pub enum DirectoryError {
 /// # Errors
 /// See [`DirectoryError`].
 pub fn open(path: &Path, sharing: Sharing) -> Result<Directory, DirectoryError> {
-    let unusable = |why: io::Error| match why.kind() {
-        io::ErrorKind::NotFound => DirectoryError::Missing(path.to_owned()),
-        _ => DirectoryError::Unusable { path: path.to_owned(), why },
+    let unusable = |why: io::Error| {
+        let path = path.to_owned();
+        if why.kind() == io::ErrorKind::NotFound {
+            DirectoryError::Missing(path)
+        } else {
+            DirectoryError::Unusable { path, why }
+        }
     };
     let directory = Directory::open(path).map_err(unusable)?;
     if sharing == Sharing::Private {
