@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::model::{Arrivals, Cell, Figures, Interval, Report, Role, Summary, Workload};
+use super::model::{Arrivals, Cell, Figures, Report, Role, Summary, Workload};
+use crate::report::{compact, rate, significant};
 
 pub(crate) fn tables(report: &Report) -> String {
     let mut text = String::new();
@@ -28,7 +29,8 @@ fn costs(summary: &Summary, text: &mut String) {
         text.push_str("Quick: no ranking.\n\n");
     }
     table(summary, &setup.workloads.iter().collect::<Vec<_>>(), text, cost);
-    let floors = summary.noise.iter().map(|noise| format!("{} ±{:.1} %", noise.workload, noise.cpu_floor_percent));
+    let measured = summary.noise.iter().filter(|noise| noise.cpu_aa.is_some());
+    let floors = measured.map(|noise| format!("{} ±{:.1} %", noise.workload, noise.cpu_floor_percent));
     let _ = writeln!(text, "\nNoise floor (A/A): {}.\n", floors.collect::<Vec<_>>().join(", "));
 }
 
@@ -59,11 +61,12 @@ fn quoted(summary: &Summary, text: &mut String) {
         (false, true) => "all clients",
         (false, false) => "mean, worst",
     };
-    let shown = |rate: Option<f64>, mean_ms: Option<f64>, worst_ms: Option<f64>, total_ms: Option<f64>| {
-        let ms = |ms: f64| format!("{ms:.2} ms");
+    let shown = |rps: Option<f64>, mean_ms: Option<f64>, worst_ms: Option<f64>, total_ms: Option<f64>| {
+        // Two decimals, as the quoted ones have, but never fewer than three digits.
+        let ms = |ms: f64| if ms < 0.995 { format!("{} ms", significant(ms)) } else { format!("{ms:.2} ms") };
         let (mean_ms, worst_ms) = (mean_ms.filter(|_| !has_totals), worst_ms.filter(|_| !has_rates && !has_totals));
         let total_ms = total_ms.filter(|_| has_totals);
-        [rate.filter(|_| has_rates).map(thousands), mean_ms.map(ms), worst_ms.map(ms), total_ms.map(ms)]
+        [rps.filter(|_| has_rates).map(rate), mean_ms.map(ms), worst_ms.map(ms), total_ms.map(ms)]
             .into_iter()
             .flatten()
             .collect::<Vec<_>>()
@@ -92,9 +95,9 @@ fn quoted(summary: &Summary, text: &mut String) {
                 let service = figures.service.as_ref();
                 let (mean, worst) =
                     (service.map(|trips| trips.mean.median / 1e3), service.map(|trips| trips.max / 1e3));
-                let rate = figures.throughput_rps.median;
-                let here = shown(Some(rate), mean, worst, requests.map(|requests| requests / rate * 1e3));
-                let cpu = figures.cpu_us.map(|cpu| format!("{} µs", digits(cpu.median)));
+                let rps = figures.throughput_rps.median;
+                let here = shown(Some(rps), mean, worst, requests.map(|requests| requests / rps * 1e3));
+                let cpu = figures.cpu_us.map(|cpu| format!("{} µs", significant(cpu.median)));
                 (here, cpu.unwrap_or_default())
             },
         );
@@ -142,38 +145,18 @@ pub(crate) fn version_number(line: &str) -> Option<&str> {
 }
 
 fn cost(workload: &Workload, figures: &Figures) -> Option<String> {
-    let cpu = digits(figures.cpu_us?.median);
-    let p99 = figures.response.as_ref().map(|response| format!("p99 {:.0} µs", response.p99.median));
-    let rate = match workload.arrivals {
-        Arrivals::Closed | Arrivals::Climb => Some(compact(figures.throughput_rps)),
+    let cpu = significant(figures.cpu_us?.median);
+    let p99 = figures.response.as_ref().map(|response| format!("p99 {} µs", significant(response.p99.median)));
+    let beside = match workload.arrivals {
+        Arrivals::Closed | Arrivals::Climb => Some(compact(figures.throughput_rps.median)),
         Arrivals::Open { .. } => p99,
     };
-    Some(rate.map_or_else(|| cpu.clone(), |rate| format!("{cpu} ({rate})")))
+    Some(beside.map_or_else(|| cpu.clone(), |beside| format!("{cpu} ({beside})")))
 }
 
 fn keep(figures: &Figures) -> Option<String> {
     let bytes = figures.bytes_per_key.map(|bytes| format!("{:.1}", bytes.median));
     bytes.or_else(|| figures.hit_ratio.map(|hits| format!("{:.1} %", hits.median * 100.0)))
-}
-
-/// Three digits that matter; as many decimals as the README's tables have.
-fn digits(value: f64) -> String {
-    let decimals = (2.0 - value.abs().max(1e-3).log10().floor()).clamp(0.0, 3.0);
-    format!("{value:.*}", decimals as usize)
-}
-
-/// A whole number in groups of three digits.
-fn thousands(rate: f64) -> String {
-    let digits = format!("{rate:.0}");
-    let groups = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group).into_owned());
-    groups.collect::<Vec<_>>().join(",")
-}
-
-fn compact(rate: Interval) -> String {
-    match rate.median {
-        rate if rate >= 999_500.0 => format!("{:.2} M", rate / 1e6),
-        rate => format!("{:.0} k", rate / 1e3),
-    }
 }
 
 #[cfg(test)]
@@ -202,10 +185,22 @@ mod tests {
     fn a_row_per_server_and_none_for_the_control() {
         let text = tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary()] });
         let row = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
-        assert_eq!(row("| `http-server/epoll`"), "| `http-server/epoll` | 4.00 (250 k) | 4.00 |");
+        assert_eq!(row("| `http-server/epoll`"), "| `http-server/epoll` | 4.00 (250\u{a0}k) | 4.00 |");
         assert!(row("| *nginx/sendfile-on").starts_with("| *nginx/sendfile-on 7.0.15* |"));
         assert!(!text.contains("control"));
         assert!(text.contains("| 50.0 |") && text.contains("Noise floor"));
+    }
+
+    #[test]
+    fn a_rate_of_any_size_keeps_its_digits() {
+        let mut summary = summary();
+        for result in &mut summary.results {
+            if let Outcome::Measured(figures) = &mut result.outcome {
+                figures.throughput_rps.median = 2.345;
+            }
+        }
+        let text = tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
+        assert!(text.contains("4.00 (2.35)") && !text.contains("(0"), "{text}");
     }
 
     #[test]

@@ -49,6 +49,7 @@ mod syscalls;
 mod tidy;
 mod visit;
 mod warnings;
+mod windows;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -65,6 +66,7 @@ use self::interrupt::Interrupts;
 pub(crate) use self::kinds::names as servers;
 use self::kinds::{KINDS, Kind};
 use self::machine::Machine;
+pub(crate) use self::kinds::{Offer, offers};
 pub(crate) use self::markdown::version_number;
 use self::model::{Arrivals, Flag, SCHEMA, Setup};
 use self::record::{Manifest, Planned};

@@ -35,9 +35,12 @@ pub(crate) fn of(summary: &Summary) -> Vec<String> {
         warnings.push(format!("{} visits failed or had wrong replies; they have no figures", progress.visits_failed));
     }
     warnings.extend(flagged(summary));
-    for noise in summary.noise.iter().filter(|noise| noise.cpu_floor_percent > FLOOR_PERCENT_MAX) {
-        let (workload, floor) = (&noise.workload, noise.cpu_floor_percent);
-        warnings.push(format!("{workload}: the noise floor is ±{floor:.1} %; smaller differences cannot be seen"));
+    let loud = summary.noise.iter().filter(|noise| noise.cpu_floor_percent > FLOOR_PERCENT_MAX);
+    let floors: Vec<String> =
+        loud.map(|noise| format!("±{:.1} % on {}", noise.cpu_floor_percent, noise.workload)).collect();
+    if !floors.is_empty() {
+        let floors = floors.join(", ");
+        warnings.push(format!("the noise floor is {floors}: smaller differences cannot be seen"));
     }
     warnings
 }
@@ -62,7 +65,8 @@ fn flagged(summary: &Summary) -> Vec<String> {
         }
         if !cells.is_empty() {
             let (name, meaning, shown) = (flag.name(), flag.meaning(), shorten(&cells));
-            sentences.push(format!("{name} in {visits} visits ({meaning}): {shown}"));
+            let visits = if visits == 1 { "1 visit".to_owned() } else { format!("{visits} visits") };
+            sentences.push(format!("{name} in {visits} ({meaning}): {shown}"));
         }
     }
     sentences

@@ -123,35 +123,39 @@ fn warnings(view: &View<'_>) -> Vec<String> {
     if hatched > 0 {
         out.push(format!("<b>{} hatched</b> below: a flag casts doubt on the figures.", count(hatched, "cell")));
     }
-    let missing = missing(view);
-    if !missing.is_empty() {
-        let more = missing.len().saturating_sub(NAMED_MAX);
-        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-        let named = escape(&missing[..missing.len().min(NAMED_MAX)].join(", "));
-        out.push(format!("<b>Not run</b>: {named}{more}."));
+    for (reason, places) in missing(view) {
+        let more = places.len().saturating_sub(NAMED_MAX);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let named = escape(&places[..places.len().min(NAMED_MAX)].join("; "));
+        out.push(format!("<b>Not run</b> ({}): {named}{more}.", escape(&reason)));
     }
     out
 }
 
-/// `pool get-1MiB-c16 (reason)`, or `uring (reason)` for a server that could not run at all.
-fn missing(view: &View<'_>) -> Vec<String> {
-    let mut out = Vec::new();
+/// By reason, in the order in which they occur: `pool: get-1MiB-c16, conns-9000`, or `uring` for a server that could not
+/// run at all.
+fn missing(view: &View<'_>) -> Vec<(String, Vec<String>)> {
+    let mut out: Vec<(String, Vec<String>)> = Vec::new();
     for row in view.compared() {
         let label = &view.series[row].label;
         let outcomes = (0..view.workloads().len()).filter_map(|column| Some((column, view.outcome(row, column)?)));
         let outcomes: Vec<(usize, &Outcome)> = outcomes.collect();
-        let reasons = outcomes.iter().filter_map(|(column, outcome)| match outcome {
-            Outcome::NotRun { reason } => Some((*column, reason)),
-            Outcome::Measured(_) => None,
-        });
-        let reasons: Vec<(usize, &String)> = reasons.collect();
-        match reasons.as_slice() {
-            [(_, first), rest @ ..] if reasons.len() == outcomes.len() && rest.iter().all(|(_, r)| r == first) => {
-                out.push(format!("{label} ({first})"));
+        let mut of_row: Vec<(&str, Vec<&str>)> = Vec::new();
+        for (column, outcome) in &outcomes {
+            let Outcome::NotRun { reason } = outcome else { continue };
+            let workload = view.workloads()[*column].name.as_str();
+            match of_row.iter_mut().find(|(other, _)| other == reason) {
+                Some((_, names)) => names.push(workload),
+                None => of_row.push((reason, vec![workload])),
             }
-            some => out.extend(
-                some.iter().map(|(column, reason)| format!("{label} {} ({reason})", view.workloads()[*column].name)),
-            ),
+        }
+        for (reason, names) in of_row {
+            let is_all = names.len() == outcomes.len();
+            let place = if is_all { label.clone() } else { format!("{label}: {}", names.join(", ")) };
+            match out.iter_mut().find(|(other, _)| other == reason) {
+                Some((_, places)) => places.push(place),
+                None => out.push((reason.to_owned(), vec![place])),
+            }
         }
     }
     out

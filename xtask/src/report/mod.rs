@@ -16,6 +16,7 @@ mod header;
 mod heat;
 mod histogram;
 mod interaction;
+mod label;
 mod latency;
 mod load;
 mod memory;
@@ -33,7 +34,7 @@ pub(crate) mod sample;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::format::{compact, significant};
+pub(crate) use self::format::{compact, rate, significant};
 pub(crate) use self::standalone::picture;
 use self::svg::escape;
 use self::view::View;
@@ -259,9 +260,10 @@ fn budget(view: &View<'_>) -> Option<Section> {
             (name, words::budget_finding(view, column), budget::pictures(view, column))
         })
         .collect();
-    let note = "Thick bar: server. Thin bar: generator. Full colour: kernel, pale: user. Left of the dashed line is \
-                what any server on this machine pays for these bytes. The total is exact to a nanosecond; its split \
-                follows the kernel’s coarser accounting of user and system time.";
+    let note = "Thick bar: server. Thin bar: generator. Full colour: kernel, pale: user. Dashed line: what the \
+                null server pays for the same bytes. Totals are read in nanoseconds; their split \
+                follows the kernel’s coarser accounting of user and system time. System calls are the server’s, \
+                counted in a pass of its own where the run was asked for it (<span class=\"mono\">--syscalls</span>).";
     Some(Section {
         id: "cpu",
         link: "CPU",

@@ -52,6 +52,7 @@ const BASE: QueueSpec = QueueSpec {
         connections: CLIENTS,
         pipeline: 1,
         is_open: false,
+        is_climb: false,
         is_quick: false,
     },
     sink: "read",
