@@ -13,6 +13,9 @@ pub enum KeyDistribution {
     Zipf(f64),
     /// One after the other, and from the beginning again.
     Sequential,
+    /// This share of the keys, all alike, gets that share of the requests, and the others the rest. Both are between 0
+    /// and 1.
+    Hot { keys: f64, requests: f64 },
 }
 
 /// Not a positive number.
@@ -33,6 +36,7 @@ enum Law {
     Uniform,
     Zipf { law: Zipf<f64>, step: u64 },
     Sequential { next: u32 },
+    Hot { hot: u32, requests: f64, step: u64 },
 }
 
 impl Draw {
@@ -43,6 +47,11 @@ impl Draw {
             KeyDistribution::Zipf(exponent) => {
                 let law = Zipf::new(f64::from(keys), exponent).map_err(|_| NoExponent(exponent))?;
                 Law::Zipf { law, step: scattering_step(keys) }
+            }
+            KeyDistribution::Hot { keys: share, requests } => {
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a u32")]
+                let hot = ((f64::from(keys) * share).ceil() as u32).clamp(1, keys);
+                Law::Hot { hot, requests: requests.clamp(0.0, 1.0), step: scattering_step(keys) }
             }
         };
         Ok(Self { keys, rng: SmallRng::seed_from_u64(seed), law })
@@ -71,7 +80,13 @@ impl Draw {
             Law::Zipf { law, step } => {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank from 1 to keys")]
                 let rank = law.sample(&mut self.rng) as u64 - 1;
-                u32::try_from(rank * *step % u64::from(self.keys)).unwrap_or_default()
+                scattered(rank, *step, self.keys)
+            }
+            Law::Hot { hot, requests, step } => {
+                let (hot, keys) = (*hot, self.keys);
+                let is_hot = hot == keys || self.rng.random_bool(*requests);
+                let rank = self.rng.random_range(if is_hot { 0..hot } else { hot..keys });
+                scattered(u64::from(rank), *step, keys)
             }
         }
     }
@@ -91,6 +106,10 @@ impl Draw {
 fn scattering_step(keys: u32) -> u64 {
     const GOLDEN: u64 = 2_654_435_761;
     (GOLDEN..).find(|&step| greatest_common_divisor(step, u64::from(keys)) == 1).unwrap_or(1)
+}
+
+fn scattered(rank: u64, step: u64, keys: u32) -> u32 {
+    u32::try_from(rank * step % u64::from(keys)).unwrap_or_default()
 }
 
 fn greatest_common_divisor(a: u64, b: u64) -> u64 {
@@ -125,6 +144,18 @@ mod tests {
     #[test]
     fn uniform_reaches_every_key() {
         assert!(counts(KeyDistribution::Uniform, 100, 100_000).iter().all(|&count| (800..1_200).contains(&count)));
+    }
+
+    #[test]
+    fn a_hot_set_gets_its_share_and_is_scattered() {
+        let found = counts(KeyDistribution::Hot { keys: 0.1, requests: 0.9 }, 100, 1_000_000);
+        let is_hot = |&&count: &&usize| count > 50_000;
+        assert_eq!(found.iter().filter(is_hot).count(), 10);
+        // 900,000 for ten keys, 100,000 for ninety; four standard errors are below 2 % and 13 %.
+        assert!(found.iter().filter(is_hot).all(|&count| (88_000..92_000).contains(&count)), "{found:?}");
+        assert!(found.iter().filter(|count| !is_hot(count)).all(|&count| (960..1_260).contains(&count)), "{found:?}");
+        assert!(found[..10].iter().any(|&count| count < 50_000), "not the first that were stored: {found:?}");
+        assert_eq!(counts(KeyDistribution::Hot { keys: 1.0, requests: 0.0 }, 3, 300).iter().sum::<usize>(), 300);
     }
 
     #[test]

@@ -54,6 +54,11 @@ pub struct RunResult {
     pub lag_us: Option<Latency>,
     /// CPU seconds of the generator's threads in the window.
     pub client_cpu_s: f64,
+    /// Of these, outside of the kernel and in it, as the kernel's sampling divides them.
+    #[serde(default)]
+    pub client_user_s: Option<f64>,
+    #[serde(default)]
+    pub client_system_s: Option<f64>,
     /// The process named by `--server-pid`.
     pub server: Option<ServerUsage>,
     pub saturation: Saturation,
@@ -139,6 +144,9 @@ pub struct Latency {
     pub p99: f64,
     pub p999: f64,
     pub p9999: f64,
+    /// 0 in results of versions that did not have it.
+    #[serde(default)]
+    pub p99999: f64,
     pub max: f64,
 }
 

@@ -84,6 +84,8 @@ pub fn summarize<P>(subject: Subject, measured: &Measured<P>, server: Option<&Se
         corrected_us: (!is_open).then(|| latency(&corrected(measured))),
         lag_us: is_open.then(|| latency(&tally.lag)),
         client_cpu_s: measured.client_cpu.as_secs_f64(),
+        client_user_s: Some(measured.client_cpu.saturating_sub(measured.client_system_cpu).as_secs_f64()),
+        client_system_s: Some(measured.client_system_cpu.as_secs_f64()),
         saturation: saturation(measured, server.as_ref()),
         server,
         histogram: encode(leading),
@@ -148,6 +150,7 @@ pub(crate) fn latency(histogram: &Histogram<u64>) -> Latency {
         p99: quantile(0.99),
         p999: quantile(0.999),
         p9999: quantile(0.9999),
+        p99999: quantile(0.99999),
         max: quantile(1.0),
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use loadgen::draw::KeyDistribution;
 
-/// `uniform`, `zipf:0.99` or `sequential`.
+/// `uniform`, `zipf:0.99`, `hot:0.1:0.9` or `sequential`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct DistributionArg(pub(super) KeyDistribution);
 
@@ -13,10 +13,16 @@ impl FromStr for DistributionArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let problem = || "not uniform, sequential or zipf:EXPONENT (like zipf:0.99)".to_owned();
+        let problem = || "not uniform, sequential, zipf:EXPONENT (like zipf:0.99) or hot:KEYS:REQUESTS (shares, like hot:0.1:0.9)".to_owned();
         Ok(Self(match text {
             "uniform" => KeyDistribution::Uniform,
             "sequential" => KeyDistribution::Sequential,
+            _ if text.starts_with("hot:") => {
+                let shares = text.strip_prefix("hot:").and_then(|shares| shares.split_once(':'));
+                let (keys, requests) = shares.ok_or_else(problem)?;
+                let share = |text| ratio(text).ok().filter(|&share| share > 0.0).ok_or_else(problem);
+                KeyDistribution::Hot { keys: share(keys)?, requests: share(requests)? }
+            }
             _ => {
                 let exponent = text.strip_prefix("zipf:").and_then(|exponent| exponent.parse().ok());
                 KeyDistribution::Zipf(exponent.filter(|&e: &f64| e > 0.0 && e.is_finite()).ok_or_else(problem)?)
@@ -31,6 +37,7 @@ impl fmt::Display for DistributionArg {
             KeyDistribution::Uniform => f.write_str("uniform"),
             KeyDistribution::Sequential => f.write_str("sequential"),
             KeyDistribution::Zipf(exponent) => write!(f, "zipf:{exponent}"),
+            KeyDistribution::Hot { keys, requests } => write!(f, "hot:{keys}:{requests}"),
         }
     }
 }
@@ -47,7 +54,7 @@ mod tests {
 
     #[test]
     fn values_are_understood_and_spelled_as_they_were_given() {
-        for text in ["uniform", "sequential", "zipf:0.99", "zipf:1"] {
+        for text in ["uniform", "sequential", "zipf:0.99", "zipf:1", "hot:0.1:0.9"] {
             let value: DistributionArg = text.parse().expect(text);
             assert_eq!(value.to_string(), text);
         }
@@ -57,7 +64,7 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         assert!(
-            ["zipf", "zipf:0", "zipf:-1", "zipf:inf", "hot"]
+            ["zipf", "zipf:0", "zipf:-1", "zipf:inf", "hot", "hot:0.1", "hot:0:1", "hot:0.1:90"]
                 .iter()
                 .all(|text| text.parse::<DistributionArg>().is_err())
         );

@@ -216,7 +216,6 @@ impl DriveArgs {
             (self.connect_timeout.is_some(), "--connect-timeout"),
             (self.first_byte_timeout.is_some(), "--first-byte-timeout"),
             (self.spin, "--spin"),
-            (self.timeline, "--timeline"),
             (self.engine != EngineKind::Epoll, "--engine"),
             (self.self_check == SelfCheck::On, "--self-check"),
         ];

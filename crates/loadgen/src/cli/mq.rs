@@ -24,7 +24,7 @@ use super::{Failure, Outcome, complain};
 const BUFFER_BYTES_MAX: usize = 1 << 30;
 
 /// Options of all commands that this one refuses.
-const FOR_SOCKETS: [&str; 10] = [
+const FOR_SOCKETS: [&str; 9] = [
     "threads",
     "pipeline",
     "ramp",
@@ -32,7 +32,6 @@ const FOR_SOCKETS: [&str; 10] = [
     "connect_timeout",
     "first_byte_timeout",
     "spin",
-    "timeline",
     "engine",
     "self_check",
 ];
@@ -240,6 +239,7 @@ fn plan(args: &MqArgs, files: Vec<Wanted>) -> Plan {
         pacing: load.pacing,
         limit: load.limit,
         warmup: load.warmup,
+        timeline: load.timeline,
         timeout: load.timeouts.total,
         seed: load.seed,
     }

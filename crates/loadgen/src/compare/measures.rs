@@ -69,6 +69,7 @@ pub(super) const MEASURES: &[Measure] = &[
     percentile("p99", 0.99, |result| Some(latency(result)?.p99)),
     percentile("p99.9", 0.999, |result| Some(latency(result)?.p999)),
     percentile("p99.99", 0.9999, |result| Some(latency(result)?.p9999)),
+    percentile("p99.999", 0.99999, |result| latency(result).map(|latency| latency.p99999).filter(|p| *p > 0.0)),
     measure("max", Unit::Microseconds, |result| Some(latency(result)?.max)),
     measure("mean", Unit::Microseconds, |result| Some(latency(result)?.mean)),
     percentile("service p50", 0.5, |result| Some(service(result)?.p50)),
@@ -76,6 +77,7 @@ pub(super) const MEASURES: &[Measure] = &[
     percentile("first byte p50", 0.5, |result| Some(first_byte(result)?.p50)),
     percentile("first byte p99", 0.99, |result| Some(first_byte(result)?.p99)),
     measure("client CPU", Unit::MicrosecondsPerRequest, |result| per_request(result, result.client_cpu_s)),
+    measure("  in the kernel", Unit::MicrosecondsPerRequest, |result| per_request(result, result.client_system_s?)),
     measure("server CPU", Unit::MicrosecondsPerRequest, |result| per_request(result, result.server?.cpu_s)),
     measure("server resident", Unit::Mebibytes, resident),
 ];

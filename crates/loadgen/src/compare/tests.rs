@@ -29,6 +29,8 @@ fn part(name: &str, throughput_rps: f64, latency: f64) -> Part {
         lag_us: None,
         first_byte_us: None,
         client_cpu_s: 0.5,
+        client_user_s: Some(0.1),
+        client_system_s: Some(0.4),
         server: None,
         saturation: Saturation {
             client_cpu_fraction: 0.5,

@@ -11,6 +11,7 @@
 //! server that falls silent near the end cannot hide it.
 
 mod connection;
+mod cpu;
 mod endpoint;
 mod pace;
 mod pause;
@@ -32,6 +33,8 @@ use crate::clock::{self, MILLISECOND, Nanos};
 use crate::protocol::ClientProtocol;
 use crate::usage::{ServerProbe, ServerReading};
 
+pub(crate) use self::cpu::CpuWindow;
+pub use self::cpu::CpuTime;
 pub use self::endpoint::{Endpoint, EndpointError};
 pub use self::pace::{Arrivals, Limit, Pacing};
 pub(crate) use self::pace::{Schedule, share};
@@ -39,11 +42,11 @@ pub use self::pause::Pause;
 pub use self::pulse::Reading;
 pub use self::tally::{LATENCY_NANOS_MAX, Tally};
 use self::timeline::Slice;
+pub(crate) use self::timeline::{Collector, Slicer};
 pub use self::timeline::{Interval, Timeline};
 pub use self::tls::{Tls, TlsError, Trust};
 pub use self::window::Live;
 pub(crate) use self::window::Window;
-pub(crate) use self::worker::CpuWindow;
 use self::worker::{Place, Worker, WorkerReport};
 
 /// How often the main thread looks at the interrupt flag and reports progress.
@@ -175,6 +178,8 @@ pub struct Measured<P> {
     /// If [`Load::timeline`] asked for it.
     pub timeline: Option<Timeline>,
     pub client_cpu: Duration,
+    /// Of [`Self::client_cpu`]: in the kernel.
+    pub client_system_cpu: Duration,
     /// CPU time of the busiest thread in the window.
     pub busiest_thread_cpu: Duration,
     pub threads: usize,
@@ -196,6 +201,7 @@ impl<P> Measured<P> {
         self.tally.merge(&other.tally);
         self.timeline = None;
         self.client_cpu += other.client_cpu;
+        self.client_system_cpu += other.client_system_cpu;
         self.busiest_thread_cpu += other.busiest_thread_cpu;
         self.server = None;
         self.was_interrupted |= other.was_interrupted;
@@ -347,6 +353,7 @@ fn merge<P>(course: Course, rest: &Receiver<Box<Slice>>, reports: Vec<WorkerRepo
         tally: Tally::new(),
         timeline: course.timeline,
         client_cpu: Duration::ZERO,
+        client_system_cpu: Duration::ZERO,
         busiest_thread_cpu: Duration::ZERO,
         threads: reports.len(),
         lanes: 1,
@@ -359,9 +366,10 @@ fn merge<P>(course: Course, rest: &Receiver<Box<Slice>>, reports: Vec<WorkerRepo
         rest.try_iter().for_each(|slice| timeline.absorb(slice));
     }
     for report in &mut reports {
-        let cpu = Duration::from_nanos(report.cpu);
+        let cpu = Duration::from_nanos(report.cpu.total);
         measured.tally.merge(&report.tally);
         measured.client_cpu += cpu;
+        measured.client_system_cpu += Duration::from_nanos(report.cpu.system);
         measured.busiest_thread_cpu = measured.busiest_thread_cpu.max(cpu);
         measured.was_abandoned |= report.was_abandoned;
         measured.protocols.push(report.protocol);

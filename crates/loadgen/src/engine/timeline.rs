@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use super::tally::empty_histogram;
 use crate::clock::Nanos;
@@ -12,7 +14,7 @@ use crate::protocol::Verdict;
 
 /// What one thread counted in one interval.
 #[derive(Debug)]
-pub(super) struct Slice {
+pub(crate) struct Slice {
     /// From the beginning of the window; negative in the warm-up.
     interval: i64,
     ok: u64,
@@ -26,7 +28,7 @@ pub(super) struct Slice {
 
 /// One thread's part.
 #[derive(Debug)]
-pub(super) struct Slicer {
+pub(crate) struct Slicer {
     width: Nanos,
     warmup: Nanos,
     current: Option<Box<Slice>>,
@@ -37,7 +39,7 @@ pub(super) struct Slicer {
 
 impl Slicer {
     /// Intervals of `width` nanoseconds; what is full goes to `out`.
-    pub(super) fn new(width: Nanos, out: Sender<Box<Slice>>) -> Self {
+    pub(crate) fn new(width: Nanos, out: Sender<Box<Slice>>) -> Self {
         let (home, returned) = channel();
         Self { width: width.max(1), warmup: 0, current: None, out, home, returned }
     }
@@ -49,7 +51,7 @@ impl Slicer {
 
     /// `count` requests got this verdict, `elapsed` after the window had begun. `response` is of an open loop.
     #[inline]
-    pub(super) fn settle(
+    pub(crate) fn settle(
         &mut self,
         elapsed: Nanos,
         verdict: Verdict,
@@ -77,7 +79,7 @@ impl Slicer {
 
     /// A request was sent so late by our own fault.
     #[inline]
-    pub(super) fn lag(&mut self, elapsed: Nanos, lag: Nanos) {
+    pub(crate) fn lag(&mut self, elapsed: Nanos, lag: Nanos) {
         let interval = self.interval(elapsed);
         let slice = self.at(interval);
         slice.lag_max = slice.lag_max.max(lag);
@@ -92,7 +94,7 @@ impl Slicer {
     }
 
     /// Hands over what there is.
-    pub(super) fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         if let Some(slice) = self.current.take() {
             // Nobody listens only after everything has been counted.
             let _ = self.out.send(slice);
@@ -147,8 +149,38 @@ impl Slice {
     }
 }
 
+/// Reads slices on a thread of its own, until nobody makes any more.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    width: Nanos,
+    out: Sender<Box<Slice>>,
+    thread: JoinHandle<Timeline>,
+}
+
+impl Collector {
+    pub(crate) fn start(width: Nanos) -> std::io::Result<Self> {
+        let (out, slices) = channel::<Box<Slice>>();
+        let thread = std::thread::Builder::new().spawn(move || {
+            let mut timeline = Timeline::new(width);
+            slices.iter().for_each(|slice| timeline.absorb(slice));
+            timeline
+        })?;
+        Ok(Self { width, out, thread })
+    }
+
+    pub(crate) fn slicer(&self) -> Slicer {
+        Slicer::new(self.width, self.out.clone())
+    }
+
+    /// What was counted. All slicers must be gone, or it waits for them.
+    pub(crate) fn finish(self) -> Option<Timeline> {
+        drop(self.out);
+        self.thread.join().ok()
+    }
+}
+
 /// What all threads counted, interval by interval.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Timeline {
     /// Nanoseconds.
     width: Nanos,
@@ -156,7 +188,7 @@ pub struct Timeline {
 }
 
 /// One interval.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Interval {
     pub ok: u64,
     pub failed: u64,
@@ -189,6 +221,18 @@ impl Timeline {
         let home = slice.home.clone();
         // Its thread may have ended.
         let _ = home.send(slice);
+    }
+
+    /// Adds what others counted in the same run, in intervals of the same length.
+    pub(crate) fn merge(&mut self, other: Self) {
+        for (index, theirs) in other.intervals {
+            let ours = self.intervals.entry(index).or_default();
+            ours.ok += theirs.ok;
+            ours.failed += theirs.failed;
+            ours.lag_max = ours.lag_max.max(theirs.lag_max);
+            ours.service.extend(theirs.service);
+            ours.response.extend(theirs.response);
+        }
     }
 
     /// Nanoseconds of each interval.
@@ -293,5 +337,24 @@ mod tests {
         slices.try_iter().for_each(|slice| timeline.absorb(slice));
         assert!(timeline.intervals().all(|(_, row)| row.ok == 1 && row.service().len() == 1));
         assert_eq!(timeline.intervals().count(), 50);
+    }
+
+    #[test]
+    fn timelines_of_several_processes_add_up_as_those_of_threads_do() {
+        let count = |times: &[u64]| {
+            let collector = Collector::start(100).expect("a thread");
+            let mut slicer = collector.slicer();
+            times.iter().for_each(|&at| slicer.settle(at, Ok(()), 1, at, None));
+            slicer.flush();
+            drop(slicer);
+            collector.finish().expect("it does not panic")
+        };
+        let (mut ours, theirs, all) = (count(&[1, 2, 250]), count(&[3, 120]), count(&[1, 2, 3, 120, 250]));
+        let text = serde_json::to_string(&theirs).expect("JSON");
+        ours.merge(serde_json::from_str(&text).expect("a timeline"));
+        for ((index, merged), (_, whole)) in ours.intervals().zip(all.intervals()) {
+            assert_eq!((merged.ok, merged.service()), (whole.ok, whole.service()), "{index}");
+        }
+        assert_eq!(ours.intervals().count(), 3);
     }
 }

@@ -50,7 +50,7 @@ impl Window {
 
     /// How long the window has been open.
     #[inline]
-    pub(super) fn elapsed(&self, now: Nanos) -> Nanos {
+    pub(crate) fn elapsed(&self, now: Nanos) -> Nanos {
         now.saturating_sub(self.start.load(Ordering::Relaxed))
     }
 

@@ -19,6 +19,27 @@ pub enum Dialect {
     MemcachedMeta,
 }
 
+/// Who a client of Redis's protocol says it is.
+#[derive(Clone, Eq, PartialEq)]
+pub struct Login {
+    pub user: Option<String>,
+    pub password: String,
+}
+
+/// Passwords are shown to nobody.
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+impl Login {
+    /// `HELLO` wants a name in any case.
+    fn user_or_default(&self) -> &[u8] {
+        self.user.as_ref().map_or(b"default", String::as_bytes)
+    }
+}
+
 /// One complete reply, as far as it matters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Answer<'a> {
@@ -96,20 +117,38 @@ impl Dialect {
         out.extend_from_slice(fixed);
     }
 
-    /// What a connection has to say first.
-    pub(super) fn greet(self, out: &mut Vec<u8>) {
-        if self == Self::Resp3 {
-            resp::client::command(out, &[b"HELLO", b"3"]);
+    /// What a connection has to say first: nothing, or one command.
+    pub(super) fn greeting(self, login: Option<&Login>) -> Vec<u8> {
+        let mut words: Vec<&[u8]> = Vec::new();
+        match (self, login) {
+            (Self::Resp3, Some(login)) => {
+                words.extend([b"HELLO", &b"3"[..], b"AUTH", login.user_or_default(), login.password.as_bytes()]);
+            }
+            (Self::Resp3, None) => words.extend([b"HELLO", &b"3"[..]]),
+            (Self::Resp, Some(login)) => {
+                words.push(b"AUTH");
+                words.extend(login.user.as_ref().map(String::as_bytes));
+                words.push(login.password.as_bytes());
+            }
+            (Self::Resp, None) | (Self::Us | Self::Memcached | Self::MemcachedMeta, _) => {}
         }
+        let mut greeting = Vec::new();
+        if !words.is_empty() {
+            resp::client::command(&mut greeting, &words);
+        }
+        greeting
     }
 
-    /// The reply to [`Self::greet`] and its length, or nothing while it is torn.
+    /// The reply to [`Self::greeting`] and its length, or nothing while it is torn.
     pub(super) fn welcome(self, input: &[u8]) -> Result<Option<(Answer<'_>, usize)>, Broken> {
         Ok(resp_reply(input)?.map(|(reply, length)| {
             if let resp::client::Reply::Error(text) = reply {
                 return (Answer::Refused(text), length);
             }
-            let describes = matches!(reply, resp::client::Reply::Map(_) | resp::client::Reply::Array(_));
+            let describes = match self {
+                Self::Resp => matches!(reply, resp::client::Reply::Simple(b"OK")),
+                _ => matches!(reply, resp::client::Reply::Map(_) | resp::client::Reply::Array(_)),
+            };
             (if describes { Answer::Stored } else { Answer::Alien }, length)
         }))
     }

@@ -5,6 +5,7 @@
 
 mod dialect;
 mod script;
+mod sizes;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -16,8 +17,9 @@ use self::dialect::Answer;
 use crate::error::ErrorClass;
 use crate::protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Replies, Then, Verdict};
 
-pub use self::dialect::Dialect;
+pub use self::dialect::{Dialect, Login};
 pub use self::script::{Action, Mix, Plan, Script, ScriptError, Span};
+pub use self::sizes::ValueSizes;
 pub use self::space::{JSON_BYTES_MIN, KeySpace, Values};
 pub use crate::draw::KeyDistribution;
 
@@ -201,7 +203,7 @@ impl ClientProtocol for KvClient {
     }
 
     fn greet(&self, out: &mut Vec<u8>) {
-        self.script.dialect.greet(out);
+        out.extend_from_slice(&self.script.greeting);
     }
 
     fn welcome(&mut self, conn: &mut KvConn, input: &[u8]) -> Decoded {

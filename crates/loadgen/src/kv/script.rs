@@ -4,7 +4,7 @@
 //! is prepared together with the replies that a right server gives, and a run sends slices of the one and compares what
 //! arrives with slices of the other. Threads share it.
 
-use super::dialect::Dialect;
+use super::dialect::{Dialect, Login};
 use super::space::KeySpace;
 use crate::draw::{Draw, KeyDistribution, NoExponent};
 use crate::protocol::{Batch, Replies};
@@ -96,6 +96,8 @@ impl Batch for Span {
 pub struct Script {
     pub(super) space: KeySpace,
     pub(super) dialect: Dialect,
+    /// What every connection says first.
+    pub(super) greeting: Vec<u8>,
     content: Content,
     /// Positions before it starts again.
     len: u32,
@@ -153,7 +155,8 @@ impl Script {
             let reply_bytes = replies.len();
             let content = Content::Each { action, replies: replies.repeat(batch as usize), reply_bytes };
             let len = space.keys();
-            return Ok(Self { space, dialect, content, len, unit: 1, is_in_order: true });
+            let greeting = dialect.greeting(None);
+            return Ok(Self { space, dialect, greeting, content, len, unit: 1, is_in_order: true });
         }
         let (distribution, unit) = match plan {
             Plan::Mixed { keys, .. } => (keys, 1),
@@ -186,7 +189,13 @@ impl Script {
         let content = Content::Prepared(writer.prepared);
         // At most `keys` or PREPARED_MIN, and limited by the bytes.
         let len = u32::try_from(len).map_err(|_| ScriptError::SequenceTooLarge)?;
-        Ok(Self { space, dialect, content, len, unit, is_in_order })
+        Ok(Self { space, dialect, greeting: dialect.greeting(None), content, len, unit, is_in_order })
+    }
+
+    /// The same, for a server that wants to know who asks. Only Redis's protocol has words for that.
+    #[must_use]
+    pub fn with_login(self, login: &Login) -> Self {
+        Self { greeting: self.dialect.greeting(Some(login)), ..self }
     }
 
     /// Different positions; what follows the last is the first.

@@ -1,8 +1,6 @@
 //! Keys, and the value that belongs to each: a reply can be checked without having kept anything.
 
-use std::ops::RangeInclusive;
-
-use super::ScriptError;
+use super::{ScriptError, ValueSizes};
 
 /// Of keys that are written and of keys that never are; shortened where a key has no room for it.
 const PREFIX: &[u8; 4] = b"key:";
@@ -34,11 +32,11 @@ pub struct KeySpace {
     key_bytes: usize,
     prefix_bytes: usize,
     values: Values,
-    value_bytes: RangeInclusive<usize>,
+    sizes: ValueSizes,
 }
 
 impl KeySpace {
-    /// `keys` different keys of `key_bytes` each, with values of a length in `value_bytes`.
+    /// `keys` different keys of `key_bytes` each, with values as long as `sizes` says.
     ///
     /// # Errors
     /// The keys are too short to differ, or JSON does not fit the values.
@@ -46,17 +44,18 @@ impl KeySpace {
         keys: u32,
         key_bytes: usize,
         values: Values,
-        value_bytes: RangeInclusive<usize>,
+        sizes: impl Into<ValueSizes>,
     ) -> Result<Self, ScriptError> {
+        let sizes = sizes.into();
         let digits = keys.saturating_sub(1).to_string().len();
         let prefix_bytes = key_bytes.saturating_sub(digits).min(PREFIX.len());
         if prefix_bytes == 0 {
             return Err(ScriptError::KeysTooShort { keys, key_bytes_min: digits + 1 });
         }
-        if values == Values::Json && *value_bytes.start() < JSON_BYTES_MIN {
+        if values == Values::Json && sizes.min() < JSON_BYTES_MIN {
             return Err(ScriptError::JsonTooShort);
         }
-        Ok(Self { keys, key_bytes, prefix_bytes, values, value_bytes })
+        Ok(Self { keys, key_bytes, prefix_bytes, values, sizes })
     }
 
     #[must_use]
@@ -67,7 +66,7 @@ impl KeySpace {
     /// The longest value.
     #[must_use]
     pub fn value_bytes_max(&self) -> usize {
-        *self.value_bytes.end()
+        self.sizes.max()
     }
 
     /// Replaces `out` by a key: `key:000000000042`.
@@ -97,11 +96,7 @@ impl KeySpace {
     /// The length of a key's value.
     #[must_use]
     pub fn value_length(&self, key: u32) -> usize {
-        let (low, high) = (*self.value_bytes.start(), *self.value_bytes.end());
-        match high.saturating_sub(low) {
-            0 => low,
-            span => low + Noise(u64::from(key) ^ (1 << 40)).below(span + 1),
-        }
+        self.sizes.length(key)
     }
 
     /// Replaces `out` by a key's value.
@@ -138,17 +133,23 @@ fn write_json(key: u32, length: usize, noise: &mut Noise, out: &mut Vec<u8>) {
 
 /// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). A generator of our own,
 /// because values must be the same in every version of this program.
-struct Noise(u64);
+pub(super) struct Noise(pub(super) u64);
 
 impl Noise {
-    fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
     }
 
-    fn below(&mut self, bound: usize) -> usize {
+    /// From 0 to less than 1.
+    #[expect(clippy::cast_precision_loss, reason = "53 bits are what a double has")]
+    pub(super) fn share(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    pub(super) fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next() % bound as u64).unwrap_or_default()
     }
 }
@@ -156,6 +157,7 @@ impl Noise {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+    use std::ops::RangeInclusive;
 
     use super::*;
 

@@ -107,6 +107,8 @@ pub fn merge(parts: &[Part], order: Order) -> Result<Merged, MergeError> {
         lag_us: lag.as_ref().map(latency),
         first_byte_us: first_byte.as_ref().map(latency),
         client_cpu_s: results().map(|result| result.client_cpu_s).sum(),
+        client_user_s: results().map(|result| result.client_user_s).sum(),
+        client_system_s: results().map(|result| result.client_system_s).sum(),
         server,
         saturation: saturation(parts, order, throughput_rps),
         histogram: leading.as_ref().map(encode).unwrap_or_default(),

@@ -40,6 +40,8 @@ fn part(name: &str, values: &[u64], failures: &[(&str, u64)]) -> Part {
         lag_us: Some(latency(&recorded)),
         first_byte_us: None,
         client_cpu_s: 0.25,
+        client_user_s: Some(0.05),
+        client_system_s: Some(0.2),
         server: None,
         saturation,
         histogram: encode(&recorded),

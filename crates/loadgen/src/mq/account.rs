@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Nanos;
-use crate::engine::{CpuWindow, Tally, Window};
+use crate::engine::{CpuTime, CpuWindow, Slicer, Tally, Timeline, Window};
 use crate::error::ErrorClass;
 use crate::protocol::Verdict;
 use crate::summary::{decode, encode};
@@ -29,6 +29,7 @@ pub(super) struct Account<'a> {
     counts_by_issue: bool,
     pub(super) tally: Tally,
     pub(super) cpu: CpuWindow,
+    slicer: Option<Slicer>,
     /// When the last request ended.
     last: Nanos,
 }
@@ -37,15 +38,23 @@ pub(super) struct Account<'a> {
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) tally: Tally,
-    /// CPU time inside the window.
-    pub(super) cpu: Nanos,
+    /// Inside the window.
+    pub(super) cpu: CpuTime,
     pub(super) last: Nanos,
     pub(super) was_abandoned: bool,
+    /// Of a process; threads share one.
+    pub(super) timeline: Option<Timeline>,
 }
 
 impl<'a> Account<'a> {
-    pub(super) fn new(window: &'a Window, is_open_loop: bool, counts_by_issue: bool) -> Self {
-        Self { window, is_open_loop, counts_by_issue, tally: Tally::new(), cpu: CpuWindow::default(), last: 0 }
+    pub(super) fn new(
+        window: &'a Window,
+        is_open_loop: bool,
+        counts_by_issue: bool,
+        slicer: Option<Slicer>,
+    ) -> Self {
+        let (tally, cpu) = (Tally::new(), CpuWindow::default());
+        Self { window, is_open_loop, counts_by_issue, tally, cpu, slicer, last: 0 }
     }
 
     /// Bytes have arrived, whatever becomes of their request.
@@ -73,15 +82,21 @@ impl<'a> Account<'a> {
             Ok(()) => self.window.contains(ended),
             Err(_) => self.window.has_started(ended),
         };
+        if !is_counted {
+            return;
+        }
+        if let Some(slicer) = &mut self.slicer {
+            let response = self.is_open_loop.then(|| ended.saturating_sub(due));
+            slicer.settle(self.window.elapsed(ended), verdict, 1, ended.saturating_sub(sent), response);
+        }
         match verdict {
-            _ if !is_counted => {}
             Ok(()) => {
                 let begin = if self.is_open_loop { due } else { sent };
                 self.tally.ok += 1;
                 self.tally.service.saturating_record(ended.saturating_sub(sent));
                 if self.is_open_loop {
                     self.tally.response.saturating_record(ended.saturating_sub(due));
-                    self.tally.lag.saturating_record(sent.saturating_sub(due.max(free)));
+                    self.note_lag(sent.saturating_sub(due.max(free)), sent);
                 }
                 if let Some(first) = first_byte {
                     self.tally.first_byte.saturating_record(first.saturating_sub(begin));
@@ -91,9 +106,19 @@ impl<'a> Account<'a> {
         }
     }
 
+    fn note_lag(&mut self, lag: Nanos, sent: Nanos) {
+        self.tally.lag.saturating_record(lag);
+        if let Some(slicer) = &mut self.slicer {
+            slicer.lag(self.window.elapsed(sent), lag);
+        }
+    }
+
     pub(super) fn close(mut self, was_abandoned: bool) -> Report {
         self.cpu.note(self.window, Nanos::MAX);
-        Report { cpu: self.cpu.used(), tally: self.tally, last: self.last, was_abandoned }
+        if let Some(slicer) = &mut self.slicer {
+            slicer.flush();
+        }
+        Report { cpu: self.cpu.used(), tally: self.tally, last: self.last, was_abandoned, timeline: None }
     }
 }
 
@@ -108,9 +133,10 @@ pub(super) struct Written {
     response: String,
     lag: String,
     first_byte: String,
-    cpu: Nanos,
+    cpu: CpuTime,
     last: Nanos,
     was_abandoned: bool,
+    timeline: Option<Timeline>,
 }
 
 impl From<&Report> for Written {
@@ -128,6 +154,7 @@ impl From<&Report> for Written {
             cpu: report.cpu,
             last: report.last,
             was_abandoned: report.was_abandoned,
+            timeline: report.timeline.clone(),
         }
     }
 }
@@ -145,7 +172,8 @@ impl Written {
         tally.response = decode(&self.response)?;
         tally.lag = decode(&self.lag)?;
         tally.first_byte = decode(&self.first_byte)?;
-        Some(Report { tally, cpu: self.cpu, last: self.last, was_abandoned: self.was_abandoned })
+        let timeline = self.timeline.clone();
+        Some(Report { tally, cpu: self.cpu, last: self.last, was_abandoned: self.was_abandoned, timeline })
     }
 }
 
@@ -156,7 +184,7 @@ mod tests {
     fn account(window: &Window, is_open_loop: bool, counts_by_issue: bool) -> Account<'_> {
         window.open(100);
         window.close(200);
-        Account::new(window, is_open_loop, counts_by_issue)
+        Account::new(window, is_open_loop, counts_by_issue, None)
     }
 
     fn settled(due: Nanos, ended: Nanos, verdict: Verdict) -> Settled {

@@ -16,7 +16,7 @@ use super::fifo::Fifo;
 use super::plan::{Form, Plan};
 use super::sink::Drain;
 use crate::clock::{self, MILLISECOND, Nanos, SECOND};
-use crate::engine::{Limit, Live, Pacing, Schedule, Window, share};
+use crate::engine::{Collector, Limit, Live, Pacing, Schedule, Slicer, Timeline, Window, share};
 use crate::error::ErrorClass;
 
 /// Without any answer for this long, and with failures only, a client gives up.
@@ -96,6 +96,7 @@ impl<'a> Client<'a> {
         lengths: &'a Lengths,
         index: usize,
         live: (&'a Live, usize),
+        slicer: Option<Slicer>,
     ) -> Result<Self, MqError> {
         if let Some(cpus) = plan.cpus() {
             cpus.pin_to_one(index).map_err(|why| MqError::Pin { cpus: cpus.to_string(), why })?;
@@ -114,7 +115,7 @@ impl<'a> Client<'a> {
             lengths,
             index,
             drain: Drain::new(plan)?,
-            account: Account::new(window, plan.pacing != Pacing::Closed, plan.counts_by_issue()),
+            account: Account::new(window, plan.pacing != Pacing::Closed, plan.counts_by_issue(), slicer),
             quota,
             made: 0,
             file: index % plan.files.len(),
@@ -258,6 +259,7 @@ pub(super) struct Threads<'a> {
     live: &'a Live,
     barred: Option<RwLockWriteGuard<'a, ()>>,
     news: Receiver<News>,
+    collector: Option<Collector>,
 }
 
 /// What the threads share.
@@ -288,6 +290,15 @@ impl Crew for Threads<'_> {
     fn stop(&mut self) {
         self.window.stop(clock::now());
     }
+
+    fn timeline(&mut self) -> Option<Timeline> {
+        self.collector.take().and_then(Collector::finish)
+    }
+}
+
+/// For a plan with a timeline.
+pub(super) fn collector(plan: &Plan) -> Result<Option<Collector>, MqError> {
+    plan.timeline.map(|width| Collector::start(clock::nanos(width))).transpose().map_err(MqError::Start)
 }
 
 /// Runs `conduct` with a thread for each client.
@@ -296,16 +307,18 @@ pub(super) fn with_threads<T>(
     conduct: impl FnOnce(&mut Threads<'_>) -> Result<T, MqError>,
 ) -> Result<T, MqError> {
     let place = Place::open(plan)?;
+    let collector = collector(plan)?;
     let (window, lengths, live, gate) =
         (Window::default(), Lengths::of(plan), Live::new(plan.clients), RwLock::new(()));
     let shared = Shared { plan, place: &place, window: &window, lengths: &lengths, live: &live, gate: &gate };
     let (sender, news) = channel();
     std::thread::scope(|scope| {
         let barred = gate.write().unwrap_or_else(PoisonError::into_inner);
-        let mut crew = Threads { window: &window, live: &live, barred: Some(barred), news };
+        let mut crew = Threads { window: &window, live: &live, barred: Some(barred), news, collector };
         for index in 0..plan.clients {
-            let sender = sender.clone();
-            let spawned = std::thread::Builder::new().spawn_scoped(scope, move || shared.be_a_thread(index, &sender));
+            let (sender, slicer) = (sender.clone(), crew.collector.as_ref().map(Collector::slicer));
+            let client = move || shared.be_a_thread(index, slicer, &sender);
+            let spawned = std::thread::Builder::new().spawn_scoped(scope, client);
             if let Err(why) = spawned {
                 // Those that have started end as soon as the gate opens.
                 crew.stop();
@@ -318,9 +331,9 @@ pub(super) fn with_threads<T>(
 }
 
 impl Shared<'_> {
-    fn be_a_thread(self, index: usize, news: &Sender<News>) {
+    fn be_a_thread(self, index: usize, slicer: Option<Slicer>, news: &Sender<News>) {
         let Self { plan, place, window, lengths, live, gate } = self;
-        let prepared = Client::prepare(plan, place, window, lengths, index, (live, index));
+        let prepared = Client::prepare(plan, place, window, lengths, index, (live, index), slicer);
         // Whoever conducts may have left after an error: then nobody listens, and the window is stopped.
         let _ = news.send(News::Ready);
         drop(gate.read());

@@ -10,7 +10,7 @@ use super::MqError;
 use super::account::Report;
 use super::plan::Plan;
 use crate::clock::{self, MILLISECOND, Nanos};
-use crate::engine::{Limit, Live, Measured, Pacing, Tally, Window};
+use crate::engine::{CpuTime, Limit, Live, Measured, Pacing, Tally, Timeline, Window};
 use crate::usage::{ServerProbe, ServerReading};
 
 /// How often the main thread looks at the interrupt flag and reports progress.
@@ -65,6 +65,9 @@ pub(super) trait Crew {
 
     /// What is under way is dropped.
     fn stop(&mut self);
+
+    /// What clients that share a timeline have counted, once all have ended.
+    fn timeline(&mut self) -> Option<Timeline>;
 }
 
 /// Conducts a run to its end.
@@ -107,7 +110,13 @@ pub(super) fn conduct(
     }
     match failure {
         Some(failure) => Err(failure),
-        None => Ok(course.measured(edges, stopped.filter(|_| interrupt.load(Ordering::Relaxed)))),
+        None => {
+            let mut measured = course.measured(edges, stopped.filter(|_| interrupt.load(Ordering::Relaxed)));
+            if let Some(shared) = crew.timeline() {
+                measured.timeline = Some(shared);
+            }
+            Ok(measured)
+        }
     }
 }
 
@@ -163,7 +172,7 @@ impl Course<'_> {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "a number of clients")]
-    fn measured(self, edges: Edges, interrupted: Option<Nanos>) -> Measured<()> {
+    fn measured(mut self, edges: Edges, interrupted: Option<Nanos>) -> Measured<()> {
         let last = self.reports.iter().map(|report| report.last).max().unwrap_or_default();
         let end = match (self.plan.limit, self.plan.pacing) {
             _ if interrupted.is_some() => interrupted.unwrap_or_default().min(edges.end),
@@ -177,6 +186,7 @@ impl Course<'_> {
             tally: Tally::new(),
             timeline: None,
             client_cpu: Duration::ZERO,
+            client_system_cpu: Duration::ZERO,
             busiest_thread_cpu: Duration::ZERO,
             threads,
             lanes: self.plan.clients,
@@ -185,9 +195,15 @@ impl Course<'_> {
             was_abandoned: false,
             protocols: Vec::new(),
         };
-        for report in &self.reports {
+        for report in &mut self.reports {
+            match (&mut measured.timeline, report.timeline.take()) {
+                (Some(whole), Some(part)) => whole.merge(part),
+                (None, part) => measured.timeline = part,
+                (Some(_), None) => {}
+            }
             measured.tally.merge(&report.tally);
-            measured.client_cpu += Duration::from_nanos(report.cpu);
+            measured.client_cpu += Duration::from_nanos(report.cpu.total);
+            measured.client_system_cpu += Duration::from_nanos(report.cpu.system);
             measured.was_abandoned |= report.was_abandoned;
         }
         // Clients share cores: what counts is how busy these are, not any one client.
@@ -198,6 +214,6 @@ impl Course<'_> {
 
 impl Report {
     fn nothing() -> Self {
-        Self { tally: Tally::new(), cpu: 0, last: 0, was_abandoned: false }
+        Self { tally: Tally::new(), cpu: CpuTime::default(), last: 0, was_abandoned: false, timeline: None }
     }
 }

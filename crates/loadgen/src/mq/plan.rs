@@ -31,6 +31,8 @@ pub struct Plan {
     pub pacing: Pacing,
     pub limit: Limit,
     pub warmup: Duration,
+    /// Also count by intervals of this length.
+    pub timeline: Option<Duration>,
     /// For one request, from its sending to the end of its answer.
     pub timeout: Duration,
     pub seed: u64,
@@ -105,6 +107,7 @@ pub(super) mod tests {
             pacing: Pacing::Closed,
             limit: Limit::Requests(1),
             warmup: Duration::ZERO,
+            timeline: None,
             timeout: Duration::from_secs(1),
             seed: 1,
         }

@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 use super::MqError;
 use super::account::Written;
 use super::answer::Lengths;
-use super::client::{Client, Place};
+use super::client::{Client, Place, collector};
 use super::conduct::{Crew, Edges, News};
 use super::plan::Plan;
-use crate::engine::{Live, Window};
+use crate::engine::{Collector, Live, Timeline, Window};
 
 /// The subcommand that makes this program a client.
 pub const CLIENT_COMMAND: &str = "mq-client";
@@ -124,6 +124,11 @@ impl Crew for Processes {
         }
     }
 
+    /// Each has its own, which comes with its report.
+    fn timeline(&mut self) -> Option<Timeline> {
+        None
+    }
+
     fn stop(&mut self) {
         for client in &mut self.clients {
             client.stdin = None;
@@ -163,7 +168,12 @@ pub fn be_a_client() -> std::io::Result<()> {
         Ok(place) => place,
         Err(error) => return say(&Line::Failed(error.to_string())),
     };
-    let client = match Client::prepare(&plan, &place, &window, &lengths, index, (&live, 0)) {
+    let collector = match collector(&plan) {
+        Ok(collector) => collector,
+        Err(error) => return say(&Line::Failed(error.to_string())),
+    };
+    let slicer = collector.as_ref().map(Collector::slicer);
+    let client = match Client::prepare(&plan, &place, &window, &lengths, index, (&live, 0), slicer) {
         Ok(client) => client,
         Err(error) => return say(&Line::Failed(error.to_string())),
     };
@@ -190,7 +200,9 @@ pub fn be_a_client() -> std::io::Result<()> {
             }
         }
     });
-    say(&Line::Report(Box::new(Written::from(&client.run()))))
+    let mut report = client.run();
+    report.timeline = collector.and_then(Collector::finish);
+    say(&Line::Report(Box::new(Written::from(&report))))
 }
 
 fn say(line: &Line) -> std::io::Result<()> {

@@ -59,16 +59,16 @@ fn columns(result: &RunResult) -> Vec<(String, String)> {
     add("saturation_note", result.saturation.note.clone());
     add("rate", optional(result.config.get("rate").and_then(serde_json::Value::as_f64)));
     add("lag_us_p99", optional(result.lag_us.map(|lag| lag.p99)));
-    for (prefix, latency) in [("corrected_us", result.corrected_us), ("first_byte_us", result.first_byte_us)] {
-        for (name, value) in named(latency) {
-            add(&format!("{prefix}_{name}"), value);
-        }
+    for (name, value) in named(result.corrected_us) {
+        add(&format!("corrected_us_{name}"), value);
     }
     add("ceiling_rps", optional(result.saturation.ceiling_rps));
+    add("client_user_s", optional(result.client_user_s));
+    add("client_system_s", optional(result.client_system_s));
     columns
 }
 
-fn named(latency: Option<Latency>) -> [(&'static str, String); 10] {
+fn named(latency: Option<Latency>) -> [(&'static str, String); 11] {
     let value = |choose: fn(Latency) -> f64| optional(latency.map(choose));
     [
         ("mean", value(|latency| latency.mean)),
@@ -80,6 +80,7 @@ fn named(latency: Option<Latency>) -> [(&'static str, String); 10] {
         ("p99", value(|latency| latency.p99)),
         ("p999", value(|latency| latency.p999)),
         ("p9999", value(|latency| latency.p9999)),
+        ("p99999", value(|latency| latency.p99999)),
         ("max", value(|latency| latency.max)),
     ]
 }

@@ -128,7 +128,7 @@ fn write_latency(out: &mut String, name: &str, latency: &Latency) -> std::fmt::R
     writeln!(out)
 }
 
-fn columns(latency: &Latency) -> [(&'static str, f64); 10] {
+fn columns(latency: &Latency) -> [(&'static str, f64); 11] {
     [
         ("min", latency.min),
         ("p50", latency.p50),
@@ -137,6 +137,7 @@ fn columns(latency: &Latency) -> [(&'static str, f64); 10] {
         ("p99", latency.p99),
         ("p99.9", latency.p999),
         ("p99.99", latency.p9999),
+        ("p99.999", latency.p99999),
         ("max", latency.max),
         ("mean", latency.mean),
         ("stddev", latency.stddev),
@@ -158,12 +159,11 @@ fn write_cpu(out: &mut String, result: &RunResult) -> std::fmt::Result {
     let per_request = |cpu_s: f64| {
         if result.ok == 0 { "-".to_owned() } else { format!("{:.3}", cpu_s * 1e6 / result.ok as f64) }
     };
-    row(
-        out,
-        "client CPU",
-        &per_request(result.client_cpu_s),
-        &format!("µs per request, {:.0} % of its threads", result.saturation.client_cpu_fraction * 100.0),
-    )?;
+    let mut remark = format!("µs per request, {:.0} % of its threads", result.saturation.client_cpu_fraction * 100.0);
+    if let Some(system) = result.client_system_s.filter(|_| result.client_cpu_s > 0.0) {
+        write!(remark, ", {:.0} % of that in the kernel", system / result.client_cpu_s * 100.0)?;
+    }
+    row(out, "client CPU", &per_request(result.client_cpu_s), &remark)?;
     if let Some(server) = &result.server {
         let cores = if result.duration_s > 0.0 { server.cpu_s / result.duration_s } else { 0.0 };
         let remark = format!(

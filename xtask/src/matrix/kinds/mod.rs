@@ -126,11 +126,6 @@ pub(crate) trait Kind: Sync {
         amount_arguments(workload, timing)
     }
 
-    /// Whether the generator counts by intervals, too.
-    fn has_timeline(&self) -> bool {
-        true
-    }
-
     /// About how long a load takes.
     fn load_s(&self, workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
         match workload.repetitions {
@@ -274,7 +269,7 @@ pub(crate) fn arguments(kind: &dyn Kind, target: &Target<'_>, timing: &Timing, p
     flag("--pin", timing.client_cpus.clone());
     flag("--format", "json".to_owned());
     flag("--server-pid", pid.to_owned());
-    words.extend(kind.has_timeline().then(|| "--timeline".to_owned()));
+    words.push("--timeline".to_owned());
     words.extend(kind.load_arguments(target));
     words
 }

@@ -180,6 +180,10 @@ impl<P: ClientProtocol> Worker<'_, P> {
                 }
             }
             Event::Sent { bytes, outcome } => {
+                // The reply may have been quicker, and the connection be gone.
+                if let (Ok(sent), true) = (outcome, self.window.contains(clock::now())) {
+                    self.tally.bytes_out += sent as u64;
+                }
                 if is_ours {
                     self.sent(slot, &bytes, outcome);
                 }
@@ -222,10 +226,6 @@ impl<P: ClientProtocol> Worker<'_, P> {
         if sent < bytes.len() {
             connection.unsent.put_back(&bytes[sent..]);
         }
-        if self.window.contains(clock::now()) {
-            self.tally.bytes_out += sent as u64;
-        }
-        let connection = &mut self.connections[slot];
         if connection.unsent.rest().is_empty() {
             return;
         }

@@ -18,6 +18,7 @@ use rustix::fd::OwnedFd;
 
 use self::kernel::Kernel;
 use self::schedule::Ramp;
+use super::cpu::{CpuTime, CpuWindow};
 use super::connection::{Connection, Pending, Stamp};
 use super::pace::{Limit, Pacing, Schedule, share};
 use super::pause::Pauses;
@@ -35,6 +36,8 @@ const READ_BYTES: usize = 128 << 10;
 /// Timeouts are looked for this often at most.
 const TICK_MIN: Nanos = MILLISECOND;
 const TICK_MAX: Nanos = 50 * MILLISECOND;
+/// A tick that comes so much later than it should says that the thread was kept from running.
+const HELD_UP: Nanos = 50 * MILLISECOND;
 /// Without any reply for this long, and with failures only, a run is given up.
 const PATIENCE_MIN: Nanos = 10 * SECOND;
 /// A sleep that is to end exactly ends this much early, and the rest is spent looking at the clock.
@@ -99,6 +102,8 @@ pub(super) struct Worker<'a, P: ClientProtocol> {
     unsettled: usize,
     next_dial: Nanos,
     next_tick: Nanos,
+    /// The last tick was put off for the sake of replies that had arrived meanwhile.
+    has_caught_up: bool,
     last_reply: Nanos,
     failures_in_row: usize,
     was_abandoned: bool,
@@ -109,16 +114,9 @@ pub(super) struct Worker<'a, P: ClientProtocol> {
 pub(super) struct WorkerReport<P> {
     pub(super) protocol: P,
     pub(super) tally: Tally,
-    /// CPU time inside the window, nanoseconds.
-    pub(super) cpu: Nanos,
+    /// Inside the window.
+    pub(super) cpu: CpuTime,
     pub(super) was_abandoned: bool,
-}
-
-/// This thread's CPU clock at the edges. A sleeping thread notices them late, but then its clock has stood still.
-#[derive(Default)]
-pub(crate) struct CpuWindow {
-    start: Option<Nanos>,
-    end: Option<Nanos>,
 }
 
 impl<'a, P: ClientProtocol> Worker<'a, P> {
@@ -181,6 +179,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             unsettled: 0,
             next_dial: 0,
             next_tick: 0,
+            has_caught_up: false,
             last_reply: 0,
             failures_in_row: 0,
             was_abandoned: false,
@@ -198,6 +197,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
         }
         worker.ramp = Ramp::new(origin, ramp, worker.connections.len(), worker.thread, threads);
         worker.last_reply = origin;
+        worker.next_tick = origin;
         worker.turn_until_finished()?;
         worker.cpu.note(worker.window, Nanos::MAX);
         if let Some(slicer) = &mut worker.slicer {
@@ -211,7 +211,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
         loop {
             let mut now = clock::now();
             self.cpu.note(self.window, now);
-            if now >= self.next_tick {
+            if now >= self.next_tick && !self.was_held_up(now) {
                 self.tick(now);
             }
             if self.is_finished(now) {
@@ -352,6 +352,17 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
         }
     }
 
+    /// Whether this thread got no CPU for so long that replies may lie unread: it has a look at them before it blames the
+    /// server for being late. Never twice in a row, or a thread that is always late would find nothing late.
+    #[cold]
+    fn was_held_up(&mut self, now: Nanos) -> bool {
+        self.has_caught_up = !self.has_caught_up && now - self.next_tick > HELD_UP;
+        if self.has_caught_up {
+            self.next_tick = now + self.tick;
+        }
+        self.has_caught_up
+    }
+
     /// Looks for what has taken too long.
     fn tick(&mut self, now: Nanos) {
         self.next_tick = now + self.tick;
@@ -387,19 +398,4 @@ pub(super) struct PreparedWorker<'a, P: ClientProtocol> {
     worker: Worker<'a, P>,
     load: &'a Load,
     threads: usize,
-}
-
-impl CpuWindow {
-    pub(crate) fn note(&mut self, window: &Window, now: Nanos) {
-        if self.start.is_none() && window.has_started(now) {
-            self.start = Some(clock::thread_cpu());
-        }
-        if self.end.is_none() && window.has_ended(now) {
-            self.end = Some(clock::thread_cpu());
-        }
-    }
-
-    pub(crate) fn used(&self) -> Nanos {
-        self.end.unwrap_or(0).saturating_sub(self.start.unwrap_or(0))
-    }
 }
