@@ -65,8 +65,8 @@ use self::interrupt::Interrupts;
 #[cfg(test)]
 pub(crate) use self::kinds::names as servers;
 use self::kinds::{KINDS, Kind};
-use self::machine::Machine;
 pub(crate) use self::kinds::{Offer, offers};
+use self::machine::Machine;
 pub(crate) use self::markdown::version_number;
 use self::model::{Arrivals, Flag, SCHEMA, Setup};
 use self::record::{Manifest, Planned};

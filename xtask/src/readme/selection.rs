@@ -120,7 +120,9 @@ fn nearest<'a>(summary: &Summary, ours: &[&'a Cell], reference: &Cell) -> Vec<&'
         near.iter().filter(|cell| difference(cell, reference) == [dimension]).map(|cell| results(summary, cell)).sum()
     };
     let most = reference.factors.keys().max_by_key(|dimension| results_in(dimension));
-    let is_kept = |cell: &&&Cell| difference(cell, reference).iter().all(|dimension| Some(*dimension) == most.map(String::as_str));
+    let is_kept = |cell: &&&Cell| {
+        difference(cell, reference).iter().all(|dimension| Some(*dimension) == most.map(String::as_str))
+    };
     near.iter().filter(is_kept).copied().collect()
 }
 
@@ -191,7 +193,9 @@ mod tests {
 
     #[test]
     fn commands_that_measure_less_are_known_by_their_words() {
-        for command in ["--filter=driver=epoll", "--vary driver", "--fix store=std", "--preset drivers", "kvcache/epoll/*"] {
+        for command in
+            ["--filter=driver=epoll", "--vary driver", "--fix store=std", "--preset drivers", "kvcache/epoll/*"]
+        {
             assert!(selects_back_ends(&format!("cargo xtask bench-matrix {command}")), "{command}");
         }
         assert!(!selects_back_ends("cargo xtask bench-matrix --servers kvcache --time-budget 2h --seed 3"));

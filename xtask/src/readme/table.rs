@@ -175,7 +175,8 @@ mod tests {
         for summary in [sample::summary(), sample::cache(), sample::crossed()] {
             let text = text(&summary);
             let widest = |line: &str| {
-                let cells = line.split('|').map(|cell| cell.split("<br>").map(|it| it.chars().count()).max().unwrap_or(0));
+                let cells =
+                    line.split('|').map(|cell| cell.split("<br>").map(|it| it.chars().count()).max().unwrap_or(0));
                 cells.sum::<usize>()
             };
             let widest = text.lines().filter(|line| line.starts_with("| ")).map(widest).max().unwrap();

@@ -13,9 +13,9 @@ use crate::matrix::model::{Outcome, Role, Summary, Workload};
 /// Cells named in one warning; the table has them all.
 const NAMED_MAX: usize = 12;
 
-/// `links`: id and name of each section, and of the page's other matrices. What holds for the whole run is said of the
+/// `links`: id and name of each section; `others`: of the page's other matrices. What holds for the whole run is said of the
 /// first matrix only.
-pub(super) fn html(view: &View<'_>, links: &[(String, &str)]) -> String {
+pub(super) fn html(view: &View<'_>, links: &[(String, &str)], others: &[(String, &str)]) -> String {
     let is_first = view.prefix.is_empty();
     let mut out = "<header>".to_owned();
     for (head, words) in stamps(view.summary).into_iter().filter(|_| is_first) {
@@ -33,10 +33,21 @@ pub(super) fn html(view: &View<'_>, links: &[(String, &str)]) -> String {
         let _ = write!(out, "<ul class=\"warn\">{warnings}</ul>");
     }
     out += "</div>";
-    let links: Vec<String> = links.iter().map(|(id, name)| format!("<a href=\"#{id}\">{name}</a>")).collect();
+    let list = |links: &[(String, &str)]| -> String {
+        let links = links.iter().map(|(id, name)| format!("<a href=\"#{id}\">{name}</a>"));
+        links.collect::<Vec<_>>().join(" ")
+    };
+    let others = if others.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "<nav class=\"others\" aria-label=\"servers\"><span>Other servers of this run:</span> {}</nav>",
+            list(others)
+        )
+    };
     let theme = "<button type=\"button\" id=\"theme\" hidden=\"hidden\">dark</button>";
     let theme = if is_first { theme } else { "" };
-    let _ = writeln!(out, "<nav aria-label=\"pictures\">{} {theme}</nav></header>", links.join(" "));
+    let _ = writeln!(out, "<nav aria-label=\"pictures\">{} {theme}</nav>{others}</header>", list(links));
     out
 }
 
@@ -101,8 +112,10 @@ fn host_line(view: &View<'_>) -> String {
     let (setup, progress) = (&view.summary.setup, &view.summary.progress);
     let version = kernel(&setup.host.kernel).split_whitespace().take(2).collect::<Vec<_>>().join("\u{a0}");
     let blocks = count(setup.blocks as usize, "randomised block");
+    let remote = setup.remote.as_ref();
+    let place = remote.map_or_else(|| "loopback".to_owned(), |remote| format!("server at {}", remote.host));
     [
-        format!("{}, {version}, loopback", count(setup.host.cores as usize, "core")),
+        format!("{}, {version}, {place}", count(setup.host.cores as usize, "core")),
         format!("server on CPU {}, generator on CPU {}", setup.pinning.server_cpus, setup.pinning.client_cpus),
         format!("{} in {blocks}", count(progress.visits_done as usize, "visit")),
         "95\u{a0}% intervals in brackets".to_owned(),

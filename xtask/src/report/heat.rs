@@ -17,8 +17,8 @@ const GROUP_GAP: f64 = 8.0;
 /// Beside a column's head, and from line to line in it.
 const HEAD_GAP: f64 = 8.0;
 const HEAD_LEADING: f64 = 15.5;
-/// What a figure needs on a phone, with the letters of its flags.
-const FIGURE_WIDTH: f64 = 44.0;
+/// What a column needs on a phone, with its head and the letters of flags.
+const FIGURE_WIDTH: f64 = 49.0;
 /// The steps of the legend.
 const LEGEND: [f64; 8] = [0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 4.0];
 

@@ -143,7 +143,9 @@ fn finding(view: &View<'_>, column: usize) -> String {
     let words = |&(us, row): &(f64, usize)| format!("{} of {}", duration(us), escape(&view.series[row].label));
     match ends.as_slice() {
         [] => String::new(),
-        [(us, row)] => format!("All requests to {} took less than {}.", escape(&view.series[*row].label), duration(*us)),
+        [(us, row)] => {
+            format!("All requests to {} took less than {}.", escape(&view.series[*row].label), duration(*us))
+        }
         [least, .., most] => format!("The slowest request took from less than {} to {}.", words(least), words(most)),
     }
 }

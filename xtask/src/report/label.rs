@@ -31,10 +31,21 @@ fn lines(label: &str, width: f64) -> Vec<String> {
     for part in label.split_inclusive([' ', '/']) {
         let is_last = out.len() == LINES_MAX;
         match out.last_mut() {
-            Some(line) if line.is_empty() || is_last || text_width(&format!("{line}{}", part.trim_end()), SMALL_SIZE) <= width => {
+            Some(line)
+                if line.is_empty()
+                    || is_last
+                    || text_width(&format!("{line}{}", part.trim_end()), SMALL_SIZE) <= width =>
+            {
                 line.push_str(part);
             }
             _ => out.push(part.to_owned()),
+        }
+    }
+    if out.len() == 1 {
+        // All of it in small type: two lines of about the same length say it better.
+        let places = label.match_indices([' ', '/']).map(|(at, _)| at + 1).filter(|at| *at < label.len());
+        if let Some(at) = places.min_by_key(|at| at.abs_diff(label.len() / 2)) {
+            out = vec![label[..at].to_owned(), label[at..].to_owned()];
         }
     }
     match out.as_slice() {
@@ -62,7 +73,8 @@ mod tests {
     #[test]
     fn lines_are_no_wider_than_their_room() {
         for room in [20.0, 60.0, 90.0, 118.0, 200.0] {
-            for text in ["nginx, sendfile off", "uring", "epoll/cache-map=none/eviction=none", "ünïcödé näme", ""] {
+            for text in ["nginx, sendfile off", "uring", "epoll/cache-map=none/eviction=none", "ünïcödé näme", ""]
+            {
                 let lines = lines(text, room);
                 let size = if lines.len() > 1 { SMALL_SIZE } else { LABEL_SIZE };
                 let widest = lines.iter().map(|line| text_width(line, size)).fold(0.0, f64::max);

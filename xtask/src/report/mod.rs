@@ -99,10 +99,11 @@ fn article(view: &View<'_>, all: &[View<'_>]) -> String {
     .collect();
     let others = all.iter().filter(|other| other.prefix != view.prefix);
     let others = others.map(|other| (other.id("top"), other.summary.setup.server.as_str()));
-    let links: Vec<(String, &str)> = sections.iter().map(|s| (view.id(s.id), s.link)).chain(others).collect();
+    let links: Vec<(String, &str)> = sections.iter().map(|s| (view.id(s.id), s.link)).collect();
+    let others: Vec<(String, &str)> = others.collect();
     let tag = header::tag(view.summary);
     let body: String = sections.iter().map(|section| section.html(view, &tag)).collect();
-    let (id, prefix, header) = (view.id("top"), &view.prefix, header::html(view, &links));
+    let (id, prefix, header) = (view.id("top"), &view.prefix, header::html(view, &links, &others));
     format!("<article id=\"{id}\" data-p=\"{prefix}\">{header}{body}</article>\n")
 }
 

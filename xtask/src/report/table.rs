@@ -172,5 +172,3 @@ fn visits(figures: &Figures) -> Entry {
     let text = if retries > 0 { format!("{} (+{retries})", figures.visits) } else { figures.visits.to_string() };
     Entry { text, interval: String::new(), key: Some(f64::from(figures.visits)) }
 }
-
-

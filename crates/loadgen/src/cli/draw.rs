@@ -13,7 +13,10 @@ impl FromStr for DistributionArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let problem = || "not uniform, sequential, zipf:EXPONENT (like zipf:0.99) or hot:KEYS:REQUESTS (shares, like hot:0.1:0.9)".to_owned();
+        let problem = || {
+            "not uniform, sequential, zipf:EXPONENT (like zipf:0.99) or hot:KEYS:REQUESTS (shares, like hot:0.1:0.9)"
+                .to_owned()
+        };
         Ok(Self(match text {
             "uniform" => KeyDistribution::Uniform,
             "sequential" => KeyDistribution::Sequential,

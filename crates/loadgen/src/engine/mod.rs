@@ -33,8 +33,8 @@ use crate::clock::{self, MILLISECOND, Nanos};
 use crate::protocol::ClientProtocol;
 use crate::usage::{ServerProbe, ServerReading};
 
-pub(crate) use self::cpu::CpuWindow;
 pub use self::cpu::CpuTime;
+pub(crate) use self::cpu::CpuWindow;
 pub use self::endpoint::{Endpoint, EndpointError};
 pub use self::pace::{Arrivals, Limit, Pacing};
 pub(crate) use self::pace::{Schedule, share};

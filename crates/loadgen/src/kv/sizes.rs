@@ -123,7 +123,8 @@ mod tests {
         let sizes = ValueSizes::LogNormal { median: 300.0, sigma: 1.2 };
         let lengths = lengths(&sizes);
         // The quantiles of a normal distribution: 0, 1 and -1 deviations.
-        for (quantile, expected) in [(0.5, 300.0), (0.841_34, 300.0 * 1.2_f64.exp()), (0.158_66, 300.0 / 1.2_f64.exp())] {
+        for (quantile, expected) in [(0.5, 300.0), (0.841_34, 300.0 * 1.2_f64.exp()), (0.158_66, 300.0 / 1.2_f64.exp())]
+        {
             let found = lengths[(quantile * lengths.len() as f64) as usize] as f64;
             assert!((found / expected - 1.0).abs() < 0.03, "{quantile}: {found} {expected}");
         }

@@ -40,12 +40,7 @@ impl KeySpace {
     ///
     /// # Errors
     /// The keys are too short to differ, or JSON does not fit the values.
-    pub fn new(
-        keys: u32,
-        key_bytes: usize,
-        values: Values,
-        sizes: impl Into<ValueSizes>,
-    ) -> Result<Self, ScriptError> {
+    pub fn new(keys: u32, key_bytes: usize, values: Values, sizes: impl Into<ValueSizes>) -> Result<Self, ScriptError> {
         let sizes = sizes.into();
         let digits = keys.saturating_sub(1).to_string().len();
         let prefix_bytes = key_bytes.saturating_sub(digits).min(PREFIX.len());

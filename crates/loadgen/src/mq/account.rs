@@ -47,12 +47,7 @@ pub(super) struct Report {
 }
 
 impl<'a> Account<'a> {
-    pub(super) fn new(
-        window: &'a Window,
-        is_open_loop: bool,
-        counts_by_issue: bool,
-        slicer: Option<Slicer>,
-    ) -> Self {
+    pub(super) fn new(window: &'a Window, is_open_loop: bool, counts_by_issue: bool, slicer: Option<Slicer>) -> Self {
         let (tally, cpu) = (Tally::new(), CpuWindow::default());
         Self { window, is_open_loop, counts_by_issue, tally, cpu, slicer, last: 0 }
     }

@@ -146,7 +146,22 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        assert!(["", "x", "9..8", "1..", "99999999999", "8:0", "8:1,x", "lognormal:300", "lognormal:0:1", "lognormal:1e7:5"].iter().all(|text| again::<SizeArg>(text).is_none()));
+        assert!(
+            [
+                "",
+                "x",
+                "9..8",
+                "1..",
+                "99999999999",
+                "8:0",
+                "8:1,x",
+                "lognormal:300",
+                "lognormal:0:1",
+                "lognormal:1e7:5"
+            ]
+            .iter()
+            .all(|text| again::<SizeArg>(text).is_none())
+        );
         assert!(["", "get", "get=0", "get=1,put=2", "get=-1"].iter().all(|text| again::<MixArg>(text).is_none()));
     }
 }

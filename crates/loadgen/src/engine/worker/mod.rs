@@ -18,8 +18,8 @@ use rustix::fd::OwnedFd;
 
 use self::kernel::Kernel;
 use self::schedule::Ramp;
-use super::cpu::{CpuTime, CpuWindow};
 use super::connection::{Connection, Pending, Stamp};
+use super::cpu::{CpuTime, CpuWindow};
 use super::pace::{Limit, Pacing, Schedule, share};
 use super::pause::Pauses;
 use super::tally::Tally;
@@ -163,7 +163,9 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             sealed: Vec::new(),
             plain: Vec::new(),
             tally: Tally::new(),
-            slicer: load.timeline.map(|width| Slicer::new(clock::nanos(width), slices).after(clock::nanos(load.warmup))),
+            slicer: load
+                .timeline
+                .map(|width| Slicer::new(clock::nanos(width), slices).after(clock::nanos(load.warmup))),
             schedule: None,
             is_starved: false,
             free_since: 0,
