@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::model::{Arrivals, Cell, Figures, Report, Role, Summary, Workload};
-use crate::report::{compact, rate, significant};
+use crate::report::{compact_digits, rate, short, significant};
 
 pub(crate) fn tables(report: &Report) -> String {
     let mut text = String::new();
@@ -23,7 +23,11 @@ fn costs(summary: &Summary, text: &mut String) {
         text,
         "## {}\n\nServer CPU per request in µs, in brackets verified requests per second (open loop: p99 of the response time). \
          Medians of {} blocks of {} s slices; `{}`, {}.\n",
-        setup.server, setup.blocks, setup.slice_s, setup.command, setup.created_utc
+        setup.server,
+        setup.blocks,
+        short(setup.slice_s),
+        setup.command,
+        setup.created_utc
     );
     if setup.quick {
         text.push_str("Quick: no ranking.\n\n");
@@ -148,7 +152,7 @@ fn cost(workload: &Workload, figures: &Figures) -> Option<String> {
     let cpu = significant(figures.cpu_us?.median);
     let p99 = figures.response.as_ref().map(|response| format!("p99 {} µs", significant(response.p99.median)));
     let beside = match workload.arrivals {
-        Arrivals::Closed | Arrivals::Climb => Some(compact(figures.throughput_rps.median)),
+        Arrivals::Closed | Arrivals::Climb => Some(compact_digits(figures.throughput_rps.median)),
         Arrivals::Open { .. } => p99,
     };
     Some(beside.map_or_else(|| cpu.clone(), |beside| format!("{cpu} ({beside})")))

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::selection::{Selection, cost};
 use crate::matrix::model::{Arrivals, Cell, Figures, Interval, Role, Summary, Workload};
 use crate::matrix::version_number;
-use crate::report::{compact, rate, significant};
+use crate::report::{compact_digits, rate, short, significant};
 
 /// Picture, conditions, table. `picture`: where the picture is, from the README.
 pub(super) fn part(selection: &Selection, picture: &str) -> String {
@@ -49,7 +49,7 @@ fn conditions(summary: &Summary) -> String {
         setup.pinning.server_cpus,
         setup.pinning.client_cpus,
         setup.blocks,
-        setup.slice_s,
+        short(setup.slice_s),
         setup.git.sha,
         setup.command
     )
@@ -96,7 +96,7 @@ fn entry(is_reference: bool, workload: &Workload, figures: &Figures) -> Option<S
     let mark = if is_reference || figures.cpu_ratio.is_none_or(|ratio| ratio.differs) { "" } else { "~\u{a0}" };
     let p99 = figures.response.as_ref().map(|response| format!("p99 {}\u{a0}µs", significant(response.p99.median)));
     let beside = match workload.arrivals {
-        Arrivals::Closed | Arrivals::Climb => Some(format!("{}/s", compact(figures.throughput_rps.median))),
+        Arrivals::Closed | Arrivals::Climb => Some(format!("{}/s", compact_digits(figures.throughput_rps.median))),
         Arrivals::Open { .. } => p99,
     };
     let beside = beside.map_or(String::new(), |beside| format!("<br>{}", beside.replace(' ', "\u{a0}")));

@@ -34,7 +34,7 @@ pub(crate) mod sample;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::format::{compact, rate, significant};
+pub(crate) use self::format::{compact_digits, rate, short, significant};
 pub(crate) use self::standalone::picture;
 use self::svg::escape;
 use self::view::View;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use roxmltree::{Document, Node, ParsingOptions};
 
-use super::{View, sample};
+use super::sample;
 use crate::matrix::model::{
     Cell, CellResult, Figures, Flag, FlagCount, Interval, Outcome, Report, Role, SCHEMA, Summary, Topic, Workload,
 };
