@@ -67,7 +67,7 @@ fn quoted(summary: &Summary, text: &mut String) {
     };
     let shown = |rps: Option<f64>, mean_ms: Option<f64>, worst_ms: Option<f64>, total_ms: Option<f64>| {
         // Two decimals, as the quoted ones have, but never fewer than three digits.
-        let ms = |ms: f64| if ms < 0.995 { format!("{} ms", significant(ms)) } else { format!("{ms:.2} ms") };
+        let ms = |ms: f64| if ms < 0.0995 { format!("{} ms", significant(ms)) } else { format!("{ms:.2} ms") };
         let (mean_ms, worst_ms) = (mean_ms.filter(|_| !has_totals), worst_ms.filter(|_| !has_rates && !has_totals));
         let total_ms = total_ms.filter(|_| has_totals);
         [rps.filter(|_| has_rates).map(rate), mean_ms.map(ms), worst_ms.map(ms), total_ms.map(ms)]
@@ -264,7 +264,7 @@ mod tests {
         let text = tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
         assert!(text.contains("| all clients there (quoted) |"), "{text}");
         // 20 requests at 250,000 a second.
-        assert!(text.contains("| theirs | 5851.80 ms | `http-server/uring` | 0.08 ms | 4.00 µs |"), "{text}");
+        assert!(text.contains("| theirs | 5851.80 ms | `http-server/uring` | 0.0800 ms | 4.00 µs |"), "{text}");
     }
 
     #[test]

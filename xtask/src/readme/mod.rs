@@ -124,7 +124,7 @@ mod tests {
         let root = site(&["http-server", "kvcache"]);
         let changed = write(&two(), root.path()).unwrap();
         assert_eq!(changed.len(), 3, "{changed:?}");
-        let text = fs::read_to_string(root.path().join(README)).unwrap();
+        let text = fs::read_to_string(root.path().join(README)).unwrap().replace('\u{a0}', " ");
         assert!(!text.contains("old") && text.ends_with("\nWritten by hand.\n"), "{text}");
         for server in ["http-server", "kvcache"] {
             let path = format!("docs/images/bench-{server}.svg");

@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn nothing_is_cut_where_three_lines_hold_it() {
         assert_eq!(lines("uring", 100.0), ["uring"]);
-        assert_eq!(lines("nginx, sendfile off", 90.0), ["nginx,", "sendfile off"]);
+        assert_eq!(lines("nginx, sendfile off", 80.0), ["nginx,", "sendfile off"]);
         assert_eq!(lines("epoll/cache-map=none/eviction=none", 118.0), ["epoll/", "cache-map=none/", "eviction=none"]);
         assert_eq!(more_height(["epoll/cache-map=none/eviction=none", "uring"].into_iter(), 128.0), LEADING);
         assert_eq!(more_height(["nginx, sendfile off"].into_iter(), 100.0), 0.0);

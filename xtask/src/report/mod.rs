@@ -310,7 +310,7 @@ fn surroundings(view: &View<'_>) -> Section {
     let mut content = environment::html(view);
     if view.prefix.is_empty() {
         content += "<p class=\"small\">The data behind every picture are in this file, in the element \
-                    <span class=\"mono\">script#data</span>, with numbers of five digits and latency curves of at most \
+                    <span class=\"mono\">script#data</span>, with numbers of four digits and latency curves of at most \
                     36 points; <span class=\"mono\">summary.json</span> beside this file has them in full. \
                     <span id=\"dl\"></span></p>";
     }

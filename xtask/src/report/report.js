@@ -95,9 +95,9 @@
         (m, s, x, y) => `${D.label[s]}: at ${x.toFixed(1)} s ${rate(y)}`],
       p99: [(m) => each(m.w, (r) => r?.further.windows?.map((q) => [q.s, q.p99_us])),
         (m, s, x, y) => `${D.label[s]}: at ${x.toFixed(1)} s p99 ${time(y)}`],
-      errors: [(m) => each(m.w, (r) => r?.further.windows?.map((q) => [q.s, q.errors_rps])),
+      errors: [(m) => each(m.w, (r) => r?.further.windows?.map((q) => [q.s, q.errors_rps ?? 0])),
         (m, s, x, y) => `${D.label[s]}: at ${x.toFixed(1)} s ${rate(y)} failed`],
-      lag: [(m) => each(m.w, (r) => r?.further.windows?.map((q) => [q.s, q.lag_us])),
+      lag: [(m) => each(m.w, (r) => r?.further.windows?.map((q) => [q.s, q.lag_us ?? 0])),
         (m, s, x, y) => `${D.label[s]}: at ${x.toFixed(1)} s the generator was ${time(y)} late`],
     };
     const hidden = new Set();
