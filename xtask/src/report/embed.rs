@@ -126,7 +126,10 @@ fn round(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
             let rounded = number.as_f64().and_then(|v| format!("{v:.*e}", DIGITS - 1).parse().ok());
-            if let Some(rounded) = rounded.and_then(Number::from_f64) {
+            // A whole number needs no `.0`.
+            let whole = |v: &f64| v.fract() == 0.0 && v.abs() < 1e15;
+            let shortest = |v: f64| if whole(&v) { Some(Number::from(v as i64)) } else { Number::from_f64(v) };
+            if let Some(rounded) = rounded.and_then(shortest) {
                 *number = rounded;
             }
         }

@@ -311,7 +311,7 @@ fn surroundings(view: &View<'_>) -> Section {
     if view.prefix.is_empty() {
         content += "<p class=\"small\">The data behind every picture are in this file, in the element \
                     <span class=\"mono\">script#data</span>, with numbers of four digits and latency curves of at most \
-                    32 points; <span class=\"mono\">summary.json</span> beside this file has them in full. \
+                    36 points; <span class=\"mono\">summary.json</span> beside this file has them in full. \
                     <span id=\"dl\"></span></p>";
     }
     let title = "Environment and commands".to_owned();

@@ -9,7 +9,7 @@ use crate::matrix::model::{
 };
 
 /// Most points of a curve as it is drawn and embedded: closer ones fall into the same few pixels.
-const CURVE_POINTS_MAX: usize = 32;
+const CURVE_POINTS_MAX: usize = 36;
 
 /// A borrowed summary with its cells looked up by row and column.
 pub(super) struct View<'a> {
