@@ -121,12 +121,15 @@ pub struct Timeline {
     /// Seconds of each interval.
     pub interval_s: f64,
     pub rows: Vec<TimelineRow>,
+    /// The warm-up in whole intervals that end where the window was to open; in no other figure. `start_s` is negative.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warmup: Vec<TimelineRow>,
 }
 
 /// One interval; its latencies are response times in an open loop, and service times in a closed one.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub struct TimelineRow {
-    /// Seconds since the window opened.
+    /// Seconds since the window opened; negative in the warm-up.
     pub start_s: f64,
     pub ok: u64,
     pub errors: u64,

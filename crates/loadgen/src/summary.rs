@@ -13,7 +13,7 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 
 use crate::clock;
-use crate::engine::{LATENCY_NANOS_MAX, Limit, Load, Measured, Pacing, Tally, Timeline};
+use crate::engine::{Interval, LATENCY_NANOS_MAX, Limit, Load, Measured, Pacing, Tally, Timeline};
 use crate::error::ErrorClass;
 use crate::output;
 use crate::result::{self, Latency, Origin, RunResult, SCHEMA, Saturation, ServerUsage, TimelineRow};
@@ -143,11 +143,11 @@ fn corrected<P>(measured: &Measured<P>) -> Histogram<u64> {
 
 #[expect(clippy::cast_precision_loss, reason = "a number of intervals, and at most minutes in nanoseconds")]
 fn rows(timeline: &Timeline, is_open: bool) -> result::Timeline {
-    let interval_s = clock::seconds(timeline.width());
-    let row = |(index, interval): (u64, crate::engine::Interval)| {
+    let width = clock::seconds(timeline.width());
+    let row = |start_s: f64, interval: &Interval| {
         let latency = latency(&if is_open { interval.response() } else { interval.service() });
         TimelineRow {
-            start_s: clock::seconds(index * timeline.width()),
+            start_s,
             ok: interval.ok,
             errors: interval.failed,
             p50_us: latency.p50,
@@ -156,7 +156,12 @@ fn rows(timeline: &Timeline, is_open: bool) -> result::Timeline {
             lag_us_max: interval.lag_max as f64 / 1e3,
         }
     };
-    result::Timeline { interval_s, rows: timeline.intervals().map(row).collect() }
+    let start_s = |count: u64| clock::seconds(count * timeline.width());
+    result::Timeline {
+        interval_s: width,
+        rows: timeline.intervals().map(|(index, interval)| row(start_s(index), &interval)).collect(),
+        warmup: timeline.warm_up().map(|(back, interval)| row(-start_s(back), &interval)).collect(),
+    }
 }
 
 /// The latency of what was recorded, if anything was.

@@ -6,15 +6,14 @@ use super::climb;
 use super::latency;
 use super::model::{
     Arrivals, BlockFigures, BlockValue, Cell, CellResult, Comparison, Drift, Effect, Figures, Flag, FlagCount, Further,
-    Interval, Metric, Noise, Outcome, Progress, Ratio, Report, Role, SCHEMA, Setup, Summary, Topic, WindowPoint,
-    Workload,
+    Interval, Metric, Noise, Outcome, Progress, Ratio, Report, Role, SCHEMA, Setup, Summary, Topic, Workload,
 };
 use super::plan::counting;
-use super::record::{Latency, Manifest, Measured, Planned, ServerCost, Visit, Window};
+use super::record::{Latency, Manifest, Measured, Planned, ServerCost, Visit};
 use super::significance::{holm, signed_rank};
 use super::stats::{Bootstrap, FLOOR_UNKNOWN, median, noise_floor};
 use super::syscalls::Count;
-use super::warnings;
+use super::{warnings, windows};
 
 /// A figure of a visit; `None` where it was not measured.
 type Pick = fn(&Measured) -> Option<f64>;
@@ -187,6 +186,8 @@ impl<'a> Analysis<'a> {
             throughput_rps: interval(throughput_rps)?,
             throughput_ratio: ratio(throughput_rps, throughput_floor),
             client_cpu_us: interval(|measured| Some(measured.client_cpu_us))?,
+            client_user_us: interval(|measured| measured.client_user_us).map(|it| it.median),
+            client_system_us: interval(|measured| measured.client_system_us).map(|it| it.median),
             total_cpu_us: interval(total_cpu_us),
             total_cpu_ratio: ratio(total_cpu_us, floor),
             server_busy: server(|server| server.busy),
@@ -227,7 +228,7 @@ impl<'a> Analysis<'a> {
             switches_involuntary: middle(|it| it.process.map(|process| process.switches_involuntary as f64)),
             peak_rss_bytes: middle(|it| it.process.map(|process| process.peak_rss_bytes as f64)).map(|it| it as u64),
             lag_p99_us: middle(|it| it.lag_p99_us),
-            windows: windows(visits),
+            windows: windows::of_visits(visits),
             ..Further::default()
         }
     }
@@ -372,18 +373,6 @@ impl Summary {
             Outcome::NotRun { .. } => None,
         }
     }
-}
-
-/// Medians of the windows that every visit has.
-fn windows(visits: &[(&Visit, &Measured)]) -> Vec<WindowPoint> {
-    let count = visits.iter().map(|(_, measured)| measured.windows.len()).min().unwrap_or(0);
-    let point = |index: usize| {
-        let over = |pick: fn(&Window) -> f64| {
-            median(&visits.iter().map(|(_, measured)| pick(&measured.windows[index])).collect::<Vec<f64>>())
-        };
-        WindowPoint { s: over(|window| window.s), rps: over(|window| window.rps), p99_us: over(|window| window.p99_us) }
-    };
-    (0..count).map(point).collect()
 }
 
 /// Corrects the tests of all cells that are compared with the reference for their number.

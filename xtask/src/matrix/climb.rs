@@ -10,8 +10,22 @@ use super::stats::Bootstrap;
 
 /// The shares, as the generator takes them.
 pub(crate) const SHARES: &str = "10%..100%";
-/// Slices that a visit takes: the steps, and the closed loop before them.
-pub(crate) const SLICES: f64 = 11.0;
+/// Runs of a visit: the steps, and the closed loop before them.
+const RUNS: f64 = 11.0;
+/// Each of them is that part of a slice, with that part of the warm-up, and at least as long as a window: eleven whole
+/// slices would take as long as all other workloads together.
+const PART: f64 = 1.0 / 3.0;
+const PART_S_MIN: f64 = 0.1;
+
+/// What a step has instead of a slice, or of a warm-up.
+pub(crate) fn part_s(whole_s: f64) -> f64 {
+    (whole_s * PART).max(PART_S_MIN).min(whole_s)
+}
+
+/// About how long a visit's load takes.
+pub(crate) fn load_s(slice_s: f64, warmup_s: f64) -> f64 {
+    RUNS * (part_s(slice_s) + part_s(warmup_s))
+}
 
 /// One step of one visit.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]

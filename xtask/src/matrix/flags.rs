@@ -6,6 +6,7 @@ use super::host::tick_error;
 use super::model::{Arrivals, Flag, Workload};
 use super::record::{HostDuring, Measured};
 use super::significance::trend;
+use super::windows;
 
 /// How much the rate may change over a slice, as a fraction.
 const TREND_MAX: f64 = 0.05;
@@ -34,7 +35,7 @@ pub(crate) fn of(workload: &Workload, measured: &Measured, host: &HostDuring, el
     raise(Flag::Lag, is_late && server_busy <= SERVER_BUSY_MAX);
     raise(Flag::Noisy, host.steal > STEAL_MAX || host.foreign > foreign_max);
     raise(Flag::ServerSaturated, server_busy > SERVER_BUSY_MAX);
-    let rates: Vec<f64> = measured.windows.iter().map(|window| window.rps).collect();
+    let rates = windows::rates(&measured.windows);
     raise(Flag::NoSteadyState, trend(&rates).is_some_and(|trend| trend.abs() > TREND_MAX));
     flags
 }
@@ -104,7 +105,8 @@ mod tests {
     #[test]
     fn a_rate_that_rises_over_the_slice_is_no_steady_state() {
         let rising = |measured: &mut Measured, _: &mut HostDuring| {
-            let window = |index: u32| Window { s: 0.0, rps: 100.0 + f64::from(index), errors: 0, p99_us: 0.0 };
+            let window =
+                |index: u32| Window { s: 0.0, rps: 100.0 + f64::from(index), errors: 0, p99_us: 0.0, lag_us: 0.0 };
             measured.windows = (0..15).map(window).collect();
         };
         assert_eq!(raised(0, rising), [Flag::NoSteadyState]);

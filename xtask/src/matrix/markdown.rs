@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::model::{Arrivals, Cell, Figures, Interval, Report, Role, Summary, Workload};
+use super::model::{Arrivals, Cell, Figures, Report, Role, Summary, Workload};
 use super::quotes;
+use crate::report::{compact_digits, short, significant};
 
 pub(crate) fn tables(report: &Report) -> String {
     let mut text = String::new();
@@ -23,13 +24,18 @@ fn costs(summary: &Summary, text: &mut String) {
         text,
         "## {}\n\nServer CPU per request in µs, in brackets verified requests per second (open loop: p99 of the response time). \
          Medians of {} blocks of {} s slices; `{}`, {}.\n",
-        setup.server, setup.blocks, setup.slice_s, setup.command, setup.created_utc
+        setup.server,
+        setup.blocks,
+        short(setup.slice_s),
+        setup.command,
+        setup.created_utc
     );
     if setup.quick {
         text.push_str("Quick: no ranking.\n\n");
     }
     table(summary, &setup.workloads.iter().collect::<Vec<_>>(), text, cost);
-    let floors = summary.noise.iter().map(|noise| format!("{} {}", noise.workload, noise.cpu_floor_in_words()));
+    let measured = summary.noise.iter().filter(|noise| noise.cpu_aa.is_some());
+    let floors = measured.map(|noise| format!("{} {}", noise.workload, noise.cpu_floor_in_words()));
     let _ = writeln!(text, "\nNoise floor (A/A): {}.\n", floors.collect::<Vec<_>>().join(", "));
 }
 
@@ -85,13 +91,13 @@ pub(crate) fn version_number(line: &str) -> Option<&str> {
 }
 
 fn cost(workload: &Workload, figures: &Figures) -> Option<String> {
-    let cpu = digits(figures.cpu_us?.median);
-    let p99 = figures.response.as_ref().map(|response| format!("p99 {:.0} µs", response.p99.median));
-    let rate = match workload.arrivals {
-        Arrivals::Closed | Arrivals::Climb => Some(compact(figures.throughput_rps)),
+    let cpu = significant(figures.cpu_us?.median);
+    let p99 = figures.response.as_ref().map(|response| format!("p99 {} µs", significant(response.p99.median)));
+    let beside = match workload.arrivals {
+        Arrivals::Closed | Arrivals::Climb => Some(compact_digits(figures.throughput_rps.median)),
         Arrivals::Open { .. } => p99,
     };
-    Some(rate.map_or_else(|| cpu.clone(), |rate| format!("{cpu} ({rate})")))
+    Some(beside.map_or_else(|| cpu.clone(), |beside| format!("{cpu} ({beside})")))
 }
 
 fn keep(figures: &Figures) -> Option<String> {
@@ -99,22 +105,9 @@ fn keep(figures: &Figures) -> Option<String> {
     bytes.or_else(|| figures.hit_ratio.map(|hits| format!("{:.1} %", hits.median * 100.0)))
 }
 
-/// Three digits that matter; as many decimals as the README's tables have.
-pub(super) fn digits(value: f64) -> String {
-    let decimals = (2.0 - value.abs().max(1e-3).log10().floor()).clamp(0.0, 3.0);
-    format!("{value:.*}", decimals as usize)
-}
-
-fn compact(rate: Interval) -> String {
-    match rate.median {
-        rate if rate >= 999_500.0 => format!("{:.2} M", rate / 1e6),
-        rate => format!("{:.0} k", rate / 1e3),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::model::SCHEMA;
+    use super::super::model::{Outcome, SCHEMA};
     use super::super::record::{Planned, Visit};
     use super::super::{analysis, plan, samples};
     use super::*;
@@ -138,10 +131,22 @@ mod tests {
     fn a_row_per_server_and_none_for_the_control() {
         let text = tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary()] });
         let row = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
-        assert_eq!(row("| `http-server/epoll`"), "| `http-server/epoll` | 4.00 (250 k) | 4.00 |");
+        assert_eq!(row("| `http-server/epoll`"), "| `http-server/epoll` | 4.00 (250\u{a0}k) | 4.00 |");
         assert!(row("| *nginx/sendfile-on").starts_with("| *nginx/sendfile-on 7.0.15* |"));
         assert!(!text.contains("control"));
         assert!(text.contains("| 50.0 |") && text.contains("Noise floor"));
+    }
+
+    #[test]
+    fn a_rate_of_any_size_keeps_its_digits() {
+        let mut summary = summary();
+        for result in &mut summary.results {
+            if let Outcome::Measured(figures) = &mut result.outcome {
+                figures.throughput_rps.median = 2.345;
+            }
+        }
+        let text = tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
+        assert!(text.contains("4.00 (2.35)") && !text.contains("(0"), "{text}");
     }
 
     #[test]

@@ -53,6 +53,7 @@ mod syscalls;
 mod tidy;
 mod visit;
 mod warnings;
+mod windows;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -68,6 +69,7 @@ use self::interrupt::Interrupts;
 #[cfg(test)]
 pub(crate) use self::kinds::names as servers;
 use self::kinds::{KINDS, Kind};
+pub(crate) use self::kinds::{Offer, offers};
 use self::machine::Machine;
 pub(crate) use self::markdown::version_number;
 use self::model::{Arrivals, Flag, RELEASE, SCHEMA, Setup};

@@ -1,8 +1,9 @@
 //! Somebody else's figures beside ours: for `summary.md` and for the terminal.
 
-use super::markdown::{digits, name};
+use super::markdown::name;
 use super::model::{Cell, Figures, Outcome, Quote, Quotes, Role, Summary, Workload};
 use super::output::aligned;
+use crate::report::{rate, significant};
 
 /// What a preset quotes, each row beside the cell of ours that answers to it, and below them our other back ends.
 pub(crate) struct Table<'a> {
@@ -109,9 +110,10 @@ impl Shown {
 
     /// Requests per second, and times in milliseconds: mean, worst, and until all was done.
     fn words(self, figures: [Option<f64>; 4]) -> String {
-        let ms = |ms: f64| format!("{ms:.2} ms");
+        // Two decimals, as the quoted ones have, but never fewer than three digits.
+        let ms = |ms: f64| if ms < 0.0995 { format!("{} ms", significant(ms)) } else { format!("{ms:.2} ms") };
         let shown = figures.into_iter().zip(self.each()).map(|(figure, is_shown)| figure.filter(|_| is_shown));
-        let written: [fn(f64) -> String; 4] = [thousands, ms, ms, ms];
+        let written: [fn(f64) -> String; 4] = [rate, ms, ms, ms];
         let words = shown.zip(written).filter_map(|(figure, write)| figure.map(write));
         words.collect::<Vec<_>>().join(", ")
     }
@@ -121,7 +123,7 @@ impl Shown {
         let Some(figures) = summary.figures(&cell.id, &workload.name) else {
             return (not_run(summary, cell, workload), String::new());
         };
-        let cpu = figures.cpu_us.map(|cpu| format!("{} µs", digits(cpu.median)));
+        let cpu = figures.cpu_us.map(|cpu| format!("{} µs", significant(cpu.median)));
         (self.words(ours(figures, workload)), cpu.unwrap_or_default())
     }
 }
@@ -141,13 +143,6 @@ fn not_run(summary: &Summary, cell: &Cell, workload: &Workload) -> String {
         Some(Outcome::NotRun { reason }) => format!("n/a: {reason}"),
         Some(Outcome::Measured(_)) | None => "not measured".to_owned(),
     }
-}
-
-/// A whole number in groups of three digits.
-fn thousands(rate: f64) -> String {
-    let digits = format!("{rate:.0}");
-    let groups = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group).into_owned());
-    groups.collect::<Vec<_>>().join(",")
 }
 
 impl Table<'_> {

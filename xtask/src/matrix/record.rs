@@ -96,8 +96,12 @@ pub(crate) struct Measured {
     pub throughput_rps: f64,
     /// What the server's process cost.
     pub server: Option<ServerCost>,
-    /// Generator CPU per request.
+    /// Generator CPU per request, and its split where the generator gave one.
     pub client_cpu_us: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_user_us: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_system_us: Option<f64>,
     pub client_busy: f64,
     /// From the scheduled send; open loop only.
     pub response: Option<Latency>,
@@ -106,7 +110,7 @@ pub(crate) struct Measured {
     /// What the server's process did from before the warm-up to the end of the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessDuring>,
-    /// The slice in windows of 100 ms.
+    /// The warm-up and the slice in windows of 100 ms.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<Window>,
     /// How late the generator was with requests that it could have sent, 99th percentile; open loop only.
@@ -173,16 +177,20 @@ pub(crate) enum CpuSource {
     Ticks,
 }
 
-/// One window of a slice.
+/// One window.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Window {
-    /// Seconds since the slice began.
+    /// Seconds since the slice began; negative in the warm-up.
     pub s: f64,
     /// Verified replies per second.
     pub rps: f64,
     pub errors: u64,
+    /// 0 without a reply.
     pub p99_us: f64,
+    /// The longest that a request was sent too late by the generator's own doing; open loop only.
+    #[serde(default)]
+    pub lag_us: f64,
 }
 
 /// One visit's latencies, microseconds.

@@ -98,6 +98,8 @@ pub(crate) fn measured(cpu_us: f64) -> Measured {
             context_switches_involuntary: 0,
         }),
         client_cpu_us: 3.5,
+        client_user_us: None,
+        client_system_us: None,
         client_busy: 0.8,
         response: None,
         service: None,

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use loadgen::result::{Latency as RunLatency, RunResult, TimelineRow};
+use loadgen::result::{Latency as RunLatency, RunResult};
 
 use super::cells::Cells;
 use super::climb;
@@ -21,8 +21,9 @@ use super::model::{Arrivals, Cell, Flag, Role, Workload};
 use super::peers::{self, Place};
 use super::probe::Snapshot;
 use super::process::Process;
-use super::record::{HostDuring, Latency, Measured, ProcessDuring, ServerCost, Window};
+use super::record::{HostDuring, Latency, Measured, ProcessDuring, ServerCost};
 use super::site::Scratch;
+use super::windows;
 
 /// Where a server behind a prefix may be told to listen, below the ports that connections take, and how many are tried.
 const PORTS: std::ops::Range<u16> = 20_000..30_000;
@@ -351,11 +352,13 @@ fn measured(run: &RunResult, workload: &Workload, server_cores: usize) -> Measur
             context_switches_involuntary: server.context_switches_involuntary,
         }),
         client_cpu_us: per_request_us(run.client_cpu_s),
+        client_user_us: run.client_user_s.map(per_request_us),
+        client_system_us: run.client_system_s.map(per_request_us),
         client_busy: run.saturation.client_cpu_fraction,
         response,
         service,
         process: None,
-        windows: windows(run),
+        windows: windows::of_run(run),
         lag_p99_us: run.lag_us.map(|lag| lag.p99),
         bytes_per_key: None,
         hit_ratio: hit_ratio(run).filter(|_| workload.allows_misses),
@@ -363,19 +366,6 @@ fn measured(run: &RunResult, workload: &Workload, server_cores: usize) -> Measur
         note: run.saturation.note.clone(),
     };
     if workload.arrivals == Arrivals::Climb { climb::measured(run, all) } else { all }
-}
-
-/// The slice in the generator's intervals; what came in behind it, and an interval that it ended in, is not the slice.
-fn windows(run: &RunResult) -> Vec<Window> {
-    let Some(timeline) = &run.timeline else { return Vec::new() };
-    let whole = timeline.rows.iter().filter(|row| row.start_s + timeline.interval_s <= run.duration_s + 1e-6);
-    let window = |row: &TimelineRow| Window {
-        s: row.start_s,
-        rps: row.ok as f64 / timeline.interval_s,
-        errors: row.errors,
-        p99_us: row.p99_us,
-    };
-    whole.map(window).collect()
 }
 
 /// Keys found among those asked for; `None` where nothing was asked for.

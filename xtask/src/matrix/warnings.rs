@@ -47,16 +47,23 @@ pub(crate) fn of(summary: &Summary) -> Vec<String> {
         _ => {}
     }
     warnings.extend(flagged(summary));
-    for noise in summary.noise.iter().filter(|noise| noise.cpu_floor_percent > FLOOR_PERCENT_MAX) {
-        let workload = &noise.workload;
-        if noise.is_known() {
-            let floor = noise.cpu_floor_in_words();
-            warnings.push(format!("{workload}: the noise floor is {floor}; smaller differences cannot be seen"));
-        } else if setup.blocks >= BLOCKS_MIN {
-            warnings.push(format!(
-                "{workload}: the control has no figures of three blocks; no difference is claimed that is not twofold"
-            ));
-        }
+    let (known, unknown): (Vec<_>, Vec<_>) = summary
+        .noise
+        .iter()
+        .filter(|noise| noise.cpu_floor_percent > FLOOR_PERCENT_MAX)
+        .partition(|noise| noise.is_known());
+    let floors: Vec<String> =
+        known.iter().map(|noise| format!("{} on {}", noise.cpu_floor_in_words(), noise.workload)).collect();
+    if !floors.is_empty() {
+        let floors = floors.join(", ");
+        warnings.push(format!("the noise floor is {floors}: smaller differences cannot be seen"));
+    }
+    let unknown: Vec<&str> = unknown.iter().map(|noise| noise.workload.as_str()).collect();
+    if setup.blocks >= BLOCKS_MIN && !unknown.is_empty() {
+        let names = unknown.join(", ");
+        warnings.push(format!(
+            "the control has no figures of three blocks on {names}: no difference is claimed there that is not twofold"
+        ));
     }
     warnings
 }
@@ -81,7 +88,8 @@ fn flagged(summary: &Summary) -> Vec<String> {
         }
         if !cells.is_empty() {
             let (name, meaning, shown) = (flag.name(), flag.meaning(), shorten(&cells));
-            sentences.push(format!("{name} in {visits} visits ({meaning}): {shown}"));
+            let visits = if visits == 1 { "1 visit".to_owned() } else { format!("{visits} visits") };
+            sentences.push(format!("{name} in {visits} ({meaning}): {shown}"));
         }
     }
     sentences

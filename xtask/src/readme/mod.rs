@@ -1,6 +1,7 @@
 //! `bench-matrix update-readme`: a stored run as pictures and tables in the README, between the markers of each server.
 
 mod markers;
+mod selection;
 mod table;
 
 use std::fs;
@@ -9,6 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
+use self::selection::Selection;
 use crate::matrix::model::{RELEASE, Report, SCHEMA, Summary};
 use crate::{report, usage, workspace};
 
@@ -51,10 +53,10 @@ fn write(report: &Report, root: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for summary in &report.matrices {
         check(summary)?;
-        let picture = picture(summary);
-        text = markers::replaced(&text, &part(summary), &table::part(summary, &picture))
+        let (picture, selection) = (picture(summary), Selection::of(summary));
+        text = markers::replaced(&text, &part(summary), &table::part(&selection, &picture))
             .with_context(|| readme.display().to_string())?;
-        files.push((root.join(picture), report::picture(summary)));
+        files.push((root.join(picture), report::picture(&selection.summary)));
     }
     files.push((readme, text));
     let mut changed = Vec::new();
@@ -68,12 +70,16 @@ fn write(report: &Report, root: &Path) -> Result<Vec<PathBuf>> {
     Ok(changed)
 }
 
+/// Fewer blocks give no interval worth printing.
+const BLOCKS_MIN: u32 = 3;
+
 /// Only what may be quoted is published.
 fn check(summary: &Summary) -> Result<()> {
     let setup = &summary.setup;
     let why = match summary {
         _ if setup.quick => "a quick run does not rank",
         _ if summary.progress.is_partial => "the run is unfinished",
+        _ if setup.blocks < BLOCKS_MIN => "fewer than three blocks tell no noise",
         _ if setup.profile != RELEASE => "what was measured was not optimised",
         _ if setup.pinning.shared => "server and generator shared a core",
         _ => return Ok(()),
@@ -118,7 +124,7 @@ mod tests {
         let root = site(&["http-server", "kvcache"]);
         let changed = write(&two(), root.path()).unwrap();
         assert_eq!(changed.len(), 3, "{changed:?}");
-        let text = fs::read_to_string(root.path().join(README)).unwrap();
+        let text = fs::read_to_string(root.path().join(README)).unwrap().replace('\u{a0}', " ");
         assert!(!text.contains("old") && text.ends_with("\nWritten by hand.\n"), "{text}");
         for server in ["http-server", "kvcache"] {
             let path = format!("docs/images/bench-{server}.svg");
@@ -148,7 +154,9 @@ mod tests {
         shared.setup.pinning.shared = true;
         let mut debug = sample::summary();
         debug.setup.profile = "dev".to_owned();
-        for summary in [sample::quick(), partial, shared, debug] {
+        let mut short = sample::summary();
+        short.setup.blocks = 2;
+        for summary in [sample::quick(), partial, shared, debug, short] {
             let root = site(&["http-server", "kvcache"]);
             let before = fs::read_to_string(root.path().join(README)).unwrap();
             assert!(write(&report(vec![sample::cache(), summary]), root.path()).is_err());

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::Section;
-use super::format::{count, duration, floor, ratio_exact, significant, thousands};
+use super::format::{count, duration, floor, rate as rate_words, ratio_exact, significant};
 use super::svg::{Anchor, Canvas, Drawing, Rect, Scale, Width, escape, number, ticks_between};
 use super::view::{Drawable, View, is_open};
 use crate::matrix::model::{BlockFigures, Figures, Interval, Outcome};
@@ -58,7 +58,7 @@ fn brief(view: &View<'_>, (row, column): (usize, usize), figures: &Figures) -> S
         format!("{}\u{a0}×{mark}", ratio_exact(ratio.median))
     });
     let rate = Some(figures.throughput_rps.median).filter(Drawable::is_drawable);
-    let rate = rate.map(|rate| format!("{}\u{a0}requests/s", thousands(rate)));
+    let rate = rate.map(|rate| format!("{}\u{a0}requests/s", rate_words(rate)));
     [cost, beside, rate].into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 

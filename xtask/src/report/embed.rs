@@ -9,7 +9,7 @@ use crate::matrix::model::{Cell, Outcome, Report, Role, Summary};
 use crate::matrix::output;
 
 /// Significant digits of the embedded numbers; `summary.json` has them all.
-const DIGITS: usize = 5;
+const DIGITS: usize = 4;
 
 /// `csv`: the text of `summary.csv`. `matrices`, each with `summary`: the summary with thinned curves. `cells`, `label`,
 /// `facts`: per series id of the pictures, the cell's id, its label and what the filter may ask for. `workloads`: names,
@@ -78,8 +78,23 @@ fn summary(summary: &Summary) -> Value {
     // A summary is plain data with string keys; if that ever changes, the pictures still stand without the script.
     let mut value = serde_json::to_value(&thin).unwrap_or(Value::Null);
     round(&mut value);
+    leave_out_zeros(&mut value);
     pack(&mut value);
     value
+}
+
+/// Members of windows that are zero in all windows of a visit; whoever reads them takes zero for what is absent.
+fn leave_out_zeros(value: &mut Value) {
+    let results = value.get_mut("results").and_then(Value::as_array_mut);
+    for result in results.into_iter().flatten() {
+        let windows = result.pointer_mut("/outcome/measured/further/windows").and_then(Value::as_array_mut);
+        let Some(windows) = windows else { continue };
+        for name in ["errors_rps", "lag_us"] {
+            if windows.iter().all(|window| window.get(name).and_then(Value::as_f64) == Some(0.0)) {
+                windows.iter_mut().filter_map(Value::as_object_mut).for_each(|window| drop(window.remove(name)));
+            }
+        }
+    }
 }
 
 /// Lists of objects with the same members become a table: `{"@": [names], "rows": [[values], …]}`. Half the size.
@@ -111,7 +126,10 @@ fn round(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
             let rounded = number.as_f64().and_then(|v| format!("{v:.*e}", DIGITS - 1).parse().ok());
-            if let Some(rounded) = rounded.and_then(Number::from_f64) {
+            // A whole number needs no `.0`.
+            let whole = |v: &f64| v.fract() == 0.0 && v.abs() < 1e15;
+            let shortest = |v: f64| if whole(&v) { Some(Number::from(v as i64)) } else { Number::from_f64(v) };
+            if let Some(rounded) = rounded.and_then(shortest) {
                 *number = rounded;
             }
         }

@@ -16,7 +16,7 @@ pub(crate) fn significant(value: f64) -> String {
 }
 
 /// Three significant digits without trailing zeros: `4`, `1.5`, `152`.
-pub(super) fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     let digits = significant(value);
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.').to_owned() } else { digits }
 }
@@ -34,12 +34,26 @@ pub(super) fn thousands(value: f64) -> String {
     if value < 0.0 && digits != "0" { format!("−{out}") } else { out }
 }
 
+/// A rate where there is room, of any size: `0.0460`, `46.1`, `1,234`, `249,876`.
+pub(crate) fn rate(value: f64) -> String {
+    if value < 999.5 { significant(value) } else { thousands(value) }
+}
+
 /// A count of requests per second on an axis: `50 k`, `1.2 M`.
-pub(crate) fn compact(value: f64) -> String {
+pub(super) fn compact(value: f64) -> String {
     match value {
         v if v >= 999_500.0 => format!("{}{NBSP}M", short(v / 1e6)),
         v if v >= 999.5 => format!("{}{NBSP}k", short(v / 1e3)),
         v => short(v),
+    }
+}
+
+/// The same in a table, where digits stand below one another: `10.0 k`.
+pub(crate) fn compact_digits(value: f64) -> String {
+    match value {
+        v if v >= 999_500.0 => format!("{}{NBSP}M", significant(v / 1e6)),
+        v if v >= 999.5 => format!("{}{NBSP}k", significant(v / 1e3)),
+        v => significant(v),
     }
 }
 
@@ -132,6 +146,14 @@ mod tests {
             assert_eq!(significant(value), text, "{value}");
         }
         assert_eq!([4.0, 1.5, 10.0, 100.0, 2000.0].map(short), ["4", "1.5", "10", "100", "2,000"]);
+    }
+
+    #[test]
+    fn slow_rates_keep_their_digits() {
+        assert_eq!([0.046_04, 2.5, 46.123, 999.6, 249_876.4].map(rate), ["0.0460", "2.50", "46.1", "1,000", "249,876"]);
+        let compacted = [0.046, 2.5, 46.12, 999.6, 249_876.4, 1.2e6].map(|value| plain(compact(value)));
+        assert_eq!(compacted, ["0.046", "2.5", "46.1", "1 k", "250 k", "1.2 M"]);
+        assert_eq!([2.5, 10_000.0, 1.2e6].map(|value| plain(compact_digits(value))), ["2.50", "10.0 k", "1.20 M"]);
     }
 
     #[test]

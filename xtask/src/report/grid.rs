@@ -9,7 +9,6 @@ pub(super) struct Grid {
     pub(super) across: usize,
     pub(super) panel_width: f64,
     pub(super) panel_height: f64,
-    pub(super) width: Width,
     left: f64,
     gap: f64,
     /// Room for the head of a panel.
@@ -24,7 +23,6 @@ impl Grid {
             across,
             panel_width: (width.units() - left - gap * (across as f64 - 1.0) - 4.0) / across as f64,
             panel_height: width.pick(118.0, 104.0),
-            width,
             left,
             gap,
             head: width.pick(22.0, 20.0),

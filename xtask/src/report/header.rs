@@ -14,9 +14,9 @@ use crate::matrix::ranks::interval_name;
 /// Cells named in one warning; the table has them all.
 const NAMED_MAX: usize = 12;
 
-/// `links`: id and name of each section, and of the page's other matrices. What holds for the whole run is said of the
+/// `links`: id and name of each section; `others`: of the page's other matrices. What holds for the whole run is said of the
 /// first matrix only.
-pub(super) fn html(view: &View<'_>, links: &[(String, &str)]) -> String {
+pub(super) fn html(view: &View<'_>, links: &[(String, &str)], others: &[(String, &str)]) -> String {
     let is_first = view.prefix.is_empty();
     let mut out = "<header>".to_owned();
     for (head, words) in stamps(view.summary).into_iter().filter(|_| is_first) {
@@ -34,10 +34,21 @@ pub(super) fn html(view: &View<'_>, links: &[(String, &str)]) -> String {
         let _ = write!(out, "<ul class=\"warn\">{warnings}</ul>");
     }
     out += "</div>";
-    let links: Vec<String> = links.iter().map(|(id, name)| format!("<a href=\"#{id}\">{name}</a>")).collect();
+    let list = |links: &[(String, &str)]| -> String {
+        let links = links.iter().map(|(id, name)| format!("<a href=\"#{id}\">{name}</a>"));
+        links.collect::<Vec<_>>().join(" ")
+    };
+    let others = if others.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "<nav class=\"others\" aria-label=\"servers\"><span>Other servers of this run:</span> {}</nav>",
+            list(others)
+        )
+    };
     let theme = "<button type=\"button\" id=\"theme\" hidden=\"hidden\">dark</button>";
     let theme = if is_first { theme } else { "" };
-    let _ = writeln!(out, "<nav aria-label=\"pictures\">{} {theme}</nav></header>", links.join(" "));
+    let _ = writeln!(out, "<nav aria-label=\"pictures\">{} {theme}</nav>{others}</header>", list(links));
     out
 }
 
@@ -102,8 +113,10 @@ fn host_line(view: &View<'_>) -> String {
     let (setup, progress) = (&view.summary.setup, &view.summary.progress);
     let version = kernel(&setup.host.kernel).split_whitespace().take(2).collect::<Vec<_>>().join("\u{a0}");
     let blocks = count(setup.blocks as usize, "randomised block");
+    let remote = setup.remote.as_ref();
+    let place = remote.map_or_else(|| "loopback".to_owned(), |remote| format!("server at {}", remote.host));
     [
-        format!("{}, {version}, loopback", count(setup.host.cores as usize, "core")),
+        format!("{}, {version}, {place}", count(setup.host.cores as usize, "core")),
         format!("server on CPU {}, generator on CPU {}", setup.pinning.server_cpus, setup.pinning.client_cpus),
         format!("{} in {blocks}", count(progress.visits_done as usize, "visit")),
         format!("in brackets the {}", interval_name(setup.blocks)),
@@ -124,35 +137,39 @@ fn warnings(view: &View<'_>) -> Vec<String> {
     if hatched > 0 {
         out.push(format!("<b>{} hatched</b> below: a flag casts doubt on the figures.", count(hatched, "cell")));
     }
-    let missing = missing(view);
-    if !missing.is_empty() {
-        let more = missing.len().saturating_sub(NAMED_MAX);
-        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-        let named = escape(&missing[..missing.len().min(NAMED_MAX)].join(", "));
-        out.push(format!("<b>Not run</b>: {named}{more}."));
+    for (reason, places) in missing(view) {
+        let more = places.len().saturating_sub(NAMED_MAX);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let named = escape(&places[..places.len().min(NAMED_MAX)].join("; "));
+        out.push(format!("<b>Not run</b> ({}): {named}{more}.", escape(&reason)));
     }
     out
 }
 
-/// `pool get-1MiB-c16 (reason)`, or `uring (reason)` for a server that could not run at all.
-fn missing(view: &View<'_>) -> Vec<String> {
-    let mut out = Vec::new();
+/// By reason, in the order in which they occur: `pool: get-1MiB-c16, conns-9000`, or `uring` for a server that could not
+/// run at all.
+fn missing(view: &View<'_>) -> Vec<(String, Vec<String>)> {
+    let mut out: Vec<(String, Vec<String>)> = Vec::new();
     for row in view.compared() {
         let label = &view.series[row].label;
         let outcomes = (0..view.workloads().len()).filter_map(|column| Some((column, view.outcome(row, column)?)));
         let outcomes: Vec<(usize, &Outcome)> = outcomes.collect();
-        let reasons = outcomes.iter().filter_map(|(column, outcome)| match outcome {
-            Outcome::NotRun { reason } => Some((*column, reason)),
-            Outcome::Measured(_) => None,
-        });
-        let reasons: Vec<(usize, &String)> = reasons.collect();
-        match reasons.as_slice() {
-            [(_, first), rest @ ..] if reasons.len() == outcomes.len() && rest.iter().all(|(_, r)| r == first) => {
-                out.push(format!("{label} ({first})"));
+        let mut of_row: Vec<(&str, Vec<&str>)> = Vec::new();
+        for (column, outcome) in &outcomes {
+            let Outcome::NotRun { reason } = outcome else { continue };
+            let workload = view.workloads()[*column].name.as_str();
+            match of_row.iter_mut().find(|(other, _)| other == reason) {
+                Some((_, names)) => names.push(workload),
+                None => of_row.push((reason, vec![workload])),
             }
-            some => out.extend(
-                some.iter().map(|(column, reason)| format!("{label} {} ({reason})", view.workloads()[*column].name)),
-            ),
+        }
+        for (reason, names) in of_row {
+            let is_all = names.len() == outcomes.len();
+            let place = if is_all { label.clone() } else { format!("{label}: {}", names.join(", ")) };
+            match out.iter_mut().find(|(other, _)| other == reason) {
+                Some((_, places)) => places.push(place),
+                None => out.push((reason.to_owned(), vec![place])),
+            }
         }
     }
     out

@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use super::cell;
 use super::format::{compact, floor, ratio, ratio_exact, significant, thousands};
+use super::label::{gutter, more_height};
 use super::series::Group;
-use super::svg::{Anchor, Canvas, Drawing, LABEL_SIZE, Rect, Width, fit, picture, text_width};
+use super::svg::{Anchor, Canvas, Drawing, Rect, Width, fit, picture, text_width};
 use super::view::{View, is_compared, offered_rps};
 use crate::matrix::model::{Flag, Outcome, Ratio};
 
@@ -13,6 +14,11 @@ use crate::matrix::model::{Flag, Outcome, Ratio};
 const COLUMNS_MAX: usize = 5;
 /// Room between our servers, the peers and the floor.
 const GROUP_GAP: f64 = 8.0;
+/// Beside a column's head, and from line to line in it.
+const HEAD_GAP: f64 = 8.0;
+const HEAD_LEADING: f64 = 15.5;
+/// What a column needs on a phone, with its head and the letters of flags.
+const FIGURE_WIDTH: f64 = 49.0;
 /// The steps of the legend.
 const LEGEND: [f64; 8] = [0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 4.0];
 
@@ -47,6 +53,18 @@ pub(super) fn pictures(view: &View<'_>) -> String {
     })
 }
 
+/// A workload's name in one line, or parted at a hyphen in two of about the same length where it is too long for one.
+fn split_name(name: &str, room: f64) -> (String, Option<String>) {
+    if text_width(name, 11.5) <= room {
+        return (name.to_owned(), None);
+    }
+    let places = name.match_indices('-').map(|(at, _)| at + 1);
+    match places.min_by_key(|at| at.abs_diff(name.len() / 2)) {
+        Some(at) => (name[..at].to_owned(), Some(name[at..].to_owned())),
+        None => (name.to_owned(), None),
+    }
+}
+
 /// The rows that were selected for one of the columns.
 fn rows<'b>(view: &'b View<'_>, columns: &Range<usize>) -> impl Iterator<Item = usize> + use<'b> {
     let columns = columns.clone();
@@ -69,18 +87,24 @@ struct Heat<'a> {
 
 impl<'a> Heat<'a> {
     fn new(view: &'a View<'a>, columns: Range<usize>, width: Width) -> Self {
-        let widest =
-            rows(view, &columns).map(|row| text_width(&view.series[row].label, LABEL_SIZE)).fold(0.0, f64::max);
-        let gutter = (widest + 12.0).clamp(width.pick(112.0, 76.0), width.pick(220.0, 88.0));
+        let labels = || rows(view, &columns).map(|row| view.series[row].label.as_str());
+        let count = columns.len().max(1) as f64;
+        // On a phone what the figures leave.
+        let most = width.pick(220.0, (width.units() - count * FIGURE_WIDTH).clamp(88.0, 150.0));
+        let gutter = gutter(labels(), width.pick(112.0, 76.0), most);
+        let column_width = (width.units() - gutter) / count;
+        let room = column_width - HEAD_GAP;
+        let has_long_name = columns.clone().any(|column| split_name(&view.workloads()[column].name, room).1.is_some());
+        let more_head = if has_long_name && !width.is_narrow() { HEAD_LEADING } else { 0.0 };
         Self {
             view,
             width,
             letters: view.flag_letters(),
             is_linked: true,
             gutter,
-            head: width.pick(62.0, 66.0),
-            row_height: width.pick(33.0, 29.0),
-            column_width: (width.units() - gutter) / columns.len().max(1) as f64,
+            head: width.pick(62.0, 66.0) + more_head,
+            row_height: width.pick(33.0, 29.0) + more_height(labels(), gutter),
+            column_width,
             columns,
         }
     }
@@ -121,11 +145,12 @@ impl<'a> Heat<'a> {
         let noise = self.view.noise(&workload.name).map(|n| floor(n.cpu_floor_percent / 100.0));
         let load = offered_rps(workload);
         let lines: Vec<String> = match self.width {
-            Width::Wide => vec![
-                workload.name.clone(),
-                load.map_or_else(|| "closed loop".to_owned(), |rps| format!("at {} /s", thousands(rps))),
-                noise.map_or(String::new(), |noise| format!("noise {noise}")),
-            ],
+            Width::Wide => {
+                let (first, second) = split_name(&workload.name, self.column_width - HEAD_GAP);
+                let load = load.map_or_else(|| "closed loop".to_owned(), |rps| format!("at {} /s", thousands(rps)));
+                let noise = noise.map(|noise| format!("noise {noise}"));
+                [Some(first), second, Some(load), noise].into_iter().flatten().collect()
+            }
             Width::Narrow => vec![
                 workload.short[0].clone(),
                 workload.short[1].clone(),
@@ -136,14 +161,17 @@ impl<'a> Heat<'a> {
         let (index, place) = (local.to_string(), column.to_string());
         canvas.group(&[("class", "colh"), ("data-col", &index), ("data-w", &place)], |canvas| {
             canvas.rect(Rect::new(left, 0.0, self.column_width, self.head - 4.0), "hit");
+            let is_wide = !self.width.is_narrow();
+            let is_split = split_name(&workload.name, self.column_width - HEAD_GAP).1.is_some();
+            let names = if is_wide && is_split { 2 } else { 1 };
+            let room = self.column_width - self.width.pick(HEAD_GAP, 2.0);
             for (i, line) in lines.iter().enumerate() {
-                let room = self.column_width - self.width.pick(8.0, 2.0);
                 let (class, size) = match i {
-                    0 if text_width(line, 13.5) <= room => ("t b", 13.5),
-                    0 => ("s b", 11.5),
-                    _ => ("s m", 10.5),
+                    _ if i >= names => ("s m", 10.5),
+                    _ if names == 1 && text_width(line, 13.5) <= room => ("t b", 13.5),
+                    _ => ("s b", 11.5),
                 };
-                let y = 15.0 + i as f64 * self.width.pick(15.5, 14.0);
+                let y = 15.0 + i as f64 * self.width.pick(HEAD_LEADING, 14.0);
                 canvas.text(middle, y, class, Anchor::Middle, &fit(line, size, room));
             }
         });

@@ -126,7 +126,8 @@ fn axes(canvas: &mut Canvas, grid: &Grid, (index, count): (usize, usize), (x, y)
         canvas.line((place, bottom), (place, bottom + 4.0), "tick");
         // The widest a label gets when the reader chooses another unit.
         let half = text_width(&tick.label, 11.0).max(44.0) / 2.0;
-        let middle = place.min(grid.width.units() - half);
+        // Beside its own panel, not below the next one.
+        let middle = place.clamp(area.x + half - 6.0, area.x + area.width - half + 6.0);
         if grid.is_last(index, count) && middle - half > free_from {
             canvas.time(middle, bottom + 16.0, Anchor::Middle, tick.at, &tick.label);
             free_from = middle + half;
@@ -134,15 +135,17 @@ fn axes(canvas: &mut Canvas, grid: &Grid, (index, count): (usize, usize), (x, y)
     }
 }
 
-/// Whose slowest request was fastest, and whose slowest.
+/// Below what all requests were, of the server that was best in that and of the worst.
 fn finding(view: &View<'_>, column: usize) -> String {
     let end = |panel: &Panel<'_>| Some((bucket_end(panel.main.last()?.us), panel.row));
     let mut ends: Vec<(f64, usize)> = panels(view, column).iter().filter_map(end).collect();
     ends.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let words = |&(us, row): &(f64, usize)| format!("{} ({})", duration(us), escape(&view.series[row].label));
+    let words = |&(us, row): &(f64, usize)| format!("{} of {}", duration(us), escape(&view.series[row].label));
     match ends.as_slice() {
         [] => String::new(),
-        [only] => format!("No request took longer than {}.", words(only)),
-        [least, .., most] => format!("No request took longer than {}; at the other end {}.", words(least), words(most)),
+        [(us, row)] => {
+            format!("All requests to {} took less than {}.", escape(&view.series[*row].label), duration(*us))
+        }
+        [least, .., most] => format!("The slowest request took from less than {} to {}.", words(least), words(most)),
     }
 }

@@ -1,7 +1,7 @@
 //! Latency under load: what an open loop waits at each share of a server's capacity. The knee is where the server ends.
 
 use super::axes;
-use super::format::{compact, thousands};
+use super::format::{compact, rate};
 use super::overlay::{self, Curve, Panel};
 use super::series::Group;
 use super::svg::{escape, picture};
@@ -97,9 +97,8 @@ fn finding(view: &View<'_>, column: usize) -> String {
     let served = view.compared().filter(|&row| view.series[row].group != Group::Floor);
     let mut knees: Vec<(f64, usize)> = served.filter_map(knee).collect();
     knees.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let words = |&(rps, row): &(f64, usize)| {
-        format!("{}\u{a0}requests/s ({})", thousands(rps), escape(&view.series[row].label))
-    };
+    let words =
+        |&(rps, row): &(f64, usize)| format!("{}\u{a0}requests/s ({})", rate(rps), escape(&view.series[row].label));
     let what = format!("p99 stays below {KNEE} times its value under the lightest load up to");
     match knees.as_slice() {
         [] => String::new(),

@@ -16,6 +16,7 @@ mod header;
 mod heat;
 mod histogram;
 mod interaction;
+mod label;
 mod latency;
 mod load;
 mod memory;
@@ -33,7 +34,7 @@ pub(crate) mod sample;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::format::{compact, significant};
+pub(crate) use self::format::{compact_digits, rate, short, significant};
 pub(crate) use self::standalone::picture;
 use self::svg::escape;
 use self::view::View;
@@ -99,10 +100,11 @@ fn article(view: &View<'_>, all: &[View<'_>]) -> String {
     .collect();
     let others = all.iter().filter(|other| other.prefix != view.prefix);
     let others = others.map(|other| (other.id("top"), other.summary.setup.server.as_str()));
-    let links: Vec<(String, &str)> = sections.iter().map(|s| (view.id(s.id), s.link)).chain(others).collect();
+    let links: Vec<(String, &str)> = sections.iter().map(|s| (view.id(s.id), s.link)).collect();
+    let others: Vec<(String, &str)> = others.collect();
     let tag = header::tag(view.summary);
     let body: String = sections.iter().map(|section| section.html(view, &tag)).collect();
-    let (id, prefix, header) = (view.id("top"), &view.prefix, header::html(view, &links));
+    let (id, prefix, header) = (view.id("top"), &view.prefix, header::html(view, &links, &others));
     format!("<article id=\"{id}\" data-p=\"{prefix}\">{header}{body}</article>\n")
 }
 
@@ -267,9 +269,10 @@ fn budget(view: &View<'_>) -> Option<Section> {
             (name, words::budget_finding(view, column), budget::pictures(view, column))
         })
         .collect();
-    let note = "Thick bar: server. Thin bar: generator. Full colour: kernel, pale: user. Left of the dashed line is \
-                what any server on this machine pays for these bytes. The total is exact to a nanosecond; its split \
-                follows the kernel’s coarser accounting of user and system time.";
+    let note = "Thick bar: server. Thin bar: generator. Full colour: kernel, pale: user. Dashed line: what the \
+                null server pays for the same bytes. Totals are read in nanoseconds; their split \
+                follows the kernel’s coarser accounting of user and system time. System calls are the server’s, \
+                counted in a pass of its own where the run was asked for it (<span class=\"mono\">--syscalls</span>).";
     Some(Section {
         id: "cpu",
         link: "CPU",
@@ -316,7 +319,7 @@ fn surroundings(view: &View<'_>) -> Section {
     let mut content = environment::html(view);
     if view.prefix.is_empty() {
         content += "<p class=\"small\">The data behind every picture are in this file, in the element \
-                    <span class=\"mono\">script#data</span>, with numbers of five digits and latency curves of at most \
+                    <span class=\"mono\">script#data</span>, with numbers of four digits and latency curves of at most \
                     36 points; <span class=\"mono\">summary.json</span> beside this file has them in full. \
                     <span id=\"dl\"></span></p>";
     }

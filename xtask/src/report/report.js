@@ -74,7 +74,7 @@
     const figures = (s, w) => D.summary.results.find((r) => r.cell === D.cells[s] && r.workload === D.workloads[w])?.outcome.measured;
     // Read-outs: nearest point of a curve, or the words of a mark.
     const percentile = (x) => "p" + +(100 * (1 - 1 / x)).toPrecision(x > 900 ? 4 : 3);
-    const rate = (v) => (v >= 1e6 ? +(v / 1e6).toPrecision(3) + " M/s" : +(v / 1e3).toPrecision(3) + " k/s");
+    const rate = (v) => (v >= 1e6 ? +(v / 1e6).toPrecision(3) + " M/s" : v >= 1e3 ? +(v / 1e3).toPrecision(3) + " k/s" : +v.toPrecision(3) + "/s");
     const latencies = (s, w, pick) => {
       const r = figures(s, w), out = {};
       for (const name of ["response", "service"]) if (r?.[name]) out[name] = pick(r[name]);
@@ -95,6 +95,10 @@
         (m, s, x, y) => `${D.label[s]}: at ${x.toFixed(1)} s ${rate(y)}`],
       p99: [(m) => each(m.w, (r) => r?.further.windows?.map((q) => [q.s, q.p99_us])),
         (m, s, x, y) => `${D.label[s]}: at ${x.toFixed(1)} s p99 ${time(y)}`],
+      errors: [(m) => each(m.w, (r) => r?.further.windows?.map((q) => [q.s, q.errors_rps ?? 0])),
+        (m, s, x, y) => `${D.label[s]}: at ${x.toFixed(1)} s ${rate(y)} failed`],
+      lag: [(m) => each(m.w, (r) => r?.further.windows?.map((q) => [q.s, q.lag_us ?? 0])),
+        (m, s, x, y) => `${D.label[s]}: at ${x.toFixed(1)} s the generator was ${time(y)} late`],
     };
     const hidden = new Set();
     $("[data-plot]", A).forEach((r) => {

@@ -334,6 +334,8 @@ fn figures(row: usize, column: usize) -> Figures {
         throughput_rps: interval(rps, half),
         throughput_ratio: Some(ratio(1.0 / factor, half, floor)),
         client_cpu_us: interval(base * 0.84, half),
+        client_user_us: Some(base * 0.2),
+        client_system_us: Some(base * 0.64),
         total_cpu_us: Some(interval(cpu + base * 0.84, half)),
         total_cpu_ratio: Some(ratio((factor + 0.84) / 1.84, half, floor)),
         server_busy: Some(0.97),
@@ -355,7 +357,12 @@ fn figures(row: usize, column: usize) -> Figures {
             })
             .collect(),
         sweep: rate.map_or_else(Vec::new, |_| curves::sweep(1e6 / cpu, 48.0 * factor)),
-        further: Further { windows: curves::windows(rps, 60.0 * factor, row), ..Further::default() },
+        further: Further {
+            windows: curves::windows(rps, 60.0 * factor, (row, column), rate.is_some()),
+            // Counted of the first workload only.
+            syscalls_per_request: (column == 0).then(|| 2.1 * factor.sqrt()),
+            ..Further::default()
+        },
     }
 }
 

@@ -21,7 +21,8 @@ pub(super) fn sweep(capacity: f64, light_us: f64) -> Vec<LoadPoint> {
 }
 
 /// Five windows of warm-up, then fifteen that count.
-pub(super) fn windows(rps: f64, p99_us: f64, row: usize) -> Vec<WindowPoint> {
+/// One server of one workload has failures, and an open loop's schedule is late now and then.
+pub(super) fn windows(rps: f64, p99_us: f64, (row, column): (usize, usize), is_open: bool) -> Vec<WindowPoint> {
     let point = |index: i32| {
         let cold = if index < 0 { 0.6 + 0.08 * f64::from(index + 5) } else { 1.0 };
         let wobble = wobble((index + 7) as usize, row);
@@ -29,6 +30,8 @@ pub(super) fn windows(rps: f64, p99_us: f64, row: usize) -> Vec<WindowPoint> {
             s: f64::from(index) / 10.0,
             rps: rps * cold * (1.0 + 0.02 * wobble),
             p99_us: p99_us / cold * (1.0 + 0.1 * wobble),
+            errors_rps: if (row, column, index) == (2, 0, 6) { 40.0 } else { 0.0 },
+            lag_us: if is_open { 30.0 + 25.0 * wobble } else { 0.0 },
         }
     };
     (-5..15).map(point).collect()

@@ -2,7 +2,7 @@
 //! choice of light or dark.
 
 use super::heat;
-use super::svg::{Width, escape, number};
+use super::svg::{Anchor, Canvas, Width, escape, number, text_width};
 use super::view::View;
 use crate::matrix::model::Summary;
 
@@ -17,6 +17,12 @@ pub(crate) fn picture(summary: &Summary) -> String {
         body += &format!("<g transform=\"translate(8 {})\">{}</g>\n", number(y), drawing.canvas.into_svg());
         y += drawing.height;
     }
+    for line in flags(&view) {
+        let mut canvas = Canvas::default();
+        canvas.text(0.0, 10.0, "xs m", Anchor::Start, &line);
+        body += &format!("<g transform=\"translate(8 {})\">{}</g>\n", number(y + 6.0), canvas.into_svg());
+        y += 15.0;
+    }
     let (width, height) = (number(Width::Wide.units() + 16.0), number(y + 8.0));
     let title =
         escape(&format!("{}: server CPU per request relative to {}", summary.setup.server, view.reference_label()));
@@ -27,4 +33,22 @@ pub(crate) fn picture(summary: &Summary) -> String {
          patternTransform=\"rotate(45)\"><line x1=\"0\" y1=\"0\" x2=\"0\" y2=\"6\" class=\"hl\"/></pattern></defs>\n\
          <rect width=\"{width}\" height=\"{height}\" class=\"paper\"/>\n{body}</svg>\n"
     )
+}
+
+/// What the letters mean, in lines that fit.
+fn flags(view: &View<'_>) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for (flag, letter) in view.flag_letters() {
+        let mut line = format!("{letter}\u{a0}\u{a0}{}:", flag.name());
+        for word in flag.meaning().split(' ') {
+            let longer = format!("{line} {word}");
+            if text_width(&longer, 10.5) > Width::Wide.units() {
+                lines.push(std::mem::replace(&mut line, format!("\u{a0}\u{a0}\u{a0}\u{a0}{word}")));
+            } else {
+                line = longer;
+            }
+        }
+        lines.push(line);
+    }
+    lines
 }

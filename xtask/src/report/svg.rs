@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 /// Pixels of a label's type, a little more because some are bold.
 pub(super) const LABEL_SIZE: f64 = 13.0;
 /// Pixels of small type.
-const SMALL_SIZE: f64 = 11.0;
+pub(super) const SMALL_SIZE: f64 = 11.0;
 
 /// Which of the two drawings of a picture is being made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -158,17 +158,6 @@ impl Canvas {
         let _ = write!(self.out, "<text x=\"{x}\" y=\"{y}\" class=\"{class}\"{anchor}{more}>{content}</text>");
     }
 
-    /// A row's name at the end of its gutter, in two small lines when it is long. `y` is the middle of the row.
-    pub(super) fn row_label(&mut self, right: f64, y: f64, class: &str, label: &str) {
-        match fit_label(label, right) {
-            (only, None) => self.text(right, y + 4.0, format!("t {class}").trim_end(), Anchor::End, &only),
-            (first, Some(second)) => {
-                self.text(right, y - 2.5, format!("s {class}").trim_end(), Anchor::End, &first);
-                self.text(right, y + 9.5, format!("s {class}").trim_end(), Anchor::End, &second);
-            }
-        }
-    }
-
     pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
         let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(number);
         let _ = write!(self.out, "<line x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\" class=\"{class}\"/>");
@@ -290,20 +279,6 @@ pub(super) fn fit(text: &str, size: f64, width: f64) -> String {
     "…".to_owned()
 }
 
-/// A row's name in one line of label type, or in two of small type where it can be parted at a space or slash; each of
-/// them fits into `width`.
-fn fit_label(label: &str, width: f64) -> (String, Option<String>) {
-    if text_width(label, LABEL_SIZE) <= width {
-        return (label.to_owned(), None);
-    }
-    let places = label.match_indices([' ', '/']).map(|(at, _)| at + 1);
-    let Some(at) = places.min_by_key(|at| at.abs_diff(label.len() / 2)) else {
-        return (fit(label, LABEL_SIZE, width), None);
-    };
-    let (first, second) = label.split_at(at);
-    (fit(first.trim_end(), SMALL_SIZE, width), Some(fit(second, SMALL_SIZE, width)))
-}
-
 /// For element content and for attribute values in double quotes. Characters XML forbids become U+FFFD. The colon of an
 /// address and the at sign become references: whoever searches the file for something it loads must find nothing.
 pub(super) fn escape(text: &str) -> String {
@@ -397,14 +372,9 @@ mod tests {
         for room in [20.0, 60.0, 90.0, 200.0] {
             for text in ["nginx, sendfile off", "uring", "kvcache/uring/dashmap/lru", "ünïcödé näme"] {
                 assert!(text_width(&fit(text, 12.5, room), 12.5) <= room, "{text} in {room}");
-                let (first, second) = fit_label(text, room);
-                let size = if second.is_some() { SMALL_SIZE } else { LABEL_SIZE };
-                let widest = text_width(&first, size).max(second.map_or(0.0, |s| text_width(&s, size)));
-                assert!(widest <= room, "{text} in two lines of {room}");
             }
         }
         assert_eq!(fit("uring", 12.5, 100.0), "uring");
-        assert_eq!(fit_label("nginx, sendfile off", 78.0), ("nginx,".to_owned(), Some("sendfile off".to_owned())));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::format::{ratio_exact, significant, thousands};
+use super::format::{rate as figure, ratio_exact};
 use super::svg::escape;
 use super::view::View;
 use crate::matrix::model::{Figures, Interval, LatencyFigures, Outcome, Ratio};
@@ -171,9 +171,4 @@ fn visits(figures: &Figures) -> Entry {
     let retries = figures.attempts.saturating_sub(figures.visits);
     let text = if retries > 0 { format!("{} (+{retries})", figures.visits) } else { figures.visits.to_string() };
     Entry { text, interval: String::new(), key: Some(f64::from(figures.visits)) }
-}
-
-/// Four figures at most for small numbers, whole ones from a thousand on.
-fn figure(value: f64) -> String {
-    if value.abs() >= 999.5 { thousands(value) } else { significant(value) }
 }

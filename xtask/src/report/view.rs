@@ -100,7 +100,9 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn noise(&self, workload: &str) -> Option<&'a Noise> {
-        self.summary.noise.iter().find(|n| n.workload == workload).filter(|n| n.cpu_floor_percent.is_finite())
+        // Without a control the floor is only the least that is believed.
+        let is_measured = |n: &&'a Noise| n.cpu_aa.is_some() && n.cpu_floor_percent.is_finite();
+        self.summary.noise.iter().find(|n| n.workload == workload).filter(is_measured)
     }
 
     /// The flags of a cell that deserve a reader's eye, with the number of visits that have them.
@@ -138,12 +140,12 @@ fn group(role: Role) -> Group {
 }
 
 pub(super) fn is_open(workload: &Workload) -> bool {
-    matches!(workload.arrivals, Arrivals::Open { .. })
+    workload.is_open()
 }
 
 /// Whether the workload has figures that are compared: a climb has only curves.
 pub(super) fn is_compared(workload: &Workload) -> bool {
-    workload.arrivals != Arrivals::Climb
+    !workload.is_climb()
 }
 
 /// Offered load in requests per second; `None` for a closed loop.

@@ -1,4 +1,5 @@
-//! Within a visit: requests per second and p99 in windows of 100 ms. Was it steady, and had it warmed up?
+//! Within a visit: requests per second, p99, failures and the generator's lag in windows of 100 ms. Was it steady, and had
+//! it warmed up?
 
 use super::axes;
 use super::format::floor;
@@ -8,7 +9,7 @@ use super::view::{Drawable, View};
 use super::{Section, affordable, per_workload};
 use crate::matrix::model::WindowPoint;
 
-type Pick = fn(&WindowPoint) -> f64;
+type Pick = fn(&WindowPoint) -> Option<f64>;
 
 pub(super) fn section(view: &View<'_>) -> Option<Section> {
     let columns = (0..view.workloads().len()).filter(|&column| has_curves(view, column)).collect();
@@ -18,8 +19,9 @@ pub(super) fn section(view: &View<'_>) -> Option<Section> {
         .iter()
         .map(|&column| (view.workloads()[column].name.clone(), finding(view, column), pictures(view, column)))
         .collect();
-    let note = "Windows of 100\u{a0}ms, each the median over visits, from the start of the measured slice on. Shaded: \
-                warm-up, which is in no figure. A line that climbs or falls through the slice was not steady yet.";
+    let note = "Windows of 100\u{a0}ms over all visits: medians, and of failures the mean. Shaded: warm-up, which is in no \
+                other figure. A line that climbs or falls through the slice was not steady yet. Where nothing failed, and \
+                where no schedule could be late, there is no panel.";
     Some(Section {
         id: "within",
         link: "within a visit",
@@ -30,7 +32,8 @@ pub(super) fn section(view: &View<'_>) -> Option<Section> {
 }
 
 fn windows<'a>(view: &View<'a>, row: usize, column: usize) -> Vec<&'a WindowPoint> {
-    let is_drawable = |window: &&WindowPoint| window.s.is_finite() && window.rps.is_drawable();
+    // A window without a reply is a stall, and has its place.
+    let is_drawable = |window: &&WindowPoint| window.s.is_finite() && window.rps.is_finite() && window.rps >= 0.0;
     view.figures(row, column)
         .map_or_else(Vec::new, |figures| figures.further.windows.iter().filter(is_drawable).collect())
 }
@@ -53,13 +56,23 @@ fn pictures(view: &View<'_>, column: usize) -> String {
         read_out: Some((kind, column)),
     };
     let rates = axes::rates(all().map(|window| window.rps));
-    let mut panels = vec![panel("rate", "completed per second", rates, |window| window.rps)];
+    let mut panels = vec![panel("rate", "completed per second", rates, |window| Some(window.rps))];
     if all().any(|window| window.p99_us.is_drawable()) {
         let times = axes::times(all().map(|window| window.p99_us));
-        panels.push(panel("p99", "p99", times, |window| window.p99_us));
+        panels.push(panel("p99", "p99", times, |window| Some(window.p99_us).filter(Drawable::is_drawable)));
+    }
+    if all().any(|window| window.errors_rps.is_drawable()) {
+        let rates = axes::rates(all().map(|window| window.errors_rps));
+        panels.push(panel("errors", "failed per second", rates, |window| Some(window.errors_rps)));
+    }
+    if all().any(|window| window.lag_us.is_drawable()) {
+        let times = axes::times(all().map(|window| window.lag_us));
+        let late = "how late the generator was at most";
+        panels.push(panel("lag", late, times, |window| Some(window.lag_us).filter(Drawable::is_drawable)));
     }
     let title = format!("Within a visit, {}", view.workloads()[column].name);
-    let description = "Completed requests per second and p99 over the seconds of a visit, a curve per server.";
+    let description = "Completed requests per second, p99 and, where there are some, failures and the generator's lag over the \
+                       seconds of a visit, a curve per server.";
     let drawn = picture(&view.id(format_args!("in{column}")), &title, description, |width| {
         overlay::draw(&panels, "seconds of the visit", width)
     });
@@ -69,13 +82,13 @@ fn pictures(view: &View<'_>, column: usize) -> String {
 fn curve(view: &View<'_>, row: usize, column: usize, pick: Pick) -> Curve {
     let series = &view.series[row];
     let windows = windows(view, row, column);
-    let points = windows.into_iter().map(|window| (window.s, pick(window)));
+    let points = windows.into_iter().filter_map(|window| Some((window.s, pick(window)?)));
     Curve {
         class: series.class(),
         id: series.id.clone(),
         name: series.label.clone(),
         is_reference: series.is_reference,
-        points: points.filter(|(_, value)| value.is_drawable()).collect(),
+        points: points.filter(|(_, value)| value.is_finite()).collect(),
         marks: Vec::new(),
     }
 }

@@ -44,20 +44,28 @@ fn effects_verdict(view: &View<'_>) -> Option<String> {
     let one = |effect: &&Effect| {
         let Ratio { median, lo, hi, .. } = effect.cpu;
         let direction = if median < 1.0 { "less" } else { "more" };
-        let (level, other) = (escape(&effect.level), escape(&effect.instead_of));
+        let (level, other) = (level(view, effect), escape(&effect.instead_of));
         let interval = ci(&percent_interval(lo, hi, median));
-        format!("<i>{level}</i> instead of <i>{other}</i> {} {direction} {interval}", percent(median))
+        format!("{level} instead of <i>{other}</i> {} {direction} {interval}", percent(median))
     };
     let mut changes: Vec<String> = seen.iter().take(EFFECTS_MAX).map(one).collect();
     if !same.is_empty() {
-        let names: Vec<String> = same.iter().take(EFFECTS_MAX).map(|effect| escape(&effect.level)).collect();
-        let more = if same.len() > EFFECTS_MAX { " and others" } else { "" };
+        let names: Vec<String> = same.iter().take(EFFECTS_MAX).map(|effect| level(view, effect)).collect();
+        let more = same.len().saturating_sub(EFFECTS_MAX);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         changes.push(format!("no difference seen with {}{more}", names.join(", ")));
     }
     let more = seen.len().saturating_sub(EFFECTS_MAX);
     let more = if more > 0 { format!(" {more}\u{a0}more below.") } else { String::new() };
     let head = "<b>One choice changed, all else equal.</b> Server CPU per request:";
     (!changes.is_empty()).then(|| format!("{head} {}.{more}", changes.join("; ")))
+}
+
+/// `<i>uring</i>`, or `driver <i>uring</i>` where several dimensions vary, which may have levels of the same name.
+fn level(view: &View<'_>, effect: &Effect) -> String {
+    let is_alone = view.summary.effects.iter().all(|other| other.factor == effect.factor);
+    let factor = if is_alone { String::new() } else { format!("{} ", escape(&effect.factor)) };
+    format!("{factor}<i>{}</i>", escape(&effect.level))
 }
 
 /// How far the figures can be trusted: the noise floors, and how many cells have a flag.
@@ -90,7 +98,8 @@ fn trust(view: &View<'_>) -> Option<String> {
     }
     let doubtful = view.places().filter(|&(row, column)| view.is_doubtful(row, column)).count();
     if doubtful > 0 {
-        out += &format!(" {} deserve doubt, and are hatched.", count(doubtful, "cell"));
+        let verbs = if doubtful == 1 { "deserves doubt, and is hatched" } else { "deserve doubt, and are hatched" };
+        out += &format!(" {} {verbs}.", count(doubtful, "cell"));
     }
     if view.summary.setup.pinning.shared {
         out += " Server and generator shared a core: nothing here can be trusted.";
@@ -150,7 +159,7 @@ fn verdict(
     }
     if !unbeaten.is_empty() {
         let names: Vec<String> = unbeaten.iter().map(|name| escape(name)).collect();
-        out += &format!(" On {} none of ours cost less than {}.", names.join(", "), reference(view));
+        out += &format!(" On {} none of ours cost less than {}.", listed(&names), reference(view));
     }
     out
 }
@@ -170,11 +179,20 @@ fn verdict_head(
     let head = match (topic, is_throughput) {
         (Topic::BestOverReference, false) if may_rank => return format!("{name} is the cheapest of ours."),
         (Topic::BestOverReference, _) => format!("Beside {}", reference(view)),
-        (Topic::BestOverNull, _) => "Above the floor".to_owned(),
+        (Topic::BestOverNull, _) => "Beside the null server".to_owned(),
         (Topic::BestOverPeer, _) => "Beside the best peer".to_owned(),
         (Topic::ReferenceOverPeer, _) => format!("{} beside the best peer", reference(view)),
     };
     if is_throughput { format!("{head}, throughput.") } else { format!("{head}.") }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => only.clone(),
+        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
+    }
 }
 
 /// What the sentences before have said already (`said`: who, and of what) is not said again.
@@ -281,9 +299,11 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
 pub(super) fn effects_finding(effects: &[&Effect]) -> String {
     let seen = effects.iter().filter(|e| e.cpu.differs);
     let largest = seen.max_by(|a, b| a.cpu.median.ln().abs().total_cmp(&b.cpu.median.ln().abs()));
-    let same: Vec<String> = effects.iter().filter(|e| !e.cpu.differs).map(|e| escape(&e.level)).collect();
+    let is_alone = effects.iter().all(|e| e.factor == effects[0].factor);
+    let named = |e: &Effect| if is_alone { escape(&e.level) } else { escape(&format!("{} {}", e.factor, e.level)) };
+    let same: Vec<String> = effects.iter().filter(|e| !e.cpu.differs).map(|e| named(e)).collect();
     let mut out = largest.map_or(String::new(), |e| {
-        let (level, other) = (escape(&e.level), escape(&e.instead_of));
+        let (level, other) = (named(e), escape(&e.instead_of));
         format!(
             "The largest change: {level} instead of {other}, ×\u{a0}{} server CPU per request. ",
             ratio(e.cpu.median)
@@ -329,7 +349,8 @@ pub(super) fn budget_finding(view: &View<'_>, column: usize) -> String {
     let cost = significant(own.median);
     let mut out = match null.and_then(|row| view.cpu(row, column)) {
         Some(floor) => {
-            format!("Of {name}’s {cost}\u{a0}µs the null server pays {} for the same bytes.", significant(floor.median))
+            let floor = significant(floor.median);
+            format!("The null server pays {floor}\u{a0}µs for the same bytes, {name} {cost}\u{a0}µs.")
         }
         None => format!("{name} needs {cost}\u{a0}µs of server CPU per request."),
     };

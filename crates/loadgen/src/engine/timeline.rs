@@ -1,4 +1,4 @@
-//! A run cut into intervals. A thread hands its histograms over when an interval has passed, and somebody else reads,
+//! A run cut into intervals, those of the warm-up counted backwards from its end. A thread hands its histograms over when an interval has passed, and somebody else reads,
 //! empties and returns them: the threads that measure do nothing that takes long.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,8 @@ use crate::protocol::Verdict;
 /// What one thread counted in one interval.
 #[derive(Debug)]
 pub(crate) struct Slice {
-    interval: u64,
+    /// From the beginning of the window; negative in the warm-up.
+    interval: i64,
     ok: u64,
     failed: u64,
     lag_max: Nanos,
@@ -29,6 +30,7 @@ pub(crate) struct Slice {
 #[derive(Debug)]
 pub(crate) struct Slicer {
     width: Nanos,
+    warmup: Nanos,
     current: Option<Box<Slice>>,
     out: Sender<Box<Slice>>,
     home: Sender<Box<Slice>>,
@@ -39,7 +41,12 @@ impl Slicer {
     /// Intervals of `width` nanoseconds; what is full goes to `out`.
     pub(crate) fn new(width: Nanos, out: Sender<Box<Slice>>) -> Self {
         let (home, returned) = channel();
-        Self { width: width.max(1), current: None, out, home, returned }
+        Self { width: width.max(1), warmup: 0, current: None, out, home, returned }
+    }
+
+    /// With a warm-up of so many nanoseconds before the window.
+    pub(super) fn after(self, warmup: Nanos) -> Self {
+        Self { warmup, ..self }
     }
 
     /// `count` requests got this verdict, `elapsed` after the window had begun. `response` is of an open loop.
@@ -52,23 +59,38 @@ impl Slicer {
         service: Nanos,
         response: Option<Nanos>,
     ) {
-        let slice = self.at(elapsed);
-        if verdict.is_err() {
-            slice.failed += count;
-            return;
-        }
-        slice.ok += count;
-        slice.service.saturating_record_n(service, count);
-        if let Some(response) = response {
-            slice.response.saturating_record_n(response, count);
+        let interval = self.interval(elapsed);
+        self.at(interval).count(verdict, count, service, response);
+    }
+
+    /// The same before the window, `since_origin` after the load began.
+    pub(super) fn warm_up(
+        &mut self,
+        since_origin: Nanos,
+        verdict: Verdict,
+        count: u64,
+        service: Nanos,
+        response: Option<Nanos>,
+    ) {
+        if let Some(interval) = self.warm_up_interval(since_origin) {
+            self.at(interval).count(verdict, count, service, response);
         }
     }
 
     /// A request was sent so late by our own fault.
     #[inline]
     pub(crate) fn lag(&mut self, elapsed: Nanos, lag: Nanos) {
-        let slice = self.at(elapsed);
+        let interval = self.interval(elapsed);
+        let slice = self.at(interval);
         slice.lag_max = slice.lag_max.max(lag);
+    }
+
+    /// The same before the window.
+    pub(super) fn warm_up_lag(&mut self, since_origin: Nanos, lag: Nanos) {
+        if let Some(interval) = self.warm_up_interval(since_origin) {
+            let slice = self.at(interval);
+            slice.lag_max = slice.lag_max.max(lag);
+        }
     }
 
     /// Hands over what there is.
@@ -80,8 +102,20 @@ impl Slicer {
     }
 
     #[inline]
-    fn at(&mut self, elapsed: Nanos) -> &mut Slice {
-        let interval = elapsed / self.width;
+    fn interval(&self, elapsed: Nanos) -> i64 {
+        (elapsed / self.width).cast_signed()
+    }
+
+    /// Whole intervals end where the warm-up was to end: what is left over at its beginning, and what comes between that
+    /// end and the opening of the window, belongs to none.
+    fn warm_up_interval(&self, since_origin: Nanos) -> Option<i64> {
+        let left = self.warmup.checked_sub(since_origin).filter(|left| *left > 0)?;
+        let back = left.div_ceil(self.width);
+        (back * self.width <= self.warmup).then(|| -back.cast_signed())
+    }
+
+    #[inline]
+    fn at(&mut self, interval: i64) -> &mut Slice {
         if self.current.as_ref().is_some_and(|slice| slice.interval != interval) {
             self.flush();
         }
@@ -97,6 +131,21 @@ impl Slicer {
                 home: self.home.clone(),
             }),
         })
+    }
+}
+
+impl Slice {
+    #[inline]
+    fn count(&mut self, verdict: Verdict, count: u64, service: Nanos, response: Option<Nanos>) {
+        if verdict.is_err() {
+            self.failed += count;
+            return;
+        }
+        self.ok += count;
+        self.service.saturating_record_n(service, count);
+        if let Some(response) = response {
+            self.response.saturating_record_n(response, count);
+        }
     }
 }
 
@@ -135,7 +184,7 @@ impl Collector {
 pub struct Timeline {
     /// Nanoseconds.
     width: Nanos,
-    intervals: BTreeMap<u64, Interval>,
+    intervals: BTreeMap<i64, Interval>,
 }
 
 /// One interval.
@@ -195,7 +244,17 @@ impl Timeline {
     /// Every interval from the window's beginning to the last with a verdict, those in which nothing happened included.
     pub fn intervals(&self) -> impl Iterator<Item = (u64, Interval)> + '_ {
         let end = self.intervals.last_key_value().map_or(0, |(last, _)| last + 1);
-        (0..end).map(|index| (index, self.intervals.get(&index).cloned().unwrap_or_default()))
+        (0..end).map(|index| (index.unsigned_abs(), self.at(index)))
+    }
+
+    /// Every interval of the warm-up from the first with a verdict on, and how many intervals before the window it began.
+    pub fn warm_up(&self) -> impl Iterator<Item = (u64, Interval)> + '_ {
+        let begin = self.intervals.first_key_value().map_or(0, |(first, _)| *first);
+        (begin..0).map(|index| (index.unsigned_abs(), self.at(index)))
+    }
+
+    fn at(&self, index: i64) -> Interval {
+        self.intervals.get(&index).cloned().unwrap_or_default()
     }
 }
 
@@ -242,6 +301,27 @@ mod tests {
         let (_, first) = timeline.intervals().next().expect("four");
         let service = first.service();
         assert_eq!((service.len(), service.min(), service.max(), first.response().len()), (4, 1_000, 1_099, 4));
+    }
+
+    #[test]
+    fn the_warm_up_has_whole_intervals_that_end_where_the_window_begins() {
+        let (out, slices) = channel();
+        let mut slicer = Slicer::new(100, out).after(250);
+        // The first 50 are no whole interval, and from 250 on the window is about to open.
+        for since_origin in [0, 49, 50, 149, 150, 249, 250, 251] {
+            slicer.warm_up(since_origin, Ok(()), 1, since_origin, None);
+        }
+        slicer.warm_up(60, Err(ErrorClass::Reset), 2, 0, None);
+        slicer.warm_up_lag(60, 9);
+        slicer.settle(0, Ok(()), 5, 1, None);
+        slicer.flush();
+        let mut timeline = Timeline::new(100);
+        slices.try_iter().for_each(|slice| timeline.absorb(slice));
+        let found = |row: Interval| (row.ok, row.failed, row.lag_max);
+        let warm_up: Vec<_> = timeline.warm_up().map(|(back, row)| (back, found(row))).collect();
+        assert_eq!(warm_up, [(2, (2, 2, 9)), (1, (2, 0, 0))]);
+        let window: Vec<_> = timeline.intervals().map(|(index, row)| (index, found(row))).collect();
+        assert_eq!(window, [(0, (5, 0, 0))]);
     }
 
     #[test]

@@ -54,6 +54,11 @@ impl Window {
         now.saturating_sub(self.start.load(Ordering::Relaxed))
     }
 
+    /// How long there has been load.
+    pub(super) fn since_origin(&self, now: Nanos) -> Nanos {
+        now.saturating_sub(self.origin())
+    }
+
     #[inline]
     pub(crate) fn has_started(&self, time: Nanos) -> bool {
         time >= self.start.load(Ordering::Relaxed)

@@ -2,26 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::super::model::{Arrivals, Cell, Role, Workload};
+use super::super::model::{Cell, Role, Workload};
 use super::super::peers::{Peer, web};
 use super::super::site;
 use super::{Kind, Spec, Target, Timing};
 
 const CALIBRATION: &str = "get-128B-c64";
 
-/// At rising loads. Takes ten times as long as the others, and is measured when it is asked for.
-const CLIMB: Spec = Spec {
-    name: "climb-128B-c64",
-    title: "128-byte file, 64 connections, loads from a tenth of the capacity to all of it",
-    short: ["128 B", "climb"],
-    body_bytes: 128,
-    connections: 64,
-    pipeline: 1,
-    is_open: false,
-    is_quick: false,
-};
-
-const SPECS: [Spec; 6] = [
+const SPECS: [Spec; 7] = [
     Spec {
         name: CALIBRATION,
         title: "128-byte file, 64 connections",
@@ -30,6 +18,7 @@ const SPECS: [Spec; 6] = [
         connections: 64,
         pipeline: 1,
         is_open: false,
+        is_climb: false,
         is_quick: true,
     },
     Spec {
@@ -40,6 +29,7 @@ const SPECS: [Spec; 6] = [
         connections: 64,
         pipeline: 1,
         is_open: true,
+        is_climb: false,
         is_quick: true,
     },
     Spec {
@@ -50,6 +40,7 @@ const SPECS: [Spec; 6] = [
         connections: 64,
         pipeline: 1,
         is_open: false,
+        is_climb: false,
         is_quick: true,
     },
     Spec {
@@ -60,6 +51,7 @@ const SPECS: [Spec; 6] = [
         connections: 16,
         pipeline: 1,
         is_open: false,
+        is_climb: false,
         is_quick: true,
     },
     Spec {
@@ -70,6 +62,7 @@ const SPECS: [Spec; 6] = [
         connections: 64,
         pipeline: 16,
         is_open: false,
+        is_climb: false,
         is_quick: true,
     },
     Spec {
@@ -80,6 +73,18 @@ const SPECS: [Spec; 6] = [
         connections: 9_000,
         pipeline: 1,
         is_open: false,
+        is_climb: false,
+        is_quick: false,
+    },
+    Spec {
+        name: "climb-128B-c64",
+        title: "128-byte file, 64 connections, loads from a tenth of the capacity to all of it",
+        short: ["128 B", "climb"],
+        body_bytes: 128,
+        connections: 64,
+        pipeline: 1,
+        is_open: false,
+        is_climb: true,
         is_quick: false,
     },
 ];
@@ -119,12 +124,11 @@ impl Kind for HttpServer {
     }
 
     fn workloads(&self, _is_quick: bool) -> Vec<Workload> {
-        let climb = Workload { arrivals: Arrivals::Climb, ..CLIMB.workload() };
-        SPECS.iter().chain(&ORIGINAL).map(Spec::workload).chain([climb]).collect()
+        SPECS.iter().chain(&ORIGINAL).map(Spec::workload).collect()
     }
 
     fn is_usual(&self, workload: &str) -> bool {
-        workload != CLIMB.name && ORIGINAL.iter().all(|spec| spec.name != workload)
+        ORIGINAL.iter().all(|spec| spec.name != workload)
     }
 
     fn is_quick(&self, workload: &str) -> bool {

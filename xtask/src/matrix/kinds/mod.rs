@@ -126,11 +126,6 @@ pub(crate) trait Kind: Sync {
         amount_arguments(workload, timing)
     }
 
-    /// Whether the generator counts by intervals, too.
-    fn has_timeline(&self) -> bool {
-        true
-    }
-
     /// About how long a load takes.
     fn load_s(&self, workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
         load_s(workload, slice_s, warmup_s)
@@ -157,6 +152,25 @@ pub(crate) struct Target<'a> {
     pub(crate) site: &'a str,
 }
 
+/// A workload that there is for a server.
+pub(crate) struct Offer {
+    pub(crate) name: String,
+    /// Whether a run has it that names none.
+    pub(crate) is_usual: bool,
+    pub(crate) is_quick: bool,
+}
+
+/// The workloads of a server, in their order; none for a name that is none of ours.
+pub(crate) fn offers(server: &str) -> Vec<Offer> {
+    let Some(kind) = KINDS.iter().find(|kind| kind.server() == server) else { return Vec::new() };
+    let offer = |workload: Workload| Offer {
+        is_usual: kind.is_usual(&workload.name),
+        is_quick: kind.is_quick(&workload.name),
+        name: workload.name,
+    };
+    kind.workloads(false).into_iter().map(offer).collect()
+}
+
 /// The names of the servers that can be measured.
 pub(crate) fn names() -> Vec<&'static str> {
     KINDS.iter().map(|kind| kind.server()).collect()
@@ -171,6 +185,8 @@ struct Spec {
     connections: u32,
     pipeline: u32,
     is_open: bool,
+    /// At rising loads, instead of one.
+    is_climb: bool,
     is_quick: bool,
 }
 
@@ -189,7 +205,11 @@ impl Spec {
             allows_misses: false,
             connections: self.connections,
             pipeline: self.pipeline,
-            arrivals: if self.is_open { open } else { Arrivals::Closed },
+            arrivals: match (self.is_climb, self.is_open) {
+                (true, _) => Arrivals::Climb,
+                (false, true) => open,
+                (false, false) => Arrivals::Closed,
+            },
             adds: Vec::new(),
             command: String::new(),
             preload: None,
@@ -245,7 +265,7 @@ pub(crate) fn arguments(kind: &dyn Kind, target: &Target<'_>, timing: &Timing, p
     flag("--pin", timing.client_cpus.clone());
     flag("--format", "json".to_owned());
     flag("--server-pid", pid.to_owned());
-    words.extend(kind.has_timeline().then(|| "--timeline".to_owned()));
+    words.push("--timeline".to_owned());
     words.extend(kind.load_arguments(target));
     words
 }
@@ -253,7 +273,7 @@ pub(crate) fn arguments(kind: &dyn Kind, target: &Target<'_>, timing: &Timing, p
 fn load_s(workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
     match workload.repetitions {
         Some(each) => f64::from(each) * TURN_S,
-        None if workload.arrivals == Arrivals::Climb => climb::SLICES * (slice_s + warmup_s),
+        None if workload.arrivals == Arrivals::Climb => climb::load_s(slice_s, warmup_s),
         None => slice_s + warmup_s,
     }
 }
@@ -269,8 +289,10 @@ fn amount_arguments(workload: &Workload, timing: &Timing) -> Vec<String> {
         }
         None => {
             flag("-c", workload.connections.to_string());
-            flag("-d", milliseconds(timing.slice_s));
-            flag("--warmup", milliseconds(timing.warmup_s));
+            let is_climb = workload.arrivals == Arrivals::Climb;
+            let part_s = |whole_s| if is_climb { climb::part_s(whole_s) } else { whole_s };
+            flag("-d", milliseconds(part_s(timing.slice_s)));
+            flag("--warmup", milliseconds(part_s(timing.warmup_s)));
         }
     }
     words

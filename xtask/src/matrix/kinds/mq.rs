@@ -53,6 +53,7 @@ const BASE: QueueSpec = QueueSpec {
         connections: CLIENTS,
         pipeline: 1,
         is_open: false,
+        is_climb: false,
         is_quick: false,
     },
     sink: "read",
@@ -277,11 +278,6 @@ impl Kind for MqServer {
         }
     }
 
-    /// `loadgen mq` has none.
-    fn has_timeline(&self) -> bool {
-        false
-    }
-
     fn load_s(&self, workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
         let per_s = match QueueSpec::named(&workload.name).map(|spec| spec.sink) {
             Some("splice") => SPLICE_BYTES_PER_S,
@@ -368,7 +364,7 @@ mod tests {
         assert_eq!(
             small.command,
             format!(
-                "loadgen mq --clients 20 -d 500ms --warmup 300ms --pin 1 --format json --server-pid PID --sink read --verify length --timeout 120s {what} 4096.txt"
+                "loadgen mq --clients 20 -d 500ms --warmup 300ms --pin 1 --format json --server-pid PID --timeline --sink read --verify length --timeout 120s {what} 4096.txt"
             )
         );
         assert_eq!(

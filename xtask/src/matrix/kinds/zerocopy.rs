@@ -34,6 +34,7 @@ const BASE: CachedSpec = CachedSpec {
         connections: 64,
         pipeline: 1,
         is_open: false,
+        is_climb: false,
         is_quick: false,
     },
     closes: false,
@@ -41,7 +42,7 @@ const BASE: CachedSpec = CachedSpec {
     varies: &["strategy"],
 };
 
-const SPECS: [CachedSpec; 8] = [
+const SPECS: [CachedSpec; 9] = [
     CachedSpec {
         spec: Spec {
             name: CALIBRATION,
@@ -128,6 +129,16 @@ const SPECS: [CachedSpec; 8] = [
         },
         closes: true,
         is_usual: false,
+        ..BASE
+    },
+    CachedSpec {
+        spec: Spec {
+            name: "climb-26KB-c64",
+            title: "26,510-byte file, 64 connections, loads from a tenth of the capacity to all of it",
+            short: ["26 KB", "climb"],
+            is_climb: true,
+            ..BASE.spec
+        },
         ..BASE
     },
 ];

@@ -190,6 +190,16 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
+    /// The same offered load for all.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.arrivals, Arrivals::Open { .. })
+    }
+
+    /// It has only curves, and no figures to compare.
+    pub(crate) fn is_climb(&self) -> bool {
+        self.arrivals == Arrivals::Climb
+    }
+
     /// What is stored, or asked for, before the load begins.
     pub(crate) fn prepared(&self) -> Option<u32> {
         self.keys.or(self.documents)

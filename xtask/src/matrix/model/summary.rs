@@ -110,6 +110,11 @@ pub(crate) struct Figures {
     pub throughput_rps: Interval,
     pub throughput_ratio: Option<Ratio>,
     pub client_cpu_us: Interval,
+    /// Medians of its split, where the generator gave one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_user_us: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_system_us: Option<f64>,
     /// Server and client together: the figure to read for large bodies, whose sends finish in the receiver's context.
     pub total_cpu_us: Option<Interval>,
     pub total_cpu_ratio: Option<Ratio>,
@@ -161,17 +166,24 @@ pub(crate) struct Further {
     pub peak_rss_bytes: Option<u64>,
     /// How late the generator was by its own doing; open loop only.
     pub lag_p99_us: Option<f64>,
-    /// The slice in windows of 100 ms, medians over the visits.
+    /// Warm-up and slice in windows of 100 ms, over the visits.
     pub windows: Vec<WindowPoint>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct WindowPoint {
-    /// Seconds since the slice began.
+    /// Seconds since the slice began; negative in the warm-up.
     pub s: f64,
+    /// Medians; `p99_us` is 0 where nothing was answered.
     pub rps: f64,
     pub p99_us: f64,
+    /// Failed per second: a mean, since a median would hide the one visit that had some.
+    #[serde(default)]
+    pub errors_rps: f64,
+    /// Median of the longest that the generator was late; open loop only.
+    #[serde(default)]
+    pub lag_us: f64,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]

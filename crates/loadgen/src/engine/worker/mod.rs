@@ -169,7 +169,9 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             sealed: Vec::new(),
             plain: Vec::new(),
             tally: Tally::new(),
-            slicer: load.timeline.map(|width| Slicer::new(clock::nanos(width), slices)),
+            slicer: load
+                .timeline
+                .map(|width| Slicer::new(clock::nanos(width), slices).after(clock::nanos(load.warmup))),
             schedule: None,
             is_starved: false,
             free_since: 0,
@@ -327,7 +329,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             Err(_) => self.window.has_started(now),
         };
         match verdict {
-            _ if !is_counted => {}
+            _ if !is_counted => self.note_uncounted(stamp, verdict, count, now),
             Ok(()) => {
                 self.tally.ok += count;
                 self.tally.hits += hits;

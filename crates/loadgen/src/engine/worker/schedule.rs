@@ -85,12 +85,16 @@ impl<P: ClientProtocol> Worker<'_, P> {
         if self.is_starved {
             (self.is_starved, self.free_since) = (false, now);
         }
+        let lag = now.saturating_sub(due.max(self.free_since));
         if self.window.contains(due) {
-            let lag = now.saturating_sub(due.max(self.free_since));
             self.tally.lag.saturating_record(lag);
             if let Some(slicer) = &mut self.slicer {
                 slicer.lag(self.window.elapsed(now), lag);
             }
+        } else if let Some(slicer) = &mut self.slicer
+            && !self.window.has_started(now)
+        {
+            slicer.warm_up_lag(self.window.since_origin(now), lag);
         }
     }
 
@@ -100,6 +104,17 @@ impl<P: ClientProtocol> Worker<'_, P> {
         if let Some(slicer) = &mut self.slicer {
             let response = self.schedule.as_ref().map(|_| now.saturating_sub(stamp.due));
             slicer.settle(self.window.elapsed(now), verdict, count, now.saturating_sub(stamp.sent), response);
+        }
+    }
+
+    /// A verdict that is not counted, for what the timeline has of the warm-up.
+    pub(super) fn note_uncounted(&mut self, stamp: Stamp, verdict: Verdict, count: u64, now: Nanos) {
+        if let Some(slicer) = &mut self.slicer
+            && !self.window.has_started(now)
+        {
+            let response = self.schedule.as_ref().map(|_| now.saturating_sub(stamp.due));
+            let service = now.saturating_sub(stamp.sent);
+            slicer.warm_up(self.window.since_origin(now), verdict, count, service, response);
         }
     }
 }

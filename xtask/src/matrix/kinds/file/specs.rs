@@ -33,6 +33,7 @@ const BASE: Spec = Spec {
     connections: 16,
     pipeline: 1,
     is_open: false,
+    is_climb: false,
     is_quick: false,
 };
 
@@ -47,7 +48,7 @@ const ORIGINAL: FileSpec = FileSpec {
 };
 const FRAMED: FileSpec = FileSpec { protocol: "framed", ..ORIGINAL };
 
-pub(super) const SPECS: [FileSpec; 13] = [
+pub(super) const SPECS: [FileSpec; 14] = [
     FileSpec {
         spec: Spec {
             name: "original-mixed",
@@ -202,5 +203,16 @@ pub(super) const SPECS: [FileSpec; 13] = [
         documents: &documents::MIXED,
         repetitions: Some(REPETITIONS),
         ..ORIGINAL
+    },
+    FileSpec {
+        spec: Spec {
+            name: "climb-framed-10KB",
+            title: "framed protocol: 10 KB documents, 16 connections, loads from a tenth of the capacity to all of it",
+            short: ["framed", "climb"],
+            is_climb: true,
+            ..BASE
+        },
+        varies: &["driver"],
+        ..FRAMED
     },
 ];

@@ -38,6 +38,7 @@ pub(super) const BASE: Spec = Spec {
     connections: CONNECTIONS,
     pipeline: 1,
     is_open: false,
+    is_climb: false,
     is_quick: false,
 };
 
@@ -54,7 +55,7 @@ pub(super) const KV: KvSpec = KvSpec {
     varies: &[],
 };
 
-pub(super) const SPECS: [KvSpec; 14] = [
+pub(super) const SPECS: [KvSpec; 15] = [
     KvSpec {
         spec: Spec { name: CALIBRATION, title: "GET, one at a time", short: ["get", "P1"], is_quick: true, ..BASE },
         varies: &["driver"],
@@ -204,6 +205,18 @@ pub(super) const SPECS: [KvSpec; 14] = [
         keys: KEYS / 4,
         is_json: true,
         varies: &["compression"],
+        ..KV
+    },
+    // The climbs stand last: they have no column in the matrix.
+    KvSpec {
+        spec: Spec {
+            name: "climb-get-P1",
+            title: "GET, one at a time, loads from a tenth of the capacity to all of it",
+            short: ["get", "climb"],
+            is_climb: true,
+            ..BASE
+        },
+        varies: &["driver"],
         ..KV
     },
 ];
