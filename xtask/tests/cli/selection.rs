@@ -63,7 +63,7 @@ fn a_time_budget_chooses_blocks_and_slices_that_fit_or_is_refused() {
     let minute = planned("1m").expect(0).stdout;
     // Three visits of 2.15 s and a tenth spare: eight blocks.
     assert!(minute.contains("Time budget of 1 min 00 s: 8 blocks of 1.5 s slices"), "{minute}");
-    assert_eq!(minute.matches("\nblock ").count(), 8);
+    assert_eq!(minute.matches("\nhttp-server, block ").count(), 8);
     let refused = planned("2s").expect(2);
     assert!(refused.stderr.contains("--time-budget 2 s: the smallest run"), "{}", refused.stderr);
 }
@@ -72,11 +72,7 @@ fn a_time_budget_chooses_blocks_and_slices_that_fit_or_is_refused() {
 fn presets_select_what_they_say_and_can_be_limited_to_servers() {
     let Some(place) = Place::with(&ALL) else { return };
     for (preset, servers, has) in [
-        (
-            "seeds",
-            &["fileserver", "zerocopy", "mq-server"][..],
-            "fileserver/epoll/request-map=std/cache-map=none/mutex",
-        ),
+        ("seeds", &ALL[..], "fileserver/epoll/request-map=std/cache-map=none/mutex"),
         ("drivers", &["http-server", "kvcache", "fileserver", "zerocopy", "mq-server"], "kvcache/uring"),
         ("stores", &["kvcache", "fileserver"], "fileserver/epoll/sqlite"),
         ("strategies", &["zerocopy", "mq-server"], "zerocopy/epoll/vmsplice"),

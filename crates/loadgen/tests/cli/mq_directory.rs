@@ -114,6 +114,6 @@ fn a_run_that_lives_keeps_what_is_its_own() {
     assert_answered(&server, &[]);
     assert_eq!(server.left(), its_own);
     kill_process(Pid::from_child(&living), Signal::TERM).expect("it runs");
-    assert_eq!(living.wait_with_output().expect("it ends").status.code(), Some(1));
+    assert_eq!(living.wait_with_output().expect("it ends").status.code(), Some(130));
     assert!(server.left().is_empty());
 }

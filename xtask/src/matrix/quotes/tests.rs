@@ -85,7 +85,7 @@ fn quoted_totals_stand_beside_what_all_our_requests_took_together() {
     let text = markdown::tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
     assert!(text.contains("| all clients there (quoted) |"), "{text}");
     // 20 requests at 250,000 a second.
-    assert!(text.contains("| theirs | 5851.80 ms | `http-server/uring` | 0.08 ms | 4.00 µs |"), "{text}");
+    assert!(text.contains("| theirs | 5851.80 ms | `http-server/uring` | 0.0800 ms | 4.00 µs |"), "{text}");
 }
 
 /// A matrix of the preset `seeds`: its quoted cells and one more of ours, 4 µs and 250,000 requests a second each.
@@ -151,10 +151,8 @@ fn every_original_has_its_table_on_the_terminal_and_in_the_summary() {
             "{markdown}"
         );
         for quote in &quotes.rows {
-            let quoted = quote
-                .rate_rps
-                .map(rate)
-                .or_else(|| quote.total_ms.or(quote.mean_ms).map(|ms| format!("{ms:.2} ms")));
+            let quoted =
+                quote.rate_rps.map(rate).or_else(|| quote.total_ms.or(quote.mean_ms).map(|ms| format!("{ms:.2} ms")));
             let having = [quote.name.as_str(), &quoted.unwrap_or_default(), under(&quotes, quote)];
             let is_row = |line: &&str| having[..2].iter().all(|words| line.contains(words));
             assert!(
