@@ -151,10 +151,8 @@ fn every_original_has_its_table_on_the_terminal_and_in_the_summary() {
             "{markdown}"
         );
         for quote in &quotes.rows {
-            let quoted = quote
-                .rate_rps
-                .map(rate)
-                .or_else(|| quote.total_ms.or(quote.mean_ms).map(|ms| format!("{ms:.2} ms")));
+            let quoted =
+                quote.rate_rps.map(rate).or_else(|| quote.total_ms.or(quote.mean_ms).map(|ms| format!("{ms:.2} ms")));
             let having = [quote.name.as_str(), &quoted.unwrap_or_default(), under(&quotes, quote)];
             let is_row = |line: &&str| having[..2].iter().all(|words| line.contains(words));
             assert!(
