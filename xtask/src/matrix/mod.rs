@@ -52,7 +52,7 @@ mod sweep;
 mod syscalls;
 mod tidy;
 mod visit;
-mod warnings;
+pub(crate) mod warnings;
 mod windows;
 
 use std::net::{IpAddr, Ipv4Addr};

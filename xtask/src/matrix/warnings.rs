@@ -8,7 +8,7 @@ pub(crate) const LOAD_MAX: f64 = 0.5;
 /// A noise floor above this many per cent hides differences that matter.
 const FLOOR_PERCENT_MAX: f64 = 5.0;
 /// With fewer blocks no difference is claimed.
-const BLOCKS_MIN: u32 = 3;
+pub(crate) const BLOCKS_MIN: u32 = 3;
 
 pub(crate) fn of(summary: &Summary) -> Vec<String> {
     let setup = &summary.setup;
@@ -46,31 +46,142 @@ pub(crate) fn of(summary: &Summary) -> Vec<String> {
         }
         _ => {}
     }
-    warnings.extend(flagged(summary));
+    warnings.extend(of_cells(summary).into_iter().map(|warning| warning.sentence()));
+    warnings
+}
+
+/// What a warning is about that has a list of places: from several servers it is one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Flag(Flag),
+    NoiseFloor,
+    NoControl,
+}
+
+/// A warning about some of the cells or workloads.
+#[derive(Clone, Debug)]
+struct OfCells {
+    kind: Kind,
+    /// Where it has a number of them.
+    visits: u32,
+    /// The largest noise floor in per cent.
+    percent: f64,
+    places: Vec<String>,
+}
+
+/// A warning in one line, with the places that it is about.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Brief {
+    pub(crate) words: String,
+    pub(crate) places: Vec<String>,
+}
+
+/// The warnings of all matrices of a run, one for each kind; what holds for some of them only begins with their names.
+pub(crate) fn brief(summaries: &[&Summary]) -> Vec<Brief> {
+    let mut general: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut kinds: Vec<OfCells> = Vec::new();
+    for summary in summaries {
+        let server = summary.setup.server.as_str();
+        let own = of_cells(summary);
+        let sentences: Vec<String> = own.iter().map(OfCells::sentence).collect();
+        for warning in summary.warnings.iter().filter(|warning| !sentences.contains(warning)) {
+            match general.iter_mut().find(|(words, _)| words == warning) {
+                Some((_, servers)) => servers.push(server),
+                None => general.push((warning.clone(), vec![server])),
+            }
+        }
+        for mut warning in own {
+            // Of a cell of ours the name begins with the server's, of a peer's or a workload's it does not.
+            for place in warning.places.iter_mut().filter(|place| !place.starts_with(&format!("{server}/"))) {
+                *place = format!("{server}: {place}");
+            }
+            match kinds.iter_mut().find(|other| other.kind == warning.kind) {
+                Some(other) => other.join(warning),
+                None => kinds.push(warning),
+            }
+        }
+    }
+    let general = general.into_iter().map(|(words, servers)| {
+        let is_of_all = servers.len() == summaries.len();
+        let words = if is_of_all { words } else { format!("{}: {words}", servers.join(", ")) };
+        Brief { words, places: Vec::new() }
+    });
+    general.chain(kinds.into_iter().map(OfCells::brief)).collect()
+}
+
+impl OfCells {
+    fn join(&mut self, other: Self) {
+        self.visits += other.visits;
+        self.percent = self.percent.max(other.percent);
+        self.places.extend(other.places);
+    }
+
+    fn sentence(&self) -> String {
+        match self.kind {
+            Kind::Flag(flag) => {
+                format!("{} ({}): {}", marked(self.visits, flag), flag.meaning(), shorten(&self.places))
+            }
+            Kind::NoiseFloor => {
+                format!("the noise floor is {}: smaller differences cannot be seen", self.places.join(", "))
+            }
+            Kind::NoControl => format!(
+                "the control has no figures of three blocks on {}: no difference is claimed there that is not twofold",
+                self.places.join(", ")
+            ),
+        }
+    }
+
+    fn brief(self) -> Brief {
+        let workloads = counted(self.places.len(), "workload");
+        let words = match self.kind {
+            Kind::Flag(flag) => format!("{}: {}", marked(self.visits, flag), flag.meaning()),
+            Kind::NoiseFloor => format!(
+                "the noise floor is above {FLOOR_PERCENT_MAX} % under {workloads}, at most {:.1} %: smaller differences \
+                 cannot be seen there",
+                self.percent
+            ),
+            Kind::NoControl => format!(
+                "the control has no figures of three blocks under {workloads}: no difference is claimed there that is not \
+                 twofold"
+            ),
+        };
+        Brief { words, places: self.places }
+    }
+}
+
+/// `1 visit was marked noisy`.
+fn marked(visits: u32, flag: Flag) -> String {
+    let verb = if visits == 1 { "was" } else { "were" };
+    format!("{} {verb} marked {}", counted(visits as usize, "visit"), flag.name())
+}
+
+fn counted(n: usize, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
+fn of_cells(summary: &Summary) -> Vec<OfCells> {
+    let mut warnings = flagged(summary);
     let (known, unknown): (Vec<_>, Vec<_>) = summary
         .noise
         .iter()
         .filter(|noise| noise.cpu_floor_percent > FLOOR_PERCENT_MAX)
         .partition(|noise| noise.is_known());
+    let percent = known.iter().map(|noise| noise.cpu_floor_percent).fold(0.0, f64::max);
     let floors: Vec<String> =
         known.iter().map(|noise| format!("{} on {}", noise.cpu_floor_in_words(), noise.workload)).collect();
     if !floors.is_empty() {
-        let floors = floors.join(", ");
-        warnings.push(format!("the noise floor is {floors}: smaller differences cannot be seen"));
+        warnings.push(OfCells { kind: Kind::NoiseFloor, visits: 0, percent, places: floors });
     }
-    let unknown: Vec<&str> = unknown.iter().map(|noise| noise.workload.as_str()).collect();
-    if setup.blocks >= BLOCKS_MIN && !unknown.is_empty() {
-        let names = unknown.join(", ");
-        warnings.push(format!(
-            "the control has no figures of three blocks on {names}: no difference is claimed there that is not twofold"
-        ));
+    let unknown: Vec<String> = unknown.iter().map(|noise| noise.workload.clone()).collect();
+    if summary.setup.blocks >= BLOCKS_MIN && !unknown.is_empty() {
+        warnings.push(OfCells { kind: Kind::NoControl, visits: 0, percent: 0.0, places: unknown });
     }
     warnings
 }
 
-/// One sentence per flag that was raised; a closed loop that saturates its server does what it is meant to.
-fn flagged(summary: &Summary) -> Vec<String> {
-    let mut sentences = Vec::new();
+/// One per flag that was raised; a closed loop that saturates its server does what it is meant to.
+fn flagged(summary: &Summary) -> Vec<OfCells> {
+    let mut warnings = Vec::new();
     for flag in [Flag::ClientSaturated, Flag::Lag, Flag::Noisy, Flag::ServerSaturated, Flag::NoSteadyState] {
         let mut cells = Vec::new();
         let mut visits = 0;
@@ -87,12 +198,10 @@ fn flagged(summary: &Summary) -> Vec<String> {
             }
         }
         if !cells.is_empty() {
-            let (name, meaning, shown) = (flag.name(), flag.meaning(), shorten(&cells));
-            let visits = if visits == 1 { "1 visit".to_owned() } else { format!("{visits} visits") };
-            sentences.push(format!("{name} in {visits} ({meaning}): {shown}"));
+            warnings.push(OfCells { kind: Kind::Flag(flag), visits, percent: 0.0, places: cells });
         }
     }
-    sentences
+    warnings
 }
 
 fn shorten(cells: &[String]) -> String {

@@ -5,30 +5,37 @@ use std::fmt::Write as _;
 
 use super::environment::kernel;
 use super::format::{count, thousands};
+use super::front;
 use super::svg::escape;
 use super::view::{View, offered_rps};
 use super::words;
-use crate::matrix::model::{Outcome, Role, Summary, Workload};
+use crate::matrix::model::{Outcome, Role, Setup, Summary, Workload};
 use crate::matrix::ranks::interval_name;
 
 /// Cells named in one warning; the table has them all.
 const NAMED_MAX: usize = 12;
 
-/// `links`: id and name of each section; `others`: of the page's other matrices. What holds for the whole run is said of the
-/// first matrix only.
+/// Light or dark, for the whole page.
+pub(super) const THEME: &str = "<button type=\"button\" id=\"theme\" hidden=\"hidden\">dark</button>";
+
+/// `links`: id and name of each section; `others`: of the page's other matrices. What holds for the whole run is said at
+/// the top of a page of several.
 pub(super) fn html(view: &View<'_>, links: &[(String, &str)], others: &[(String, &str)]) -> String {
-    let is_first = view.prefix.is_empty();
+    let is_alone = others.is_empty();
     let mut out = "<header>".to_owned();
-    for (head, words) in stamps(view.summary).into_iter().filter(|_| is_first) {
+    for (head, words) in stamps(view.summary).into_iter().filter(|_| is_alone) {
         let _ = write!(out, "<p class=\"sample\" role=\"note\"><b>{head}</b> {words}</p>");
     }
-    let _ = writeln!(out, "<h1>{}</h1><p class=\"sub\">{}</p>", escape(&title(view)), escape(&subtitle(view)));
+    // Of several the run has the heading of the page.
+    let heading = if is_alone { "h1" } else { "h2" };
+    let (title, subtitle) = (escape(&title(view)), escape(&subtitle(view)));
+    let _ = writeln!(out, "<{heading} class=\"title\">{title}</{heading}><p class=\"sub\">{subtitle}</p>");
     let verdicts: String = words::verdicts(view).iter().map(|v| format!("<li>{v}</li>\n")).collect();
     out += "<div class=\"verdict\" role=\"region\" aria-label=\"verdict\">";
     if !verdicts.is_empty() {
         let _ = write!(out, "<ol class=\"verdicts\">{verdicts}</ol>");
     }
-    let _ = write!(out, "<p class=\"host\">{}</p>", escape(&host_line(view)));
+    let _ = write!(out, "<p class=\"host\">{}</p>", escape(&host_line(&[view])));
     let warnings: String = warnings(view).iter().map(|w| format!("<li>{w}</li>\n")).collect();
     if !warnings.is_empty() {
         let _ = write!(out, "<ul class=\"warn\">{warnings}</ul>");
@@ -38,16 +45,17 @@ pub(super) fn html(view: &View<'_>, links: &[(String, &str)], others: &[(String,
         let links = links.iter().map(|(id, name)| format!("<a href=\"#{id}\">{name}</a>"));
         links.collect::<Vec<_>>().join(" ")
     };
-    let others = if others.is_empty() {
+    let others = if is_alone {
         String::new()
     } else {
         format!(
-            "<nav class=\"others\" aria-label=\"servers\"><span>Other servers of this run:</span> {}</nav>",
+            "<nav class=\"others\" aria-label=\"servers\"><a href=\"#{}\">All servers of this run</a> <span>Others:</span> \
+             {}</nav>",
+            front::ID,
             list(others)
         )
     };
-    let theme = "<button type=\"button\" id=\"theme\" hidden=\"hidden\">dark</button>";
-    let theme = if is_first { theme } else { "" };
+    let theme = if is_alone { THEME } else { "" };
     let _ = writeln!(out, "<nav aria-label=\"pictures\">{} {theme}</nav>{others}</header>", list(links));
     out
 }
@@ -62,7 +70,7 @@ pub(super) fn tag(summary: &Summary) -> String {
     format!(" <span class=\"tag\">{words}</span>")
 }
 
-fn stamps(summary: &Summary) -> Vec<(&'static str, &'static str)> {
+pub(super) fn stamps(summary: &Summary) -> Vec<(&'static str, &'static str)> {
     let quick = ("Quick, no ranking.", "Enough to see how things stand, too little to rank them.");
     let partial = ("Unfinished.", "Not every planned visit was made.");
     let stamps = [(summary.setup.quick, quick), (summary.progress.is_partial, partial)];
@@ -109,17 +117,35 @@ fn subtitle(view: &View<'_>) -> String {
     }
 }
 
-fn host_line(view: &View<'_>) -> String {
-    let (setup, progress) = (&view.summary.setup, &view.summary.progress);
-    let version = kernel(&setup.host.kernel).split_whitespace().take(2).collect::<Vec<_>>().join("\u{a0}");
-    let blocks = count(setup.blocks as usize, "randomised block");
-    let remote = setup.remote.as_ref();
-    let place = remote.map_or_else(|| "loopback".to_owned(), |remote| format!("server at {}", remote.host));
+/// Where and how; what differs between matrices is said of each.
+pub(super) fn host_line(views: &[&View<'_>]) -> String {
+    let each = |words: &dyn Fn(&Setup) -> String| {
+        let mut different: Vec<String> = Vec::new();
+        for words in views.iter().map(|view| words(&view.summary.setup)) {
+            if !different.contains(&words) {
+                different.push(words);
+            }
+        }
+        different.join(" or ")
+    };
+    let visits: u32 = views.iter().map(|view| view.summary.progress.visits_done).sum();
+    let host = each(&|setup| {
+        let version = kernel(&setup.host.kernel).split_whitespace().take(2).collect::<Vec<_>>().join("\u{a0}");
+        let remote = setup.remote.as_ref();
+        let place = remote.map_or_else(|| "loopback".to_owned(), |remote| format!("server at {}", remote.host));
+        format!("{}, {version}, {place}", count(setup.host.cores as usize, "core"))
+    });
+    let cpus = each(&|setup| {
+        format!("server on CPU {}, generator on CPU {}", setup.pinning.server_cpus, setup.pinning.client_cpus)
+    });
+    let blocks = each(&|setup| count(setup.blocks as usize, "randomised block"));
+    let interval = each(&|setup| interval_name(setup.blocks));
+    let visits = count(visits as usize, "visit");
     [
-        format!("{}, {version}, {place}", count(setup.host.cores as usize, "core")),
-        format!("server on CPU {}, generator on CPU {}", setup.pinning.server_cpus, setup.pinning.client_cpus),
-        format!("{} in {blocks}", count(progress.visits_done as usize, "visit")),
-        format!("in brackets the {}", interval_name(setup.blocks)),
+        host,
+        cpus,
+        format!("{visits} in {blocks}"),
+        format!("in brackets the {interval}"),
         "“~” means no difference seen".to_owned(),
     ]
     .join(" · ")
@@ -137,7 +163,7 @@ fn warnings(view: &View<'_>) -> Vec<String> {
     if hatched > 0 {
         out.push(format!("<b>{} hatched</b> below: a flag casts doubt on the figures.", count(hatched, "cell")));
     }
-    for (reason, places) in missing(view) {
+    for Missing { reason, places } in missing(view) {
         let more = places.len().saturating_sub(NAMED_MAX);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let named = escape(&places[..places.len().min(NAMED_MAX)].join("; "));
@@ -146,10 +172,16 @@ fn warnings(view: &View<'_>) -> Vec<String> {
     out
 }
 
+/// What was not run, and why.
+pub(super) struct Missing {
+    pub(super) reason: String,
+    pub(super) places: Vec<String>,
+}
+
 /// By reason, in the order in which they occur: `pool: get-1MiB-c16, conns-9000`, or `uring` for a server that could not
 /// run at all.
-fn missing(view: &View<'_>) -> Vec<(String, Vec<String>)> {
-    let mut out: Vec<(String, Vec<String>)> = Vec::new();
+pub(super) fn missing(view: &View<'_>) -> Vec<Missing> {
+    let mut out: Vec<Missing> = Vec::new();
     for row in view.compared() {
         let label = &view.series[row].label;
         let outcomes = (0..view.workloads().len()).filter_map(|column| Some((column, view.outcome(row, column)?)));
@@ -166,9 +198,9 @@ fn missing(view: &View<'_>) -> Vec<(String, Vec<String>)> {
         for (reason, names) in of_row {
             let is_all = names.len() == outcomes.len();
             let place = if is_all { label.clone() } else { format!("{label}: {}", names.join(", ")) };
-            match out.iter_mut().find(|(other, _)| other == reason) {
-                Some((_, places)) => places.push(place),
-                None => out.push((reason.to_owned(), vec![place])),
+            match out.iter_mut().find(|other| other.reason == reason) {
+                Some(other) => other.places.push(place),
+                None => out.push(Missing { reason: reason.to_owned(), places: vec![place] }),
             }
         }
     }

@@ -11,6 +11,7 @@ mod effects;
 mod embed;
 mod environment;
 mod format;
+mod front;
 mod grid;
 mod header;
 mod heat;
@@ -20,6 +21,7 @@ mod label;
 mod latency;
 mod load;
 mod memory;
+mod null;
 mod overlay;
 mod series;
 mod standalone;
@@ -45,12 +47,16 @@ const CSS: &str = include_str!("report.css");
 /// The filter first: the script that is about the page uses it.
 const JS: [&str; 2] = [include_str!("filter.js"), include_str!("report.js")];
 
-/// The whole report, an article for each matrix. Never fails: what cannot be drawn is left out.
+/// The whole report, an article for each matrix, under one verdict where there are several. Never fails: what cannot be drawn is left out.
 pub(crate) fn render(report: &Report) -> String {
     let views = views(&report.matrices);
     let articles: String = views.iter().map(|view| article(view, &views)).collect();
     let colours: String = views.iter().flat_map(|view| &view.series).map(series::Series::css).collect();
-    let title = escape(&views.iter().map(header::title).collect::<Vec<_>>().join("; "));
+    let (title, front) = match views.as_slice() {
+        [only] => (header::title(only), String::new()),
+        several => (front::title(several), front::html(several)),
+    };
+    let title = escape(&title);
     let colours = colours + &series::level_css();
     let data = embed::json(report, &views);
     let script = JS.concat();
@@ -62,7 +68,7 @@ pub(crate) fn render(report: &Report) -> String {
          <svg width=\"0\" height=\"0\" aria-hidden=\"true\" class=\"defs\"><defs><pattern id=\"hatch\" width=\"6\" \
          height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
          <line x1=\"0\" y1=\"0\" x2=\"0\" y2=\"6\" class=\"hl\"/></pattern></defs></svg>\n\
-         <main>{articles}</main><div id=\"tip\" hidden=\"hidden\"></div>\n\
+         <main>{front}{articles}</main><div id=\"tip\" hidden=\"hidden\"></div>\n\
          <script type=\"application/json\" id=\"data\">{data}</script>\n\
          <script>//<![CDATA[\n{{\n{script}}}\n//]]></script></body></html>\n"
     )

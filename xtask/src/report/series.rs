@@ -5,11 +5,11 @@
 pub(super) enum Group {
     Ours,
     Peer,
-    /// The null server: what any server on this machine pays for the same bytes.
+    /// The null server, which copies the same bytes from memory.
     Floor,
 }
 
-/// The colours of the style sheet, by the name of the series they belong to: ours, then the peers and the floor.
+/// The colours of the style sheet, by the name of the series they belong to: ours, then the peers and the null server.
 const COLOURS: [&str; 10] =
     ["epoll", "uring", "tokio", "reactor", "blocking", "pool", "tokio-uring", "lighttpd", "nginx", "null"];
 const COLOURS_OURS: usize = 7;

@@ -1,7 +1,8 @@
 //! Laws of a report of several matrices, and of what only caches have.
 
 use super::super::sample;
-use super::{all_text, by_id, elements, has_class, page, parse, render};
+use super::{Flag, FlagCount, Summary, Topic, all_text, by_id, elements, figures_mut, has_class, page, parse, render};
+use crate::matrix::model::Comparison;
 
 #[test]
 fn every_matrix_is_an_article_with_its_own_reference_and_links_to_the_others() {
@@ -60,4 +61,96 @@ fn rows_that_were_not_selected_for_any_column_of_a_picture_are_left_out_of_it() 
     };
     let whole = render(&sample::summary());
     assert_eq!(rows(&document) + 1, rows(&parse(&whole)));
+}
+
+/// Two servers that raised the same flag.
+fn two() -> Vec<Summary> {
+    let mut two = vec![sample::summary(), sample::cache()];
+    two[1].setup.server = "kvcache".to_owned();
+    for (summary, visits) in two.iter_mut().zip([5, 7]) {
+        figures_mut(summary, 0).flags = vec![FlagCount { flag: Flag::NoSteadyState, visits }];
+        summary.warnings = crate::matrix::warnings::of(summary);
+        summary.warnings.push("the same of both".to_owned());
+    }
+    two[1].warnings.push("of one only".to_owned());
+    two
+}
+
+#[test]
+fn several_servers_have_one_title_one_verdict_and_a_way_to_each() {
+    let html = page(two());
+    let document = parse(&html);
+    let titles: Vec<String> = elements(&document, "h1").map(all_text).collect();
+    assert_eq!(titles, ["http-server and kvcache"]);
+    let front = by_id(&document, "run").unwrap();
+    let verdicts = front.descendants().find(|node| has_class(*node, "verdicts")).unwrap();
+    let lines: Vec<_> = verdicts.children().filter(|node| node.has_tag_name("li")).collect();
+    for (line, (server, target)) in lines.iter().zip([("http-server", "#top"), ("kvcache", "#m2-top")]) {
+        let link = line.first_element_child().unwrap();
+        assert_eq!((all_text(link).as_str(), link.attribute("href")), (server, Some(target)));
+    }
+    assert_eq!(lines.len(), 2);
+    let first = all_text(lines[0]).replace('\u{a0}', " ");
+    assert!(first.contains("beside the best peer, server CPU per request: less on "), "{first}");
+    assert!(first.contains("The choice that changes most: "), "{first}");
+    let back = document.descendants().filter(|node| node.attribute("href") == Some("#run")).count();
+    assert_eq!(back, 2, "each page leads back");
+    assert!(by_id(&parse(&render(&sample::summary())), "run").is_none(), "one server needs no page before its own");
+}
+
+#[test]
+fn a_kind_of_warning_is_one_line_for_all_servers_and_its_cells_unfold() {
+    let html = page(two());
+    let document = parse(&html);
+    let front = by_id(&document, "run").unwrap();
+    let warnings = front.descendants().find(|node| has_class(*node, "warn")).unwrap();
+    let lines: Vec<_> = warnings.children().filter(|node| node.has_tag_name("li")).collect();
+    let of = |words: &str| lines.iter().filter(|line| all_text(**line).contains(words)).collect::<Vec<_>>();
+    let marked = of("marked no-steady-state");
+    assert_eq!(marked.len(), 1);
+    let summary = marked[0].descendants().find(|node| node.has_tag_name("summary")).unwrap();
+    assert!(all_text(summary).starts_with("12 visits were marked no-steady-state: "), "{}", all_text(summary));
+    let places = marked[0].descendants().filter(|node| node.has_tag_name("li")).count() - 1;
+    assert_eq!(places, 2, "a place of each");
+    assert_eq!(of("the same of both").len(), 1);
+    assert!(all_text(*of("of one only")[0]).starts_with("kvcache: "));
+}
+
+/// What the page says of the null server when our cheapest costs so many times as much on workloads of these sizes.
+fn beside_null(cases: &[(f64, bool, u64)]) -> String {
+    let mut summary = sample::summary();
+    let one = summary.comparisons.iter().find(|one| one.topic == Topic::BestOverNull).unwrap().clone();
+    summary.comparisons.retain(|one| one.topic != Topic::BestOverNull);
+    for (workload, &(median, differs, bytes)) in summary.setup.workloads.iter_mut().zip(cases) {
+        workload.body_bytes = bytes;
+        let mut one = Comparison { workload: workload.name.clone(), ..one.clone() };
+        (one.ratio.median, one.ratio.lo, one.ratio.hi, one.ratio.differs) = (median, median, median, differs);
+        summary.comparisons.push(one);
+    }
+    let null = summary.setup.cells.iter_mut().find(|cell| cell.id == one.object).unwrap();
+    null.command = "loadgen null --body-size BYTES".to_owned();
+    let html = render(&summary);
+    let document = parse(&html);
+    let verdicts = document.descendants().find(|node| has_class(*node, "verdicts")).unwrap();
+    let line = verdicts.children().map(all_text).find(|line| line.contains("null server.")).unwrap();
+    line.replace('\u{a0}', " ")
+}
+
+#[test]
+fn what_is_said_of_the_null_server_follows_the_sign() {
+    const COPIES: &str = "copies its answer from memory, so for large bodies sendfile and splice need less.";
+    const NO_BOUND: &str = "The null server is a simple program, not a lower bound.";
+    let (small, large) = (128, 1 << 20);
+    for (cases, head, reason) in [
+        (vec![(1.1, true, small), (1.3, true, large)], "Above the null server.", ""),
+        (vec![(0.5, true, large), (0.8, true, 26510)], "Below the null server.", COPIES),
+        (vec![(0.9, true, small)], "Below the null server.", NO_BOUND),
+        (vec![(1.1, true, small), (0.5, true, large)], "Beside the null server.", COPIES),
+        (vec![(0.9, false, large)], "Not told apart from the null server.", ""),
+    ] {
+        let said = beside_null(&cases);
+        assert!(said.starts_with(head), "{cases:?}: {said}");
+        let reasons = [COPIES, NO_BOUND].map(|words| said.contains(words));
+        assert_eq!(reasons, [COPIES, NO_BOUND].map(|words| words == reason), "{cases:?}: {said}");
+    }
 }

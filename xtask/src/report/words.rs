@@ -3,6 +3,7 @@
 //! Everything returned is escaped HTML.
 
 use super::format::{count, duration, floor, percent, percent_interval, ratio, significant, thousands};
+use super::null;
 use super::series::Group;
 use super::svg::escape;
 use super::view::{Drawable, View, is_open, offered_rps};
@@ -62,7 +63,7 @@ fn effects_verdict(view: &View<'_>) -> Option<String> {
 }
 
 /// `<i>uring</i>`, or `driver <i>uring</i>` where several dimensions vary, which may have levels of the same name.
-fn level(view: &View<'_>, effect: &Effect) -> String {
+pub(super) fn level(view: &View<'_>, effect: &Effect) -> String {
     let is_alone = view.summary.effects.iter().all(|other| other.factor == effect.factor);
     let factor = if is_alone { String::new() } else { format!("{} ", escape(&effect.factor)) };
     format!("{factor}<i>{}</i>", escape(&effect.level))
@@ -108,7 +109,7 @@ fn trust(view: &View<'_>) -> Option<String> {
 }
 
 /// The comparisons of one topic, one per workload: the one that flatters the subject least.
-fn hardest<'a>(view: &View<'a>, topic: Topic, metric: Metric) -> Vec<&'a Comparison> {
+pub(super) fn hardest<'a>(view: &View<'a>, topic: Topic, metric: Metric) -> Vec<&'a Comparison> {
     let mut out: Vec<&Comparison> = Vec::new();
     let wanted = |c: &&Comparison| c.topic == topic && c.metric == metric && c.ratio.is_drawable();
     for comparison in view.summary.comparisons.iter().filter(wanted) {
@@ -127,7 +128,7 @@ fn hardest<'a>(view: &View<'a>, topic: Topic, metric: Metric) -> Vec<&'a Compari
 
 /// The workloads under which the reference was measured beside others of ours and none cost less: there is no
 /// comparison of the best with the reference, because it is the best.
-fn unbeaten<'a>(view: &View<'a>, comparisons: &[&Comparison]) -> Vec<&'a str> {
+pub(super) fn unbeaten<'a>(view: &View<'a>, comparisons: &[&Comparison]) -> Vec<&'a str> {
     let is_unbeaten = |column: usize| {
         let rivals = view.compared().filter(|&row| view.series[row].group == Group::Ours && row != view.reference);
         let has_rivals = rivals.into_iter().any(|row| view.ratio(row, column).is_some());
@@ -161,6 +162,9 @@ fn verdict(
         let names: Vec<String> = unbeaten.iter().map(|name| escape(name)).collect();
         out += &format!(" On {} none of ours cost less than {}.", listed(&names), reference(view));
     }
+    if topic == Topic::BestOverNull {
+        out += null::why_below(view, comparisons);
+    }
     out
 }
 
@@ -179,7 +183,7 @@ fn verdict_head(
     let head = match (topic, is_throughput) {
         (Topic::BestOverReference, false) if may_rank => return format!("{name} is the cheapest of ours."),
         (Topic::BestOverReference, _) => format!("Beside {}", reference(view)),
-        (Topic::BestOverNull, _) => "Beside the null server".to_owned(),
+        (Topic::BestOverNull, _) => null::head(view, comparisons).to_owned(),
         (Topic::BestOverPeer, _) => "Beside the best peer".to_owned(),
         (Topic::ReferenceOverPeer, _) => format!("{} beside the best peer", reference(view)),
     };
@@ -187,7 +191,7 @@ fn verdict_head(
 }
 
 /// `a`, `a and b`, `a, b and c`.
-fn listed(names: &[String]) -> String {
+pub(super) fn listed(names: &[String]) -> String {
     match names {
         [] => String::new(),
         [only] => only.clone(),
@@ -252,7 +256,7 @@ fn reference(view: &View<'_>) -> String {
     escape(view.reference_label())
 }
 
-fn ci(words: &str) -> String {
+pub(super) fn ci(words: &str) -> String {
     format!("<span class=\"ci\">{words}</span>")
 }
 
@@ -341,7 +345,7 @@ pub(super) fn latency_finding(view: &View<'_>, column: usize) -> String {
     }
 }
 
-/// What share of the reference's cost is the floor's, and what share the kernel's.
+/// What the null server and the reference cost, and what share of the latter is the kernel's.
 pub(super) fn budget_finding(view: &View<'_>, column: usize) -> String {
     let Some(own) = view.cpu(view.reference, column) else { return String::new() };
     let null = view.compared().find(|&row| view.series[row].group == Group::Floor);

@@ -118,7 +118,7 @@ pub(crate) trait Kind: Sync {
 
     /// What the null server is.
     fn null_description(&self) -> &'static str {
-        "a bare epoll loop that always sends the same answer: the floor"
+        "a bare epoll loop that always sends the same answer, which it copies from memory"
     }
 
     /// The generator's arguments for how many ask at once, and how much.

@@ -144,7 +144,7 @@ pub(crate) enum Role {
     Ours,
     /// Somebody else's server.
     Peer,
-    /// The fixed responder: what any server on this machine pays for the same bytes.
+    /// The fixed responder, which copies the same bytes from memory: a floor for small replies only.
     Null,
     /// The reference once more (A/A): its distance from the reference is the noise.
     Control,
