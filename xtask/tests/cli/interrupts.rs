@@ -43,6 +43,19 @@ fn somebody_serves_from(place: &Place) -> bool {
     commands.into_iter().any(|command| String::from_utf8_lossy(&command).contains(&scratch))
 }
 
+/// The processes that a run has started, and whether the generator is among them: then a visit is under way.
+fn children_of(run: &Child) -> (Vec<PathBuf>, bool) {
+    let parent = format!("\nPPid:\t{}\n", run.id());
+    let has_parent =
+        |path: &PathBuf| fs::read_to_string(path.join("status")).is_ok_and(|status| status.contains(&parent));
+    let children: Vec<PathBuf> =
+        fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()).filter(has_parent).collect();
+    let is_generator =
+        |path: &PathBuf| fs::read_to_string(path.join("cmdline")).is_ok_and(|words| words.contains("--server-pid"));
+    let is_loaded = children.iter().any(is_generator);
+    (children, is_loaded)
+}
+
 /// The directories that runs made for while they run.
 fn left_behind(place: &Place) -> Vec<PathBuf> {
     let entries = fs::read_dir(place.scratch()).unwrap().flatten().map(|entry| entry.path());
@@ -69,13 +82,18 @@ fn the_second_interrupt_ends_it_at_once() {
     let Some(place) = Place::with(&["http-server"]) else { return };
     // Longer than anybody would wait for.
     let child = begun(&place, &[&but(&TINY, "--slice", "40m")[..], &["--out", "run"]].concat());
-    testkit::eventually("a server serves", || Ok(somebody_serves_from(&place))).unwrap();
+    let is_loaded = testkit::eventually("a server, whichever is first, is under load", || Ok(children_of(&child).1));
+    if is_loaded.is_err() {
+        send(&child, Signal::SIGKILL);
+    }
+    is_loaded.unwrap();
+    let (children, _) = children_of(&child);
     send(&child, Signal::SIGINT);
     // Two of the same that are pending at once are one.
     thread::sleep(Duration::from_millis(20));
     send(&child, Signal::SIGINT);
     Ended::of(child.wait_with_output().unwrap()).expect(130);
-    assert!(!somebody_serves_from(&place));
+    assert!(children.len() >= 2 && !children.iter().any(|child| child.exists()), "{children:?}");
     assert!(left_behind(&place).is_empty(), "{:?}", left_behind(&place));
     assert!(place.visits("run").is_empty(), "the visit under way is dropped");
     assert!(place.path("run/report.html").exists(), "with a report of what there is");
