@@ -241,10 +241,14 @@ fn cost(client: Client, text: &str, workload: &Workload, cpu_us: f64) -> Result<
             Ok(Cost { us_per_request: cpu_us / workload.requests as f64, rps })
         }
         Client::Memtier => {
-            let result: serde_json::Value = serde_json::from_str(text)?;
-            let totals = &result["ALL STATS"]["Totals"];
-            let requests = totals["Count"].as_f64().filter(|count| *count > 0.0).context("no number of requests")?;
-            let rps = totals["Ops/sec"].as_f64().context("no rate")?;
+            // Its JSON has commas before closing braces, which no parser takes.
+            let (_, totals) = text.split_once("\"Totals\":").context("no totals")?;
+            let number_behind = |name: &str| {
+                let (_, value) = totals.split_once(&format!("\"{name}\":"))?;
+                value.split([',', '}', '\n']).next()?.trim().parse::<f64>().ok()
+            };
+            let requests = number_behind("Count").filter(|count| *count > 0.0).context("no number of requests")?;
+            let rps = number_behind("Ops/sec").context("no rate")?;
             Ok(Cost { us_per_request: cpu_us / requests, rps })
         }
     }
@@ -319,6 +323,9 @@ mod tests {
 			,"Min Latency": 0.904
 			,"Max Latency": 138.239
 			,"KB/sec": 1914.45
+			,"Percentile Latencies":{
+				"p50.00": 0.583
+				,}
 			}
 		}
 }"#;

@@ -53,7 +53,13 @@ pub(crate) fn summarise(planned: &Planned, visits: &[Visit]) -> Summary {
         setup: planned.setup.clone(),
         progress: progress(planned, visits, &analysis),
         results: analysis.results(),
-        noise: planned.setup.workloads.iter().map(|workload| analysis.noise(workload)).collect(),
+        noise: planned
+            .setup
+            .workloads
+            .iter()
+            .filter(|it| !it.is_climb())
+            .map(|workload| analysis.noise(workload))
+            .collect(),
         effects: analysis.effects(),
         drift: planned.setup.workloads.iter().map(|workload| analysis.drift(workload)).collect(),
         comparisons: Vec::new(),

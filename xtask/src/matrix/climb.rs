@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::model::LoadPoint;
 use super::record::{Measured, Visit};
-use super::stats::Bootstrap;
+use super::stats::{Bootstrap, median};
 
 /// The shares, as the generator takes them.
 pub(crate) const SHARES: &str = "10%..100%";
@@ -63,15 +63,17 @@ pub(crate) fn measured(run: &RunResult, all: Measured) -> Measured {
     Measured { throughput_rps, server: None, windows: Vec::new(), steps: steps(run), ..all }
 }
 
-/// Medians over visits, share by share: those that at least half of the visits got to.
+/// Medians over visits, share by share: those that at least half of the visits got to. Loads are shares of the median capacity,
+/// so that they rise with the share whichever visits got to it.
 pub(crate) fn points(visits: &[(&Visit, &Measured)], bootstrap: &Bootstrap) -> Vec<LoadPoint> {
     let mut shares: Vec<f64> = visits.iter().flat_map(|(_, measured)| &measured.steps).map(|step| step.share).collect();
     shares.sort_by(f64::total_cmp);
     shares.dedup();
-    shares.into_iter().filter_map(|share| point(share, visits, bootstrap)).collect()
+    let capacity = median(&visits.iter().map(|(_, measured)| measured.throughput_rps).collect::<Vec<f64>>());
+    shares.into_iter().filter_map(|share| point(share, capacity, visits, bootstrap)).collect()
 }
 
-fn point(share: f64, visits: &[(&Visit, &Measured)], bootstrap: &Bootstrap) -> Option<LoadPoint> {
+fn point(share: f64, capacity: f64, visits: &[(&Visit, &Measured)], bootstrap: &Bootstrap) -> Option<LoadPoint> {
     let steps = visits.iter().flat_map(|(_, measured)| &measured.steps);
     let steps: Vec<&Step> = steps.filter(|step| step.share == share).collect();
     if steps.len() * 2 < visits.len() {
@@ -80,8 +82,8 @@ fn point(share: f64, visits: &[(&Visit, &Measured)], bootstrap: &Bootstrap) -> O
     let over = |pick: fn(&Step) -> f64| bootstrap.interval(&steps.iter().map(|step| pick(step)).collect::<Vec<f64>>());
     Some(LoadPoint {
         share,
-        offered_rps: over(|step| step.offered_rps)?.median,
-        served_rps: over(|step| step.served_rps)?.median,
+        offered_rps: share * capacity,
+        served_rps: share * capacity * over(|step| step.served_rps / step.offered_rps)?.median,
         is_served: steps.iter().filter(|step| step.is_served).count() * 2 >= steps.len(),
         p50: over(|step| step.p50_us)?,
         p99: over(|step| step.p99_us)?,
@@ -93,16 +95,19 @@ mod tests {
     use super::super::samples;
     use super::*;
 
+    /// Whoever got further in this table had less capacity.
     fn visit(steps: &[(f64, f64)]) -> Measured {
+        let capacity = 1e6 / steps.len() as f64;
         let step = |&(share, p99_us): &(f64, f64)| Step {
             share,
-            offered_rps: share * 1e5,
-            served_rps: share * 1e5,
+            offered_rps: share * capacity,
+            served_rps: share * capacity,
             is_served: p99_us < 1_000.0,
             p50_us: p99_us / 4.0,
             p99_us,
         };
-        Measured { steps: steps.iter().map(step).collect(), ..samples::measured(4.0) }
+        let steps = steps.iter().map(step).collect();
+        Measured { steps, throughput_rps: capacity, ..samples::measured(4.0) }
     }
 
     #[test]
@@ -119,6 +124,7 @@ mod tests {
         assert_eq!(told, [(0.1, 110.0, true), (0.2, 220.0, true), (0.3, 2_700.0, true)], "{points:?}");
         assert!(points.iter().all(|it| it.p50.lo <= it.p50.median && it.p50.median <= it.p50.hi));
         assert!(super::points(&visits[2..], &Bootstrap::new(1)).iter().any(|it| !it.is_served));
+        assert!(points.windows(2).all(|pair| pair[0].served_rps < pair[1].served_rps), "{points:?}");
         // One visit in three got there: not a figure of this server.
         let alone = [visits[0], visits[2], visits[2]];
         assert_eq!(super::points(&alone, &Bootstrap::new(1)).len(), 2);

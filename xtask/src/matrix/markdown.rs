@@ -33,7 +33,7 @@ fn costs(summary: &Summary, text: &mut String) {
     if setup.quick {
         text.push_str("Quick: no ranking.\n\n");
     }
-    table(summary, &setup.workloads.iter().collect::<Vec<_>>(), text, cost);
+    table(summary, &setup.workloads.iter().filter(|workload| !workload.is_climb()).collect::<Vec<_>>(), text, cost);
     let measured = summary.noise.iter().filter(|noise| noise.cpu_aa.is_some());
     let floors = measured.map(|noise| format!("{} {}", noise.workload, noise.cpu_floor_in_words()));
     let _ = writeln!(text, "\nNoise floor (A/A): {}.\n", floors.collect::<Vec<_>>().join(", "));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::model::{Figures, Flag, Interval, Noise, Outcome, Ratio, Report, Role, Summary};
+use super::model::{Figures, Flag, Interval, Noise, Outcome, Ratio, Report, Role, Summary, Workload};
 
 const COLUMNS: [&str; 35] = [
     "matrix",
@@ -119,10 +119,11 @@ pub(crate) fn quote(field: &str) -> String {
 pub(crate) fn table(summary: &Summary) -> String {
     let setup = &summary.setup;
     let mut rows = vec![vec!["server CPU per request".to_owned()]];
-    rows[0].extend(setup.workloads.iter().map(|workload| workload.name.clone()));
+    let workloads: Vec<&Workload> = setup.workloads.iter().filter(|workload| !workload.is_climb()).collect();
+    rows[0].extend(workloads.iter().map(|workload| workload.name.clone()));
     for cell in &setup.cells {
         let mut row = vec![cell.id.clone()];
-        row.extend(setup.workloads.iter().map(|workload| table_entry(summary, &cell.id, &workload.name)));
+        row.extend(workloads.iter().map(|workload| table_entry(summary, &cell.id, &workload.name)));
         rows.push(row);
     }
     let mut floor = vec!["noise floor (A/A)".to_owned()];
