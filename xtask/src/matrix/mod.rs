@@ -33,7 +33,7 @@ mod probe;
 mod process;
 mod progress;
 mod quiet;
-mod quotes;
+pub(crate) mod quotes;
 pub(crate) mod ranks;
 mod record;
 #[cfg(test)]

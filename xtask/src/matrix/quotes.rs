@@ -1,4 +1,4 @@
-//! Somebody else's figures beside ours: for `summary.md` and for the terminal.
+//! Somebody else's figures beside ours: for `summary.md`, for the terminal and for the report.
 
 use super::markdown::name;
 use super::model::{Cell, Figures, Outcome, Quote, Quotes, Role, Summary, Workload};
@@ -153,10 +153,16 @@ impl Table<'_> {
         head
     }
 
-    fn entries(&self, name: fn(&Cell) -> String) -> Vec<Vec<String>> {
+    /// Where the quoted figures are from, and where ours are.
+    pub(crate) fn sources(&self) -> String {
+        format!("{} {}", self.source, self.here)
+    }
+
+    /// The head, then the rows; our cells under the name that `name` gives them.
+    pub(crate) fn entries(&self, name: impl Fn(&Cell) -> String + Copy) -> Vec<Vec<String>> {
         let mut rows = vec![self.head()];
         rows.extend(self.rows.iter().map(|row| {
-            let here = row.cell.map_or_else(str::to_owned, name);
+            let here = row.cell.map_or_else(str::to_owned, |cell| name(cell));
             vec![row.there.to_owned(), row.quoted.clone(), here, row.measured.clone(), row.cpu.clone()]
         }));
         if self.has_workloads {
@@ -173,12 +179,11 @@ impl Table<'_> {
         let line = |row: &Vec<String>| format!("| {} |\n", row.join(" | "));
         let rule = format!("|{}\n", "---|".repeat(entries[0].len()));
         let rows: String = entries[1..].iter().map(line).collect();
-        format!("{} {}\n\n{}{rule}{rows}", self.source, self.here, line(&entries[0]))
+        format!("{}\n\n{}{rule}{rows}", self.sources(), line(&entries[0]))
     }
 
     pub(crate) fn text(&self) -> String {
-        let words = self.source.split_whitespace().chain(self.here.split_whitespace());
-        folded(words) + "\n" + &aligned(&self.entries(|cell| cell.id.clone()))
+        folded(self.sources().split_whitespace()) + "\n" + &aligned(&self.entries(|cell| cell.id.clone()))
     }
 }
 

@@ -23,6 +23,7 @@ mod load;
 mod memory;
 mod null;
 mod overlay;
+mod quoted;
 mod series;
 mod standalone;
 mod svg;
@@ -88,6 +89,7 @@ fn views(matrices: &[Summary]) -> Vec<View<'_>> {
 fn article(view: &View<'_>, all: &[View<'_>]) -> String {
     let sections: Vec<Section> = [
         Some(matrix(view)),
+        quoted::section(view),
         memory(view),
         effects(view),
         interaction::section(view),

@@ -73,7 +73,8 @@ fn draw_panel(canvas: &mut Canvas, panel: &Panel, area: Rect, width: Width) {
     if let Some((end, words)) = panel.shade {
         let shaded = Rect::new(area.x, area.y, x.clamped(end) - area.x, area.height);
         canvas.rect(shaded, "shade");
-        canvas.text(area.x + 5.0, area.y + 13.0, "xs m", Anchor::Start, &fit(words, 10.5, shaded.width));
+        let place = between_lines(panel, area, y);
+        canvas.text(area.x + 5.0, place, "xs m", Anchor::Start, &fit(words, 10.5, shaded.width));
     }
     axes(canvas, panel, area, (x, y));
     // The reference on top.
@@ -87,6 +88,16 @@ fn draw_panel(canvas: &mut Canvas, panel: &Panel, area: Rect, width: Width) {
     if let Some((kind, column)) = panel.read_out {
         canvas.hit(kind, None, column, area, x, y);
     }
+}
+
+/// Where a word can stand that no grid line crosses: the base line of the topmost room for it.
+fn between_lines(panel: &Panel, area: Rect, y: Scale) -> f64 {
+    const ROOM: f64 = 14.0;
+    let lines = panel.y.ticks.iter().filter(|tick| y.holds(tick.at)).map(|tick| y.at(tick.at));
+    let mut edges: Vec<f64> = lines.chain([area.y, area.y + area.height]).collect();
+    edges.sort_by(f64::total_cmp);
+    let room = edges.windows(2).find(|pair| pair[1] - pair[0] >= ROOM);
+    room.map_or(area.y, |pair| pair[0]) + ROOM - 3.0
 }
 
 fn axes(canvas: &mut Canvas, panel: &Panel, area: Rect, (x, y): (Scale, Scale)) {
@@ -135,6 +146,12 @@ fn names(canvas: &mut Canvas, curves: &[Curve], area: Rect, (x, y): (Scale, Scal
         return;
     }
     ends.sort_by(|a, b| a.1.total_cmp(&b.1));
+    if let [highest, _, .., lowest] = ends.as_slice()
+        && lowest.1 - highest.1 < 1.0
+    {
+        // Many curves that end as one: the names would point at the same place, as zeros do. The key has them.
+        return;
+    }
     let places = spread(&ends.iter().map(|end| end.1).collect::<Vec<_>>(), area.y, area.y + area.height);
     for ((px, py, curve), place) in ends.into_iter().zip(places) {
         let left = area.x + area.width + 18.0;

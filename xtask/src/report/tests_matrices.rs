@@ -2,7 +2,7 @@
 
 use super::super::sample;
 use super::{Flag, FlagCount, Summary, Topic, all_text, by_id, elements, figures_mut, has_class, page, parse, render};
-use crate::matrix::model::Comparison;
+use crate::matrix::model::{Comparison, Quote, Quotes};
 
 #[test]
 fn every_matrix_is_an_article_with_its_own_reference_and_links_to_the_others() {
@@ -153,4 +153,47 @@ fn what_is_said_of_the_null_server_follows_the_sign() {
         let reasons = [COPIES, NO_BOUND].map(|words| said.contains(words));
         assert_eq!(reasons, [COPIES, NO_BOUND].map(|words| words == reason), "{cases:?}: {said}");
     }
+}
+
+/// A run beside an original that printed a rate and a mean for one of our cells, and one that the run does not have.
+fn quoting() -> Summary {
+    let mut summary = sample::summary();
+    let quote = |cell: &str, name: &str, rate_rps| Quote {
+        cell: cell.to_owned(),
+        name: name.to_owned(),
+        workload: None,
+        mean_ms: None,
+        worst_ms: None,
+        total_ms: None,
+        rate_rps: Some(rate_rps),
+    };
+    summary.setup.quotes = Some(Quotes {
+        source: "What \"they\" printed <there> & then.".to_owned(),
+        workload: summary.setup.workloads[0].name.clone(),
+        rows: vec![quote("http-server/epoll", "epoll (3 timeouts)", 33_886.3), quote("http-server/none", "other", 7.0)],
+    });
+    summary
+}
+
+#[test]
+fn quoted_figures_have_a_section_of_their_own_that_says_where_they_are_from() {
+    let html = page(vec![quoting(), sample::cache()]);
+    let document = parse(&html);
+    let section = by_id(&document, "quoted").unwrap();
+    let rows: Vec<Vec<String>> = section
+        .descendants()
+        .filter(|node| node.has_tag_name("tr"))
+        .map(|row| row.children().filter(|node| node.is_element()).map(all_text).collect())
+        .collect();
+    assert_eq!(rows[0][..3], ["there", "requests per second there (quoted)", "here"]);
+    assert_eq!(rows[1][..3], ["epoll (3 timeouts)", "33,886", "epoll"]);
+    let epoll = sample::summary();
+    let measured = epoll.figures("http-server/epoll", &epoll.setup.workloads[0].name).unwrap().throughput_rps.median;
+    assert_eq!(rows[1][3], crate::report::rate(measured));
+    assert_eq!(rows[2], ["other", "7.00", "http-server/none", "not measured", ""]);
+    let others = rows[3..].iter().filter(|row| row[0].is_empty() && row[1].is_empty()).count();
+    assert!(others > 0 && others == rows.len() - 3, "our other back ends stand below, beside nothing: {rows:?}");
+    assert!(all_text(section).contains("What \"they\" printed <there> & then."));
+    assert!(html.contains("href=\"#quoted\""));
+    assert!(by_id(&document, "m2-quoted").is_none(), "the other server of the page quotes nobody");
 }
