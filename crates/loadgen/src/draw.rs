@@ -1,11 +1,14 @@
 //! Which of a number of things is asked for next: keys, documents.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_distr::{Distribution as _, Zipf};
 
 /// How often each key is asked for.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum KeyDistribution {
     /// All alike.
     Uniform,
@@ -16,12 +19,56 @@ pub enum KeyDistribution {
     /// This share of the keys, all alike, gets that share of the requests, and the others the rest. Both are between 0
     /// and 1.
     Hot { keys: f64, requests: f64 },
+    /// In the order in which somebody else asked, and from the beginning again.
+    Replay(Arc<Trace>),
 }
 
-/// Not a positive number.
+/// Keys in the order in which somebody asked for them, as numbers: 0 is the one that was asked for first, 1 the next that
+/// differs from it, and so on.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Trace {
+    keys: Vec<u32>,
+    distinct: u32,
+}
+
+impl Trace {
+    /// Of a text with a key on each line; empty lines do not count, and neither do blanks at the end of a line. `None` if
+    /// there is no key, or if there are more than a `u32` counts.
+    #[must_use]
+    pub fn of_lines(text: &[u8]) -> Option<Self> {
+        let mut numbers: HashMap<&[u8], u32> = HashMap::new();
+        let mut keys = Vec::new();
+        for line in text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).filter(|line| !line.is_empty()) {
+            let next = u32::try_from(numbers.len()).ok()?;
+            keys.push(*numbers.entry(line).or_insert(next));
+        }
+        let distinct = u32::try_from(numbers.len()).ok()?;
+        (distinct > 0 && u32::try_from(keys.len()).is_ok()).then_some(Self { keys, distinct })
+    }
+
+    /// Requests before it starts again.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Never: a trace has a key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+}
+
+/// Why nothing can be drawn.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error("{0} is no exponent of Zipf's law")]
-pub struct NoExponent(pub f64);
+pub enum NoDraw {
+    /// Not a positive number.
+    #[error("{0} is no exponent of Zipf's law")]
+    Exponent(f64),
+    /// Of a trace.
+    #[error("the trace has {distinct} different keys, more than the {keys} that there are")]
+    TooManyKeys { distinct: u32, keys: u32 },
+}
 
 /// A source of keys below a number, and of other random choices.
 #[derive(Clone, Debug)]
@@ -37,15 +84,16 @@ enum Law {
     Zipf { law: Zipf<f64>, step: u64 },
     Sequential { next: u32 },
     Hot { hot: u32, requests: f64, step: u64 },
+    Replay { trace: Arc<Trace>, next: usize },
 }
 
 impl Draw {
-    pub(crate) fn new(distribution: KeyDistribution, keys: u32, seed: u64) -> Result<Self, NoExponent> {
-        let law = match distribution {
+    pub(crate) fn new(distribution: &KeyDistribution, keys: u32, seed: u64) -> Result<Self, NoDraw> {
+        let law = match *distribution {
             KeyDistribution::Uniform => Law::Uniform,
             KeyDistribution::Sequential => Law::Sequential { next: 0 },
             KeyDistribution::Zipf(exponent) => {
-                let law = Zipf::new(f64::from(keys), exponent).map_err(|_| NoExponent(exponent))?;
+                let law = Zipf::new(f64::from(keys), exponent).map_err(|_| NoDraw::Exponent(exponent))?;
                 Law::Zipf { law, step: scattering_step(keys) }
             }
             KeyDistribution::Hot { keys: share, requests } => {
@@ -53,6 +101,10 @@ impl Draw {
                 let hot = ((f64::from(keys) * share).ceil() as u32).clamp(1, keys);
                 Law::Hot { hot, requests: requests.clamp(0.0, 1.0), step: scattering_step(keys) }
             }
+            KeyDistribution::Replay(ref trace) if trace.distinct > keys => {
+                return Err(NoDraw::TooManyKeys { distinct: trace.distinct, keys });
+            }
+            KeyDistribution::Replay(ref trace) => Law::Replay { trace: Arc::clone(trace), next: 0 },
         };
         Ok(Self { keys, rng: SmallRng::seed_from_u64(seed), law })
     }
@@ -62,10 +114,13 @@ impl Draw {
         Self { rng: SmallRng::seed_from_u64(seed), ..self.clone() }
     }
 
-    /// Lets keys that come in order begin with another one; has no effect on random ones.
-    pub(crate) fn begin_with(&mut self, key: u32) {
-        if let Law::Sequential { next } = &mut self.law {
-            *next = key % self.keys;
+    /// Lets keys that come in order begin where the part of this thread does; has no effect on random ones.
+    pub(crate) fn begin_as(&mut self, thread: usize, threads: usize) {
+        let share = |whole: u64| whole * thread as u64 / threads.max(1) as u64;
+        match &mut self.law {
+            Law::Sequential { next } => *next = u32::try_from(share(self.keys.into())).unwrap_or_default(),
+            Law::Replay { trace, next } => *next = usize::try_from(share(trace.len() as u64)).unwrap_or_default(),
+            Law::Uniform | Law::Zipf { .. } | Law::Hot { .. } => {}
         }
     }
 
@@ -75,6 +130,11 @@ impl Draw {
             Law::Sequential { next } => {
                 let key = *next;
                 *next = if key + 1 == self.keys { 0 } else { key + 1 };
+                key
+            }
+            Law::Replay { trace, next } => {
+                let key = trace.keys[*next];
+                *next = if *next + 1 == trace.len() { 0 } else { *next + 1 };
                 key
             }
             Law::Zipf { law, step } => {
@@ -121,7 +181,7 @@ mod tests {
     use super::*;
 
     fn counts(distribution: KeyDistribution, keys: u32, draws: usize) -> Vec<usize> {
-        let mut draw = Draw::new(distribution, keys, 7).expect("valid");
+        let mut draw = Draw::new(&distribution, keys, 7).expect("valid");
         let mut counts = vec![0; keys as usize];
         (0..draws).for_each(|_| counts[draw.key() as usize] += 1);
         counts
@@ -165,20 +225,33 @@ mod tests {
 
     #[test]
     fn an_order_may_begin_anywhere() {
-        let mut draw = Draw::new(KeyDistribution::Sequential, 3, 1).expect("valid");
-        draw.begin_with(5);
+        let mut draw = Draw::new(&KeyDistribution::Sequential, 3, 1).expect("valid");
+        draw.begin_as(2, 3);
         assert_eq!([draw.key(), draw.key(), draw.key()], [2, 0, 1]);
+    }
+
+    #[test]
+    fn a_trace_is_asked_for_again_in_its_order() {
+        let trace = Trace::of_lines(b"user:7\nuser:9\r\n\nuser:7\npage 1\nuser:9").expect("five keys");
+        assert_eq!((trace.len(), trace.distinct), (5, 3));
+        let replay = KeyDistribution::Replay(Arc::new(trace));
+        let mut draw = Draw::new(&replay, 3, 1).expect("three keys are enough");
+        assert_eq!([0; 7].map(|_| draw.key()), [0, 1, 0, 2, 1, 0, 1]);
+        draw.begin_as(1, 2);
+        assert_eq!([0; 4].map(|_| draw.key()), [0, 2, 1, 0]);
+        assert_eq!(Draw::new(&replay, 2, 1).err(), Some(NoDraw::TooManyKeys { distinct: 3, keys: 2 }));
+        assert_eq!(Trace::of_lines(b" \n\r\n"), None);
     }
 
     #[test]
     fn the_seed_decides() {
         let keys = |seed| {
-            let mut draw = Draw::new(KeyDistribution::Zipf(1.2), u32::MAX, seed).expect("valid");
+            let mut draw = Draw::new(&KeyDistribution::Zipf(1.2), u32::MAX, seed).expect("valid");
             (0..50).map(|_| draw.key()).collect::<Vec<_>>()
         };
         assert_eq!(keys(1), keys(1));
         assert_ne!(keys(1), keys(2));
-        assert!(Draw::new(KeyDistribution::Zipf(-1.0), 10, 1).is_err());
+        assert!(Draw::new(&KeyDistribution::Zipf(-1.0), 10, 1).is_err());
     }
 
     #[test]

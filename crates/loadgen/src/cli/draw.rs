@@ -2,46 +2,65 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
-use loadgen::draw::KeyDistribution;
+use loadgen::draw::{KeyDistribution, Trace};
 
-/// `uniform`, `zipf:0.99`, `hot:0.1:0.9` or `sequential`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct DistributionArg(pub(super) KeyDistribution);
+/// `uniform`, `zipf:0.99`, `hot:0.1:0.9`, `sequential` or `replay:FILE`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct DistributionArg {
+    pub(super) law: KeyDistribution,
+    /// As it was given.
+    text: String,
+}
+
+impl DistributionArg {
+    pub(super) fn uniform() -> Self {
+        Self { law: KeyDistribution::Uniform, text: "uniform".to_owned() }
+    }
+
+    pub(super) fn sequential() -> Self {
+        Self { law: KeyDistribution::Sequential, text: "sequential".to_owned() }
+    }
+}
 
 impl FromStr for DistributionArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let problem = || {
-            "not uniform, sequential, zipf:EXPONENT (like zipf:0.99) or hot:KEYS:REQUESTS (shares, like hot:0.1:0.9)"
+            "not uniform, sequential, zipf:EXPONENT (like zipf:0.99), hot:KEYS:REQUESTS (shares, like hot:0.1:0.9) or \
+             replay:FILE"
                 .to_owned()
         };
-        Ok(Self(match text {
-            "uniform" => KeyDistribution::Uniform,
-            "sequential" => KeyDistribution::Sequential,
-            _ if text.starts_with("hot:") => {
-                let shares = text.strip_prefix("hot:").and_then(|shares| shares.split_once(':'));
-                let (keys, requests) = shares.ok_or_else(problem)?;
-                let share = |text| ratio(text).ok().filter(|&share| share > 0.0).ok_or_else(problem);
+        let share = |text| ratio(text).ok().filter(|&share| share > 0.0).ok_or_else(problem);
+        let law = match text.split_once(':') {
+            None if text == "uniform" => KeyDistribution::Uniform,
+            None if text == "sequential" => KeyDistribution::Sequential,
+            Some(("hot", shares)) => {
+                let (keys, requests) = shares.split_once(':').ok_or_else(problem)?;
                 KeyDistribution::Hot { keys: share(keys)?, requests: share(requests)? }
             }
-            _ => {
-                let exponent = text.strip_prefix("zipf:").and_then(|exponent| exponent.parse().ok());
-                KeyDistribution::Zipf(exponent.filter(|&e: &f64| e > 0.0 && e.is_finite()).ok_or_else(problem)?)
+            Some(("zipf", exponent)) => {
+                let exponent = exponent.parse().ok().filter(|&exponent: &f64| exponent > 0.0 && exponent.is_finite());
+                KeyDistribution::Zipf(exponent.ok_or_else(problem)?)
             }
-        }))
+            Some(("replay", file)) => KeyDistribution::Replay(Arc::new(trace(file)?)),
+            _ => return Err(problem()),
+        };
+        Ok(Self { law, text: text.to_owned() })
     }
+}
+
+fn trace(file: &str) -> Result<Trace, String> {
+    let text = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
+    Trace::of_lines(&text)
+        .ok_or_else(|| format!("{file}: a key on each line is needed, and at most 4294967295 of them"))
 }
 
 impl fmt::Display for DistributionArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            KeyDistribution::Uniform => f.write_str("uniform"),
-            KeyDistribution::Sequential => f.write_str("sequential"),
-            KeyDistribution::Zipf(exponent) => write!(f, "zipf:{exponent}"),
-            KeyDistribution::Hot { keys, requests } => write!(f, "hot:{keys}:{requests}"),
-        }
+        f.write_str(&self.text)
     }
 }
 
@@ -67,9 +86,21 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         assert!(
-            ["zipf", "zipf:0", "zipf:-1", "zipf:inf", "hot", "hot:0.1", "hot:0:1", "hot:0.1:90"]
-                .iter()
-                .all(|text| text.parse::<DistributionArg>().is_err())
+            [
+                "zipf",
+                "zipf:0",
+                "zipf:-1",
+                "zipf:inf",
+                "hot",
+                "hot:0.1",
+                "hot:0:1",
+                "hot:0.1:90",
+                "replay",
+                "replay:",
+                "uniform:1"
+            ]
+            .iter()
+            .all(|text| text.parse::<DistributionArg>().is_err())
         );
         assert!(["-0.1", "1.1", "NaN", "x"].iter().all(|text| ratio(text).is_err()));
     }

@@ -69,7 +69,8 @@ pub(super) struct FileArgs {
     /// How the directory is organised
     #[arg(long, value_name = "NAME", default_value = "zotero", value_parser = layout_parser())]
     layout: LayoutKind,
-    /// How often each document is asked for: uniform, zipf:EXPONENT or sequential
+    /// How often each document is asked for: uniform, zipf:EXPONENT, hot:DOCUMENTS:REQUESTS (as in hot:0.1:0.9), sequential
+    /// or replay:FILE (a name on each line, in the order in which somebody asked for them)
     #[arg(long, value_name = "LAW", default_value = "uniform")]
     id_dist: DistributionArg,
     /// Share of the requests for a document that there is not
@@ -133,8 +134,7 @@ pub(super) fn run(args: &FileArgs) -> Result<Outcome, Failure> {
     args.drive.refuse_used_out()?;
     let run = Run { args, load: load(args), server: args.drive.server()?, endpoint };
     campaign::probe(&args.drive, subject(args, args.drive.config(&run.load), &run.load), &run.endpoint, &run.load)?;
-    let DistributionArg(order) = args.id_dist;
-    let plan = Plan::new(catalogue(args)?, order, args.miss_ratio, args.verify.into(), run.load.seed)
+    let plan = Plan::new(catalogue(args)?, &args.id_dist.law, args.miss_ratio, args.verify.into(), run.load.seed)
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let (plan, interrupt) = (Arc::new(plan), interrupt_flag()?);
     match args.protocol {
@@ -170,7 +170,7 @@ fn self_check<S: Speech>(args: &FileArgs, catalogue: &Catalogue, campaign: &Camp
         return Ok(Ceiling::Unknown("such long documents take longer than the self-check does"));
     };
     let load = campaign.load;
-    let plan = Plan::new(Catalogue::of_one(length), KeyDistribution::Uniform, 0.0, args.verify.into(), load.seed)
+    let plan = Plan::new(Catalogue::of_one(length), &KeyDistribution::Uniform, 0.0, args.verify.into(), load.seed)
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let (plan, threads) = (Arc::new(plan), load.threads);
     let make_client = |thread| FileClient::<S>::new(Arc::clone(&plan), thread, threads);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use wire::file::{FileId, ORIGINAL_ID_BYTES};
 
 pub use crate::draw::KeyDistribution;
-use crate::draw::{Draw, NoExponent};
+use crate::draw::{Draw, NoDraw};
 use crate::protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Single, Then};
 
 pub use self::catalogue::{Catalogue, CatalogueError, Document};
@@ -37,14 +37,14 @@ impl Plan {
     /// `miss_ratio` is the share, from 0 to 1, of the requests that ask for an id of which there is no document.
     ///
     /// # Errors
-    /// The order is Zipf's with an exponent that is none.
+    /// The order is Zipf's with an exponent that is none, or that of a trace with more documents than there are.
     pub fn new(
         catalogue: Catalogue,
-        order: KeyDistribution,
+        order: &KeyDistribution,
         miss_ratio: f64,
         verify: Verify,
         seed: u64,
-    ) -> Result<Self, NoExponent> {
+    ) -> Result<Self, NoDraw> {
         let draw = Draw::new(order, catalogue.len(), seed)?;
         Ok(Self { catalogue, draw, miss_ratio: miss_ratio.clamp(0.0, 1.0), verify, seed })
     }
@@ -91,8 +91,7 @@ impl<S: Speech> FileClient<S> {
     #[must_use]
     pub fn new(plan: Arc<Plan>, thread: usize, threads: usize) -> Self {
         let mut draw = plan.draw.with_seed(plan.seed.wrapping_add(thread as u64));
-        let first = u64::from(plan.catalogue.len()) * thread as u64 / threads.max(1) as u64;
-        draw.begin_with(u32::try_from(first).unwrap_or_default());
+        draw.begin_as(thread, threads);
         Self { plan, draw, speech: PhantomData }
     }
 

@@ -20,7 +20,7 @@ fn plan(bodies: &[&[u8]], verify: Verify) -> Arc<Plan> {
     let mut observed = 0;
     let catalogue = Catalogue::read(&files, Knowledge::LengthAndDigest, |bytes| observed += bytes).expect("readable");
     assert_eq!((observed, u64::from(catalogue.len())), (catalogue.bytes(), bodies.len() as u64));
-    Arc::new(Plan::new(catalogue, KeyDistribution::Sequential, 0.0, verify, 1).expect("a law"))
+    Arc::new(Plan::new(catalogue, &KeyDistribution::Sequential, 0.0, verify, 1).expect("a law"))
 }
 
 /// Verdicts on the replies to requests for each document in turn, of which the stream arrives in pieces.

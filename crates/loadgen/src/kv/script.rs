@@ -6,7 +6,7 @@
 
 use super::dialect::{Dialect, Login};
 use super::space::KeySpace;
-use crate::draw::{Draw, KeyDistribution, NoExponent};
+use crate::draw::{Draw, KeyDistribution, NoDraw};
 use crate::protocol::{Batch, Replies};
 
 /// Random requests prepared at least; as many as there are keys if there are more keys.
@@ -45,7 +45,7 @@ pub struct Mix {
 }
 
 /// What kind of sequence.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
     /// Actions and keys by chance, `miss_ratio` of the gets for missing keys.
     Mixed { mix: Mix, keys: KeyDistribution, miss_ratio: f64 },
@@ -63,10 +63,10 @@ pub enum ScriptError {
     #[error("JSON documents need at least {} bytes", super::space::JSON_BYTES_MIN)]
     JsonTooShort,
     #[error(transparent)]
-    Zipf(#[from] NoExponent),
+    Draw(#[from] NoDraw),
     #[error("a whole pipeline of such requests does not fit {} MiB", PREPARED_BYTES_MAX >> 20)]
     BatchTooLarge,
-    #[error("gets of all keys in order do not fit {} MiB: use fewer keys, or random ones", PREPARED_BYTES_MAX >> 20)]
+    #[error("what is asked for in order does not fit {} MiB: use fewer keys, or random ones", PREPARED_BYTES_MAX >> 20)]
     SequenceTooLarge,
 }
 
@@ -144,12 +144,12 @@ impl Script {
     pub fn new(
         space: KeySpace,
         dialect: Dialect,
-        plan: Plan,
+        plan: &Plan,
         batch: u32,
         requests: Option<u64>,
         seed: u64,
     ) -> Result<Self, ScriptError> {
-        if let Plan::Each(action @ (Action::Set | Action::Del | Action::GetMissing)) = plan {
+        if let Plan::Each(action @ (Action::Set | Action::Del | Action::GetMissing)) = *plan {
             let mut replies = Vec::new();
             dialect.reply(action, b"", b"", &mut replies);
             let reply_bytes = replies.len();
@@ -161,11 +161,14 @@ impl Script {
         let (distribution, unit) = match plan {
             Plan::Mixed { keys, .. } => (keys, 1),
             Plan::Workflow { keys } => (keys, 3),
-            Plan::Each(_) => (KeyDistribution::Sequential, 1),
+            Plan::Each(_) => (&KeyDistribution::Sequential, 1),
         };
-        let is_in_order = distribution == KeyDistribution::Sequential;
         let keys = u64::from(space.keys());
-        let wanted = if is_in_order { keys * u64::from(unit) } else { keys.max(PREPARED_MIN) };
+        let (is_in_order, wanted) = match distribution {
+            KeyDistribution::Sequential => (true, keys * u64::from(unit)),
+            KeyDistribution::Replay(trace) => (true, trace.len() as u64 * u64::from(unit)),
+            _ => (false, keys.max(PREPARED_MIN)),
+        };
         let wanted = wanted.min(requests.unwrap_or(u64::MAX)).next_multiple_of(u64::from(unit));
         let mut draw = Draw::new(distribution, space.keys(), seed)?;
         let mut writer =
@@ -309,9 +312,9 @@ impl Writer<'_> {
         self.prepared.requests.len() + self.prepared.replies.len()
     }
 
-    fn write_unit(&mut self, plan: Plan, draw: &mut Draw) {
+    fn write_unit(&mut self, plan: &Plan, draw: &mut Draw) {
         let key = draw.key();
-        match plan {
+        match *plan {
             Plan::Each(action) => self.write(action, key),
             Plan::Workflow { .. } => {
                 for action in [Action::Set, Action::Get, Action::GetMissing] {

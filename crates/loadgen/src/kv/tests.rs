@@ -3,6 +3,7 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::draw::Trace;
 use crate::protocol::Batch as _;
 
 const DIALECTS: [Dialect; 5] = [Dialect::Resp, Dialect::Resp3, Dialect::Us, Dialect::Memcached, Dialect::MemcachedMeta];
@@ -15,7 +16,7 @@ fn space(keys: u32) -> KeySpace {
 }
 
 fn script(dialect: Dialect, plan: Plan, batch: u32, requests: u64) -> Arc<Script> {
-    Arc::new(Script::new(space(1_000), dialect, plan, batch, Some(requests), 1).expect("it fits"))
+    Arc::new(Script::new(space(1_000), dialect, &plan, batch, Some(requests), 1).expect("it fits"))
 }
 
 fn client(script: &Arc<Script>, rules: Rules) -> KvClient {
@@ -77,7 +78,7 @@ fn right_replies(script: &Script, span: Span) -> Vec<Vec<u8>> {
 fn the_slow_way_agrees_with_the_fast_one() {
     for dialect in DIALECTS {
         for plan in [EVERYTHING, Plan::Workflow { keys: UNIFORM }, Plan::Each(Action::Set), Plan::Each(Action::Del)] {
-            let script = script(dialect, plan, 60, 60);
+            let script = script(dialect, plan.clone(), 60, 60);
             let mut client = client(&script, STRICT);
             let span = Span { start: 0, len: 60 };
             let mut slow = Replies::default();
@@ -223,6 +224,27 @@ fn threads_go_through_the_keys_together_each_once() {
 }
 
 #[test]
+fn a_trace_is_asked_for_in_its_order_whichever_connection_is_free() {
+    let trace = Trace::of_lines(b"a\nb\na\nc\nd\na\nb").expect("seven keys");
+    let gets = Plan::Mixed {
+        mix: Mix { get: 1, set: 0, del: 0 },
+        keys: KeyDistribution::Replay(Arc::new(trace)),
+        miss_ratio: 0.0,
+    };
+    let script = script(Dialect::Resp, gets, 3, 100);
+    let mut client = client(&script, STRICT);
+    let (mut one, mut other) = (client.open(), client.open());
+    let mut asked = Vec::new();
+    for turn in 0..12 {
+        let span = client.next(if turn % 3 == 0 { &mut one } else { &mut other }, 2);
+        asked.extend((span.start..span.start + span.len).map(|position| script.asked(position)));
+    }
+    let expected = [0, 1, 0, 2, 3, 0, 1].map(|key| (Action::Get, key));
+    assert!(asked.len() > 14);
+    assert_eq!(asked, expected.into_iter().cycle().take(asked.len()).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_connection_asks_in_order_and_whole_batches_beyond_the_end() {
     let script = script(Dialect::Us, Plan::Workflow { keys: UNIFORM }, 100, 300);
     let mut client = client(&script, STRICT);
@@ -245,7 +267,7 @@ fn a_connection_asks_in_order_and_whole_batches_beyond_the_end() {
 fn what_does_not_fit_is_refused() {
     let build = |keys, value, plan, batch| {
         let space = KeySpace::new(keys, 16, Values::Constant, value..=value).expect("it fits");
-        Script::new(space, Dialect::Resp, plan, batch, None, 1).map(|script| script.positions())
+        Script::new(space, Dialect::Resp, &plan, batch, None, 1).map(|script| script.positions())
     };
     let gets = |keys| Plan::Mixed { mix: Mix { get: 1, set: 0, del: 0 }, keys, miss_ratio: 0.0 };
     assert_eq!(build(100_000, 10_000, gets(KeyDistribution::Sequential), 1), Err(ScriptError::SequenceTooLarge));

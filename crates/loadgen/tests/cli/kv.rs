@@ -208,6 +208,30 @@ fn the_result_says_what_was_asked() {
 }
 
 #[test]
+fn a_trace_is_replayed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = directory.path().join("trace");
+    std::fs::write(&trace, "user:1\nuser:2\nuser:1\npage:9\n").expect("a file");
+    let replay = format!("replay:{}", trace.display());
+    let null = Null::start("resp", "127.0.0.1:0", &[]);
+    for mix in ["get=1", "get=1,set=1"] {
+        let options = ["-n", "1000", "-P", "7", "-c", "3", "--threads", "2", "--constant-values", "--keys", "3"];
+        let run = Run::kv(&null.address, &[&options[..], &["--mix", mix, "--key-dist", &replay]].concat());
+        assert_eq!((run.result.ok, &run.result.config["key_dist"]), (1_000, &replay.as_str().into()));
+        assert_eq!(run.result.config["prepared_requests"], 4);
+    }
+    let complaint = |keys: &str, law: &str| {
+        let output = loadgen(&["kv", "--keys", keys, "--key-dist", law, &null.address]);
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).expect("UTF-8")
+    };
+    assert!(complaint("2", &replay).contains("the trace has 3 different keys, more than the 2 that there are"));
+    assert!(complaint("3", "replay:/nowhere/trace").contains("/nowhere/trace: No such file or directory"));
+    std::fs::write(&trace, "\n").expect("a file");
+    assert!(complaint("3", &replay).contains("a key on each line is needed"));
+}
+
+#[test]
 fn bad_usage_is_2_with_a_clear_line() {
     let target = "127.0.0.1:9";
     let cases: &[&[&str]] = &[

@@ -79,7 +79,8 @@ pub(super) struct KvArgs {
     /// Bytes of each key
     #[arg(long, value_name = "N", default_value = "16", value_parser = count::<KEY_BYTES_MAX>)]
     key_size: usize,
-    /// How often each key is chosen: uniform, zipf:EXPONENT, hot:KEYS:REQUESTS (as in hot:0.1:0.9) or sequential
+    /// How often each key is chosen: uniform, zipf:EXPONENT, hot:KEYS:REQUESTS (as in hot:0.1:0.9), sequential or
+    /// replay:FILE (a key on each line, in the order in which somebody asked for them; keys are numbered as they come)
     /// [default: uniform; sequential for del]
     #[arg(long, value_name = "LAW")]
     key_dist: Option<DistributionArg>,
@@ -173,7 +174,7 @@ pub(super) fn run(args: &KvArgs) -> Result<Outcome, Failure> {
         Limit::Requests(requests) if load.warmup.is_zero() => Some(requests),
         Limit::Requests(_) | Limit::Duration(_) => None,
     };
-    let script = script(args, &space, choice.plan, load.batch, requests)?;
+    let script = script(args, &space, &choice.plan, load.batch, requests)?;
     let rules = Rules { verify: args.verify.into(), allow_misses: args.allow_misses };
     let make_client = |thread| KvClient::new(Arc::clone(&script), rules, load.seed, thread, load.threads);
     let campaign = Campaign { args: &args.drive, endpoint: &endpoint, load: &load, server, interrupt: &interrupt };
@@ -187,7 +188,7 @@ fn subject(args: &KvArgs, choice: &Choice, script: &Script, load: &Load) -> Subj
     config.extend(named([
         ("allow_misses", json!(args.allow_misses)),
         ("key_bytes", json!(args.key_size)),
-        ("key_dist", json!(DistributionArg(choice.keys).to_string())),
+        ("key_dist", json!(choice.keys.to_string())),
         ("keys", json!(args.keys)),
         ("miss_ratio", json!(args.miss_ratio)),
         ("mix", json!(choice.mix.map(|mix| MixArg(mix).to_string()))),
@@ -211,7 +212,7 @@ fn bare_subject(args: &KvArgs, mut config: BTreeMap<String, Value>, load: &Load)
 struct Choice {
     workload: Workload,
     plan: Plan,
-    keys: KeyDistribution,
+    keys: DistributionArg,
     /// Of workloads that have one.
     mix: Option<Mix>,
 }
@@ -233,9 +234,9 @@ impl Choice {
             (Workload::Workflow | Workload::Preload, _) => None,
         };
         let is_once = matches!(workload, Workload::Del | Workload::Preload);
-        let default_keys = if is_once { KeyDistribution::Sequential } else { KeyDistribution::Uniform };
-        let keys = args.key_dist.map_or(default_keys, |DistributionArg(keys)| keys);
-        let choice = Self { workload, plan: plan(workload, mix, keys, args.miss_ratio), keys, mix };
+        let default_keys = if is_once { DistributionArg::sequential } else { DistributionArg::uniform };
+        let keys = args.key_dist.clone().unwrap_or_else(default_keys);
+        let choice = Self { workload, plan: plan(workload, mix, &keys.law, args.miss_ratio), keys, mix };
         choice.check(args)?;
         Ok(choice)
     }
@@ -266,7 +267,7 @@ impl Choice {
                 preloads && (drive.rate.len() > 1 || drive.rate_sweep.is_some()),
                 "--workload preload sets each key once: it has one --rate at most",
             ),
-            (preloads && self.keys != KeyDistribution::Sequential, "--workload preload sets the keys in order"),
+            (preloads && self.keys.law != KeyDistribution::Sequential, "--workload preload sets the keys in order"),
             (preloads && args.preload, "--workload preload is what --preload does beforehand: use one of them"),
             (
                 self.workload == Workload::ConnectionPerRequest && (drive.pipeline != 1 || drive.is_open()),
@@ -306,13 +307,13 @@ impl Choice {
     }
 }
 
-fn plan(workload: Workload, mix: Option<Mix>, keys: KeyDistribution, miss_ratio: f64) -> Plan {
+fn plan(workload: Workload, mix: Option<Mix>, keys: &KeyDistribution, miss_ratio: f64) -> Plan {
     match (workload, mix) {
         (Workload::Preload, _) => Plan::Each(Action::Set),
-        (Workload::Del, _) if keys == KeyDistribution::Sequential => Plan::Each(Action::Del),
-        (Workload::Set, _) if keys == KeyDistribution::Sequential => Plan::Each(Action::Set),
-        (Workload::Workflow, _) | (_, None) => Plan::Workflow { keys },
-        (_, Some(mix)) => Plan::Mixed { mix, keys, miss_ratio },
+        (Workload::Del, _) if *keys == KeyDistribution::Sequential => Plan::Each(Action::Del),
+        (Workload::Set, _) if *keys == KeyDistribution::Sequential => Plan::Each(Action::Set),
+        (Workload::Workflow, _) | (_, None) => Plan::Workflow { keys: keys.clone() },
+        (_, Some(mix)) => Plan::Mixed { mix, keys: keys.clone(), miss_ratio },
     }
 }
 
@@ -347,7 +348,7 @@ fn values_name(args: &KvArgs) -> &'static str {
 fn script(
     args: &KvArgs,
     space: &KeySpace,
-    plan: Plan,
+    plan: &Plan,
     batch: usize,
     requests: Option<u64>,
 ) -> Result<Arc<Script>, Failure> {
@@ -384,7 +385,7 @@ fn preload(
         timeline: None,
         ..load.clone()
     };
-    let script = script(args, space, Plan::Each(Action::Set), batch, Some(keys))?;
+    let script = script(args, space, &Plan::Each(Action::Set), batch, Some(keys))?;
     let rules = Rules { verify: Verify::Content, allow_misses: false };
     let make_client = |thread| KvClient::new(Arc::clone(&script), rules, load.seed, thread, load.threads);
     let measured =

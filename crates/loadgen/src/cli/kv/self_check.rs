@@ -28,7 +28,7 @@ pub(super) fn ceiling(args: &KvArgs, campaign: &Campaign<'_>) -> Result<Ceiling,
     let load = campaign.load;
     let batch = u32::try_from(load.batch).unwrap_or(u32::MAX);
     let requests = Some(u64::from(KEYS).max(load.batch as u64));
-    let script = Script::new(space, dialect, plan, batch, requests, args.drive.seed).map_err(|error| usage(&error))?;
+    let script = Script::new(space, dialect, &plan, batch, requests, args.drive.seed).map_err(|error| usage(&error))?;
     let (script, rules) = (Arc::new(script), Rules { verify: Verify::Content, allow_misses: false });
     let make_client = |thread| KvClient::new(Arc::clone(&script), rules, load.seed, thread, load.threads);
     match line {
