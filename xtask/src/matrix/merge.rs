@@ -137,10 +137,12 @@ fn check_same(first: &Setup, second: &Setup, is_forced: bool) -> Result<()> {
         );
     }
     let placement = |setup: &Setup| format!("{:?} {:?}", setup.pinning, setup.remote);
-    let facts: [(&str, String, String); 8] = [
+    let longest = |setup: &Setup| setup.max_warmup_s.unwrap_or(setup.warmup_s).to_string();
+    let facts: [(&str, String, String); 9] = [
         ("reference", first.reference.clone(), second.reference.clone()),
         ("slice", first.slice_s.to_string(), second.slice_s.to_string()),
         ("warm-up", first.warmup_s.to_string(), second.warmup_s.to_string()),
+        ("longest warm-up", longest(first), longest(second)),
         ("profile", first.profile.clone(), second.profile.clone()),
         ("processor", first.host.cpu_model.clone(), second.host.cpu_model.clone()),
         ("kernel", first.host.kernel.clone(), second.host.kernel.clone()),
