@@ -273,6 +273,7 @@ mod tests {
             |change: fn(&mut Setup)| merge(vec![run(1, |_| ()), run(2, change)], false).unwrap_err().to_string();
         assert!(refused(|setup| "abc".clone_into(&mut setup.git.sha)).contains("--force"));
         assert!(refused(|setup| setup.slice_s = 0.5).contains("another slice"));
+        assert!(refused(|setup| setup.max_warmup_s = Some(2.0)).contains("another longest warm-up (0.5, 2)"));
         assert!(refused(|setup| "x".clone_into(&mut setup.cells[0].command)).contains("was started as"));
         assert!(refused(|setup| setup.workloads[0].connections = 1).contains("another load"));
         let rate = |rate_rps| {

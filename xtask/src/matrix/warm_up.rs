@@ -10,7 +10,7 @@ use crate::usage;
 
 /// The longest warm-up, unless it is given, in least ones.
 const LEAST_ONES: f64 = 4.0;
-/// What ten closed loops and ten open ones took on average beyond the shortest that may end by itself was 0.3 and 0.5 s.
+/// What ten closed loops took on average beyond the shortest that may end by itself, for the estimate of a run's time.
 const BEYOND_S: f64 = 0.3;
 
 fn shortest_s() -> f64 {
@@ -79,7 +79,7 @@ pub(crate) fn usual_s(setup: &Setup, workload: &Workload) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples;
+    use super::super::{plan, samples};
     use super::*;
 
     #[test]
@@ -96,6 +96,16 @@ mod tests {
         assert!(check(None, 0.5).is_ok() && check(Some(0.3), 0.3).is_ok() && check(Some(0.5), 0.3).is_ok());
         assert!(check(Some(0.2), 0.3).unwrap_err().to_string().contains("less than the warm-up"));
         assert!(check(Some(0.4), 0.3).unwrap_err().to_string().contains("0.5 s at the earliest"));
+    }
+
+    #[test]
+    fn a_run_made_before_has_a_fixed_time_and_the_plan_is_the_same_whatever_it_is() {
+        let written = serde_json::to_value(samples::setup()).unwrap();
+        assert!(written.get("max_warmup_s").is_none());
+        let read: Setup = serde_json::from_value(written).unwrap();
+        assert_eq!((read.max_warmup_s, read.warm_up_in_words()), (None, "0.5\u{a0}s".to_owned()));
+        let until_steady = Setup { max_warmup_s: Some(2.0), ..samples::setup() };
+        assert_eq!(plan::shuffled(&read), plan::shuffled(&until_steady));
     }
 
     #[test]

@@ -98,7 +98,7 @@ fn write_origin(out: &mut String, result: &RunResult) -> std::fmt::Result {
         writeln!(out, "measured from {started}{host}{version}")?;
     }
     if let (Some(warmup_s), Some(is_steady)) = (result.warmup_s, result.warmup_steady) {
-        let how = if is_steady { "until the load was steady" } else { "the limit; the load had not become steady" };
+        let how = if is_steady { "until the load was steady" } else { "and the load had not become steady" };
         writeln!(out, "warmed up for {warmup_s:.1} s, {how}")?;
     }
     if origin.interrupted {
