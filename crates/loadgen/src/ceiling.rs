@@ -53,6 +53,7 @@ where
         turns: None,
         ramp: Duration::ZERO,
         warmup: WARMUP,
+        warmup_max: None,
         timeline: None,
         tls: None,
         ..load.clone()

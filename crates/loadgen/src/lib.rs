@@ -26,4 +26,5 @@ pub mod protocol;
 pub mod result;
 pub mod stored;
 pub mod summary;
+pub mod trend;
 pub mod usage;

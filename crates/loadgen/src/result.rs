@@ -20,6 +20,12 @@ pub struct RunResult {
     pub config: BTreeMap<String, serde_json::Value>,
     /// Seconds of the measured window, warm-up excluded.
     pub duration_s: f64,
+    /// Seconds of the warm-up, of several rates all together; null where there was none, in merged and in older results.
+    #[serde(default)]
+    pub warmup_s: Option<f64>,
+    /// `--max-warmup` only: whether the load was steady when the warm-up ended, of several rates each time.
+    #[serde(default)]
+    pub warmup_steady: Option<bool>,
     /// Replies and failures in the window: `ok` plus the sum of `errors`.
     pub requests: u64,
     /// Requests answered and verified.

@@ -15,6 +15,7 @@ use super::model::Remote;
 use super::pace::Wish;
 use super::peers::{self, Peer};
 use super::presets::{Part, Preset};
+use super::warm_up;
 use crate::usage;
 
 const QUICK: Defaults = Defaults { blocks: 3, slice_s: 0.5, warmup_s: 0.3 };
@@ -64,7 +65,7 @@ pub(crate) struct Args {
     pub(crate) out: Option<PathBuf>,
     /// Continue an interrupted run: its plan, minus the visits it has
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "quick", "preset", "servers", "filter", "vary", "fix", "list", "dry_run", "out", "blocks", "slice", "warmup", "seed", "workload", "reference",
+        "quick", "preset", "servers", "filter", "vary", "fix", "list", "dry_run", "out", "blocks", "slice", "warmup", "max_warmup", "seed", "workload", "reference",
         "server_cpus", "client_cpus", "server_exec", "server_host", "syscalls", "hist", "against", "profile",
     ])]
     pub(crate) resume: Option<PathBuf>,
@@ -77,6 +78,10 @@ pub(crate) struct Args {
     /// Time before it that is not measured [default: 500ms, quick: 300ms]
     #[arg(long, value_name = "DURATION", value_parser = seconds)]
     warmup: Option<f64>,
+    /// Until the load is steady it takes longer, at most this; equal to --warmup: a fixed time [default: 4 × --warmup,
+    /// quick: --warmup]
+    #[arg(long, value_name = "DURATION", value_parser = seconds, conflicts_with = "server_exec")]
+    max_warmup: Option<f64>,
     /// Choose blocks and slices so that the run fits, and begin no block that would not: `30m`
     #[arg(long, value_name = "DURATION", value_parser = budget_seconds)]
     pub(crate) time_budget: Option<f64>,
@@ -151,6 +156,16 @@ impl Args {
         self.warmup.unwrap_or_else(|| self.defaults().warmup_s)
     }
 
+    /// `None` is a fixed time.
+    pub(crate) fn max_warmup_s(&self) -> Option<f64> {
+        warm_up::longest_s(self.max_warmup, self.warmup_s(), self.quick)
+    }
+
+    /// Whether somebody asked for a warm-up that ends by itself.
+    pub(crate) fn has_max_warmup(&self) -> bool {
+        self.max_warmup.is_some() && self.max_warmup_s().is_some()
+    }
+
     pub(crate) fn kinds(&self) -> Result<Vec<&'static dyn Kind>> {
         check_names("--servers", &self.servers, &kinds::names())?;
         let is_in_preset = |server: &str| self.preset.is_none_or(|preset| preset.part(server).is_some());
@@ -200,6 +215,7 @@ impl Args {
 
     /// Refuses names that do not exist.
     pub(crate) fn check(&self) -> Result<()> {
+        warm_up::check(self.max_warmup, self.warmup_s())?;
         let kinds = self.kinds()?;
         let workloads: Vec<String> =
             kinds.iter().flat_map(|kind| kind.workloads(self.quick)).map(|workload| workload.name).collect();
@@ -377,7 +393,8 @@ mod tests {
 
     #[test]
     fn a_resumed_run_keeps_its_plan() {
-        for flags in [["--quick", "--force"], ["--blocks", "2"], ["--filter", "driver=epoll"], ["--seed", "1"]] {
+        let given = [["--blocks", "2"], ["--filter", "driver=epoll"], ["--seed", "1"], ["--max-warmup", "2s"]];
+        for flags in [["--quick", "--force"]].into_iter().chain(given) {
             let words = ["bench-matrix", "--resume", "x"].into_iter().chain(flags);
             assert!(Args::try_parse_from(words).is_err(), "{flags:?}");
         }

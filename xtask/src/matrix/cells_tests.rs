@@ -21,7 +21,7 @@ fn files() -> Cells {
 }
 
 fn workloads(kind: &dyn Kind) -> Vec<Workload> {
-    let timing = Timing { slice_s: 1.0, warmup_s: 1.0, client_cpus: "1".into(), client_threads: 1 };
+    let timing = Timing { slice_s: 1.0, warmup_s: 1.0, max_warmup_s: None, client_cpus: "1".into(), client_threads: 1 };
     let names: Vec<String> = kind.workloads(false).into_iter().map(|workload| workload.name).collect();
     workloads_of(kind, &names, &timing, false)
 }

@@ -37,6 +37,7 @@ pub(crate) fn of(workload: &Workload, measured: &Measured, host: &HostDuring, el
     raise(Flag::ServerSaturated, server_busy > SERVER_BUSY_MAX);
     let rates = windows::rates(&measured.windows);
     raise(Flag::NoSteadyState, trend(&rates).is_some_and(|trend| trend.abs() > TREND_MAX));
+    raise(Flag::Unsettled, measured.warmup_steady == Some(false));
     flags
 }
 
@@ -110,5 +111,12 @@ mod tests {
             measured.windows = (0..15).map(window).collect();
         };
         assert_eq!(raised(0, rising), [Flag::NoSteadyState]);
+    }
+
+    #[test]
+    fn a_warm_up_that_came_to_its_limit_is_unsettled_which_spoils_no_visit() {
+        assert_eq!(raised(0, |measured, _| measured.warmup_steady = Some(false)), [Flag::Unsettled]);
+        assert_eq!(raised(1, |measured, _| measured.warmup_steady = Some(true)), []);
+        assert!(!Flag::Unsettled.is_invalid() && !Flag::Unsettled.is_fatal());
     }
 }

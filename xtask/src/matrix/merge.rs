@@ -137,10 +137,12 @@ fn check_same(first: &Setup, second: &Setup, is_forced: bool) -> Result<()> {
         );
     }
     let placement = |setup: &Setup| format!("{:?} {:?}", setup.pinning, setup.remote);
-    let facts: [(&str, String, String); 8] = [
+    let longest = |setup: &Setup| setup.max_warmup_s.unwrap_or(setup.warmup_s).to_string();
+    let facts: [(&str, String, String); 9] = [
         ("reference", first.reference.clone(), second.reference.clone()),
         ("slice", first.slice_s.to_string(), second.slice_s.to_string()),
         ("warm-up", first.warmup_s.to_string(), second.warmup_s.to_string()),
+        ("longest warm-up", longest(first), longest(second)),
         ("profile", first.profile.clone(), second.profile.clone()),
         ("processor", first.host.cpu_model.clone(), second.host.cpu_model.clone()),
         ("kernel", first.host.kernel.clone(), second.host.kernel.clone()),
@@ -271,6 +273,7 @@ mod tests {
             |change: fn(&mut Setup)| merge(vec![run(1, |_| ()), run(2, change)], false).unwrap_err().to_string();
         assert!(refused(|setup| "abc".clone_into(&mut setup.git.sha)).contains("--force"));
         assert!(refused(|setup| setup.slice_s = 0.5).contains("another slice"));
+        assert!(refused(|setup| setup.max_warmup_s = Some(2.0)).contains("another longest warm-up (0.5, 2)"));
         assert!(refused(|setup| "x".clone_into(&mut setup.cells[0].command)).contains("was started as"));
         assert!(refused(|setup| setup.workloads[0].connections = 1).contains("another load"));
         let rate = |rate_rps| {

@@ -52,6 +52,7 @@ mod sweep;
 mod syscalls;
 mod tidy;
 mod visit;
+mod warm_up;
 pub(crate) mod warnings;
 mod windows;
 
@@ -128,7 +129,7 @@ fn start(args: &Args) -> Result<ExitCode> {
     let directory = args.out.clone().unwrap_or_else(|| setup::default_directory(&setups[0]));
     store::refuse_used(&directory)?;
     refuse_busy(args, &setups[0])?;
-    let bench = bench(&setups[0], &binaries, &placement)?;
+    let bench = bench(&setups.iter().collect::<Vec<_>>(), &binaries, &placement)?;
     prepare(&servers, &setups, &bench)?;
     let there = look_behind(&servers, &setups, &bench)?;
     for (setup, cells) in setups.iter_mut().zip(&servers) {
@@ -175,8 +176,8 @@ fn resume(args: &Args, directory: &Path) -> Result<ExitCode> {
     let growth = manifest.matrices.iter().any(is_scaled).then(|| placement.growth(setup.host.cores));
     let servers = ask(&kinds, &binaries, &placement, growth.as_deref())?;
     refuse_busy(args, setup)?;
-    let bench = bench(setup, &binaries, &placement)?;
     let setups = || manifest.matrices.iter().map(|planned| &planned.setup);
+    let bench = bench(&setups().collect::<Vec<_>>(), &binaries, &placement)?;
     prepare(&servers, setups(), &bench)?;
     look_behind(&servers, setups(), &bench)?;
     let visits = manifest.by_matrix(visits);
@@ -193,7 +194,10 @@ fn ask(
     kinds.iter().map(|kind| Cells::ask(*kind, binaries, &placement.server, growth.clone())).collect()
 }
 
-fn bench(setup: &Setup, binaries: &Path, placement: &Placement) -> Result<Bench> {
+/// For all matrices, of which there is one; but for the longest warm-up, which some may have, all are decided alike.
+fn bench(setups: &[&Setup], binaries: &Path, placement: &Placement) -> Result<Bench> {
+    let setup = setups[0];
+    let max_warmup_s = setups.iter().find_map(|setup| setup.max_warmup_s);
     host::raise_open_files()?;
     let scratch = Scratch::new()?;
     let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -204,7 +208,7 @@ fn bench(setup: &Setup, binaries: &Path, placement: &Placement) -> Result<Bench>
         scratch,
         loadgen: setup::loadgen(binaries),
         binaries: binaries.to_path_buf(),
-        timing: placement.timing(setup.slice_s, setup.warmup_s),
+        timing: placement.timing(setup.slice_s, setup.warmup_s, max_warmup_s),
         interrupts: Interrupts::watch()?,
     })
 }

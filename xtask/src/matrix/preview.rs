@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::kinds::Kind;
 use super::model::{Role, Setup};
-use super::plan;
+use super::{plan, warm_up};
 
 /// Starting, connecting and stopping, for the estimate of a run's time.
 const VISIT_OVERHEAD_S: f64 = 0.15;
@@ -23,7 +23,7 @@ pub(crate) fn block(kind: &dyn Kind, setup: &Setup, slice_s: f64) -> (usize, f64
         setup.selected().filter(|(cell, workload)| setup.why_not(&cell.id, &workload.name).is_none())
     {
         let preload_s = if cell.role == Role::Null { 0.0 } else { kind.preload_s(workload) };
-        let load_s = kind.load_s(workload, slice_s, setup.warmup_s);
+        let load_s = kind.load_s(workload, slice_s, warm_up::usual_s(setup, workload));
         visits += 1;
         seconds += load_s + VISIT_OVERHEAD_S + preload_s;
     }

@@ -85,6 +85,12 @@ pub(crate) struct Visit {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Measured {
     pub duration_s: f64,
+    /// How long it warmed up before; absent where the generator was not told to, and in older runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup_s: Option<f64>,
+    /// Whether the load was steady when the warm-up ended; absent where that was a fixed time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup_steady: Option<bool>,
     pub requests: u64,
     /// Answered and verified.
     pub ok: u64,

@@ -93,7 +93,7 @@ fn bench(binaries: &std::path::Path, wire: &Wire) -> Bench {
         scratch,
         loadgen: binaries.join("loadgen"),
         binaries: binaries.to_path_buf(),
-        timing: Timing { slice_s: 1.0, warmup_s: 0.2, client_cpus: "0".into(), client_threads: 1 },
+        timing: Timing { slice_s: 1.0, warmup_s: 0.2, max_warmup_s: None, client_cpus: "0".into(), client_threads: 1 },
         machine: Machine::Behind(["ip", "netns", "exec", &wire.namespace].map(str::to_owned).to_vec()),
         host: wire.far_address,
         histograms: None,

@@ -51,6 +51,7 @@ pub(crate) fn setup() -> Setup {
         blocks: 3,
         slice_s: 1.5,
         warmup_s: 0.5,
+        max_warmup_s: None,
         retries_max: 2,
         retry_budget_s: None,
         time_budget_s: None,
@@ -81,6 +82,8 @@ pub(crate) fn setup() -> Setup {
 pub(crate) fn measured(cpu_us: f64) -> Measured {
     Measured {
         duration_s: 1.5,
+        warmup_s: None,
+        warmup_steady: None,
         requests: 1_000,
         ok: 1_000,
         errors: [].into(),

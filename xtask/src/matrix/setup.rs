@@ -15,7 +15,7 @@ use super::pace::{self, Pace};
 use super::presets::Part;
 use super::preview;
 use super::sweep::{self, Sweep};
-use super::syscalls;
+use super::{syscalls, warm_up};
 use crate::usage;
 use crate::workspace::{self, cargo, first_line, run_shown};
 
@@ -87,8 +87,9 @@ impl Placement {
         }
     }
 
-    pub(crate) fn timing(&self, slice_s: f64, warmup_s: f64) -> Timing {
-        Timing { slice_s, warmup_s, client_cpus: self.client.text().to_owned(), client_threads: self.client.len() }
+    pub(crate) fn timing(&self, slice_s: f64, warmup_s: f64, max_warmup_s: Option<f64>) -> Timing {
+        let (client_cpus, client_threads) = (self.client.text().to_owned(), self.client.len());
+        Timing { slice_s, warmup_s, max_warmup_s, client_cpus, client_threads }
     }
 }
 
@@ -127,7 +128,7 @@ fn setups(
         let filter = wanted.map(|wanted| Filter::of(&wanted, vocabulary)).transpose()?.unwrap_or_default();
         let accepted: Vec<String> =
             args.workloads(cells.kind).into_iter().filter(|name| filter.accepts("workload", name)).collect();
-        let timing = placement.timing(pace.slice_s, args.warmup_s());
+        let timing = placement.timing(pace.slice_s, args.warmup_s(), warm_up::of_kind(args, cells.kind));
         let workloads = kinds::select(cells.kind, &accepted, &timing, args.quick);
         if workloads.is_empty() {
             continue;
@@ -139,6 +140,9 @@ fn setups(
     }
     if setups.is_empty() {
         return Err(usage("no workload or no server is left to run"));
+    }
+    if args.has_max_warmup() && setups.iter().all(|setup| setup.max_warmup_s.is_none()) {
+        return Err(usage("--max-warmup: no server that is left has a warm-up that ends by itself"));
     }
     Ok(setups)
 }
@@ -196,6 +200,7 @@ fn setup(
         blocks: pace.blocks,
         slice_s: pace.slice_s,
         warmup_s: args.warmup_s(),
+        max_warmup_s: warm_up::of_kind(args, kind),
         retries_max: if args.quick { QUICK_RETRIES } else { RETRIES },
         retry_budget_s: args.quick.then_some(kind.quick_retry_budget_s()),
         not_run: Vec::new(),
@@ -234,6 +239,7 @@ fn notes(args: &Args, pace: &Pace, kind: &dyn Kind, selection: &Selection, workl
     notes.extend(args.preset.map(|preset| format!("Preset `{}`: {}.", preset.name, preset.about)));
     notes.extend(kind.note().map(str::to_owned));
     notes.extend(pace.note.clone());
+    notes.extend(warm_up::note(args, kind));
     if let Some(remote) = args.remote() {
         let (prefix, host) = (remote.prefix.join(" "), remote.host);
         notes.push(format!(

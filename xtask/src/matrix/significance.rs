@@ -87,11 +87,8 @@ pub(crate) fn trend(windows: &[f64]) -> Option<f64> {
     if windows.len() < WINDOWS_MIN {
         return None;
     }
-    let pairs = (0..windows.len()).flat_map(|left| (left + 1..windows.len()).map(move |right| (left, right)));
-    let slopes: Vec<f64> =
-        pairs.map(|(left, right)| (windows[right] - windows[left]) / (right - left) as f64).collect();
     let middle = super::stats::median(windows);
-    (middle > 0.0).then(|| super::stats::median(&slopes) * (windows.len() - 1) as f64 / middle)
+    (middle > 0.0).then(|| loadgen::trend::trend(windows) / middle)
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ fn calls(
     let load = bench.fill(cells, cell.role, workload, &server, &address).and_then(|filled| {
         filled.context("interrupted")?;
         let arguments = bench.load_arguments(cells, cell.role, workload, &address, &server);
-        let load_s = cells.kind.load_s(workload, bench.timing.slice_s, bench.timing.warmup_s);
+        let load_s = cells.kind.load_s(workload, bench.timing.slice_s, bench.timing.longest_warmup_s());
         bench.generate(&with_requests(&arguments, requests), load_s)?.context("interrupted")
     });
     let run = load?;
@@ -110,7 +110,7 @@ fn calls(
 
 /// The generator's arguments for a number of requests instead of a time.
 fn with_requests(arguments: &[String], requests: u64) -> Vec<String> {
-    let mut words = kinds::without(arguments, &["-d", "--warmup", "--server-pid"]);
+    let mut words = kinds::without(arguments, &["-d", "--warmup", "--max-warmup", "--server-pid"]);
     // Behind the subcommand.
     words.splice(1..1, ["-n".to_owned(), requests.to_string()]);
     words
@@ -192,7 +192,8 @@ mod tests {
 
     #[test]
     fn a_load_of_a_time_becomes_one_of_a_number() {
-        let words = ["http", "-t", "1", "-c", "64", "-d", "500ms", "--warmup", "300ms", "URL"].map(str::to_owned);
+        let words = ["http", "-t", "1", "-c", "64", "-d", "500ms", "--warmup", "300ms", "--max-warmup", "2s", "URL"]
+            .map(str::to_owned);
         assert_eq!(with_requests(&words, 7).join(" "), "http -n 7 -t 1 -c 64 URL");
     }
 }

@@ -86,7 +86,8 @@ impl Bench {
                 let cpus = cells.cpus_of(&cell.factors);
                 let measured = self.measured(&loaded, workload, cpus.len());
                 let host = loaded.host;
-                let elapsed = Duration::from_secs_f64(self.timing.warmup_s + loaded.run.duration_s);
+                let warmup_s = loaded.run.warmup_s.unwrap_or(self.timing.warmup_s);
+                let elapsed = Duration::from_secs_f64(warmup_s + loaded.run.duration_s);
                 let mut flags = flags::of(workload, &measured, &host, elapsed);
                 let client = CpuList::parse(&self.timing.client_cpus).ok();
                 let is_elsewhere = matches!(self.machine, Machine::Behind(_));
@@ -149,7 +150,7 @@ impl Bench {
         server: &Process,
         address: &str,
     ) -> Result<Option<Loaded>> {
-        let load_s = cells.kind.load_s(workload, self.timing.slice_s, self.timing.warmup_s);
+        let load_s = cells.kind.load_s(workload, self.timing.slice_s, self.timing.longest_warmup_s());
         let Some(bytes_per_key) = self.fill(cells, role, workload, server, address)? else { return Ok(None) };
         let mut arguments = match &self.machine {
             Machine::Here => self.load_arguments(cells, role, workload, address, server),
@@ -335,6 +336,8 @@ fn measured(run: &RunResult, workload: &Workload, server_cores: usize) -> Measur
     };
     let all = Measured {
         duration_s: run.duration_s,
+        warmup_s: run.warmup_s,
+        warmup_steady: run.warmup_steady,
         requests: run.requests,
         ok: run.ok,
         errors: run.errors.clone(),

@@ -182,7 +182,9 @@ fn of_cells(summary: &Summary) -> Vec<OfCells> {
 /// One per flag that was raised; a closed loop that saturates its server does what it is meant to.
 fn flagged(summary: &Summary) -> Vec<OfCells> {
     let mut warnings = Vec::new();
-    for flag in [Flag::ClientSaturated, Flag::Lag, Flag::Noisy, Flag::ServerSaturated, Flag::NoSteadyState] {
+    const TOLD: [Flag; 6] =
+        [Flag::ClientSaturated, Flag::Lag, Flag::Noisy, Flag::ServerSaturated, Flag::NoSteadyState, Flag::Unsettled];
+    for flag in TOLD {
         let mut cells = Vec::new();
         let mut visits = 0;
         for result in &summary.results {

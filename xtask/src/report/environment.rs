@@ -101,7 +101,7 @@ fn facts(view: &View<'_>) -> Vec<(&'static str, String)> {
 fn plan(setup: &Setup, view: &View<'_>) -> String {
     let progress = &view.summary.progress;
     format!(
-        "{} of {} blocks complete, {} of {}, {}, slices of {}\u{a0}s after {}\u{a0}s of warm-up, up to {} of an \
+        "{} of {} blocks complete, {} of {}, {}, slices of {}\u{a0}s after {} of warm-up, up to {} of an \
          invalid visit, seed {}",
         progress.blocks_complete,
         setup.blocks,
@@ -109,7 +109,7 @@ fn plan(setup: &Setup, view: &View<'_>) -> String {
         count(progress.visits_planned as usize, "visit"),
         count(progress.attempts as usize, "attempt"),
         short(setup.slice_s),
-        short(setup.warmup_s),
+        setup.warm_up_in_words(),
         if setup.retries_max == 1 { "1\u{a0}retry".to_owned() } else { format!("{}\u{a0}retries", setup.retries_max) },
         setup.seed
     )

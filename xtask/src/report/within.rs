@@ -20,7 +20,7 @@ pub(super) fn section(view: &View<'_>) -> Option<Section> {
         .map(|&column| (view.workloads()[column].name.clone(), finding(view, column), pictures(view, column)))
         .collect();
     let note = "Windows of 100\u{a0}ms over all visits: medians, and of failures the mean. Shaded: warm-up, which is in no \
-                other figure. A line that climbs or falls through the slice was not steady yet. Where nothing failed, and \
+                other figure; of visits that warmed up for different times the end that all have. A line that climbs or falls through the slice was not steady yet. Where nothing failed, and \
                 where no schedule could be late, there is no panel.";
     Some(Section {
         id: "within",

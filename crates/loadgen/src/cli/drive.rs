@@ -11,7 +11,7 @@ use anyhow::{Context as _, anyhow};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 use clap::{ArgGroup, Args, ValueEnum};
 use loadgen::engine::{
-    self, Arrivals, Endpoint, EngineError, EngineKind, Limit, Load, Measured, Pacing, Reuse, Timeouts,
+    self, Arrivals, Endpoint, EngineError, EngineKind, Limit, Load, Measured, Pacing, Reuse, Timeouts, WarmUp,
 };
 use loadgen::output;
 use loadgen::protocol::ClientProtocol;
@@ -54,6 +54,10 @@ pub(super) struct DriveArgs {
     /// Run this long before measuring [default: 1s, with --requests none]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) warmup: Option<Duration>,
+    /// Go on warming up until the load is steady, at most this long: no trend above 3 % leads through five windows of
+    /// 100 ms, or none beyond chance; --warmup is then the least [default: --warmup alone]
+    #[arg(long, value_name = "TIME", value_parser = positive_duration)]
+    pub(super) max_warmup: Option<Duration>,
     /// Open the connections evenly over this time, before the warm-up; an open loop's rate grows from 0 meanwhile
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "0s")]
     pub(super) ramp: Duration,
@@ -170,7 +174,9 @@ impl DriveArgs {
             limit,
             turns: None,
             ramp: self.ramp,
-            warmup: self.warmup.unwrap_or(default_warmup) + self.ramp,
+            warmup: self.warmup.unwrap_or(if self.max_warmup.is_some() { Duration::ZERO } else { default_warmup })
+                + self.ramp,
+            warmup_max: self.max_warmup.map(|most| most + self.ramp),
             timeouts: Timeouts {
                 connect: self.connect_timeout.unwrap_or(self.timeout),
                 first_byte: self.first_byte_timeout,
@@ -206,12 +212,26 @@ impl DriveArgs {
         }
     }
 
+    /// Refuses what contradicts itself and the parser cannot see.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        let Some(most) = self.max_warmup else { return Ok(()) };
+        if most < WarmUp::SHORTEST {
+            let shortest = WarmUp::SHORTEST.as_millis();
+            return Err(Failure::Usage(format!("--max-warmup holds five windows of 100 ms: {shortest}ms or more")));
+        }
+        if self.warmup.is_some_and(|least| least > most) {
+            return Err(Failure::Usage("--max-warmup is less than --warmup, which is the least".to_owned()));
+        }
+        Ok(())
+    }
+
     /// An option that was given and that only the engine for sockets understands.
     pub(super) fn for_sockets_only(&self) -> Option<&'static str> {
         let given = [
             (self.threads.is_some(), "--threads"),
             (self.pipeline != 1, "--pipeline"),
             (!self.ramp.is_zero(), "--ramp"),
+            (self.max_warmup.is_some(), "--max-warmup"),
             (self.rate.len() > 1, "a list of rates"),
             (self.rate_sweep.is_some(), "--rate-sweep"),
             (self.connect_timeout.is_some(), "--connect-timeout"),
@@ -254,6 +274,7 @@ impl DriveArgs {
             ("threads", json!(load.threads)),
             ("timeout_s", json!(load.timeouts.total.as_secs_f64())),
             ("tls", json!(load.tls.is_some())),
+            ("max_warmup_s", json!(self.max_warmup.map(|most| most.as_secs_f64()))),
             ("warmup_s", json!((load.warmup - load.ramp).as_secs_f64())),
         ])
     }
@@ -355,7 +376,7 @@ pub(super) fn drive<P: ClientProtocol>(
     interrupt: &AtomicBool,
     show: Show,
 ) -> Result<Measured<P>, EngineError> {
-    let mut progress = Progress::new(show, load.pacing, load.limit, load.warmup);
+    let mut progress = Progress::new(show, load.pacing, load.limit, load.warmup_max.unwrap_or(load.warmup));
     let measured = engine::run(endpoint, load, make_client, server, interrupt, |live| progress.update(live));
     progress.finish();
     measured

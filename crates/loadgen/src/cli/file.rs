@@ -50,7 +50,7 @@ Exit status: 0 every request succeeded and was verified; 3 some failed; 130 inte
 #[command(after_help = EXAMPLES, override_usage = "loadgen file [OPTIONS] TARGET CONTENT")]
 #[command(group = ArgGroup::new("documents").required(true).args(["content", "content_option"]))]
 #[command(group = ArgGroup::new("persons").multiple(true).args(["requestors", "reps", "sleep_avg", "sleep_stddev"])
-    .conflicts_with_all(["connections", "duration", "requests", "warmup", "ramp", "rate", "rate_sweep", "pipeline"]))]
+    .conflicts_with_all(["connections", "duration", "requests", "warmup", "max_warmup", "ramp", "rate", "rate_sweep", "pipeline"]))]
 pub(super) struct FileArgs {
     /// HOST:PORT or unix:/SOCKET
     #[arg(value_name = "TARGET")]
@@ -131,6 +131,7 @@ pub(super) fn run(args: &FileArgs) -> Result<Outcome, Failure> {
             "--pipeline needs --protocol framed: the original has one request per connection".to_owned(),
         ));
     }
+    args.drive.check()?;
     args.drive.refuse_used_out()?;
     let run = Run { args, load: load(args), server: args.drive.server()?, endpoint };
     campaign::probe(&args.drive, subject(args, args.drive.config(&run.load), &run.load), &run.endpoint, &run.load)?;
@@ -222,7 +223,7 @@ fn load(args: &FileArgs) -> Load {
         load.threads = load.threads.min(requestors);
         load.limit = Limit::Requests(turns.each.saturating_mul(requestors as u64));
         load.turns = Some(turns);
-        load.warmup = Duration::ZERO;
+        (load.warmup, load.warmup_max) = (Duration::ZERO, None);
     }
     load
 }

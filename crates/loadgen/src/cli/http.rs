@@ -102,6 +102,7 @@ pub(super) fn run(args: &HttpArgs) -> Result<Outcome, Failure> {
     let questions = questions(args, &targets, body.as_deref())?;
     let load = load(args)?;
     let load = Load { tls: args.tls.of_url(&targets)?, ..load };
+    args.drive.check()?;
     args.drive.refuse_used_out()?;
     let server = args.drive.server()?;
     let interrupt = interrupt_flag()?;

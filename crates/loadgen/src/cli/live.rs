@@ -42,8 +42,11 @@ pub(super) enum Show {
 pub(super) struct Progress {
     display: Display,
     limit: Limit,
+    /// Its longest.
     warmup: Duration,
     begin: Instant,
+    /// When the window was first seen to be open.
+    opened: Option<Instant>,
     /// Offered, of an open loop.
     rate: Option<f64>,
     samples: VecDeque<Sample>,
@@ -88,7 +91,7 @@ impl Progress {
             Show::Auto => Display::Lines { next: begin + SILENCE, every: LINE_EVERY },
         };
         let (samples, bars) = (VecDeque::new(), VecDeque::new());
-        let progress = Self { display, limit, warmup, begin, rate, samples, bars, taken: 0 };
+        let progress = Self { display, limit, warmup, begin, opened: None, rate, samples, bars, taken: 0 };
         if let Display::Terminal(bar) = &progress.display {
             bar.set_prefix(progress.phase(begin));
         }
@@ -103,6 +106,12 @@ impl Progress {
         let is_due = self.samples.back().is_none_or(|last| now.duration_since(last.at) >= SAMPLE_EVERY);
         if is_due {
             self.sample(live, now);
+        }
+        if self.opened.is_none() && live.counts() != (0, 0) {
+            self.opened = Some(now);
+            if let (Display::Terminal(bar), Limit::Duration(duration)) = (&self.display, self.limit) {
+                bar.set_length(milliseconds(now.duration_since(self.begin) + duration));
+            }
         }
         match &mut self.display {
             Display::Nothing => {}
@@ -156,10 +165,10 @@ impl Progress {
     }
 
     fn phase(&self, now: Instant) -> String {
-        let elapsed = now.duration_since(self.begin);
+        let opened = self.opened.unwrap_or(self.begin + self.warmup);
         let phase = match self.limit {
-            _ if elapsed < self.warmup => "warm-up",
-            Limit::Duration(duration) if elapsed > self.warmup + duration => "last replies",
+            _ if now < opened => "warm-up",
+            Limit::Duration(duration) if now > opened + duration => "last replies",
             Limit::Duration(_) | Limit::Requests(_) => "measuring",
         };
         match self.rate {

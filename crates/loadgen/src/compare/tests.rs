@@ -13,6 +13,8 @@ fn part(name: &str, throughput_rps: f64, latency: f64) -> Part {
         target: format!("http://{name}/"),
         config: [("connections", json!(4)), ("seed", json!(name))].map(|(name, value)| (name.to_owned(), value)).into(),
         duration_s: 1.0,
+        warmup_s: None,
+        warmup_steady: None,
         requests: throughput_rps as u64,
         ok: throughput_rps as u64,
         errors: [].into(),

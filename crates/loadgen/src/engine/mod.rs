@@ -16,6 +16,7 @@ mod endpoint;
 mod pace;
 mod pause;
 mod pulse;
+mod steady;
 mod tally;
 mod timeline;
 mod tls;
@@ -40,6 +41,8 @@ pub use self::pace::{Arrivals, Limit, Pacing};
 pub(crate) use self::pace::{Schedule, share};
 pub use self::pause::Pause;
 pub use self::pulse::Reading;
+use self::steady::Steadiness;
+pub use self::steady::WarmUp;
 pub use self::tally::{LATENCY_NANOS_MAX, Tally};
 use self::timeline::Slice;
 pub(crate) use self::timeline::{Collector, Slicer};
@@ -74,6 +77,8 @@ pub struct Load {
     /// [`Self::warmup`], which is never shorter.
     pub ramp: Duration,
     pub warmup: Duration,
+    /// Goes on with the warm-up until no trend leads through five windows of 100 ms, at most this long (in whole windows).
+    pub warmup_max: Option<Duration>,
     pub timeouts: Timeouts,
     /// Shortly before a request of the open loop falls due, look at the clock instead of sleeping.
     pub spin: bool,
@@ -82,6 +87,13 @@ pub struct Load {
     pub engine: EngineKind,
     pub tls: Option<Tls>,
     pub seed: u64,
+}
+
+impl Load {
+    fn longest_warm_up(&self) -> Nanos {
+        let most = self.warmup_max.map(|most| steady::whole(clock::nanos(most.max(self.warmup))).max(steady::WIDTH));
+        most.unwrap_or_else(|| clock::nanos(self.warmup))
+    }
 }
 
 /// How long to wait for a server.
@@ -173,6 +185,7 @@ pub enum EngineError {
 /// What the engine saw.
 #[derive(Debug, Default)]
 pub struct Measured<P> {
+    pub warm_up: WarmUp,
     /// When the window was opened.
     pub opened: Nanos,
     pub window: Duration,
@@ -199,6 +212,7 @@ pub struct Measured<P> {
 impl<P> Measured<P> {
     /// Adds another run's counts and times, but not what the server used.
     pub fn absorb(&mut self, other: &Self) {
+        self.warm_up.absorb(other.warm_up);
         self.window += other.window;
         self.tally.merge(&other.tally);
         self.timeline = None;
@@ -276,6 +290,7 @@ struct Conductor<'a> {
 }
 
 struct Course {
+    warm_up: WarmUp,
     opened: Nanos,
     window: Nanos,
     timeline: Option<Timeline>,
@@ -287,7 +302,8 @@ impl Conductor<'_> {
     fn conduct(mut self, barrier: &Barrier, server: Option<&ServerProbe>, observe: &mut impl FnMut(&Live)) -> Course {
         let read_before = || server.and_then(|server| server.read_before().ok());
         let (before, start);
-        if self.load.warmup.is_zero() {
+        let mut warm_up = WarmUp::default();
+        if self.load.warmup.is_zero() && self.load.warmup_max.is_none() {
             before = read_before();
             start = clock::now();
             self.window.set_origin(start);
@@ -297,10 +313,11 @@ impl Conductor<'_> {
             let origin = clock::now();
             self.window.set_origin(origin);
             barrier.wait();
-            self.wait_until(origin.saturating_add(clock::nanos(self.load.warmup)), observe);
+            warm_up.is_steady = self.warm_up(origin, observe);
             before = read_before();
             start = clock::now();
             self.window.open(start);
+            warm_up.duration = start - origin;
         }
         match (self.load.limit, self.load.pacing) {
             (Limit::Duration(duration), Pacing::Closed) => {
@@ -319,11 +336,40 @@ impl Conductor<'_> {
         self.wait_until(Nanos::MAX, observe);
         let was_interrupted = self.interrupt.load(Ordering::Relaxed);
         Course {
+            warm_up,
             opened: start,
             window: end - start,
             timeline: self.timeline,
             server: before.zip(after),
             was_interrupted,
+        }
+    }
+
+    /// Returns when the measured window may be opened, and whether the load was steady then, if that was the question.
+    fn warm_up(&mut self, origin: Nanos, observe: &mut impl FnMut(&Live)) -> Option<bool> {
+        let least = origin.saturating_add(clock::nanos(self.load.warmup));
+        if self.load.warmup_max.is_none() {
+            self.wait_until(least, observe);
+            return None;
+        }
+        let most = self.load.longest_warm_up();
+        let mut steadiness = Steadiness::default();
+        let (mut before, mut read_at) = (Reading::default(), origin);
+        let mut passed = 0;
+        loop {
+            passed += steady::WIDTH;
+            self.wait_until(origin + passed, observe);
+            let (reading, now) = (self.live.read(), clock::now());
+            let window = steady::Window::of(&reading.since(&before), now.saturating_sub(read_at), self.load.pacing);
+            let is_steady = steadiness.push(window);
+            (before, read_at) = (reading, now);
+            let may_end = origin + passed >= least && is_steady;
+            if may_end || passed >= most || self.running == 0 || self.interrupt.load(Ordering::Relaxed) {
+                if let Some(timeline) = &mut self.timeline {
+                    timeline.end_warm_up_early(most - passed);
+                }
+                return Some(may_end);
+            }
         }
     }
 
@@ -358,6 +404,7 @@ impl Conductor<'_> {
 fn merge<P>(course: Course, rest: &Receiver<Box<Slice>>, reports: Vec<WorkerReport<P>>) -> Measured<P> {
     let mut reports = reports.into_iter();
     let mut measured = Measured {
+        warm_up: course.warm_up,
         opened: course.opened,
         window: Duration::from_nanos(course.window),
         tally: Tally::new(),

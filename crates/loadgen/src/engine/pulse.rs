@@ -119,6 +119,22 @@ impl Reading {
         });
         found.map(|bucket| upper_edge(bucket) / 1e3)
     }
+
+    /// Microseconds, as if what is in a bucket lay evenly there; `None` if nothing was answered.
+    #[expect(clippy::cast_precision_loss, reason = "a share of a count")]
+    pub(super) fn interpolated_us(&self, quantile: f64) -> Option<f64> {
+        let rank = self.answered() as f64 * quantile.clamp(0.0, 1.0);
+        let mut below = 0.0;
+        for (bucket, &count) in self.buckets.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let count = count as f64;
+            if below + count >= rank {
+                let lower = bucket.checked_sub(1).map_or(0.0, upper_edge);
+                return Some((lower + (upper_edge(bucket) - lower) * (rank - below) / count) / 1e3);
+            }
+            below += count;
+        }
+        None
+    }
 }
 
 #[cfg(test)]
@@ -160,5 +176,17 @@ mod tests {
         near(0.99, 2_000.0);
         near(1.0, 50_000.0);
         assert_eq!(earlier.since(&earlier).quantile_us(0.5), None);
+        assert_eq!(earlier.since(&earlier).interpolated_us(0.5), None);
+    }
+
+    #[test]
+    fn an_interpolated_quantile_is_finer_than_its_bucket() {
+        let pulse = Pulse::default();
+        (1_000_000..1_400_000).step_by(100).for_each(|latency| pulse.answered(latency, 1));
+        let reading = read(&pulse);
+        for share in [0.1, 0.25, 0.5, 0.51, 0.9] {
+            let (found, expected) = (reading.interpolated_us(share).expect("answered"), 1_000.0 + 400.0 * share);
+            assert!((found / expected - 1.0).abs() < 0.01, "{share}: {found}, {expected}");
+        }
     }
 }

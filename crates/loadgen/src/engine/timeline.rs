@@ -185,6 +185,9 @@ pub struct Timeline {
     /// Nanoseconds.
     width: Nanos,
     intervals: BTreeMap<i64, Interval>,
+    /// By so many intervals the warm-up was shorter than its threads thought when they numbered its intervals.
+    #[serde(default)]
+    unused: i64,
 }
 
 /// One interval.
@@ -203,7 +206,7 @@ type Sparse = Vec<(u64, u64)>;
 
 impl Timeline {
     pub(super) fn new(width: Nanos) -> Self {
-        Self { width, intervals: BTreeMap::new() }
+        Self { width, intervals: BTreeMap::new(), unused: 0 }
     }
 
     /// Reads a slice, and sends it back empty.
@@ -250,7 +253,12 @@ impl Timeline {
     /// Every interval of the warm-up from the first with a verdict on, and how many intervals before the window it began.
     pub fn warm_up(&self) -> impl Iterator<Item = (u64, Interval)> + '_ {
         let begin = self.intervals.first_key_value().map_or(0, |(first, _)| *first);
-        (begin..0).map(|index| (index.unsigned_abs(), self.at(index)))
+        (begin..-self.unused).map(|index| ((index + self.unused).unsigned_abs(), self.at(index)))
+    }
+
+    /// The warm-up was `by` nanoseconds shorter than the longest that the slicers were told of.
+    pub(super) fn end_warm_up_early(&mut self, by: Nanos) {
+        self.unused = (by / self.width).cast_signed();
     }
 
     fn at(&self, index: i64) -> Interval {
@@ -322,6 +330,23 @@ mod tests {
         assert_eq!(warm_up, [(2, (2, 2, 9)), (1, (2, 0, 0))]);
         let window: Vec<_> = timeline.intervals().map(|(index, row)| (index, found(row))).collect();
         assert_eq!(window, [(0, (5, 0, 0))]);
+    }
+
+    #[test]
+    fn a_warm_up_that_ends_early_ends_where_the_window_begins_too() {
+        let (out, slices) = channel();
+        let mut slicer = Slicer::new(100, out).after(1_000);
+        // It was to be ten intervals at most, and was three; a verdict came before the window was open.
+        for since_origin in [0, 150, 250, 299, 301] {
+            slicer.warm_up(since_origin, Ok(()), 1, 1, None);
+        }
+        slicer.flush();
+        let mut timeline = Timeline::new(100);
+        slices.try_iter().for_each(|slice| timeline.absorb(slice));
+        timeline.end_warm_up_early(700);
+        let warm_up: Vec<_> = timeline.warm_up().map(|(back, row)| (back, row.ok)).collect();
+        assert_eq!(warm_up, [(3, 1), (2, 1), (1, 2)]);
+        assert_eq!(timeline.intervals().count(), 0);
     }
 
     #[test]

@@ -101,6 +101,12 @@ pub fn merge(parts: &[Part], order: Order) -> Result<Merged, MergeError> {
         target: first.result.target.clone(),
         config,
         duration_s,
+        warmup_s: None,
+        warmup_steady: parts
+            .iter()
+            .map(|part| part.result.warmup_steady)
+            .reduce(|all, one| Some(all? && one?))
+            .flatten(),
         requests: sum(|result| result.requests),
         ok,
         errors: errors(parts),

@@ -31,6 +31,8 @@ fn part(name: &str, values: &[u64], failures: &[(&str, u64)]) -> Part {
         target: "http://127.0.0.1:1/".to_owned(),
         config: config.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         duration_s: 2.0,
+        warmup_s: None,
+        warmup_steady: None,
         requests: ok + failed,
         ok,
         errors: failures.iter().map(|(class, count)| ((*class).to_owned(), *count)).collect(),

@@ -10,7 +10,7 @@ use super::MqError;
 use super::account::Report;
 use super::plan::Plan;
 use crate::clock::{self, MILLISECOND, Nanos};
-use crate::engine::{CpuTime, Limit, Live, Measured, Pacing, Tally, Timeline, Window};
+use crate::engine::{CpuTime, Limit, Live, Measured, Pacing, Tally, Timeline, WarmUp, Window};
 use crate::usage::{ServerProbe, ServerReading};
 
 /// How often the main thread looks at the interrupt flag and reports progress.
@@ -182,6 +182,7 @@ impl Course<'_> {
         let cores = self.plan.cpus().map_or_else(sys::affinity::available, |cpus| cpus.iter().len());
         let threads = self.plan.clients.min(cores).max(1);
         let mut measured = Measured {
+            warm_up: WarmUp { duration: clock::nanos(self.plan.warmup), is_steady: None },
             opened: edges.start,
             window: Duration::from_nanos(end.saturating_sub(edges.start)),
             tally: Tally::new(),

@@ -28,6 +28,8 @@ fn columns(result: &RunResult) -> Vec<(String, String)> {
     add("kind", result.kind.clone());
     add("target", result.target.clone());
     add("duration_s", result.duration_s.to_string());
+    add("warmup_s", result.warmup_s.map_or_else(String::new, |s| s.to_string()));
+    add("warmup_steady", result.warmup_steady.map_or_else(String::new, |is_steady| is_steady.to_string()));
     add("requests", result.requests.to_string());
     add("ok", result.ok.to_string());
     for class in ErrorClass::ALL {

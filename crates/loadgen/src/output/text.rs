@@ -79,6 +79,7 @@ fn conditions(result: &RunResult) -> String {
         ("threads", "", " thread", " threads"),
         ("pipeline", "", " in flight each", " in flight each"),
         ("warmup_s", "", " s warm-up", " s warm-up"),
+        ("max_warmup_s", "at most ", " s of it", " s of it"),
         ("verify", "verify ", "", ""),
     ] {
         if let Some(value) = setting(name) {
@@ -95,6 +96,10 @@ fn write_origin(out: &mut String, result: &RunResult) -> std::fmt::Result {
         let host = host.map(|host| format!(" on {host}")).unwrap_or_default();
         let version = version.map(|version| format!(" by loadgen {version}")).unwrap_or_default();
         writeln!(out, "measured from {started}{host}{version}")?;
+    }
+    if let (Some(warmup_s), Some(is_steady)) = (result.warmup_s, result.warmup_steady) {
+        let how = if is_steady { "until the load was steady" } else { "and the load had not become steady" };
+        writeln!(out, "warmed up for {warmup_s:.1} s, {how}")?;
     }
     if origin.interrupted {
         writeln!(out, "INTERRUPTED: this is what was measured until then")?;

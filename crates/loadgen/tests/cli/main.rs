@@ -24,6 +24,7 @@ mod slow;
 mod stall;
 mod tls;
 mod usage;
+mod warmup;
 
 use std::process::{Command, Output};
 

@@ -192,6 +192,7 @@ fn bad_usage_is_refused() {
         &["/queue", "path", "--engine", "uring"],
         &["/queue", "path", "-R", "1,2"],
         &["/queue", "path", "--self-check"],
+        &["/queue", "path", "--max-warmup", "2s"],
         &["queue", "path"],
         &["mq:/a/b", "path"],
         &["/queue", "pa;th"],

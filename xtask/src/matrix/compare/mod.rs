@@ -118,6 +118,7 @@ fn differences(old: &Setup, new: &Setup) -> Vec<String> {
     remark("the processor", old.host.cpu_model.clone(), new.host.cpu_model.clone());
     remark("the kernel", old.host.kernel.clone(), new.host.kernel.clone());
     remark("the slice", format!("{} s", old.slice_s), format!("{} s", new.slice_s));
+    remark("the warm-up", old.warm_up_in_words(), new.warm_up_in_words());
     remark("the profile", old.profile.clone(), new.profile.clone());
     remark("the placement", placement(old), placement(new));
     for workload in &new.workloads {

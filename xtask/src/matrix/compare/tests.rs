@@ -69,10 +69,16 @@ fn two_blocks_prove_nothing() {
 fn what_only_one_run_has_is_named_and_what_differs_about_the_runs_is_remarked() {
     let mut before = run(3, |_| 1.0);
     before.matrices[0].results.retain(|result| result.cell != "http-server/uring");
-    before.matrices[0].setup.slice_s = 0.5;
+    (before.matrices[0].setup.slice_s, before.matrices[0].setup.max_warmup_s) = (0.5, Some(2.0));
     let changes = changes(&before, &run(3, |_| 1.0));
     assert_eq!(changes.matrices[0].only_after, ["http-server/uring closed", "http-server/uring open"]);
-    assert_eq!(changes.remarks, ["http-server: the slice was 0.5 s and is 1.5 s"]);
+    assert_eq!(
+        changes.remarks,
+        [
+            "http-server: the slice was 0.5 s and is 1.5 s",
+            "http-server: the warm-up was 0.5 to 2\u{a0}s and is 0.5\u{a0}s"
+        ]
+    );
     let none = super::changes(&Report { schema: String::new(), matrices: Vec::new() }, &before);
     assert!(text(&none).contains("no server was measured in both"));
     assert_eq!(Gate { threshold: 0.05 }.judge(&none).0, Verdict::Inconclusive, "nothing to judge is not a pass");

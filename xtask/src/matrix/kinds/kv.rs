@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     fn timing() -> Timing {
-        Timing { slice_s: 0.5, warmup_s: 0.3, client_cpus: "1".into(), client_threads: 1 }
+        Timing { slice_s: 0.5, warmup_s: 0.3, max_warmup_s: None, client_cpus: "1".into(), client_threads: 1 }
     }
 
     fn workload(name: &str, is_quick: bool) -> Workload {

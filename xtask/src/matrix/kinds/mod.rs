@@ -126,6 +126,11 @@ pub(crate) trait Kind: Sync {
         amount_arguments(workload, timing)
     }
 
+    /// Whether the generator can warm it up until the load is steady.
+    fn warms_up_until_steady(&self) -> bool {
+        true
+    }
+
     /// About how long a load takes.
     fn load_s(&self, workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
         load_s(workload, slice_s, warmup_s)
@@ -222,8 +227,16 @@ impl Spec {
 pub(crate) struct Timing {
     pub(crate) slice_s: f64,
     pub(crate) warmup_s: f64,
+    /// Until the load is steady, at most so long; `None` is a fixed time.
+    pub(crate) max_warmup_s: Option<f64>,
     pub(crate) client_cpus: String,
     pub(crate) client_threads: usize,
+}
+
+impl Timing {
+    pub(crate) fn longest_warmup_s(&self) -> f64 {
+        self.max_warmup_s.unwrap_or(self.warmup_s)
+    }
 }
 
 /// The workloads of a kind so named, in its order, with the commands that make them.
@@ -293,6 +306,10 @@ fn amount_arguments(workload: &Workload, timing: &Timing) -> Vec<String> {
             let part_s = |whole_s| if is_climb { climb::part_s(whole_s) } else { whole_s };
             flag("-d", milliseconds(part_s(timing.slice_s)));
             flag("--warmup", milliseconds(part_s(timing.warmup_s)));
+            // Eleven runs to the limit would take as long as ten visits; a climb is not compared.
+            if let Some(most_s) = timing.max_warmup_s.filter(|_| !is_climb) {
+                flag("--max-warmup", milliseconds(most_s));
+            }
         }
     }
     words

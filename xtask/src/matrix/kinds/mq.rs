@@ -278,6 +278,11 @@ impl Kind for MqServer {
         }
     }
 
+    /// The generator's clients may be processes, which are told before they begin when the slice does.
+    fn warms_up_until_steady(&self) -> bool {
+        false
+    }
+
     fn load_s(&self, workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
         let per_s = match QueueSpec::named(&workload.name).map(|spec| spec.sink) {
             Some("splice") => SPLICE_BYTES_PER_S,
@@ -350,7 +355,7 @@ mod tests {
     use super::*;
 
     fn timing() -> Timing {
-        Timing { slice_s: 0.5, warmup_s: 0.3, client_cpus: "1".into(), client_threads: 1 }
+        Timing { slice_s: 0.5, warmup_s: 0.3, max_warmup_s: None, client_cpus: "1".into(), client_threads: 1 }
     }
 
     fn workload(name: &str, is_quick: bool) -> Workload {

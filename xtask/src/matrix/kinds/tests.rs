@@ -2,7 +2,7 @@ use super::super::samples;
 use super::*;
 
 fn timing() -> Timing {
-    Timing { slice_s: 0.5, warmup_s: 0.3, client_cpus: "1".into(), client_threads: 1 }
+    Timing { slice_s: 0.5, warmup_s: 0.3, max_warmup_s: None, client_cpus: "1".into(), client_threads: 1 }
 }
 
 fn http() -> &'static dyn Kind {
@@ -49,6 +49,20 @@ fn the_generator_is_asked_for_exactly_the_workload() {
         Arrivals::Open { rate_rps: 125_000.0, fraction: OPEN_FRACTION, capacity_rps: 250_400.0 }
     );
     assert!(workloads.iter().all(|workload| workload.preload.is_none()));
+}
+
+#[test]
+fn a_warm_up_with_a_limit_is_asked_for_where_the_generator_has_one_and_not_in_a_climb() {
+    let timing = Timing { max_warmup_s: Some(1.2), ..timing() };
+    for kind in KINDS {
+        let names: Vec<String> = kind.workloads(false).into_iter().map(|workload| workload.name).collect();
+        for workload in select(kind, &names, &timing, false) {
+            let has_one = workload.command.contains(" --warmup 300ms --max-warmup 1200ms ");
+            let may = kind.warms_up_until_steady() && workload.repetitions.is_none() && !workload.is_climb();
+            assert_eq!(has_one, may, "{}", workload.command);
+            assert!(has_one || !workload.command.contains("--max-warmup"), "{}", workload.command);
+        }
+    }
 }
 
 #[test]

@@ -25,7 +25,11 @@ pub(crate) struct Setup {
     pub seed: u64,
     pub blocks: u32,
     pub slice_s: f64,
+    /// At least, where [`Self::max_warmup_s`] is there.
     pub warmup_s: f64,
+    /// A visit warms up until the load is steady, at most this long; `None` is a fixed time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_warmup_s: Option<f64>,
     /// How often an invalid visit is repeated at the end of its block.
     pub retries_max: u32,
     /// What the run was to take at most.
@@ -295,6 +299,7 @@ pub(crate) enum Flag {
     SharedCore,
     ServerSaturated,
     NoSteadyState,
+    Unsettled,
 }
 
 impl Flag {
@@ -309,6 +314,7 @@ impl Flag {
             Self::SharedCore => "shared-core",
             Self::ServerSaturated => "server-saturated",
             Self::NoSteadyState => "no-steady-state",
+            Self::Unsettled => "unsettled",
         }
     }
 
@@ -326,6 +332,7 @@ impl Flag {
                 "the server's core was busier than 95 %: expected in a closed loop, too much in an open one"
             }
             Self::NoSteadyState => "the rate rose or fell by more than 5 % over the slice",
+            Self::Unsettled => "the load was not steady yet when the longest warm-up was over",
         }
     }
 

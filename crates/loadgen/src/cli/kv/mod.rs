@@ -162,6 +162,7 @@ pub(super) fn run(args: &KvArgs) -> Result<Outcome, Failure> {
     })?;
     let load = Load { tls: args.tls.of_address(args.is_tls, &address)?, ..choice.load(args) };
     let space = key_space(args)?;
+    args.drive.check()?;
     args.drive.refuse_used_out()?;
     let server = args.drive.server()?;
     let interrupt = interrupt_flag()?;
@@ -171,7 +172,7 @@ pub(super) fn run(args: &KvArgs) -> Result<Outcome, Failure> {
     }
 
     let requests = match load.limit {
-        Limit::Requests(requests) if load.warmup.is_zero() => Some(requests),
+        Limit::Requests(requests) if load.warmup.is_zero() && load.warmup_max.is_none() => Some(requests),
         Limit::Requests(_) | Limit::Duration(_) => None,
     };
     let script = script(args, &space, &choice.plan, load.batch, requests)?;
@@ -249,6 +250,7 @@ impl Choice {
         let each_once = self.plan == Plan::Each(Action::Del)
             && drive.requests.is_some_and(|requests| requests <= u64::from(args.keys))
             && drive.warmup.is_none_or(|warmup| warmup.is_zero())
+            && drive.max_warmup.is_none()
             && drive.ramp.is_zero()
             && drive.rate.len() < 2
             && drive.rate_sweep.is_none();
@@ -260,8 +262,8 @@ impl Choice {
                 "--workload preload sets each key once: --keys says how many, not --requests or --duration",
             ),
             (
-                preloads && (drive.warmup.is_some() || !drive.ramp.is_zero()),
-                "--workload preload has neither --warmup nor --ramp",
+                preloads && (drive.warmup.or(drive.max_warmup).is_some() || !drive.ramp.is_zero()),
+                "--workload preload has no warm-up: neither --warmup, --max-warmup nor --ramp",
             ),
             (
                 preloads && (drive.rate.len() > 1 || drive.rate_sweep.is_some()),
@@ -299,7 +301,7 @@ impl Choice {
             Workload::ConnectionPerRequest => load.reuse = Reuse::Once,
             Workload::Preload => {
                 load.limit = Limit::Requests(u64::from(args.keys));
-                load.warmup = Duration::ZERO;
+                (load.warmup, load.warmup_max) = (Duration::ZERO, None);
             }
             Workload::Get | Workload::Set | Workload::Del | Workload::Mix | Workload::Workflow => {}
         }
@@ -381,6 +383,7 @@ fn preload(
         pacing: Pacing::Closed,
         limit: Limit::Requests(keys),
         warmup: Duration::ZERO,
+        warmup_max: None,
         ramp: Duration::ZERO,
         timeline: None,
         ..load.clone()

@@ -169,9 +169,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             sealed: Vec::new(),
             plain: Vec::new(),
             tally: Tally::new(),
-            slicer: load
-                .timeline
-                .map(|width| Slicer::new(clock::nanos(width), slices).after(clock::nanos(load.warmup))),
+            slicer: load.timeline.map(|width| Slicer::new(clock::nanos(width), slices).after(load.longest_warm_up())),
             schedule: None,
             is_starved: false,
             free_since: 0,
