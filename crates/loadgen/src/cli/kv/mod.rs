@@ -382,6 +382,7 @@ fn preload(
         warmup: Duration::ZERO,
         ramp: Duration::ZERO,
         timeline: None,
+        request_log: None,
         ..load.clone()
     };
     let script = script(args, space, Plan::Each(Action::Set), batch, Some(keys))?;
