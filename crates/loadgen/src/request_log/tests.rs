@@ -85,6 +85,18 @@ fn the_sample_is_that_of_the_seed_and_favours_no_thread() {
 }
 
 #[test]
+fn in_an_open_loop_the_slowest_are_those_that_were_due_first() {
+    let protocol = client();
+    let mut recorder = Recorder::new(10, 1, 0);
+    // Sent ever later, due ever earlier: what waited longest is the last.
+    for n in 0..20 {
+        recorder.add(Event { due: Some(OPENED - 10 * n), ..event(OPENED + n, 20 - n, Ok(())) });
+    }
+    let part = Part { recorder, protocol: &protocol, first_connection: 0 };
+    assert_eq!(finished(&RequestLog::merge(10, OPENED, vec![part]), Reason::Slowest), [19]);
+}
+
+#[test]
 fn both_formats_say_the_same() {
     let mut threads = two_threads(4);
     threads[1].insert(0, (OPENED - 1, 5, Ok(())));
