@@ -56,6 +56,8 @@ where
         warmup_max: None,
         timeline: None,
         tls: None,
+        sources: Vec::new(),
+        request_log: None,
         ..load.clone()
     };
     let server = NullServer::bind(&"127.0.0.1:0".parse::<Address>().map_err(std::io::Error::other)?)?;

@@ -52,7 +52,7 @@ error_classes! {
     Content = "content",
     /// The server does not have a key that it should have.
     Miss = "miss",
-    /// No local port was left (EADDRNOTAVAIL).
+    /// No local port was left (EADDRNOTAVAIL): `--source-address` has more.
     NoPort = "no_port",
     /// The server's queue was full until the timeout.
     QueueFull = "queue_full",

@@ -23,6 +23,7 @@ pub mod mq;
 pub mod null;
 pub mod output;
 pub mod protocol;
+pub mod request_log;
 pub mod result;
 pub mod stored;
 pub mod summary;

@@ -1,5 +1,7 @@
 //! What the engine asks of a protocol: bytes in, bytes out, no socket and no clock.
 
+use std::borrow::Cow;
+
 use crate::error::ErrorClass;
 
 /// One protocol as its client speaks it. Every thread of the engine has its own.
@@ -37,6 +39,12 @@ pub trait ClientProtocol: Send {
 
     /// The server closed the connection while `request` was the oldest in flight.
     fn on_eof(&mut self, conn: &mut Self::Conn, request: Self::Request) -> EofOutcome;
+
+    /// What the `index`-th request of a batch asks for, counted from the oldest without a verdict, as a number: a log has it.
+    fn operation(&self, request: Self::Request, index: u64) -> u32;
+
+    /// What [`Self::operation`] numbered so.
+    fn operation_name(&self, operation: u32) -> Cow<'_, str>;
 }
 
 /// Requests that travel together, in one write: the unit of choosing and sending. Each still gets a verdict of its own.

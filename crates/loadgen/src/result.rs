@@ -60,6 +60,9 @@ pub struct RunResult {
     /// Open loop only: how late requests were sent although a connection was free. The generator's own doing.
     #[serde(default)]
     pub lag_us: Option<Latency>,
+    /// Open loop over sockets only: how many requests were due and had no connection.
+    #[serde(default)]
+    pub backlog: Option<Backlog>,
     /// CPU seconds of the generator's threads in the window.
     pub client_cpu_s: f64,
     /// Of these, outside of the kernel and in it, as the kernel's sampling divides them.
@@ -82,6 +85,9 @@ pub struct RunResult {
     /// The same for `lag_us`.
     #[serde(default)]
     pub lag_histogram: Option<String>,
+    /// Of `backlog`, in requests.
+    #[serde(default)]
+    pub backlog_histogram: Option<String>,
     /// The same for `first_byte_us`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_byte_histogram: Option<String>,
@@ -186,6 +192,14 @@ pub struct Latency {
     #[serde(default)]
     pub p99999: f64,
     pub max: f64,
+}
+
+/// Requests of one generator thread that waited for a connection, counted whenever one fell due, itself included.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Backlog {
+    pub p50: u64,
+    pub p99: u64,
+    pub max: u64,
 }
 
 /// What the server's process used in the measured window, all threads.

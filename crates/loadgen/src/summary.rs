@@ -16,7 +16,7 @@ use crate::clock;
 use crate::engine::{Interval, LATENCY_NANOS_MAX, Limit, Load, Measured, Pacing, Tally, Timeline};
 use crate::error::ErrorClass;
 use crate::output;
-use crate::result::{self, Latency, Origin, RunResult, SCHEMA, Saturation, ServerUsage, TimelineRow};
+use crate::result::{self, Backlog, Latency, Origin, RunResult, SCHEMA, Saturation, ServerUsage, TimelineRow};
 use crate::stored;
 use crate::usage::ServerProbe;
 
@@ -92,6 +92,7 @@ pub fn summarize<P>(subject: Subject, measured: &Measured<P>, server: Option<&Se
         first_byte_us: known(&tally.first_byte),
         corrected_us: if is_open { None } else { known(&corrected(measured)) },
         lag_us: known(&tally.lag).filter(|_| is_open),
+        backlog: backlog(&tally.backlog),
         client_cpu_s: measured.client_cpu.as_secs_f64(),
         client_user_s: Some(measured.client_cpu.saturating_sub(measured.client_system_cpu).as_secs_f64()),
         client_system_s: Some(measured.client_system_cpu.as_secs_f64()),
@@ -102,6 +103,7 @@ pub fn summarize<P>(subject: Subject, measured: &Measured<P>, server: Option<&Se
         histogram: encode(leading),
         service_histogram: is_open.then(|| encode(&tally.service)),
         lag_histogram: is_open.then(|| encode(&tally.lag)),
+        backlog_histogram: (!tally.backlog.is_empty()).then(|| encode(&tally.backlog)),
         first_byte_histogram: (!tally.first_byte.is_empty()).then(|| encode(&tally.first_byte)),
         timeline: measured.timeline.as_ref().map(|timeline| rows(timeline, is_open)),
         capacity: None,
@@ -169,6 +171,12 @@ fn rows(timeline: &Timeline, is_open: bool) -> result::Timeline {
 /// The latency of what was recorded, if anything was.
 pub(crate) fn known(histogram: &Histogram<u64>) -> Option<Latency> {
     (!histogram.is_empty()).then(|| latency(histogram))
+}
+
+/// How many requests waited, if any was looked at.
+pub(crate) fn backlog(histogram: &Histogram<u64>) -> Option<Backlog> {
+    let quantile = |quantile| histogram.value_at_quantile(quantile);
+    (!histogram.is_empty()).then(|| Backlog { p50: quantile(0.5), p99: quantile(0.99), max: quantile(1.0) })
 }
 
 pub(crate) fn latency(histogram: &Histogram<u64>) -> Latency {
@@ -400,6 +408,8 @@ mod tests {
             timeline: None,
             engine: EngineKind::Epoll,
             tls: None,
+            sources: Vec::new(),
+            request_log: None,
             seed: 1,
         }
     }

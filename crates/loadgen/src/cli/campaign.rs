@@ -57,7 +57,9 @@ pub(super) struct Campaign<'a> {
 
 /// Whether anybody is there, and speaks TLS if that is asked for. If not, programs that read the result get one.
 pub(super) fn probe(args: &DriveArgs, subject: Subject, endpoint: &Endpoint, load: &Load) -> Result<(), Failure> {
-    let Err(error) = endpoint.probe(load.timeouts.connect, load.tls.as_ref()) else { return Ok(()) };
+    args.sources.refuse_unusable(endpoint)?;
+    let source = load.sources.first().copied();
+    let Err(error) = endpoint.probe(load.timeouts.connect, load.tls.as_ref(), source) else { return Ok(()) };
     args.tell_unreachable(&summary::unreachable(subject, class(&error, load)))?;
     let advice = engine::tls_advice(&error);
     let error = anyhow::Error::from(error);
@@ -148,7 +150,8 @@ impl Campaign<'_> {
             Limit::Requests(_) => CAPACITY_WINDOW_DEFAULT,
         };
         let limit = Limit::Duration(window);
-        let load = Load { pacing: Pacing::Closed, limit, timeline: None, spin: false, ..self.load.clone() };
+        let load =
+            Load { pacing: Pacing::Closed, limit, timeline: None, request_log: None, spin: false, ..self.load.clone() };
         let (_, result) = run(&load)?;
         if result.ok == 0 {
             return Err(Failure::Other(anyhow::anyhow!(

@@ -13,6 +13,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 use loadgen::engine::{
     self, Arrivals, Endpoint, EngineError, EngineKind, Limit, Load, Measured, Pacing, Reuse, Timeouts, WarmUp,
 };
+use loadgen::error::ErrorClass;
 use loadgen::output;
 use loadgen::protocol::ClientProtocol;
 use loadgen::result::RunResult;
@@ -24,6 +25,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use sys::affinity::Cpus;
 
 use super::live::{Progress, Show};
+use super::request_log::RequestLogArgs;
+use super::sources::SourceArgs;
 use super::values::{Sweep, count, duration, positive_duration, rate};
 use super::{Failure, Outcome, complain, print};
 
@@ -110,6 +113,10 @@ pub(super) struct DriveArgs {
     /// into this directory, which must not hold another result
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    request_log: RequestLogArgs,
+    #[command(flatten)]
+    pub(super) sources: SourceArgs,
     /// Report CPU time and memory of this process
     #[arg(long, value_name = "PID")]
     server_pid: Option<u32>,
@@ -186,6 +193,8 @@ impl DriveArgs {
             timeline: self.timeline.then_some(TIMELINE_INTERVAL),
             engine: self.engine,
             tls: None,
+            sources: self.sources.addresses(),
+            request_log: self.request_log.size(),
             seed: self.seed,
         }
     }
@@ -239,6 +248,8 @@ impl DriveArgs {
             (self.spin, "--spin"),
             (self.engine != EngineKind::Epoll, "--engine"),
             (self.self_check == SelfCheck::On, "--self-check"),
+            (self.request_log.size().is_some(), "--request-log"),
+            (self.sources.is_given(), "--source-address"),
         ];
         given.into_iter().find(|(is_given, _)| *is_given).map(|(_, name)| name)
     }
@@ -269,7 +280,9 @@ impl DriveArgs {
             ("pipeline", json!(load.pipeline)),
             ("ramp_s", json!(load.ramp.as_secs_f64())),
             ("rate", json!(rate)),
+            ("request_log_size", json!(load.request_log)),
             ("seed", json!(load.seed)),
+            ("source_addresses", json!(Some(&load.sources).filter(|sources| !sources.is_empty()))),
             ("spin", json!(load.spin)),
             ("threads", json!(load.threads)),
             ("timeout_s", json!(load.timeouts.total.as_secs_f64())),
@@ -279,9 +292,10 @@ impl DriveArgs {
         ])
     }
 
-    /// Refuses a directory in which files of another run would stand beside this one's.
+    /// Refuses a directory in which files of another run would stand beside this one's, and a log that cannot be written.
     pub(super) fn refuse_used_out(&self) -> Result<(), Failure> {
-        refuse_used(self.out())
+        refuse_used(self.out())?;
+        self.request_log.refuse_unusable(self.rate.len())
     }
 
     pub(super) fn server(&self) -> anyhow::Result<Option<ServerProbe>> {
@@ -299,6 +313,7 @@ impl DriveArgs {
             summary::store(directory, result, measured)
                 .with_context(|| format!("cannot write the result into {}", directory.display()))?;
         }
+        self.request_log.write(measured.request_log.as_ref())?;
         if result.requests == 0 {
             let nothing = |why: &str| anyhow!("nothing was measured at {target}: {why}");
             return Err(if measured.was_interrupted {
@@ -353,6 +368,12 @@ fn outcome(result: &RunResult) -> Outcome {
     let classes: Vec<_> = result.errors.iter().map(|(class, count)| format!("{class} {count}")).collect();
     let failed = result.requests - result.ok;
     complain(&format!("{failed} of {} requests failed: {}", result.requests, classes.join(", ")));
+    if result.errors.contains_key(ErrorClass::NoPort.name()) {
+        complain(
+            "hint: local ports ran out; --source-address 127.0.0.1-127.0.0.8 (addresses of this machine) has as many for each \
+             address",
+        );
+    }
     Outcome::FailedRequests
 }
 

@@ -11,6 +11,8 @@ mod mq;
 mod null;
 mod progress;
 mod report;
+mod request_log;
+mod sources;
 mod tls;
 mod values;
 

@@ -25,7 +25,7 @@ use super::{Failure, Outcome, complain};
 const BUFFER_BYTES_MAX: usize = 1 << 30;
 
 /// Options of all commands that this one refuses.
-const FOR_SOCKETS: [&str; 9] = [
+const FOR_SOCKETS: [&str; 12] = [
     "threads",
     "pipeline",
     "ramp",
@@ -35,6 +35,9 @@ const FOR_SOCKETS: [&str; 9] = [
     "spin",
     "engine",
     "self_check",
+    "request_log",
+    "request_log_size",
+    "source_address",
 ];
 
 const EXAMPLES: &str = "Examples:
@@ -274,6 +277,8 @@ fn config(args: &MqArgs, plan: &Plan) -> BTreeMap<String, Value> {
         "threads",
         "tls",
         "engine",
+        "request_log_size",
+        "source_addresses",
     ];
     for name in of_sockets {
         config.remove(name);

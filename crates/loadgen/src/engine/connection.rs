@@ -70,8 +70,8 @@ pub(super) struct Connection<P: ClientProtocol> {
     pub(super) is_settled: bool,
     /// What the protocol says first has been answered, or it says nothing.
     pub(super) is_welcome: bool,
-    /// Some of the oldest reply has arrived.
-    pub(super) is_reply_begun: bool,
+    /// What has arrived of the oldest reply, as long as it is not complete.
+    pub(super) begun: Option<Begun>,
     /// The peer takes no more; what it has sent is still to be read.
     pub(super) is_write_broken: bool,
     /// Already in the list of connections with room (open loop).
@@ -80,6 +80,14 @@ pub(super) struct Connection<P: ClientProtocol> {
     pub(super) is_pausing: bool,
     /// Requests that it may still send; more than there can be, if nobody counts.
     pub(super) turns_left: u64,
+}
+
+/// The beginning of a reply.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun {
+    /// When its first byte was read.
+    pub(super) at: Nanos,
+    pub(super) bytes: u64,
 }
 
 /// Bytes that wait for room in the socket.
@@ -142,7 +150,7 @@ impl<P: ClientProtocol> Connection<P> {
             failures: 0,
             is_settled: false,
             is_welcome: false,
-            is_reply_begun: false,
+            begun: None,
             is_write_broken: false,
             is_listed: false,
             is_pausing: false,
@@ -167,6 +175,13 @@ impl<P: ClientProtocol> Connection<P> {
         waiting.for_each(|pending| pending.stamp.sent = now);
     }
 
+    /// So much more of the oldest reply has come, and it is not complete.
+    pub(super) fn went_on(&mut self, bytes: usize, now: Nanos) {
+        if bytes > 0 {
+            self.begun.get_or_insert(Begun { at: now, bytes: 0 }).bytes += bytes as u64;
+        }
+    }
+
     /// The `count` oldest requests, all of one batch, have got their verdicts.
     #[inline]
     pub(super) fn answered(&mut self, count: u64) {
@@ -187,7 +202,7 @@ impl<P: ClientProtocol> Connection<P> {
         self.unsent.clear();
         self.is_settled = false;
         self.is_welcome = false;
-        self.is_reply_begun = false;
+        self.begun = None;
         self.is_write_broken = false;
         self.tls = None;
         (self.receiving, self.sending) = (None, None);

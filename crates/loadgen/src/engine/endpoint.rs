@@ -1,17 +1,21 @@
 //! Where the server is, and how to reach it without waiting.
 
 use std::fmt;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nix::sys::socket::{SetSockOpt as _, sockopt::IpBindAddressNoPort};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 use sys::listen::LOOPBACK_CONGESTION;
 
 use super::tls::Tls;
+use crate::clock;
 
 /// The server's address.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -64,12 +68,13 @@ impl Endpoint {
         preferred.copied().map(Self::Tcp).ok_or_else(|| unresolved("no address".to_owned()))
     }
 
-    /// Whether anybody is there: one connection, closed at once, or after a handshake.
-    pub fn probe(&self, timeout: Duration, tls: Option<&Tls>) -> std::io::Result<()> {
+    /// Whether anybody is there: one connection, closed at once, or after a handshake. Over TCP it comes from `source`, if
+    /// there is one.
+    pub fn probe(&self, timeout: Duration, tls: Option<&Tls>, source: Option<IpAddr>) -> io::Result<()> {
         if let Some(tls) = tls {
             return match self {
                 Self::Tcp(address) => {
-                    let mut stream = TcpStream::connect_timeout(address, timeout)?;
+                    let mut stream = self.connect_in_time(address, source, timeout)?;
                     stream.set_read_timeout(Some(timeout))?;
                     stream.set_write_timeout(Some(timeout))?;
                     tls.shake_hands(&mut stream)
@@ -83,13 +88,41 @@ impl Endpoint {
             };
         }
         match self {
-            Self::Tcp(address) => TcpStream::connect_timeout(address, timeout).map(drop),
+            Self::Tcp(address) => self.connect_in_time(address, source, timeout).map(drop),
             // Decided at once. A blocking attempt would wait for ever on a full queue, which is still somebody's.
-            Self::Unix(_) => self.connect().map(drop).map_err(Into::into),
+            Self::Unix(_) => self.connect(None).map(drop).map_err(Into::into),
         }
     }
 
-    pub(super) fn connect(&self) -> Result<Attempt, Errno> {
+    /// A blocking connection to `address`, which is ours.
+    fn connect_in_time(
+        &self,
+        address: &SocketAddr,
+        source: Option<IpAddr>,
+        timeout: Duration,
+    ) -> io::Result<TcpStream> {
+        if source.is_none() {
+            return TcpStream::connect_timeout(address, timeout);
+        }
+        let socket = match self.connect(source)? {
+            Attempt::Connected(socket) => socket,
+            Attempt::Pending(socket) => {
+                let until = clock::timespec(clock::nanos(timeout));
+                if poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&until))? == 0 {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                sockopt::socket_error(&socket)??;
+                socket
+            }
+            Attempt::QueueFull => return Err(io::ErrorKind::WouldBlock.into()),
+        };
+        let stream = TcpStream::from(socket);
+        stream.set_nonblocking(false)?;
+        Ok(stream)
+    }
+
+    /// Begins to connect; over TCP from `source`, if there is one.
+    pub(super) fn connect(&self, source: Option<IpAddr>) -> Result<Attempt, Errno> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let open = |family| socket_with(family, SocketType::STREAM, flags, None);
         let (socket, connected) = match self {
@@ -99,6 +132,9 @@ impl Endpoint {
                 if address.ip().is_loopback() {
                     // Without it the system's default works, too.
                     let _ = sockopt::set_tcp_congestion(&socket, LOOPBACK_CONGESTION);
+                }
+                if let Some(source) = source {
+                    bind_without_port(&socket, source)?;
                 }
                 let connected = connect(&socket, address);
                 (socket, connected)
@@ -118,6 +154,13 @@ impl Endpoint {
     }
 }
 
+/// Lets connections come from `source`. Their port is chosen by connect(2), which may take one that a connection to
+/// another address has already; bind(2) may not, and would run out of them sooner.
+fn bind_without_port(socket: &OwnedFd, source: IpAddr) -> Result<(), Errno> {
+    IpBindAddressNoPort.set(socket, &true).map_err(|error| Errno::from_raw_os_error(error as i32))?;
+    bind(socket, &SocketAddr::new(source, 0))
+}
+
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -130,6 +173,22 @@ impl fmt::Display for Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_connection_comes_from_its_source_and_its_port_is_chosen_last() {
+        use nix::sys::socket::GetSockOpt as _;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let endpoint = Endpoint::Tcp(listener.local_addr().expect("bound"));
+        let source = IpAddr::from([127, 0, 0, 9]);
+        let attempt = endpoint.connect(Some(source)).expect("it listens");
+        let (Attempt::Connected(socket) | Attempt::Pending(socket)) = attempt else { panic!("TCP has no full queue") };
+        let (_, peer) = listener.accept().expect("a connection");
+        assert_eq!(peer.ip(), source);
+        assert!(IpBindAddressNoPort.get(&socket).expect("a TCP socket"));
+        assert!(endpoint.probe(Duration::from_secs(5), None, Some(source)).is_ok());
+        drop(listener);
+        assert!(endpoint.probe(Duration::from_secs(5), None, Some(source)).is_err());
+    }
 
     #[test]
     fn addresses_are_understood_or_refused() {

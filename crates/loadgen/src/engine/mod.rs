@@ -10,6 +10,7 @@
 //! closes with the last of them. A failure is counted in either case even if it shows only after the window, so that a
 //! server that falls silent near the end cannot hide it.
 
+mod backlog;
 mod connection;
 mod cpu;
 mod endpoint;
@@ -23,6 +24,7 @@ mod tls;
 mod window;
 mod worker;
 
+use std::net::IpAddr;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -32,6 +34,7 @@ use sys::affinity::Cpus;
 
 use crate::clock::{self, MILLISECOND, Nanos};
 use crate::protocol::ClientProtocol;
+use crate::request_log::{Part, RequestLog};
 use crate::usage::{ServerProbe, ServerReading};
 
 pub use self::cpu::CpuTime;
@@ -86,6 +89,10 @@ pub struct Load {
     pub timeline: Option<Duration>,
     pub engine: EngineKind,
     pub tls: Option<Tls>,
+    /// TCP: the addresses that connections come from, in turn; empty leaves it to the kernel.
+    pub sources: Vec<IpAddr>,
+    /// Keep a log of requests, of which this many are a sample of all.
+    pub request_log: Option<usize>,
     pub seed: u64,
 }
 
@@ -192,6 +199,8 @@ pub struct Measured<P> {
     pub tally: Tally,
     /// If [`Load::timeline`] asked for it.
     pub timeline: Option<Timeline>,
+    /// If [`Load::request_log`] asked for it.
+    pub request_log: Option<RequestLog>,
     pub client_cpu: Duration,
     /// Of [`Self::client_cpu`]: in the kernel.
     pub client_system_cpu: Duration,
@@ -215,7 +224,7 @@ impl<P> Measured<P> {
         self.warm_up.absorb(other.warm_up);
         self.window += other.window;
         self.tally.merge(&other.tally);
-        self.timeline = None;
+        (self.timeline, self.request_log) = (None, None);
         self.client_cpu += other.client_cpu;
         self.client_system_cpu += other.client_system_cpu;
         self.busiest_thread_cpu += other.busiest_thread_cpu;
@@ -272,7 +281,7 @@ pub fn run<P: ClientProtocol>(
         let reports = handles.into_iter().map(|handle| handle.join().map_err(|_| EngineError::Panicked)?);
         let reports = reports.collect::<Result<Vec<_>, _>>()?;
         let lanes = load.connections.saturating_mul(load.pipeline);
-        Ok(Measured { lanes, ..merge(course, slices, reports) })
+        Ok(Measured { lanes, ..merge(course, slices, reports, load.request_log) })
     })
 }
 
@@ -401,14 +410,20 @@ impl Conductor<'_> {
     }
 }
 
-fn merge<P>(course: Course, rest: &Receiver<Box<Slice>>, reports: Vec<WorkerReport<P>>) -> Measured<P> {
-    let mut reports = reports.into_iter();
+fn merge<P: ClientProtocol>(
+    course: Course,
+    rest: &Receiver<Box<Slice>>,
+    mut reports: Vec<WorkerReport<P>>,
+    log_size: Option<usize>,
+) -> Measured<P> {
+    let request_log = log_size.map(|size| merge_logs(size, course.opened, &mut reports));
     let mut measured = Measured {
         warm_up: course.warm_up,
         opened: course.opened,
         window: Duration::from_nanos(course.window),
         tally: Tally::new(),
         timeline: course.timeline,
+        request_log,
         client_cpu: Duration::ZERO,
         client_system_cpu: Duration::ZERO,
         busiest_thread_cpu: Duration::ZERO,
@@ -422,7 +437,7 @@ fn merge<P>(course: Course, rest: &Receiver<Box<Slice>>, reports: Vec<WorkerRepo
     if let Some(timeline) = &mut measured.timeline {
         rest.try_iter().for_each(|slice| timeline.absorb(slice));
     }
-    for report in &mut reports {
+    for report in reports {
         let cpu = Duration::from_nanos(report.cpu.total);
         measured.tally.merge(&report.tally);
         measured.client_cpu += cpu;
@@ -432,4 +447,14 @@ fn merge<P>(course: Course, rest: &Receiver<Box<Slice>>, reports: Vec<WorkerRepo
         measured.protocols.push(report.protocol);
     }
     measured
+}
+
+fn merge_logs<P: ClientProtocol>(size: usize, opened: Nanos, reports: &mut [WorkerReport<P>]) -> RequestLog {
+    let mut parts = Vec::with_capacity(reports.len());
+    for WorkerReport { recorder, protocol, first_connection, .. } in reports {
+        if let Some(recorder) = recorder.take() {
+            parts.push(Part { recorder: *recorder, protocol, first_connection: *first_connection });
+        }
+    }
+    RequestLog::merge(size, opened, parts)
 }

@@ -31,6 +31,9 @@ pub struct Tally {
     pub first_byte: Histogram<u64>,
     /// How late requests of an open loop were sent although a connection was free, nanoseconds.
     pub lag: Histogram<u64>,
+    /// How many requests of an open loop waited for a connection when one fell due, itself included: a value for each. Of
+    /// its own thread.
+    pub backlog: Histogram<u64>,
 }
 
 impl Tally {
@@ -48,6 +51,7 @@ impl Tally {
             response: empty_histogram(),
             first_byte: empty_histogram(),
             lag: empty_histogram(),
+            backlog: empty_histogram(),
         }
     }
 
@@ -79,6 +83,7 @@ impl Tally {
             (&mut self.response, &other.response),
             (&mut self.first_byte, &other.first_byte),
             (&mut self.lag, &other.lag),
+            (&mut self.backlog, &other.backlog),
         ] {
             // Both have the same bounds, so adding cannot fail.
             let added = sum.add(part);

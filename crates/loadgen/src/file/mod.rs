@@ -6,6 +6,7 @@ mod speech;
 mod tests;
 mod verdict;
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -164,5 +165,21 @@ impl<S: Speech> ClientProtocol for FileClient<S> {
                 EofOutcome::Done { replies, verdict }
             }
         }
+    }
+
+    /// The document's place in the catalogue; the largest number for what there is not.
+    fn operation(&self, Single(ask): Single<Ask>, _index: u64) -> u32 {
+        match ask {
+            Ask::Document(place) => place,
+            Ask::Nothing(_) => u32::MAX,
+        }
+    }
+
+    /// The document's id; of what there is not, that it is missing.
+    fn operation_name(&self, operation: u32) -> Cow<'_, str> {
+        if operation == u32::MAX {
+            return Cow::Borrowed("(missing)");
+        }
+        Cow::Owned(self.plan.catalogue.document(operation).id.to_string())
     }
 }

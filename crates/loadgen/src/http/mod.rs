@@ -5,6 +5,8 @@ mod target;
 mod tests;
 mod verify;
 
+use std::borrow::Cow;
+
 use wire::http1::client::{BodyLength, Eof, Event, Head, HeadTemplate, Persistence, ResponseDecoder};
 
 use crate::error::ErrorClass;
@@ -121,6 +123,20 @@ impl ClientProtocol for HttpClient {
             Eof::Between | Eof::InHead => EofOutcome::Failed(ErrorClass::EofEarly),
             Eof::InBody => EofOutcome::Failed(ErrorClass::ShortBody),
         }
+    }
+
+    /// The place of the question.
+    fn operation(&self, Single(request): Single<usize>, _index: u64) -> u32 {
+        u32::try_from(request).unwrap_or(u32::MAX)
+    }
+
+    /// Method and target, as the request line has them.
+    fn operation_name(&self, operation: u32) -> Cow<'_, str> {
+        let request = self.topics.get(operation as usize).map_or(&[][..], |topic| &topic.request);
+        let mut words = request.splitn(3, |&byte| byte == b' ');
+        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let spelled = |word| String::from_utf8_lossy(word).into_owned();
+        Cow::Owned(format!("{} {}", spelled(method), spelled(target)))
     }
 }
 

@@ -10,6 +10,7 @@ mod space;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -269,6 +270,18 @@ impl ClientProtocol for KvClient {
             Dialect::Resp | Dialect::Resp3 | Dialect::Memcached | Dialect::MemcachedMeta => begun.contains(&b'\n'),
         };
         EofOutcome::Failed(if is_in_value { ErrorClass::ShortBody } else { ErrorClass::EofEarly })
+    }
+
+    fn operation(&self, span: Span, index: u64) -> u32 {
+        // What is prepared once more behind the end repeats what stands at the beginning.
+        let place = (u64::from(span.start) + index) % u64::from(self.script.positions());
+        let (action, _) = self.script.asked(u32::try_from(place).unwrap_or_default());
+        action as u32
+    }
+
+    fn operation_name(&self, operation: u32) -> Cow<'_, str> {
+        let action = Action::ALL.iter().find(|action| **action as u32 == operation);
+        Cow::Borrowed(action.map_or("", |action| action.name()))
     }
 }
 

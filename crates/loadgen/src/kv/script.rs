@@ -25,6 +25,18 @@ pub enum Action {
 }
 
 impl Action {
+    pub(super) const ALL: [Self; 4] = [Self::Get, Self::GetMissing, Self::Set, Self::Del];
+
+    /// As a log of requests has it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::GetMissing => "get-missing",
+            Self::Set => "set",
+            Self::Del => "del",
+        }
+    }
+
     pub(super) fn is_get(self) -> bool {
         matches!(self, Self::Get | Self::GetMissing)
     }

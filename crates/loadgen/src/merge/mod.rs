@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 
 use crate::result::{Latency, RunResult, Saturation, ServerUsage, Step};
-use crate::summary::{decode, encode, known};
+use crate::summary::{backlog, decode, encode, known};
 
 /// How the runs lie in time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -93,6 +93,7 @@ pub fn merge(parts: &[Part], order: Order) -> Result<Merged, MergeError> {
     let leading = added(parts, "histogram", |result| Some(&result.histogram))?;
     let service = added(parts, "service_histogram", |result| result.service_histogram.as_ref())?;
     let lag = added(parts, "lag_histogram", |result| result.lag_histogram.as_ref())?;
+    let waiting = added(parts, "backlog_histogram", |result| result.backlog_histogram.as_ref())?;
     let first_byte = added(parts, "first_byte_histogram", |result| result.first_byte_histogram.as_ref())?;
     let server = server(parts, order);
     let result = RunResult {
@@ -121,6 +122,7 @@ pub fn merge(parts: &[Part], order: Order) -> Result<Merged, MergeError> {
         service_us: service.as_ref().and_then(known),
         corrected_us: None,
         lag_us: lag.as_ref().and_then(known),
+        backlog: waiting.as_ref().and_then(backlog),
         first_byte_us: first_byte.as_ref().and_then(known),
         client_cpu_s: results().map(|result| result.client_cpu_s).sum(),
         client_user_s: results().map(|result| result.client_user_s).sum(),
@@ -132,6 +134,7 @@ pub fn merge(parts: &[Part], order: Order) -> Result<Merged, MergeError> {
         histogram: leading.as_ref().map(encode).unwrap_or_default(),
         service_histogram: service.as_ref().map(encode),
         lag_histogram: lag.as_ref().map(encode),
+        backlog_histogram: waiting.as_ref().map(encode),
         first_byte_histogram: first_byte.as_ref().map(encode),
         timeline: None,
         capacity: None,

@@ -11,7 +11,8 @@ const SHARED_OUT: &[&str] = &["clients", "connections", "rate", "rates", "reques
 /// Each run has its own.
 const BY_RUN: &[&str] = &["duration_s", "requests"];
 /// They say nothing about the measurement; where they differ the whole has null.
-const PRIVATE: &[&str] = &["content", "fifo_dir", "pin", "prepared_requests", "seed"];
+const PRIVATE: &[&str] =
+    &["content", "fifo_dir", "pin", "prepared_requests", "request_log_size", "seed", "source_addresses"];
 
 /// How many results went into a merged one, and how they lay in time.
 const COUNT: &str = "merged";

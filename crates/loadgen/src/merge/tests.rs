@@ -47,6 +47,7 @@ fn part(name: &str, values: &[u64], failures: &[(&str, u64)]) -> Part {
         service_us: Some(latency(&recorded)),
         corrected_us: None,
         lag_us: Some(latency(&recorded)),
+        backlog: backlog(&recorded),
         first_byte_us: None,
         client_cpu_s: 0.25,
         client_user_s: Some(0.05),
@@ -58,6 +59,7 @@ fn part(name: &str, values: &[u64], failures: &[(&str, u64)]) -> Part {
         histogram: encode(&recorded),
         service_histogram: Some(encode(&recorded)),
         lag_histogram: Some(encode(&recorded)),
+        backlog_histogram: Some(encode(&recorded)),
         first_byte_histogram: None,
         timeline: None,
         capacity: None,
@@ -82,6 +84,7 @@ proptest! {
         let known = (!all.is_empty()).then_some(whole.latency_us);
         prop_assert_eq!(whole.service_us, known);
         prop_assert_eq!(whole.lag_us, known);
+        prop_assert_eq!(whole.backlog, backlog(&histogram(&all)));
         prop_assert_eq!(whole.ok, all.len() as u64);
         prop_assert_eq!(whole.requests, whole.ok + whole.errors.values().sum::<u64>());
         prop_assert!((whole.throughput_rps * whole.duration_s - whole.ok as f64).abs() < 1e-6);

@@ -187,6 +187,7 @@ impl Course<'_> {
             window: Duration::from_nanos(end.saturating_sub(edges.start)),
             tally: Tally::new(),
             timeline: None,
+            request_log: None,
             client_cpu: Duration::ZERO,
             client_system_cpu: Duration::ZERO,
             busiest_thread_cpu: Duration::ZERO,

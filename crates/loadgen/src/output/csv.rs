@@ -72,6 +72,10 @@ fn columns(result: &RunResult) -> Vec<(String, String)> {
     add("version", optional(result.origin.version.as_ref()));
     add("host", optional(result.origin.host.as_ref()));
     add("interrupted", result.origin.interrupted.to_string());
+    let backlog = result.backlog;
+    add("backlog_p50", optional(backlog.map(|backlog| backlog.p50)));
+    add("backlog_p99", optional(backlog.map(|backlog| backlog.p99)));
+    add("backlog_max", optional(backlog.map(|backlog| backlog.max)));
     columns
 }
 
@@ -97,7 +101,7 @@ fn optional(value: Option<impl ToString>) -> String {
 }
 
 /// RFC 4180 §2.
-pub(super) fn quote(value: &str) -> String {
+pub(crate) fn quote(value: &str) -> String {
     if value.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", value.replace('"', "\"\""))
     } else {

@@ -6,6 +6,7 @@ mod text;
 
 use std::fmt;
 
+pub(crate) use self::csv::quote;
 use crate::compare::Comparison;
 use crate::result::RunResult;
 

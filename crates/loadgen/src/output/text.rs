@@ -151,7 +151,10 @@ fn write_latencies(out: &mut String, result: &RunResult) -> std::fmt::Result {
 
 fn write_lag(out: &mut String, result: &RunResult) -> std::fmt::Result {
     let Some(lag) = &result.lag_us else { return Ok(()) };
-    writeln!(out, "requests left {} late at p99, {} at most", duration(lag.p99), duration(lag.max))
+    writeln!(out, "requests left {} late at p99, {} at most", duration(lag.p99), duration(lag.max))?;
+    let Some(backlog) = result.backlog.filter(|backlog| backlog.max > 0) else { return Ok(()) };
+    let (p50, p99, max) = (Grouped(backlog.p50), Grouped(backlog.p99), Grouped(backlog.max));
+    writeln!(out, "requests that waited for a connection: {p50} at p50, {p99} at p99, {max} at most")
 }
 
 /// From when the first of the latencies counts, too.

@@ -3,8 +3,8 @@
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
-use super::Run;
 use super::server::{Act, Server, ok};
+use super::{Run, loadgen};
 
 #[test]
 fn a_known_service_time_is_measured() {
@@ -60,6 +60,54 @@ fn an_open_loop_does_not_overlook_a_stall() {
     // What a closed loop would have reported: only the eight requests in flight noticed.
     let service = run.result.service_us.expect("an open loop has both");
     assert!(service.p99 < 100_000.0 && service.max >= 300_000.0, "{service:?}");
+}
+
+/// What a stored result looks like as text, and the last columns of its CSV.
+fn shown(out: &str) -> (String, String) {
+    let report = |format: &str| String::from_utf8(loadgen(&["report", "--format", format, out]).stdout).expect("UTF-8");
+    let csv = report("csv");
+    let columns: Vec<Vec<&str>> = csv.lines().map(|line| line.rsplitn(4, ',').take(3).collect()).collect();
+    assert_eq!(columns[0], ["backlog_max", "backlog_p99", "backlog_p50"]);
+    (report("text"), columns[1].join(","))
+}
+
+#[test]
+fn a_stall_is_a_backlog_of_what_falls_due_in_it() {
+    for engine in ["epoll", "uring"] {
+        // One request is under way, and 1,000 a second fall due for 200 ms.
+        let server = stalling_server(Duration::from_millis(300), Duration::from_millis(200));
+        let directory = tempfile::tempdir().expect("a directory");
+        let out = directory.path().to_str().expect("UTF-8");
+        let options = ["-c", "1", "-R", "1000", "-d", "800ms", "--warmup", "0s", "--engine", engine, "--out", out];
+        let run = Run::http(&server.url(), &options);
+        run.assert_errors(&[]);
+        let backlog = run.result.backlog.expect("an open loop");
+        // The stall may be longer than it should, but not shorter.
+        assert!((180..600).contains(&backlog.max), "{engine}: {backlog:?}");
+        assert!(backlog.p50 <= backlog.p99 && backlog.p99 <= backlog.max, "{engine}: {backlog:?}");
+        let every = super::usage::histogram(&run.result.backlog_histogram.expect("an open loop"));
+        assert_eq!((every.len(), every.max()), (run.result.requests, backlog.max));
+        let (text, csv) = shown(out);
+        assert!(text.contains("requests that waited for a connection: ") && text.contains(" at most"), "{text}");
+        assert_eq!(csv, format!("{},{},{}", backlog.max, backlog.p99, backlog.p50));
+    }
+}
+
+#[test]
+fn a_server_that_keeps_up_has_no_backlog() {
+    let server = Server::start(|_| Act::Say(ok("x")));
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().to_str().expect("UTF-8");
+    // More connections than there are requests, and all open when the window begins.
+    let options = ["-c", "60", "-R", "100", "-d", "400ms", "--warmup", "500ms", "--out", out];
+    let run = Run::http(&server.url(), &options);
+    run.assert_errors(&[]);
+    let backlog = run.result.backlog.expect("an open loop");
+    assert_eq!((backlog.p50, backlog.p99, backlog.max), (0, 0, 0));
+    let (text, csv) = shown(out);
+    assert!(!text.contains("waited for a connection"), "{text}");
+    assert_eq!(csv, "0,0,0");
+    assert_eq!(Run::http(&server.url(), &["-c", "1", "-n", "3"]).result.backlog, None, "a closed loop has none");
 }
 
 #[test]

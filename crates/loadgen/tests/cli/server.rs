@@ -1,7 +1,7 @@
 //! Servers of a few lines, each with one peculiarity.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ pub(crate) enum Act {
 pub(crate) struct Server {
     port: u16,
     connections: Arc<AtomicU64>,
-    accepted: Arc<Mutex<Vec<Instant>>>,
+    accepted: Arc<Mutex<Vec<(Instant, IpAddr)>>>,
     is_over: Arc<AtomicBool>,
     acceptor: Option<JoinHandle<()>>,
 }
@@ -92,7 +92,8 @@ impl Server {
                     return;
                 }
                 count.fetch_add(1, Ordering::SeqCst);
-                times.lock().expect("not poisoned").push(Instant::now());
+                let peer = socket.peer_addr().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.ip());
+                times.lock().expect("not poisoned").push((Instant::now(), peer));
                 let (behave, requests) = (Arc::clone(&behave), Arc::clone(&requests));
                 std::thread::spawn(move || converse(socket, framing, &*behave, &requests));
             }
@@ -115,7 +116,12 @@ impl Server {
 
     /// When they were accepted.
     pub(crate) fn accepted(&self) -> Vec<Instant> {
-        self.accepted.lock().expect("not poisoned").clone()
+        self.accepted.lock().expect("not poisoned").iter().map(|(time, _)| *time).collect()
+    }
+
+    /// Where they came from.
+    pub(crate) fn peers(&self) -> Vec<String> {
+        self.accepted.lock().expect("not poisoned").iter().map(|(_, peer)| peer.to_string()).collect()
     }
 }
 

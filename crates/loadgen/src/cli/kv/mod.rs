@@ -386,6 +386,7 @@ fn preload(
         warmup_max: None,
         ramp: Duration::ZERO,
         timeline: None,
+        request_log: None,
         ..load.clone()
     };
     let script = script(args, space, &Plan::Each(Action::Set), batch, Some(keys))?;

@@ -1,14 +1,17 @@
 //! How connections are opened, given up and opened again, and when they pause.
 
+use std::net::IpAddr;
+
 use rustix::event::epoll::EventFlags;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::super::Reuse;
-use super::super::connection::{Connection, Stage};
+use super::super::connection::{Connection, Pending, Stage};
 use super::super::endpoint::Attempt;
 use super::Worker;
+use super::record::Heard;
 use crate::clock::{MILLISECOND, Nanos};
 use crate::error::ErrorClass;
 use crate::protocol::{Batch as _, ClientProtocol, Replies};
@@ -78,12 +81,13 @@ impl<P: ClientProtocol> Worker<'_, P> {
 
     fn open(&mut self, slot: usize, now: Nanos) {
         let since = *self.connections[slot].dialing_since.get_or_insert(now);
-        let mut attempt = self.endpoint.connect();
+        let source = self.next_source();
+        let mut attempt = self.endpoint.connect(source);
         if matches!(attempt, Err(Errno::MFILE)) && !self.parting.is_empty() {
             // Those were only kept out of courtesy.
             self.closing.extend(self.parting.drain(..));
             self.close_now();
-            attempt = self.endpoint.connect();
+            attempt = self.endpoint.connect(source);
         }
         match attempt {
             Ok(Attempt::Connected(socket)) => {
@@ -100,6 +104,13 @@ impl<P: ClientProtocol> Worker<'_, P> {
             Ok(Attempt::QueueFull) => self.connect_failed(slot, ErrorClass::ConnectTimeout, now),
             Err(error) => self.connect_failed(slot, ErrorClass::of_connect(error), now),
         }
+    }
+
+    /// Where the next connection comes from, in turn.
+    fn next_source(&mut self) -> Option<IpAddr> {
+        let source = *self.sources.get(self.source)?;
+        self.source = (self.source + 1) % self.sources.len();
+        Some(source)
     }
 
     fn install(&mut self, slot: usize, socket: OwnedFd, is_pending: bool, now: Nanos) -> bool {
@@ -148,13 +159,16 @@ impl<P: ClientProtocol> Worker<'_, P> {
         self.connections[slot].dialing_since = None;
         self.hang_up(slot, Redial::AfterRest, now);
         if let Some(pending) = self.connections[slot].resend.pop_front() {
-            self.fail(pending, class, now);
+            self.fail(slot, pending, class, now);
             return self.end_turn(slot, now);
         }
         let due = self.schedule.as_ref().map_or(now, |schedule| schedule.due());
-        if due <= now && self.fail_unsent(due, class, now) {
+        if due <= now && self.fail_unsent(Some(slot), due, class, now) {
             match &mut self.schedule {
-                Some(schedule) => schedule.advance(),
+                Some(schedule) => {
+                    schedule.advance();
+                    self.note_backlog(due, true, now);
+                }
                 None => self.connections[slot].turns_left = self.connections[slot].turns_left.saturating_sub(1),
             }
             self.end_turn(slot, now);
@@ -165,12 +179,14 @@ impl<P: ClientProtocol> Worker<'_, P> {
     pub(super) fn fail_connection(&mut self, slot: usize, first: ErrorClass, others: ErrorClass, now: Nanos) {
         self.failures_in_row += 1;
         if let Some(oldest) = self.connections[slot].inflight.pop_front() {
-            let others_behind = Replies { count: oldest.request.left() - 1, ..Replies::default() };
-            self.settle(oldest.stamp, Replies::ONE, Err(first), now);
-            self.settle(oldest.stamp, others_behind, Err(others), now);
+            let heard = Heard::of_beginning(self.connections[slot].begun.take());
+            self.conclude(slot, oldest, Replies::ONE, Err(first), heard, now);
+            if oldest.request.left() > 1 {
+                self.fail(slot, Pending { request: oldest.request.without(1), ..oldest }, others, now);
+            }
         }
         while let Some(pending) = self.connections[slot].inflight.pop_front() {
-            self.fail(pending, others, now);
+            self.fail(slot, pending, others, now);
         }
         self.end_turn(slot, now);
         self.hang_up(slot, Redial::Now, now);
@@ -277,7 +293,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
                 let waited = now.saturating_sub(oldest);
                 if waited >= self.timeout {
                     self.fail_connection(slot, ErrorClass::Timeout, ErrorClass::Timeout, now);
-                } else if waited >= self.first_byte_timeout && !connection.is_reply_begun {
+                } else if waited >= self.first_byte_timeout && connection.begun.is_none() {
                     self.fail_connection(slot, ErrorClass::TimeoutFirstByte, ErrorClass::TimeoutFirstByte, now);
                 }
             }

@@ -9,6 +9,7 @@ use super::super::connection::{Pending, Stage};
 use super::Worker;
 use super::dial::Redial;
 use super::kernel::{Kernel, parts};
+use super::record::Heard;
 use crate::clock::{self, Nanos};
 use crate::error::ErrorClass;
 use crate::protocol::{ClientProtocol, EofOutcome, Progress, Then};
@@ -143,18 +144,18 @@ impl<P: ClientProtocol> Worker<'_, P> {
             start += decoded.consumed;
             match decoded.progress {
                 Progress::NeedMore => {
-                    connection.is_reply_begun |= !rest.is_empty();
+                    connection.went_on(rest.len(), now);
                     return Fate::Stays;
                 }
                 Progress::Done { replies, verdict, then } => {
                     connection.answered(replies.count);
-                    connection.is_reply_begun = false;
+                    let heard = Heard::of(connection.begun.take(), decoded.consumed, now);
                     let is_last = connection.inflight.is_empty();
                     // Nobody asked for what follows, and it is this reply that it was stuck to.
                     let has_excess = start < length && (is_last || then == Then::Close);
                     self.heard(slot, now);
                     let verdict = if has_excess { Err(ErrorClass::Protocol) } else { verdict };
-                    self.settle(pending.stamp, replies, verdict, now);
+                    self.conclude(slot, pending, replies, verdict, heard, now);
                     self.end_turn(slot, now);
                     if then == Then::Close {
                         self.part(slot, now);
@@ -172,7 +173,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
             }
         }
         if start < length {
-            self.fail_unasked(ErrorClass::Protocol, now);
+            self.fail_unasked(slot, ErrorClass::Protocol, now);
             self.hang_up(slot, Redial::Now, now);
             return Fate::Gone;
         }
@@ -229,8 +230,9 @@ impl<P: ClientProtocol> Worker<'_, P> {
             }
             EofOutcome::Done { replies, verdict } => {
                 connection.answered(replies.count);
+                let heard = Heard::of_beginning(connection.begun.take());
                 self.heard(slot, now);
-                self.settle(pending.stamp, replies, verdict, now);
+                self.conclude(slot, pending, replies, verdict, heard, now);
                 self.end_turn(slot, now);
                 match self.reuse {
                     Reuse::Keep => self.part(slot, now),

@@ -3,16 +3,18 @@
 //! `mod.rs` is the loop and the bookkeeping, `kernel.rs` where events come from, `io.rs` what happens on an open
 //! connection, `gather.rs` how the requests of a turn leave together, `tls.rs` what TLS adds to that, `dial.rs` how
 //! connections are opened, given up and opened again, and when they pause, `schedule.rs` what an open loop and a ramp are
-//! waiting for.
+//! waiting for, `record.rs` what a log of requests is told.
 
 mod dial;
 mod gather;
 mod io;
 mod kernel;
+mod record;
 mod schedule;
 mod tls;
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::sync::mpsc::Sender;
 
@@ -20,10 +22,12 @@ use rustix::fd::OwnedFd;
 
 use self::gather::Gathering;
 use self::kernel::Kernel;
+use self::record::Heard;
 use self::schedule::Ramp;
+use super::backlog::Backlog;
 use super::connection::{Connection, Pending, Stamp};
 use super::cpu::{CpuTime, CpuWindow};
-use super::pace::{Limit, Pacing, Schedule, share};
+use super::pace::{Limit, Pacing, Schedule, first_of, share};
 use super::pause::Pauses;
 use super::tally::Tally;
 use super::timeline::{Slice, Slicer};
@@ -33,6 +37,7 @@ use super::{Endpoint, EngineError, Load, Reuse};
 use crate::clock::{self, MICROSECOND, MILLISECOND, Nanos, SECOND};
 use crate::error::ErrorClass;
 use crate::protocol::{Batch as _, ClientProtocol, Replies, Verdict};
+use crate::request_log::Recorder;
 
 /// One `recv` asks for this much.
 const READ_BYTES: usize = 128 << 10;
@@ -63,6 +68,9 @@ pub(super) struct Worker<'a, P: ClientProtocol> {
     /// Look at the clock for this long rather than sleep.
     spin: Nanos,
     tls: Option<&'a Tls>,
+    /// Where connections come from, in turn, and which is next; empty leaves it to the kernel.
+    sources: &'a [IpAddr],
+    source: usize,
 
     protocol: P,
     kernel: Kernel,
@@ -77,6 +85,7 @@ pub(super) struct Worker<'a, P: ClientProtocol> {
     plain: Vec<u8>,
     tally: Tally,
     slicer: Option<Slicer>,
+    recorder: Option<Box<Recorder>>,
 
     /// Open loop only.
     schedule: Option<Schedule>,
@@ -84,6 +93,7 @@ pub(super) struct Worker<'a, P: ClientProtocol> {
     is_starved: bool,
     /// When a connection came free after that.
     free_since: Nanos,
+    backlog: Backlog,
     /// Connections that are not to be opened yet.
     ramp: Ramp,
     /// Of connections that pause.
@@ -119,6 +129,9 @@ pub(super) struct Worker<'a, P: ClientProtocol> {
 pub(super) struct WorkerReport<P> {
     pub(super) protocol: P,
     pub(super) tally: Tally,
+    /// If [`Load::request_log`] asked for it, and the number of the thread's first connection.
+    pub(super) recorder: Option<Box<Recorder>>,
+    pub(super) first_connection: u64,
     /// Inside the window.
     pub(super) cpu: CpuTime,
     pub(super) was_abandoned: bool,
@@ -160,6 +173,8 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             tick: (clock::nanos(load.timeouts.shortest()) / 8).clamp(TICK_MIN, TICK_MAX),
             spin: if load.spin { SPIN } else { 0 },
             tls: load.tls.as_ref(),
+            sources: &load.sources,
+            source: thread % load.sources.len().max(1),
             protocol,
             kernel,
             gathering: Gathering::default(),
@@ -170,9 +185,11 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             plain: Vec::new(),
             tally: Tally::new(),
             slicer: load.timeline.map(|width| Slicer::new(clock::nanos(width), slices).after(load.longest_warm_up())),
+            recorder: load.request_log.map(|size| Box::new(Recorder::new(size, load.seed, thread))),
             schedule: None,
             is_starved: false,
             free_since: 0,
+            backlog: Backlog::default(),
             ramp: Ramp::default(),
             pauses,
             quota,
@@ -209,8 +226,9 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
         if let Some(slicer) = &mut worker.slicer {
             slicer.flush();
         }
-        let Self { protocol, tally, cpu, was_abandoned, .. } = worker;
-        Ok(WorkerReport { protocol, tally, cpu: cpu.used(), was_abandoned })
+        let Self { protocol, tally, recorder, cpu, was_abandoned, thread, .. } = worker;
+        let first_connection = first_of(load.connections as u64, thread, threads);
+        Ok(WorkerReport { protocol, tally, recorder, first_connection, cpu: cpu.used(), was_abandoned })
     }
 
     fn turn_until_finished(&mut self) -> Result<(), EngineError> {
@@ -306,16 +324,18 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
     }
 
     /// A request that failed before there was anything to send it on.
-    fn fail_unsent(&mut self, due: Nanos, class: ErrorClass, now: Nanos) -> bool {
+    fn fail_unsent(&mut self, slot: Option<usize>, due: Nanos, class: ErrorClass, now: Nanos) -> bool {
         let Some((_, is_counted)) = self.leave(due, 1) else { return false };
         self.took_leave(1, is_counted);
-        self.settle(Stamp { due, sent: now, is_counted }, Replies::ONE, Err(class), now);
+        if self.settle(Stamp { due, sent: now, is_counted }, Replies::ONE, Err(class), now) {
+            self.record_unsent(slot, Some(due), class, now);
+        }
         true
     }
 
-    /// The one place where requests get their verdict.
+    /// The one place where requests get their verdict. Returns whether it counts.
     #[inline]
-    fn settle(&mut self, stamp: Stamp, replies: Replies, verdict: Verdict, now: Nanos) {
+    fn settle(&mut self, stamp: Stamp, replies: Replies, verdict: Verdict, now: Nanos) -> bool {
         let Replies { count, hits, misses } = replies;
         self.outstanding -= count;
         let begin = if self.schedule.is_some() { stamp.due } else { stamp.sent };
@@ -343,18 +363,21 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
                 self.note(stamp, verdict, count, now);
             }
         }
+        is_counted
     }
 
     /// Fails all that is left of a batch.
-    fn fail(&mut self, pending: Pending<P::Request>, class: ErrorClass, now: Nanos) {
-        self.settle(pending.stamp, Replies { count: pending.request.left(), ..Replies::default() }, Err(class), now);
+    fn fail(&mut self, slot: usize, pending: Pending<P::Request>, class: ErrorClass, now: Nanos) {
+        let replies = Replies { count: pending.request.left(), ..Replies::default() };
+        self.conclude(slot, pending, replies, Err(class), Heard::default(), now);
     }
 
     /// A failure that belongs to no request.
-    fn fail_unasked(&mut self, class: ErrorClass, now: Nanos) {
+    fn fail_unasked(&mut self, slot: usize, class: ErrorClass, now: Nanos) {
         if self.window.has_started(now) {
             self.tally.fail(class, 1);
             self.note(Stamp { due: now, sent: now, is_counted: true }, Err(class), 1, now);
+            self.record_unsent(Some(slot), None, class, now);
         }
     }
 
@@ -382,7 +405,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             self.was_abandoned = true;
             for slot in 0..self.connections.len() {
                 while let Some(pending) = self.connections[slot].resend.pop_front() {
-                    self.fail(pending, ErrorClass::ConnectFailed, now);
+                    self.fail(slot, pending, ErrorClass::ConnectFailed, now);
                 }
             }
         }

@@ -67,9 +67,10 @@ impl<P: ClientProtocol> Worker<'_, P> {
                     self.send_one(slot, pending);
                 }
                 None => {
-                    if !self.fail_unsent(due, ErrorClass::Timeout, now) {
+                    if !self.fail_unsent(None, due, ErrorClass::Timeout, now) {
                         return;
                     }
+                    self.note_backlog(due, true, now);
                 }
             }
             if let Some(schedule) = &mut self.schedule {
@@ -85,6 +86,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
         if self.is_starved {
             (self.is_starved, self.free_since) = (false, now);
         }
+        self.note_backlog(due, due < self.free_since, now);
         let lag = now.saturating_sub(due.max(self.free_since));
         if self.window.contains(due) {
             self.tally.lag.saturating_record(lag);
@@ -95,6 +97,15 @@ impl<P: ClientProtocol> Worker<'_, P> {
             && !self.window.has_started(now)
         {
             slicer.warm_up_lag(self.window.since_origin(now), lag);
+        }
+    }
+
+    /// How many requests waited for a connection when this one fell due, which leaves `now` or has failed.
+    #[inline]
+    pub(super) fn note_backlog(&mut self, due: Nanos, has_waited: bool, now: Nanos) {
+        let waiting = self.backlog.left(due, has_waited, now);
+        if self.window.contains(due) {
+            self.tally.backlog.saturating_record(waiting);
         }
     }
 

@@ -82,7 +82,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
     /// The stream makes no sense any more.
     fn fail_stream(&mut self, slot: usize, now: Nanos) {
         if self.connections[slot].inflight.is_empty() {
-            self.fail_unasked(ErrorClass::Protocol, now);
+            self.fail_unasked(slot, ErrorClass::Protocol, now);
             self.hang_up(slot, super::dial::Redial::Now, now);
         } else {
             self.fail_connection(slot, ErrorClass::Protocol, ErrorClass::Protocol, now);

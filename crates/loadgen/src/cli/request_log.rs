@@ -1,0 +1,82 @@
+//! `--request-log`: single requests in a file.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::Context as _;
+use clap::Args;
+use loadgen::request_log::{Format, RequestLog};
+
+use super::Failure;
+use super::values::count;
+
+const SIZE_MAX: usize = 10_000_000;
+
+#[derive(Args, Debug)]
+pub(super) struct RequestLogArgs {
+    /// Also write single requests into this new file (.csv or .jsonl), with their times, connection, outcome and bytes: a
+    /// uniform sample of all, and of the last, the slowest and the failed ones a tenth as many each
+    #[arg(long, value_name = "FILE", conflicts_with = "rate_sweep")]
+    request_log: Option<LogFile>,
+    /// How many requests the sample of --request-log has; of fewer it has all
+    #[arg(long, value_name = "N", default_value = "10000", requires = "request_log", value_parser = count::<SIZE_MAX>)]
+    request_log_size: usize,
+}
+
+/// A file, and the format that its name ends with.
+#[derive(Clone, Debug)]
+struct LogFile {
+    path: PathBuf,
+    format: Format,
+}
+
+impl FromStr for LogFile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let path = PathBuf::from(text);
+        let ending = path.extension().unwrap_or_default();
+        let format = Format::ALL.iter().copied().find(|format| ending == format.extension());
+        let format = format.ok_or_else(|| {
+            let endings: Vec<_> = Format::ALL.iter().map(|format| format!(".{}", format.extension())).collect();
+            format!("the name of a log ends with {}", endings.join(" or "))
+        })?;
+        Ok(Self { path, format })
+    }
+}
+
+impl RequestLogArgs {
+    /// How large a sample is wanted, if any.
+    pub(super) fn size(&self) -> Option<usize> {
+        self.request_log.as_ref().map(|_| self.request_log_size)
+    }
+
+    /// Refuses what would be found out only when everything has been measured.
+    pub(super) fn refuse_unusable(&self, rates: usize) -> Result<(), Failure> {
+        let Some(LogFile { path, .. }) = &self.request_log else { return Ok(()) };
+        let refuse = |problem: String| Err(Failure::Usage(format!("--request-log: {problem}")));
+        if rates > 1 {
+            return refuse("a log is of one rate".to_owned());
+        }
+        if path.symlink_metadata().is_ok() {
+            return refuse(format!("{} is there already; name another file, or remove that one", path.display()));
+        }
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        match directory.filter(|directory| !directory.is_dir()) {
+            Some(directory) => refuse(format!("{} is no directory", directory.display())),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the log, if there is to be one.
+    pub(super) fn write(&self, log: Option<&RequestLog>) -> anyhow::Result<()> {
+        let (Some(LogFile { path, format }), Some(log)) = (&self.request_log, log) else { return Ok(()) };
+        write(path, *format, log).with_context(|| format!("cannot write the requests into {}", path.display()))
+    }
+}
+
+fn write(path: &Path, format: Format, log: &RequestLog) -> std::io::Result<()> {
+    log.write(format, &mut BufWriter::new(File::create_new(path)?))
+}

@@ -1,0 +1,122 @@
+use super::*;
+use crate::error::ErrorClass;
+use crate::http::{Expectation, HttpClient, Question, Verify};
+
+const OPENED: Nanos = 10_000;
+
+fn client() -> HttpClient {
+    let question = |path: &str| Question {
+        request: format!("GET {path} HTTP/1.1\r\n\r\n").into_bytes(),
+        expectation: Expectation::Nothing,
+    };
+    HttpClient::new(&[question("/a"), question("/b,c")], Verify::None, 0)
+}
+
+fn event(finished: Nanos, latency: Nanos, verdict: Verdict) -> Event {
+    Event {
+        due: None,
+        sent: Some(finished - latency),
+        first_byte: None,
+        finished,
+        connection: Some(1),
+        operation: Some(1),
+        verdict,
+        bytes: 3,
+    }
+}
+
+/// The log of threads that saw these events, each (finished, latency, verdict).
+fn log(size: usize, seed: u64, threads: &[Vec<(Nanos, Nanos, Verdict)>]) -> RequestLog {
+    let protocol = client();
+    let part = |(thread, events): (usize, &Vec<(Nanos, Nanos, Verdict)>)| {
+        let mut recorder = Recorder::new(size, seed, thread);
+        events.iter().for_each(|&(finished, latency, verdict)| recorder.add(event(finished, latency, verdict)));
+        Part { recorder, protocol: &protocol, first_connection: 10 * thread as u64 }
+    };
+    RequestLog::merge(size, OPENED, threads.iter().enumerate().map(part).collect())
+}
+
+fn finished(log: &RequestLog, reason: Reason) -> Vec<i64> {
+    log.records.iter().filter(|record| record.reasons.has(reason)).map(|record| record.finished).collect()
+}
+
+/// Two threads, whose requests take turns; each tenth one fails, and the later the quicker.
+fn two_threads(count: u64) -> Vec<Vec<(Nanos, Nanos, Verdict)>> {
+    let verdict = |n: u64| if n % 10 == 3 { Err(ErrorClass::Reset) } else { Ok(()) };
+    let events =
+        |thread: u64| (0..count).filter(move |n| n % 2 == thread).map(move |n| (OPENED + n, count - n, verdict(n)));
+    vec![events(0).collect(), events(1).collect()]
+}
+
+#[test]
+fn a_log_that_is_large_enough_has_every_request_once() {
+    for count in [0, 1, 99, 100] {
+        let log = log(100, 1, &two_threads(count));
+        let all: Vec<_> = (0..count.cast_signed()).collect();
+        assert_eq!((log.seen, finished(&log, Reason::Sample)), (count, all.clone()));
+        assert_eq!(log.records.iter().map(|record| record.finished).collect::<Vec<_>>(), all);
+    }
+}
+
+#[test]
+fn the_last_the_slowest_and_the_last_failed_of_all_threads_are_kept_exactly() {
+    let log = log(40, 1, &two_threads(1_000));
+    assert_eq!(log.seen, 1_000);
+    assert_eq!(finished(&log, Reason::Sample).len(), 40);
+    assert_eq!(finished(&log, Reason::Last), [996, 997, 998, 999]);
+    assert_eq!(finished(&log, Reason::Failed), [963, 973, 983, 993]);
+    // The first were the slowest, and the fourth had failed.
+    assert_eq!(finished(&log, Reason::Slowest), [0, 1, 2, 4]);
+    assert!(log.records.iter().all(|record| record.reasons != Reasons::default()));
+}
+
+#[test]
+fn the_sample_is_that_of_the_seed_and_favours_no_thread() {
+    let threads = two_threads(2_000);
+    assert_eq!(log(200, 1, &threads), log(200, 1, &threads));
+    assert_ne!(log(200, 1, &threads), log(200, 2, &threads));
+    // A thread with a quarter of the requests has a quarter of the samples: 50 of 200 in each of 50 runs, with a deviation
+    // of 6 in one and of 41 in all.
+    let uneven: Vec<Vec<_>> =
+        [(0..500), (500..2_000)].into_iter().map(|range| range.map(|n| (OPENED + n, 1, Ok(()))).collect()).collect();
+    let of_first = |seed| finished(&log(200, seed, &uneven), Reason::Sample).iter().filter(|&&n| n < 500).count();
+    let found: usize = (0..50).map(of_first).sum();
+    assert!((2_300..2_700).contains(&found), "{found}");
+}
+
+#[test]
+fn in_an_open_loop_the_slowest_are_those_that_were_due_first() {
+    let protocol = client();
+    let mut recorder = Recorder::new(10, 1, 0);
+    // Sent ever later, due ever earlier: what waited longest is the last.
+    for n in 0..20 {
+        recorder.add(Event { due: Some(OPENED - 10 * n), ..event(OPENED + n, 20 - n, Ok(())) });
+    }
+    let part = Part { recorder, protocol: &protocol, first_connection: 0 };
+    assert_eq!(finished(&RequestLog::merge(10, OPENED, vec![part]), Reason::Slowest), [19]);
+}
+
+#[test]
+fn both_formats_say_the_same() {
+    let mut threads = two_threads(4);
+    threads[1].insert(0, (OPENED - 1, 5, Ok(())));
+    let log = log(10, 1, &threads);
+    let written = |format| {
+        let mut bytes = Vec::new();
+        log.write(format, &mut bytes).expect("memory takes everything");
+        String::from_utf8(bytes).expect("UTF-8")
+    };
+    let csv = written(Format::Csv);
+    let rows: Vec<_> = csv.lines().collect();
+    assert_eq!(
+        rows[0],
+        "scheduled_ns,sent_ns,first_byte_ns,finished_ns,connection,operation,outcome,bytes,in_sample,in_last,in_slowest,in_failed"
+    );
+    assert_eq!(rows[1], ",-6,,-1,11,\"GET /b,c\",ok,3,true,false,true,false");
+    assert_eq!(rows[5], ",2,,3,11,\"GET /b,c\",reset,3,true,true,false,true");
+    let json: Vec<serde_json::Value> =
+        written(Format::JsonLines).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!((json.len(), rows.len()), (5, 6));
+    assert_eq!(json[4]["outcome"], "reset");
+    assert!(json[0]["scheduled_ns"].is_null() && json[0]["in_slowest"] == true && json[0]["finished_ns"] == -1);
+}

@@ -1,0 +1,181 @@
+//! `--request-log`: single requests in a file, and what they have to do with the result.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::file::{Documents, framed};
+use super::null::Null;
+use super::server::{Act, Server, framed_request, ok, reply, resp_request};
+use super::{Run, loadgen};
+
+/// A run with a log, and the lines of it.
+fn logged(run: impl Fn(&[&str]) -> Run, options: &[&str]) -> (Run, Vec<Value>) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("log.jsonl");
+    let run = run(&[options, &["--request-log", file.to_str().expect("UTF-8")]].concat());
+    let text = std::fs::read_to_string(file).expect("written");
+    (run, text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect())
+}
+
+fn number(line: &Value, name: &str) -> i64 {
+    line[name].as_i64().unwrap_or_else(|| panic!("{name}: {line}"))
+}
+
+fn count(lines: &[Value], name: &str) -> usize {
+    lines.iter().filter(|line| line[name] == true).count()
+}
+
+/// How often each value occurs.
+fn counts(lines: &[Value], name: &str) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    lines.iter().for_each(|line| *counts.entry(line[name].as_str().unwrap_or("-").to_owned()).or_insert(0) += 1);
+    counts
+}
+
+/// That a log which is large enough has what the result has, no more and no less. Of some failures the bytes are unknown.
+fn check(which: &str, run: &Run, lines: &[Value], begin: &str) {
+    let result = &run.result;
+    assert_eq!((lines.len() as u64, count(lines, "in_sample") as u64), (result.requests, result.requests), "{which}");
+    let mut outcomes = result.errors.clone();
+    outcomes.insert("ok".to_owned(), result.ok);
+    assert_eq!(counts(lines, "outcome"), outcomes, "{which}");
+    for line in lines.iter().filter(|line| line["outcome"] == "ok") {
+        let times = ["sent_ns", "first_byte_ns", "finished_ns"].map(|name| number(line, name));
+        assert!(times.is_sorted() && number(line, begin) <= times[0], "{which}: {line}");
+    }
+    let latencies = lines.iter().filter(|line| line["outcome"] == "ok");
+    let slowest = latencies.map(|line| number(line, "finished_ns") - number(line, begin)).max().expect("one") as f64;
+    // The histogram has three digits.
+    assert!((slowest / 1e3 / result.latency_us.max - 1.0).abs() < 2e-3, "{which}: {slowest} {:?}", result.latency_us);
+    assert!(lines.is_sorted_by_key(|line| number(line, "finished_ns")), "{which}");
+    if result.errors.is_empty() {
+        let bytes: i64 = lines.iter().map(|line| number(line, "bytes")).sum();
+        assert_eq!(bytes.unsigned_abs(), result.bytes_in, "{which}");
+    }
+}
+
+#[test]
+fn a_log_that_is_large_enough_has_every_request_once_on_both_engines() {
+    let null = Null::start("http", "127.0.0.1:0", &["--body-size", "200000"]);
+    let url = format!("http://{}/page", null.address);
+    for engine in ["epoll", "uring"] {
+        for (pace, begin) in [(&["-P", "2"][..], "sent_ns"), (&["-R", "1000"], "scheduled_ns")] {
+            let options = ["-c", "5", "-n", "200", "--threads", "2", "--engine", engine];
+            let (run, lines) = logged(|options| Run::http(&url, options), &[&options[..], pace].concat());
+            run.assert_errors(&[]);
+            check(&format!("{engine} {pace:?}"), &run, &lines, begin);
+            assert_eq!(counts(&lines, "operation"), BTreeMap::from([("GET /page".to_owned(), 200)]));
+            let connections: BTreeSet<_> = lines.iter().map(|line| number(line, "connection")).collect();
+            assert!(connections.iter().all(|connection| (0..5).contains(connection)), "{connections:?}");
+            // Those of the second thread are numbered behind those of the first.
+            assert!(connections.iter().any(|&connection| connection >= 3), "{connections:?}");
+            assert!(lines.iter().all(|line| line["scheduled_ns"].is_null() == (begin == "sent_ns")));
+            assert_eq!(run.result.config["request_log_size"], 10_000);
+        }
+    }
+}
+
+#[test]
+fn failures_are_in_the_log_by_their_class() {
+    for engine in ["epoll", "uring"] {
+        let server = Server::start(|n| match n {
+            3 => Act::Say(reply("500 Oops", "", 2, "no")),
+            5 => Act::SayAndReset(Vec::new()),
+            7 => Act::SayAndClose(reply("200 OK", "", 100, "too little")),
+            _ => Act::Say(ok("x")),
+        });
+        let options = ["-c", "1", "-n", "10", "--engine", engine];
+        let (run, lines) = logged(|options| Run::http(&server.url(), options), &options);
+        run.assert_errors(&[("reset", 1), ("short_body", 1), ("status", 1)]);
+        check(engine, &run, &lines, "sent_ns");
+        let failed: Vec<_> = lines.iter().filter(|line| line["in_failed"] == true).collect();
+        assert!(failed.len() == 3 && failed.iter().all(|line| line["outcome"] != "ok"), "{failed:?}");
+        // What came of them is known, too.
+        assert_eq!(number(failed[0], "bytes").unsigned_abs() as usize, reply("500 Oops", "", 2, "no").len());
+        assert!(failed[1]["first_byte_ns"].is_null() && failed[1]["bytes"] == 0, "{}", failed[1]);
+        assert!(number(failed[2], "first_byte_ns") <= number(failed[2], "finished_ns"), "{}", failed[2]);
+        assert_eq!(number(failed[2], "bytes").unsigned_abs() as usize, reply("200 OK", "", 100, "too little").len());
+    }
+}
+
+#[test]
+fn each_reply_of_a_batch_and_each_document_has_a_line_with_its_name() {
+    let server = Server::answering(resp_request, |_, request| {
+        let is_set = request.windows(3).any(|word| word == b"SET");
+        Act::Say(if is_set { b"+OK\r\n".to_vec() } else { b"$12\r\nxxxxxxxxxxxx\r\n".to_vec() })
+    });
+    let options = ["-c", "2", "-n", "300", "-P", "10", "--mix", "get=2,set=1", "--constant-values", "--keys", "50"];
+    let (run, lines) = logged(|options| Run::kv(&server.address(), options), &options);
+    run.assert_errors(&[]);
+    check("kv", &run, &lines, "sent_ns");
+    let found = BTreeMap::from([
+        ("get".to_owned(), run.result.hits.expect("kv")),
+        ("set".to_owned(), run.result.stores.expect("kv")),
+    ]);
+    assert_eq!(counts(&lines, "operation"), found);
+
+    let documents = Documents::of(&[10, 5_000]);
+    let bodies = documents.bodies.clone();
+    let server = Server::answering(framed_request, move |_, request| {
+        Act::Say(bodies.get(&request[2..]).map_or_else(|| framed(1, b""), |body| framed(0, body)))
+    });
+    let options = ["-c", "1", "-n", "20", "--layout", "flat", "--protocol", "framed", "--id-dist", "sequential"];
+    let (run, lines) = logged(|options| Run::file(&server.address(), documents.path(), options), &options);
+    check("file", &run, &lines, "sent_ns");
+    let names = BTreeMap::from([("DOCUMEN0".to_owned(), 10), ("DOCUMEN1".to_owned(), 10)]);
+    assert_eq!(counts(&lines, "operation"), names);
+    let length = |line: &Value| number(line, "bytes");
+    assert!(lines.iter().all(|line| length(line) == if line["operation"] == "DOCUMEN0" { 19 } else { 5_009 }));
+}
+
+#[test]
+fn a_log_is_bounded_and_has_the_last_and_the_slowest() {
+    let server = Server::start(|n| {
+        if n == 100 {
+            std::thread::sleep(std::time::Duration::from_millis(300));
+        }
+        Act::Say(ok("x"))
+    });
+    let options = ["-c", "1", "-n", "500", "--request-log-size", "20"];
+    let (run, lines) = logged(|options| Run::http(&server.url(), options), &options);
+    run.assert_errors(&[]);
+    assert_eq!(["in_sample", "in_last", "in_slowest", "in_failed"].map(|name| count(&lines, name)), [20, 2, 2, 0]);
+    let latency = |line: &Value| number(line, "finished_ns") - number(line, "sent_ns");
+    let slowest = lines.iter().max_by_key(|line| latency(line)).expect("one");
+    assert!(slowest["in_slowest"] == true && latency(slowest) >= 300_000_000, "{slowest}");
+    assert!(lines[lines.len() - 2..].iter().all(|line| line["in_last"] == true), "{lines:?}");
+    assert!((20..=24).contains(&lines.len()));
+}
+
+#[test]
+fn a_log_that_cannot_be_written_is_refused_before_the_run() {
+    let server = Server::start(|_| Act::Say(ok("x")));
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).to_str().expect("UTF-8").to_owned();
+    let log = path("log.csv");
+    let run = |arguments: &[&str]| {
+        let output = loadgen(&[&["http", "-c", "1", "-n", "3"], arguments, &[&server.url()]].concat());
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(run(&["--request-log", &log]).0, Some(0));
+    let written = std::fs::read(Path::new(&log)).expect("written");
+    assert_eq!(String::from_utf8_lossy(&written).lines().count(), 4);
+    let asked = server.connections();
+    for (arguments, why) in [
+        (&["--request-log", &log][..], "is there already"),
+        (&["--request-log", &path("log.txt")], "ends with .csv or .jsonl"),
+        (&["--request-log", &path("none/log.csv")], "is no directory"),
+        (&["--request-log", &path("new.csv"), "-R", "10,20"], "a log is of one rate"),
+        (&["--request-log", &path("new.csv"), "--rate-sweep", "10%..50%"], "cannot be used with"),
+        (&["--request-log-size", "5"], "--request-log"),
+    ] {
+        let (code, stderr) = run(arguments);
+        assert!(code == Some(2) && stderr.contains(why), "{arguments:?}: {stderr}");
+    }
+    assert_eq!((server.connections(), std::fs::read(log).expect("still there")), (asked, written));
+    let mq = loadgen(&["mq", "--fifo-dir", "/", "-n", "1", "--request-log", &path("mq.csv"), "/q", "x"]);
+    let stderr = String::from_utf8_lossy(&mq.stderr).into_owned();
+    assert!(mq.status.code() == Some(2) && stderr.contains("--request-log does not go with mq"), "{stderr}");
+}
