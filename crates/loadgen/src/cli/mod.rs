@@ -11,6 +11,7 @@ mod mq;
 mod null;
 mod progress;
 mod report;
+mod series;
 mod tls;
 mod values;
 
