@@ -92,6 +92,11 @@ fn point(share: f64, capacity: f64, visits: &[(&Visit, &Measured)], bootstrap: &
 
 #[cfg(test)]
 mod tests {
+    use loadgen::engine::Pacing;
+    use loadgen::error::ErrorClass;
+    use loadgen::result::Capacity;
+    use loadgen::summary::{Kinds, Subject, unreachable};
+
     use super::super::samples;
     use super::*;
 
@@ -108,6 +113,42 @@ mod tests {
         };
         let steps = steps.iter().map(step).collect();
         Measured { steps, throughput_rps: capacity, ..samples::measured(4.0) }
+    }
+
+    /// As the generator tells it: two steps of a capacity of 8,000 requests/s, and both together.
+    fn run() -> RunResult {
+        let subject = Subject {
+            kind: "mq".to_owned(),
+            target: "/queue file".to_owned(),
+            config: [].into(),
+            pacing: Pacing::Closed,
+            kinds: Kinds::None,
+        };
+        let mut run = unreachable(subject, ErrorClass::Timeout);
+        run.throughput_rps = 3_000.0;
+        let (throughput_rps, service_us) = (8_000.0, run.latency_us);
+        run.capacity = Some(Capacity { throughput_rps, duration_s: 0.5, service_us });
+        let step = |share: f64, served: f64| {
+            let result = RunResult { throughput_rps: served, steps: Vec::new(), ..run.clone() };
+            let (rate, is_served) = (share * throughput_rps, served >= 2_000.0);
+            loadgen::result::Step { rate, share: Some(share), is_served, note: String::new(), result }
+        };
+        run.steps = vec![step(0.25, 2_000.0), step(0.5, 1_500.0)];
+        run
+    }
+
+    #[test]
+    fn shares_are_of_the_capacity_and_not_of_what_the_steps_came_to() {
+        let run = run();
+        let measured = measured(&run, samples::measured(4.0));
+        assert_eq!((measured.throughput_rps, measured.server, measured.windows.len()), (8_000.0, None, 0));
+        for (step, (share, served_rps)) in measured.steps.iter().zip([(0.25, 2_000.0), (0.5, 1_500.0)]) {
+            assert_eq!((step.share, step.offered_rps, step.served_rps), (share, share * 8_000.0, served_rps));
+        }
+        let line = samples::visit();
+        let points = points(&[(&line, &measured)], &Bootstrap::new(1));
+        let told: Vec<_> = points.iter().map(|it| (it.offered_rps, it.served_rps, it.is_served)).collect();
+        assert_eq!(told, [(2_000.0, 2_000.0, true), (4_000.0, 1_500.0, false)]);
     }
 
     #[test]

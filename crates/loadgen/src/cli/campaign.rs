@@ -1,29 +1,22 @@
-//! One run, or several at different rates; and what belongs before it.
+//! Runs over sockets, and what belongs before them.
 
 use std::io;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, anyhow};
 use loadgen::ceiling;
-use loadgen::engine::{self, Endpoint, Limit, Load, Measured, Pacing};
+use loadgen::engine::{self, Endpoint, Load, Measured};
 use loadgen::error::ErrorClass;
 use loadgen::null::Dialogue;
-use loadgen::output;
 use loadgen::protocol::ClientProtocol;
-use loadgen::result::{Capacity, RunResult, Step};
+use loadgen::result::RunResult;
 use loadgen::summary::{self, Subject};
 use loadgen::usage::ServerProbe;
 use rustix::io::Errno;
-use serde_json::json;
 
 use super::drive::{DriveArgs, drive};
-use super::{Failure, Outcome, complain};
-
-/// A capacity is measured for as long as a step, and at most for this long.
-const CAPACITY_WINDOW_MAX: Duration = Duration::from_secs(3);
-const CAPACITY_WINDOW_DEFAULT: Duration = Duration::from_secs(1);
+use super::series::Series;
+use super::{Failure, Outcome};
 
 /// What is known of what the generator itself can do.
 #[derive(Clone, Copy, Debug)]
@@ -109,123 +102,13 @@ impl Campaign<'_> {
         describe: impl Fn(&Load) -> Subject,
         ceiling: Ceiling,
     ) -> Result<Outcome, Failure> {
-        let run = |load: &Load| -> Result<(Measured<P>, RunResult), Failure> {
-            let server = self.server.as_ref();
-            let mut measured = drive(self.endpoint, load, &make_client, server, self.interrupt, self.args.progress)
-                .context("the run failed")?;
+        let Self { args, endpoint, load, server, interrupt } = self;
+        let measure = |load: &Load| {
+            let mut measured = drive(endpoint, load, &make_client, server.as_ref(), interrupt, args.progress)?;
             inspect(&mut measured);
-            let mut result = summary::summarize(describe(load), &measured, server);
-            ceiling.note(&mut result);
-            Ok((measured, result))
+            Ok(measured)
         };
-        let capacity = match self.args.rate_sweep {
-            Some(_) => Some(self.capacity(&run)?),
-            None => None,
-        };
-        let paces = self.paces(capacity.as_ref());
-        if paces.len() < 2 && capacity.is_none() {
-            let (measured, result) = run(self.load)?;
-            return self.args.tell(&result, &measured, self.endpoint);
-        }
-        let Steps { total, steps } = self.climb(&paces, &run)?;
-        let Some(total) = total else {
-            return Err(Failure::Interrupted(anyhow!("interrupted before the first step")));
-        };
-        let mut result = summary::summarize(describe(self.load), &total, None);
-        let rates: Vec<_> = paces.iter().map(|pace| pace.rate).collect();
-        result.config.insert("rate".to_owned(), json!(null));
-        result.config.insert("rates".to_owned(), json!(rates));
-        result.config.insert("rate_sweep".to_owned(), json!(self.args.rate_sweep.as_ref().map(ToString::to_string)));
-        (result.capacity, result.steps) = (capacity, steps);
-        self.args.tell(&result, &total, self.endpoint)
+        let series = Series { args, load, server: server.as_ref(), interrupt, ceiling };
+        series.carry_out(endpoint, measure, describe)
     }
-
-    /// What the server does when every reply lets the next request go.
-    fn capacity<P>(
-        &self,
-        run: &impl Fn(&Load) -> Result<(Measured<P>, RunResult), Failure>,
-    ) -> Result<Capacity, Failure> {
-        let window = match self.load.limit {
-            Limit::Duration(duration) => duration.min(CAPACITY_WINDOW_MAX),
-            Limit::Requests(_) => CAPACITY_WINDOW_DEFAULT,
-        };
-        let limit = Limit::Duration(window);
-        let load =
-            Load { pacing: Pacing::Closed, limit, timeline: None, request_log: None, spin: false, ..self.load.clone() };
-        let (_, result) = run(&load)?;
-        if result.ok == 0 {
-            return Err(Failure::Other(anyhow::anyhow!(
-                "no capacity was found: no request succeeded in a closed loop"
-            )));
-        }
-        let RunResult { throughput_rps, duration_s, latency_us: service_us, .. } = result;
-        Ok(Capacity { throughput_rps, duration_s, service_us })
-    }
-
-    fn paces(&self, capacity: Option<&Capacity>) -> Vec<Pace> {
-        match (&self.args.rate_sweep, capacity) {
-            (Some(sweep), Some(capacity)) => {
-                let pace = |&share: &f64| Pace { rate: share * capacity.throughput_rps, share: Some(share) };
-                sweep.shares.iter().map(pace).collect()
-            }
-            _ => self.args.rate.iter().map(|&rate| Pace { rate, share: None }).collect(),
-        }
-    }
-
-    /// Step by step, until the server cannot keep up.
-    fn climb<P>(
-        &self,
-        paces: &[Pace],
-        run: &impl Fn(&Load) -> Result<(Measured<P>, RunResult), Failure>,
-    ) -> Result<Steps<P>, Failure> {
-        let mut steps = Steps { total: None, steps: Vec::new() };
-        for (index, pace) in paces.iter().enumerate() {
-            if self.interrupt.load(Ordering::Relaxed) {
-                if let Some(total) = &mut steps.total {
-                    total.was_interrupted = true;
-                }
-                break;
-            }
-            let load = Load { pacing: self.args.pace(pace.rate), ..self.load.clone() };
-            let (measured, result) = run(&load)?;
-            if let Some(directory) = self.args.out() {
-                store(&directory.join(format!("step-{}", index + 1)), &result, &measured)?;
-            }
-            let note = if measured.was_interrupted { None } else { summary::shortfall(pace.rate, &load, &result) };
-            let is_served = note.is_none();
-            let note = note.unwrap_or_default();
-            if !is_served {
-                let left = paces.len() - index - 1;
-                let rest = if left > 0 { format!("; {left} higher rates are left out") } else { String::new() };
-                complain(&format!("at {} requests/s {note}{rest}", output::rate(pace.rate)));
-            }
-            steps.steps.push(Step { rate: pace.rate, share: pace.share, is_served, note, result });
-            let is_over = !is_served || measured.was_abandoned;
-            match &mut steps.total {
-                Some(total) => total.absorb(&measured),
-                None => steps.total = Some(measured),
-            }
-            if is_over {
-                break;
-            }
-        }
-        Ok(steps)
-    }
-}
-
-fn store<P>(directory: &Path, result: &RunResult, measured: &Measured<P>) -> anyhow::Result<()> {
-    summary::store(directory, result, measured)
-        .with_context(|| format!("cannot write the result into {}", directory.display()))
-}
-
-/// One rate of several.
-struct Pace {
-    rate: f64,
-    share: Option<f64>,
-}
-
-struct Steps<P> {
-    /// All steps together.
-    total: Option<Measured<P>>,
-    steps: Vec<Step>,
 }

@@ -239,10 +239,7 @@ impl DriveArgs {
         let given = [
             (self.threads.is_some(), "--threads"),
             (self.pipeline != 1, "--pipeline"),
-            (!self.ramp.is_zero(), "--ramp"),
             (self.max_warmup.is_some(), "--max-warmup"),
-            (self.rate.len() > 1, "a list of rates"),
-            (self.rate_sweep.is_some(), "--rate-sweep"),
             (self.connect_timeout.is_some(), "--connect-timeout"),
             (self.first_byte_timeout.is_some(), "--first-byte-timeout"),
             (self.spin, "--spin"),

@@ -12,6 +12,7 @@ mod null;
 mod progress;
 mod report;
 mod request_log;
+mod series;
 mod sources;
 mod tls;
 mod values;

@@ -8,8 +8,9 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use loadgen::body::{self, Knowledge, PIECE_BYTES, Verify};
+use loadgen::engine::Load;
 use loadgen::mq::{Form, Plan, Sharing, Sink, Spawn, Wanted};
-use loadgen::summary::{Kinds, Subject, summarize};
+use loadgen::summary::{Kinds, Subject};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sys::mqueue::QueueName;
@@ -19,17 +20,16 @@ use super::drive::{DriveArgs, named, value_name};
 use super::file::VerifyArg;
 use super::live::Progress;
 use super::progress::Reading;
+use super::series::Series;
 use super::values::{Digest, count};
 use super::{Failure, Outcome, complain};
 
 const BUFFER_BYTES_MAX: usize = 1 << 30;
 
 /// Options of all commands that this one refuses.
-const FOR_SOCKETS: [&str; 12] = [
+const FOR_SOCKETS: [&str; 10] = [
     "threads",
     "pipeline",
-    "ramp",
-    "rate_sweep",
     "connect_timeout",
     "first_byte_timeout",
     "spin",
@@ -45,6 +45,8 @@ const EXAMPLES: &str = "Examples:
   loadgen mq --fifo-dir /run/mq -n 20 --spawn process --content /srv/files /quintet movie.bin
   loadgen mq --fifo-dir /run/mq -d 5s --content /srv/files --server-pid 4711 /quintet small.txt
   loadgen mq --fifo-dir /run/mq -R 20000 --arrivals poisson -d 30s --framed /quintet a.txt b.txt
+  loadgen mq --fifo-dir /run/mq -R 1000,2000,5000 -d 10s /quintet small.txt
+  loadgen mq --fifo-dir /run/mq --rate-sweep 10%..100% -d 5s --out results/queue /quintet small.txt
 
 The directory of FIFOs is the one that the server was started with, after `mkdir -m 700`. Each client is a thread or a
 process and has one request under way at a time, with a FIFO of its own that is removed afterwards. In an open loop each has its share of the schedule; what falls due while it is busy waits, and that counts.
@@ -59,7 +61,7 @@ Exit status: 0 every request succeeded and was verified; 3 some failed; 130 inte
 #[command(after_help = EXAMPLES)]
 #[command(mut_arg("connections", |arg| arg.long("clients").visible_alias("connections").default_value("20").help("Clients")))]
 #[command(mut_arg("timeout", |arg| arg.default_value("60s").help("Limit for each request, from its sending to the end of its answer")))]
-#[command(mut_arg("rate", |arg| arg.help("Open loop: this many requests per second, whatever the server does, and latency from the scheduled time")))]
+#[command(mut_arg("ramp", |arg| arg.help("Clients begin evenly over this time, before the warm-up; in an open loop all begin, and the rate grows from 0 meanwhile")))]
 #[command(mut_arg("pin", |arg| arg.help("Pin the clients to these CPUs, round robin: 0 or 0,2-3")))]
 #[command(mut_args(|arg| if FOR_SOCKETS.contains(&arg.get_id().as_str()) { arg.hide(true) } else { arg }))]
 pub(super) struct MqArgs {
@@ -127,30 +129,23 @@ pub(super) fn run(args: &MqArgs) -> Result<Outcome, Failure> {
     args.drive.refuse_used_out()?;
     let server = args.drive.server()?;
     let files = wanted(args)?;
-    let plan = plan(args, files);
     // Not before: reading large files can be ended at once.
     let interrupt = patient_interrupt_flag()?;
-    let mut progress = Progress::new(args.drive.progress, plan.pacing, plan.limit, plan.warmup);
-    let measured = loadgen::mq::run(&plan, server.as_ref(), &interrupt, |live| progress.update(live));
-    progress.finish();
-    let measured = measured.context("the run failed")?;
-    let subject = Subject {
-        kind: "mq".to_owned(),
-        target: std::iter::once(plan.queue.as_str())
-            .chain(args.paths.iter().map(String::as_str))
-            .collect::<Vec<_>>()
-            .join(" "),
-        config: config(args, &plan),
-        pacing: plan.pacing,
-        kinds: Kinds::None,
+    let load = args.drive.load();
+    let measure = |load: &Load| {
+        let mut progress = Progress::new(args.drive.progress, load.pacing, load.limit, load.warmup);
+        let plan = plan(args, load, files.clone());
+        let measured = loadgen::mq::run(&plan, server.as_ref(), &interrupt, |live| progress.update(live));
+        progress.finish();
+        Ok(measured?)
     };
-    let mut result = summarize(subject, &measured, server.as_ref());
-    if args.drive.wants_ceiling(&args.drive.load()) {
-        Ceiling::Unknown("clients of queues are not checked; run `loadgen null --protocol mq` beside")
-            .note(&mut result);
-    }
-    let outcome = args.drive.tell(&result, &measured, &plan.queue)?;
-    if plan.sink == Sink::Splice && plan.verify >= Verify::Length {
+    let ceiling = match args.drive.wants_ceiling(&load) {
+        true => Ceiling::Unknown("clients of queues are not checked; run `loadgen null --protocol mq` beside"),
+        false => Ceiling::NotWanted,
+    };
+    let series = Series { args: &args.drive, load: &load, server: server.as_ref(), interrupt: &interrupt, ceiling };
+    let outcome = series.carry_out(&queue(args), measure, |load| subject(args, load, &files))?;
+    if args.sink == SinkArg::Splice && verify(args) >= Verify::Length {
         complain("note: --sink splice looks at no byte: only the lengths of the answers were checked");
     }
     Ok(outcome)
@@ -192,6 +187,14 @@ fn queue(args: &MqArgs) -> &str {
     args.queue.strip_prefix("mq:").unwrap_or(&args.queue)
 }
 
+fn form(args: &MqArgs) -> Form {
+    match (args.framed, args.status_fifo) {
+        (true, _) => Form::Framed,
+        (false, true) => Form::Status,
+        (false, false) => Form::Bare,
+    }
+}
+
 fn verify(args: &MqArgs) -> Verify {
     let knows_digests = args.content.is_some() || !args.expect_sha256.is_empty();
     match args.verify {
@@ -231,19 +234,16 @@ fn local(content: &Path, path: &str) -> PathBuf {
     content.join(path.trim_start_matches('/'))
 }
 
-fn plan(args: &MqArgs, files: Vec<Wanted>) -> Plan {
-    let load = args.drive.load();
+/// What the clients do under `load`. The prefix is new each time: what a server says late, of the step before, must find no
+/// FIFO of its name.
+fn plan(args: &MqArgs, load: &Load, files: Vec<Wanted>) -> Plan {
     Plan {
         queue: queue(args).to_owned(),
         fifo_directory: args.fifo_dir.clone(),
         sharing: sharing(args),
         prefix: Plan::new_prefix(),
         files,
-        form: match (args.framed, args.status_fifo) {
-            (true, _) => Form::Framed,
-            (false, true) => Form::Status,
-            (false, false) => Form::Bare,
-        },
+        form: form(args),
         sink: match args.sink {
             SinkArg::Read => Sink::Read,
             SinkArg::Splice => Sink::Splice,
@@ -258,6 +258,7 @@ fn plan(args: &MqArgs, files: Vec<Wanted>) -> Plan {
         cpus: Some(load.pin.to_string()).filter(|_| load.pin.iter().len() > 0),
         pacing: load.pacing,
         limit: load.limit,
+        ramp: load.ramp,
         warmup: load.warmup,
         timeline: load.timeline,
         timeout: load.timeouts.total,
@@ -265,14 +266,24 @@ fn plan(args: &MqArgs, files: Vec<Wanted>) -> Plan {
     }
 }
 
-fn config(args: &MqArgs, plan: &Plan) -> BTreeMap<String, Value> {
-    let mut config = args.drive.config(&args.drive.load());
+fn subject(args: &MqArgs, load: &Load, files: &[Wanted]) -> Subject {
+    let target: Vec<&str> = std::iter::once(queue(args)).chain(args.paths.iter().map(String::as_str)).collect();
+    Subject {
+        kind: "mq".to_owned(),
+        target: target.join(" "),
+        config: config(args, load, files),
+        pacing: load.pacing,
+        kinds: Kinds::None,
+    }
+}
+
+fn config(args: &MqArgs, load: &Load, files: &[Wanted]) -> BTreeMap<String, Value> {
+    let mut config = args.drive.config(load);
     let of_sockets = [
         "connections",
         "connect_timeout_s",
         "first_byte_timeout_s",
         "pipeline",
-        "ramp_s",
         "spin",
         "threads",
         "tls",
@@ -283,22 +294,22 @@ fn config(args: &MqArgs, plan: &Plan) -> BTreeMap<String, Value> {
     for name in of_sockets {
         config.remove(name);
     }
-    let form = match plan.form {
+    let form = match form(args) {
         Form::Bare => "bare",
         Form::Framed => "framed",
         Form::Status => "status-fifo",
     };
     let is_known = |wanted: &Wanted| wanted.digest.is_some();
     config.extend(named([
-        ("buffer_bytes", json!(plan.buffer_bytes)),
-        ("clients", json!(plan.clients)),
+        ("buffer_bytes", json!(args.buffer_size)),
+        ("clients", json!(load.connections)),
         ("content", json!(args.content)),
-        ("digests_known", json!(plan.files.iter().all(is_known))),
+        ("digests_known", json!(files.iter().all(is_known))),
         ("fifo_dir", json!(args.fifo_dir)),
         ("protocol", json!(form)),
         ("sink", json!(value_name(args.sink))),
         ("spawn", json!(value_name(args.spawn))),
-        ("verify", json!(format!("{:?}", plan.verify).to_lowercase())),
+        ("verify", json!(format!("{:?}", verify(args)).to_lowercase())),
     ]));
     config
 }

@@ -41,7 +41,7 @@ pub use self::cpu::CpuTime;
 pub(crate) use self::cpu::CpuWindow;
 pub use self::endpoint::{Endpoint, EndpointError};
 pub use self::pace::{Arrivals, Limit, Pacing};
-pub(crate) use self::pace::{Schedule, share};
+pub(crate) use self::pace::{Schedule, begin_of, share};
 pub use self::pause::Pause;
 pub use self::pulse::Reading;
 use self::steady::Steadiness;

@@ -105,6 +105,12 @@ impl Schedule {
     }
 }
 
+/// When part `index` of a span begins that is divided into `count` equal ones.
+pub(crate) fn begin_of(span: Nanos, index: usize, count: usize) -> Nanos {
+    let begin = u128::from(span) * index as u128 / count as u128;
+    u64::try_from(begin).unwrap_or(Nanos::MAX)
+}
+
 /// One thread's share of a number of requests.
 pub(crate) fn share(total: u64, thread: usize, threads: usize) -> u64 {
     let (thread, threads) = (thread as u64, threads as u64);
@@ -180,6 +186,12 @@ mod tests {
                 assert!((found - expected).abs() <= tolerance, "{arrivals:?}: {within:?}");
             }
         }
+    }
+
+    #[test]
+    fn parts_of_a_span_begin_evenly_however_long_it_is() {
+        assert_eq!([0, 1, 2].map(|index| begin_of(1_000, index, 3)), [0, 333, 666]);
+        assert_eq!(begin_of(Nanos::MAX, 1, 2), Nanos::MAX / 2);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::fifo::Fifo;
 use super::plan::{Form, Plan};
 use super::sink::Drain;
 use crate::clock::{self, MILLISECOND, Nanos, SECOND};
-use crate::engine::{Collector, Limit, Live, Pacing, Schedule, Slicer, Timeline, Window, share};
+use crate::engine::{Collector, Limit, Live, Pacing, Schedule, Slicer, Timeline, Window, begin_of, share};
 use crate::error::ErrorClass;
 
 /// Without any answer for this long, and with failures only, a client gives up.
@@ -123,19 +123,12 @@ impl<'a> Client<'a> {
 
     /// Asks until the limit, an interrupt, or a server that has not answered for long.
     pub(super) fn run(mut self) -> Report {
-        let origin = self.window.origin();
-        let mut schedule = match self.plan.pacing {
-            Pacing::Open { rate, arrivals } => {
-                let Plan { seed, clients, .. } = *self.plan;
-                Some(Schedule::new(arrivals, rate, 0, origin, seed, self.index, clients))
-            }
-            Pacing::Closed => None,
-        };
-        self.last_answer = origin;
+        let (begin, mut schedule) = self.course();
+        self.last_answer = begin;
         let patience = PATIENCE_MIN.max(clock::nanos(self.plan.timeout).saturating_mul(3));
         let mut was_abandoned = false;
         while !self.window.is_stopped() {
-            let now = clock::now().max(origin);
+            let now = clock::now().max(begin);
             let due = schedule.as_ref().map_or(now, Schedule::due);
             was_abandoned = self.failures_in_row > FAILURES_MAX && now.saturating_sub(self.last_answer) > patience;
             if was_abandoned || self.window.has_ended(due) || self.quota == Some(0) || self.ask(due).is_none() {
@@ -146,6 +139,18 @@ impl<'a> Client<'a> {
             }
         }
         self.account.close(was_abandoned)
+    }
+
+    /// When this client begins, and in an open loop when its requests fall due: there the schedule alone has the ramp.
+    fn course(&self) -> (Nanos, Option<Schedule>) {
+        let Plan { seed, clients, pacing, .. } = *self.plan;
+        let (origin, ramp) = (self.window.origin(), clock::nanos(self.plan.ramp));
+        match pacing {
+            Pacing::Open { rate, arrivals } => {
+                (origin, Some(Schedule::new(arrivals, rate, ramp, origin, seed, self.index, clients)))
+            }
+            Pacing::Closed => (origin.saturating_add(begin_of(ramp, self.index, clients)), None),
+        }
     }
 
     /// One request with all that belongs to it; `None` when the run was interrupted.

@@ -33,6 +33,9 @@ pub struct Plan {
     pub cpus: Option<String>,
     pub pacing: Pacing,
     pub limit: Limit,
+    /// How long clients begin one after the other in a closed loop, and the rate of an open loop grows from 0.
+    pub ramp: Duration,
+    /// From the beginning to what is measured, the ramp included.
     pub warmup: Duration,
     /// Also count by intervals of this length.
     pub timeline: Option<Duration>,
@@ -118,6 +121,7 @@ pub(super) mod tests {
             cpus: None,
             pacing: Pacing::Closed,
             limit: Limit::Requests(1),
+            ramp: Duration::ZERO,
             warmup: Duration::ZERO,
             timeline: None,
             timeout: Duration::from_secs(1),

@@ -133,9 +133,14 @@ fn the_total_is_printed_as_the_original_client_did() {
 
 /// `loadgen mq` against a server that never answers, once all three clients are waiting.
 pub(crate) fn waiting(server: &QueueServer, spawn: &str) -> Child {
+    waiting_with(server, &["--spawn", spawn])
+}
+
+fn waiting_with(server: &QueueServer, options: &[&str]) -> Child {
     let name = server.name();
     let child = Command::new(env!("CARGO_BIN_EXE_loadgen"))
-        .args(["mq", "-n", "100", "--clients", "3", "--spawn", spawn, "--fifo-dir", server.fifos(), &name, "file.bin"])
+        .args(["mq", "-n", "100", "--clients", "3", "--fifo-dir", server.fifos(), &name, "file.bin"])
+        .args(options)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -152,16 +157,20 @@ pub(crate) fn waiting(server: &QueueServer, spawn: &str) -> Child {
 #[test]
 fn no_fifo_is_left_when_a_run_is_interrupted_however_often() {
     for spawn in ["thread", "process"] {
-        for signals in [&[Signal::INT][..], &[Signal::TERM, Signal::INT, Signal::INT]] {
+        for (signals, options, said) in [
+            (&[Signal::INT][..], &[][..], "interrupted before any reply"),
+            (&[Signal::TERM, Signal::INT, Signal::INT], &[], "interrupted before any reply"),
+            (&[Signal::INT], &["--rate-sweep", "10%..100%"], "interrupted before the first step"),
+        ] {
             let server = QueueServer::start(|_, _| Act::default());
-            let child = waiting(&server, spawn);
+            let child = waiting_with(&server, &[&["--spawn", spawn], options].concat());
             for signal in signals {
                 kill_process(Pid::from_child(&child), *signal).expect("it runs");
             }
             let output = child.wait_with_output().expect("it ends");
             let stderr = text(&output.stderr);
             assert_eq!(output.status.code(), Some(130), "{stderr}");
-            assert!(stderr.contains("interrupted before any reply"), "{stderr}");
+            assert!(stderr.contains(said), "{stderr}");
             assert!(server.left().is_empty(), "{spawn}: {:?}", server.left());
         }
     }
@@ -190,7 +199,7 @@ fn bad_usage_is_refused() {
         &["/queue", "path", "--pipeline", "2"],
         &["/queue", "path", "--threads", "2"],
         &["/queue", "path", "--engine", "uring"],
-        &["/queue", "path", "-R", "1,2"],
+        &["/queue", "path", "-R", "1", "--rate-sweep", "10%..20%"],
         &["/queue", "path", "--self-check"],
         &["/queue", "path", "--max-warmup", "2s"],
         &["queue", "path"],

@@ -1,11 +1,14 @@
 //! Several rates, ramps, timelines, and what the generator says about itself.
 
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use super::file::Documents;
 use super::null::Null;
+use super::queue_server::{Act as Answer, QueueServer};
 use super::server::{Act, Server, line_request, ok, resp_request, us_request};
-use super::{Run, loadgen};
+use super::{Run, loadgen, mq_faults};
 
 /// Ten milliseconds for each request: four connections do at most 400 a second.
 fn slow_server() -> Server {
@@ -15,23 +18,23 @@ fn slow_server() -> Server {
     })
 }
 
+/// A queue's, which is as slow.
+fn slow_queue() -> QueueServer {
+    let pieces = vec![b"first".to_vec(), b"last".to_vec()];
+    QueueServer::start(move |_, _| Answer {
+        data: Some(pieces.clone()),
+        between: Duration::from_millis(10),
+        ..Answer::default()
+    })
+}
+
 #[test]
 fn several_rates_are_steps_and_each_is_a_result_of_its_own() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().to_str().expect("UTF-8");
-    let options = ["-c", "2", "-R", "100,200.5,300", "-n", "60", "--out", out];
-    let run = Run::http(&server.url(), &options);
-    run.assert_errors(&[]);
-    let rates: Vec<_> = run.result.steps.iter().map(|step| step.rate).collect();
-    assert_eq!((rates, run.result.requests), (vec![100.0, 200.5, 300.0], 180));
-    assert_eq!(run.result.config["rates"], serde_json::json!([100.0, 200.5, 300.0]));
-    for (index, step) in run.result.steps.iter().enumerate() {
-        assert!(step.is_served && step.note.is_empty() && step.share.is_none());
-        assert_eq!((step.result.requests, &step.result.config["rate"]), (60, &serde_json::json!(step.rate)));
-        let stored = std::fs::read(directory.path().join(format!("step-{}/result.json", index + 1))).expect("stored");
-        assert_eq!(serde_json::from_slice::<loadgen::result::RunResult>(&stored).expect("a result"), step.result);
-    }
+    let options = ["-c", "2", "-R", "50,100.5,150", "-n", "20", "--out", out];
+    check_steps(&Run::http(&server.url(), &options), directory.path());
     // The same as a table, and as rows.
     let text = loadgen(&["http", "-c", "2", "-R", "100,200", "-n", "5", &server.url()]);
     let text = String::from_utf8(text.stdout).expect("UTF-8");
@@ -41,24 +44,76 @@ fn several_rates_are_steps_and_each_is_a_result_of_its_own() {
     assert_eq!(String::from_utf8(csv.stdout).expect("UTF-8").lines().count(), 3);
 }
 
+/// That there is a step of 20 requests for each of the three rates, as it was stored.
+fn check_steps(run: &Run, directory: &std::path::Path) {
+    run.assert_errors(&[]);
+    let rates: Vec<_> = run.result.steps.iter().map(|step| step.rate).collect();
+    assert_eq!((rates, run.result.requests), (vec![50.0, 100.5, 150.0], 60));
+    assert_eq!(run.result.config["rates"], serde_json::json!([50.0, 100.5, 150.0]));
+    for (index, step) in run.result.steps.iter().enumerate() {
+        assert!(step.is_served && step.note.is_empty() && step.share.is_none(), "{step:?}");
+        assert_eq!((step.result.requests, &step.result.config["rate"]), (20, &serde_json::json!(step.rate)));
+        // The last of them falls due so late, and the generator asks for nothing before its time.
+        assert!(step.result.duration_s >= 19.0 / step.rate, "{step:?}");
+        let stored = std::fs::read(directory.join(format!("step-{}/result.json", index + 1))).expect("stored");
+        assert_eq!(serde_json::from_slice::<loadgen::result::RunResult>(&stored).expect("a result"), step.result);
+    }
+}
+
+#[test]
+fn clients_of_a_queue_run_several_rates_too_and_no_fifo_serves_two_of_them() {
+    for spawn in ["thread", "process"] {
+        let names = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&names);
+        let server = QueueServer::start(move |_, request| {
+            seen.lock().expect("nobody panics with it").push(request.fifo.to_vec());
+            Answer::say(b"x")
+        });
+        let directory = tempfile::tempdir().expect("a directory");
+        let out = directory.path().to_str().expect("UTF-8");
+        let options = ["--clients", "2", "-R", "50,100.5,150", "-n", "20", "--out", out, "--spawn", spawn];
+        let run = mq_faults::run(&server, &options);
+        check_steps(&run, directory.path());
+        assert!(run.result.steps.iter().all(|step| step.result.first_byte_us.is_some()), "{:?}", run.result);
+        let names = names.lock().expect("nobody panics with it");
+        let unique: BTreeSet<&Vec<u8>> = names.iter().collect();
+        assert_eq!((names.len(), unique.len()), (60, 60), "{spawn}");
+    }
+    let server = QueueServer::start(|_, _| Answer::say(b"x"));
+    let asked = |format| {
+        let options = ["mq", "--clients", "2", "-R", "100,200", "-n", "5", "--fifo-dir", server.fifos()];
+        let said = loadgen(&[&options[..], &["--format", format, &server.name(), "file.bin"]].concat());
+        String::from_utf8(said.stdout).expect("UTF-8")
+    };
+    let text = asked("text");
+    assert!(text.contains("open loop, 2 rates, constant"), "{text}");
+    assert_eq!(text.lines().filter(|line| line.trim_start().starts_with(['1', '2'])).count(), 2, "{text}");
+    assert_eq!(asked("csv").lines().count(), 3);
+}
+
 #[test]
 fn a_sweep_finds_the_capacity_and_ends_when_the_server_cannot_keep_up() {
-    let server = slow_server();
     let options = ["-c", "4", "--rate-sweep", "25%..425%/200%", "-d", "600ms", "--warmup", "100ms"];
-    let run = Run::http(&server.url(), &options);
-    run.assert_errors(&[]);
-    let capacity = run.result.capacity.expect("measured first");
-    assert!(capacity.throughput_rps > 0.0 && capacity.throughput_rps <= 400.0, "{capacity:?}");
-    assert!(capacity.service_us.min >= 10_000.0, "{capacity:?}");
-    let steps = &run.result.steps;
-    assert_eq!(steps.len(), 2, "225 % cannot be served, and 425 % is not tried: {}", run.stderr);
-    assert!((steps[0].rate - 0.25 * capacity.throughput_rps).abs() < 1e-6 && steps[0].share == Some(0.25));
-    assert!(steps[0].is_served && !steps[1].is_served && steps[1].note.starts_with("only "), "{}", steps[1].note);
-    assert!(
-        run.stderr.contains(&steps[1].note) && run.stderr.contains("1 higher rates are left out"),
-        "{}",
-        run.stderr
-    );
+    let over_sockets = Run::http(&slow_server().url(), &options);
+    for run in [over_sockets, mq_faults::run(&slow_queue(), &options)] {
+        run.assert_errors(&[]);
+        let capacity = run.result.capacity.expect("measured first");
+        assert!(capacity.throughput_rps > 0.0 && capacity.throughput_rps <= 400.0, "{capacity:?}");
+        assert!(capacity.service_us.min >= 10_000.0, "{capacity:?}");
+        let steps = &run.result.steps;
+        assert_eq!(steps.len(), 2, "225 % cannot be served, and 425 % is not tried: {}", run.stderr);
+        for (step, share) in steps.iter().zip([0.25, 2.25]) {
+            assert!(
+                (step.rate - share * capacity.throughput_rps).abs() < 1e-6 && step.share == Some(share),
+                "{step:?}"
+            );
+            // What falls due in 0.6 s, whether it was served in time or not.
+            assert!((step.result.requests as f64 - 0.6 * step.rate).abs() <= 4.0, "{step:?}");
+        }
+        assert!(steps[0].is_served && !steps[1].is_served && steps[1].note.starts_with("only "), "{}", steps[1].note);
+        let is_told = run.stderr.contains(&steps[1].note) && run.stderr.contains("1 higher rates are left out");
+        assert!(is_told, "{}", run.stderr);
+    }
 }
 
 #[test]
@@ -90,6 +145,39 @@ fn connections_are_opened_over_the_ramp() {
 }
 
 #[test]
+fn clients_of_a_queue_begin_over_the_ramp_and_an_open_loop_grows_from_nothing() {
+    for spawn in ["thread", "process"] {
+        // The name of a FIFO ends with the number of its client, and that of its request.
+        let first_asked = Arc::new(Mutex::new(BTreeMap::<usize, Instant>::new()));
+        let seen = Arc::clone(&first_asked);
+        let server = QueueServer::start(move |_, request| {
+            let name = std::str::from_utf8(request.fifo).expect("text");
+            let client = name.rsplit('-').nth(1).and_then(|digits| digits.parse().ok()).expect("its number");
+            seen.lock().expect("nobody panics with it").entry(client).or_insert_with(Instant::now);
+            Answer::say(b"x")
+        });
+        let options = ["--clients", "6", "--ramp", "600ms", "-d", "50ms", "--warmup", "0s", "--spawn", spawn];
+        let run = mq_faults::run(&server, &options);
+        run.assert_errors(&[]);
+        let first_asked: Vec<Instant> = first_asked.lock().expect("nobody panics with it").values().copied().collect();
+        assert!(first_asked.len() == 6 && first_asked.is_sorted(), "{spawn}: {first_asked:?}");
+        // The last of six is due after five sixths.
+        let spread = first_asked[5].duration_since(first_asked[0]);
+        assert!(spread >= Duration::from_millis(450), "{spawn}: {spread:?}");
+        assert_eq!((&run.result.config["ramp_s"], &run.result.config["warmup_s"]), (&0.6.into(), &0.0.into()));
+
+        let server = QueueServer::start(|_, _| Answer::say(b"x"));
+        let options =
+            ["--clients", "2", "-R", "200", "--ramp", "600ms", "-d", "200ms", "--warmup", "0s", "--spawn", spawn];
+        let run = mq_faults::run(&server, &options);
+        run.assert_errors(&[]);
+        // Half of what the full rate would be in the ramp, and then all of it; each client may round.
+        let (all, measured) = (server.received(), run.result.requests);
+        assert!((98..=102).contains(&all) && (38..=42).contains(&measured), "{spawn}: {all} {measured}");
+    }
+}
+
+#[test]
 fn a_timeline_shows_when_and_its_rows_add_up() {
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
     // Silent for 350 ms from request 200 on, which falls due after 400 ms.
@@ -112,7 +200,7 @@ fn a_timeline_shows_when_and_its_rows_add_up() {
     assert!(timeline.rows.iter().enumerate().all(|(n, row)| (row.start_s - n as f64 * 0.1).abs() < 1e-9));
 
     let log = std::fs::read(directory.path().join("timeline.hlog")).expect("stored");
-    let mut found = std::collections::BTreeMap::<String, (u64, Vec<Duration>)>::new();
+    let mut found = BTreeMap::<String, (u64, Vec<Duration>)>::new();
     for entry in IntervalLogIterator::new(&log) {
         let LogEntry::Interval(interval) = entry.expect("a log") else { continue };
         let (count, starts) = found.entry(interval.tag().expect("tagged").as_str().to_owned()).or_default();

@@ -302,17 +302,21 @@ fn amount_arguments(workload: &Workload, timing: &Timing) -> Vec<String> {
         }
         None => {
             flag("-c", workload.connections.to_string());
-            let is_climb = workload.arrivals == Arrivals::Climb;
-            let part_s = |whole_s| if is_climb { climb::part_s(whole_s) } else { whole_s };
-            flag("-d", milliseconds(part_s(timing.slice_s)));
-            flag("--warmup", milliseconds(part_s(timing.warmup_s)));
             // Eleven runs to the limit would take as long as ten visits; a climb is not compared.
-            if let Some(most_s) = timing.max_warmup_s.filter(|_| !is_climb) {
+            if let Some(most_s) = timing.max_warmup_s.filter(|_| workload.arrivals != Arrivals::Climb) {
                 flag("--max-warmup", milliseconds(most_s));
             }
+            words.extend(time_arguments(workload, timing));
         }
     }
     words
+}
+
+/// The generator's arguments for how long, where time is the limit.
+fn time_arguments(workload: &Workload, timing: &Timing) -> [String; 4] {
+    let is_climb = workload.arrivals == Arrivals::Climb;
+    let part = |whole_s| milliseconds(if is_climb { climb::part_s(whole_s) } else { whole_s });
+    ["-d".to_owned(), part(timing.slice_s), "--warmup".to_owned(), part(timing.warmup_s)]
 }
 
 fn show_commands(kind: &dyn Kind, workload: &mut Workload, timing: &Timing) {

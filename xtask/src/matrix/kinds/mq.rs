@@ -13,7 +13,7 @@ use super::super::cpus::CpuList;
 use super::super::model::{Cell, Role, Workload};
 use super::super::peers::Peer;
 use super::super::site::{self, MEMORY};
-use super::{Kind, Spec, Target, Timing, milliseconds};
+use super::{Kind, Spec, Target, Timing, load_s, time_arguments};
 
 const CALIBRATION: &str = "small-4KiB";
 /// As many as the original's client started.
@@ -61,7 +61,7 @@ const BASE: QueueSpec = QueueSpec {
     varies: &["dispatch"],
 };
 
-const SPECS: [QueueSpec; 5] = [
+const SPECS: [QueueSpec; 6] = [
     QueueSpec {
         spec: Spec {
             name: "large-20x-read",
@@ -115,6 +115,16 @@ const SPECS: [QueueSpec; 5] = [
             title: "a file of 4 KiB, 20 clients, the same offered load for all",
             short: ["4 KiB", "open"],
             is_open: true,
+            ..BASE.spec
+        },
+        ..BASE
+    },
+    QueueSpec {
+        spec: Spec {
+            name: "climb-4KiB",
+            title: "a file of 4 KiB, 20 clients, loads from a tenth of the capacity to all of it",
+            short: ["4 KiB", "climb"],
+            is_climb: true,
             ..BASE.spec
         },
         ..BASE
@@ -181,7 +191,7 @@ impl Kind for MqServer {
     }
 
     fn quick_note(&self) -> &'static str {
-        "the large file has 256 MiB and the open loop is left out"
+        "the large file has 256 MiB and open loops are left out"
     }
 
     fn quick_retry_budget_s(&self) -> f64 {
@@ -264,18 +274,12 @@ impl Kind for MqServer {
 
     /// A client is a thread: there is no number of threads beside.
     fn amount_arguments(&self, workload: &Workload, timing: &Timing) -> Vec<String> {
-        let clients = workload.connections;
+        let mut words = words(["--clients", &workload.connections.to_string()]);
         match workload.repetitions {
-            Some(each) => words(["--clients", &clients.to_string(), "-n", &(clients * each).to_string()]),
-            None => words([
-                "--clients",
-                &clients.to_string(),
-                "-d",
-                &milliseconds(timing.slice_s),
-                "--warmup",
-                &milliseconds(timing.warmup_s),
-            ]),
+            Some(each) => words.extend(["-n".to_owned(), (workload.connections * each).to_string()]),
+            None => words.extend(time_arguments(workload, timing)),
         }
+        words
     }
 
     /// The generator's clients may be processes, which are told before they begin when the slice does.
@@ -289,7 +293,7 @@ impl Kind for MqServer {
             _ => READ_BYTES_PER_S,
         };
         let all = |each| workload.body_bytes as f64 * f64::from(workload.connections) * f64::from(each);
-        workload.repetitions.map_or(slice_s + warmup_s, |each| all(each) / per_s)
+        workload.repetitions.map_or_else(|| load_s(workload, slice_s, warmup_s), |each| all(each) / per_s)
     }
 
     fn load_arguments(&self, target: &Target<'_>) -> Vec<String> {
@@ -383,6 +387,21 @@ mod tests {
         assert!(large.command.contains("--sink splice") && large.command.ends_with("1825361101.txt"));
         assert!(large.preload.unwrap().starts_with("loadgen mq -n 1 --clients 1 "));
         assert_eq!(workload("large-20x-splice", true).body_bytes, 256 << 20);
+    }
+
+    #[test]
+    fn a_climb_takes_the_time_of_its_eleven_parts_and_every_other_workload_its_own() {
+        let climb = workload("climb-4KiB", false);
+        assert!(
+            climb
+                .command
+                .starts_with("loadgen mq --clients 20 -d 167ms --warmup 100ms --rate-sweep 10%..100% --pin 1 "),
+            "{}",
+            climb.command
+        );
+        assert!((MqServer.load_s(&climb, 1.5, 0.6) - 11.0 * (0.5 + 0.2)).abs() < 1e-9);
+        assert!((MqServer.load_s(&workload(CALIBRATION, false), 1.5, 0.6) - 2.1).abs() < 1e-9);
+        assert!(MqServer.varies(&climb.name, "dispatch") && !MqServer.is_quick(&climb.name));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What falls due by the clock: requests of an open loop, and connections of a ramp.
 
 use super::super::connection::Stamp;
-use super::super::pace::Schedule;
+use super::super::pace::{Schedule, begin_of};
 use super::Worker;
 use crate::clock::{self, Nanos};
 use crate::error::ErrorClass;
@@ -30,9 +30,8 @@ impl Ramp {
             return Nanos::MAX;
         }
         // The threads take turns, so that together they climb evenly.
-        let place = (self.slot * self.threads + self.thread) as u128;
-        let share = u128::from(self.length) * place / (self.count * self.threads) as u128;
-        self.origin.saturating_add(u64::try_from(share).unwrap_or(Nanos::MAX))
+        let place = self.slot * self.threads + self.thread;
+        self.origin.saturating_add(begin_of(self.length, place, self.count * self.threads))
     }
 }
 
