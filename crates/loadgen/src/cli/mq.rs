@@ -25,7 +25,7 @@ use super::{Failure, Outcome, complain};
 const BUFFER_BYTES_MAX: usize = 1 << 30;
 
 /// Options of all commands that this one refuses.
-const FOR_SOCKETS: [&str; 12] = [
+const FOR_SOCKETS: [&str; 13] = [
     "threads",
     "pipeline",
     "ramp",
@@ -38,6 +38,7 @@ const FOR_SOCKETS: [&str; 12] = [
     "request_log",
     "request_log_size",
     "source_address",
+    "fast_open",
 ];
 
 const EXAMPLES: &str = "Examples:
@@ -279,6 +280,7 @@ fn config(args: &MqArgs, plan: &Plan) -> BTreeMap<String, Value> {
         "engine",
         "request_log_size",
         "source_addresses",
+        "fast_open",
     ];
     for name in of_sockets {
         config.remove(name);
