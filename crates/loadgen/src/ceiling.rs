@@ -57,6 +57,7 @@ where
         timeline: None,
         tls: None,
         sources: Vec::new(),
+        is_fast_open: false,
         request_log: None,
         ..load.clone()
     };

@@ -409,6 +409,7 @@ mod tests {
             engine: EngineKind::Epoll,
             tls: None,
             sources: Vec::new(),
+            is_fast_open: false,
             request_log: None,
             seed: 1,
         }

@@ -194,6 +194,7 @@ impl DriveArgs {
             engine: self.engine,
             tls: None,
             sources: self.sources.addresses(),
+            is_fast_open: self.sources.fast_open,
             request_log: self.request_log.size(),
             seed: self.seed,
         }
@@ -247,6 +248,7 @@ impl DriveArgs {
             (self.self_check == SelfCheck::On, "--self-check"),
             (self.request_log.size().is_some(), "--request-log"),
             (self.sources.is_given(), "--source-address"),
+            (self.sources.fast_open, "--fast-open"),
         ];
         given.into_iter().find(|(is_given, _)| *is_given).map(|(_, name)| name)
     }
@@ -271,6 +273,7 @@ impl DriveArgs {
             ("connect_timeout_s", json!(load.timeouts.connect.as_secs_f64())),
             ("connections", json!(load.connections)),
             ("engine", json!(load.engine.name())),
+            ("fast_open", json!(load.is_fast_open.then_some(true))),
             ("first_byte_timeout_s", json!(load.timeouts.first_byte.map(|timeout| timeout.as_secs_f64()))),
             ("mode", json!(if self.is_open() { "open" } else { "closed" })),
             ("pin", json!(load.pin.iter().collect::<Vec<_>>())),

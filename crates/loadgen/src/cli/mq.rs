@@ -27,7 +27,7 @@ use super::{Failure, Outcome, complain};
 const BUFFER_BYTES_MAX: usize = 1 << 30;
 
 /// Options of all commands that this one refuses.
-const FOR_SOCKETS: [&str; 10] = [
+const FOR_SOCKETS: [&str; 11] = [
     "threads",
     "pipeline",
     "connect_timeout",
@@ -38,6 +38,7 @@ const FOR_SOCKETS: [&str; 10] = [
     "request_log",
     "request_log_size",
     "source_address",
+    "fast_open",
 ];
 
 const EXAMPLES: &str = "Examples:
@@ -290,6 +291,7 @@ fn config(args: &MqArgs, load: &Load, files: &[Wanted]) -> BTreeMap<String, Valu
         "engine",
         "request_log_size",
         "source_addresses",
+        "fast_open",
     ];
     for name in of_sockets {
         config.remove(name);

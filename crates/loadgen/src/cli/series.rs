@@ -77,7 +77,8 @@ impl Series<'_> {
             Limit::Requests(_) => CAPACITY_WINDOW_DEFAULT,
         };
         let limit = Limit::Duration(window);
-        let load = Load { pacing: Pacing::Closed, limit, timeline: None, request_log: None, spin: false, ..self.load.clone() };
+        let load =
+            Load { pacing: Pacing::Closed, limit, timeline: None, request_log: None, spin: false, ..self.load.clone() };
         let (measured, result) = run(&load)?;
         if measured.was_interrupted {
             return Err(Failure::Interrupted(anyhow!("interrupted before the first step")));

@@ -1,4 +1,4 @@
-//! `--source-address`: where connections come from.
+//! `--source-address` and `--fast-open`: how TCP connections begin.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::str::FromStr;
@@ -18,6 +18,10 @@ pub(super) struct SourceArgs {
     /// 127.0.0.1-127.0.0.8, or a list
     #[arg(long, value_name = "ADDR[-ADDR]", value_delimiter = ',')]
     source_address: Vec<Addresses>,
+    /// TCP Fast Open: what a connection says first goes out with its SYN, once the server has given a cookie for it. For
+    /// servers that listen with TCP_FASTOPEN, and one request per connection
+    #[arg(long)]
+    pub(super) fast_open: bool,
 }
 
 /// One address, or all from one to another.
@@ -61,6 +65,11 @@ impl SourceArgs {
 
     /// Refuses addresses that nothing can come from on its way to `endpoint`.
     pub(super) fn refuse_unusable(&self, endpoint: &Endpoint) -> Result<(), Failure> {
+        if self.fast_open {
+            endpoint.try_fast_open().with_context(|| {
+                format!("--fast-open to {endpoint} is not possible (it is for TCP, and net.ipv4.tcp_fastopen must have bit 1)")
+            })?;
+        }
         let addresses = self.addresses();
         if addresses.is_empty() {
             return Ok(());

@@ -7,7 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nix::sys::socket::{SetSockOpt as _, sockopt::IpBindAddressNoPort};
+use nix::sys::socket::{
+    SetSockOpt as _,
+    sockopt::{IpBindAddressNoPort, TcpFastOpenConnect},
+};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -31,6 +34,15 @@ pub enum EndpointError {
     Malformed(String),
     #[error("cannot resolve `{host}`: {why}")]
     Unresolved { host: String, why: String },
+}
+
+/// How a TCP connection begins.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Dial {
+    /// Where it comes from; nothing leaves that to the kernel.
+    pub(super) source: Option<IpAddr>,
+    /// Whether what is said first goes out with the SYN, if the server has given a cookie for it.
+    pub(super) is_fast_open: bool,
 }
 
 /// A connection attempt that has not failed.
@@ -90,7 +102,7 @@ impl Endpoint {
         match self {
             Self::Tcp(address) => self.connect_in_time(address, source, timeout).map(drop),
             // Decided at once. A blocking attempt would wait for ever on a full queue, which is still somebody's.
-            Self::Unix(_) => self.connect(None).map(drop).map_err(Into::into),
+            Self::Unix(_) => self.connect(Dial::default()).map(drop).map_err(Into::into),
         }
     }
 
@@ -104,7 +116,8 @@ impl Endpoint {
         if source.is_none() {
             return TcpStream::connect_timeout(address, timeout);
         }
-        let socket = match self.connect(source)? {
+        // With a fast open nothing would go out before there is something to say.
+        let socket = match self.connect(Dial { source, is_fast_open: false })? {
             Attempt::Connected(socket) => socket,
             Attempt::Pending(socket) => {
                 let until = clock::timespec(clock::nanos(timeout));
@@ -121,8 +134,19 @@ impl Endpoint {
         Ok(stream)
     }
 
-    /// Begins to connect; over TCP from `source`, if there is one.
-    pub(super) fn connect(&self, source: Option<IpAddr>) -> Result<Attempt, Errno> {
+    /// Whether the kernel lets clients of this server use TCP Fast Open.
+    ///
+    /// # Errors
+    /// It does not (`net.ipv4.tcp_fastopen` has no bit 1), or there is no TCP here.
+    pub fn try_fast_open(&self) -> io::Result<()> {
+        let Self::Tcp(address) = self else { return Err(io::ErrorKind::Unsupported.into()) };
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        Ok(set_fast_open(&socket)?)
+    }
+
+    /// Begins to connect.
+    pub(super) fn connect(&self, dial: Dial) -> Result<Attempt, Errno> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let open = |family| socket_with(family, SocketType::STREAM, flags, None);
         let (socket, connected) = match self {
@@ -133,8 +157,11 @@ impl Endpoint {
                     // Without it the system's default works, too.
                     let _ = sockopt::set_tcp_congestion(&socket, LOOPBACK_CONGESTION);
                 }
-                if let Some(source) = source {
+                if let Some(source) = dial.source {
                     bind_without_port(&socket, source)?;
+                }
+                if dial.is_fast_open {
+                    set_fast_open(&socket)?;
                 }
                 let connected = connect(&socket, address);
                 (socket, connected)
@@ -161,6 +188,11 @@ fn bind_without_port(socket: &OwnedFd, source: IpAddr) -> Result<(), Errno> {
     bind(socket, &SocketAddr::new(source, 0))
 }
 
+/// Lets connect(2) wait for the first bytes where there is a cookie; it then succeeds at once, and what is wrong shows later.
+fn set_fast_open(socket: &OwnedFd) -> Result<(), Errno> {
+    TcpFastOpenConnect.set(socket, &true).map_err(|error| Errno::from_raw_os_error(error as i32))
+}
+
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -180,7 +212,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let endpoint = Endpoint::Tcp(listener.local_addr().expect("bound"));
         let source = IpAddr::from([127, 0, 0, 9]);
-        let attempt = endpoint.connect(Some(source)).expect("it listens");
+        let attempt = endpoint.connect(Dial { source: Some(source), is_fast_open: false }).expect("it listens");
         let (Attempt::Connected(socket) | Attempt::Pending(socket)) = attempt else { panic!("TCP has no full queue") };
         let (_, peer) = listener.accept().expect("a connection");
         assert_eq!(peer.ip(), source);

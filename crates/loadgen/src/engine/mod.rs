@@ -91,6 +91,8 @@ pub struct Load {
     pub tls: Option<Tls>,
     /// TCP: the addresses that connections come from, in turn; empty leaves it to the kernel.
     pub sources: Vec<IpAddr>,
+    /// TCP: what is said first goes out with the SYN where the server has given a cookie for it.
+    pub is_fast_open: bool,
     /// Keep a log of requests, of which this many are a sample of all.
     pub request_log: Option<usize>,
     pub seed: u64,

@@ -51,3 +51,58 @@ fn what_cannot_be_a_source_is_said_before_the_run() {
     }
     assert_eq!(server.connections(), 0);
 }
+
+/// In a network namespace of its own, where every listener takes part in a fast open (TCP_FASTOPEN on it would ask for
+/// that, too): runs that open fast, and one that does not, with the kernel's count of clients' fast opens behind each.
+const FAST_OPENS: &str = r#"
+ip link set lo up && echo 1027 > /proc/sys/net/ipv4/tcp_fastopen || exit 77
+"$LOADGEN" null --protocol http --listen 127.0.0.1:8080 > "$READY" & server=$!
+trap 'kill $server' EXIT
+until grep -q listening "$READY"; do sleep 0.05; done
+for options in "--fast-open --engine epoll" "--fast-open --engine uring" "--engine epoll"; do
+    "$LOADGEN" http -c 1 -n 30 --threads 1 --no-keep-alive $options --format csv http://127.0.0.1:8080/ | tail -n 1 | cut -d, -f5,6
+    cat /proc/net/netstat
+done
+"#;
+
+/// The values of the kernel's `TCPFastOpenActive`, one after the other.
+fn fast_opens(netstat: &str) -> Vec<u64> {
+    let rows: Vec<Vec<&str>> = netstat
+        .lines()
+        .filter(|line| line.starts_with("TcpExt:"))
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let value = |pair: &[Vec<&str>]| {
+        let place = pair[0].iter().position(|name| *name == "TCPFastOpenActive").expect("a counter of the kernel");
+        pair[1][place].parse().expect("a number")
+    };
+    rows.chunks(2).map(value).collect()
+}
+
+#[test]
+fn with_a_cookie_requests_go_out_with_the_syn_on_both_engines() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let output = std::process::Command::new("unshare")
+        .args(["--net", "--map-root-user", "sh", "-c", FAST_OPENS])
+        .env("LOADGEN", env!("CARGO_BIN_EXE_loadgen"))
+        .env("READY", directory.path().join("ready"))
+        .output();
+    let Some(output) = output.ok().filter(|output| output.status.success()) else {
+        eprintln!("skipped: unshare(1), ip(8) or a network namespace with TCP Fast Open is not to be had here");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(text.lines().filter(|line| *line == "30,30").count(), 3, "{text}");
+    let counts = fast_opens(&text);
+    assert_eq!(counts.len(), 3, "{text}");
+    // The first connection asks for the cookie, and the kernel keeps it for the others; a few may be opened before it has come.
+    assert!(counts[0] >= 25 && counts[1] >= counts[0] + 25, "{counts:?}");
+    assert_eq!(counts[2], counts[1], "nobody asked for it");
+}
+
+#[test]
+fn a_fast_open_needs_tcp() {
+    let output = loadgen(&["http", "-n", "1", "--fast-open", "unix:/run/x.sock"]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && stderr.contains("--fast-open to unix:/run/x.sock"), "{stderr}");
+}

@@ -9,7 +9,7 @@ use rustix::net::sockopt;
 
 use super::super::Reuse;
 use super::super::connection::{Connection, Pending, Stage};
-use super::super::endpoint::Attempt;
+use super::super::endpoint::{Attempt, Dial};
 use super::Worker;
 use super::record::Heard;
 use crate::clock::{MILLISECOND, Nanos};
@@ -81,13 +81,13 @@ impl<P: ClientProtocol> Worker<'_, P> {
 
     fn open(&mut self, slot: usize, now: Nanos) {
         let since = *self.connections[slot].dialing_since.get_or_insert(now);
-        let source = self.next_source();
-        let mut attempt = self.endpoint.connect(source);
+        let dial = Dial { source: self.next_source(), is_fast_open: self.is_fast_open };
+        let mut attempt = self.endpoint.connect(dial);
         if matches!(attempt, Err(Errno::MFILE)) && !self.parting.is_empty() {
             // Those were only kept out of courtesy.
             self.closing.extend(self.parting.drain(..));
             self.close_now();
-            attempt = self.endpoint.connect(source);
+            attempt = self.endpoint.connect(dial);
         }
         match attempt {
             Ok(Attempt::Connected(socket)) => {

@@ -257,6 +257,8 @@ impl<P: ClientProtocol> Worker<'_, P> {
             return self.part(slot, now);
         }
         let class = match error {
+            // With a fast open this is the answer to what was sent first.
+            Errno::CONNREFUSED => ErrorClass::ConnectRefused,
             _ if connection.is_write_broken => ErrorClass::WriteError,
             Errno::TIMEDOUT => ErrorClass::Timeout,
             _ => ErrorClass::Reset,
@@ -332,7 +334,8 @@ impl<P: ClientProtocol> Worker<'_, P> {
                     self.keep_unsent(slot, length);
                 }
             }
-            Err(Errno::AGAIN | Errno::INTR) => self.keep_unsent(slot, 0),
+            // Nothing fitted into the SYN of a fast open.
+            Err(Errno::AGAIN | Errno::INTR | Errno::INPROGRESS) => self.keep_unsent(slot, 0),
             Err(_) => self.write_broke(slot),
         }
     }

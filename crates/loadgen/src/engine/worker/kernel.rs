@@ -222,7 +222,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
         connection.sending = None;
         let sent = match outcome {
             Ok(sent) => sent,
-            Err(Errno::INTR | Errno::AGAIN) => 0,
+            Err(Errno::INTR | Errno::AGAIN | Errno::INPROGRESS) => 0,
             Err(_) => return self.write_broke(slot),
         };
         if sent < bytes.len() {

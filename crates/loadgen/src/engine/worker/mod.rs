@@ -71,6 +71,7 @@ pub(super) struct Worker<'a, P: ClientProtocol> {
     /// Where connections come from, in turn, and which is next; empty leaves it to the kernel.
     sources: &'a [IpAddr],
     source: usize,
+    is_fast_open: bool,
 
     protocol: P,
     kernel: Kernel,
@@ -175,6 +176,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             tls: load.tls.as_ref(),
             sources: &load.sources,
             source: thread % load.sources.len().max(1),
+            is_fast_open: load.is_fast_open,
             protocol,
             kernel,
             gathering: Gathering::default(),
