@@ -169,6 +169,8 @@ impl DriveArgs {
             Some(requests) => (Limit::Requests(requests), Duration::ZERO),
             None => (Limit::Duration(self.duration.unwrap_or(DEFAULT_DURATION)), DEFAULT_WARMUP),
         };
+        // A warm-up that ends by itself needs no least time.
+        let default_warmup = if self.max_warmup.is_some() { Duration::ZERO } else { default_warmup };
         Load {
             connections: self.connections,
             threads: self.threads.unwrap_or(default_threads).min(self.connections),
@@ -181,8 +183,7 @@ impl DriveArgs {
             limit,
             turns: None,
             ramp: self.ramp,
-            warmup: self.warmup.unwrap_or(if self.max_warmup.is_some() { Duration::ZERO } else { default_warmup })
-                + self.ramp,
+            warmup: self.warmup.unwrap_or(default_warmup) + self.ramp,
             warmup_max: self.max_warmup.map(|most| most + self.ramp),
             timeouts: Timeouts {
                 connect: self.connect_timeout.unwrap_or(self.timeout),
