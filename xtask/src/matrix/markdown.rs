@@ -108,28 +108,12 @@ fn keep(figures: &Figures) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::super::model::{Outcome, SCHEMA};
-    use super::super::record::{Planned, Visit};
-    use super::super::{analysis, plan, samples};
+    use super::super::samples;
     use super::*;
-
-    fn summary() -> Summary {
-        let mut setup = samples::setup();
-        setup.cells[3].version = Some("Redis server v=7.0.15 sha=0".to_owned());
-        let planned = Planned { plan: plan::shuffled(&setup), setup };
-        let visits: Vec<Visit> = (planned.setup.selected())
-            .map(|(cell, workload)| {
-                let mut measured = samples::measured(4.0);
-                measured.bytes_per_key = (workload.name == "closed").then_some(50.04);
-                let (cell, workload) = (cell.id.clone(), workload.name.clone());
-                Visit { cell, workload, measured: Some(measured), ..samples::visit() }
-            })
-            .collect();
-        analysis::summarise(&planned, &visits)
-    }
 
     #[test]
     fn a_row_per_server_and_none_for_the_control() {
-        let text = tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary()] });
+        let text = tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![samples::summary()] });
         let row = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
         assert_eq!(row("| `http-server/epoll`"), "| `http-server/epoll` | 4.00 (250\u{a0}k) | 4.00 |");
         assert!(row("| *nginx/sendfile-on").starts_with("| *nginx/sendfile-on 7.0.15* |"));
@@ -139,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_rate_of_any_size_keeps_its_digits() {
-        let mut summary = summary();
+        let mut summary = samples::summary();
         for result in &mut summary.results {
             if let Outcome::Measured(figures) = &mut result.outcome {
                 figures.throughput_rps.median = 2.345;
@@ -151,7 +135,7 @@ mod tests {
 
     #[test]
     fn nothing_is_said_of_memory_where_nothing_was_stored() {
-        let mut summary = summary();
+        let mut summary = samples::summary();
         summary.results.clear();
         let text = tables(&Report { schema: SCHEMA.to_owned(), matrices: vec![summary] });
         assert!(!text.contains("Resident bytes"), "{text}");

@@ -1,7 +1,8 @@
 //! Made-up runs for tests.
 
-use super::model::{Arrivals, Cell, Git, Host, Pinning, RELEASE, Role, Setup, Workload};
-use super::record::{HostDuring, Measured, ServerCost, Visit};
+use super::model::{Arrivals, Cell, Git, Host, Pinning, RELEASE, Role, Setup, Summary, Workload};
+use super::record::{HostDuring, Measured, Planned, ServerCost, Visit};
+use super::{analysis, plan};
 
 pub(crate) fn cell(id: &str, role: Role, driver: Option<&str>) -> Cell {
     Cell {
@@ -134,4 +135,20 @@ pub(crate) fn visit() -> Visit {
         measured: Some(measured(4.0)),
         host: HostDuring::default(),
     }
+}
+
+/// A visit of every cell under every workload: all cost the same, and bytes per key are known of the closed one.
+pub(crate) fn summary() -> Summary {
+    let mut setup = setup();
+    setup.cells[3].version = Some("Redis server v=7.0.15 sha=0".to_owned());
+    let planned = Planned { plan: plan::shuffled(&setup), setup };
+    let visits: Vec<Visit> = (planned.setup.selected())
+        .map(|(cell, workload)| {
+            let mut measured = measured(4.0);
+            measured.bytes_per_key = (workload.name == "closed").then_some(50.04);
+            let (cell, workload) = (cell.id.clone(), workload.name.clone());
+            Visit { cell, workload, measured: Some(measured), ..visit() }
+        })
+        .collect();
+    analysis::summarise(&planned, &visits)
 }

@@ -4,24 +4,9 @@ use super::super::record::{Planned, Visit};
 use super::super::{analysis, kinds, markdown, plan, samples};
 use super::*;
 
-fn summary() -> Summary {
-    let mut setup = samples::setup();
-    setup.cells[3].version = Some("Redis server v=7.0.15 sha=0".to_owned());
-    let planned = Planned { plan: plan::shuffled(&setup), setup };
-    let visits: Vec<Visit> = (planned.setup.selected())
-        .map(|(cell, workload)| {
-            let mut measured = samples::measured(4.0);
-            measured.bytes_per_key = (workload.name == "closed").then_some(50.04);
-            let (cell, workload) = (cell.id.clone(), workload.name.clone());
-            Visit { cell, workload, measured: Some(measured), ..samples::visit() }
-        })
-        .collect();
-    analysis::summarise(&planned, &visits)
-}
-
 #[test]
 fn quoted_figures_stand_beside_ours_and_combinations_that_we_do_not_have_say_why() {
-    let mut summary = summary();
+    let mut summary = samples::summary();
     let quote = |cell: &str, mean_ms| Quote {
         cell: cell.into(),
         name: "theirs".into(),
@@ -54,7 +39,7 @@ fn quoted_figures_stand_beside_ours_and_combinations_that_we_do_not_have_say_why
 
 #[test]
 fn quoted_rates_stand_beside_our_rates() {
-    let mut summary = summary();
+    let mut summary = samples::summary();
     let (cell, name) = ("http-server/uring".to_owned(), "theirs".to_owned());
     let quote = Quote {
         cell,
@@ -74,7 +59,7 @@ fn quoted_rates_stand_beside_our_rates() {
 
 #[test]
 fn quoted_totals_stand_beside_what_all_our_requests_took_together() {
-    let mut summary = summary();
+    let mut summary = samples::summary();
     let (cell, name) = ("http-server/uring".to_owned(), "theirs".to_owned());
     let quote =
         Quote { cell, name, workload: None, mean_ms: None, worst_ms: None, total_ms: Some(5_851.8), rate_rps: None };

@@ -12,6 +12,11 @@ const ORIGINAL: KvSpec =
     KvSpec { protocol: "us", beside: Some("resp"), keys: KEYS / 2, is_usual: false, varies: &["driver"], ..KV };
 const CLIENT: Spec = Spec { connections: CLIENTS, ..BASE };
 
+/// A batch at a time.
+const fn batched(name: &'static str, title: &'static str, short: [&'static str; 2]) -> Spec {
+    Spec { name, title, short, pipeline: BATCH, ..CLIENT }
+}
+
 pub(super) const SPECS: [KvSpec; 5] = [
     KvSpec {
         spec: Spec {
@@ -23,47 +28,31 @@ pub(super) const SPECS: [KvSpec; 5] = [
         ..ORIGINAL
     },
     KvSpec {
-        spec: Spec {
-            name: "original-get-P100",
-            title: "the original's GET, 100 at a time",
-            short: ["original get", "P100"],
-            pipeline: BATCH,
-            ..CLIENT
-        },
+        spec: batched("original-get-P100", "the original's GET, 100 at a time", ["original get", "P100"]),
         ..ORIGINAL
     },
     KvSpec {
-        spec: Spec {
-            name: "original-set-P100",
-            title: "the original's SET, 100 at a time",
-            short: ["original set", "P100"],
-            pipeline: BATCH,
-            ..CLIENT
-        },
+        spec: batched("original-set-P100", "the original's SET, 100 at a time", ["original set", "P100"]),
         asks: &["--workload", "set"],
         ..ORIGINAL
     },
     KvSpec {
-        spec: Spec {
-            name: "original-del-P100",
-            title: "the original's DEL, 100 at a time: each key once, until none is left",
-            short: ["original del", "P100"],
-            pipeline: BATCH,
-            ..CLIENT
-        },
+        spec: batched(
+            "original-del-P100",
+            "the original's DEL, 100 at a time: each key once, until none is left",
+            ["original del", "P100"],
+        ),
         asks: &["--workload", "del"],
         keys: KEYS,
         is_once: true,
         ..ORIGINAL
     },
     KvSpec {
-        spec: Spec {
-            name: "original-workflow-P100",
-            title: "the original's workflow: SET, GET, GET of a missing key, 100 at a time",
-            short: ["original flow", "P100"],
-            pipeline: BATCH,
-            ..CLIENT
-        },
+        spec: batched(
+            "original-workflow-P100",
+            "the original's workflow: SET, GET, GET of a missing key, 100 at a time",
+            ["original flow", "P100"],
+        ),
         asks: &["--workload", "workflow"],
         ..ORIGINAL
     },
