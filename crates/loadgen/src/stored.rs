@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::hgrm;
 use crate::merge::Part;
 use crate::result::{RunResult, SCHEMA};
-use crate::summary::{TIMELINE_FILE, decode, write_log};
+use crate::summary::{TIMELINE_FILE, decode};
 
 /// The result as JSON.
 pub const RESULT_FILE: &str = "result.json";
@@ -118,6 +120,30 @@ fn write_distribution(path: &Path, histogram: &Histogram<u64>) -> io::Result<()>
     let mut file = BufWriter::new(File::create(path)?);
     hgrm::write(&mut file, histogram)?;
     file.flush()
+}
+
+/// An HdrHistogram log (version 1.3) of intervals: where each starts, how long it is, its service and response times. Tag
+/// `service`, and in an open loop `response`. Nanoseconds; the interval's maximum is in milliseconds, as such logs have it.
+pub(crate) fn write_log(
+    path: &Path,
+    intervals: impl Iterator<Item = (Duration, Duration, (Histogram<u64>, Option<Histogram<u64>>))>,
+) -> io::Result<()> {
+    let mut out = BufWriter::new(File::create(path)?);
+    let mut serializer = V2DeflateSerializer::new();
+    let mut log = IntervalLogWriterBuilder::new()
+        .add_comment("loadgen: latencies in nanoseconds")
+        .with_max_value_divisor(1e6)
+        .begin_log_with(&mut out, &mut serializer)?;
+    for (start, length, (service, response)) in intervals {
+        let histograms = [("service", Some(service)), ("response", response)];
+        for (name, histogram) in histograms.into_iter().filter_map(|(name, histogram)| Some((name, histogram?))) {
+            if !histogram.is_empty() {
+                log.write_histogram(&histogram, start, length, Tag::new(name))
+                    .map_err(|error| io::Error::other(format!("{error:?}")))?;
+            }
+        }
+    }
+    out.flush()
 }
 
 #[cfg(test)]

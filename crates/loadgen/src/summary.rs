@@ -1,15 +1,13 @@
 //! From what the engine measured to the result that is printed and stored.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 
 use crate::clock;
@@ -17,7 +15,7 @@ use crate::engine::{Interval, LATENCY_NANOS_MAX, Limit, Load, Measured, Pacing, 
 use crate::error::ErrorClass;
 use crate::output;
 use crate::result::{self, Backlog, Latency, Origin, RunResult, SCHEMA, Saturation, ServerUsage, TimelineRow};
-use crate::stored;
+use crate::stored::{self, write_log};
 use crate::usage::ServerProbe;
 
 /// Above this share of a core, a thread or a single-threaded server could do no more.
@@ -320,30 +318,6 @@ pub fn store<P>(directory: &Path, result: &RunResult, measured: &Measured<P>) ->
         (start, Duration::from_nanos(width), (interval.service(), Some(interval.response())))
     });
     write_log(&directory.join(TIMELINE_FILE), intervals)
-}
-
-/// An HdrHistogram log (version 1.3) of intervals: where each starts, how long it is, its service and response times. Tag
-/// `service`, and in an open loop `response`. Nanoseconds; the interval's maximum is in milliseconds, as such logs have it.
-pub(crate) fn write_log(
-    path: &Path,
-    intervals: impl Iterator<Item = (Duration, Duration, (Histogram<u64>, Option<Histogram<u64>>))>,
-) -> io::Result<()> {
-    let mut out = BufWriter::new(File::create(path)?);
-    let mut serializer = V2DeflateSerializer::new();
-    let mut log = IntervalLogWriterBuilder::new()
-        .add_comment("loadgen: latencies in nanoseconds")
-        .with_max_value_divisor(1e6)
-        .begin_log_with(&mut out, &mut serializer)?;
-    for (start, length, (service, response)) in intervals {
-        let histograms = [("service", Some(service)), ("response", response)];
-        for (name, histogram) in histograms.into_iter().filter_map(|(name, histogram)| Some((name, histogram?))) {
-            if !histogram.is_empty() {
-                log.write_histogram(&histogram, start, length, Tag::new(name))
-                    .map_err(|error| io::Error::other(format!("{error:?}")))?;
-            }
-        }
-    }
-    out.flush()
 }
 
 #[cfg(test)]

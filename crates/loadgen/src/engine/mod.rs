@@ -14,6 +14,7 @@ mod backlog;
 mod connection;
 mod cpu;
 mod endpoint;
+mod kind;
 mod pace;
 mod pause;
 mod pulse;
@@ -40,6 +41,7 @@ use crate::usage::{ServerProbe, ServerReading};
 pub use self::cpu::CpuTime;
 pub(crate) use self::cpu::CpuWindow;
 pub use self::endpoint::{Endpoint, EndpointError};
+pub use self::kind::EngineKind;
 pub use self::pace::{Arrivals, Limit, Pacing};
 pub(crate) use self::pace::{Schedule, begin_of, share};
 pub use self::pause::Pause;
@@ -120,37 +122,6 @@ impl Timeouts {
     fn shortest(self) -> Duration {
         self.connect.min(self.total).min(self.first_byte.unwrap_or(self.total))
     }
-}
-
-/// Declares the engines once: the enum, [`EngineKind::ALL`] and the names on the command line cannot differ.
-macro_rules! engines {
-    ($($(#[doc = $about:literal])+ $kind:ident = $name:literal,)+) => {
-        /// How the threads talk to the kernel.
-        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-        pub enum EngineKind { $($(#[doc = $about])+ $kind,)+ }
-
-        impl EngineKind {
-            pub const ALL: &'static [Self] = &[$(Self::$kind,)+];
-
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$kind => $name,)+ }
-            }
-
-            /// In a sentence.
-            #[must_use]
-            pub fn about(self) -> &'static str {
-                match self { $(Self::$kind => concat!($($about),+).trim_ascii(),)+ }
-            }
-        }
-    };
-}
-
-engines! {
-    /// Edge-triggered epoll, one recv and one send per batch
-    Epoll = "epoll",
-    /// io_uring: multishot receives, and one submission for all the sends of a turn (Linux 6.1)
-    Uring = "uring",
 }
 
 /// What a connection is good for.

@@ -92,7 +92,7 @@ impl Server {
                     return;
                 }
                 count.fetch_add(1, Ordering::SeqCst);
-                let peer = socket.peer_addr().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.ip());
+                let peer = socket.peer_addr().map_or_else(|_| IpAddr::from([0, 0, 0, 0]), |peer| peer.ip());
                 times.lock().expect("not poisoned").push((Instant::now(), peer));
                 let (behave, requests) = (Arc::clone(&behave), Arc::clone(&requests));
                 std::thread::spawn(move || converse(socket, framing, &*behave, &requests));
