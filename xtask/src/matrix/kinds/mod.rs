@@ -302,11 +302,11 @@ fn amount_arguments(workload: &Workload, timing: &Timing) -> Vec<String> {
         }
         None => {
             flag("-c", workload.connections.to_string());
+            words.extend(time_arguments(workload, timing));
             // Eleven runs to the limit would take as long as ten visits; a climb is not compared.
             if let Some(most_s) = timing.max_warmup_s.filter(|_| workload.arrivals != Arrivals::Climb) {
-                flag("--max-warmup", milliseconds(most_s));
+                words.extend(["--max-warmup".to_owned(), milliseconds(most_s)]);
             }
-            words.extend(time_arguments(workload, timing));
         }
     }
     words
