@@ -114,8 +114,9 @@ fn round(subject: &Subject, server: &mut Server, fault: &Fault, when: When) -> a
     let is_refused = ["accept", "clone"].iter().any(|call| fault.calls.contains(call));
     only_lost(&failures, |class| match class {
         "queue_full" | "timeout" | "timeout_first_byte" | "connect_timeout" => in_vain,
-        // Who is turned away by a cache is told why before having asked for anything.
-        "protocol" => is_refused && subject.server == "kvcache",
+        // Who is turned away is told why before having asked for anything.
+        "protocol" => is_refused,
+        "miss" => subject.has_one_refusal(),
         _ => false,
     })?;
     serves(subject, server).context("afterwards")?;

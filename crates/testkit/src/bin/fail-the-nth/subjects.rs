@@ -32,15 +32,17 @@ pub(crate) struct Subject {
 enum Load {
     Http,
     Keys,
-    Documents,
+    /// In this protocol.
+    Documents(&'static str),
     Queue,
 }
 
 /// Each server, and the kind of its load.
-const SERVERS: [(&str, Load); 5] = [
+const SERVERS: [(&str, Load); 6] = [
     ("http-server", Load::Http),
     ("zerocopy", Load::Http),
-    ("fileserver", Load::Documents),
+    ("fileserver", Load::Documents("framed")),
+    ("fileserver", Load::Documents("original")),
     ("kvcache", Load::Keys),
     ("mq-server", Load::Queue),
 ];
@@ -63,7 +65,11 @@ impl Subject {
                 for &driver in DriverKind::ALL {
                     let flags = ["--listen", "127.0.0.1:0", "--threads", "2", "--driver", driver.name()];
                     let flags = flags.map(OsString::from).to_vec();
-                    all.push(Self::new(programs, server, load, driver.to_string(), Core::Driver(driver), flags)?);
+                    let backend = match load {
+                        Load::Documents(protocol) => format!("{driver} {protocol}"),
+                        Load::Http | Load::Keys | Load::Queue => driver.to_string(),
+                    };
+                    all.push(Self::new(programs, server, load, backend, Core::Driver(driver), flags)?);
                 }
             }
         }
@@ -85,19 +91,15 @@ impl Subject {
         for (id, bytes) in [26_510, 60_000, 128, 400_000].into_iter().enumerate() {
             fs::write(content.join(format!("DOCUMEN{id}")), vec![b'a' + id as u8; bytes])?;
         }
-        if let Load::Http | Load::Documents = load {
+        if let Load::Http | Load::Documents(_) = load {
             // Files leave the cache as soon as they have entered it, or none would be opened after the first round.
             arguments.extend(["--cache-entries".into(), "1".into()]);
         }
+        if let Load::Documents(protocol) = load {
+            arguments.extend(["--protocol", protocol, "--layout", "flat"].map(OsString::from));
+        }
         match server {
             "http-server" => arguments.extend(["-d".into(), content.into()]),
-            "fileserver" => arguments.extend([
-                "--protocol".into(),
-                "framed".into(),
-                "--layout".into(),
-                "flat".into(),
-                content.into(),
-            ]),
             "mq-server" => {
                 arguments.extend(["--queue".into(), queue_name(&place).into(), "--root".into(), content.into()]);
                 arguments.extend(["--fifo-dir".into(), place.path().join("fifos").into()]);
@@ -105,7 +107,7 @@ impl Subject {
                     ["--stall-timeout", "1s", "--worker-idle", "1s", "--message-size", "512"].map(OsString::from),
                 );
             }
-            "zerocopy" => arguments.push(content.into()),
+            "zerocopy" | "fileserver" => arguments.push(content.into()),
             _ => {}
         }
         let programs = programs.to_path_buf();
@@ -114,6 +116,11 @@ impl Subject {
 
     pub(crate) fn name(&self) -> String {
         format!("{} {}", self.server, self.backend)
+    }
+
+    /// Whether its protocol has but one word, that there is no such document, for everything that goes wrong.
+    pub(crate) fn has_one_refusal(&self) -> bool {
+        matches!(self.load, Load::Documents("original"))
     }
 
     pub(crate) fn log(&self) -> PathBuf {
@@ -135,18 +142,20 @@ impl Subject {
     /// Requests, each answer verified; `timeout` is that of one request. Returns what failed, by class.
     pub(crate) fn load(&self, server: &Server, requests: u32, timeout: &str) -> anyhow::Result<Vec<(String, u64)>> {
         let mut command = Command::new(program(&self.programs, "loadgen")?);
-        let (mode, threads): (_, &[_]) = match self.load {
+        let (mode, options): (_, &[_]) = match self.load {
             Load::Http => ("http", &["-t", "1", "--verify", "sha256"]),
             Load::Keys => ("kv", &["-t", "1", "-P", "4", "--keys", "50", "--mix", "get=1,set=1", "--allow-misses"]),
-            Load::Documents => ("file", &["-t", "1", "--protocol", "framed", "--layout", "flat", "--verify", "sha256"]),
+            Load::Documents(protocol) => {
+                ("file", &["-t", "1", "--protocol", protocol, "--layout", "flat", "--verify", "sha256"])
+            }
             Load::Queue => ("mq", &["--verify", "sha256"]),
         };
-        command.args([mode, "-c", "4", "--format", "json", "--progress", "none", "--timeout", timeout]).args(threads);
+        command.args([mode, "-c", "4", "--format", "json", "--progress", "none", "--timeout", timeout]).args(options);
         command.args(["-n", &requests.to_string()]);
         let content = self.place.path().join("content");
         match self.load {
             Load::Keys => command.arg(server.address().to_string()),
-            Load::Documents => command.arg(server.address().to_string()).arg(content),
+            Load::Documents(_) => command.arg(server.address().to_string()).arg(content),
             Load::Http => {
                 let page = |id| format!("http://{}/DOCUMEN{id}", server.address());
                 command.arg("--content-dir").arg(content).args((0..4).map(page))
