@@ -32,7 +32,7 @@ struct Defaults {
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// A look in about a quarter of an hour: 3 blocks of 0.5 s slices, a part of the workloads; says how things stand, does not rank
+    /// A look in about twelve minutes: 3 blocks of 0.5 s slices, a part of the workloads; says how things stand, does not rank
     #[arg(long)]
     pub(crate) quick: bool,
     /// A run by name instead of servers, filter and workloads: `seeds` is what the originals of
