@@ -162,7 +162,7 @@ impl Table<'_> {
     pub(crate) fn entries(&self, name: impl Fn(&Cell) -> String + Copy) -> Vec<Vec<String>> {
         let mut rows = vec![self.head()];
         rows.extend(self.rows.iter().map(|row| {
-            let here = row.cell.map_or_else(str::to_owned, |cell| name(cell));
+            let here = row.cell.map_or_else(str::to_owned, &name);
             vec![row.there.to_owned(), row.quoted.clone(), here, row.measured.clone(), row.cpu.clone()]
         }));
         if self.has_workloads {

@@ -179,7 +179,9 @@ impl Script {
         let (is_in_order, wanted) = match distribution {
             KeyDistribution::Sequential => (true, keys * u64::from(unit)),
             KeyDistribution::Replay(trace) => (true, trace.len() as u64 * u64::from(unit)),
-            _ => (false, keys.max(PREPARED_MIN)),
+            KeyDistribution::Uniform | KeyDistribution::Zipf(_) | KeyDistribution::Hot { .. } => {
+                (false, keys.max(PREPARED_MIN))
+            }
         };
         let wanted = wanted.min(requests.unwrap_or(u64::MAX)).next_multiple_of(u64::from(unit));
         let mut draw = Draw::new(distribution, space.keys(), seed)?;
