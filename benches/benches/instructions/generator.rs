@@ -39,7 +39,7 @@ fn check(client: &mut HttpClient, conn: &mut HttpConn, mut input: &[u8]) {
 }
 
 #[library_benchmark]
-#[bench::template(args = (client()), config = at_most(30_800))]
+#[bench::template(args = (client()), config = at_most(29_850))]
 fn http_reply((mut client, mut conn, reply): (HttpClient, HttpConn, Vec<u8>)) -> (HttpClient, HttpConn, Vec<u8>) {
     for _ in 0..TURNS {
         check(&mut client, &mut conn, black_box(&reply));

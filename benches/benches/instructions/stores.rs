@@ -8,8 +8,6 @@ use store::{Attributes, Cache, HashbrownStore, KeyHasher, Moment, Options, Packe
 use crate::at_most;
 
 const KEYS: usize = 10_000;
-/// The hash is seeded by the process's addresses as well, so that counts differ by some per cent from run to run; many operations
-/// level that out.
 const TURNS: usize = 2_000;
 const VALUE: &[u8] = b"twelve bytes";
 const NOW: Moment = Moment { unix_ms: 1_700_000_000_000 };
@@ -29,7 +27,7 @@ struct Setup<S: Store> {
 }
 
 fn cache<S: Store>(policy: PolicyKind, memory_max: Option<usize>) -> Cache<S> {
-    let options = Options { hasher: KeyHasher::with_seed(1), advise: |_| (), release: |_| () };
+    let options = Options { hasher: KeyHasher::repeatable(1), advise: |_| (), release: |_| () };
     let mut cache = Cache::<S>::new(options, policy, memory_max, 1);
     for number in 0..KEYS {
         let key = key(number);
@@ -92,10 +90,10 @@ fn std_get(setup: Setup<StdStore>) -> Setup<StdStore> {
 }
 
 #[library_benchmark]
-#[bench::lru(args = (full("allkeys-lru")), config = at_most(5_210_000))]
-#[bench::lfu(args = (full("allkeys-lfu")), config = at_most(5_670_000))]
-#[bench::random(args = (full("allkeys-random")), config = at_most(3_990_000))]
-#[bench::s3fifo(args = (full("allkeys-s3fifo")), config = at_most(4_500_000))]
+#[bench::lru(args = (full("allkeys-lru")), config = at_most(4_860_000))]
+#[bench::lfu(args = (full("allkeys-lfu")), config = at_most(5_380_000))]
+#[bench::random(args = (full("allkeys-random")), config = at_most(3_725_000))]
+#[bench::s3fifo(args = (full("allkeys-s3fifo")), config = at_most(4_421_000))]
 fn evict(setup: Setup<Packed>) -> Setup<Packed> {
     set(setup)
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::instructions::Modes;
+
 /// Version of the JSON below. A new optional field does not change it; a changed meaning does.
 pub const SCHEMA: u32 = 1;
 
@@ -60,7 +62,7 @@ pub struct RunResult {
     /// Open loop only: how late requests were sent although a connection was free. The generator's own doing.
     #[serde(default)]
     pub lag_us: Option<Latency>,
-    /// Open loop over sockets only: how many requests were due and had no connection.
+    /// Open loop only: how many requests were due and had no connection, or no client of a queue that was free.
     #[serde(default)]
     pub backlog: Option<Backlog>,
     /// CPU seconds of the generator's threads in the window.
@@ -203,7 +205,7 @@ pub struct Backlog {
 }
 
 /// What the server's process used in the measured window, all threads.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct ServerUsage {
     pub pid: u32,
     /// CPU seconds, from the process CPU clock (nanosecond resolution).
@@ -215,6 +217,15 @@ pub struct ServerUsage {
     pub rss_bytes: u64,
     pub context_switches_voluntary: u64,
     pub context_switches_involuntary: u64,
+    /// That it executed, where the processor counts them: perf_event_open(2).
+    #[serde(default)]
+    pub instructions: Option<u64>,
+    /// In which modes of the processor they were counted.
+    #[serde(default)]
+    pub instructions_modes: Option<Modes>,
+    /// Why they were not.
+    #[serde(default)]
+    pub instructions_unknown: Option<String>,
 }
 
 /// Whether the generator, not the server, set the pace.

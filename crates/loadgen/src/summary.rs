@@ -384,6 +384,7 @@ mod tests {
             tls: None,
             sources: Vec::new(),
             is_fast_open: false,
+            is_linger_zero: false,
             request_log: None,
             seed: 1,
         }

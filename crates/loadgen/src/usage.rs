@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
 
+use crate::instructions::{InstructionCounter, NoCounter};
 use crate::result::ServerUsage;
 
 /// Looks at one process.
@@ -16,6 +17,8 @@ pub struct ServerProbe {
     pid: u32,
     clock: ClockId,
     proc: PathBuf,
+    /// Nothing, if nobody wants them counted.
+    instructions: Option<Result<InstructionCounter, NoCounter>>,
 }
 
 /// What a process had used at one moment.
@@ -28,6 +31,8 @@ pub struct ServerReading {
     pub rss_bytes: u64,
     /// Context switches of each thread that lives at this moment.
     switches: HashMap<OsString, Switches>,
+    /// Since the probe began to count, if it does, or why that is not known.
+    instructions: Option<Result<u64, String>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -52,9 +57,15 @@ impl ServerProbe {
     pub fn open(pid: u32) -> Result<Self, UsageError> {
         let raw = i32::try_from(pid).ok().filter(|&raw| raw > 0).ok_or(UsageError::NoProcess(pid))?;
         let clock = clock_getcpuclockid(Pid::from_raw(raw)).map_err(|_| UsageError::NoProcess(pid))?;
-        let probe = Self { pid, clock, proc: PathBuf::from(format!("/proc/{pid}")) };
+        let probe = Self { pid, clock, proc: PathBuf::from(format!("/proc/{pid}")), instructions: None };
         probe.read_after()?;
         Ok(probe)
+    }
+
+    /// Also counts instructions from now on, where that can be done.
+    #[must_use]
+    pub fn counting_instructions(self) -> Self {
+        Self { instructions: Some(InstructionCounter::of_process(self.pid)), ..self }
     }
 
     #[must_use]
@@ -65,13 +76,14 @@ impl ServerProbe {
     /// For the beginning of a window: the CPU clock is read last.
     pub fn read_before(&self) -> Result<ServerReading, UsageError> {
         let reading = self.read_files()?;
-        Ok(ServerReading { cpu_s: self.cpu_s()?, ..reading })
+        let instructions = self.instructions();
+        Ok(ServerReading { cpu_s: self.cpu_s()?, instructions, ..reading })
     }
 
     /// For the end of a window: the CPU clock is read first.
     pub fn read_after(&self) -> Result<ServerReading, UsageError> {
-        let cpu_s = self.cpu_s()?;
-        Ok(ServerReading { cpu_s, ..self.read_files()? })
+        let (cpu_s, instructions) = (self.cpu_s()?, self.instructions());
+        Ok(ServerReading { cpu_s, instructions, ..self.read_files()? })
     }
 
     /// The difference of two readings, as a result reports it. Context switches of threads that have ended in between
@@ -84,6 +96,12 @@ impl ServerProbe {
             switches.voluntary += now.voluntary.saturating_sub(then.voluntary);
             switches.involuntary += now.involuntary.saturating_sub(then.involuntary);
         }
+        let (instructions, instructions_unknown) = match (&before.instructions, &after.instructions) {
+            (Some(Ok(then)), Some(Ok(now))) => (Some(now.saturating_sub(*then)), None),
+            (Some(Err(why)), _) | (_, Some(Err(why))) => (None, Some(why.clone())),
+            (None, _) | (_, None) => (None, None),
+        };
+        let counter = self.instructions.as_ref().and_then(|counter| counter.as_ref().ok());
         ServerUsage {
             pid: self.pid,
             cpu_s: after.cpu_s - before.cpu_s,
@@ -92,7 +110,16 @@ impl ServerProbe {
             rss_bytes: after.rss_bytes,
             context_switches_voluntary: switches.voluntary,
             context_switches_involuntary: switches.involuntary,
+            instructions,
+            instructions_modes: counter.filter(|_| instructions.is_some()).map(InstructionCounter::modes),
+            instructions_unknown,
         }
+    }
+
+    fn instructions(&self) -> Option<Result<u64, String>> {
+        let counter = self.instructions.as_ref()?;
+        let told = |why: &dyn std::fmt::Display| why.to_string();
+        Some(counter.as_ref().map_err(|why| told(why)).and_then(|counter| counter.read().map_err(|why| told(&why))))
     }
 
     fn cpu_s(&self) -> Result<f64, UsageError> {
@@ -114,6 +141,7 @@ impl ServerProbe {
             system_s: system as f64 / ticks,
             rss_bytes: rss_kib * 1024,
             switches: self.context_switches()?,
+            instructions: None,
         })
     }
 
@@ -178,6 +206,30 @@ mod tests {
         let usage = probe.between(&before, &probe.read_after().expect("readable"));
         assert!(usage.cpu_s >= 0.02, "{usage:?}");
         assert!(usage.rss_bytes > 0);
+    }
+
+    #[test]
+    fn instructions_are_counted_or_it_is_said_why_not() {
+        let probe = ServerProbe::open(std::process::id()).expect("we exist");
+        let usage = |probe: &ServerProbe, before: &ServerReading, after: &ServerReading| {
+            let usage = probe.between(before, after);
+            (usage.instructions, usage.instructions_modes.is_some(), usage.instructions_unknown)
+        };
+        let read = |probe: &ServerProbe| probe.read_after().expect("readable");
+        assert_eq!(usage(&probe, &read(&probe), &read(&probe)), (None, false, None), "nobody asked");
+        let probe = probe.counting_instructions();
+        let (number, has_modes, why_not) = usage(&probe, &read(&probe), &read(&probe));
+        assert_eq!(number.is_some(), has_modes);
+        assert_ne!(number.is_some(), why_not.is_some());
+
+        let reading = |instructions: Result<u64, &str>| ServerReading {
+            instructions: Some(instructions.map_err(str::to_owned)),
+            ..ServerReading::default()
+        };
+        let (number, _, why_not) = usage(&probe, &reading(Ok(7)), &reading(Ok(10)));
+        assert_eq!((number, why_not), (Some(3), None));
+        let (number, _, why_not) = usage(&probe, &reading(Ok(7)), &reading(Err("shared")));
+        assert_eq!((number, why_not.as_deref()), (None, Some("shared")));
     }
 
     #[test]

@@ -11,6 +11,11 @@ impl KeyHasher {
         Self(SeedableRandomState::with_seed(seed, SharedSeed::global_random()))
     }
 
+    /// The same in every process, for measurements: whoever knows the seed can make keys collide.
+    pub fn repeatable(seed: u64) -> Self {
+        Self(SeedableRandomState::with_seed(seed, SharedSeed::global_fixed()))
+    }
+
     /// All 64 bits may be used.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {

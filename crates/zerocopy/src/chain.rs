@@ -17,7 +17,7 @@ use sys::beneath::Metadata;
 use wire::http1::Connection;
 
 use crate::{
-    resources::{PAGE, Resources},
+    resources::{Link, PAGE, Resources},
     statistics::Reason,
     strategy::Strategy,
     zombies::{Held, Life},
@@ -160,27 +160,44 @@ impl Chain {
             _ if lease.failed == Some(second) => return Ok(None),
             _ => {}
         }
-        retire(front, &mut lease, source.resources);
-        match self.fill(source, head) {
-            Ok((pipe, held)) => {
-                *lease = Lease { held, failed: None };
-                front.fresh.store(Some(Arc::new(Fresh { second, pipe: Arc::clone(&pipe) })));
-                Ok(Some(pipe))
-            }
+        let mut bytes = Vec::with_capacity(512);
+        head(&mut bytes);
+        match self.replace(front, &mut lease, source, second, bytes.into()) {
+            Ok(pipe) => Ok(Some(pipe)),
             Err(setback) => {
+                retire(front, mem::take(&mut *lease).held, None, source.resources);
                 lease.failed = Some(second);
                 Err(setback)
             }
         }
     }
 
-    fn fill(&self, source: Source<'_>, head: impl FnOnce(&mut Vec<u8>)) -> Result<(Arc<CachedPipe>, Held), Setback> {
-        let mut bytes = Vec::with_capacity(512);
-        head(&mut bytes);
-        let made = source.resources.link(source.file, bytes.into(), 0, self.front_bytes)?;
+    /// The old pipe is in use until there is a new one, unless it is what the new one lacks.
+    fn replace(
+        &self,
+        front: &Front,
+        lease: &mut Lease,
+        source: Source<'_>,
+        second: u64,
+        head: Bytes,
+    ) -> Result<Arc<CachedPipe>, Setback> {
+        let mut filled = self.fill(source, head.clone());
+        if matches!(filled, Err(Setback::Fallback(_))) && front.fresh.load().is_some() {
+            retire(front, mem::take(lease).held, None, source.resources);
+            filled = self.fill(source, head);
+        }
+        let Link { pipe, held } = filled?;
+        let fresh = Arc::new(Fresh { second, pipe: Arc::clone(&pipe) });
+        let old = mem::replace(lease, Lease { held, failed: None });
+        retire(front, old.held, Some(fresh), source.resources);
+        Ok(pipe)
+    }
+
+    fn fill(&self, source: Source<'_>, head: Bytes) -> Result<Link, Setback> {
+        let link = source.resources.link(source.file, head, 0, self.front_bytes)?;
         // The pages are those of the file as it was when it entered the cache, or it is for the next look to see.
         if Metadata::of(source.file).is_ok_and(|after| after == *source.metadata) {
-            Ok((made.pipe, made.held))
+            Ok(link)
         } else {
             Err(Setback::Changed)
         }
@@ -191,7 +208,7 @@ impl Chain {
         for front in &self.fronts {
             let is_old = front.fresh.load().as_ref().is_some_and(|fresh| fresh.second < second);
             if is_old && let Some(mut lease) = front.try_lease() {
-                retire(front, &mut lease, resources);
+                retire(front, mem::take(&mut lease.held), None, resources);
             }
         }
     }
@@ -218,10 +235,10 @@ impl Front {
     }
 }
 
-/// Takes the first pipe out of use. Responses that are still to be sent keep it, and its share of the budgets, alive.
-fn retire(front: &Front, lease: &mut Lease, resources: &Resources) {
-    let held = mem::take(&mut lease.held);
-    let Some(old) = front.fresh.swap(None) else { return };
+/// Takes the first pipe out of use, and another into it. Responses that are still to be sent keep the old one, and its
+/// share of the budgets, alive.
+fn retire(front: &Front, held: Held, new: Option<Arc<Fresh>>, resources: &Resources) {
+    let Some(old) = front.fresh.swap(new) else { return };
     let life = Arc::downgrade(&old.pipe);
     drop(old);
     if life.strong_count() > 0 {

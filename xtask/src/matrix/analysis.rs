@@ -13,7 +13,7 @@ use super::record::{Latency, Manifest, Measured, Planned, ServerCost, Visit};
 use super::significance::{holm, signed_rank};
 use super::stats::{Bootstrap, FLOOR_UNKNOWN, median, noise_floor};
 use super::syscalls::Count;
-use super::{warnings, windows};
+use super::{warm_up, warnings, windows};
 
 /// A figure of a visit; `None` where it was not measured.
 type Pick = fn(&Measured) -> Option<f64>;
@@ -234,6 +234,9 @@ impl<'a> Analysis<'a> {
             switches_involuntary: middle(|it| it.process.map(|process| process.switches_involuntary as f64)),
             peak_rss_bytes: middle(|it| it.process.map(|process| process.peak_rss_bytes as f64)).map(|it| it as u64),
             lag_p99_us: middle(|it| it.lag_p99_us),
+            instructions_per_request: middle(|it| it.server.as_ref()?.instructions),
+            warmup_s: middle(|it| it.warmup_s),
+            unsettled_visits: warm_up::unsettled(visits.iter().map(|(_, measured)| *measured)),
             windows: windows::of_visits(visits),
             ..Further::default()
         }

@@ -224,3 +224,23 @@ fn every_matrix_is_analysed_by_itself() {
     assert_eq!(report.matrices[1].setup.server, "kvcache");
     assert_eq!(report.matrices[1].figures("http-server/pool", "closed").unwrap().cpu_us.unwrap().median, 8.0);
 }
+
+#[test]
+fn warm_ups_are_told_by_their_median_and_by_how_many_never_became_steady() {
+    let (planned, mut visits) = run(&samples::setup(), |_| 4.0, |cell, _| factor(cell));
+    for visit in &mut visits {
+        let measured = visit.measured.as_mut().unwrap();
+        measured.warmup_s = (visit.cell != "null").then(|| [0.5, 2.0, 0.9][visit.block as usize]);
+        // Of the control the generator does not say, as with a fixed time.
+        measured.warmup_steady = (visit.cell != "control-aa").then_some(visit.block != 1 || visit.workload == "open");
+    }
+    let summary = summarise(&planned, &visits);
+    let warm_up = |cell: &str, workload: &str| {
+        let further = &summary.figures(cell, workload).unwrap().further;
+        (further.warmup_s, further.unsettled_visits)
+    };
+    assert_eq!(warm_up("http-server/pool", "closed"), (Some(0.9), Some(1)));
+    assert_eq!(warm_up("http-server/pool", "open"), (Some(0.9), Some(0)));
+    assert_eq!(warm_up("control-aa", "closed"), (Some(0.9), None));
+    assert_eq!(warm_up("null", "closed"), (None, Some(1)));
+}

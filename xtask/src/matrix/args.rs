@@ -15,6 +15,7 @@ use super::model::Remote;
 use super::pace::Wish;
 use super::peers::{self, Peer};
 use super::presets::{Part, Preset};
+use super::variants::Variants;
 use super::warm_up;
 use crate::usage;
 
@@ -65,7 +66,7 @@ pub(crate) struct Args {
     pub(crate) out: Option<PathBuf>,
     /// Continue an interrupted run: its plan, minus the visits it has
     #[arg(long, value_name = "DIR", conflicts_with_all = [
-        "quick", "preset", "servers", "filter", "vary", "fix", "list", "dry_run", "out", "blocks", "slice", "warmup", "max_warmup", "seed", "workload", "reference",
+        "quick", "preset", "servers", "filter", "vary", "fix", "list", "dry_run", "out", "blocks", "slice", "warmup", "max_warmup", "seed", "workload", "conns", "pipeline", "rate", "reference",
         "server_cpus", "client_cpus", "server_exec", "server_host", "syscalls", "hist", "against", "profile",
     ])]
     pub(crate) resume: Option<PathBuf>,
@@ -91,6 +92,8 @@ pub(crate) struct Args {
     /// Workloads by name, comma separated [default: all, quick: a part]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     workload: Vec<String>,
+    #[command(flatten)]
+    pub(crate) variants: Variants,
     /// The cell that ratios are taken against, such as http-server/uring [default: each server's default]
     #[arg(long, value_name = "CELL")]
     pub(crate) reference: Option<String>,

@@ -12,6 +12,7 @@ use super::filter::{Filter, Product, Vocabulary};
 use super::kinds::{self, Kind};
 use super::model::{Cell, Role, Setup, Workload};
 use super::peers::{self, Peer};
+use super::variants;
 
 const NULL: &str = "null";
 const CONTROL: &str = "control-aa";
@@ -177,7 +178,7 @@ impl Cells {
         unavailable.extend(combination.unavailable.clone().map(|reason| (id.clone(), reason)));
         let is_asked_for = |product: &Product, workload: &Workload| {
             let mut dimensions = combination.differs_in.iter();
-            product.accepts("workload", &workload.name)
+            product.accepts("workload", variants::plain(&workload.name))
                 && dimensions.all(|dimension| product.names(dimension) || self.kind.varies(&workload.name, dimension))
         };
         let is_compared = |workload: &Workload| products.iter().any(|product| is_asked_for(product, workload));

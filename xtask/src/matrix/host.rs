@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use loadgen::instructions::{InstructionCounter, Modes};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::{Pid, SysconfVar, sysconf};
@@ -39,7 +40,17 @@ pub(crate) fn facts() -> Result<Host> {
         open_files_soft,
         open_files_hard,
         load1: load1(),
+        instruction_counter: Some(instruction_counter()),
     })
+}
+
+/// Servers are other processes of the same user: what may be counted here may be counted there.
+fn instruction_counter() -> String {
+    match InstructionCounter::of_process(std::process::id()).map(|counter| counter.modes()) {
+        Ok(Modes::UserAndKernel) => "instructions of user and kernel are counted".to_owned(),
+        Ok(Modes::User) => "instructions are counted, without the kernel's".to_owned(),
+        Err(why) => format!("instructions are not counted ({why})"),
+    }
 }
 
 pub(crate) fn cores() -> Result<u32> {

@@ -51,6 +51,7 @@ pub(crate) mod store;
 mod sweep;
 mod syscalls;
 mod tidy;
+mod variants;
 mod visit;
 mod warm_up;
 pub(crate) mod warnings;

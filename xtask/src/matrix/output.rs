@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::model::{Figures, Flag, Interval, Noise, Outcome, Ratio, Report, Role, Summary, Workload};
 
-const COLUMNS: [&str; 35] = [
+const COLUMNS: [&str; 38] = [
     "matrix",
     "cell",
     "role",
@@ -40,6 +40,9 @@ const COLUMNS: [&str; 35] = [
     "syscalls_per_request",
     "run_queue_wait",
     "peak_rss_bytes",
+    "instructions_per_request",
+    "warmup_s",
+    "unsettled_visits",
 ];
 
 /// One row per matrix, cell and workload. Percentiles are response times in an open loop, service times in a closed one.
@@ -98,6 +101,9 @@ fn figure_fields(figures: &Figures) -> Vec<String> {
     let further = &figures.further;
     fields.extend([further.p, further.p_holm, further.syscalls_per_request, further.run_queue_wait].map(number));
     fields.push(further.peak_rss_bytes.map_or_else(String::new, |bytes| bytes.to_string()));
+    fields.push(number(further.instructions_per_request));
+    fields.push(number(further.warmup_s));
+    fields.push(further.unsettled_visits.map_or_else(String::new, |visits| visits.to_string()));
     fields
 }
 
@@ -214,7 +220,10 @@ mod tests {
         for (block, slots) in (0..).zip(&planned.plan) {
             for (slot, due) in (0..).zip(slots) {
                 let cpu_us = if due.cell == "http-server/pool" { 6.0 } else { 4.0 };
-                let measured = Some(samples::measured(cpu_us));
+                let warmed = (Some(0.5 + f64::from(block) / 10.0), Some(block != 1));
+                let mut measured = samples::measured(cpu_us);
+                (measured.warmup_s, measured.warmup_steady) = warmed;
+                let measured = Some(measured);
                 let (cell, workload) = (due.cell.clone(), due.workload.clone());
                 visits.push(Visit { block, slot, cell, workload, measured, ..samples::visit() });
             }
@@ -239,6 +248,7 @@ mod tests {
         assert_eq!(row.len(), header.len());
         let field = |name| row[header.iter().position(|column| *column == name).unwrap()];
         assert_eq!((field("cpu_us"), field("cpu_ratio"), field("differs")), ("6", "1.5", "true"));
+        assert_eq!((field("warmup_s"), field("unsettled_visits")), ("0.6", "1"));
         let not_run = lines.iter().find(|line| line.starts_with("kvcache,null,null,open")).unwrap();
         assert!(not_run.contains("\"a, \"\"b\"\"\""), "{not_run}");
         assert_eq!(not_run.matches(',').count(), header.len(), "one comma is quoted");

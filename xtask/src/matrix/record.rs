@@ -147,6 +147,9 @@ pub(crate) struct ServerCost {
     pub rss_bytes: u64,
     pub context_switches_voluntary: u64,
     pub context_switches_involuntary: u64,
+    /// Instructions per request, where the processor counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<f64>,
 }
 
 /// Counters of the server's process, all threads, from /proc.
@@ -172,7 +175,7 @@ pub(crate) struct ProcessDuring {
     pub peak_rss_bytes: u64,
 }
 
-/// Where a CPU time comes from. This class of machine has no performance counters that a guest may read.
+/// Where a CPU time comes from.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]

@@ -100,6 +100,7 @@ pub(crate) fn measured(cpu_us: f64) -> Measured {
             rss_bytes: 1 << 20,
             context_switches_voluntary: 0,
             context_switches_involuntary: 0,
+            instructions: None,
         }),
         client_cpu_us: 3.5,
         client_user_us: None,

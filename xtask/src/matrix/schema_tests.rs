@@ -70,6 +70,7 @@ fn full(visit: Visit) -> Visit {
     measured.windows = vec![Window { s: 0.0, rps: 1e5, errors: 0, p99_us: 3.0, lag_us: 1.0 }; 7];
     (measured.client_user_us, measured.client_system_us) = (Some(1.0), Some(2.5));
     (measured.lag_p99_us, measured.bytes_per_key, measured.hit_ratio) = (Some(1.0), Some(50.0), Some(0.5));
+    (measured.warmup_s, measured.warmup_steady) = (Some(0.7), Some(false));
     measured.errors.insert("reset".to_owned(), 1);
     Visit { measured: Some(measured), ..visit }
 }

@@ -9,7 +9,7 @@ use super::args::Args;
 use super::cells::{Cells, Selection};
 use super::cpus::CpuList;
 use super::filter::{self, Filter, Vocabulary, hint};
-use super::kinds::{self, Kind, OPEN_FRACTION, Timing};
+use super::kinds::{self, Kind, Timing};
 use super::model::{Arrivals, Cell, Git, Host, NotRun, Pinning, Setup, Workload};
 use super::pace::{self, Pace};
 use super::presets::Part;
@@ -120,7 +120,7 @@ fn setups(
     pace: &Pace,
 ) -> Result<Vec<Setup>> {
     let sweep = Sweep::parse(&args.vary, &args.fix, vocabulary)?;
-    let mut setups = Vec::new();
+    let (mut setups, mut kinds) = (Vec::<Setup>::new(), Vec::new());
     let can_be_there = |cells: &&Cells| args.remote().is_none() || cells.kind.speaks_tcp();
     for cells in servers.iter().filter(|cells| sweep.concerns(&cells.dimensions())).filter(can_be_there) {
         let said = args.filter(cells.kind).map(|text| filter::parse(&text)).transpose()?;
@@ -129,18 +129,21 @@ fn setups(
         let accepted: Vec<String> =
             args.workloads(cells.kind).into_iter().filter(|name| filter.accepts("workload", name)).collect();
         let timing = placement.timing(pace.slice_s, args.warmup_s(), warm_up::of_kind(args, cells.kind));
-        let workloads = kinds::select(cells.kind, &accepted, &timing, args.quick);
+        let workloads = kinds::select_varied(cells.kind, &accepted, &args.variants, &timing, args.quick);
         if workloads.is_empty() {
             continue;
         }
         let peers = args.peers(cells.kind);
         if let Some(selection) = cells.select(&filter, &peers, &workloads, args.reference.as_deref())? {
             setups.push(setup(args, seed, pace, cells.kind, selection, workloads, placement.pinning(), host));
+            kinds.push(cells.kind);
         }
     }
     if setups.is_empty() {
         return Err(usage("no workload or no server is left to run"));
     }
+    let of_kinds = kinds.iter().zip(&setups).flat_map(|(kind, setup)| setup.workloads.iter().map(|it| (*kind, it)));
+    args.variants.check(of_kinds)?;
     if args.has_max_warmup() && setups.iter().all(|setup| setup.max_warmup_s.is_none()) {
         return Err(usage("--max-warmup: no server that is left has a warm-up that ends by itself"));
     }
@@ -260,8 +263,8 @@ fn notes(args: &Args, pace: &Pace, kind: &dyn Kind, selection: &Selection, workl
     }
     if workloads.iter().any(|workload| matches!(workload.arrivals, Arrivals::Open { .. })) {
         notes.push(format!(
-            "The open loop offers every cell the same load: {:.0} % of what {} served in one closed-loop visit of {} before the first block. Latency and cost at equal load come from it.",
-            OPEN_FRACTION * 100.0,
+            "The open loop offers every cell the same load: {}. The capacity is what {} served in one closed-loop visit of {} before the first block. Latency and cost at equal load come from it.",
+            args.variants.shares(),
             selection.reference,
             kind.calibration(),
         ));

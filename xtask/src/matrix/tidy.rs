@@ -62,8 +62,10 @@ fn metrics(visit: &Visit) -> Vec<(String, f64)> {
         put("server_rss_bytes", Some(server.rss_bytes as f64));
         put("server_switches_voluntary", Some(server.context_switches_voluntary as f64));
         put("server_switches_involuntary", Some(server.context_switches_involuntary as f64));
+        put("server_instructions", server.instructions);
     }
     put("lag_p99_us", measured.lag_p99_us);
+    put("warmup_s", measured.warmup_s);
     if let Some(process) = &measured.process {
         put("process_elapsed_s", Some(process.elapsed_s));
         put("process_cpu_s", Some(process.cpu_s));

@@ -310,6 +310,7 @@ fn server_cost(process: &ProcessDuring, run: &RunResult, cores: usize) -> Server
         rss_bytes: process.rss_bytes,
         context_switches_voluntary: process.switches_voluntary,
         context_switches_involuntary: process.switches_involuntary,
+        instructions: None,
     }
 }
 
@@ -345,7 +346,7 @@ fn measured(run: &RunResult, workload: &Workload, server_cores: usize) -> Measur
         bytes_in: run.bytes_in,
         bytes_out: run.bytes_out,
         throughput_rps: run.throughput_rps,
-        server: run.server.map(|server| ServerCost {
+        server: run.server.as_ref().map(|server| ServerCost {
             cpu_us: per_request_us(server.cpu_s),
             user_us: per_request_us(server.user_s),
             system_us: per_request_us(server.system_s),
@@ -353,6 +354,7 @@ fn measured(run: &RunResult, workload: &Workload, server_cores: usize) -> Measur
             rss_bytes: server.rss_bytes,
             context_switches_voluntary: server.context_switches_voluntary,
             context_switches_involuntary: server.context_switches_involuntary,
+            instructions: server.instructions.map(|instructions| instructions as f64 / requests),
         }),
         client_cpu_us: per_request_us(run.client_cpu_s),
         client_user_us: run.client_user_s.map(per_request_us),

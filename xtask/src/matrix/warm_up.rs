@@ -6,6 +6,7 @@ use loadgen::engine::WarmUp;
 use super::args::Args;
 use super::kinds::Kind;
 use super::model::{Setup, Workload};
+use super::record::Measured;
 use crate::usage;
 
 /// The longest warm-up, unless it is given, in least ones.
@@ -75,6 +76,12 @@ pub(crate) fn usual_s(setup: &Setup, workload: &Workload) -> f64 {
         Some(most_s) if !workload.is_climb() => (setup.warmup_s.max(shortest_s()) + BEYOND_S).min(most_s),
         _ => setup.warmup_s,
     }
+}
+
+/// How many of them were not steady when their warm-up was over; `None` where that was a fixed time for all.
+pub(crate) fn unsettled<'a>(visits: impl Iterator<Item = &'a Measured>) -> Option<u32> {
+    let outcomes = visits.filter_map(|measured| measured.warmup_steady);
+    outcomes.fold(None, |count, is_steady| Some(count.unwrap_or(0) + u32::from(!is_steady)))
 }
 
 #[cfg(test)]

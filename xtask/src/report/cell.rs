@@ -107,11 +107,22 @@ fn facts(view: &View<'_>, (row, column): (usize, usize), figures: &Figures) -> V
         ("response time", times(&figures.response)),
         (service, times(&figures.service)),
         ("busy", both),
+        ("warm-up", warm_up(figures)),
         ("system calls per request", calls.map(significant)),
         ("visits that counted", Some(visits)),
         ("flags", (!flags.is_empty()).then(|| flags.join("; "))),
     ];
     entries.into_iter().filter_map(|(term, words)| Some((term, words?))).collect()
+}
+
+/// How long it was, and where it was to end by itself, whether it did.
+fn warm_up(figures: &Figures) -> Option<String> {
+    let time = duration(Some(figures.further.warmup_s?).filter(Drawable::is_drawable)? * 1e6);
+    Some(match figures.further.unsettled_visits {
+        None => time,
+        Some(0) => format!("{time}, until the load was steady"),
+        Some(visits) => format!("{time}; in {visits} of {} not steady then", count(figures.visits as usize, "visit")),
+    })
 }
 
 fn quantiles(latency: &crate::matrix::model::LatencyFigures) -> String {

@@ -78,17 +78,20 @@ fn summary(summary: &Summary) -> Value {
     // A summary is plain data with string keys; if that ever changes, the pictures still stand without the script.
     let mut value = serde_json::to_value(&thin).unwrap_or(Value::Null);
     round(&mut value);
-    leave_out_zeros(&mut value);
+    leave_out_absent(&mut value);
     pack(&mut value);
     value
 }
 
-/// Members of windows that are zero in all windows of a visit; whoever reads them takes zero for what is absent.
-fn leave_out_zeros(value: &mut Value) {
+/// Secondary figures that there are none of, and members of windows that are zero in all windows of a visit; whoever reads
+/// them takes null and zero for what is absent.
+fn leave_out_absent(value: &mut Value) {
     let results = value.get_mut("results").and_then(Value::as_array_mut);
     for result in results.into_iter().flatten() {
-        let windows = result.pointer_mut("/outcome/measured/further/windows").and_then(Value::as_array_mut);
-        let Some(windows) = windows else { continue };
+        let further = result.pointer_mut("/outcome/measured/further").and_then(Value::as_object_mut);
+        let Some(further) = further else { continue };
+        further.retain(|_, value| !value.is_null());
+        let Some(windows) = further.get_mut("windows").and_then(Value::as_array_mut) else { continue };
         for name in ["errors_rps", "lag_us"] {
             if windows.iter().all(|window| window.get(name).and_then(Value::as_f64) == Some(0.0)) {
                 windows.iter_mut().filter_map(Value::as_object_mut).for_each(|window| drop(window.remove(name)));

@@ -78,6 +78,13 @@ fn facts(view: &View<'_>) -> Vec<(&'static str, String)> {
                 known(&host.congestion_control)
             ),
         ),
+        (
+            "counters",
+            format!(
+                "{}; CPU time from the scheduler's nanoseconds",
+                host.instruction_counter.as_deref().unwrap_or("instructions are not counted")
+            ),
+        ),
         ("load at start", format!("{:.2}", host.load1)),
         (
             "pinning",

@@ -15,6 +15,8 @@ struct Entry {
     key: Option<f64>,
 }
 
+const INSTRUCTIONS: &str = "server instructions/req";
+
 type Column = (&'static str, fn(&Figures) -> Entry);
 
 const COLUMNS: &[Column] = &[
@@ -27,6 +29,7 @@ const COLUMNS: &[Column] = &[
     ("both ÷ reference", |f| ratio(f.total_cpu_ratio.as_ref())),
     ("server user µs", |f| plain(f.user_us)),
     ("server kernel µs", |f| plain(f.system_us)),
+    (INSTRUCTIONS, |f| plain(f.further.instructions_per_request)),
     ("response p50 µs", |f| quantile(f.response.as_ref(), |l| l.p50)),
     ("response p90 µs", |f| quantile(f.response.as_ref(), |l| l.p90)),
     ("response p99 µs", |f| quantile(f.response.as_ref(), |l| l.p99)),
@@ -42,6 +45,7 @@ const COLUMNS: &[Column] = &[
     ("RSS MiB", |f| plain(f.rss_bytes.map(|bytes| bytes as f64 / 1048576.0))),
     ("bytes per key", |f| optional(f.bytes_per_key.as_ref())),
     ("hit ratio", |f| optional(f.hit_ratio.as_ref())),
+    ("warm-up s", |f| warm_up(f)),
     ("visits", |f| visits(f)),
 ];
 
@@ -67,10 +71,24 @@ pub(super) fn html(view: &View<'_>) -> String {
     out + "</tbody></table>"
 }
 
-/// Those that are not about keys, and those that are where there are some.
+/// Those that are about keys, instructions or warm-ups only where there are some.
 fn columns(view: &View<'_>) -> Vec<&'static Column> {
     let has_keys = view.workloads().iter().any(|workload| workload.keys.is_some());
-    COLUMNS.iter().filter(|(head, _)| has_keys || !["bytes per key", "hit ratio"].contains(head)).collect()
+    let any = |is_there: fn(&Figures) -> bool| {
+        view.summary.results.iter().any(|result| match &result.outcome {
+            Outcome::Measured(figures) => is_there(figures),
+            Outcome::NotRun { .. } => false,
+        })
+    };
+    let counts_instructions = any(|figures| figures.further.instructions_per_request.is_some());
+    let has_warm_ups = any(|figures| figures.further.warmup_s.is_some());
+    let is_shown = |head: &str| match head {
+        "bytes per key" | "hit ratio" => has_keys,
+        INSTRUCTIONS => counts_instructions,
+        "warm-up s" => has_warm_ups,
+        _ => true,
+    };
+    COLUMNS.iter().filter(|(head, _)| is_shown(head)).collect()
 }
 
 fn line(
@@ -164,6 +182,14 @@ fn busy(value: Option<f64>) -> Entry {
     match entry.key {
         Some(fraction) => Entry { text: format!("{:.0}\u{a0}%", fraction * 100.0), ..entry },
         None => entry,
+    }
+}
+
+fn warm_up(figures: &Figures) -> Entry {
+    let entry = plain(figures.further.warmup_s);
+    match figures.further.unsettled_visits {
+        Some(visits) if visits > 0 && entry.key.is_some() => Entry { interval: format!("{visits} unsettled"), ..entry },
+        _ => entry,
     }
 }
 

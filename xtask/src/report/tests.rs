@@ -409,3 +409,9 @@ mod browser;
 
 #[path = "tests_pictures.rs"]
 mod pictures;
+
+#[path = "tests_figures.rs"]
+mod figures;
+
+#[path = "tests_words.rs"]
+mod sentences;

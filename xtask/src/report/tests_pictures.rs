@@ -2,7 +2,7 @@
 
 use roxmltree::Document;
 
-use super::super::{View, budget, effects, histogram, interaction, load, picture, sample, within};
+use super::super::{View, budget, effects, histogram, interaction, load, picture, sample, table, within};
 use crate::matrix::model::{Outcome, Summary};
 
 /// The same figures give the same bytes, here and on any machine.
@@ -80,7 +80,73 @@ fn a_stall_is_drawn_as_one() {
             figures.further.windows[9].rps = 0.0;
         }
     }
-    assert_ne!(within_words(&summary), whole, "a window without a reply has its place");
+    let stalled = within_words(&summary);
+    assert_ne!(stalled, whole);
+    // From window to window the curves of the wide drawing go 29 units to the right.
+    let corners = |drawn: &str| drawn.matches("l29 ").count();
+    assert!(corners(&whole) > 1_000);
+    assert!(corners(&stalled) >= corners(&whole), "a window without a reply has its place");
+}
+
+/// The rates of the windows of some rows under a workload; of the others there are none.
+fn with_windows(column: usize, rows: &[(usize, &[(f64, f64)])]) -> Summary {
+    let mut summary = sample::summary();
+    for (index, result) in summary.results.iter_mut().enumerate() {
+        let Outcome::Measured(figures) = &mut result.outcome else { continue };
+        let Some((_, windows)) = rows.iter().find(|(row, _)| (index / 5, index % 5) == (*row, column)) else {
+            figures.further.windows.retain(|_| index % 5 != column);
+            continue;
+        };
+        let one = figures.further.windows[0];
+        figures.further.windows =
+            windows.iter().map(|&(s, rps)| crate::matrix::model::WindowPoint { s, rps, ..one }).collect();
+    }
+    summary
+}
+
+#[test]
+fn steadiness_is_half_the_reach_of_the_slice_about_its_middle_without_the_warm_up() {
+    let steady = [(-0.1, 1.0), (0.0, 98.0), (0.1, 100.0), (0.2, 102.0)];
+    let unsteady = [(-0.1, 500.0), (0.0, 90.0), (0.1, 100.0), (0.2, 100.0), (0.3, 110.0)];
+    let plain = |words: &str| words.replace('\u{a0}', " ");
+    let first = with_windows(0, &[(1, &unsteady), (2, &steady)]);
+    let section = within::section(&View::new(&first, 0, 0)).unwrap();
+    let words = "The windows of a visit lie within ±2.0 % (tokio) to ±10.0 % (uring) of their middle.";
+    assert_eq!(plain(&section.finding), words);
+    // Of another workload it stands below its picture, and the first one's does not.
+    let second = with_windows(1, &[(1, &unsteady), (2, &steady)]);
+    let section = within::section(&View::new(&second, 0, 0)).unwrap();
+    assert!(plain(&section.content).contains(words) && plain(&section.finding) != words, "{}", section.finding);
+}
+
+#[test]
+fn a_doubtful_reference_is_hatched_and_every_read_out_names_its_flags() {
+    let mut summary = sample::summary();
+    super::figures_mut(&mut summary, 0).flags =
+        vec![crate::matrix::model::FlagCount { flag: crate::matrix::model::Flag::Noisy, visits: 1 }];
+    let html = super::render(&summary);
+    let document = super::parse(&html);
+    let cell = document.descendants().find(|n| n.attribute("href") == Some("#cell-s0-0")).unwrap();
+    assert!(cell.descendants().any(|n| n.attribute("fill") == Some("url(#hatch)")));
+    assert_eq!(cell.attribute("data-t"), Some("epoll, get-128B-c64: 4.00 µs per request; flagged noisy"));
+}
+
+/// Where workloads make several drawings, what the script sorts by is counted in the drawing, and what it looks up in all.
+#[test]
+fn cells_and_heads_of_every_drawing_carry_their_place_among_all_workloads() {
+    let html = super::render(&sample::crowded());
+    let document = super::parse(&html);
+    let drawing = super::by_id(&document, "heat1-w").expect("ten workloads make two drawings");
+    let cells: Vec<_> = drawing.descendants().filter(|n| super::has_class(*n, "cell")).collect();
+    assert!(cells.iter().any(|cell| cell.attribute("data-w") == Some("9")));
+    for cell in cells {
+        let place = cell.attribute("data-w").expect("a column");
+        assert!(cell.attribute("href").expect("a link").ends_with(&format!("-{place}")));
+    }
+    let heads: Vec<_> = drawing.descendants().filter(|n| super::has_class(*n, "colh")).collect();
+    let places: Vec<_> = heads.iter().map(|head| (head.attribute("data-col"), head.attribute("data-w"))).collect();
+    let expected = [("0", "5"), ("1", "6"), ("2", "7"), ("3", "8"), ("4", "9")];
+    assert_eq!(places, expected.map(|(local, place)| (Some(local), Some(place))));
 }
 
 #[test]
@@ -99,4 +165,18 @@ fn the_budget_splits_the_generator_and_counts_calls_where_that_was_measured() {
     }
     let less = words(&summary);
     assert!(!less.contains("generator, user") && !less.contains(">system calls<") && less.contains(">generator<"));
+}
+
+#[test]
+fn instructions_are_a_column_where_they_were_counted() {
+    let mut summary = sample::summary();
+    let has_column =
+        |summary: &Summary| table::html(&View::new(summary, 0, 0)).contains("server instructions/req</th>");
+    assert!(!has_column(&summary));
+    let counted = summary.results.iter_mut().find_map(|result| match &mut result.outcome {
+        Outcome::Measured(figures) => Some(figures),
+        Outcome::NotRun { .. } => None,
+    });
+    counted.expect("something was measured").further.instructions_per_request = Some(12_345.0);
+    assert!(has_column(&summary) && table::html(&View::new(&summary, 0, 0)).contains("12,345"));
 }

@@ -120,6 +120,10 @@ pub(super) struct DriveArgs {
     /// Report CPU time and memory of this process
     #[arg(long, value_name = "PID")]
     server_pid: Option<u32>,
+    /// Do not count the instructions of that process: where the processor can count them, each switch of context costs it a
+    /// little more
+    #[arg(long, requires = "server_pid")]
+    no_instructions: bool,
     /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
@@ -196,6 +200,7 @@ impl DriveArgs {
             tls: None,
             sources: self.sources.addresses(),
             is_fast_open: self.sources.fast_open,
+            is_linger_zero: self.sources.linger_zero,
             request_log: self.request_log.size(),
             seed: self.seed,
         }
@@ -247,9 +252,9 @@ impl DriveArgs {
             (self.spin, "--spin"),
             (self.engine != EngineKind::Epoll, "--engine"),
             (self.self_check == SelfCheck::On, "--self-check"),
-            (self.request_log.size().is_some(), "--request-log"),
             (self.sources.is_given(), "--source-address"),
             (self.sources.fast_open, "--fast-open"),
+            (self.sources.linger_zero, "--linger-zero"),
         ];
         given.into_iter().find(|(is_given, _)| *is_given).map(|(_, name)| name)
     }
@@ -276,6 +281,7 @@ impl DriveArgs {
             ("engine", json!(load.engine.name())),
             ("fast_open", json!(load.is_fast_open.then_some(true))),
             ("first_byte_timeout_s", json!(load.timeouts.first_byte.map(|timeout| timeout.as_secs_f64()))),
+            ("linger_zero", json!(load.is_linger_zero.then_some(true))),
             ("mode", json!(if self.is_open() { "open" } else { "closed" })),
             ("pin", json!(load.pin.iter().collect::<Vec<_>>())),
             ("pipeline", json!(load.pipeline)),
@@ -299,8 +305,14 @@ impl DriveArgs {
         self.request_log.refuse_unusable(self.rate.len())
     }
 
+    /// Refuses a log of which so many clients together keep too much.
+    pub(super) fn refuse_large_log(&self, clients: usize) -> Result<(), Failure> {
+        self.request_log.refuse_large(clients)
+    }
+
     pub(super) fn server(&self) -> anyhow::Result<Option<ServerProbe>> {
-        self.server_pid.map(ServerProbe::open).transpose().context("--server-pid")
+        let probe = self.server_pid.map(ServerProbe::open).transpose().context("--server-pid")?;
+        Ok(if self.no_instructions { probe } else { probe.map(ServerProbe::counting_instructions) })
     }
 
     /// Stores and prints the result, and says on standard error what else is to be known.
@@ -372,7 +384,7 @@ fn outcome(result: &RunResult) -> Outcome {
     if result.errors.contains_key(ErrorClass::NoPort.name()) {
         complain(
             "hint: local ports ran out; --source-address 127.0.0.1-127.0.0.8 (addresses of this machine) has as many for each \
-             address",
+             address, and --linger-zero leaves none behind in TIME_WAIT",
         );
     }
     Outcome::FailedRequests

@@ -21,7 +21,8 @@ use super::campaign::{self, Campaign, Ceiling};
 use super::draw::{DistributionArg, ratio};
 use super::drive::{DriveArgs, interrupt_flag, named, value_name};
 use super::progress::Reading;
-use super::values::{count, levels, milliseconds};
+use super::values::{count, milliseconds};
+use super::verify::{Checks, checks, levels};
 use super::{Failure, Outcome, complain};
 
 const REQUESTORS_MAX: usize = 1_000_000;
@@ -36,6 +37,7 @@ const EXAMPLES: &str = "Examples:
   loadgen file -c 8 -d 5s 127.0.0.1:8080 ~/Zotero/storage
   loadgen file --requestors 10 --reps 30 --sleep-avg 100 --sleep-stddev 50 127.0.0.1:8080 ~/Zotero/storage
   loadgen file --protocol framed --layout flat -c 16 -P 16 --id-dist zipf:1.1 127.0.0.1:8080 ./documents
+  loadgen file --verify sample=1/100 -c 8 -d 5s 127.0.0.1:8080 ~/Zotero/storage
   loadgen file --protocol framed --layout tree --miss-ratio 0.1 -R 20000 --server-pid 4711 127.0.0.1:8080 ./public
 
 The directory must hold the same documents as the server's: they are hashed beforehand, and every reply as it arrives.
@@ -77,8 +79,8 @@ pub(super) struct FileArgs {
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = ratio)]
     miss_ratio: f64,
     /// How much of each reply is checked
-    #[arg(long, value_enum, default_value = "sha256")]
-    verify: VerifyArg,
+    #[arg(long, default_value = "sha256", value_parser = checks::<VerifyArg>("sha256"))]
+    verify: Checks<VerifyArg>,
     /// As the original client: this many requestors [default: 10]
     #[arg(long, value_name = "N", value_parser = count::<REQUESTORS_MAX>)]
     requestors: Option<usize>,
@@ -135,8 +137,7 @@ pub(super) fn run(args: &FileArgs) -> Result<Outcome, Failure> {
     args.drive.refuse_used_out()?;
     let run = Run { args, load: load(args), server: args.drive.server()?, endpoint };
     campaign::probe(&args.drive, subject(args, args.drive.config(&run.load), &run.load), &run.endpoint, &run.load)?;
-    let plan = Plan::new(catalogue(args)?, &args.id_dist.law, args.miss_ratio, args.verify.into(), run.load.seed)
-        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let plan = plan(args, catalogue(args)?, &args.id_dist.law, args.miss_ratio, run.load.seed)?;
     let (plan, interrupt) = (Arc::new(plan), interrupt_flag()?);
     match args.protocol {
         ProtocolArg::Original => run.measure::<Original>(&plan, &interrupt),
@@ -164,6 +165,22 @@ impl Run<'_> {
     }
 }
 
+/// Replies are checked alike in the run and in its self-check.
+fn plan(
+    args: &FileArgs,
+    catalogue: Catalogue,
+    order: &KeyDistribution,
+    miss_ratio: f64,
+    seed: u64,
+) -> Result<Plan, Failure> {
+    let plan = Plan::new(catalogue, order, miss_ratio, level(args).into(), seed);
+    Ok(plan.map_err(|error| Failure::Usage(error.to_string()))?.sampling(args.verify.sample))
+}
+
+fn level(args: &FileArgs) -> VerifyArg {
+    args.verify.level(VerifyArg::Sha256)
+}
+
 /// What the generator could do at most with documents of the mean length.
 fn self_check<S: Speech>(args: &FileArgs, catalogue: &Catalogue, campaign: &Campaign<'_>) -> Result<Ceiling, Failure> {
     let length = catalogue.bytes().div_ceil(u64::from(catalogue.len()).max(1)).max(1);
@@ -171,15 +188,14 @@ fn self_check<S: Speech>(args: &FileArgs, catalogue: &Catalogue, campaign: &Camp
         return Ok(Ceiling::Unknown("such long documents take longer than the self-check does"));
     };
     let load = campaign.load;
-    let plan = Plan::new(Catalogue::of_one(length), &KeyDistribution::Uniform, 0.0, args.verify.into(), load.seed)
-        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let plan = plan(args, Catalogue::of_one(length), &KeyDistribution::Uniform, 0.0, load.seed)?;
     let (plan, threads) = (Arc::new(plan), load.threads);
     let make_client = |thread| FileClient::<S>::new(Arc::clone(&plan), thread, threads);
     campaign.ceiling::<_, FileDialogue>(FileReply::new(bytes), make_client)
 }
 
 fn subject(args: &FileArgs, mut config: std::collections::BTreeMap<String, serde_json::Value>, load: &Load) -> Subject {
-    config.insert("verify".to_owned(), json!(value_name(args.verify)));
+    config.insert("verify".to_owned(), json!(args.verify.name(VerifyArg::Sha256)));
     let (kind, target) = ("file".to_owned(), args.target.clone());
     Subject { kind, target, config, pacing: load.pacing, kinds: Kinds::HitsMisses }
 }
@@ -241,7 +257,7 @@ fn catalogue(args: &FileArgs) -> Result<Catalogue, Failure> {
     if args.protocol == ProtocolArg::Original {
         leave_out_what_cannot_be_asked_for(&mut files);
     }
-    let knowledge = if args.verify == VerifyArg::Sha256 { Knowledge::LengthAndDigest } else { Knowledge::Length };
+    let knowledge = if level(args) == VerifyArg::Sha256 { Knowledge::LengthAndDigest } else { Knowledge::Length };
     let bytes = files.iter().filter_map(|(_, path)| path.metadata().ok()).map(|metadata| metadata.len()).sum();
     let reading = Reading::new(bytes, "hashing the documents");
     Ok(Catalogue::read(&files, knowledge, |bytes| reading.advance(bytes)).with_context(problem)?)

@@ -8,13 +8,15 @@ use loadgen::engine::{Load, Measured, Reuse};
 use loadgen::error::ErrorClass;
 use loadgen::http::{Expectation, HttpClient, Message, Question, REFERENCE_BYTES_MAX, Target, TargetError, Verify};
 use loadgen::null::{HttpDialogue, HttpReply};
+use loadgen::sample::Sampler;
 use loadgen::summary::{Kinds, Subject};
 use serde_json::json;
 
 use super::campaign::{self, Campaign};
-use super::drive::{DriveArgs, interrupt_flag, named, value_name};
+use super::drive::{DriveArgs, interrupt_flag, named};
 use super::tls::TlsArgs;
-use super::values::{Digest, levels};
+use super::values::Digest;
+use super::verify::{Checks, checks, levels};
 use super::{Failure, Outcome};
 
 /// What the null server of a self-check answers with.
@@ -32,6 +34,7 @@ const EXAMPLES: &str = "Examples:
   loadgen http --no-keep-alive -c 8 -d 5s http://127.0.0.1:8080/index.html
   loadgen http --body-file order.json -H 'Content-Type: application/json' --verify status http://127.0.0.1:8080/orders
   loadgen http --unix /run/server.sock --verify sha256 --content-dir ./public /index.html
+  loadgen http --verify sample=1/1000 -c 64 -d 5s http://127.0.0.1:8080/large.bin
   loadgen http --format json --out results/run-1 -d 10s unix:/run/server.sock:/index.html
 
 Exit status: 0 every request succeeded and was verified; 3 some failed; 130 interrupted; 2 bad usage; 1 anything else.";
@@ -63,12 +66,12 @@ pub(super) struct HttpArgs {
     #[arg(long, value_name = "FILE")]
     body_file: Option<PathBuf>,
     /// How much of each reply is checked
-    #[arg(long, value_enum, default_value = "content")]
-    verify: VerifyArg,
-    /// With --verify sha256: the body's digest, one per URL in their order
+    #[arg(long, default_value = "content", value_parser = checks::<VerifyArg>("sha256 with --expect-sha256 or --content-dir, otherwise content"))]
+    verify: Checks<VerifyArg>,
+    /// With --verify sha256, all or sample=1/N: the body's digest, one per URL in their order
     #[arg(long, value_name = "HEX", conflicts_with = "content_dir")]
     expect_sha256: Vec<Digest>,
-    /// With --verify sha256: the bodies are the files of this directory, found by the URL's path
+    /// With --verify sha256, all or sample=1/N: the bodies are the files of this directory, found by the URL's path
     #[arg(long, value_name = "DIR")]
     content_dir: Option<PathBuf>,
     /// Add a request header, 'Name: value'; repeatable
@@ -108,7 +111,10 @@ pub(super) fn run(args: &HttpArgs) -> Result<Outcome, Failure> {
     let interrupt = interrupt_flag()?;
     campaign::probe(&args.drive, subject(args, body.as_deref(), &load), &endpoint, &load)?;
 
-    let make_client = |thread| HttpClient::new(&questions, args.verify.into(), thread);
+    let make_client = |thread| {
+        let sampler = Sampler::new(args.verify.sample, load.seed, thread);
+        HttpClient::new(&questions, args.verify.level(deepest(args)).into(), thread).sampling(sampler)
+    };
     let campaign = Campaign { args: &args.drive, endpoint: &endpoint, load: &load, server, interrupt: &interrupt };
     let ceiling = campaign.ceiling::<_, HttpDialogue>(HttpReply::new(SELF_CHECK_BODY_BYTES), self_check_client)?;
     campaign.carry_out(make_client, compare_threads, |load| subject(args, body.as_deref(), load), ceiling)
@@ -128,7 +134,7 @@ fn subject(args: &HttpArgs, body: Option<&[u8]>, load: &Load) -> Subject {
         ("keep_alive", json!(!args.no_keep_alive)),
         ("method", json!(method(args, body))),
         ("unix", json!(args.unix)),
-        ("verify", json!(value_name(args.verify))),
+        ("verify", json!(args.verify.name(deepest(args)))),
     ]));
     Subject { kind: "http".to_owned(), target: args.urls.join(" "), config, pacing: load.pacing, kinds: Kinds::None }
 }
@@ -172,13 +178,19 @@ fn method<'a>(args: &'a HttpArgs, body: Option<&[u8]>) -> &'a str {
     args.method.as_deref().unwrap_or_else(|| if body.is_some() { "POST" } else { "GET" })
 }
 
-fn questions(args: &HttpArgs, targets: &[Target], body: Option<&[u8]>) -> Result<Vec<Question>, Failure> {
+/// What the command can check of what it was given.
+fn deepest(args: &HttpArgs) -> VerifyArg {
     let is_given = args.content_dir.is_some() || !args.expect_sha256.is_empty();
-    if is_given != (args.verify == VerifyArg::Sha256) {
+    if is_given { VerifyArg::Sha256 } else { VerifyArg::Content }
+}
+
+fn questions(args: &HttpArgs, targets: &[Target], body: Option<&[u8]>) -> Result<Vec<Question>, Failure> {
+    let (level, deepest) = (args.verify.level(deepest(args)), deepest(args));
+    if (level == VerifyArg::Sha256) != (deepest == VerifyArg::Sha256) {
         let problem = "--verify sha256 and one of --expect-sha256, --content-dir belong together";
         return Err(Failure::Usage(problem.to_owned()));
     }
-    if args.verify == VerifyArg::Sha256 && args.content_dir.is_none() && args.expect_sha256.len() != targets.len() {
+    if level == VerifyArg::Sha256 && args.content_dir.is_none() && args.expect_sha256.len() != targets.len() {
         return Err(Failure::Usage("--expect-sha256 is needed once per URL".to_owned()));
     }
     let headers = headers(args);

@@ -16,6 +16,7 @@ mod series;
 mod sources;
 mod tls;
 mod values;
+mod verify;
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -22,12 +22,13 @@ use super::live::Progress;
 use super::progress::Reading;
 use super::series::Series;
 use super::values::{Digest, count};
+use super::verify::{Checks, checks};
 use super::{Failure, Outcome, complain};
 
 const BUFFER_BYTES_MAX: usize = 1 << 30;
 
 /// Options of all commands that this one refuses.
-const FOR_SOCKETS: [&str; 11] = [
+const FOR_SOCKETS: [&str; 10] = [
     "threads",
     "pipeline",
     "connect_timeout",
@@ -35,15 +36,15 @@ const FOR_SOCKETS: [&str; 11] = [
     "spin",
     "engine",
     "self_check",
-    "request_log",
-    "request_log_size",
     "source_address",
     "fast_open",
+    "linger_zero",
 ];
 
 const EXAMPLES: &str = "Examples:
   loadgen mq --fifo-dir /run/mq -n 20 --clients 20 --sink splice /quintet movie.bin
   loadgen mq --fifo-dir /run/mq -n 20 --spawn process --content /srv/files /quintet movie.bin
+  loadgen mq --fifo-dir /run/mq -d 5s --content /srv/files --verify sample=1/100 /quintet movie.bin
   loadgen mq --fifo-dir /run/mq -d 5s --content /srv/files --server-pid 4711 /quintet small.txt
   loadgen mq --fifo-dir /run/mq -R 20000 --arrivals poisson -d 30s --framed /quintet a.txt b.txt
   loadgen mq --fifo-dir /run/mq -R 1000,2000,5000 -d 10s /quintet small.txt
@@ -90,9 +91,9 @@ pub(super) struct MqArgs {
     /// --sink read asks for this many bytes at once
     #[arg(long, value_name = "BYTES", default_value = "131072", value_parser = count::<BUFFER_BYTES_MAX>)]
     buffer_size: usize,
-    /// How much of each answer is checked [default: sha256 if digests are known and the sink is read, otherwise length]
-    #[arg(long, value_enum)]
-    verify: Option<VerifyArg>,
+    /// How much of each answer is checked
+    #[arg(long, default_value = "all", value_parser = checks::<VerifyArg>("sha256 if digests are known and the sink is read, otherwise length"))]
+    verify: Checks<VerifyArg>,
     /// A directory with the files that the server should have
     #[arg(long, value_name = "DIR")]
     content: Option<PathBuf>,
@@ -159,6 +160,7 @@ fn check_usage(args: &MqArgs) -> Result<(), Failure> {
             "{option} does not go with mq: every client is a thread or a process with one request under way"
         ));
     }
+    args.drive.refuse_large_log(args.drive.connections)?;
     if let Err(error) = queue(args).parse::<QueueName>() {
         return usage(&error.to_string());
     }
@@ -169,12 +171,17 @@ fn check_usage(args: &MqArgs) -> Result<(), Failure> {
     if !matches!(args.expect_sha256.len(), 0) && args.expect_sha256.len() != args.paths.len() {
         return usage("--expect-sha256 is needed once for every PATH");
     }
-    match args.verify {
-        Some(VerifyArg::Sha256) if args.sink == SinkArg::Splice => {
-            usage("--verify sha256 does not go with --sink splice, which looks at no byte")
+    let needs_digests = match args.verify {
+        verify if verify.is_sampled() => Some("sample=1/N"),
+        verify if verify.names(VerifyArg::Sha256) => Some("sha256"),
+        _ => None,
+    };
+    match needs_digests {
+        Some(what) if args.sink == SinkArg::Splice => {
+            usage(&format!("--verify {what} does not go with --sink splice, which looks at no byte"))
         }
-        Some(VerifyArg::Sha256) if args.content.is_none() && args.expect_sha256.is_empty() => {
-            usage("--verify sha256 needs --content or --expect-sha256")
+        Some(what) if args.content.is_none() && args.expect_sha256.is_empty() => {
+            usage(&format!("--verify {what} needs --content or --expect-sha256"))
         }
         _ => Ok(()),
     }
@@ -196,13 +203,14 @@ fn form(args: &MqArgs) -> Form {
     }
 }
 
-fn verify(args: &MqArgs) -> Verify {
+/// What the command can check of what it was given.
+fn deepest(args: &MqArgs) -> VerifyArg {
     let knows_digests = args.content.is_some() || !args.expect_sha256.is_empty();
-    match args.verify {
-        Some(verify) => verify.into(),
-        None if knows_digests && args.sink == SinkArg::Read => Verify::Sha256,
-        None => Verify::Length,
-    }
+    if knows_digests && args.sink == SinkArg::Read { VerifyArg::Sha256 } else { VerifyArg::Length }
+}
+
+fn verify(args: &MqArgs) -> Verify {
+    args.verify.level(deepest(args)).into()
 }
 
 /// Everything there is to know of the files before the first request.
@@ -250,6 +258,7 @@ fn plan(args: &MqArgs, load: &Load, files: Vec<Wanted>) -> Plan {
             SinkArg::Splice => Sink::Splice,
         },
         verify: verify(args),
+        sample: args.verify.sample,
         buffer_bytes: args.buffer_size,
         clients: load.connections,
         spawn: match args.spawn {
@@ -262,6 +271,7 @@ fn plan(args: &MqArgs, load: &Load, files: Vec<Wanted>) -> Plan {
         ramp: load.ramp,
         warmup: load.warmup,
         timeline: load.timeline,
+        request_log: load.request_log,
         timeout: load.timeouts.total,
         seed: load.seed,
     }
@@ -289,9 +299,9 @@ fn config(args: &MqArgs, load: &Load, files: &[Wanted]) -> BTreeMap<String, Valu
         "threads",
         "tls",
         "engine",
-        "request_log_size",
         "source_addresses",
         "fast_open",
+        "linger_zero",
     ];
     for name in of_sockets {
         config.remove(name);
@@ -311,7 +321,7 @@ fn config(args: &MqArgs, load: &Load, files: &[Wanted]) -> BTreeMap<String, Valu
         ("protocol", json!(form)),
         ("sink", json!(value_name(args.sink))),
         ("spawn", json!(value_name(args.spawn))),
-        ("verify", json!(format!("{:?}", verify(args)).to_lowercase())),
+        ("verify", json!(args.verify.name(deepest(args)))),
     ]));
     config
 }

@@ -70,6 +70,17 @@ impl RequestLogArgs {
         }
     }
 
+    /// Refuses a sample that would be large in each of so many clients.
+    pub(super) fn refuse_large(&self, clients: usize) -> Result<(), Failure> {
+        let most = SIZE_MAX / clients.max(1);
+        match self.size() {
+            Some(size) if size > most => Err(Failure::Usage(format!(
+                "--request-log-size: each of the {clients} clients keeps as many requests as the log has; at most {most} then"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Writes the log, if there is to be one.
     pub(super) fn write(&self, log: Option<&RequestLog>) -> anyhow::Result<()> {
         let (Some(LogFile { path, format }), Some(log)) = (&self.request_log, log) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! `--source-address` and `--fast-open`: how TCP connections begin.
+//! `--source-address`, `--fast-open` and `--linger-zero`: how TCP connections begin and end.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::str::FromStr;
@@ -22,6 +22,10 @@ pub(super) struct SourceArgs {
     /// servers that listen with TCP_FASTOPEN, and one request per connection
     #[arg(long)]
     pub(super) fast_open: bool,
+    /// TCP: what the generator closes is reset (SO_LINGER of 0 s), so that no local port stays behind in TIME_WAIT. The server
+    /// may lose what it has not read yet, and may count resets
+    #[arg(long)]
+    pub(super) linger_zero: bool,
 }
 
 /// One address, or all from one to another.
@@ -69,6 +73,13 @@ impl SourceArgs {
             endpoint.try_fast_open().with_context(|| {
                 format!("--fast-open to {endpoint} is not possible (it is for TCP, and net.ipv4.tcp_fastopen must have bit 1)")
             })?;
+        }
+        if self.linger_zero
+            && let Endpoint::Unix(_) = endpoint
+        {
+            return Err(Failure::Usage(format!(
+                "--linger-zero: {endpoint} is a unix socket, which has no TIME_WAIT and is never reset"
+            )));
         }
         let addresses = self.addresses();
         if addresses.is_empty() {

@@ -104,22 +104,6 @@ impl std::str::FromStr for Digest {
     }
 }
 
-/// Declares the choices of --verify: each is a level of the library, with what it means for this command.
-macro_rules! levels {
-    ($visibility:vis enum $arg:ident: $level:ident { $($(#[doc = $about:literal])+ $choice:ident,)+ }) => {
-        #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
-        $visibility enum $arg { $($(#[doc = $about])+ $choice,)+ }
-
-        impl From<$arg> for $level {
-            fn from(arg: $arg) -> Self {
-                match arg { $($arg::$choice => Self::$choice,)+ }
-            }
-        }
-    };
-}
-
-pub(super) use levels;
-
 #[cfg(test)]
 mod tests {
     use super::*;

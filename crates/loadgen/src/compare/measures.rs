@@ -14,6 +14,7 @@ pub enum Unit {
     Mebibytes,
     /// CPU time, microseconds.
     MicrosecondsPerRequest,
+    InstructionsPerRequest,
 }
 
 /// One figure.
@@ -58,7 +59,13 @@ fn failed_percent(result: &RunResult) -> Option<f64> {
 
 #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
 fn resident(result: &RunResult) -> Option<f64> {
-    result.server.map(|server| server.rss_bytes as f64 / f64::from(1 << 20))
+    result.server.as_ref().map(|server| server.rss_bytes as f64 / f64::from(1 << 20))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown as a whole number")]
+fn instructions(result: &RunResult) -> Option<f64> {
+    let instructions = result.server.as_ref()?.instructions?;
+    (result.ok > 0).then(|| instructions as f64 / result.ok as f64)
 }
 
 pub(super) const MEASURES: &[Measure] = &[
@@ -78,6 +85,7 @@ pub(super) const MEASURES: &[Measure] = &[
     percentile("first byte p99", 0.99, |result| Some(first_byte(result)?.p99)),
     measure("client CPU", Unit::MicrosecondsPerRequest, |result| per_request(result, result.client_cpu_s)),
     measure("  in the kernel", Unit::MicrosecondsPerRequest, |result| per_request(result, result.client_system_s?)),
-    measure("server CPU", Unit::MicrosecondsPerRequest, |result| per_request(result, result.server?.cpu_s)),
+    measure("server CPU", Unit::MicrosecondsPerRequest, |result| per_request(result, result.server.as_ref()?.cpu_s)),
+    measure("  instructions", Unit::InstructionsPerRequest, instructions),
     measure("server resident", Unit::Mebibytes, resident),
 ];

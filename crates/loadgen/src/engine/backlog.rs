@@ -1,12 +1,12 @@
-//! How many requests of an open loop are due and wait for a connection.
+//! How many requests of an open loop are due and wait for a connection, or for a client to be free.
 
 use std::collections::VecDeque;
 
 use crate::clock::Nanos;
 
-/// One thread's requests that have waited, as far as they matter for those behind them.
+/// Requests of one schedule that have waited, as far as they matter for those behind them.
 #[derive(Debug, Default)]
-pub(super) struct Backlog {
+pub(crate) struct Backlog {
     /// When they left, the earliest first. One that leaves before the next falls due is no backlog for that.
     departures: VecDeque<Nanos>,
 }
@@ -14,7 +14,7 @@ pub(super) struct Backlog {
 impl Backlog {
     /// A request that fell due at `due` leaves `now`, or fails in place of leaving; requests come in the order of their
     /// schedule. Returns how many waited when it fell due, itself included; none if it found a connection.
-    pub(super) fn left(&mut self, due: Nanos, has_waited: bool, now: Nanos) -> u64 {
+    pub(crate) fn left(&mut self, due: Nanos, has_waited: bool, now: Nanos) -> u64 {
         while self.departures.front().is_some_and(|&departure| departure <= due) {
             self.departures.pop_front();
         }

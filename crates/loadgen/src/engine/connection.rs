@@ -8,6 +8,7 @@ use sys::ring::Ticket;
 use super::tls::Session;
 use crate::clock::Nanos;
 use crate::protocol::{Batch as _, ClientProtocol};
+use crate::request_log::Heard;
 
 /// Requests that travel together and have no verdict yet.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +72,7 @@ pub(super) struct Connection<P: ClientProtocol> {
     /// What the protocol says first has been answered, or it says nothing.
     pub(super) is_welcome: bool,
     /// What has arrived of the oldest reply, as long as it is not complete.
-    pub(super) begun: Option<Begun>,
+    pub(super) begun: Heard,
     /// The peer takes no more; what it has sent is still to be read.
     pub(super) is_write_broken: bool,
     /// Already in the list of connections with room (open loop).
@@ -80,14 +81,6 @@ pub(super) struct Connection<P: ClientProtocol> {
     pub(super) is_pausing: bool,
     /// Requests that it may still send; more than there can be, if nobody counts.
     pub(super) turns_left: u64,
-}
-
-/// The beginning of a reply.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Begun {
-    /// When its first byte was read.
-    pub(super) at: Nanos,
-    pub(super) bytes: u64,
 }
 
 /// Bytes that wait for room in the socket.
@@ -150,7 +143,7 @@ impl<P: ClientProtocol> Connection<P> {
             failures: 0,
             is_settled: false,
             is_welcome: false,
-            begun: None,
+            begun: Heard::default(),
             is_write_broken: false,
             is_listed: false,
             is_pausing: false,
@@ -178,7 +171,7 @@ impl<P: ClientProtocol> Connection<P> {
     /// So much more of the oldest reply has come, and it is not complete.
     pub(super) fn went_on(&mut self, bytes: usize, now: Nanos) {
         if bytes > 0 {
-            self.begun.get_or_insert(Begun { at: now, bytes: 0 }).bytes += bytes as u64;
+            self.begun.more(bytes as u64, now);
         }
     }
 
@@ -202,7 +195,7 @@ impl<P: ClientProtocol> Connection<P> {
         self.unsent.clear();
         self.is_settled = false;
         self.is_welcome = false;
-        self.begun = None;
+        self.begun = Heard::default();
         self.is_write_broken = false;
         self.tls = None;
         (self.receiving, self.sending) = (None, None);

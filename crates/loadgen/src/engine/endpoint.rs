@@ -36,13 +36,15 @@ pub enum EndpointError {
     Unresolved { host: String, why: String },
 }
 
-/// How a TCP connection begins.
+/// How a TCP connection begins, and how it ends if it ends here.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Dial {
     /// Where it comes from; nothing leaves that to the kernel.
     pub(super) source: Option<IpAddr>,
     /// Whether what is said first goes out with the SYN, if the server has given a cookie for it.
     pub(super) is_fast_open: bool,
+    /// Whether closing it is a reset, which leaves nothing behind in TIME_WAIT.
+    pub(super) is_linger_zero: bool,
 }
 
 /// A connection attempt that has not failed.
@@ -117,7 +119,7 @@ impl Endpoint {
             return TcpStream::connect_timeout(address, timeout);
         }
         // With a fast open nothing would go out before there is something to say.
-        let socket = match self.connect(Dial { source, is_fast_open: false })? {
+        let socket = match self.connect(Dial { source, ..Dial::default() })? {
             Attempt::Connected(socket) => socket,
             Attempt::Pending(socket) => {
                 let until = clock::timespec(clock::nanos(timeout));
@@ -162,6 +164,9 @@ impl Endpoint {
                 }
                 if dial.is_fast_open {
                     set_fast_open(&socket)?;
+                }
+                if dial.is_linger_zero {
+                    sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
                 }
                 let connected = connect(&socket, address);
                 (socket, connected)
@@ -212,7 +217,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let endpoint = Endpoint::Tcp(listener.local_addr().expect("bound"));
         let source = IpAddr::from([127, 0, 0, 9]);
-        let attempt = endpoint.connect(Dial { source: Some(source), is_fast_open: false }).expect("it listens");
+        let attempt = endpoint.connect(Dial { source: Some(source), ..Dial::default() }).expect("it listens");
         let (Attempt::Connected(socket) | Attempt::Pending(socket)) = attempt else { panic!("TCP has no full queue") };
         let (_, peer) = listener.accept().expect("a connection");
         assert_eq!(peer.ip(), source);

@@ -35,9 +35,10 @@ use sys::affinity::Cpus;
 
 use crate::clock::{self, MILLISECOND, Nanos};
 use crate::protocol::ClientProtocol;
-use crate::request_log::{Part, RequestLog};
+use crate::request_log::RequestLog;
 use crate::usage::{ServerProbe, ServerReading};
 
+pub(crate) use self::backlog::Backlog;
 pub use self::cpu::CpuTime;
 pub(crate) use self::cpu::CpuWindow;
 pub use self::endpoint::{Endpoint, EndpointError};
@@ -55,7 +56,7 @@ pub use self::timeline::{Interval, Timeline};
 pub use self::tls::{Tls, TlsError, Trust, advice as tls_advice};
 pub use self::window::Live;
 pub(crate) use self::window::Window;
-use self::worker::{Place, Worker, WorkerReport};
+use self::worker::{Place, Worker, WorkerReport, merge_logs};
 
 /// How often the main thread looks at the interrupt flag and reports progress.
 const OBSERVE_EVERY: Nanos = 50 * MILLISECOND;
@@ -95,6 +96,8 @@ pub struct Load {
     pub sources: Vec<IpAddr>,
     /// TCP: what is said first goes out with the SYN where the server has given a cookie for it.
     pub is_fast_open: bool,
+    /// TCP: what the client closes is reset, and leaves nothing behind in TIME_WAIT.
+    pub is_linger_zero: bool,
     /// Keep a log of requests, of which this many are a sample of all.
     pub request_log: Option<usize>,
     pub seed: u64,
@@ -420,14 +423,4 @@ fn merge<P: ClientProtocol>(
         measured.protocols.push(report.protocol);
     }
     measured
-}
-
-fn merge_logs<P: ClientProtocol>(size: usize, opened: Nanos, reports: &mut [WorkerReport<P>]) -> RequestLog {
-    let mut parts = Vec::with_capacity(reports.len());
-    for WorkerReport { recorder, protocol, first_connection, .. } in reports {
-        if let Some(recorder) = recorder.take() {
-            parts.push(Part { recorder: *recorder, protocol, first_connection: *first_connection });
-        }
-    }
-    RequestLog::merge(size, opened, parts)
 }

@@ -32,7 +32,7 @@ pub struct Tally {
     /// How late requests of an open loop were sent although a connection was free, nanoseconds.
     pub lag: Histogram<u64>,
     /// How many requests of an open loop waited for a connection when one fell due, itself included: a value for each. Of
-    /// its own thread.
+    /// its own thread, or its own client of a queue.
     pub backlog: Histogram<u64>,
 }
 

@@ -15,6 +15,7 @@ use wire::file::{FileId, ORIGINAL_ID_BYTES};
 pub use crate::draw::KeyDistribution;
 use crate::draw::{Draw, NoDraw};
 use crate::protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Single, Then};
+use crate::sample::{Sample, Sampler};
 
 pub use self::catalogue::{Catalogue, CatalogueError, Document};
 pub use self::speech::{Ended, Framed, Heard, Original, Said, Speech};
@@ -31,6 +32,7 @@ pub struct Plan {
     draw: Draw,
     miss_ratio: f64,
     verify: Verify,
+    sample: Sample,
     seed: u64,
 }
 
@@ -47,7 +49,13 @@ impl Plan {
         seed: u64,
     ) -> Result<Self, NoDraw> {
         let draw = Draw::new(order, catalogue.len(), seed)?;
-        Ok(Self { catalogue, draw, miss_ratio: miss_ratio.clamp(0.0, 1.0), verify, seed })
+        Ok(Self { catalogue, draw, miss_ratio: miss_ratio.clamp(0.0, 1.0), verify, sample: Sample::ALL, seed })
+    }
+
+    /// Looks only at so many of the replies so closely, and of the others at status and length.
+    #[must_use]
+    pub fn sampling(self, sample: Sample) -> Self {
+        Self { sample, ..self }
     }
 
     #[must_use]
@@ -77,6 +85,7 @@ pub enum Ask {
 pub struct FileClient<S> {
     plan: Arc<Plan>,
     draw: Draw,
+    sampler: Sampler,
     speech: PhantomData<S>,
 }
 
@@ -84,6 +93,8 @@ pub struct FileClient<S> {
 #[derive(Debug, Default)]
 pub struct FileConn<S> {
     speech: S,
+    /// How much of the current reply is checked, once it has begun.
+    verify: Option<Verify>,
     body: Body,
 }
 
@@ -93,7 +104,16 @@ impl<S: Speech> FileClient<S> {
     pub fn new(plan: Arc<Plan>, thread: usize, threads: usize) -> Self {
         let mut draw = plan.draw.with_seed(plan.seed.wrapping_add(thread as u64));
         draw.begin_as(thread, threads);
-        Self { plan, draw, speech: PhantomData }
+        let sampler = Sampler::new(plan.sample, plan.seed, thread);
+        Self { plan, draw, sampler, speech: PhantomData }
+    }
+
+    /// How much of the current reply is checked, which may have just begun.
+    #[inline]
+    fn level(&mut self, conn: &mut FileConn<S>) -> Verify {
+        let deepest = self.plan.verify;
+        let choose = || if self.sampler.draw() { deepest } else { deepest.min(Verify::Length) };
+        *conn.verify.get_or_insert_with(choose)
     }
 
     /// An id as the original protocol has them, of none of the documents.
@@ -139,7 +159,8 @@ impl<S: Speech> ClientProtocol for FileClient<S> {
     #[inline]
     fn decode(&mut self, conn: &mut FileConn<S>, Single(ask): Single<Ask>, input: &[u8]) -> Decoded {
         let mut rest = input;
-        let document = self.plan.document(ask).filter(|_| self.plan.verify == Verify::Sha256);
+        let verify = self.level(conn);
+        let document = self.plan.document(ask).filter(|_| verify == Verify::Sha256);
         let heard = conn.speech.listen(&mut rest, |piece| match document {
             Some(document) => conn.body.hash(piece, document.length),
             None => conn.body.pass(piece.len() as u64),
@@ -148,8 +169,9 @@ impl<S: Speech> ClientProtocol for FileClient<S> {
             Heard::NeedMore => Progress::NeedMore,
             Heard::Broken(class) => Progress::Broken(class),
             Heard::Reply(said) => {
+                conn.verify = None;
                 let body = std::mem::take(&mut conn.body);
-                let (replies, verdict) = judge(said, body, self.plan.document(ask), self.plan.verify);
+                let (replies, verdict) = judge(said, body, self.plan.document(ask), verify);
                 Progress::Done { replies, verdict, then: Then::KeepAlive }
             }
         };
@@ -157,11 +179,12 @@ impl<S: Speech> ClientProtocol for FileClient<S> {
     }
 
     fn on_eof(&mut self, conn: &mut FileConn<S>, Single(ask): Single<Ask>) -> EofOutcome {
+        let verify = self.level(conn);
         let document = self.plan.document(ask);
         match conn.speech.end(document) {
             Ended::Early(class) => EofOutcome::Failed(class),
             Ended::Reply(said) => {
-                let (replies, verdict) = judge(said, std::mem::take(&mut conn.body), document, self.plan.verify);
+                let (replies, verdict) = judge(said, std::mem::take(&mut conn.body), document, verify);
                 EofOutcome::Done { replies, verdict }
             }
         }

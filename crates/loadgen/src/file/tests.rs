@@ -6,9 +6,12 @@ use wire::file::{Dialect as _, FileId, Status};
 use super::*;
 use crate::error::ErrorClass;
 use crate::protocol::{Replies, Verdict};
+use crate::sample::tests::{draws, one_of};
+
+const SEED: u64 = 1;
 
 /// `DOCUMEN0` and so on, with these bodies.
-fn plan(bodies: &[&[u8]], verify: Verify) -> Arc<Plan> {
+fn plan(bodies: &[&[u8]], verify: Verify, sample: Sample) -> Arc<Plan> {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = |(place, body): (usize, &&[u8])| {
         let name = format!("DOCUMEN{place}");
@@ -20,7 +23,8 @@ fn plan(bodies: &[&[u8]], verify: Verify) -> Arc<Plan> {
     let mut observed = 0;
     let catalogue = Catalogue::read(&files, Knowledge::LengthAndDigest, |bytes| observed += bytes).expect("readable");
     assert_eq!((observed, u64::from(catalogue.len())), (catalogue.bytes(), bodies.len() as u64));
-    Arc::new(Plan::new(catalogue, &KeyDistribution::Sequential, 0.0, verify, 1).expect("a law"))
+    let plan = Plan::new(catalogue, &KeyDistribution::Sequential, 0.0, verify, SEED).expect("a law");
+    Arc::new(plan.sampling(sample))
 }
 
 /// Verdicts on the replies to requests for each document in turn, of which the stream arrives in pieces.
@@ -65,7 +69,7 @@ fn framed(status: Status, body: &[u8]) -> Vec<u8> {
 
 #[test]
 fn each_reply_is_judged_by_its_own_bytes() {
-    let plan = plan(&[b"first", b"second", b""], Verify::Sha256);
+    let plan = plan(&[b"first", b"second", b""], Verify::Sha256, Sample::ALL);
     let stream = [
         framed(Status::Found, b"first"),
         framed(Status::Found, b"secant"),
@@ -89,8 +93,23 @@ fn each_reply_is_judged_by_its_own_bytes() {
 }
 
 #[test]
+fn what_is_not_chosen_is_only_measured() {
+    let plan = plan(&[b"first", b"other"], Verify::Sha256, one_of(3));
+    let wrong: Vec<_> = (0..300).map(|_| framed(Status::Found, b"wrong")).collect();
+    let chosen = draws(Sampler::new(one_of(3), SEED, 0), wrong.len());
+    let expected = chosen.into_iter().map(|is_chosen| (HIT, if is_chosen { Err(ErrorClass::Content) } else { Ok(()) }));
+    let expected: Vec<_> = expected.chain([END]).collect();
+    for size in [1, 3, 14, 15, 10_000] {
+        assert_eq!(verdicts::<Framed>(&plan, &wrong.concat(), size, 300), expected, "{size}");
+    }
+    let longer: Vec<_> = (0..300).map(|_| framed(Status::Found, b"longer")).collect();
+    let found = verdicts::<Framed>(&plan, &longer.concat(), 1_000, 300);
+    assert!(found[..300].iter().all(|found| *found == (HIT, Err(ErrorClass::Length))));
+}
+
+#[test]
 fn ids_of_nothing_are_ids_and_of_nothing() {
-    let plan = plan(&[b"a", b"b"], Verify::None);
+    let plan = plan(&[b"a", b"b"], Verify::None, Sample::ALL);
     let mut client = FileClient::<Original>::new(Arc::clone(&plan), 0, 1);
     for _ in 0..1_000 {
         let Ask::Nothing(id) = client.unknown() else { panic!("that is a document") };
@@ -121,8 +140,9 @@ proptest! {
         ], 0..12).prop_map(|replies| replies.concat()),
         cut in 0_usize..20,
         size in 1_usize..30,
+        count in 1_u32..4,
     ) {
-        let plan = plan(&[b"first", b"second"], Verify::Sha256);
+        let plan = plan(&[b"first", b"second"], Verify::Sha256, one_of(count));
         let stream = &stream[..stream.len().saturating_sub(cut)];
         prop_assert_eq!(
             verdicts::<Framed>(&plan, stream, size, 100),

@@ -11,9 +11,10 @@ use wire::http1::client::{BodyLength, Eof, Event, Head, HeadTemplate, Persistenc
 
 use crate::error::ErrorClass;
 use crate::protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Replies, Single, Then, Verdict};
+use crate::sample::Sampler;
 
 pub use self::target::{Message, Target, TargetError};
-pub use self::verify::{Expectation, REFERENCE_BYTES_MAX, Reference, Verify};
+pub use self::verify::{Expectation, REFERENCE_BYTES_MAX, Reference, Tail, Verify};
 
 /// One thing to ask for: the bytes of the request, and what is known of the reply.
 #[derive(Clone, Debug)]
@@ -26,6 +27,7 @@ pub struct Question {
 #[derive(Debug)]
 pub struct HttpClient {
     verify: Verify,
+    sampler: Sampler,
     topics: Vec<Topic>,
     next: usize,
 }
@@ -43,8 +45,12 @@ struct Topic {
 pub struct HttpConn {
     decoder: ResponseDecoder,
     head: Head,
+    /// How much of this reply is checked.
+    verify: Verify,
     body_bytes: u64,
+    /// The body is to be compared, and nothing has been different so far.
     is_same: bool,
+    tail: Tail,
 }
 
 const NO_HEAD: Head = Head { status: 0, body: BodyLength::Exact(0), persistence: Persistence::KeepAlive };
@@ -53,12 +59,25 @@ impl HttpClient {
     /// `questions` must not be empty; `first` is the one to begin with, so that threads do not march in step.
     #[must_use]
     pub fn new(questions: &[Question], verify: Verify, first: usize) -> Self {
+        Self::keeping(questions, verify, first, REFERENCE_BYTES_MAX)
+    }
+
+    /// Keeps at most `bytes_max` of each body, and hashes what lies beyond.
+    fn keeping(questions: &[Question], verify: Verify, first: usize, bytes_max: usize) -> Self {
         let topic = |question: &Question| Topic {
             request: question.request.clone(),
             template: HeadTemplate::new(),
-            reference: Reference::new(&question.expectation),
+            reference: Reference::new(&question.expectation, bytes_max),
         };
-        Self { verify, topics: questions.iter().map(topic).collect(), next: first % questions.len() }
+        let topics = questions.iter().map(topic).collect();
+        Self { verify, sampler: Sampler::all(), topics, next: first % questions.len() }
+    }
+
+    /// Looks only at the replies that `sampler` chooses so closely, and of the others at status and length. Until there is a
+    /// good reply to compare with, all are looked at.
+    #[must_use]
+    pub fn sampling(self, sampler: Sampler) -> Self {
+        Self { sampler, ..self }
     }
 
     /// How many questions got bodies that differ from those `other` got: each thread keeps its own reference.
@@ -76,7 +95,14 @@ impl ClientProtocol for HttpClient {
     type Conn = HttpConn;
 
     fn open(&mut self) -> HttpConn {
-        HttpConn { decoder: ResponseDecoder::new(), head: NO_HEAD, body_bytes: 0, is_same: true }
+        HttpConn {
+            decoder: ResponseDecoder::new(),
+            head: NO_HEAD,
+            verify: self.verify,
+            body_bytes: 0,
+            is_same: false,
+            tail: Tail::default(),
+        }
     }
 
     #[inline]
@@ -97,14 +123,15 @@ impl ClientProtocol for HttpClient {
         let mut rest = input;
         let progress = loop {
             match conn.decoder.next(&mut topic.template, &mut rest) {
-                Ok(Event::Body(piece)) => conn.body(piece, &mut topic.reference, self.verify),
+                Ok(Event::Body(piece)) => conn.body(piece, &mut topic.reference),
                 Ok(Event::Head(head)) => {
                     conn.head = head;
+                    conn.verify = topic.level(self.verify, &mut self.sampler);
                     conn.body_bytes = 0;
-                    conn.is_same = true;
+                    conn.is_same = conn.verify.compares_content() && is_success(head);
                 }
                 Ok(Event::End) => {
-                    let verdict = conn.verdict(topic, self.verify);
+                    let verdict = conn.verdict(topic);
                     break Progress::Done { replies: Replies::ONE, verdict, then: conn.then() };
                 }
                 Ok(Event::NeedMore) => break Progress::NeedMore,
@@ -117,7 +144,7 @@ impl ClientProtocol for HttpClient {
     fn on_eof(&mut self, conn: &mut HttpConn, Single(request): Single<usize>) -> EofOutcome {
         match conn.decoder.eof() {
             Eof::EndsBody => {
-                let verdict = conn.verdict(&mut self.topics[request], self.verify);
+                let verdict = conn.verdict(&mut self.topics[request]);
                 EofOutcome::Done { replies: Replies::ONE, verdict }
             }
             Eof::Between | Eof::InHead => EofOutcome::Failed(ErrorClass::EofEarly),
@@ -140,34 +167,52 @@ impl ClientProtocol for HttpClient {
     }
 }
 
+impl Topic {
+    /// How much of a reply that begins is checked.
+    #[inline]
+    fn level(&self, deepest: Verify, sampler: &mut Sampler) -> Verify {
+        if sampler.draw() || self.reference.awaits_body() { deepest } else { deepest.min(Verify::Length) }
+    }
+}
+
 impl HttpConn {
     #[inline]
-    fn body(&mut self, piece: &[u8], reference: &mut Reference, verify: Verify) {
-        if verify.compares_content() && self.is_same && is_success(self.head) {
-            self.is_same = reference.compare(self.body_bytes, piece);
+    fn body(&mut self, piece: &[u8], reference: &mut Reference) {
+        if self.is_same {
+            self.is_same = reference.compare(self.body_bytes, piece, &mut self.tail);
         }
         self.body_bytes += piece.len() as u64;
     }
 
     #[inline]
-    fn verdict(&self, topic: &mut Topic, verify: Verify) -> Verdict {
-        if verify == Verify::None {
+    fn verdict(&self, topic: &mut Topic) -> Verdict {
+        if self.is_same && topic.reference.is_settled_at(self.body_bytes) { Ok(()) } else { self.judge(topic) }
+    }
+
+    /// Whatever is not simply equal to what is kept.
+    #[inline(never)]
+    fn judge(&self, topic: &mut Topic) -> Verdict {
+        if self.verify == Verify::None {
             return Ok(());
         }
         if !is_success(self.head) {
             return Err(ErrorClass::Status);
         }
-        if verify == Verify::Status {
+        if self.verify == Verify::Status {
             return Ok(());
         }
-        if !topic.reference.has_length(self.body_bytes) {
+        let (length, reference) = (self.body_bytes, &mut topic.reference);
+        if !reference.has_length(length) {
+            if self.verify.compares_content() {
+                reference.distrust();
+            }
             return Err(ErrorClass::Length);
         }
-        if verify.compares_content() && !(self.is_same && topic.reference.confirm(self.body_bytes)) {
-            return Err(ErrorClass::Content);
+        if !self.verify.compares_content() {
+            reference.settle_length(length);
+            return Ok(());
         }
-        topic.reference.settle(self.body_bytes);
-        Ok(())
+        if self.is_same && reference.accept(length, &self.tail) { Ok(()) } else { Err(ErrorClass::Content) }
     }
 
     #[inline]

@@ -1,10 +1,15 @@
 //! What a body is compared with.
 
+mod tail;
+
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
+use twox_hash::XxHash3_128;
 
-/// Bodies are compared up to here; of what lies beyond only the length is checked.
+pub use self::tail::Tail;
+
+/// Bodies are kept up to here, to compare others with them; what lies beyond is hashed.
 pub const REFERENCE_BYTES_MAX: usize = 256 << 20;
 
 /// How much of a reply is checked. Each level includes the ones before it.
@@ -42,52 +47,112 @@ pub enum Expectation {
 ///
 /// If it is not given it grows from the replies themselves, so that many connections can be checked from their first
 /// byte on: whoever is ahead extends it, everyone else is compared with what is there. It is settled, and grows no
-/// more, with the first reply that was verified to its end.
+/// more, with the first reply that was verified to its end. What lies beyond the bytes that are kept is compared by its
+/// hash, which the same reply settles.
 #[derive(Debug)]
 pub struct Reference {
+    /// At most `bytes_max` of it.
     body: Vec<u8>,
-    /// The length of a verified reply.
+    bytes_max: usize,
+    extent: Extent,
+    /// The length of a good reply, whether or not its body was looked at.
     length: Option<u64>,
     /// The digest the body must have; taken once it has been checked.
     digest: Option<[u8; 32]>,
 }
 
+/// How much of the body is known.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Extent {
+    /// What replies have brought so far.
+    Growing,
+    /// All of it.
+    Whole,
+    /// What is kept, and the XXH3-128 of the rest.
+    Hashed(u128),
+}
+
 impl Reference {
+    /// Keeps at most `bytes_max` of a body.
     #[must_use]
-    pub fn new(expectation: &Expectation) -> Self {
+    pub fn new(expectation: &Expectation, bytes_max: usize) -> Self {
+        let unknown = Self { body: Vec::new(), bytes_max, extent: Extent::Growing, length: None, digest: None };
         match expectation {
-            Expectation::Nothing => Self { body: Vec::new(), length: None, digest: None },
-            Expectation::Digest(digest) => Self { body: Vec::new(), length: None, digest: Some(*digest) },
-            Expectation::Body(body) => Self { body: body.to_vec(), length: Some(body.len() as u64), digest: None },
+            Expectation::Nothing => unknown,
+            Expectation::Digest(digest) => Self { digest: Some(*digest), ..unknown },
+            Expectation::Body(body) => {
+                let (kept, beyond) = body.split_at(body.len().min(bytes_max));
+                let hash = || Extent::Hashed(XxHash3_128::oneshot(beyond));
+                let extent = if beyond.is_empty() { Extent::Whole } else { hash() };
+                Self { body: kept.to_vec(), extent, length: Some(body.len() as u64), ..unknown }
+            }
         }
     }
 
-    /// Whether `piece` at `offset` of a body agrees with what is known; what is not known yet is learned.
+    /// Whether `piece` at `offset` of a body agrees with what is known; what is not known yet is learned. `tail` belongs to
+    /// the reply, and takes what is not kept.
     #[inline]
-    pub fn compare(&mut self, offset: u64, piece: &[u8]) -> bool {
-        let Ok(offset) = usize::try_from(offset) else { return true };
-        match self.body.get(offset..offset + piece.len()) {
+    pub fn compare(&mut self, offset: u64, piece: &[u8], tail: &mut Tail) -> bool {
+        let from = usize::try_from(offset).ok();
+        match from.and_then(|from| self.body.get(from..)).and_then(|rest| rest.get(..piece.len())) {
             Some(known) => known == piece,
-            None => self.extend(offset, piece),
+            None => self.extend(offset, piece, tail),
         }
     }
 
     #[cold]
-    fn extend(&mut self, offset: usize, piece: &[u8]) -> bool {
-        if offset >= REFERENCE_BYTES_MAX {
+    fn extend(&mut self, offset: u64, piece: &[u8], tail: &mut Tail) -> bool {
+        let room = (self.bytes_max as u64).saturating_sub(offset);
+        let kept = usize::try_from(room).map_or(piece.len(), |room| room.min(piece.len()));
+        let (kept, beyond) = piece.split_at(kept);
+        if !kept.is_empty() && !usize::try_from(offset).is_ok_and(|offset| self.learn(offset, kept)) {
+            return false;
+        }
+        if beyond.is_empty() {
             return true;
         }
-        // The reference was dropped while this reply was under way: it was wrong, and so is its continuation.
-        let Some(known) = self.body.get(offset..) else { return false };
+        if self.body.len() < self.bytes_max {
+            tail.forget();
+            return self.may_have_been_dropped();
+        }
+        if offset <= self.bytes_max as u64 {
+            tail.begin(self.digest.map(|_| self.body.as_slice()));
+        }
+        tail.take(beyond);
+        true
+    }
+
+    fn learn(&mut self, offset: usize, piece: &[u8]) -> bool {
+        let Some(known) = self.body.get(offset..) else { return self.may_have_been_dropped() };
         let (overlap, news) = piece.split_at(known.len().min(piece.len()));
         if known != overlap {
             return false;
         }
-        if self.length.is_none() {
-            let room = REFERENCE_BYTES_MAX - self.body.len();
-            self.body.extend_from_slice(&news[..news.len().min(room)]);
+        if self.extent == Extent::Growing {
+            self.body.extend_from_slice(news);
         }
         true
+    }
+
+    /// Whether a body that goes on where the reference does not may be right. The reference was dropped while it was under
+    /// way: because of a wrong digest, which it then has as well, or of a reply of another length, which says nothing about
+    /// this one. Or it is too long.
+    fn may_have_been_dropped(&self) -> bool {
+        self.digest.is_none() && self.extent == Extent::Growing
+    }
+
+    /// Whether no body has been accepted yet that others could be compared with.
+    #[inline]
+    #[must_use]
+    pub fn awaits_body(&self) -> bool {
+        self.extent == Extent::Growing
+    }
+
+    /// Whether a complete body of this length, equal to what is kept, is right beyond doubt: all of it is kept.
+    #[inline]
+    #[must_use]
+    pub fn is_settled_at(&self, length: u64) -> bool {
+        self.extent == Extent::Whole && self.length == Some(length)
     }
 
     /// Whether a complete body may have this length.
@@ -97,43 +162,67 @@ impl Reference {
         self.length.is_none_or(|known| known == length)
     }
 
-    /// Whether a complete body of `length`, equal to the reference so far, is the one asked for.
+    /// A good reply of this length, of which nothing else was looked at: it says nothing of the body, which goes on growing.
     #[inline]
-    pub fn confirm(&mut self, length: u64) -> bool {
-        match self.digest {
-            None => true,
-            Some(digest) => self.confirm_digest(length, digest),
+    pub fn settle_length(&mut self, length: u64) {
+        self.length.get_or_insert(length);
+    }
+
+    /// A reply that has been compared turned out to be of another length: unless the body is settled it may be that reply's.
+    #[cold]
+    pub fn distrust(&mut self) {
+        if self.extent == Extent::Growing {
+            self.body.clear();
+        }
+    }
+
+    /// Whether a complete body of a `length` that it may have, equal to the reference so far, is the one asked for. The first
+    /// that is settles what others are compared with.
+    #[inline]
+    pub fn accept(&mut self, length: u64, tail: &Tail) -> bool {
+        match self.extent {
+            Extent::Whole => true,
+            // Without a hash its beginning was compared with what was dropped, and nobody knows.
+            Extent::Hashed(hash) => tail.hash().is_none_or(|own| own == hash),
+            Extent::Growing => self.settle(length, tail),
         }
     }
 
     #[cold]
-    fn confirm_digest(&mut self, length: u64, digest: [u8; 32]) -> bool {
-        let whole = usize::try_from(length).ok().and_then(|length| self.body.get(..length));
-        let is_right = whole.is_some_and(|body| Sha256::digest(body)[..] == digest);
-        if is_right {
-            self.digest = None;
-        } else {
+    fn settle(&mut self, length: u64, tail: &Tail) -> bool {
+        let kept = usize::try_from(length).unwrap_or(usize::MAX).min(self.bytes_max);
+        if !self.has_digest(length, kept, tail) {
             self.body.clear();
+            return false;
         }
-        is_right
+        self.length = Some(length);
+        let extent = match tail.hash() {
+            _ if self.body.len() < kept => Extent::Growing,
+            _ if length <= self.bytes_max as u64 => Extent::Whole,
+            Some(hash) => Extent::Hashed(hash),
+            None => Extent::Growing,
+        };
+        if extent != Extent::Growing {
+            self.body.truncate(kept);
+            (self.extent, self.digest) = (extent, None);
+        }
+        true
     }
 
-    /// A reply of this length has passed every check.
-    #[inline]
-    pub fn settle(&mut self, length: u64) {
-        if self.length.is_none() {
-            self.length = Some(length);
-            self.body.truncate(usize::try_from(length).unwrap_or(usize::MAX));
+    fn has_digest(&self, length: u64, kept: usize, tail: &Tail) -> bool {
+        match self.digest {
+            None => true,
+            Some(digest) if length > self.bytes_max as u64 => tail.digest() == Some(digest),
+            Some(digest) => self.body.get(..kept).is_some_and(|body| Sha256::digest(body)[..] == digest),
         }
     }
 
-    /// Whether two references that were learned separately are of the same body.
+    /// Whether two references that were learned separately may be of the same body.
     #[must_use]
     pub fn agrees(&self, other: &Self) -> bool {
-        match (self.length, other.length) {
-            (Some(ours), Some(theirs)) => ours == theirs && self.body == other.body,
-            _ => true,
-        }
+        let is_as_long = self.length.zip(other.length).is_none_or(|(ours, theirs)| ours == theirs);
+        let is_known = self.extent != Extent::Growing && other.extent != Extent::Growing;
+        is_as_long && (!is_known || (self.extent == other.extent && self.body == other.body))
     }
 }
 
@@ -145,45 +234,114 @@ mod tests {
         Sha256::digest(body).into()
     }
 
+    fn keeping(bytes_max: usize, expectation: Expectation) -> Reference {
+        Reference::new(&expectation, bytes_max)
+    }
+
+    /// Pieces of one reply from its first byte on, and its end.
+    fn hears(reference: &mut Reference, pieces: &[&[u8]]) -> bool {
+        let (mut tail, mut offset) = (Tail::default(), 0);
+        for piece in pieces {
+            if !reference.compare(offset, piece, &mut tail) {
+                return false;
+            }
+            offset += piece.len() as u64;
+        }
+        reference.has_length(offset) && reference.accept(offset, &tail)
+    }
+
     #[test]
     fn replies_that_overlap_in_time_build_one_reference() {
-        let mut reference = Reference::new(&Expectation::Nothing);
-        assert!(reference.compare(0, b"abc"));
-        assert!(reference.compare(0, b"abcdef"));
-        assert!(reference.compare(3, b"de"));
-        assert!(!reference.compare(3, b"dx"));
-        assert!(!reference.compare(5, b"xg"));
-        reference.settle(6);
+        let (mut reference, tail) = (keeping(100, Expectation::Nothing), &mut Tail::default());
+        assert!(reference.compare(0, b"abc", tail));
+        assert!(reference.compare(0, b"abcdef", tail));
+        assert!(reference.compare(3, b"de", tail));
+        assert!(!reference.compare(3, b"dx", tail));
+        assert!(!reference.compare(5, b"xg", tail));
+        assert!(reference.accept(6, tail));
         assert!(reference.has_length(6) && !reference.has_length(7));
-        assert!(reference.compare(0, b"abcdef") && !reference.compare(0, b"abcdeg"));
+        assert!(reference.compare(0, b"abcdef", tail) && !reference.compare(0, b"abcdeg", tail));
+    }
+
+    #[test]
+    fn a_length_alone_does_not_end_the_growth() {
+        let mut reference = keeping(100, Expectation::Nothing);
+        reference.settle_length(6);
+        assert!(!reference.has_length(5));
+        assert!(hears(&mut reference, &[b"abc", b"def"]));
+        assert!(!hears(&mut reference, &[b"abc", b"deg"]) && !hears(&mut reference, &[b"abcdeg"]));
+        assert!(hears(&mut reference, &[b"abcdef"]));
+    }
+
+    #[test]
+    fn what_a_reply_of_another_length_brought_is_forgotten_and_nobody_is_blamed_for_it() {
+        let (mut reference, tail) = (keeping(100, Expectation::Nothing), &mut Tail::default());
+        reference.settle_length(6);
+        assert!(reference.compare(0, b"abc", tail), "this one goes on below");
+        assert!(reference.compare(0, b"abcxxxx", tail) && !reference.has_length(7));
+        reference.distrust();
+        assert!(reference.compare(3, b"def", tail) && reference.accept(6, tail));
+        assert!(hears(&mut reference, &[b"abcdef"]), "the first that is whole");
+        assert!(!hears(&mut reference, &[b"abcxxx"]));
+        reference.distrust();
+        assert!(!hears(&mut reference, &[b"abcxxx"]), "what is settled is settled");
     }
 
     #[test]
     fn a_digest_is_checked_until_a_body_has_it() {
-        let mut reference = Reference::new(&Expectation::Digest(digest_of(b"right")));
-        assert!(reference.compare(0, b"wrong"));
-        assert!(!reference.confirm(5));
-        assert!(!reference.compare(5, b"tail"), "the rest of a body whose beginning was dropped cannot be right");
-        assert!(reference.compare(0, b"right"));
-        assert!(reference.confirm(5));
-        reference.settle(5);
-        assert!(!reference.compare(0, b"wrong"));
+        // What is kept makes no difference: all of the body, a part, nothing.
+        for bytes_max in [100, 5, 3, 0] {
+            let mut reference = keeping(bytes_max, Expectation::Digest(digest_of(b"right")));
+            assert!(reference.awaits_body());
+            assert!(!hears(&mut reference, &[b"wro", b"ng"]), "{bytes_max}");
+            assert!(!hears(&mut reference, &[b"righ"]) && !hears(&mut reference, &[b"right!"]), "{bytes_max}");
+            assert!(hears(&mut reference, &[b"rig", b"ht"]), "{bytes_max}");
+            assert!(!reference.awaits_body());
+            assert!(!hears(&mut reference, &[b"wrong"]) && !hears(&mut reference, &[b"righ", b"x"]), "{bytes_max}");
+            assert!(hears(&mut reference, &[b"r", b"ight"]), "{bytes_max}");
+        }
+    }
+
+    #[test]
+    fn the_rest_of_a_body_whose_beginning_had_the_wrong_digest_cannot_be_right() {
+        for bytes_max in [100, 5] {
+            let mut reference = keeping(bytes_max, Expectation::Digest(digest_of(b"right")));
+            assert!(!hears(&mut reference, &[b"wrong"]));
+            assert!(!reference.compare(5, b"tail", &mut Tail::default()), "{bytes_max}");
+        }
     }
 
     #[test]
     fn a_given_body_binds_from_the_first_byte() {
-        let mut reference = Reference::new(&Expectation::Body(Arc::from(&b"given"[..])));
-        assert!(!reference.compare(0, b"taken"));
-        assert!(reference.has_length(5) && !reference.has_length(6));
+        for bytes_max in [100, 5, 2, 0] {
+            let mut reference = keeping(bytes_max, Expectation::Body(Arc::from(&b"given"[..])));
+            assert!(!hears(&mut reference, &[b"taken"]) && !hears(&mut reference, &[b"give"]), "{bytes_max}");
+            assert!(!hears(&mut reference, &[b"givex"]) && hears(&mut reference, &[b"gi", b"ven"]), "{bytes_max}");
+            assert!(reference.has_length(5) && !reference.has_length(6));
+        }
     }
 
     #[test]
     fn only_verified_references_can_disagree() {
-        let (mut ours, mut theirs) = (Reference::new(&Expectation::Nothing), Reference::new(&Expectation::Nothing));
-        assert!(ours.compare(0, b"a") && theirs.compare(0, b"b"));
+        let (mut ours, mut theirs) = (keeping(100, Expectation::Nothing), keeping(100, Expectation::Nothing));
+        let tail = &mut Tail::default();
+        assert!(ours.compare(0, b"a", tail) && theirs.compare(0, b"b", tail));
         assert!(ours.agrees(&theirs));
-        ours.settle(1);
-        theirs.settle(1);
-        assert!(!ours.agrees(&theirs));
+        assert!(ours.accept(1, tail) && ours.agrees(&theirs));
+        assert!(theirs.accept(1, tail) && !ours.agrees(&theirs));
+    }
+
+    #[test]
+    fn references_disagree_by_what_lies_beyond_and_by_length_alone() {
+        let settled = |body: &[u8]| {
+            let mut reference = keeping(2, Expectation::Nothing);
+            assert!(hears(&mut reference, &[body]));
+            reference
+        };
+        assert!(settled(b"abcd").agrees(&settled(b"abcd")));
+        assert!(!settled(b"abcd").agrees(&settled(b"abce")) && !settled(b"abc").agrees(&settled(b"abcd")));
+        let mut measured = keeping(2, Expectation::Nothing);
+        measured.settle_length(4);
+        assert!(measured.agrees(&settled(b"abcd")) && !measured.agrees(&settled(b"abc")));
     }
 }

@@ -199,22 +199,29 @@ fn added(
 
 /// One process seen from several sides is still one; of several processes there is no sum to speak of.
 fn server(parts: &[Part], order: Order) -> Option<ServerUsage> {
-    let seen: Vec<_> = parts.iter().filter_map(|part| part.result.server).collect();
+    let seen: Vec<_> = parts.iter().filter_map(|part| part.result.server.as_ref()).collect();
     let (first, others) = seen.split_first()?;
     if others.iter().any(|other| other.pid != first.pid) {
         return None;
     }
     match order {
-        Order::Concurrent => seen.iter().copied().max_by(|one, other| one.cpu_s.total_cmp(&other.cpu_s)),
+        Order::Concurrent => seen.into_iter().max_by(|one, other| one.cpu_s.total_cmp(&other.cpu_s)).cloned(),
         Order::Consecutive if seen.len() < parts.len() => None,
-        Order::Consecutive => Some(others.iter().fold(*first, |sum, next| ServerUsage {
-            pid: sum.pid,
-            cpu_s: sum.cpu_s + next.cpu_s,
-            user_s: sum.user_s + next.user_s,
-            system_s: sum.system_s + next.system_s,
-            rss_bytes: next.rss_bytes,
-            context_switches_voluntary: sum.context_switches_voluntary + next.context_switches_voluntary,
-            context_switches_involuntary: sum.context_switches_involuntary + next.context_switches_involuntary,
+        Order::Consecutive => Some(others.iter().fold((*first).clone(), |sum, next| {
+            // What one part has not counted, or otherwise, is not known of the whole.
+            let modes = sum.instructions_modes.filter(|modes| next.instructions_modes == Some(*modes));
+            ServerUsage {
+                pid: sum.pid,
+                cpu_s: sum.cpu_s + next.cpu_s,
+                user_s: sum.user_s + next.user_s,
+                system_s: sum.system_s + next.system_s,
+                rss_bytes: next.rss_bytes,
+                context_switches_voluntary: sum.context_switches_voluntary + next.context_switches_voluntary,
+                context_switches_involuntary: sum.context_switches_involuntary + next.context_switches_involuntary,
+                instructions: modes.and_then(|_| Some(sum.instructions? + next.instructions?)),
+                instructions_modes: modes,
+                instructions_unknown: sum.instructions_unknown.or_else(|| next.instructions_unknown.clone()),
+            }
         })),
     }
 }

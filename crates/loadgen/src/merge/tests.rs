@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::engine::LATENCY_NANOS_MAX;
+use crate::instructions::Modes;
 use crate::result::Origin;
 use crate::summary::latency;
 
@@ -158,16 +159,21 @@ fn one_server_is_not_counted_twice() {
         rss_bytes: 1,
         context_switches_voluntary: 2,
         context_switches_involuntary: 3,
+        instructions: Some(1_000).filter(|_| pid == 7),
+        instructions_modes: Some(Modes::User).filter(|_| pid == 7),
+        instructions_unknown: None,
     };
     let seen = |pids: [Option<u32>; 2], order| {
         let mut parts = [part("a", &[1], &[]), part("b", &[1], &[])];
         parts.iter_mut().zip(pids).for_each(|(part, pid)| part.result.server = pid.map(|pid| usage(pid, 1.5)));
-        merge(&parts, order).expect("they agree").result.server.map(|server| server.cpu_s)
+        let merged = merge(&parts, order).expect("they agree").result;
+        merged.server.map(|server| (server.cpu_s, server.instructions))
     };
-    assert_eq!(seen([Some(7), Some(7)], Order::Concurrent), Some(1.5));
-    assert_eq!(seen([Some(7), None], Order::Concurrent), Some(1.5));
+    assert_eq!(seen([Some(7), Some(7)], Order::Concurrent), Some((1.5, Some(1_000))));
+    assert_eq!(seen([Some(7), None], Order::Concurrent), Some((1.5, Some(1_000))));
     assert_eq!(seen([Some(7), Some(8)], Order::Concurrent), None);
-    assert_eq!(seen([Some(7), Some(7)], Order::Consecutive), Some(3.0));
+    assert_eq!(seen([Some(7), Some(7)], Order::Consecutive), Some((3.0, Some(2_000))));
+    assert_eq!(seen([Some(6), Some(6)], Order::Consecutive), Some((3.0, None)));
     assert_eq!(seen([Some(7), None], Order::Consecutive), None);
 }
 

@@ -5,19 +5,25 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Nanos;
-use crate::engine::{CpuTime, CpuWindow, Slicer, Tally, Timeline, Window};
+use crate::engine::{Backlog, CpuTime, CpuWindow, Slicer, Tally, Timeline, Window};
 use crate::error::ErrorClass;
 use crate::protocol::Verdict;
+use crate::request_log::{Event, Heard, Kept, Recorder};
 use crate::summary::{decode, encode};
 
 /// A request, and what came of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settled {
+    /// Of the plan's.
+    pub(super) file: usize,
     pub(super) due: Nanos,
     /// When the client had nothing else to do.
     pub(super) free: Nanos,
+    /// When the client began to put it on the queue, or would have.
     pub(super) sent: Nanos,
-    pub(super) first_byte: Option<Nanos>,
+    /// It came to that.
+    pub(super) was_tried: bool,
+    pub(super) heard: Heard,
     pub(super) ended: Nanos,
     pub(super) verdict: Verdict,
 }
@@ -30,6 +36,8 @@ pub(super) struct Account<'a> {
     pub(super) tally: Tally,
     pub(super) cpu: CpuWindow,
     slicer: Option<Slicer>,
+    recorder: Option<Box<Recorder>>,
+    backlog: Backlog,
     /// When the last request ended.
     last: Nanos,
 }
@@ -44,12 +52,28 @@ pub(super) struct Report {
     pub(super) was_abandoned: bool,
     /// Of a process; threads share one.
     pub(super) timeline: Option<Timeline>,
+    /// For the log of requests, until that has it.
+    pub(super) kept: Option<Kept>,
 }
 
 impl<'a> Account<'a> {
-    pub(super) fn new(window: &'a Window, is_open_loop: bool, counts_by_issue: bool, slicer: Option<Slicer>) -> Self {
-        let (tally, cpu) = (Tally::new(), CpuWindow::default());
-        Self { window, is_open_loop, counts_by_issue, tally, cpu, slicer, last: 0 }
+    pub(super) fn new(window: &'a Window, is_open_loop: bool, counts_by_issue: bool) -> Self {
+        Self {
+            window,
+            is_open_loop,
+            counts_by_issue,
+            tally: Tally::new(),
+            cpu: CpuWindow::default(),
+            slicer: None,
+            recorder: None,
+            backlog: Backlog::default(),
+            last: 0,
+        }
+    }
+
+    /// Also counts by intervals, and keeps single requests.
+    pub(super) fn with(self, slicer: Option<Slicer>, recorder: Option<Recorder>) -> Self {
+        Self { slicer, recorder: recorder.map(Box::new), ..self }
     }
 
     /// Bytes have arrived, whatever becomes of their request.
@@ -67,9 +91,21 @@ impl<'a> Account<'a> {
         }
     }
 
+    /// A request that fell due at `due` leaves the client `now`, or fails in place of leaving. It was kept waiting if the
+    /// one before had not ended when it fell due.
+    pub(super) fn left(&mut self, due: Nanos, now: Nanos) {
+        if !self.is_open_loop {
+            return;
+        }
+        let waiting = self.backlog.left(due, due < self.last, now);
+        if self.window.contains(due) {
+            self.tally.backlog.saturating_record(waiting);
+        }
+    }
+
     /// The one place where requests get their verdict; the same rules as the engine's.
     pub(super) fn settle(&mut self, settled: Settled) {
-        let Settled { due, free, sent, first_byte, ended, verdict } = settled;
+        let Settled { due, free, sent, heard, ended, verdict, .. } = settled;
         self.last = self.last.max(ended);
         self.cpu.note(self.window, ended);
         let is_counted = match verdict {
@@ -80,6 +116,7 @@ impl<'a> Account<'a> {
         if !is_counted {
             return;
         }
+        self.record(settled);
         if let Some(slicer) = &mut self.slicer {
             let response = self.is_open_loop.then(|| ended.saturating_sub(due));
             slicer.settle(self.window.elapsed(ended), verdict, 1, ended.saturating_sub(sent), response);
@@ -93,12 +130,27 @@ impl<'a> Account<'a> {
                     self.tally.response.saturating_record(ended.saturating_sub(due));
                     self.note_lag(sent.saturating_sub(due.max(free)), sent);
                 }
-                if let Some(first) = first_byte {
+                if let Some(first) = heard.first_byte {
                     self.tally.first_byte.saturating_record(first.saturating_sub(begin));
                 }
             }
             Err(class) => self.tally.fail(class, 1),
         }
+    }
+
+    fn record(&mut self, settled: Settled) {
+        let Settled { file, due, sent, was_tried, heard: Heard { first_byte, bytes }, ended, verdict, .. } = settled;
+        let Some(recorder) = &mut self.recorder else { return };
+        recorder.add(Event {
+            due: self.is_open_loop.then_some(due),
+            sent: was_tried.then_some(sent),
+            first_byte,
+            finished: ended,
+            connection: Some(0),
+            operation: u32::try_from(file).ok(),
+            verdict,
+            bytes,
+        });
     }
 
     fn note_lag(&mut self, lag: Nanos, sent: Nanos) {
@@ -113,11 +165,12 @@ impl<'a> Account<'a> {
         if let Some(slicer) = &mut self.slicer {
             slicer.flush();
         }
-        Report { cpu: self.cpu.used(), tally: self.tally, last: self.last, was_abandoned, timeline: None }
+        let kept = self.recorder.map(|recorder| recorder.close());
+        Report { cpu: self.cpu.used(), tally: self.tally, last: self.last, was_abandoned, timeline: None, kept }
     }
 }
 
-/// A [`Report`] as a process writes it.
+/// A [`Report`] as a process writes it, behind what it has kept.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Written {
     ok: u64,
@@ -127,6 +180,7 @@ pub(super) struct Written {
     service: String,
     response: String,
     lag: String,
+    backlog: String,
     first_byte: String,
     cpu: CpuTime,
     last: Nanos,
@@ -145,6 +199,7 @@ impl From<&Report> for Written {
             service: encode(&tally.service),
             response: encode(&tally.response),
             lag: encode(&tally.lag),
+            backlog: encode(&tally.backlog),
             first_byte: encode(&tally.first_byte),
             cpu: report.cpu,
             last: report.last,
@@ -166,9 +221,11 @@ impl Written {
         tally.service = decode(&self.service)?;
         tally.response = decode(&self.response)?;
         tally.lag = decode(&self.lag)?;
+        tally.backlog = decode(&self.backlog)?;
         tally.first_byte = decode(&self.first_byte)?;
         let timeline = self.timeline.clone();
-        Some(Report { tally, cpu: self.cpu, last: self.last, was_abandoned: self.was_abandoned, timeline })
+        let Self { cpu, last, was_abandoned, .. } = *self;
+        Some(Report { tally, cpu, last, was_abandoned, timeline, kept: None })
     }
 }
 
@@ -179,11 +236,12 @@ mod tests {
     fn account(window: &Window, is_open_loop: bool, counts_by_issue: bool) -> Account<'_> {
         window.open(100);
         window.close(200);
-        Account::new(window, is_open_loop, counts_by_issue, None)
+        Account::new(window, is_open_loop, counts_by_issue)
     }
 
     fn settled(due: Nanos, ended: Nanos, verdict: Verdict) -> Settled {
-        Settled { due, free: due + 2, sent: due + 5, first_byte: Some(due + 7), ended, verdict }
+        let heard = Heard { first_byte: Some(due + 7), bytes: 3 };
+        Settled { file: 0, due, free: due + 2, sent: due + 5, was_tried: true, heard, ended, verdict }
     }
 
     #[test]
@@ -212,10 +270,24 @@ mod tests {
     }
 
     #[test]
+    fn what_falls_due_before_the_window_waits_too_but_has_no_value_of_its_own() {
+        let window = Window::default();
+        let mut account = account(&window, true, true);
+        for (due, left, ended) in [(80, 85, 150), (90, 150, 160), (110, 160, 170), (180, 180, 190), (210, 210, 220)] {
+            account.left(due, left);
+            account.settle(Settled { sent: left, ..settled(due, ended, Ok(())) });
+        }
+        let backlog = account.close(false).tally.backlog;
+        assert_eq!((backlog.len(), backlog.max(), backlog.min()), (2, 2, 0), "of those due at 110 and 180");
+    }
+
+    #[test]
     fn a_report_survives_the_way_to_another_process() {
         let window = Window::default();
         let mut account = account(&window, true, true);
+        account.left(120, 125);
         account.settle(settled(120, 4_000_000, Ok(())));
+        account.left(121, 4_000_000);
         account.settle(settled(121, 5_000, Err(ErrorClass::QueueFull)));
         account.received(77, 150);
         account.received(77, 250);
@@ -229,10 +301,12 @@ mod tests {
             (&report.tally.service, &read.tally.service),
             (&report.tally.response, &read.tally.response),
             (&report.tally.lag, &read.tally.lag),
+            (&report.tally.backlog, &read.tally.backlog),
             (&report.tally.first_byte, &read.tally.first_byte),
         ] {
             assert_eq!(ours, theirs);
         }
+        assert_eq!((read.tally.backlog.len(), read.tally.backlog.max()), (2, 1));
         assert_eq!((read.cpu, read.last, read.was_abandoned), (report.cpu, report.last, true));
     }
 }

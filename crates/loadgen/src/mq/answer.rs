@@ -78,8 +78,12 @@ pub(super) struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    pub(super) fn new(plan: &'a Plan, file: usize, lengths: &'a Lengths) -> Self {
-        let (wanted, form, verify) = (&plan.files[file], plan.form, plan.verify);
+    /// `is_chosen` is whether to look at it as closely as the plan wants.
+    pub(super) fn new(plan: &'a Plan, file: usize, lengths: &'a Lengths, is_chosen: bool) -> Self {
+        let (wanted, form) = (&plan.files[file], plan.form);
+        // Only an answer with the digest says how long the file is, so one is looked for first.
+        let awaits_digest = wanted.digest.is_some() && lengths.known(file).is_none();
+        let verify = if is_chosen || awaits_digest { plan.verify } else { plan.verify.min(Verify::Length) };
         Self { wanted, file, form, verify, lengths, head: Head::default(), body: Body::default() }
     }
 
@@ -161,7 +165,7 @@ mod tests {
         let wanted = Wanted { path: "f".into(), length: known.then_some(BODY.len() as u64), digest };
         let plan = Plan { form, verify, ..plan_of(vec![wanted]) };
         let lengths = Lengths::of(&plan);
-        let mut answer = Answer::new(&plan, 0, &lengths);
+        let mut answer = Answer::new(&plan, 0, &lengths, true);
         answer.head.room()[..head.len()].copy_from_slice(head);
         answer.head.filled(head.len());
         answer.heard()?;
@@ -217,12 +221,39 @@ mod tests {
         let plan = plan_of(vec![Wanted { path: "f".into(), length: None, digest: None }]);
         let lengths = Lengths::of(&plan);
         let end = |bytes| {
-            let mut answer = Answer::new(&plan, 0, &lengths);
+            let mut answer = Answer::new(&plan, 0, &lengths, true);
             answer.take(&Piece::Unseen(bytes));
             answer.end()
         };
         assert_eq!(end(0), Err(ErrorClass::EofEarly));
         assert_eq!([end(9), end(9)], [Ok(()), Ok(())]);
         assert_eq!([end(8), end(10)], [Err(ErrorClass::ShortBody), Err(ErrorClass::Length)]);
+    }
+
+    #[test]
+    fn what_is_not_chosen_is_measured_once_the_length_is_known() {
+        let judge = |lengths: &Lengths, plan: &Plan, is_chosen, body: &[u8]| {
+            let mut answer = Answer::new(plan, 0, lengths, is_chosen);
+            answer.take(&Piece::Seen(body));
+            answer.end()
+        };
+        let wanted = |length| Wanted { path: "f".into(), length, digest: Some(Sha256::digest(BODY).into()) };
+        let plan = |length| Plan { verify: Verify::Sha256, ..plan_of(vec![wanted(length)]) };
+        for length in [Some(BODY.len() as u64), None] {
+            let plan = plan(length);
+            let lengths = Lengths::of(&plan);
+            let content = Err(ErrorClass::Content);
+            assert_eq!(judge(&lengths, &plan, true, b"the fool"), content);
+            // Without a length nothing else is known of the file.
+            let expected = if length.is_some() { Ok(()) } else { content };
+            assert_eq!(judge(&lengths, &plan, false, b"the fool"), expected);
+            assert_eq!(judge(&lengths, &plan, false, BODY), Ok(()));
+            assert_eq!(judge(&lengths, &plan, false, b"the fool"), Ok(()));
+            assert_eq!(judge(&lengths, &plan, false, b"the file!"), Err(ErrorClass::Length));
+            assert_eq!(judge(&lengths, &plan, true, b"the fool"), content);
+        }
+        // Whoever asks for less does not get more by chance.
+        let plan = Plan { verify: Verify::None, ..plan(None) };
+        assert_eq!(judge(&Lengths::of(&plan), &plan, false, b""), Ok(()));
     }
 }

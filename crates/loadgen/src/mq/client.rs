@@ -14,11 +14,15 @@ use super::conduct::{Crew, Edges, News};
 use super::directory;
 use super::exchange::Exchange;
 use super::fifo::Fifo;
+use super::log::Log;
 use super::plan::{Form, Plan};
 use super::sink::Drain;
 use crate::clock::{self, MILLISECOND, Nanos, SECOND};
 use crate::engine::{Collector, Limit, Live, Pacing, Schedule, Slicer, Timeline, Window, begin_of, share};
 use crate::error::ErrorClass;
+use crate::protocol::Verdict;
+use crate::request_log::{Heard, Recorder};
+use crate::sample::Sampler;
 
 /// Without any answer for this long, and with failures only, a client gives up.
 const PATIENCE_MIN: Nanos = 10 * SECOND;
@@ -65,6 +69,7 @@ pub(super) struct Client<'a> {
     /// Where progress is told, and in which place.
     live: (&'a Live, usize),
     lengths: &'a Lengths,
+    sampler: Sampler,
     index: usize,
     drain: Drain,
     account: Account<'a>,
@@ -104,15 +109,17 @@ impl<'a> Client<'a> {
             Limit::Requests(requests) => Some(share(requests, index, plan.clients)),
             Limit::Duration(_) => None,
         };
+        let recorder = plan.request_log.map(|size| Recorder::new(size, plan.seed, index));
         Ok(Self {
             plan,
             place,
             window,
             live,
             lengths,
+            sampler: Sampler::new(plan.sample, plan.seed, index),
             index,
             drain: Drain::new(plan)?,
-            account: Account::new(window, plan.pacing != Pacing::Closed, plan.counts_by_issue(), slicer),
+            account: Account::new(window, plan.pacing != Pacing::Closed, plan.counts_by_issue()).with(slicer, recorder),
             quota,
             made: 0,
             file: index % plan.files.len(),
@@ -164,18 +171,21 @@ impl<'a> Client<'a> {
         let free = clock::now();
         // It has waited for this client to be free as long as anything may take.
         if free >= due.saturating_add(timeout) {
-            let verdict = Err(ErrorClass::Timeout);
-            self.settle(Settled { due, free, sent: free, first_byte: None, ended: free, verdict });
+            let (verdict, heard) = (Err(ErrorClass::Timeout), Heard::default());
+            self.account.left(due, free);
+            self.settle(Settled { file, due, free, sent: free, was_tried: false, heard, ended: free, verdict });
             return Some(());
         }
         let fifos = self.fifos();
         self.wait_until(due)?;
         let sent = clock::now();
-        let (first_byte, verdict) = match fifos {
+        self.account.left(due, sent);
+        let was_tried = fifos.is_ok();
+        let (heard, verdict) = match fifos {
             Ok(fifos) => self.exchange(&fifos, file, sent + timeout)?,
-            Err(class) => (None, Err(class)),
+            Err(class) => (Heard::default(), Err(class)),
         };
-        self.settle(Settled { due, free, sent, first_byte, ended: clock::now(), verdict });
+        self.settle(Settled { file, due, free, sent, was_tried, heard, ended: clock::now(), verdict });
         Some(())
     }
 
@@ -193,12 +203,7 @@ impl<'a> Client<'a> {
         Ok(Fifos { data, status })
     }
 
-    fn exchange(
-        &mut self,
-        fifos: &Fifos<'_>,
-        file: usize,
-        deadline: Nanos,
-    ) -> Option<(Option<Nanos>, Result<(), ErrorClass>)> {
+    fn exchange(&mut self, fifos: &Fifos<'_>, file: usize, deadline: Nanos) -> Option<(Heard, Verdict)> {
         let status = fifos.status.as_ref();
         let mut message = Vec::new();
         let request = Request::new(
@@ -209,7 +214,7 @@ impl<'a> Client<'a> {
         match request {
             Ok(request) => request.encode(&mut message),
             // The paths were checked with the command line.
-            Err(_) => return Some((None, Err(ErrorClass::WriteError))),
+            Err(_) => return Some((Heard::default(), Err(ErrorClass::WriteError))),
         }
         let mut exchange = Exchange {
             window: self.window,
@@ -218,10 +223,11 @@ impl<'a> Client<'a> {
             data: &fifos.data.reader,
             status: status.map(|fifo| &fifo.reader),
             deadline,
-            first_byte: None,
+            heard: Heard::default(),
         };
-        let verdict = exchange.run(&self.place.queue, &message, Answer::new(self.plan, file, self.lengths))?;
-        Some((exchange.first_byte, verdict))
+        let answer = Answer::new(self.plan, file, self.lengths, self.sampler.draw());
+        let verdict = exchange.run(&self.place.queue, &message, answer)?;
+        Some((exchange.heard, verdict))
     }
 
     fn settle(&mut self, settled: Settled) {
@@ -272,6 +278,7 @@ struct Shared<'a> {
     window: &'a Window,
     lengths: &'a Lengths,
     live: &'a Live,
+    log: Option<&'a Log>,
     gate: &'a RwLock<()>,
 }
 
@@ -306,13 +313,14 @@ pub(super) fn collector(plan: &Plan) -> Result<Option<Collector>, MqError> {
 /// Runs `conduct` with a thread for each client.
 pub(super) fn with_threads<T>(
     plan: &Plan,
+    log: Option<&Log>,
     conduct: impl FnOnce(&mut Threads<'_>) -> Result<T, MqError>,
 ) -> Result<T, MqError> {
     let place = Place::open(plan)?;
     let collector = collector(plan)?;
     let (window, lengths, live, gate) =
         (Window::default(), Lengths::of(plan), Live::new(plan.clients), RwLock::new(()));
-    let shared = Shared { plan, place: &place, window: &window, lengths: &lengths, live: &live, gate: &gate };
+    let shared = Shared { plan, place: &place, window: &window, lengths: &lengths, live: &live, log, gate: &gate };
     let (sender, news) = channel();
     std::thread::scope(|scope| {
         let barred = gate.write().unwrap_or_else(PoisonError::into_inner);
@@ -334,12 +342,17 @@ pub(super) fn with_threads<T>(
 
 impl Shared<'_> {
     fn be_a_thread(self, index: usize, slicer: Option<Slicer>, news: &Sender<News>) {
-        let Self { plan, place, window, lengths, live, gate } = self;
+        let Self { plan, place, window, lengths, live, log, gate } = self;
         let prepared = Client::prepare(plan, place, window, lengths, index, (live, index), slicer);
         // Whoever conducts may have left after an error: then nobody listens, and the window is stopped.
         let _ = news.send(News::Ready);
         drop(gate.read());
-        let report = prepared.map(|client| Box::new(client.run()));
+        let mut report = prepared.map(|client| Box::new(client.run()));
+        if let (Ok(report), Some(log)) = (&mut report, log)
+            && let Some(kept) = report.kept.take()
+        {
+            log.add(index, kept);
+        }
         let _ = news.send(News::Ended(report));
     }
 }

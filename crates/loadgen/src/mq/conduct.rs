@@ -217,6 +217,6 @@ impl Course<'_> {
 
 impl Report {
     fn nothing() -> Self {
-        Self { tally: Tally::new(), cpu: CpuTime::default(), last: 0, was_abandoned: false, timeline: None }
+        Self { tally: Tally::new(), cpu: CpuTime::default(), last: 0, was_abandoned: false, timeline: None, kept: None }
     }
 }

@@ -14,6 +14,7 @@ use crate::clock::{self, MILLISECOND, Nanos};
 use crate::engine::Window;
 use crate::error::ErrorClass;
 use crate::protocol::Verdict;
+use crate::request_log::Heard;
 
 /// How long anything waits before it looks whether the run was interrupted.
 const LOOK_EVERY: Nanos = 50 * MILLISECOND;
@@ -26,7 +27,7 @@ pub(super) struct Exchange<'a, 'w> {
     pub(super) data: &'a Reader,
     pub(super) status: Option<&'a Reader>,
     pub(super) deadline: Nanos,
-    pub(super) first_byte: Option<Nanos>,
+    pub(super) heard: Heard,
 }
 
 /// Why an exchange is over before its end.
@@ -111,7 +112,7 @@ impl Exchange<'_, '_> {
                 Err(_) => return Err(ErrorClass::Fifo.into()),
             };
             let now = clock::now();
-            self.first_byte.get_or_insert(now);
+            self.heard.more(piece.bytes(), now);
             self.account.received(piece.bytes(), now);
             answer.take(&piece);
             // A FIFO that is filled as fast as it is emptied gives no other opportunity.
@@ -126,7 +127,7 @@ impl Exchange<'_, '_> {
                 Ok(length) => {
                     answer.head.filled(length);
                     let now = clock::now();
-                    self.first_byte.get_or_insert(now);
+                    self.heard.more(length as u64, now);
                     self.account.received(length as u64, now);
                 }
                 Err(Errno::AGAIN) => return Ok(Flow::Open),

@@ -12,6 +12,7 @@ mod conduct;
 mod directory;
 mod exchange;
 mod fifo;
+mod log;
 mod plan;
 mod processes;
 mod sink;
@@ -25,6 +26,7 @@ use crate::usage::ServerProbe;
 use self::conduct::conduct;
 use self::directory::Claim;
 pub use self::directory::{DirectoryError, Sharing, open as open_directory};
+use self::log::Log;
 pub use self::plan::{Form, Plan, Sink, Spawn, Wanted};
 use self::processes::Processes;
 pub use self::processes::{CLIENT_COMMAND, be_a_client};
@@ -65,12 +67,16 @@ pub fn run(
     // Best effort: without it the edges of the window are late by the default slack of 50 µs.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     client::check(plan)?;
-    match plan.spawn {
-        Spawn::Thread => client::with_threads(plan, |crew| conduct(plan, crew, server, interrupt, observe)),
-        Spawn::Process => {
-            Processes::start(plan).and_then(|mut crew| conduct(plan, &mut crew, server, interrupt, observe))
+    let log = Log::of(plan);
+    let mut measured = match plan.spawn {
+        Spawn::Thread => {
+            client::with_threads(plan, log.as_ref(), |crew| conduct(plan, crew, server, interrupt, observe))
         }
-    }
+        Spawn::Process => Processes::start(plan, log.as_ref())
+            .and_then(|mut crew| conduct(plan, &mut crew, server, interrupt, observe)),
+    }?;
+    measured.request_log = log.map(|log| log.read(plan, measured.opened));
+    Ok(measured)
 }
 
 /// As `mkdir -m 700` makes it.

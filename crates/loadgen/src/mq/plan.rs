@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::directory::{NAME, Sharing};
 use crate::body::Verify;
 use crate::engine::{Limit, Pacing};
+use crate::sample::Sample;
 
 /// Everything that a client needs to know. Processes get it as JSON.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -25,6 +26,8 @@ pub struct Plan {
     pub form: Form,
     pub sink: Sink,
     pub verify: Verify,
+    /// Of which answers as much is checked; of the others it is the length.
+    pub sample: Sample,
     /// [`Sink::Read`] asks for this much at once.
     pub buffer_bytes: usize,
     pub clients: usize,
@@ -39,6 +42,8 @@ pub struct Plan {
     pub warmup: Duration,
     /// Also count by intervals of this length.
     pub timeline: Option<Duration>,
+    /// Keep a log of requests, of which this many are a sample of all. Each client keeps as many.
+    pub request_log: Option<usize>,
     /// For one request, from its sending to the end of its answer.
     pub timeout: Duration,
     pub seed: u64,
@@ -115,6 +120,7 @@ pub(super) mod tests {
             form: Form::Bare,
             sink: Sink::Read,
             verify: Verify::Length,
+            sample: Sample::ALL,
             buffer_bytes: 16,
             clients: 1,
             spawn: Spawn::Thread,
@@ -124,6 +130,7 @@ pub(super) mod tests {
             ramp: Duration::ZERO,
             warmup: Duration::ZERO,
             timeline: None,
+            request_log: None,
             timeout: Duration::from_secs(1),
             seed: 1,
         }
@@ -131,7 +138,9 @@ pub(super) mod tests {
 
     #[test]
     fn a_plan_survives_the_way_to_another_process() {
-        let plan = plan_of(vec![Wanted { path: "a b".into(), length: Some(7), digest: Some([9; 32]) }]);
+        let sample = Sample::one_of(1_000).expect("a share");
+        let files = vec![Wanted { path: "a b".into(), length: Some(7), digest: Some([9; 32]) }];
+        let plan = Plan { sample, ..plan_of(files) };
         let text = serde_json::to_string(&plan).expect("JSON");
         let read: Plan = serde_json::from_str(&text).expect("a plan");
         assert_eq!(format!("{read:?}"), format!("{plan:?}"));

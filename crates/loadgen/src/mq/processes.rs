@@ -2,7 +2,7 @@
 //!
 //! Each is this program once more. Through its standard input it gets its plan and, when all are ready, the edges of the
 //! window; the end of its input, also that of a parent that was killed, is the end of its run. Through its standard
-//! output it says, a line at a time, that it is ready, how far it is, and its report.
+//! output it says, a line at a time, that it is ready, how far it is, which requests are for the log, and its report.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -19,8 +19,10 @@ use super::account::Written;
 use super::answer::Lengths;
 use super::client::{Client, Place, collector};
 use super::conduct::{Crew, Edges, News};
+use super::log::Log;
 use super::plan::Plan;
 use crate::engine::{Collector, Live, Timeline, Window};
+use crate::request_log::Kept;
 
 /// The subcommand that makes this program a client.
 pub const CLIENT_COMMAND: &str = "mq-client";
@@ -30,6 +32,8 @@ const TELL_EVERY: Duration = Duration::from_millis(100);
 /// How long a client may take to end.
 const END_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// A line has so many requests for the log at most: every client may have one under way at once.
+const REQUESTS_A_LINE: usize = 256;
 
 /// The first line of a client's input.
 #[derive(Debug, Deserialize, Serialize)]
@@ -42,8 +46,13 @@ struct Task {
 #[derive(Debug, Deserialize, Serialize)]
 enum Line {
     Ready,
-    Live { ok: u64, failed: u64 },
+    Live {
+        ok: u64,
+        failed: u64,
+    },
     Failed(String),
+    /// Of those for the log.
+    Requests(Kept),
     Report(Box<Written>),
 }
 
@@ -61,7 +70,7 @@ struct One {
 }
 
 impl Processes {
-    pub(super) fn start(plan: &Plan) -> Result<Self, MqError> {
+    pub(super) fn start(plan: &Plan, log: Option<&Log>) -> Result<Self, MqError> {
         let program = std::env::current_exe().map_err(MqError::Start)?;
         let (sender, news) = channel();
         let mut started = Self { clients: Vec::new(), live: Arc::new(Live::new(plan.clients)), news };
@@ -75,8 +84,9 @@ impl Processes {
                 .spawn()
                 .map_err(MqError::Start)?;
             let (mut stdin, stdout) = (child.stdin.take(), child.stdout.take());
-            let (live, sender) = (Arc::clone(&started.live), sender.clone());
-            let listener = stdout.map(|stdout| std::thread::spawn(move || listen(stdout, index, &live, &sender)));
+            let (live, log, sender) = (Arc::clone(&started.live), log.cloned(), sender.clone());
+            let hear = move |stdout| listen(stdout, index, &live, log.as_ref(), &sender);
+            let listener = stdout.map(|stdout| std::thread::spawn(move || hear(stdout)));
             let task = serde_json::to_string(&Task { index, plan: plan.clone() });
             if let (Some(stdin), Ok(task)) = (&mut stdin, task) {
                 // One that has ended already says so by ending without a word.
@@ -89,12 +99,17 @@ impl Processes {
 }
 
 /// Hears one client to its end.
-fn listen(stdout: ChildStdout, index: usize, live: &Live, news: &Sender<News>) {
+fn listen(stdout: ChildStdout, index: usize, live: &Live, log: Option<&Log>, news: &Sender<News>) {
     let mut ended = Err(MqError::Lost("its output ended".to_owned()));
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
         match serde_json::from_str(&line) {
             Ok(Line::Ready) => drop(news.send(News::Ready)),
             Ok(Line::Live { ok, failed }) => live.set(index, ok, failed),
+            Ok(Line::Requests(kept)) => {
+                if let Some(log) = log {
+                    log.add(index, kept);
+                }
+            }
             Ok(Line::Failed(why)) => ended = Err(MqError::Lost(why)),
             Ok(Line::Report(written)) => {
                 ended =
@@ -202,6 +217,9 @@ pub fn be_a_client() -> std::io::Result<()> {
     });
     let mut report = client.run();
     report.timeline = collector.and_then(Collector::finish);
+    for piece in report.kept.take().into_iter().flat_map(|kept| kept.pieces(REQUESTS_A_LINE)) {
+        say(&Line::Requests(piece))?;
+    }
     say(&Line::Report(Box::new(Written::from(&report))))
 }
 

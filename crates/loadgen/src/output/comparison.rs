@@ -72,12 +72,13 @@ fn unit(unit: Unit) -> &'static str {
         Unit::Percent => ", %",
         Unit::Mebibytes => ", MiB",
         Unit::MicrosecondsPerRequest => ", µs per request",
+        Unit::InstructionsPerRequest => " per request",
     }
 }
 
 fn figure(unit: Unit, value: f64) -> String {
     match unit {
-        Unit::RequestsPerSecond => rounded(value),
+        Unit::RequestsPerSecond | Unit::InstructionsPerRequest => rounded(value),
         Unit::Microseconds => duration(value),
         Unit::Percent | Unit::MicrosecondsPerRequest => format!("{value:.3}"),
         Unit::Mebibytes => format!("{value:.1}"),

@@ -53,7 +53,7 @@ fn columns(result: &RunResult) -> Vec<(String, String)> {
         }
     }
     add("client_cpu_s", result.client_cpu_s.to_string());
-    let server = result.server;
+    let server = result.server.as_ref();
     add("server_pid", optional(server.map(|server| server.pid)));
     add("server_cpu_s", optional(server.map(|server| server.cpu_s)));
     add("server_rss_bytes", optional(server.map(|server| server.rss_bytes)));
@@ -76,6 +76,7 @@ fn columns(result: &RunResult) -> Vec<(String, String)> {
     add("backlog_p50", optional(backlog.map(|backlog| backlog.p50)));
     add("backlog_p99", optional(backlog.map(|backlog| backlog.p99)));
     add("backlog_max", optional(backlog.map(|backlog| backlog.max)));
+    add("server_instructions", optional(server.and_then(|server| server.instructions)));
     columns
 }
 

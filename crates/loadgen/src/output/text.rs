@@ -5,7 +5,8 @@ mod steps;
 use std::fmt::Write as _;
 
 use super::Grouped;
-use crate::result::{Latency, RunResult};
+use crate::instructions::Modes;
+use crate::result::{Latency, RunResult, ServerUsage};
 
 /// Of less CPU time than this the kernel has not looked often enough to say how it was divided.
 const SPLIT_CPU_S_MIN: f64 = 0.2;
@@ -154,7 +155,8 @@ fn write_lag(out: &mut String, result: &RunResult) -> std::fmt::Result {
     writeln!(out, "requests left {} late at p99, {} at most", duration(lag.p99), duration(lag.max))?;
     let Some(backlog) = result.backlog.filter(|backlog| backlog.max > 0) else { return Ok(()) };
     let (p50, p99, max) = (Grouped(backlog.p50), Grouped(backlog.p99), Grouped(backlog.max));
-    writeln!(out, "requests that waited for a connection: {p50} at p50, {p99} at p99, {max} at most")
+    let what = if result.kind == "mq" { "their client" } else { "a connection" };
+    writeln!(out, "requests that waited for {what}: {p50} at p50, {p99} at p99, {max} at most")
 }
 
 /// From when the first of the latencies counts, too.
@@ -214,6 +216,7 @@ fn write_cpu(out: &mut String, result: &RunResult) -> std::fmt::Result {
             Grouped(server.rss_bytes >> 20)
         );
         row(out, "server CPU", &per_request(server.cpu_s), &remark)?;
+        write_instructions(out, server, result.ok)?;
     }
     if let Some(ceiling) = result.saturation.ceiling_rps {
         row(out, "client ceiling", &rounded(ceiling), "requests/s, against a null server before the run")?;
@@ -225,6 +228,19 @@ fn write_cpu(out: &mut String, result: &RunResult) -> std::fmt::Result {
         writeln!(out, "note: {}", result.saturation.note)?;
     }
     Ok(())
+}
+
+/// Nothing, where they were not counted: the JSON says why.
+#[expect(clippy::cast_precision_loss, reason = "shown as a whole number")]
+fn write_instructions(out: &mut String, server: &ServerUsage, ok: u64) -> std::fmt::Result {
+    let Some((instructions, modes)) = server.instructions.zip(server.instructions_modes).filter(|_| ok > 0) else {
+        return Ok(());
+    };
+    let remark = match modes {
+        Modes::UserAndKernel => "instructions per request, the kernel's included",
+        Modes::User => "instructions per request, without the kernel's",
+    };
+    row(out, "", &rounded(instructions as f64 / ok as f64), remark)
 }
 
 /// The line that the original fileserver's client ended with.

@@ -3,8 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use serde::{Deserialize, Serialize};
+
 /// Something, and what decides whether it is kept.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Ranked<T> {
     pub(super) rank: u64,
     pub(super) thing: T,

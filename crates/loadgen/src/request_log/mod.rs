@@ -3,17 +3,19 @@
 //! Memory does not grow with the run. What is kept of each kind does not depend on the number of threads: each keeps as
 //! many as the whole may have, and the best of all are the whole.
 
+mod gather;
 mod keep;
 mod write;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use self::keep::{Highest, Ranked, Ring};
-use crate::clock::Nanos;
-use crate::protocol::{ClientProtocol, Verdict};
+use serde::{Deserialize, Serialize};
 
+pub(crate) use self::gather::{Gathered, Kept, Reader};
+use self::keep::{Highest, Ranked, Ring};
 pub use self::write::Format;
+use crate::clock::Nanos;
+use crate::protocol::Verdict;
 
 /// Of the last, the slowest and the failed requests a log has this part of what its sample may have, rounded up.
 const OTHERS_PART: usize = 10;
@@ -64,7 +66,7 @@ impl Reasons {
 }
 
 /// One request as a thread saw it; times are those of the clock.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Event {
     /// Open loop only.
     pub(crate) due: Option<Nanos>,
@@ -74,8 +76,9 @@ pub(crate) struct Event {
     pub(crate) finished: Nanos,
     /// Of those of this thread.
     pub(crate) connection: Option<usize>,
-    /// As [`ClientProtocol::operation`] numbers them.
+    /// As [`ClientProtocol::operation`](crate::protocol::ClientProtocol::operation) numbers them.
     pub(crate) operation: Option<u32>,
+    #[serde(with = "gather::verdict")]
     pub(crate) verdict: Verdict,
     pub(crate) bytes: u64,
 }
@@ -87,8 +90,24 @@ impl Event {
     }
 }
 
+/// What has come of a reply, or of several together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Heard {
+    /// When the first of it was read.
+    pub(crate) first_byte: Option<Nanos>,
+    pub(crate) bytes: u64,
+}
+
+impl Heard {
+    #[inline]
+    pub(crate) fn more(&mut self, bytes: u64, now: Nanos) {
+        self.first_byte.get_or_insert(now);
+        self.bytes += bytes;
+    }
+}
+
 /// Which of a thread's requests it is, so that one with two reasons is known for one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct Numbered {
     number: u64,
     event: Event,
@@ -135,6 +154,12 @@ impl Recorder {
         self.last.push(finished, numbered.clone());
         self.sample.offer(self.rng.u64(..), numbered);
     }
+
+    /// Ends the recording.
+    pub(crate) fn close(self) -> Kept {
+        let Self { seen, sample, last, slowest, failed, .. } = self;
+        Kept { seen, lists: [sample.into_ranked(), last.into_ranked(), slowest.into_ranked(), failed.into_ranked()] }
+    }
 }
 
 /// One request and what became of it.
@@ -167,71 +192,6 @@ pub struct RequestLog {
     pub seen: u64,
     /// In the order in which they got it.
     pub records: Vec<Record>,
-}
-
-/// One thread's recorder, and what is needed to read it.
-pub(crate) struct Part<'a, P> {
-    pub(crate) recorder: Recorder,
-    pub(crate) protocol: &'a P,
-    /// The number of the thread's first connection among all.
-    pub(crate) first_connection: u64,
-}
-
-impl RequestLog {
-    /// Of all threads, in a window that was opened at `opened`.
-    pub(crate) fn merge<P: ClientProtocol>(size: usize, opened: Nanos, parts: Vec<Part<'_, P>>) -> Self {
-        let others = size.div_ceil(OTHERS_PART);
-        let mut seen = 0;
-        let mut kept: [Vec<Ranked<(usize, Numbered)>>; Reason::ALL.len()] = Default::default();
-        let mut readers = Vec::new();
-        for (thread, Part { recorder, protocol, first_connection }) in parts.into_iter().enumerate() {
-            let Recorder { seen: count, sample, last, slowest, failed, .. } = recorder;
-            seen += count;
-            let all = [sample.into_ranked(), last.into_ranked(), slowest.into_ranked(), failed.into_ranked()];
-            for (whole, part) in kept.iter_mut().zip(all) {
-                whole.extend(part.into_iter().map(|Ranked { rank, thing }| Ranked { rank, thing: (thread, thing) }));
-            }
-            readers.push(Reader { protocol, first_connection, opened, names: BTreeMap::new() });
-        }
-        let mut records = BTreeMap::new();
-        for (&reason, mut ranked) in Reason::ALL.iter().zip(kept) {
-            ranked.sort_by(|one, other| other.cmp(one).then(other.thing.1.number.cmp(&one.thing.1.number)));
-            ranked.truncate(if reason == Reason::Sample { size } else { others });
-            for Ranked { thing: (thread, Numbered { number, event }), .. } in ranked {
-                let record = records.entry((event.finished, thread, number));
-                record.or_insert_with(|| readers[thread].record(&event)).reasons.add(reason);
-            }
-        }
-        Self { seen, records: records.into_values().collect() }
-    }
-}
-
-/// Makes records of a thread's events.
-struct Reader<'a, P> {
-    protocol: &'a P,
-    first_connection: u64,
-    opened: Nanos,
-    names: BTreeMap<u32, Arc<str>>,
-}
-
-impl<P: ClientProtocol> Reader<'_, P> {
-    fn record(&mut self, event: &Event) -> Record {
-        let since = |time: Nanos| time.wrapping_sub(self.opened).cast_signed();
-        let name = |operation| self.protocol.operation_name(operation).into();
-        Record {
-            reasons: Reasons::default(),
-            scheduled: event.due.map(since),
-            sent: event.sent.map(since),
-            first_byte: event.first_byte.map(since),
-            finished: since(event.finished),
-            connection: event.connection.map(|slot| self.first_connection + slot as u64),
-            operation: event
-                .operation
-                .map(|operation| Arc::clone(self.names.entry(operation).or_insert_with(|| name(operation)))),
-            verdict: event.verdict,
-            bytes: event.bytes,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use super::*;
 use crate::error::ErrorClass;
 use crate::http::{Expectation, HttpClient, Question, Verify};
+use crate::protocol::ClientProtocol as _;
 
 const OPENED: Nanos = 10_000;
 
@@ -27,13 +28,28 @@ fn event(finished: Nanos, latency: Nanos, verdict: Verdict) -> Event {
 
 /// The log of threads that saw these events, each (finished, latency, verdict).
 fn log(size: usize, seed: u64, threads: &[Vec<(Nanos, Nanos, Verdict)>]) -> RequestLog {
-    let protocol = client();
-    let part = |(thread, events): (usize, &Vec<(Nanos, Nanos, Verdict)>)| {
-        let mut recorder = Recorder::new(size, seed, thread);
-        events.iter().for_each(|&(finished, latency, verdict)| recorder.add(event(finished, latency, verdict)));
-        Part { recorder, protocol: &protocol, first_connection: 10 * thread as u64 }
-    };
-    RequestLog::merge(size, OPENED, threads.iter().enumerate().map(part).collect())
+    let mut gathered = Gathered::new(size);
+    for (thread, events) in threads.iter().enumerate() {
+        gathered.add(thread, kept(size, seed, thread, events));
+    }
+    gathered.read(OPENED, &client())
+}
+
+fn kept(size: usize, seed: u64, thread: usize, events: &[(Nanos, Nanos, Verdict)]) -> Kept {
+    let mut recorder = Recorder::new(size, seed, thread);
+    events.iter().for_each(|&(finished, latency, verdict)| recorder.add(event(finished, latency, verdict)));
+    recorder.close()
+}
+
+/// Of threads that have ten connections each.
+impl Reader for HttpClient {
+    fn connection(&self, thread: usize, slot: usize) -> u64 {
+        (10 * thread + slot) as u64
+    }
+
+    fn operation(&self, _: usize, operation: u32) -> Arc<str> {
+        self.operation_name(operation).into()
+    }
 }
 
 fn finished(log: &RequestLog, reason: Reason) -> Vec<i64> {
@@ -86,14 +102,44 @@ fn the_sample_is_that_of_the_seed_and_favours_no_thread() {
 
 #[test]
 fn in_an_open_loop_the_slowest_are_those_that_were_due_first() {
-    let protocol = client();
     let mut recorder = Recorder::new(10, 1, 0);
     // Sent ever later, due ever earlier: what waited longest is the last.
     for n in 0..20 {
         recorder.add(Event { due: Some(OPENED - 10 * n), ..event(OPENED + n, 20 - n, Ok(())) });
     }
-    let part = Part { recorder, protocol: &protocol, first_connection: 0 };
-    assert_eq!(finished(&RequestLog::merge(10, OPENED, vec![part]), Reason::Slowest), [19]);
+    let mut gathered = Gathered::new(10);
+    gathered.add(0, recorder.close());
+    assert_eq!(finished(&gathered.read(OPENED, &client()), Reason::Slowest), [19]);
+}
+
+/// As from processes, whose pieces come one after the other or by turns, in any order.
+#[test]
+fn the_log_does_not_depend_on_how_what_was_kept_arrives() {
+    // Ten requests each end at the same time, and as many took equally long.
+    let tied = |thread: &Vec<(Nanos, Nanos, Verdict)>| {
+        thread.iter().map(|&(finished, latency, verdict)| (OPENED + finished / 20, latency / 20, verdict)).collect()
+    };
+    let threads: Vec<Vec<_>> = two_threads(1_000).iter().map(tied).collect();
+    for (size, most) in [(40, 7), (40, 1), (400, 64), (1_000, 10_000)] {
+        let whole = log(size, 1, &threads);
+        let mut pieces = Vec::new();
+        for (thread, events) in threads.iter().enumerate() {
+            for piece in kept(size, 1, thread, events).pieces(most) {
+                let text = serde_json::to_string(&piece).expect("JSON");
+                let held: usize = piece.lists.iter().map(Vec::len).sum();
+                assert!((1..=most).contains(&held), "{held}");
+                pieces.push((thread, text));
+            }
+        }
+        fastrand::Rng::with_seed(9).shuffle(&mut pieces);
+        let mut gathered = Gathered::new(size);
+        for (thread, text) in pieces {
+            gathered.add(thread, serde_json::from_str(&text).expect("JSON"));
+            assert!(gathered.lists[0].len() <= 2 * size && gathered.lists[1].len() <= size.div_ceil(5));
+        }
+        assert_eq!(gathered.read(OPENED, &client()), whole, "{size} in pieces of {most}");
+    }
+    assert_eq!(Kept { seen: 3, ..Kept::default() }.pieces(5).map(|piece| piece.seen).collect::<Vec<_>>(), [3]);
 }
 
 #[test]

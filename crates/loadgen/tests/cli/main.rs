@@ -26,6 +26,7 @@ mod sources;
 mod stall;
 mod tls;
 mod usage;
+mod verify;
 mod warmup;
 
 use std::process::{Command, Output};

@@ -109,6 +109,9 @@ fn a_stall_shows_in_the_response_times_of_what_fell_due_meanwhile() {
         // 60 requests in 300 ms: on average they waited for half of that, though only one was long under way.
         assert!(response.p50 > 100_000.0, "{response:?}");
         assert!(service.max >= 290_000.0 && service.p50 < response.p50 / 2.0, "{service:?}");
+        // One was asked at once, and what fell due during its 300 ms had to wait: 60 in all, if the rest is quick.
+        let backlog = run.result.backlog.expect("an open loop");
+        assert!((50..60).contains(&backlog.max) && backlog.p50 <= backlog.p99, "{spawn}: {backlog:?}");
     }
 }
 
@@ -117,6 +120,7 @@ fn a_slice_of_time_ends_with_it() {
     let server = QueueServer::start(|_, _| Act::say(b"x"));
     let run = run(&server, &["--clients", "3", "-d", "200ms", "--warmup", "100ms"]);
     run.assert_errors(&[]);
+    assert_eq!((run.result.backlog, &run.result.backlog_histogram), (None, &None), "a closed loop has none");
     assert!(run.result.ok > 0 && (run.result.duration_s - 0.2).abs() < 1e-9, "{:?}", run.result);
     assert!(run.result.ok <= server.received(), "what came during the warm-up does not count");
 }

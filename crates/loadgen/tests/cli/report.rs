@@ -260,3 +260,31 @@ fn standard_input_may_hold_several_results() {
     let merged: RunResult = serde_json::from_slice(&output.stdout).expect("a result");
     assert_eq!((merged.ok, &merged.config["merged"]), (10, &2.into()));
 }
+
+/// Few machines that run this have a counter, so a stored result gets what one would have counted.
+#[test]
+fn instructions_are_told_per_request_in_every_form() {
+    let (store, server) = (Store::new(), Server::start(|_| Act::Say(ok("x"))));
+    let pid = std::process::id().to_string();
+    store.run("a", &["http", "-n", "10", "--server-pid", &pid, &server.url()]);
+    let path = Path::new(&store.path("a")).join("result.json");
+    let mut result: Value = serde_json::from_slice(&std::fs::read(&path).expect("stored")).expect("JSON");
+    for (modes, words) in [("user", "without the kernel's"), ("user-and-kernel", "the kernel's included")] {
+        let server = &mut result["server"];
+        (server["instructions"], server["instructions_modes"]) = (123_450.into(), modes.into());
+        server["instructions_unknown"] = Value::Null;
+        std::fs::write(&path, result.to_string()).expect("written");
+        let text = store.text(&[], &["a"]);
+        let line = text.lines().find(|line| line.contains("instructions per request")).expect("a line of its own");
+        assert!(line.contains(" 12,345 ") && line.contains(words), "{line}");
+    }
+    schema::check(&result);
+    let csv = store.text(&["--format", "csv"], &["a"]);
+    let last: Vec<_> = csv.lines().filter_map(|line| line.rsplit(',').next()).collect();
+    assert_eq!(last, ["server_instructions", "123450"]);
+    std::fs::create_dir(store.path("b")).expect("new");
+    std::fs::copy(&path, Path::new(&store.path("b")).join("result.json")).expect("copied");
+    let compared = store.text(&["--compare"], &["a", "b"]);
+    let line = compared.lines().find(|line| line.contains("instructions")).expect("a row");
+    assert!(line.contains("per request") && line.matches("12,345").count() == 2, "{line}");
+}

@@ -6,7 +6,9 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::file::{Documents, framed};
+use super::mq_faults::run;
 use super::null::Null;
+use super::queue_server::{Act as QueueAct, QueueServer};
 use super::server::{Act, Server, framed_request, ok, reply, resp_request};
 use super::{Run, loadgen};
 
@@ -175,7 +177,110 @@ fn a_log_that_cannot_be_written_is_refused_before_the_run() {
         assert!(code == Some(2) && stderr.contains(why), "{arguments:?}: {stderr}");
     }
     assert_eq!((server.connections(), std::fs::read(log).expect("still there")), (asked, written));
-    let mq = loadgen(&["mq", "--fifo-dir", "/", "-n", "1", "--request-log", &path("mq.csv"), "/q", "x"]);
-    let stderr = String::from_utf8_lossy(&mq.stderr).into_owned();
-    assert!(mq.status.code() == Some(2) && stderr.contains("--request-log does not go with mq"), "{stderr}");
+    // Each client of mq keeps as many as the log has, and 10,000,000 is the most of all together.
+    for (clients, code) in [("1000", 1), ("1001", 2)] {
+        let options = ["--clients", clients, "--request-log", &path("mq.csv")];
+        let fifos = super::private_directory();
+        let of_queue = ["--fifo-dir", fifos.path().to_str().expect("UTF-8"), "/loadgen-nobody", "x"];
+        let mq = loadgen(&[&["mq", "-n", "1"], &options[..], &of_queue].concat());
+        let stderr = String::from_utf8_lossy(&mq.stderr).into_owned();
+        assert_eq!(mq.status.code(), Some(code), "{stderr}");
+        assert_eq!(stderr.contains("--request-log-size: each of the 1001 clients"), code == 2, "{stderr}");
+    }
+}
+
+/// What a client of queues asks for is a path, and its number stands for a connection's.
+#[test]
+fn clients_of_queues_have_the_same_log_whether_they_are_threads_or_processes() {
+    for spawn in ["thread", "process"] {
+        for (pace, begin) in [(&[][..], "sent_ns"), (&["-R", "1000"], "scheduled_ns")] {
+            // The answer says which path it is of.
+            let server = QueueServer::start(|number, request| match number {
+                20 => QueueAct::say(b""),
+                // In two pieces.
+                _ => QueueAct { data: Some(vec![request.path.to_vec(), request.path.to_vec()]), ..QueueAct::default() },
+            });
+            // More than one line of what a process has to tell.
+            let options = ["--clients", "3", "-n", "900", "--spawn", spawn, "--fifo-dir", server.fifos()];
+            let both = [&server.name(), "b,c"];
+            let (run, lines) = logged(
+                |options| Run::new("mq", "file.bin", &[options, &both].concat()),
+                &[&options[..], pace].concat(),
+            );
+            let which = format!("{spawn} {pace:?}");
+            check(&which, &run, &lines, begin);
+            run.assert_errors(&[("eof_early", 1)]);
+            assert_eq!(counts(&lines, "operation"), BTreeMap::from([("b,c".into(), 450), ("file.bin".into(), 450)]));
+            let mut clients = [0; 3];
+            lines.iter().for_each(|line| clients[number(line, "connection").unsigned_abs() as usize] += 1);
+            assert_eq!(clients, [300; 3], "{which}");
+            for line in &lines {
+                let length = match (line["outcome"] == "ok", line["operation"] == "b,c") {
+                    (true, true) => 6,
+                    (true, false) => 16,
+                    (false, _) => 0,
+                };
+                assert_eq!(number(line, "bytes"), length, "{which}: {line}");
+                assert_eq!(line["scheduled_ns"].is_null(), pace.is_empty(), "{which}: {line}");
+                assert_eq!(line["first_byte_ns"].is_null(), length == 0, "{which}: {line}");
+            }
+            assert_eq!(run.result.config["request_log_size"], 10_000);
+        }
+        // What comes during the warm-up is in neither.
+        let server = QueueServer::start(|_, _| QueueAct::say(b"x"));
+        let options = ["--clients", "2", "-n", "50", "--warmup", "100ms", "--spawn", spawn];
+        let (warmed, lines) = logged(|options| run(&server, options), &options);
+        assert!(server.received() > 50, "{spawn}: nothing during the warm-up");
+        assert_eq!((lines.len(), warmed.result.requests), (50, 50), "{spawn}");
+        // Of more than it may have, the log has its sample, the last and the slowest of all clients together.
+        let server = QueueServer::start(|_, _| QueueAct::say(b"x"));
+        let options = ["--clients", "4", "-n", "400", "--spawn", spawn, "--request-log-size", "40"];
+        let (run, lines) = logged(|options| run(&server, options), &options);
+        run.assert_errors(&[]);
+        assert_eq!(["in_sample", "in_last", "in_slowest"].map(|name| count(&lines, name)), [40, 4, 4], "{spawn}");
+        let slowest = lines.iter().map(|line| number(line, "finished_ns") - number(line, "sent_ns")).max();
+        let slowest = slowest.expect("one") as f64 / 1e3;
+        assert!((slowest / run.result.latency_us.max - 1.0).abs() < 2e-3, "{spawn}: {slowest}");
+        assert!(lines[lines.len() - 4..].iter().all(|line| line["in_last"] == true), "{spawn}: {lines:?}");
+    }
+}
+
+/// Two clients ask for the same hundred paths; of each, other requests are chosen.
+#[test]
+fn clients_of_queues_draw_samples_of_their_own() {
+    let server = QueueServer::start(|_, _| QueueAct::say(b"x"));
+    let paths: Vec<String> = (0..99).map(|number| format!("path-{number}")).collect();
+    let ask = |options: &[&str]| {
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let name = server.name();
+        let of_queue = ["--fifo-dir", server.fifos(), &name];
+        Run::new("mq", "path-99", &[options, &of_queue, &paths].concat())
+    };
+    let (run, lines) = logged(ask, &["--clients", "2", "-n", "200", "--request-log-size", "40"]);
+    run.assert_errors(&[]);
+    let sample = |client: i64| -> BTreeSet<i64> {
+        let own = lines.iter().filter(|line| line["in_sample"] == true && number(line, "connection") == client);
+        let path = |line: &Value| line["operation"].as_str().and_then(|path| path["path-".len()..].parse::<i64>().ok());
+        // The second client begins with the second path.
+        own.map(|line| (path(line).expect("a path") - client).rem_euclid(100)).collect()
+    };
+    let (first, second) = (sample(0), sample(1));
+    assert_eq!(first.len() + second.len(), 40);
+    assert!(first.intersection(&second).count() < 15, "{first:?} {second:?}");
+}
+
+#[test]
+fn what_clients_of_queues_never_put_there_is_in_the_log_without_a_time_of_sending() {
+    // There is room for one request, and nobody takes it: it waits for its answer, and the next for room.
+    let server = QueueServer::deaf(1);
+    let options = ["--clients", "1", "-n", "4", "-R", "1000", "--timeout", "100ms"];
+    let (run, lines) = logged(|options| run(&server, options), &options);
+    assert!(lines[0]["outcome"] == "timeout" && !lines[0]["sent_ns"].is_null(), "{lines:?}");
+    for line in &lines[1..] {
+        // Some waited for the client as long as anything may take, and were never tried.
+        assert_eq!(line["outcome"] == "timeout", line["sent_ns"].is_null(), "{line}");
+    }
+    assert!(lines.iter().any(|line| line["sent_ns"].is_null()), "{lines:?}");
+    assert_eq!(counts(&lines, "outcome"), run.result.errors);
+    assert_eq!(run.result.backlog.map(|backlog| backlog.max), Some(3), "three waited for the first");
 }

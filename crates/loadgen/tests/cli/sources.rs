@@ -1,6 +1,9 @@
-//! Where connections come from.
+//! Where connections come from, and what is left of them.
 
-use super::server::{Act, Server, ok, reply};
+use std::collections::HashSet;
+
+use super::file::{Documents, framed};
+use super::server::{Act, Server, framed_request, ok, reply, resp_request};
 use super::{Run, loadgen};
 
 const FOUR: [&str; 4] = ["127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"];
@@ -105,4 +108,73 @@ fn a_fast_open_needs_tcp() {
     let output = loadgen(&["http", "-n", "1", "--fast-open", "unix:/run/x.sock"]);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(1) && stderr.contains("--fast-open to unix:/run/x.sock"), "{stderr}");
+}
+
+/// Connections to this server of which the generator's side is in TIME_WAIT, by the generator's address. Before the first
+/// of them these are connections to another test's server, which had the same port not long ago.
+fn left_behind(server: &Server) -> HashSet<String> {
+    let port = server.address().rsplit_once(':').map(|(_, port)| port.parse::<u16>().expect("a port"));
+    let peer = format!(":{:04X}", port.expect("an address"));
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("the kernel's table");
+    let in_time_wait = |line: &str| {
+        let columns: Vec<_> = line.split_whitespace().collect();
+        (columns[2].ends_with(&peer) && columns[3] == "06").then(|| columns[1].to_owned())
+    };
+    table.lines().skip(1).filter_map(in_time_wait).collect()
+}
+
+#[test]
+fn with_a_linger_of_zero_closed_connections_leave_nothing_behind_on_both_engines() {
+    let key = ["--workload", "connection-per-request", "--mix", "get=1", "--constant-values", "--keys", "9"];
+    for engine in ["epoll", "uring"] {
+        for (option, expected) in [(&["--linger-zero"][..], 0..=5), (&[], 200..=310)] {
+            let server = Server::of(resp_request, |_| Act::Say(b"$12\r\nxxxxxxxxxxxx\r\n".to_vec()));
+            let options = ["-c", "4", "-n", "300", "--engine", engine];
+            let others = left_behind(&server);
+            let run = Run::kv(&server.address(), &[&options[..], &key, option].concat());
+            run.assert_errors(&[]);
+            assert_eq!((run.result.ok, run.result.hits), (300, Some(300)));
+            assert_eq!(run.result.config["linger_zero"] == true, !option.is_empty());
+            let left = left_behind(&server).difference(&others).count();
+            assert!(expected.contains(&left), "{engine} {option:?}: {left}");
+        }
+    }
+}
+
+/// Every command's last connections are those that it closes itself, at the end of the run.
+#[test]
+fn the_connections_that_a_run_ends_with_are_closed_as_it_was_asked_for() {
+    let http = |option: &[&str]| {
+        let server = Server::start(|_| Act::Say(ok("x")));
+        let others = left_behind(&server);
+        let run = Run::http(&server.url(), &[&["-c", "50", "-n", "200"], option].concat());
+        (run, left_behind(&server).difference(&others).count())
+    };
+    let file = |option: &[&str]| {
+        let documents = Documents::of(&[10]);
+        let body = documents.bodies.values().next().expect("one").clone();
+        let server = Server::of(framed_request, move |_| Act::Say(framed(0, &body)));
+        let options = ["-c", "50", "-n", "200", "--layout", "flat", "--protocol", "framed"];
+        let others = left_behind(&server);
+        let run = Run::file(&server.address(), documents.path(), &[&options, option].concat());
+        (run, left_behind(&server).difference(&others).count())
+    };
+    for (option, expected) in [(&["--linger-zero"][..], 0..=5), (&[], 40..=60)] {
+        for (run, left) in [http(option), file(option)] {
+            run.assert_errors(&[]);
+            assert_eq!((run.result.ok, run.result.reconnects), (200, 0));
+            assert!(expected.contains(&left), "{option:?}: {left}");
+        }
+    }
+    for arguments in [&["http"][..], &["kv"], &["file", "--content", "/", "--layout", "flat"]] {
+        let output = loadgen(&[arguments, &["-n", "1", "--linger-zero", "unix:/run/x.sock"]].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            output.status.code() == Some(2) && stderr.contains("which has no TIME_WAIT"),
+            "{arguments:?}: {stderr}"
+        );
+    }
+    let output = loadgen(&["mq", "--fifo-dir", "/", "--linger-zero", "/q", "x"]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && stderr.contains("--linger-zero does not go with mq"), "{stderr}");
 }

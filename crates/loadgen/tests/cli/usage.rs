@@ -271,9 +271,15 @@ fn the_servers_usage_is_read() {
     // The server is this very process.
     let pid = std::process::id().to_string();
     let run = Run::http(&server.url(), &["-c", "2", "-d", "300ms", "--warmup", "0s", "--server-pid", &pid]);
-    let usage = run.result.server.expect("it lives");
+    let usage = run.result.server.clone().expect("it lives");
     assert_eq!(usage.pid, std::process::id());
     assert!(usage.cpu_s > 0.0 && usage.rss_bytes > 0 && usage.context_switches_voluntary > 0, "{usage:?}");
+    let is_counted = usage.instructions.is_some();
+    assert_eq!((usage.instructions_modes.is_some(), usage.instructions_unknown.is_none()), (is_counted, is_counted));
+    let uncounted = Run::http(&server.url(), &["-n", "1", "--server-pid", &pid, "--no-instructions"]);
+    let usage = uncounted.result.server.expect("it lives");
+    assert_eq!((usage.instructions, usage.instructions_unknown), (None, None));
+    assert_eq!(loadgen(&["http", "-n", "1", "--no-instructions", &server.url()]).status.code(), Some(2));
     let (user, system) = (run.result.client_user_s.expect("known"), run.result.client_system_s.expect("known"));
     assert!(user >= 0.0 && system >= 0.0 && (user + system - run.result.client_cpu_s).abs() < 1e-6, "{:?}", run.result);
     assert!(run.result.client_cpu_s > 0.0 && run.result.saturation.client_cpu_fraction <= 1.05);

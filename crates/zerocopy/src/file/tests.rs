@@ -15,7 +15,11 @@ fn open(path: &Path) -> Opened {
 }
 
 fn resources() -> Arc<Resources> {
-    let limits = Limits { pipe_bytes: 1 << 20, pipe_size: 64 << 10, descriptors: 100, mapped_bytes: 1 << 20 };
+    resources_with(1 << 20)
+}
+
+fn resources_with(pipe_bytes: u64) -> Arc<Resources> {
+    let limits = Limits { pipe_bytes, pipe_size: 64 << 10, descriptors: 100, mapped_bytes: 1 << 20 };
     Arc::new(Resources::new(&limits, Some(Region::new(1 << 20).unwrap())))
 }
 
@@ -31,7 +35,27 @@ fn next_tick() {
 }
 
 fn prepare(opened: Opened, strategy: Strategy) -> CachedFile {
-    CachedFile::new(opened, "a/b", strategy, Held::new(), &resources(), later(0).unix)
+    prepare_with(opened, strategy, &resources())
+}
+
+fn prepare_with(opened: Opened, strategy: Strategy, resources: &Arc<Resources>) -> CachedFile {
+    CachedFile::new(opened, "a/b", strategy, Held::new(), resources, later(0).unix)
+}
+
+/// A file of one pipe that has come to rest. Removing its directory would change it.
+fn in_one_pipe(resources: &Arc<Resources>) -> (tempfile::TempDir, CachedFile) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    fs::write(&path, vec![b'a'; LENS[0]]).unwrap();
+    let file = prepare_with(open(&path), Strategy::Pipe, resources);
+    (dir, file)
+}
+
+/// Whether a response goes out of a pipe.
+fn is_piped(file: &CachedFile, now: Now) -> bool {
+    let mut out = Outbox::default();
+    file.push_ok(Connection::Implied, now, &mut out);
+    matches!(out.front(), Some(Front::Pipe(_)))
 }
 
 /// A change between the look before a filling and the one after it, as seen from here: the metadata is of before, the
@@ -67,14 +91,44 @@ fn a_first_pipe_is_not_made_of_a_file_that_has_changed() {
     let path = dir.path().join("file");
     fs::write(&path, vec![b'a'; LENS[0]]).unwrap();
     let file = prepare(open(&path), Strategy::Pipe);
-    let in_a_pipe = |now| {
-        let mut out = Outbox::default();
-        file.push_ok(Connection::Implied, now, &mut out);
-        matches!(out.front(), Some(Front::Pipe(_)))
-    };
-    assert!(in_a_pipe(later(1)) && in_a_pipe(later(2)));
+    assert!(is_piped(&file, later(1)) && is_piped(&file, later(2)));
     next_tick();
     File::options().write(true).open(&path).unwrap().write_all_at(b"b", 17).unwrap();
-    assert!(!in_a_pipe(later(3)), "head and file go by themselves");
+    assert!(!is_piped(&file, later(3)), "head and file go by themselves");
     assert!(!file.is_as_in_its_pipes(1));
+}
+
+/// While one thread makes the first pipe of a new second, the others send that of the second before.
+#[test]
+fn nobody_goes_without_a_first_pipe_while_another_is_made() {
+    let (_dir, file) = in_one_pipe(&resources());
+    let second = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let ask = || {
+            loop {
+                let second = second.load(Ordering::Relaxed);
+                assert!(is_piped(&file, later(second)), "second {second}");
+                if second == 2_000 {
+                    break;
+                }
+            }
+        };
+        scope.spawn(ask);
+        scope.spawn(ask);
+        for next in 1..=2_000 {
+            second.store(next, Ordering::Relaxed);
+            assert!(is_piped(&file, later(next)), "second {next}");
+        }
+    });
+}
+
+/// Where there is no room for a second one, the old first pipe makes room for the new one.
+#[test]
+fn a_first_pipe_is_made_anew_in_a_budget_of_one() {
+    let resources = resources_with(64 << 10);
+    let (_dir, file) = in_one_pipe(&resources);
+    for second in 1..4 {
+        assert!(is_piped(&file, later(second)), "second {second}");
+        assert_eq!(resources.pipe_bytes.used(), 64 << 10);
+    }
 }

@@ -12,6 +12,7 @@ use self::documents::LAYOUT;
 use self::specs::{FileSpec, SPECS};
 use super::super::model::{Cell, Role, Workload};
 use super::super::peers::{Peer, web};
+use super::super::variants;
 use super::{Kind, Target, Timing};
 
 const ORIGINAL: &str = "original";
@@ -25,7 +26,7 @@ pub(super) struct FileServer;
 
 impl FileSpec {
     fn named(name: &str) -> Option<&'static Self> {
-        SPECS.iter().find(|spec| spec.spec.name == name)
+        SPECS.iter().find(|spec| spec.spec.name == variants::plain(name))
     }
 
     fn workload(&self) -> Workload {
@@ -127,6 +128,10 @@ impl Kind for FileServer {
 
     fn varies(&self, workload: &str, dimension: &str) -> bool {
         FileSpec::named(workload).is_some_and(|spec| spec.varies.contains(&dimension))
+    }
+
+    fn pipelines(&self, workload: &str) -> bool {
+        FileSpec::named(workload).is_some_and(|spec| spec.protocol == "framed")
     }
 
     fn answers(&self, role: Role, _server: &str, workload: &Workload) -> bool {

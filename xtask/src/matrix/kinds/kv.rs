@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use self::specs::{KvSpec, SPECS};
 use super::super::model::{Cell, Role, Workload};
 use super::super::peers::{Peer, caches};
+use super::super::variants;
 use super::{Kind, Spec, Target, Timing, amount_arguments, load_s};
 
 const KEY_BYTES: u64 = 16;
@@ -31,7 +32,7 @@ impl KvSpec {
     }
 
     fn named(name: &str) -> Option<&'static Self> {
-        Self::all().find(|spec| spec.spec.name == name)
+        Self::all().find(|spec| spec.spec.name == variants::plain(name))
     }
 
     fn workload(&self, is_quick: bool) -> Workload {
@@ -105,6 +106,10 @@ impl Kind for KvCache {
 
     fn varies(&self, workload: &str, dimension: &str) -> bool {
         KvSpec::named(workload).is_some_and(|spec| spec.varies.contains(&dimension))
+    }
+
+    fn pipelines(&self, workload: &str) -> bool {
+        KvSpec::named(workload).is_some_and(|spec| !spec.asks.contains(&"connection-per-request"))
     }
 
     fn answers(&self, role: Role, server: &str, workload: &Workload) -> bool {

@@ -18,6 +18,7 @@ use super::climb;
 use super::cpus::CpuList;
 use super::model::{Arrivals, Cell, Role, Workload};
 use super::peers::Peer;
+use super::variants::Variants;
 
 /// Fraction of the reference's capacity that an open loop offers to every cell.
 pub(crate) const OPEN_FRACTION: f64 = 0.5;
@@ -73,6 +74,11 @@ pub(crate) trait Kind: Sync {
 
     /// Whether back ends that differ in this dimension are worth comparing under the workload, when nobody asked.
     fn varies(&self, workload: &str, dimension: &str) -> bool;
+
+    /// Whether a connection may have several requests outstanding under the workload.
+    fn pipelines(&self, _workload: &str) -> bool {
+        true
+    }
 
     /// Whether the null server, or a peer of that name, can answer the workload at all.
     fn answers(&self, role: Role, server: &str, workload: &Workload) -> bool;
@@ -241,8 +247,20 @@ impl Timing {
 
 /// The workloads of a kind so named, in its order, with the commands that make them.
 pub(crate) fn select(kind: &dyn Kind, names: &[String], timing: &Timing, is_quick: bool) -> Vec<Workload> {
+    select_varied(kind, names, &Variants::default(), timing, is_quick)
+}
+
+/// The same as they are to be varied.
+pub(crate) fn select_varied(
+    kind: &dyn Kind,
+    names: &[String],
+    variants: &Variants,
+    timing: &Timing,
+    is_quick: bool,
+) -> Vec<Workload> {
     let mut workloads = kind.workloads(is_quick);
     workloads.retain(|workload| names.contains(&workload.name));
+    let mut workloads = variants.of(workloads);
     for workload in &mut workloads {
         show_commands(kind, workload, timing);
     }
@@ -252,9 +270,13 @@ pub(crate) fn select(kind: &dyn Kind, names: &[String], timing: &Timing, is_quic
 /// Sets the load that the open workloads offer, from the reference's capacity.
 pub(crate) fn calibrate(kind: &dyn Kind, workloads: &mut [Workload], capacity_rps: f64, timing: &Timing) {
     for workload in workloads {
-        if let Arrivals::Open { fraction, .. } = workload.arrivals {
-            // A round figure is easier to compare between runs.
-            let rate_rps = (capacity_rps * fraction / 1_000.0).round().max(1.0) * 1_000.0;
+        if let Arrivals::Open { rate_rps, fraction, .. } = workload.arrivals {
+            let (rate_rps, fraction) = match rate_rps > 0.0 {
+                // Somebody chose it.
+                true => (rate_rps, rate_rps / capacity_rps),
+                // A round figure is easier to compare between runs.
+                false => ((capacity_rps * fraction / 1_000.0).round().max(1.0) * 1_000.0, fraction),
+            };
             workload.arrivals = Arrivals::Open { rate_rps, fraction, capacity_rps };
             show_commands(kind, workload, timing);
         }
@@ -382,6 +404,9 @@ pub(crate) fn cannot_run(
     open_files: u64,
     is_quick: bool,
 ) -> Option<String> {
+    if workload.pipeline > 1 && !kind.pipelines(&workload.name) {
+        return Some("one request per connection".to_owned());
+    }
     let connections = workload.connections;
     if u64::from(connections) + SPARE_DESCRIPTORS > open_files {
         return Some(format!("{connections} connections need more than the {open_files} open files allowed here"));

@@ -13,6 +13,7 @@ use super::super::cpus::CpuList;
 use super::super::model::{Cell, Role, Workload};
 use super::super::peers::Peer;
 use super::super::site::{self, MEMORY};
+use super::super::variants;
 use super::{Kind, Spec, Target, Timing, load_s, time_arguments};
 
 const CALIBRATION: &str = "small-4KiB";
@@ -135,7 +136,7 @@ pub(super) struct MqServer;
 
 impl QueueSpec {
     fn named(name: &str) -> Option<&'static Self> {
-        SPECS.iter().find(|spec| spec.spec.name == name)
+        SPECS.iter().find(|spec| spec.spec.name == variants::plain(name))
     }
 
     fn workload(&self, is_quick: bool) -> Workload {
@@ -204,6 +205,11 @@ impl Kind for MqServer {
 
     fn varies(&self, workload: &str, dimension: &str) -> bool {
         QueueSpec::named(workload).is_some_and(|spec| spec.varies.contains(&dimension))
+    }
+
+    /// A client asks again when it has its answer.
+    fn pipelines(&self, _workload: &str) -> bool {
+        false
     }
 
     fn answers(&self, _role: Role, _server: &str, _workload: &Workload) -> bool {

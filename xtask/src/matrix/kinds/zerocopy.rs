@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::super::model::{Cell, Role, Workload};
 use super::super::peers::{Peer, web};
 use super::super::site;
+use super::super::variants;
 use super::{Kind, Spec, Target, Timing};
 
 const CALIBRATION: &str = "cached-26KB-c64";
@@ -147,7 +148,7 @@ pub(super) struct Zerocopy;
 
 impl CachedSpec {
     fn named(name: &str) -> Option<&'static Self> {
-        SPECS.iter().find(|spec| spec.spec.name == name)
+        SPECS.iter().find(|spec| spec.spec.name == variants::plain(name))
     }
 
     fn workload(&self) -> Workload {
@@ -205,6 +206,10 @@ impl Kind for Zerocopy {
 
     fn varies(&self, workload: &str, dimension: &str) -> bool {
         CachedSpec::named(workload).is_some_and(|spec| spec.varies.contains(&dimension))
+    }
+
+    fn pipelines(&self, workload: &str) -> bool {
+        CachedSpec::named(workload).is_some_and(|spec| !spec.closes)
     }
 
     fn answers(&self, _role: Role, _server: &str, _workload: &Workload) -> bool {

@@ -284,6 +284,9 @@ pub(crate) struct Host {
     pub open_files_hard: u64,
     /// One-minute load average when the run began.
     pub load1: f64,
+    /// Whether the processor counts instructions for us, in words.
+    #[serde(default)]
+    pub instruction_counter: Option<String>,
 }
 
 /// Why to look twice at a visit.

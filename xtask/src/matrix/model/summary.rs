@@ -156,6 +156,9 @@ pub(crate) struct Further {
     /// From a pass of its own (`--syscalls`), with the part of each call.
     pub syscalls_per_request: Option<f64>,
     pub syscalls: BTreeMap<String, f64>,
+    /// Of the server per request, where the processor counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions_per_request: Option<f64>,
     /// Seconds per second that a thread of the server could have run and did not.
     pub run_queue_wait: Option<f64>,
     /// Of the server's process while it was loaded, the warm-up included.
@@ -166,6 +169,11 @@ pub(crate) struct Further {
     pub peak_rss_bytes: Option<u64>,
     /// How late the generator was by its own doing; open loop only.
     pub lag_p99_us: Option<f64>,
+    /// How long a visit warmed up; absent where the generator was not told to.
+    pub warmup_s: Option<f64>,
+    /// Of the visits whose warm-up was to end by itself, those that were not steady at its limit; absent where it was a
+    /// fixed time.
+    pub unsettled_visits: Option<u32>,
     /// Warm-up and slice in windows of 100 ms, over the visits.
     pub windows: Vec<WindowPoint>,
 }

@@ -22,7 +22,8 @@ use super::campaign::{self, Campaign};
 use super::draw::{DistributionArg, ratio};
 use super::drive::{DriveArgs, drive, interrupt_flag, named, value_name};
 use super::tls::TlsArgs;
-use super::values::{count, levels};
+use super::values::count;
+use super::verify::{Checks, checks, levels};
 use super::{Failure, Outcome, complain};
 
 const KEY_BYTES_MAX: usize = 64 << 10;
@@ -32,6 +33,8 @@ const DEFAULT_JSON_BYTES: usize = 256;
 const PRELOAD_BATCH: usize = 128;
 const PRELOAD_BATCH_BYTES: usize = 1 << 20;
 const PRELOAD_CONNECTIONS: usize = 16;
+
+const NO_SAMPLE: &str = "kv has no samples: to compare a reply with the prepared one costs less than to choose";
 
 const EXAMPLES: &str = "Examples:
   loadgen kv --preload -P 100 -d 5s 127.0.0.1:6379
@@ -104,8 +107,8 @@ pub(super) struct KvArgs {
     #[arg(long)]
     preload: bool,
     /// How much of each reply is checked
-    #[arg(long, value_enum, default_value = "content")]
-    verify: VerifyArg,
+    #[arg(long, default_value = "content", value_parser = checks::<VerifyArg>("content").without_sample(NO_SAMPLE))]
+    verify: Checks<VerifyArg>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -176,7 +179,7 @@ pub(super) fn run(args: &KvArgs) -> Result<Outcome, Failure> {
         Limit::Requests(_) | Limit::Duration(_) => None,
     };
     let script = script(args, &space, &choice.plan, load.batch, requests)?;
-    let rules = Rules { verify: args.verify.into(), allow_misses: args.allow_misses };
+    let rules = Rules { verify: args.verify.level(VerifyArg::Content).into(), allow_misses: args.allow_misses };
     let make_client = |thread| KvClient::new(Arc::clone(&script), rules, load.seed, thread, load.threads);
     let campaign = Campaign { args: &args.drive, endpoint: &endpoint, load: &load, server, interrupt: &interrupt };
     let ceiling = self_check::ceiling(args, &campaign)?;
@@ -204,7 +207,7 @@ fn subject(args: &KvArgs, choice: &Choice, script: &Script, load: &Load) -> Subj
 }
 
 fn bare_subject(args: &KvArgs, mut config: BTreeMap<String, Value>, load: &Load) -> Subject {
-    config.insert("verify".to_owned(), json!(value_name(args.verify)));
+    config.insert("verify".to_owned(), json!(args.verify.name(VerifyArg::Content)));
     let (kind, target) = ("kv".to_owned(), args.target.clone());
     Subject { kind, target, config, pacing: load.pacing, kinds: Kinds::HitsMissesStores }
 }

@@ -11,7 +11,6 @@ use super::super::Reuse;
 use super::super::connection::{Connection, Pending, Stage};
 use super::super::endpoint::{Attempt, Dial};
 use super::Worker;
-use super::record::Heard;
 use crate::clock::{MILLISECOND, Nanos};
 use crate::error::ErrorClass;
 use crate::protocol::{Batch as _, ClientProtocol, Replies};
@@ -81,7 +80,8 @@ impl<P: ClientProtocol> Worker<'_, P> {
 
     fn open(&mut self, slot: usize, now: Nanos) {
         let since = *self.connections[slot].dialing_since.get_or_insert(now);
-        let dial = Dial { source: self.next_source(), is_fast_open: self.is_fast_open };
+        let dial =
+            Dial { source: self.next_source(), is_fast_open: self.is_fast_open, is_linger_zero: self.is_linger_zero };
         let mut attempt = self.endpoint.connect(dial);
         if matches!(attempt, Err(Errno::MFILE)) && !self.parting.is_empty() {
             // Those were only kept out of courtesy.
@@ -179,7 +179,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
     pub(super) fn fail_connection(&mut self, slot: usize, first: ErrorClass, others: ErrorClass, now: Nanos) {
         self.failures_in_row += 1;
         if let Some(oldest) = self.connections[slot].inflight.pop_front() {
-            let heard = Heard::of_beginning(self.connections[slot].begun.take());
+            let heard = std::mem::take(&mut self.connections[slot].begun);
             self.conclude(slot, oldest, Replies::ONE, Err(first), heard, now);
             if oldest.request.left() > 1 {
                 self.fail(slot, Pending { request: oldest.request.without(1), ..oldest }, others, now);
@@ -293,7 +293,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
                 let waited = now.saturating_sub(oldest);
                 if waited >= self.timeout {
                     self.fail_connection(slot, ErrorClass::Timeout, ErrorClass::Timeout, now);
-                } else if waited >= self.first_byte_timeout && connection.begun.is_none() {
+                } else if waited >= self.first_byte_timeout && connection.begun.first_byte.is_none() {
                     self.fail_connection(slot, ErrorClass::TimeoutFirstByte, ErrorClass::TimeoutFirstByte, now);
                 }
             }

@@ -9,7 +9,6 @@ use super::super::connection::{Pending, Stage};
 use super::Worker;
 use super::dial::Redial;
 use super::kernel::{Kernel, parts};
-use super::record::Heard;
 use crate::clock::{self, Nanos};
 use crate::error::ErrorClass;
 use crate::protocol::{ClientProtocol, EofOutcome, Progress, Then};
@@ -149,7 +148,8 @@ impl<P: ClientProtocol> Worker<'_, P> {
                 }
                 Progress::Done { replies, verdict, then } => {
                     connection.answered(replies.count);
-                    let heard = Heard::of(connection.begun.take(), decoded.consumed, now);
+                    let mut heard = std::mem::take(&mut connection.begun);
+                    heard.more(decoded.consumed as u64, now);
                     let is_last = connection.inflight.is_empty();
                     // Nobody asked for what follows, and it is this reply that it was stuck to.
                     let has_excess = start < length && (is_last || then == Then::Close);
@@ -230,7 +230,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
             }
             EofOutcome::Done { replies, verdict } => {
                 connection.answered(replies.count);
-                let heard = Heard::of_beginning(connection.begun.take());
+                let heard = std::mem::take(&mut connection.begun);
                 self.heard(slot, now);
                 self.conclude(slot, pending, replies, verdict, heard, now);
                 self.end_turn(slot, now);

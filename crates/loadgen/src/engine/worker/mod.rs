@@ -22,7 +22,7 @@ use rustix::fd::OwnedFd;
 
 use self::gather::Gathering;
 use self::kernel::Kernel;
-use self::record::Heard;
+pub(super) use self::record::merge_logs;
 use self::schedule::Ramp;
 use super::backlog::Backlog;
 use super::connection::{Connection, Pending, Stamp};
@@ -37,7 +37,7 @@ use super::{Endpoint, EngineError, Load, Reuse};
 use crate::clock::{self, MICROSECOND, MILLISECOND, Nanos, SECOND};
 use crate::error::ErrorClass;
 use crate::protocol::{Batch as _, ClientProtocol, Replies, Verdict};
-use crate::request_log::Recorder;
+use crate::request_log::{Heard, Recorder};
 
 /// One `recv` asks for this much.
 const READ_BYTES: usize = 128 << 10;
@@ -72,6 +72,7 @@ pub(super) struct Worker<'a, P: ClientProtocol> {
     sources: &'a [IpAddr],
     source: usize,
     is_fast_open: bool,
+    is_linger_zero: bool,
 
     protocol: P,
     kernel: Kernel,
@@ -177,6 +178,7 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
             sources: &load.sources,
             source: thread % load.sources.len().max(1),
             is_fast_open: load.is_fast_open,
+            is_linger_zero: load.is_linger_zero,
             protocol,
             kernel,
             gathering: Gathering::default(),

@@ -1,34 +1,13 @@
 //! Requests on their way into the log, if there is one.
 
-use super::super::connection::{Begun, Pending};
-use super::{Stamp, Worker};
+use std::sync::Arc;
+
+use super::super::connection::Pending;
+use super::{Stamp, Worker, WorkerReport};
 use crate::clock::Nanos;
 use crate::error::ErrorClass;
 use crate::protocol::{ClientProtocol, Replies, Verdict};
-use crate::request_log::Event;
-
-/// What has come of the replies that a verdict is about.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Heard {
-    /// When the first of it was read.
-    pub(super) first_byte: Option<Nanos>,
-    /// Of all these replies together.
-    pub(super) bytes: u64,
-}
-
-impl Heard {
-    /// Replies that are complete with the last `bytes`.
-    #[inline]
-    pub(super) fn of(begun: Option<Begun>, bytes: usize, now: Nanos) -> Self {
-        let begun = begun.unwrap_or(Begun { at: now, bytes: 0 });
-        Self { first_byte: Some(begun.at), bytes: begun.bytes + bytes as u64 }
-    }
-
-    /// A reply behind whose beginning nothing comes.
-    pub(super) fn of_beginning(begun: Option<Begun>) -> Self {
-        Self { first_byte: begun.map(|begun| begun.at), bytes: begun.map_or(0, |begun| begun.bytes) }
-    }
-}
+use crate::request_log::{Event, Gathered, Heard, Reader, RequestLog};
 
 impl<P: ClientProtocol> Worker<'_, P> {
     /// A verdict on the oldest requests of a batch, of which `heard` has come.
@@ -90,5 +69,31 @@ impl<P: ClientProtocol> Worker<'_, P> {
                 bytes: 0,
             });
         }
+    }
+}
+
+/// The log of all threads, whose recorders `reports` loses.
+pub(in super::super) fn merge_logs<P: ClientProtocol>(
+    size: usize,
+    opened: Nanos,
+    reports: &mut [WorkerReport<P>],
+) -> RequestLog {
+    let mut gathered = Gathered::new(size);
+    for (thread, report) in reports.iter_mut().enumerate() {
+        if let Some(recorder) = report.recorder.take() {
+            gathered.add(thread, recorder.close());
+        }
+    }
+    gathered.read(opened, reports)
+}
+
+/// The recorders are the threads'.
+impl<P: ClientProtocol> Reader for [WorkerReport<P>] {
+    fn connection(&self, thread: usize, slot: usize) -> u64 {
+        self[thread].first_connection + slot as u64
+    }
+
+    fn operation(&self, thread: usize, operation: u32) -> Arc<str> {
+        self[thread].protocol.operation_name(operation).into()
     }
 }

@@ -16,6 +16,8 @@ pub(crate) struct Fault {
 enum Who {
     /// Drivers that wait for readiness: rings make these calls in the kernel.
     Readiness,
+    /// Drivers that wait in epoll: also tokio-uring, whose ring is one of the descriptors that it waits for.
+    Waiter,
     /// The raw ring. What tokio-uring does with a submission that fails is not ours.
     Ring,
     /// mq-server: for others these are calls on descriptors of their own, which do not fail so.
@@ -58,7 +60,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     once("accept4,accept", "ECONNABORTED", Who::Readiness),
     shortage("accept4,accept", "EMFILE", Who::Readiness),
     shortage("accept4,accept", "ENOBUFS", Who::Readiness),
-    once("epoll_wait,epoll_pwait,epoll_pwait2", "EINTR", Who::Readiness),
+    once("epoll_wait,epoll_pwait,epoll_pwait2", "EINTR", Who::Waiter),
     once("epoll_ctl", "ENOMEM", Who::Readiness),
     once("shutdown", "ENOTCONN", Who::Anyone),
     once(MOVE, "EINTR", Who::Anyone),
@@ -90,6 +92,7 @@ impl Fault {
             },
             Who::Writer => matches!(core, Core::Queue { writes: true, .. }),
             Who::Queue => matches!(core, Core::Queue { .. }),
+            Who::Waiter => matches!(core, Core::Driver(driver) if driver != DriverKind::Uring),
             Who::Ring => matches!(core, Core::Driver(DriverKind::Uring)),
             Who::Readiness => match core {
                 Core::Driver(driver) => !matches!(driver, DriverKind::Uring | DriverKind::TokioUring),

@@ -23,7 +23,7 @@ use std::{
     thread,
 };
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use clap::Parser;
 use testkit::tracing::strace;
 
@@ -80,8 +80,11 @@ fn main() -> anyhow::Result<ExitCode> {
 }
 
 fn report(subject: &Subject, failed: &AtomicUsize, total: &Mutex<Tally>) {
-    let (tally, defeats) = survive(subject).unwrap_or_else(|error| (Tally::new(), vec![error]));
+    let (tally, mut defeats) = survive(subject).unwrap_or_else(|error| (Tally::new(), vec![error]));
     let kinds = tally.values().filter(|count| **count > 0).count();
+    if kinds == 0 && defeats.is_empty() {
+        defeats.push(anyhow!("none of its calls could be made to fail, so nothing is known"));
+    }
     println!("{}: survived {} failures of {kinds} kinds", subject.name(), tally.values().sum::<usize>());
     for error in &defeats {
         println!("{}: NOT SURVIVED: {error:#}", subject.name());

@@ -1,0 +1,152 @@
+//! The way from what recorders have kept to one log.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::keep::Ranked;
+use super::{Event, Numbered, OTHERS_PART, Reason, Reasons, Record, RequestLog};
+use crate::clock::Nanos;
+
+/// What a recorder has kept, or a piece of that. It can be written, for what another process recorded.
+#[derive(Debug, Default, Deserialize, Serialize)]
+pub(crate) struct Kept {
+    pub(super) seen: u64,
+    /// In the order of [`Reason::ALL`].
+    pub(super) lists: [Vec<Ranked<Numbered>>; Reason::ALL.len()],
+}
+
+impl Kept {
+    /// The same in pieces of at most `most` requests, which together are added as the whole would be.
+    pub(crate) fn pieces(mut self, most: usize) -> impl Iterator<Item = Self> {
+        std::iter::from_fn(move || {
+            let mut piece = Self { seen: std::mem::take(&mut self.seen), ..Self::default() };
+            let mut room = most;
+            for (list, part) in self.lists.iter_mut().zip(&mut piece.lists) {
+                *part = list.split_off(list.len().saturating_sub(room));
+                room -= part.len();
+            }
+            (piece.seen > 0 || room < most).then_some(piece)
+        })
+    }
+}
+
+/// A request, and the number of the recorder that kept it.
+type Sourced = (usize, Numbered);
+
+/// What all recorders have kept, as far as the log can have it: however many they are, it holds no more than twice what
+/// the log may have.
+#[derive(Debug)]
+pub(crate) struct Gathered {
+    size: usize,
+    seen: u64,
+    pub(super) lists: [Vec<Ranked<Sourced>>; Reason::ALL.len()],
+}
+
+/// How to read what a recorder calls by numbers.
+pub(crate) trait Reader {
+    /// The number among all connections of one that recorder `source` calls `slot`.
+    fn connection(&self, source: usize, slot: usize) -> u64;
+
+    /// What [`Event::operation`] numbered so.
+    fn operation(&self, source: usize, operation: u32) -> Arc<str>;
+}
+
+impl Gathered {
+    /// For a log with a sample of `size` requests.
+    pub(crate) fn new(size: usize) -> Self {
+        Self { size, seen: 0, lists: Default::default() }
+    }
+
+    /// Takes what recorder `source` has kept.
+    pub(crate) fn add(&mut self, source: usize, kept: Kept) {
+        self.seen += kept.seen;
+        for ((&reason, whole), part) in Reason::ALL.iter().zip(&mut self.lists).zip(kept.lists) {
+            let most = most(self.size, reason);
+            for Ranked { rank, thing } in part {
+                whole.push(Ranked { rank, thing: (source, thing) });
+                if whole.len() >= 2 * most {
+                    keep_best(whole, most);
+                }
+            }
+        }
+    }
+
+    /// The log of a window that was opened at `opened`.
+    pub(crate) fn read(self, opened: Nanos, reader: &(impl Reader + ?Sized)) -> RequestLog {
+        let mut names = BTreeMap::new();
+        let mut records = BTreeMap::new();
+        for (&reason, mut list) in Reason::ALL.iter().zip(self.lists) {
+            keep_best(&mut list, most(self.size, reason));
+            for Ranked { thing: (source, Numbered { number, event }), .. } in list {
+                let record = records.entry((event.finished, source, number));
+                record.or_insert_with(|| read(source, &event, opened, reader, &mut names)).reasons.add(reason);
+            }
+        }
+        RequestLog { seen: self.seen, records: records.into_values().collect() }
+    }
+}
+
+/// How many requests a log with a sample of `size` has for this reason.
+fn most(size: usize, reason: Reason) -> usize {
+    if reason == Reason::Sample { size } else { size.div_ceil(OTHERS_PART) }
+}
+
+fn keep_best(list: &mut Vec<Ranked<Sourced>>, most: usize) {
+    list.sort_unstable_by(best_first);
+    list.truncate(most);
+}
+
+/// In an order that does not depend on which recorder came first: of the same rank the later one is the better.
+fn best_first(one: &Ranked<Sourced>, other: &Ranked<Sourced>) -> Ordering {
+    let place = |it: &Ranked<Sourced>| (it.thing.1.number, std::cmp::Reverse(it.thing.0));
+    other.cmp(one).then_with(|| place(other).cmp(&place(one)))
+}
+
+fn read(
+    source: usize,
+    event: &Event,
+    opened: Nanos,
+    reader: &(impl Reader + ?Sized),
+    names: &mut BTreeMap<(usize, u32), Arc<str>>,
+) -> Record {
+    let since = |time: Nanos| time.wrapping_sub(opened).cast_signed();
+    let mut name = |operation| {
+        let name = names.entry((source, operation)).or_insert_with(|| reader.operation(source, operation));
+        Arc::clone(name)
+    };
+    Record {
+        reasons: Reasons::default(),
+        scheduled: event.due.map(since),
+        sent: event.sent.map(since),
+        first_byte: event.first_byte.map(since),
+        finished: since(event.finished),
+        connection: event.connection.map(|slot| reader.connection(source, slot)),
+        operation: event.operation.map(&mut name),
+        verdict: event.verdict,
+        bytes: event.bytes,
+    }
+}
+
+/// A verdict in JSON: null, or the name of the class.
+pub(super) mod verdict {
+    use std::borrow::Cow;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use crate::error::ErrorClass;
+    use crate::protocol::Verdict;
+
+    pub(crate) fn serialize<S: Serializer>(verdict: &Verdict, serializer: S) -> Result<S::Ok, S::Error> {
+        verdict.err().map(ErrorClass::name).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Verdict, D::Error> {
+        let Some(name) = Option::<Cow<'de, str>>::deserialize(deserializer)? else { return Ok(Ok(())) };
+        let class = ErrorClass::ALL.iter().find(|class| class.name() == name);
+        class.map(|&class| Err(class)).ok_or_else(|| D::Error::custom(format!("no class of errors: {name}")))
+    }
+}
