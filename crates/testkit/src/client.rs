@@ -55,7 +55,13 @@ impl Client {
         if domain != Domain::UNIX {
             socket.set_tcp_nodelay(true)?;
         }
-        socket.connect(&address)?;
+        // With a timeout of its own a socket is interrupted for good by whatever comes up, be it the end of a ring that this
+        // thread had (signal(7)); the connection is made meanwhile, and asking again waits for it.
+        while let Err(error) = socket.connect(&address) {
+            if error.kind() != ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
         Ok(Self(socket))
     }
 
@@ -200,5 +206,29 @@ fn brief(bytes: &[u8]) -> String {
         0 => "nothing".to_owned(),
         len @ ..=60 => format!("{len} bytes {:?}", bytes.escape_ascii().to_string()),
         len => format!("{len} bytes {:?}…", bytes[..60].escape_ascii().to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::TcpListener, time::Instant};
+
+    use drivers::DriverKind;
+
+    use super::*;
+
+    #[test]
+    fn a_ring_that_goes_meanwhile_keeps_nobody_from_connecting() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = Address::Tcp(listener.local_addr().expect("it is bound"));
+        for driver in [DriverKind::Uring, DriverKind::TokioUring].into_iter().cycle().take(40) {
+            let Ok(()) = driver.probe() else { continue };
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_millis(50) {
+                let mut client = Client::connect(&address).expect("somebody listens");
+                listener.accept().expect("somebody came").0.write_all(b"here").expect("there is room");
+                client.expect(b"here").expect("it is connected");
+            }
+        }
     }
 }
