@@ -29,6 +29,7 @@ use crate::{
 mod output;
 mod waiting;
 
+use output::unless_interrupted;
 use waiting::Event;
 
 /// The first read; a read in flight owns its buffer, so this is what an idle connection holds.
@@ -182,9 +183,10 @@ impl<'a, P: Protocol> Connection<'a, P> {
                 }
             };
             buffer = back;
-            match read? {
-                0 => rest.session.end_of_input(),
-                n => {
+            match unless_interrupted(read)? {
+                None => {}
+                Some(0) => rest.session.end_of_input(),
+                Some(n) => {
                     rest.tally.0.bytes_in += n as u64;
                     rest.session.feed(rest.protocol, &buffer[..n], clock::now());
                     if n == want {

@@ -11,6 +11,15 @@ use tokio_uring::{
 use super::{Rest, waiting::Event};
 use crate::{clock, pipes::Filling};
 
+/// `None` for an operation that a stop of the process has interrupted before it came to anything: in a worker of the
+/// kernel's it is not restarted, as the system call would be (signal(7)).
+pub(super) fn unless_interrupted(done: io::Result<usize>) -> io::Result<Option<usize>> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+        done => done.map(Some),
+    }
+}
+
 /// How much of a file or pipe is in memory at a time.
 const CHUNK_BYTES: usize = 128 * 1024;
 
@@ -64,16 +73,16 @@ impl<P: Protocol> Rest<'_, P> {
                     }
                 }
             };
-            match wrote? {
-                0 => return Err(io::ErrorKind::WriteZero.into()),
-                n => {
+            bytes = back.into_inner();
+            match unless_interrupted(wrote)? {
+                None => continue,
+                Some(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Some(n) => {
                     at += n;
                     self.tally.0.bytes_out += n as u64;
                 }
             }
-
             self.session.sent(clock::now());
-            bytes = back.into_inner();
         }
         Ok(bytes)
     }
@@ -96,11 +105,16 @@ impl<P: Protocol> Rest<'_, P> {
                     (read.map_err(Into::into), chunk.slice(..))
                 }
             };
-            let n = read?;
-            if n == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into()); // It shrank.
-            }
-            self.chunk = self.write(stream, chunk.into_inner()).await?;
+            let chunk = chunk.into_inner();
+            let n = match unless_interrupted(read)? {
+                None => {
+                    self.chunk = chunk;
+                    continue;
+                }
+                Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()), // It shrank.
+                Some(n) => n,
+            };
+            self.chunk = self.write(stream, chunk).await?;
             region.offset += n as u64;
             region.len -= n as u64;
         }

@@ -5,11 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use sys::listen::Address;
-use testkit::{Client, Server, eventually};
+use testkit::{Client, Server, digest, eventually};
 
-use crate::bench::{PLAIN, Setup, ask};
+use crate::bench::{Bench, PLAIN, Setup, ask};
 
 const DRAIN: Setup = Setup { content_bytes: 8 << 20, ..PLAIN };
 
@@ -48,7 +48,7 @@ fn a_drain_finishes_what_is_in_flight() {
 }
 
 /// Another server can have the address at once.
-fn rebind(bench: &crate::bench::Bench<'_>, address: &Address) -> anyhow::Result<()> {
+fn rebind(bench: &Bench<'_>, address: &Address) -> anyhow::Result<()> {
     let mut command = bench.command();
     command.args(["--listen", &address.to_string()]);
     let mut next = Server::start_command(command, 1).context("the next server on the same port")?;
@@ -81,6 +81,43 @@ fn a_drain_answers_what_has_arrived() {
         }
         Ok(())
     });
+}
+
+/// SIGSTOP and SIGCONT (a shell's job control, a container's pause) interrupt calls that nothing else interrupts, those of
+/// the kernel's own workers among them (signal(7)).
+#[test]
+fn whoever_is_stopped_and_goes_on_loses_nobody() {
+    let setup = Setup { args: &["--workers", "8"], ..DRAIN };
+    setup.serve(|server, bench| {
+        let mut quiet = server.connect()?;
+        ask(&mut quiet, "before")?;
+        thread::scope(|scope| {
+            let transfers: Vec<_> = ["shared", "file", "mapped", "pages"]
+                .map(|kind| (kind, scope.spawn(move || slow_transfer(server, bench, kind))))
+                .into();
+            while transfers.iter().any(|(_, transfer)| !transfer.is_finished()) {
+                server.process().pause()?;
+                thread::sleep(Duration::from_millis(5));
+                server.process().go_on()?;
+                thread::sleep(Duration::from_millis(5));
+            }
+            transfers.into_iter().try_for_each(|(kind, transfer)| {
+                transfer.join().map_err(|_| anyhow!("a panic"))?.with_context(|| kind.to_owned())
+            })
+        })?;
+        ask(&mut quiet, "after")
+    });
+}
+
+fn slow_transfer(server: &Server, bench: &Bench<'_>, kind: &str) -> anyhow::Result<()> {
+    let mut client = Client::connect_narrow(server.address(), 16 << 10)?;
+    let line = format!("{kind} {}\n", 8 << 20);
+    client.send(line.as_bytes())?;
+    client.end()?;
+    client.expect(line.as_bytes())?;
+    let got = client.digest(64 << 10, Duration::from_millis(1))?;
+    ensure!(got.sha256 == digest(bench.content.bytes()), "{} bytes, or wrong ones", got.len);
+    Ok(())
 }
 
 #[test]
