@@ -22,20 +22,20 @@ fn paced(sleep: impl Fn(Duration) -> Duration + Send + Sync + 'static) -> Server
 
 #[test]
 fn a_warm_up_goes_on_until_the_load_is_steady() {
-    const RISE: Duration = Duration::from_millis(700);
-    let server = paced(|since| Duration::from_millis(10) + RISE.saturating_sub(since) / 8);
+    // Twice as fast every 100 ms, until it is steady: no hiccup of the machine hides that.
+    let server = paced(|since| Duration::from_secs_f64((0.096 * 2_f64.powf(-since.as_secs_f64() / 0.1)).max(0.005)));
     let run = Run::http(&server.url(), &["-c", "32", "-d", "200ms", "--max-warmup", "20s", "--timeline"]);
     run.assert_errors(&[]);
     let (warmup_s, timeline) = (run.result.warmup_s.expect("one"), run.result.timeline.as_ref().expect("asked for"));
     assert_eq!(run.result.warmup_steady, Some(true), "{warmup_s} s");
-    // One window of five may be out of line.
-    assert!((0.85..20.0).contains(&warmup_s), "{warmup_s}");
+    // The first five windows could have ended it.
+    assert!((0.59..20.0).contains(&warmup_s), "{warmup_s}");
     assert!(run.result.latency_us.p50 < 60_000.0, "the slow ones were before: {:?}", run.result.latency_us);
 
     // What the timeline has of the warm-up is all of it, and ends where the window begins.
     let (first, last) = (timeline.warmup.first().expect("some"), timeline.warmup.last().expect("some"));
     assert!((last.start_s + 0.1).abs() < 1e-9, "{timeline:?}");
-    assert!(-first.start_s > warmup_s - 0.35 && -first.start_s <= warmup_s, "{warmup_s}: {timeline:?}");
+    assert!(-first.start_s > warmup_s / 2.0 && -first.start_s <= warmup_s, "{warmup_s}: {timeline:?}");
     assert!(first.p50_us > 2.0 * last.p50_us, "{timeline:?}");
 }
 
