@@ -145,7 +145,7 @@ fn more_than_was_asked_for_is_a_protocol_error() {
 #[test]
 fn silence_is_a_timeout() {
     let server = Server::start(|n| if n == 3 { Act::FallSilent } else { Act::Say(ok("x")) });
-    let run = Run::http(&server.url(), &["-c", "1", "-n", "10", "--timeout", "200ms"]);
+    let run = Run::http(&server.url(), &["-c", "1", "-n", "10", "--timeout", "700ms"]);
     run.assert_errors(&[("timeout", 1)]);
     assert_eq!(run.result.ok, 9);
 }

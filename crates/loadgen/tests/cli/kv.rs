@@ -91,7 +91,7 @@ fn exercise(cache: &Cache, protocol: &str) {
     }
     let open = run(&["-n", "500", "-R", "5000", "-P", "4"]);
     assert!(open.result.service_us.is_some() && open.result.ok == 500);
-    let timed = run(&["-d", "200ms", "--warmup", "50ms", "-P", "16"]);
+    let timed = run(&["-d", "600ms", "--warmup", "50ms", "-P", "16"]);
     assert!(timed.result.ok > 0);
     let once = run(&["-n", "50", "--workload", "connection-per-request", "--mix", "get=1,set=1"]);
     assert_eq!(once.result.reconnects, 0);

@@ -76,7 +76,7 @@ fn a_stored_result_is_shown_as_the_run_itself_showed_it() {
         ("closed", &["-c", "2", "-n", "50"]),
         ("open", &["-c", "2", "-n", "50", "-R", "5000", "--timeline"]),
         ("rates", &["-c", "2", "-n", "20", "-R", "1000,2000"]),
-        ("sweep", &["-c", "2", "-d", "150ms", "--warmup", "0s", "--rate-sweep", "10%..20%", "--arrivals", "poisson"]),
+        ("sweep", &["-c", "2", "-d", "400ms", "--warmup", "0s", "--rate-sweep", "10%..20%", "--arrivals", "poisson"]),
     ];
     for (name, options) in runs {
         // Several rates end with the first that is not served.

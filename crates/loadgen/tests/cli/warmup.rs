@@ -24,7 +24,7 @@ fn paced(sleep: impl Fn(Duration) -> Duration + Send + Sync + 'static) -> Server
 fn a_warm_up_goes_on_until_the_load_is_steady() {
     // Twice as fast every 100 ms, until it is steady: no hiccup of the machine hides that.
     let server = paced(|since| Duration::from_secs_f64((0.096 * 2_f64.powf(-since.as_secs_f64() / 0.1)).max(0.005)));
-    let run = Run::http(&server.url(), &["-c", "32", "-d", "200ms", "--max-warmup", "20s", "--timeline"]);
+    let run = Run::http(&server.url(), &["-c", "32", "-d", "600ms", "--max-warmup", "20s", "--timeline"]);
     run.assert_errors(&[]);
     let (warmup_s, timeline) = (run.result.warmup_s.expect("one"), run.result.timeline.as_ref().expect("asked for"));
     assert_eq!(run.result.warmup_steady, Some(true), "{warmup_s} s");
@@ -43,7 +43,7 @@ fn a_warm_up_goes_on_until_the_load_is_steady() {
 fn a_warm_up_without_an_end_ends_at_its_limit_and_says_so() {
     // Half as fast every 200 ms.
     let server = paced(|since| Duration::from_secs_f64(0.004 * 2_f64.powf(since.as_secs_f64() / 0.2)).min(LONGEST));
-    let limits = ["-c", "32", "-d", "200ms", "--warmup", "300ms", "--max-warmup", "850ms"];
+    let limits = ["-c", "32", "-d", "600ms", "--warmup", "300ms", "--max-warmup", "850ms"];
     let run = Run::http(&server.url(), &limits);
     run.assert_errors(&[]);
     assert_eq!(run.result.warmup_steady, Some(false));
@@ -54,7 +54,7 @@ fn a_warm_up_without_an_end_ends_at_its_limit_and_says_so() {
 #[test]
 fn every_rate_has_a_warm_up_of_its_own_and_the_whole_has_their_sum() {
     let server = Server::start(|_| Act::Say(ok("x")));
-    let run = Run::http(&server.url(), &["-c", "2", "-R", "500,1000", "-d", "100ms", "--max-warmup", "1s"]);
+    let run = Run::http(&server.url(), &["-c", "2", "-R", "500,1000", "-d", "500ms", "--max-warmup", "1s"]);
     run.assert_errors(&[]);
     let of =
         |step: &loadgen::result::Step| (step.result.warmup_s.expect("one"), step.result.warmup_steady.expect("asked"));
@@ -68,7 +68,7 @@ fn every_rate_has_a_warm_up_of_its_own_and_the_whole_has_their_sum() {
 #[test]
 fn a_warm_up_of_fixed_length_is_told_too_and_is_neither_steady_nor_not() {
     let server = Server::start(|_| Act::Say(ok("x")));
-    let run = Run::http(&server.url(), &["-c", "2", "-d", "100ms", "--warmup", "200ms"]);
+    let run = Run::http(&server.url(), &["-c", "2", "-d", "500ms", "--warmup", "200ms"]);
     assert!(run.result.warmup_s.is_some_and(|warmup_s| warmup_s >= 0.2), "{:?}", run.result.warmup_s);
     assert_eq!(run.result.warmup_steady, None);
     let without = Run::http(&server.url(), &["-c", "2", "-n", "5"]);
@@ -80,7 +80,7 @@ fn texts_and_tables_say_how_the_warm_up_ended() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let said = |format| {
         let output =
-            loadgen(&["http", "-c", "2", "-d", "100ms", "--max-warmup", "500ms", "--format", format, &server.url()]);
+            loadgen(&["http", "-c", "2", "-d", "500ms", "--max-warmup", "500ms", "--format", format, &server.url()]);
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     let text = said("text");
