@@ -43,13 +43,15 @@ fn doc() -> Result<()> {
 
 /// Every interleaving of what shares memory without a lock, or waits for others: loom's tests are named `model_…`.
 pub(crate) fn models() -> Result<()> {
-    let modelled = ["fileserver", "mq-server", "store"].into_iter().flat_map(|package| ["--package", package]);
-    run_shown(cargo().arg("test").args(modelled).args(["--lib", "model_"]))
+    // Of all packages: a choice of them would be compiled anew, with the features that it alone asks for.
+    run_shown(cargo().args(["test", "--workspace", "--lib", "model_"]))
 }
 
 /// Two drivers of each server, small enough for every change. Only that it works is checked; figures are not judged, so
 /// the servers that the tests have built serve as well as a release would.
 fn smoke() -> Result<()> {
+    // As the tests have them; on their own they would be compiled anew, with other features.
+    run_shown(cargo().args(["test", "--workspace", "--no-run", "--quiet"]))?;
     let directory = tempfile::tempdir().context("temporary directory")?;
     let out = directory.path().join("run");
     let workloads = "get-128B-c64,get-128B-c64-open,get-1MiB-c16,pipelined-16,get-P1,get-P1-open,get-P100,set-P16,\
@@ -58,6 +60,7 @@ fn smoke() -> Result<()> {
         .args([
             "bench-matrix",
             "--quick",
+            "--no-build",
             "--profile",
             "dev",
             "--blocks",
