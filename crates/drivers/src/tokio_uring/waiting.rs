@@ -6,10 +6,11 @@ use std::{
 };
 
 use proto::Protocol;
+use tokio::time::timeout;
 use tokio_uring::net::TcpStream;
 
 use super::Rest;
-use crate::clock;
+use crate::{clock, wheel::TICK};
 
 /// What a connection waited for.
 pub(super) enum Event<T> {
@@ -18,17 +19,21 @@ pub(super) enum Event<T> {
 }
 
 impl<P: Protocol> Rest<'_, P> {
-    /// Waits for an operation and for the session's deadline, whichever comes first.
+    /// Waits for an operation and for the session's deadline, whichever comes first. Where the process was kept from
+    /// running, both may have come: the operation has a moment to say so, and to be submitted in the first place.
     pub(super) async fn event<F: Future>(
         &mut self,
         stream: &TcpStream,
         mut operation: Pin<&mut F>,
     ) -> Event<F::Output> {
-        poll_fn(|cx| match operation.as_mut().poll(cx) {
+        let first = poll_fn(|cx| match operation.as_mut().poll(cx) {
             Poll::Ready(done) => Poll::Ready(Event::Done(done)),
             Poll::Pending => self.poll_deadline(stream, cx).map(|()| Event::Deadline),
-        })
-        .await
+        });
+        match first.await {
+            Event::Deadline => timeout(TICK, operation).await.map_or(Event::Deadline, Event::Done),
+            done @ Event::Done(_) => done,
+        }
     }
 
     /// Returns when a promise is settled, or when the session has run out of patience with it.

@@ -9,7 +9,7 @@ use std::{
 use anyhow::ensure;
 use testkit::eventually;
 
-use crate::bench::{PLAIN, ask};
+use crate::bench::{PLAIN, Setup, ask};
 
 #[test]
 fn deferred_replies_keep_their_order() {
@@ -91,7 +91,9 @@ fn a_dropped_promise_closes_after_what_came_before_it() {
 /// Pitfall 4: what was meant for a peer that has left never meets the next one in its slot.
 #[test]
 fn peers_that_left_while_promises_were_open_disturb_nobody() {
-    PLAIN.serve(|server, _| {
+    // A worker for everybody: nobody idle has to make way for those who wait for one.
+    let setup = Setup { args: &["--workers", "96"], ..PLAIN };
+    setup.serve(|server, _| {
         let mut stayer = server.connect()?;
         for round in 0..30 {
             for reset in [false, true] {

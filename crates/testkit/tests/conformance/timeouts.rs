@@ -70,6 +70,24 @@ fn a_promise_may_take_longer_than_the_stall_limit() {
     });
 }
 
+/// Nor is a peer who could not be served because the server itself stood still, past the promise and the limit.
+#[test]
+fn a_promise_kept_while_the_server_stood_still_is_sent() {
+    let setup = Setup { args: &["--stall-timeout", "400ms"], ..PLAIN };
+    setup.serve(|server, _| {
+        let mut client = server.connect()?;
+        for _ in 0..4 {
+            client.send(b"late 200\n")?;
+            thread::sleep(Duration::from_millis(100));
+            server.process().pause()?;
+            thread::sleep(Duration::from_millis(700));
+            server.process().go_on()?;
+            client.expect(b"late\n")?;
+        }
+        Ok(())
+    });
+}
+
 #[test]
 fn a_request_that_does_not_end_in_time_is_told_so() {
     let setup = Setup { args: &["--request-timeout", "600ms"], ..PLAIN };
