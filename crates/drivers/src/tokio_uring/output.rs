@@ -63,7 +63,7 @@ impl<P: Protocol> Rest<'_, P> {
         while at < IoBuf::bytes_init(&bytes) {
             let mut writing = pin!(stream.write(bytes.slice(at..)).submit());
             let (wrote, back) = loop {
-                match self.event(stream, writing.as_mut()).await {
+                match self.output_event(stream, writing.as_mut()).await {
                     Event::Done(done) => break done,
                     Event::Deadline => {
                         self.session.tick(self.protocol, clock::now());

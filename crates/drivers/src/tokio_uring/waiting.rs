@@ -19,18 +19,27 @@ pub(super) enum Event<T> {
 }
 
 impl<P: Protocol> Rest<'_, P> {
-    /// Waits for an operation and for the session's deadline, whichever comes first. Where the process was kept from
-    /// running, both may have come: the operation has a moment to say so, and to be submitted in the first place.
+    /// Waits for an operation and for the session's deadline, whichever comes first.
     pub(super) async fn event<F: Future>(
         &mut self,
         stream: &TcpStream,
         mut operation: Pin<&mut F>,
     ) -> Event<F::Output> {
-        let first = poll_fn(|cx| match operation.as_mut().poll(cx) {
+        poll_fn(|cx| match operation.as_mut().poll(cx) {
             Poll::Ready(done) => Poll::Ready(Event::Done(done)),
             Poll::Pending => self.poll_deadline(stream, cx).map(|()| Event::Deadline),
-        });
-        match first.await {
+        })
+        .await
+    }
+
+    /// The same for output. Where the process was kept from running, both may have come: then the operation has a moment
+    /// to say so, and to be submitted in the first place.
+    pub(super) async fn output_event<F: Future>(
+        &mut self,
+        stream: &TcpStream,
+        mut operation: Pin<&mut F>,
+    ) -> Event<F::Output> {
+        match self.event(stream, operation.as_mut()).await {
             Event::Deadline => timeout(TICK, operation).await.map_or(Event::Deadline, Event::Done),
             done @ Event::Done(_) => done,
         }
