@@ -1,7 +1,9 @@
 //! fileserver's protocols.
 
-use wire::file::client::{Answer, Event, FramedReplies, OriginalReply, ask_framed, ask_original};
-use wire::file::{Dialect, FileId, Framed, Original, Request, Status};
+use wire::file::{
+    Dialect, FileId, Framed, Original, Request, Status,
+    client::{Answer, Event, FramedReplies, OriginalReply, ask_framed, ask_original},
+};
 
 use crate::tearing::{Said, Tearing, read_torn};
 

@@ -1,13 +1,17 @@
 //! `cargo xtask ci`: what a change must pass, step by step, with the time each step took.
 
-use std::path::Path;
-use std::process::{Command, ExitCode};
-use std::time::Instant;
+use std::{
+    path::Path,
+    process::{Command, ExitCode},
+    time::Instant,
+};
 
 use anyhow::{Context, Result, bail};
 
-use crate::workspace::{cargo, run_shown};
-use crate::{matrix, tidy};
+use crate::{
+    matrix, tidy,
+    workspace::{cargo, run_shown},
+};
 
 /// A step: what it is called, and what does it.
 type Step = (&'static str, fn() -> Result<()>);

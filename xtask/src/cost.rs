@@ -1,16 +1,22 @@
 //! What a request costs the client: `loadgen` beside the generators of others, in short interleaved runs against the null
 //! server, so that a machine whose pace changes changes it for all.
 
-use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::{
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
 
 use anyhow::{Context as _, Result, bail};
 use loadgen::result::RunResult;
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::signal::{Signal, kill};
-use nix::sys::time::TimeValLike as _;
-use nix::unistd::Pid;
+use nix::{
+    sys::{
+        resource::{UsageWho, getrusage},
+        signal::{Signal, kill},
+        time::TimeValLike as _,
+    },
+    unistd::Pid,
+};
 
 use crate::workspace;
 

@@ -1,8 +1,10 @@
 //! `cargo xtask dist`: what users run and read, in one archive. The same input makes the same bytes.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
 
 use anyhow::{Context, Result, bail};
 use flate2::{Compression, GzBuilder};

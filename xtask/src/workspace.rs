@@ -1,7 +1,9 @@
 //! Where the workspace is, what it is made of, and how its commands are run.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;

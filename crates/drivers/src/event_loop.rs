@@ -27,9 +27,8 @@ use crate::{
 mod connection;
 mod workplace;
 
-pub(crate) use workplace::{Inline, Job, Letter, Workplace};
-
 use connection::{Next, Slot};
+pub(crate) use workplace::{Inline, Job, Letter, Workplace};
 
 const EVENTS_MAX: usize = 1024;
 const MAILBOX: Token = Token(usize::MAX);

@@ -29,13 +29,12 @@ mod write;
 
 use std::{io, panic::resume_unwind, sync::Arc, thread::ScopedJoinHandle};
 
-use proto::{Limits, Protocol};
-use sys::{affinity::Cpus, registered::Region};
-
 pub use counters::{Counts, Statistics};
 pub use listeners::Listeners;
 pub use pipes::ScratchPipes;
+use proto::{Limits, Protocol};
 pub use shutdown::{Registration, Shutdown};
+use sys::{affinity::Cpus, registered::Region};
 pub use table::{DriverKind, UnknownDriver};
 
 /// How a driver is to serve.

@@ -22,10 +22,10 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use format::{Entry, Reader, Writer};
 use store::{Moment, Store};
 
 use crate::{memcached::NUMBER, space::Space};
-use format::{Entry, Reader, Writer};
 
 /// Bytes copied under a shard's lock before it is given up for a moment.
 const LOCKED_BYTES_MAX: usize = 64 * 1024;

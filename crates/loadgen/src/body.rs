@@ -1,8 +1,10 @@
 //! What a body should be, and what has arrived of it. Bodies are not kept: they are counted and hashed as they pass.
 
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::path::Path;
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::Path,
+};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};

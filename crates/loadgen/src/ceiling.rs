@@ -3,15 +3,15 @@
 //! The figure is computed from the CPU time that a request costs the generator's threads, so that it does not depend on
 //! the null server's speed, nor on whether both share a core.
 
-use std::os::unix::net::UnixStream;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::{os::unix::net::UnixStream, sync::atomic::AtomicBool, time::Duration};
 
 use sys::listen::Address;
 
-use crate::engine::{self, Endpoint, EndpointError, EngineError, Limit, Load, Pacing};
-use crate::null::{Dialogue, NullServer};
-use crate::protocol::ClientProtocol;
+use crate::{
+    engine::{self, Endpoint, EndpointError, EngineError, Limit, Load, Pacing},
+    null::{Dialogue, NullServer},
+    protocol::ClientProtocol,
+};
 
 const WINDOW: Duration = Duration::from_millis(200);
 const WARMUP: Duration = Duration::from_millis(50);

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::{TimeVal, TimeValLike as _};
+use nix::sys::{
+    resource::{UsageWho, getrusage},
+    time::{TimeVal, TimeValLike as _},
+};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// Nanoseconds of `CLOCK_MONOTONIC`.

@@ -1,10 +1,8 @@
 //! Which of a number of things is asked for next: keys, documents.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
-use rand::rngs::SmallRng;
-use rand::{RngExt as _, SeedableRng as _};
+use rand::{RngExt as _, SeedableRng as _, rngs::SmallRng};
 use rand_distr::{Distribution as _, Zipf};
 
 /// How often each key is asked for.

@@ -2,14 +2,17 @@
 //!
 //! Virtual machines seldom have such a counter, and containers seldom allow it. Why there is none is then part of the result.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    sync::{Mutex, PoisonError},
+};
 
 use nix::errno::Errno;
-use perf_event::events::{Event, Hardware};
-use perf_event::{Builder, Counter};
+use perf_event::{
+    Builder, Counter,
+    events::{Event, Hardware},
+};
 use serde::{Deserialize, Serialize};
 
 /// How often the threads are listed anew when some begin or end meanwhile.
@@ -114,15 +117,19 @@ fn threads(pid: u32) -> Result<BTreeSet<i32>, NoCounter> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-    use std::process::{Command, Stdio};
-    use std::sync::mpsc;
+    use std::{
+        io::{BufRead as _, BufReader, Read as _, Write as _},
+        process::{Command, Stdio},
+        sync::mpsc,
+    };
 
     use perf_event::events::Software;
 
     use super::*;
-    use crate::clock::{self, MILLISECOND};
-    use crate::usage::ServerProbe;
+    use crate::{
+        clock::{self, MILLISECOND},
+        usage::ServerProbe,
+    };
 
     const SPIN: u64 = 40 * MILLISECOND;
 

@@ -1,7 +1,6 @@
 //! Which replies are looked at whole: all of them, or one of so many, chosen by chance.
 
-use std::fmt;
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 

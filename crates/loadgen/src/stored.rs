@@ -1,20 +1,28 @@
 //! Results that were stored: found, read and written.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write as _};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    fs::{self, File},
+    io::{self, BufWriter, Read, Write as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::V2DeflateSerializer;
-use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use hdrhistogram::{
+    Histogram,
+    serialization::{
+        V2DeflateSerializer,
+        interval_log::{IntervalLogWriterBuilder, Tag},
+    },
+};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::hgrm;
-use crate::merge::Part;
-use crate::result::{RunResult, SCHEMA};
-use crate::summary::{TIMELINE_FILE, decode};
+use crate::{
+    hgrm,
+    merge::Part,
+    result::{RunResult, SCHEMA},
+    summary::{TIMELINE_FILE, decode},
+};
 
 /// The result as JSON.
 pub const RESULT_FILE: &str = "result.json";

@@ -1,22 +1,27 @@
 //! From what the engine measured to the result that is printed and stored.
 
-use std::collections::BTreeMap;
-use std::io;
-use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::Path,
+    time::{Duration, SystemTime},
+};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use hdrhistogram::{
+    Histogram,
+    serialization::{Deserializer, Serializer, V2DeflateSerializer},
+};
 
-use crate::clock;
-use crate::engine::{Interval, LATENCY_NANOS_MAX, Limit, Load, Measured, Pacing, Tally, Timeline};
-use crate::error::ErrorClass;
-use crate::output;
-use crate::result::{self, Backlog, Latency, Origin, RunResult, SCHEMA, Saturation, ServerUsage, TimelineRow};
-use crate::stored::{self, write_log};
-use crate::usage::ServerProbe;
+use crate::{
+    clock,
+    engine::{Interval, LATENCY_NANOS_MAX, Limit, Load, Measured, Pacing, Tally, Timeline},
+    error::ErrorClass,
+    output,
+    result::{self, Backlog, Latency, Origin, RunResult, SCHEMA, Saturation, ServerUsage, TimelineRow},
+    stored::{self, write_log},
+    usage::ServerProbe,
+};
 
 /// Above this share of a core, a thread or a single-threaded server could do no more.
 const SATURATED: f64 = 0.9;

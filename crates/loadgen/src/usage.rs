@@ -1,15 +1,16 @@
 //! What another process has used: CPU time to the nanosecond, memory, context switches.
 
-use std::collections::HashMap;
-use std::ffi::OsString;
-use std::fs;
-use std::path::PathBuf;
+use std::{collections::HashMap, ffi::OsString, fs, path::PathBuf};
 
-use nix::time::{ClockId, clock_getcpuclockid};
-use nix::unistd::Pid;
+use nix::{
+    time::{ClockId, clock_getcpuclockid},
+    unistd::Pid,
+};
 
-use crate::instructions::{InstructionCounter, NoCounter};
-use crate::result::ServerUsage;
+use crate::{
+    instructions::{InstructionCounter, NoCounter},
+    result::ServerUsage,
+};
 
 /// Looks at one process.
 #[derive(Debug)]

@@ -21,6 +21,7 @@ use sys::{
     mqueue::{Queue, QueueName},
 };
 
+pub use self::places::Places;
 use crate::{
     clock::Clock,
     copy::{FileCopy, Readiness, Source},
@@ -30,8 +31,6 @@ use crate::{
     room::{Room, Woken},
     statistics::{Count, Statistics},
 };
-
-pub use self::places::Places;
 
 /// A thread stays with a job while its reader takes at least 256 MiB/s: each byte earns this much patience…
 const PATIENCE_PER_KIB: Duration = Duration::from_nanos(3_815);

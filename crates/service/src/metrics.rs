@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context, anyhow};
 use drivers::{Config, DriverKind, Listeners, ScratchPipes, Shutdown, Statistics};
+pub use prometheus_client::registry::Registry;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric, text},
@@ -17,8 +18,6 @@ use prometheus_client::{
 use proto::{Flow, Limits, Now, Outbox, Peer, Protocol, Step};
 use sys::listen::Address;
 use wire::http1::{Connection, HeadLimits, HeadParser, Method, Part, Prepared, Request, Status, Target};
-
-pub use prometheus_client::registry::Registry;
 
 use crate::output;
 

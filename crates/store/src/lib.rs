@@ -16,7 +16,6 @@ pub mod slotted;
 use std::{fmt, mem::MaybeUninit, ptr::NonNull, sync::Arc};
 
 use bytes::Bytes;
-
 pub use cache::{Cache, Counts, Moment, OutOfMemory};
 pub use hash::KeyHasher;
 pub use packed::{Packed, PackedScout};

@@ -8,10 +8,10 @@ mod index;
 mod record;
 mod slots;
 
+use std::sync::Arc;
+
 pub use index::{HashbrownIndex, Index, StdIndex};
 pub use slots::Slots;
-
-use std::sync::Arc;
 
 use self::record::Record;
 use crate::{Attributes, KeyHasher, Options, Store, View};

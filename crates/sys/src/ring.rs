@@ -315,9 +315,10 @@ impl Drop for Pool {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read as _, Write as _};
-    use std::os::fd::AsFd as _;
-    use std::os::unix::net::UnixStream;
+    use std::{
+        io::{Read as _, Write as _},
+        os::{fd::AsFd as _, unix::net::UnixStream},
+    };
 
     use super::*;
 

@@ -23,7 +23,6 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-
 pub use browser::{Browser, Screen};
 pub use client::{Client, Digest};
 pub use content::{Content, digest};

@@ -11,9 +11,8 @@ use std::{
     sync::Arc,
 };
 
-use thiserror::Error;
-
 pub use map::Problem;
+use thiserror::Error;
 
 /// Which extension means which media type: those of a map file, and behind them the usual ones.
 #[derive(Debug, Default)]

@@ -2,18 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use super::climb;
-use super::latency;
-use super::model::{
-    Arrivals, BlockFigures, BlockValue, Cell, CellResult, Comparison, Drift, Effect, Figures, Flag, FlagCount, Further,
-    Interval, Metric, Noise, Outcome, Progress, Ratio, Report, Role, SCHEMA, Setup, Summary, Topic, Workload,
+use super::{
+    climb, latency,
+    model::{
+        Arrivals, BlockFigures, BlockValue, Cell, CellResult, Comparison, Drift, Effect, Figures, Flag, FlagCount,
+        Further, Interval, Metric, Noise, Outcome, Progress, Ratio, Report, Role, SCHEMA, Setup, Summary, Topic,
+        Workload,
+    },
+    plan::counting,
+    record::{Latency, Manifest, Measured, Planned, ServerCost, Visit},
+    significance::{holm, signed_rank},
+    stats::{Bootstrap, FLOOR_UNKNOWN, median, noise_floor},
+    syscalls::Count,
+    warm_up, warnings, windows,
 };
-use super::plan::counting;
-use super::record::{Latency, Manifest, Measured, Planned, ServerCost, Visit};
-use super::significance::{holm, signed_rank};
-use super::stats::{Bootstrap, FLOOR_UNKNOWN, median, noise_floor};
-use super::syscalls::Count;
-use super::{warm_up, warnings, windows};
 
 /// A figure of a visit; `None` where it was not measured.
 type Pick = fn(&Measured) -> Option<f64>;

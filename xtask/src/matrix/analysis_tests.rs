@@ -1,6 +1,7 @@
-use super::super::plan::shuffled;
-use super::super::samples;
-use super::*;
+use super::{
+    super::{plan::shuffled, samples},
+    *,
+};
 
 /// A complete run in which a visit costs `base(block) × factor(cell)` microseconds.
 fn run(setup: &Setup, base: impl Fn(u32) -> f64, factor: impl Fn(&str, u32) -> f64) -> (Planned, Vec<Visit>) {

@@ -1,22 +1,23 @@
 //! The flags of bench-matrix.
 
-use std::net::IpAddr;
-use std::path::PathBuf;
+use std::{net::IpAddr, path::PathBuf};
 
 use anyhow::Result;
 use clap::Parser;
 
-use super::baseline;
-use super::commands::{Command, GateArgs};
-use super::cpus::CpuList;
-use super::filter::{self, hint};
-use super::kinds::{self, KINDS, Kind};
-use super::model::Remote;
-use super::pace::Wish;
-use super::peers::{self, Peer};
-use super::presets::{Part, Preset};
-use super::variants::Variants;
-use super::warm_up;
+use super::{
+    baseline,
+    commands::{Command, GateArgs},
+    cpus::CpuList,
+    filter::{self, hint},
+    kinds::{self, KINDS, Kind},
+    model::Remote,
+    pace::Wish,
+    peers::{self, Peer},
+    presets::{Part, Preset},
+    variants::Variants,
+    warm_up,
+};
 use crate::usage;
 
 const QUICK: Defaults = Defaults { blocks: 3, slice_s: 0.5, warmup_s: 0.3 };
@@ -294,8 +295,7 @@ fn duration(text: &str, max_s: f64, max: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pace::unhurried;
-    use super::*;
+    use super::{super::pace::unhurried, *};
 
     fn parse(words: &[&str]) -> Args {
         Args::try_parse_from(std::iter::once("bench-matrix").chain(words.iter().copied())).unwrap()

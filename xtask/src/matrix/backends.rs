@@ -1,8 +1,6 @@
 //! What a server says of itself: `SERVER --list-backends --format json`, the only list of back ends there is.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Command;
+use std::{collections::BTreeMap, path::Path, process::Command};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;

@@ -1,12 +1,13 @@
 //! Runs that were kept under a name, to be compared with.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result};
 
-use super::filter::hint;
-use super::store;
+use super::{filter::hint, store};
 use crate::{usage, workspace};
 
 fn directory() -> PathBuf {

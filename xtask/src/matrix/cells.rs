@@ -1,18 +1,22 @@
 //! The rows of a matrix: our back ends, the peers that are installed, and the controls.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, bail};
 
-use super::backends::{Backends, Combination, THREADS, THREADS_FLAG};
-use super::cpus::CpuList;
-use super::filter::{Filter, Product, Vocabulary};
-use super::kinds::{self, Kind};
-use super::model::{Cell, Role, Setup, Workload};
-use super::peers::{self, Peer};
-use super::variants;
+use super::{
+    backends::{Backends, Combination, THREADS, THREADS_FLAG},
+    cpus::CpuList,
+    filter::{Filter, Product, Vocabulary},
+    kinds::{self, Kind},
+    model::{Cell, Role, Setup, Workload},
+    peers::{self, Peer},
+    variants,
+};
 
 const NULL: &str = "null";
 const CONTROL: &str = "control-aa";

@@ -1,6 +1,10 @@
-use super::super::backends;
-use super::super::kinds::{KINDS, Timing, select as workloads_of};
-use super::*;
+use super::{
+    super::{
+        backends,
+        kinds::{KINDS, Timing, select as workloads_of},
+    },
+    *,
+};
 
 fn cells(kind: usize, backends: Backends) -> Cells {
     let kind = KINDS[kind];

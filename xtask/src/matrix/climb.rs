@@ -4,9 +4,11 @@
 use loadgen::result::RunResult;
 use serde::{Deserialize, Serialize};
 
-use super::model::LoadPoint;
-use super::record::{Measured, Visit};
-use super::stats::{Bootstrap, median};
+use super::{
+    model::LoadPoint,
+    record::{Measured, Visit},
+    stats::{Bootstrap, median},
+};
 
 /// The shares, as the generator takes them.
 pub(crate) const SHARES: &str = "10%..100%";
@@ -92,13 +94,14 @@ fn point(share: f64, capacity: f64, visits: &[(&Visit, &Measured)], bootstrap: &
 
 #[cfg(test)]
 mod tests {
-    use loadgen::engine::Pacing;
-    use loadgen::error::ErrorClass;
-    use loadgen::result::Capacity;
-    use loadgen::summary::{Kinds, Subject, unreachable};
+    use loadgen::{
+        engine::Pacing,
+        error::ErrorClass,
+        result::Capacity,
+        summary::{Kinds, Subject, unreachable},
+    };
 
-    use super::super::samples;
-    use super::*;
+    use super::{super::samples, *};
 
     /// Whoever got further in this table had less capacity.
     fn visit(steps: &[(f64, f64)]) -> Measured {

@@ -1,16 +1,22 @@
 //! What is done with runs that were made: `compare`, `merge`, `report`, and the gate.
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::{Context, Result};
 use clap::{Args as ClapArgs, Subcommand};
 
-use super::compare::{self, Changes, Gate, Verdict};
-use super::model::Report;
-use super::session::{EXIT_INCOMPLETE, say};
-use super::store::{self, Store};
-use super::{analysis, baseline, merge, setup};
+use super::{
+    analysis, baseline,
+    compare::{self, Changes, Gate, Verdict},
+    merge,
+    model::Report,
+    session::{EXIT_INCOMPLETE, say},
+    setup,
+    store::{self, Store},
+};
 
 /// `--fail-on-regression`: something became slower, certainly and by more than was allowed.
 const EXIT_REGRESSION: u8 = 4;

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use super::host::tick_error;
-use super::model::{Arrivals, Flag, Workload};
-use super::record::{HostDuring, Measured};
-use super::significance::trend;
-use super::windows;
+use super::{
+    host::tick_error,
+    model::{Arrivals, Flag, Workload},
+    record::{HostDuring, Measured},
+    significance::trend,
+    windows,
+};
 
 /// How much the rate may change over a slice, as a fraction.
 const TREND_MAX: f64 = 0.05;
@@ -43,9 +45,13 @@ pub(crate) fn of(workload: &Workload, measured: &Measured, host: &HostDuring, el
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{ServerCost, Window};
-    use super::super::samples;
-    use super::*;
+    use super::{
+        super::{
+            record::{ServerCost, Window},
+            samples,
+        },
+        *,
+    };
 
     const ELAPSED: Duration = Duration::from_secs(2);
 

@@ -1,19 +1,16 @@
 //! What the machine is, and what it does while a visit runs.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use anyhow::{Context, Result};
 use loadgen::instructions::{InstructionCounter, Modes};
-use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
-use nix::time::{clock_getcpuclockid, clock_gettime};
-use nix::unistd::{Pid, SysconfVar, sysconf};
+use nix::{
+    sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit},
+    time::{clock_getcpuclockid, clock_gettime},
+    unistd::{Pid, SysconfVar, sysconf},
+};
 
-use super::cpus::CpuList;
-use super::model::Host;
-use super::record::HostDuring;
+use super::{cpus::CpuList, model::Host, record::HostDuring};
 
 /// The facts a reader needs to judge the figures; what cannot be read is `None`.
 pub(crate) fn facts() -> Result<Host> {

@@ -1,11 +1,15 @@
 //! Ctrl-C: the first one ends the run after the visit under way, the second one at once.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
 
 use anyhow::{Context, Result};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    iterator::Signals,
+};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupts {

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::Deserializer;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use hdrhistogram::{Histogram, serialization::Deserializer};
 
-use super::model::{BUCKETS_PER_DECADE, Bucket, LatencyFigures, QUANTILE_POINTS_MAX, QuantilePoint};
-use super::record::Latency;
-use super::stats::Bootstrap;
+use super::{
+    model::{BUCKETS_PER_DECADE, Bucket, LatencyFigures, QUANTILE_POINTS_MAX, QuantilePoint},
+    record::Latency,
+    stats::Bootstrap,
+};
 
 /// Points per decade of 1/(1 − q), and decades: 101 points, to the 99.999th percentile.
 const POINTS_PER_DECADE: u32 = 20;
@@ -94,8 +94,7 @@ fn round(value: f64) -> f64 {
 mod tests {
     use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 
-    use super::super::model::bucket_end;
-    use super::*;
+    use super::{super::model::bucket_end, *};
 
     fn latency(values_us: impl IntoIterator<Item = u64>) -> Latency {
         let mut histogram = Histogram::<u64>::new(3).unwrap();

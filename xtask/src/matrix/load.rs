@@ -1,17 +1,17 @@
 //! The generator: started, listened to, and given up on when the user asks or time is over.
 
-use std::ffi::OsString;
-use std::io::Read as _;
-use std::process::Stdio;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::{
+    ffi::OsString,
+    io::Read as _,
+    process::Stdio,
+    sync::mpsc::{self, RecvTimeoutError},
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, anyhow, bail};
 use loadgen::result::RunResult;
 
-use super::cpus::CpuList;
-use super::process::Process;
-use super::visit::Bench;
+use super::{cpus::CpuList, process::Process, visit::Bench};
 
 /// How much longer than expected a load may take, where its length is a number of requests.
 const LOAD_SLOW: f64 = 4.0;

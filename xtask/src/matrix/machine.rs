@@ -3,13 +3,15 @@
 //! What is to happen there is a script on the standard input of `PREFIX sh`, never words of its command line: a prefix
 //! may hand words to a shell once more, as ssh does.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::io::{Read as _, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{Read as _, Write as _},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::mpsc,
+    time::Duration,
+};
 
 use anyhow::{Context, Result, bail};
 

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::model::{Arrivals, Cell, Figures, Report, Role, Summary, Workload};
-use super::quotes;
+use super::{
+    model::{Arrivals, Cell, Figures, Report, Role, Summary, Workload},
+    quotes,
+};
 use crate::report::{compact_digits, short, significant};
 
 pub(crate) fn tables(report: &Report) -> String {
@@ -107,9 +109,13 @@ fn keep(figures: &Figures) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::{Outcome, SCHEMA};
-    use super::super::samples;
-    use super::*;
+    use super::{
+        super::{
+            model::{Outcome, SCHEMA},
+            samples,
+        },
+        *,
+    };
 
     #[test]
     fn a_row_per_server_and_none_for_the_control() {

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
 
-use super::model::{Arrivals, Cell, Role, Setup, Workload};
-use super::record::{Manifest, Planned, Visit};
-use super::syscalls::Count;
+use super::{
+    model::{Arrivals, Cell, Role, Setup, Workload},
+    record::{Manifest, Planned, Visit},
+    syscalls::Count,
+};
 
 /// How far the loads that two runs offered may be apart: each found its own by calibration.
 const RATE_TOLERANCE: f64 = 0.1;
@@ -186,8 +188,10 @@ fn is_same_load(first: &Workload, second: &Workload) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{analysis, plan, samples};
-    use super::*;
+    use super::{
+        super::{analysis, plan, samples},
+        *,
+    };
     use crate::matrix::model::SCHEMA;
 
     fn run(seed: u64, change: impl Fn(&mut Setup)) -> Run {

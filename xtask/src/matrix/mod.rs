@@ -57,31 +57,37 @@ mod warm_up;
 pub(crate) mod warnings;
 mod windows;
 
-use std::net::{IpAddr, Ipv4Addr};
-use std::path::Path;
-use std::process::ExitCode;
-use std::time::Duration;
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    path::Path,
+    process::ExitCode,
+    time::Duration,
+};
 
 use anyhow::{Result, bail};
 
-pub(crate) use self::args::Args;
-use self::cells::Cells;
-use self::cpus::CpuList;
-use self::interrupt::Interrupts;
 #[cfg(test)]
 pub(crate) use self::kinds::names as servers;
-use self::kinds::{KINDS, Kind};
-pub(crate) use self::kinds::{Offer, offers};
-use self::machine::Machine;
-pub(crate) use self::markdown::version_number;
-use self::model::{Arrivals, Flag, RELEASE, SCHEMA, Setup};
-use self::record::{Manifest, Planned};
-use self::session::Session;
-use self::setup::Placement;
-use self::site::Scratch;
-use self::store::Store;
-use self::visit::Bench;
-use self::warnings::LOAD_MAX;
+pub(crate) use self::{
+    args::Args,
+    kinds::{Offer, offers},
+    markdown::version_number,
+};
+use self::{
+    cells::Cells,
+    cpus::CpuList,
+    interrupt::Interrupts,
+    kinds::{KINDS, Kind},
+    machine::Machine,
+    model::{Arrivals, Flag, RELEASE, SCHEMA, Setup},
+    record::{Manifest, Planned},
+    session::Session,
+    setup::Placement,
+    site::Scratch,
+    store::Store,
+    visit::Bench,
+    warnings::LOAD_MAX,
+};
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match (&args.command, &args.resume) {

@@ -206,10 +206,16 @@ pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::{NotRun, SCHEMA};
-    use super::super::record::{Planned, Visit};
-    use super::super::{analysis, plan, samples};
-    use super::*;
+    use super::{
+        super::{
+            analysis,
+            model::{NotRun, SCHEMA},
+            plan,
+            record::{Planned, Visit},
+            samples,
+        },
+        *,
+    };
 
     fn summary() -> Summary {
         let mut setup = samples::setup();

@@ -1,7 +1,9 @@
 //! Which visits must be made, in which order, and which of them are still missing.
 
-use super::model::{Cell, Flag, Setup, Workload};
-use super::record::{Manifest, Planned, Slot, Visit};
+use super::{
+    model::{Cell, Flag, Setup, Workload},
+    record::{Manifest, Planned, Slot, Visit},
+};
 
 /// One shuffled pass over every cell and workload per block. A complete block pairs each cell with the reference under
 /// the same state of the machine; shuffling keeps slow drift from favouring whoever comes first.
@@ -115,8 +117,7 @@ impl Visit {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::samples;
-    use super::*;
+    use super::{super::samples, *};
     use crate::matrix::model::NotRun;
 
     #[test]

@@ -4,8 +4,10 @@
 
 mod seeds;
 
-use super::filter::hint;
-use super::model::{Quote, Quotes};
+use super::{
+    filter::hint,
+    model::{Quote, Quotes},
+};
 
 /// A run by name. What it says, `--servers`, `--filter` and `--workload` would say.
 #[derive(Debug)]
@@ -181,8 +183,7 @@ impl Part {
 
 #[cfg(test)]
 mod tests {
-    use super::super::kinds::KINDS;
-    use super::*;
+    use super::{super::kinds::KINDS, *};
 
     #[test]
     fn presets_name_servers_and_workloads_that_exist_and_quote_under_one_of_them() {

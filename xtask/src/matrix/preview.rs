@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::kinds::Kind;
-use super::model::{Role, Setup};
-use super::{plan, warm_up};
+use super::{
+    kinds::Kind,
+    model::{Role, Setup},
+    plan, warm_up,
+};
 
 /// Starting, connecting and stopping, for the estimate of a run's time.
 const VISIT_OVERHEAD_S: f64 = 0.15;
@@ -89,9 +91,10 @@ pub(crate) fn minutes(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::NotRun;
-    use super::super::{kinds, samples};
-    use super::*;
+    use super::{
+        super::{kinds, model::NotRun, samples},
+        *,
+    };
 
     #[test]
     fn the_list_names_every_combination_and_the_time() {

@@ -1,13 +1,17 @@
 //! What a server's process did while it was loaded, from two readings of /proc.
 
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result};
 
-use super::host::{Ticks, ticks_per_second};
-use super::machine::Files;
-use super::record::{CpuSource, ProcessDuring};
+use super::{
+    host::{Ticks, ticks_per_second},
+    machine::Files,
+    record::{CpuSource, ProcessDuring},
+};
 
 /// One reading.
 #[derive(Clone, Debug)]
@@ -130,8 +134,7 @@ fn number(text: &str, key: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::machine::Machine;
-    use super::*;
+    use super::{super::machine::Machine, *};
 
     fn files(user: u64, run_ns: u64, threads: &[&str]) -> Files {
         let mut files = Files::from([

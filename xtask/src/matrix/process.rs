@@ -1,20 +1,24 @@
 //! Child processes: started pinned and in a group of their own, ready when they say so, stopped with SIGTERM,
 //! killed when dropped.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::{
+    ffi::{OsStr, OsString},
+    fs::File,
+    io::{BufRead as _, BufReader, Write as _},
+    net::{SocketAddr, TcpStream},
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, anyhow, bail};
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::Pid;
+use nix::{
+    sched::{CpuSet, sched_getaffinity, sched_setaffinity},
+    sys::signal::{Signal, kill, killpg},
+    unistd::Pid,
+};
 
 use super::machine::{self, Machine};
 

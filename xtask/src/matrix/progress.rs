@@ -1,14 +1,18 @@
 //! What the user sees while visits are made: a bar on a terminal, a line per visit elsewhere.
 
-use std::cell::{Cell as Counter, RefCell};
-use std::io::{IsTerminal as _, stderr};
-use std::time::{Duration, Instant};
+use std::{
+    cell::{Cell as Counter, RefCell},
+    io::{IsTerminal as _, stderr},
+    time::{Duration, Instant},
+};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::model::{Cell, Workload};
-use super::preview::minutes;
-use super::record::{Manifest, Visit};
+use super::{
+    model::{Cell, Workload},
+    preview::minutes,
+    record::{Manifest, Visit},
+};
 
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
@@ -119,9 +123,10 @@ fn figures(visit: &Visit) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::Flag;
-    use super::super::samples;
-    use super::*;
+    use super::{
+        super::{model::Flag, samples},
+        *,
+    };
 
     #[test]
     fn a_line_says_what_a_visit_came_to_and_what_was_wrong() {

@@ -1,8 +1,10 @@
 //! Somebody else's figures beside ours: for `summary.md`, for the terminal and for the report.
 
-use super::markdown::name;
-use super::model::{Cell, Figures, Outcome, Quote, Quotes, Role, Summary, Workload};
-use super::output::aligned;
+use super::{
+    markdown::name,
+    model::{Cell, Figures, Outcome, Quote, Quotes, Role, Summary, Workload},
+    output::aligned,
+};
 use crate::report::{rate, significant};
 
 /// What a preset quotes, each row beside the cell of ours that answers to it, and below them our other back ends.

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::climb::Step;
-use super::model::{Flag, Setup};
+use super::{
+    climb::Step,
+    model::{Flag, Setup},
+};
 
 /// `manifest.json`: written once, before the first planned visit; `--resume` runs what it lists and nothing else.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]

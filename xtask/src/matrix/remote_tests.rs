@@ -1,23 +1,27 @@
 //! A server in another network namespace, at the far end of a veth pair: what `--server-exec` is for, without a second
 //! host.
 
-use std::net::IpAddr;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::{
+    net::IpAddr,
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, bail};
 use nix::unistd::geteuid;
 
-use super::cells::Cells;
-use super::cpus::CpuList;
-use super::interrupt::Interrupts;
-use super::kinds::{self, KINDS, Timing};
-use super::machine::Machine;
-use super::model::{Cell, Role};
-use super::samples;
-use super::site::Scratch;
-use super::visit::Bench;
+use super::{
+    cells::Cells,
+    cpus::CpuList,
+    interrupt::Interrupts,
+    kinds::{self, KINDS, Timing},
+    machine::Machine,
+    model::{Cell, Role},
+    samples,
+    site::Scratch,
+    visit::Bench,
+};
 
 /// Two ends of a wire, one of them in a namespace of its own; gone when dropped.
 struct Wire {

@@ -1,8 +1,11 @@
 //! Made-up runs for tests.
 
-use super::model::{Arrivals, Cell, Git, Host, Pinning, RELEASE, Role, Setup, Summary, Workload};
-use super::record::{HostDuring, Measured, Planned, ServerCost, Visit};
-use super::{analysis, plan};
+use super::{
+    analysis,
+    model::{Arrivals, Cell, Git, Host, Pinning, RELEASE, Role, Setup, Summary, Workload},
+    plan,
+    record::{HostDuring, Measured, Planned, ServerCost, Visit},
+};
 
 pub(crate) fn cell(id: &str, role: Role, driver: Option<&str>) -> Cell {
     Cell {

@@ -6,11 +6,15 @@ use schemars::{Schema, schema_for};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::compare::{self, Changes};
-use super::model::{Remote, Report, SCHEMA};
-use super::record::{CpuSource, Latency, Manifest, Planned, ProcessDuring, Visit, Window};
-use super::syscalls::Count;
-use super::{analysis, plan, samples};
+use super::{
+    analysis,
+    compare::{self, Changes},
+    model::{Remote, Report, SCHEMA},
+    plan,
+    record::{CpuSource, Latency, Manifest, Planned, ProcessDuring, Visit, Window},
+    samples,
+    syscalls::Count,
+};
 
 /// Set to write the schemas anew after a change of the types.
 const UPDATE: &str = "QUINTET_UPDATE_SCHEMAS";

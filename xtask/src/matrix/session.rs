@@ -1,18 +1,26 @@
 //! A run under way: the missing visits of its plan, one by one, and what is written when it ends.
 
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, bail};
 
-use super::cells::Cells;
-use super::model::{Flag, Report};
-use super::plan::{self, Due, Turn};
-use super::progress::Progress;
-use super::record::{Manifest, Visit};
-use super::store::{self, Store};
-use super::visit::Bench;
-use super::{analysis, output, quotes, setup, syscalls};
+use super::{
+    analysis,
+    cells::Cells,
+    model::{Flag, Report},
+    output,
+    plan::{self, Due, Turn},
+    progress::Progress,
+    quotes,
+    record::{Manifest, Visit},
+    setup,
+    store::{self, Store},
+    syscalls,
+    visit::Bench,
+};
 
 /// Some visits failed, or a gate with `--strict` was inconclusive.
 pub(crate) const EXIT_INCOMPLETE: u8 = 3;

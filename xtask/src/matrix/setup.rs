@@ -1,23 +1,29 @@
 //! From the flags to a run: what is built, asked and found before the first visit.
 
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::{
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
 
 use anyhow::{Context, Result};
 
-use super::args::Args;
-use super::cells::{Cells, Selection};
-use super::cpus::CpuList;
-use super::filter::{self, Filter, Vocabulary, hint};
-use super::kinds::{self, Kind, Timing};
-use super::model::{Arrivals, Cell, Git, Host, NotRun, Pinning, Setup, Workload};
-use super::pace::{self, Pace};
-use super::presets::Part;
-use super::preview;
-use super::sweep::{self, Sweep};
-use super::{syscalls, warm_up};
-use crate::usage;
-use crate::workspace::{self, cargo, first_line, run_shown};
+use super::{
+    args::Args,
+    cells::{Cells, Selection},
+    cpus::CpuList,
+    filter::{self, Filter, Vocabulary, hint},
+    kinds::{self, Kind, Timing},
+    model::{Arrivals, Cell, Git, Host, NotRun, Pinning, Setup, Workload},
+    pace::{self, Pace},
+    presets::Part,
+    preview,
+    sweep::{self, Sweep},
+    syscalls, warm_up,
+};
+use crate::{
+    usage,
+    workspace::{self, cargo, first_line, run_shown},
+};
 
 const QUICK_RETRIES: u32 = 1;
 const RETRIES: u32 = 2;
@@ -346,8 +352,7 @@ pub(crate) fn lock(is_forced: bool) -> Result<Option<nix::fcntl::Flock<std::fs::
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples;
-    use super::*;
+    use super::{super::samples, *};
 
     #[test]
     fn the_command_to_repeat_has_the_seed_and_no_path_of_this_machine() {

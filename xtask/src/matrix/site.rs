@@ -1,7 +1,9 @@
 //! The files that every server serves: fixed sizes, pseudo-random printable content, the same in every run.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, bail};
 use nix::fcntl::{Flock, FlockArg};

@@ -4,11 +4,12 @@
 //! once, and blocks are what is resampled. For so few blocks as a run has, resampling alone gives intervals that are too
 //! narrow: they are widened to those of [`super::ranks`].
 
-use std::cell::RefCell;
-use std::collections::HashMap;
+use std::{cell::RefCell, collections::HashMap};
 
-use super::model::{Interval, Ratio};
-use super::ranks;
+use super::{
+    model::{Interval, Ratio},
+    ranks,
+};
 
 /// Resamples of a bootstrap.
 const RESAMPLES: usize = 10_000;

@@ -1,17 +1,23 @@
 //! The run's directory: manifest, visits, and what is derived from them.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{Read as _, Seek as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{Read as _, Seek as _, Write as _},
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, bail};
 use serde::de::DeserializeOwned;
 
-use super::compare::{self, Changes};
-use super::model::{Report, SCHEMA};
-use super::record::{Manifest, Visit};
-use super::syscalls::Count;
-use super::{markdown, output, tidy};
+use super::{
+    compare::{self, Changes},
+    markdown,
+    model::{Report, SCHEMA},
+    output,
+    record::{Manifest, Visit},
+    syscalls::Count,
+    tidy,
+};
 use crate::usage;
 
 const MANIFEST: &str = "manifest.json";
@@ -226,9 +232,10 @@ pub(crate) fn check(directory: &Path) -> Result<Report> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::Planned;
-    use super::super::{plan, samples};
-    use super::*;
+    use super::{
+        super::{plan, record::Planned, samples},
+        *,
+    };
 
     fn manifest() -> Manifest {
         let setup = samples::setup();

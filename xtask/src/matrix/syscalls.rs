@@ -4,18 +4,22 @@
 //! Each cell serves two loads of different length. The difference of the counts, divided by that of the requests, is free
 //! of what starting, connecting, storing and stopping take, and hardly moves from run to run.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::cells::Cells;
-use super::kinds;
-use super::model::{Arrivals, Cell, Outcome, Report, Role, Workload};
-use super::visit::Bench;
+use super::{
+    cells::Cells,
+    kinds,
+    model::{Arrivals, Cell, Outcome, Report, Role, Workload},
+    visit::Bench,
+};
 use crate::workspace::first_line;
 
 /// Requests of the short load, and of the long one if bodies are small.

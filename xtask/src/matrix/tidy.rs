@@ -1,9 +1,11 @@
 //! `visits.csv`: one row per figure of each visit that counts, so that any tool can group and plot them.
 
-use super::model::Flag;
-use super::output::quote;
-use super::plan::counting;
-use super::record::{Latency, Manifest, Visit};
+use super::{
+    model::Flag,
+    output::quote,
+    plan::counting,
+    record::{Latency, Manifest, Visit},
+};
 
 const HEADER: &str = "matrix,cell,workload,block,attempt,valid,flags,metric,value\n";
 
@@ -96,9 +98,10 @@ fn quantiles(latency: &Latency) -> [(&'static str, f64); 6] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::Planned;
-    use super::super::{model, plan, samples};
-    use super::*;
+    use super::{
+        super::{model, plan, record::Planned, samples},
+        *,
+    };
 
     #[test]
     fn every_row_is_a_figure_of_the_attempt_that_counts() {

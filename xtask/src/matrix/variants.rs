@@ -1,13 +1,14 @@
 //! Workloads with other numbers than their own: `--conns`, `--pipeline`, `--rate`.
 
-use std::fmt;
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 use anyhow::Result;
 use clap::Args;
 
-use super::kinds::{Kind, OPEN_FRACTION};
-use super::model::{Arrivals, Workload};
+use super::{
+    kinds::{Kind, OPEN_FRACTION},
+    model::{Arrivals, Workload},
+};
 use crate::usage;
 
 /// Between a workload's own name and what is different.
@@ -171,9 +172,13 @@ fn variant(own: &Workload, connections: Option<u32>, pipeline: Option<u32>, rate
 
 #[cfg(test)]
 mod tests {
-    use super::super::kinds::{self, KINDS};
-    use super::super::samples;
-    use super::*;
+    use super::{
+        super::{
+            kinds::{self, KINDS},
+            samples,
+        },
+        *,
+    };
 
     fn variants(conns: &[u32], pipeline: &[u32], rate: &[&str]) -> Variants {
         let rate = rate.iter().map(|text| text.parse().unwrap()).collect();

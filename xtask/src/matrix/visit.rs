@@ -1,29 +1,33 @@
 //! One visit: a fresh server, one run of the generator, and what both and the machine did meanwhile.
 
-use std::ffi::OsString;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::{
+    ffi::OsString,
+    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
+    path::PathBuf,
+    process::Stdio,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result, bail};
 use loadgen::result::{Latency as RunLatency, RunResult};
 
-use super::cells::Cells;
-use super::climb;
-use super::cpus::CpuList;
-use super::flags;
-use super::host::Reading;
-use super::interrupt::Interrupts;
-use super::kinds::{self, Target, Timing};
-use super::machine::Machine;
-use super::model::{Arrivals, Cell, Flag, Role, Workload};
-use super::peers::{self, Place};
-use super::probe::Snapshot;
-use super::process::Process;
-use super::record::{HostDuring, Latency, Measured, ProcessDuring, ServerCost};
-use super::site::Scratch;
-use super::windows;
+use super::{
+    cells::Cells,
+    climb,
+    cpus::CpuList,
+    flags,
+    host::Reading,
+    interrupt::Interrupts,
+    kinds::{self, Target, Timing},
+    machine::Machine,
+    model::{Arrivals, Cell, Flag, Role, Workload},
+    peers::{self, Place},
+    probe::Snapshot,
+    process::Process,
+    record::{HostDuring, Latency, Measured, ProcessDuring, ServerCost},
+    site::Scratch,
+    windows,
+};
 
 /// Where a server behind a prefix may be told to listen, below the ports that connections take, and how many are tried.
 const PORTS: std::ops::Range<u16> = 20_000..30_000;

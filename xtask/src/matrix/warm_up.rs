@@ -3,10 +3,12 @@
 use anyhow::Result;
 use loadgen::engine::WarmUp;
 
-use super::args::Args;
-use super::kinds::Kind;
-use super::model::{Setup, Workload};
-use super::record::Measured;
+use super::{
+    args::Args,
+    kinds::Kind,
+    model::{Setup, Workload},
+    record::Measured,
+};
 use crate::usage;
 
 /// The longest warm-up, unless it is given, in least ones.
@@ -86,8 +88,10 @@ pub(crate) fn unsettled<'a>(visits: impl Iterator<Item = &'a Measured>) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use super::super::{plan, samples};
-    use super::*;
+    use super::{
+        super::{plan, samples},
+        *,
+    };
 
     #[test]
     fn a_full_run_waits_four_times_as_long_and_a_quick_one_not_at_all() {

@@ -1,7 +1,9 @@
 //! What a reader must know before believing the figures: one sentence each.
 
-use super::model::{Arrivals, Flag, Outcome, RELEASE, Summary};
-use super::ranks::{coverage_percent, interval_name};
+use super::{
+    model::{Arrivals, Flag, Outcome, RELEASE, Summary},
+    ranks::{coverage_percent, interval_name},
+};
 
 /// Load average above which something else was running.
 pub(crate) const LOAD_MAX: f64 = 0.5;

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use loadgen::result::{RunResult, TimelineRow};
 
-use super::model::WindowPoint;
-use super::record::{Measured, Visit, Window};
-use super::stats::median;
+use super::{
+    model::WindowPoint,
+    record::{Measured, Visit, Window},
+    stats::median,
+};
 
 /// Seconds of a window: what the generator counts by.
 const WINDOW_S: f64 = 0.1;
@@ -55,8 +57,7 @@ pub(crate) fn of_visits(visits: &[(&Visit, &Measured)]) -> Vec<WindowPoint> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::samples;
-    use super::*;
+    use super::{super::samples, *};
 
     fn window(s: f64, rps: f64) -> Window {
         Window { s, rps, errors: 0, p99_us: 10.0, lag_us: 0.0 }

@@ -4,15 +4,19 @@ mod markers;
 mod selection;
 mod table;
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::{Context, Result, bail};
 
 use self::selection::Selection;
-use crate::matrix::model::{RELEASE, Report, SCHEMA, Summary};
-use crate::{report, usage, workspace};
+use crate::{
+    matrix::model::{RELEASE, Report, SCHEMA, Summary},
+    report, usage, workspace,
+};
 
 const README: &str = "README.md";
 /// Beside the README, where the pictures are.
@@ -99,8 +103,7 @@ fn picture(summary: &Summary) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matrix::model::Progress;
-    use crate::report::sample;
+    use crate::{matrix::model::Progress, report::sample};
 
     fn site(servers: &[&str]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();

@@ -1,7 +1,9 @@
 //! What of a matrix fits into a README: a few columns and a page of rows, by a rule; and in words what was left out.
 
-use crate::matrix::model::{Cell, Outcome, Role, Summary, Workload};
-use crate::matrix::{self, Offer};
+use crate::matrix::{
+    self, Offer,
+    model::{Cell, Outcome, Role, Summary, Workload},
+};
 
 /// Columns that can be read side by side.
 const COLUMNS_MAX: usize = 6;

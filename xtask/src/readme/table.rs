@@ -3,10 +3,14 @@
 use std::fmt::Write as _;
 
 use super::selection::{Selection, cost};
-use crate::matrix::model::{Arrivals, Cell, Figures, Interval, Role, Summary, Workload};
-use crate::matrix::ranks::interval_name;
-use crate::matrix::version_number;
-use crate::report::{compact_digits, rate, short, significant};
+use crate::{
+    matrix::{
+        model::{Arrivals, Cell, Figures, Interval, Role, Summary, Workload},
+        ranks::interval_name,
+        version_number,
+    },
+    report::{compact_digits, rate, short, significant},
+};
 
 /// Picture, conditions, table. `picture`: where the picture is, from the README.
 pub(super) fn part(selection: &Selection, picture: &str) -> String {

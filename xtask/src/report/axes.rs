@@ -1,8 +1,10 @@
 //! Axes that several pictures have: time, requests per second, seconds.
 
-use super::format::{compact, duration, short};
-use super::overlay::{Axis, Tick};
-use super::svg::{linear_ticks, log_ticks};
+use super::{
+    format::{compact, duration, short},
+    overlay::{Axis, Tick},
+    svg::{linear_ticks, log_ticks},
+};
 
 /// A log axis of times in microseconds that holds all `values`; 1 to 10 µs without any.
 pub(super) fn times(values: impl Iterator<Item = f64>) -> Axis {

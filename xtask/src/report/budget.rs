@@ -1,11 +1,13 @@
 //! The CPU budget of one request: kernel and user time of the server and of the generator, the null server's floor, and
 //! the server's system calls where they were counted.
 
-use super::format::{duration, significant};
-use super::label::{gutter, more_height};
-use super::series::Group;
-use super::svg::{Anchor, Canvas, Drawing, Rect, Scale, Width, linear_ticks, picture, text_width};
-use super::view::{Drawable, View};
+use super::{
+    format::{duration, significant},
+    label::{gutter, more_height},
+    series::Group,
+    svg::{Anchor, Canvas, Drawing, Rect, Scale, Width, linear_ticks, picture, text_width},
+    view::{Drawable, View},
+};
 
 const ROW_HEIGHT: f64 = 34.0;
 /// Of the column of system calls.

@@ -3,10 +3,12 @@
 
 use std::fmt::Write as _;
 
-use super::Section;
-use super::format::{count, duration, floor, rate as rate_words, ratio_exact, significant};
-use super::svg::{Anchor, Canvas, Drawing, Rect, Scale, Width, escape, number, ticks_between};
-use super::view::{Drawable, View, is_open};
+use super::{
+    Section,
+    format::{count, duration, floor, rate as rate_words, ratio_exact, significant},
+    svg::{Anchor, Canvas, Drawing, Rect, Scale, Width, escape, number, ticks_between},
+    view::{Drawable, View, is_open},
+};
 use crate::matrix::model::{BlockFigures, Figures, Interval, Outcome};
 
 pub(super) fn section(view: &View<'_>) -> Option<Section> {

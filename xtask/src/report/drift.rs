@@ -1,8 +1,10 @@
 //! Drift: the two controls over the blocks. Did the machine move while the run lasted?
 
-use super::format::{floor, ratio, short, significant};
-use super::svg::{Anchor, Canvas, Drawing, Rect, Scale, Width, picture, text_width, ticks_between};
-use super::view::{Drawable, View};
+use super::{
+    format::{floor, ratio, short, significant},
+    svg::{Anchor, Canvas, Drawing, Rect, Scale, Width, picture, text_width, ticks_between},
+    view::{Drawable, View},
+};
 use crate::matrix::model::{BlockValue, Drift};
 
 /// One control under one workload.

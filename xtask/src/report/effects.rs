@@ -1,8 +1,10 @@
 //! Main effects: what one choice changes when everything else stays equal. A dot and its interval per level.
 
-use super::format::{ratio, ratio_exact, short};
-use super::svg::{Anchor, Canvas, Drawing, Rect, Scale, Width, fit, picture, text_width};
-use super::view::{Drawable, View};
+use super::{
+    format::{ratio, ratio_exact, short},
+    svg::{Anchor, Canvas, Drawing, Rect, Scale, Width, fit, picture, text_width},
+    view::{Drawable, View},
+};
 use crate::matrix::model::{Effect, Summary};
 
 /// Places of a ratio axis worth a label; 1 is always one of them.

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Number, Value, json};
 
 use super::view::{View, curve};
-use crate::matrix::model::{Cell, Outcome, Report, Role, Summary};
-use crate::matrix::output;
+use crate::matrix::{
+    model::{Cell, Outcome, Report, Role, Summary},
+    output,
+};
 
 /// Significant digits of the embedded numbers; `summary.json` has them all.
 const DIGITS: usize = 4;

@@ -2,11 +2,15 @@
 
 use std::fmt::Write as _;
 
-use super::format::{count, elapsed, short};
-use super::svg::escape;
-use super::view::View;
-use crate::matrix::model::{Cell, Setup, Workload};
-use crate::matrix::ranks::interval_name;
+use super::{
+    format::{count, elapsed, short},
+    svg::escape,
+    view::View,
+};
+use crate::matrix::{
+    model::{Cell, Setup, Workload},
+    ranks::interval_name,
+};
 
 const UNKNOWN: &str = "not visible here";
 

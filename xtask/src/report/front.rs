@@ -2,13 +2,17 @@
 
 use std::fmt::Write as _;
 
-use super::format::{count, percent, percent_interval, ratio};
-use super::header::{self, Missing};
-use super::svg::escape;
-use super::view::View;
-use super::words;
-use crate::matrix::model::{Comparison, Effect, Metric, Summary, Topic};
-use crate::matrix::warnings::{BLOCKS_MIN, Brief, brief};
+use super::{
+    format::{count, percent, percent_interval, ratio},
+    header::{self, Missing},
+    svg::escape,
+    view::View,
+    words,
+};
+use crate::matrix::{
+    model::{Comparison, Effect, Metric, Summary, Topic},
+    warnings::{BLOCKS_MIN, Brief, brief},
+};
 
 /// What the top of the page is called.
 pub(super) const ID: &str = "run";

@@ -1,7 +1,9 @@
 //! Small pictures of equal size side by side and below one another: a panel per server.
 
-use super::series::Series;
-use super::svg::{Anchor, Canvas, Rect, Width, fit, text_width};
+use super::{
+    series::Series,
+    svg::{Anchor, Canvas, Rect, Width, fit, text_width},
+};
 
 /// Where the panels are.
 #[derive(Clone, Copy, Debug)]

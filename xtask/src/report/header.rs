@@ -1,16 +1,19 @@
 //! The top of the page: stamp, title, verdicts, conditions, warnings, links.
 
-use std::collections::BTreeSet;
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
-use super::environment::kernel;
-use super::format::{count, thousands};
-use super::front;
-use super::svg::escape;
-use super::view::{View, offered_rps};
-use super::words;
-use crate::matrix::model::{Outcome, Role, Setup, Summary, Workload};
-use crate::matrix::ranks::interval_name;
+use super::{
+    environment::kernel,
+    format::{count, thousands},
+    front,
+    svg::escape,
+    view::{View, offered_rps},
+    words,
+};
+use crate::matrix::{
+    model::{Outcome, Role, Setup, Summary, Workload},
+    ranks::interval_name,
+};
 
 /// Cells named in one warning; the table has them all.
 const NAMED_MAX: usize = 12;

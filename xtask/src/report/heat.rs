@@ -2,12 +2,14 @@
 
 use std::ops::Range;
 
-use super::cell;
-use super::format::{compact, floor, ratio, ratio_exact, significant, thousands};
-use super::label::{gutter, more_height};
-use super::series::Group;
-use super::svg::{Anchor, Canvas, Drawing, Rect, Width, fit, picture, text_width};
-use super::view::{View, is_compared, offered_rps};
+use super::{
+    cell,
+    format::{compact, floor, ratio, ratio_exact, significant, thousands},
+    label::{gutter, more_height},
+    series::Group,
+    svg::{Anchor, Canvas, Drawing, Rect, Width, fit, picture, text_width},
+    view::{View, is_compared, offered_rps},
+};
 use crate::matrix::model::{Flag, Outcome, Ratio};
 
 /// Columns that fit side by side on a phone; more workloads make a second picture below the first.

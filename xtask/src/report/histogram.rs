@@ -1,12 +1,16 @@
 //! How latency is distributed: a panel per server, both axes logarithmic, so that one request in a million is seen.
 
-use super::axes::time_ticks;
-use super::format::duration;
-use super::grid::Grid;
-use super::series::Group;
-use super::svg::{Anchor, Canvas, Drawing, Scale, Width, escape, picture, text_width};
-use super::view::{Drawable, View, is_open};
-use super::{Section, affordable, columns, per_workload};
+use super::{
+    Section, affordable,
+    axes::time_ticks,
+    columns,
+    format::duration,
+    grid::Grid,
+    per_workload,
+    series::Group,
+    svg::{Anchor, Canvas, Drawing, Scale, Width, escape, picture, text_width},
+    view::{Drawable, View, is_open},
+};
 use crate::matrix::model::{Bucket, LatencyFigures, bucket_end};
 
 /// Shares with a line of their own, and what they are called.

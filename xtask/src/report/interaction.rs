@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::axes;
-use super::format::{duration, ratio};
-use super::overlay::{self, Axis, Curve, Panel, Tick};
-use super::series::level_class;
-use super::svg::{escape, picture};
-use super::view::View;
-use super::{Section, columns, per_workload};
+use super::{
+    Section, axes, columns,
+    format::{duration, ratio},
+    overlay::{self, Axis, Curve, Panel, Tick},
+    per_workload,
+    series::level_class,
+    svg::{escape, picture},
+    view::View,
+};
 use crate::matrix::model::{Cell, Role};
 
 /// What stands along the x axis where it varies.

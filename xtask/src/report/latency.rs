@@ -1,10 +1,12 @@
 //! Latency by percentile: a panel per server, all panels of one workload on the same two axes.
 
-use super::format::{duration, short};
-use super::grid::Grid;
-use super::series::Group;
-use super::svg::{Anchor, Canvas, Drawing, Scale, Width, log_ticks, picture, text_width};
-use super::view::{View, curve, is_open};
+use super::{
+    format::{duration, short},
+    grid::Grid,
+    series::Group,
+    svg::{Anchor, Canvas, Drawing, Scale, Width, log_ticks, picture, text_width},
+    view::{View, curve, is_open},
+};
 use crate::matrix::model::{Figures, QuantilePoint};
 
 /// Below the median a latency curve says little; 1.6 leaves the label `50` some room.

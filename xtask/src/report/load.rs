@@ -1,12 +1,14 @@
 //! Latency under load: what an open loop waits at each share of a server's capacity. The knee is where the server ends.
 
-use super::axes;
-use super::format::{compact, rate};
-use super::overlay::{self, Curve, Panel};
-use super::series::Group;
-use super::svg::{escape, picture};
-use super::view::{Drawable, View};
-use super::{Section, per_workload};
+use super::{
+    Section, axes,
+    format::{compact, rate},
+    overlay::{self, Curve, Panel},
+    per_workload,
+    series::Group,
+    svg::{escape, picture},
+    view::{Drawable, View},
+};
 use crate::matrix::model::{Interval, LoadPoint};
 
 /// A server is past its knee where its p99 is this many times what it was under the lightest load.

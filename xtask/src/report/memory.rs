@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::format::significant;
-use super::svg::escape;
-use super::view::{Drawable, View};
+use super::{
+    format::significant,
+    svg::escape,
+    view::{Drawable, View},
+};
 use crate::matrix::model::{Figures, Interval};
 
 /// The table, or `None` where nothing was kept.

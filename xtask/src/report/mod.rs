@@ -37,12 +37,15 @@ pub(crate) mod sample;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::format::{compact_digits, rate, short, significant};
-pub(crate) use self::standalone::picture;
-use self::svg::escape;
-use self::view::View;
-use crate::matrix::model::{Report, Summary};
-use crate::matrix::ranks::interval_name;
+pub(crate) use self::{
+    format::{compact_digits, rate, short, significant},
+    standalone::picture,
+};
+use self::{svg::escape, view::View};
+use crate::matrix::{
+    model::{Report, Summary},
+    ranks::interval_name,
+};
 
 const CSS: &str = include_str!("report.css");
 /// The filter first: the script that is about the page uses it.

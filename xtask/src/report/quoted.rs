@@ -2,9 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::Section;
-use super::svg::escape;
-use super::view::View;
+use super::{Section, svg::escape, view::View};
 use crate::matrix::quotes;
 
 pub(super) fn section(view: &View<'_>) -> Option<Section> {

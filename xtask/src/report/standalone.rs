@@ -1,9 +1,11 @@
 //! The matrix as a picture of its own, for the README: everything it needs is in the file, and it follows the reader's
 //! choice of light or dark.
 
-use super::heat;
-use super::svg::{Anchor, Canvas, Width, escape, number, text_width};
-use super::view::View;
+use super::{
+    heat,
+    svg::{Anchor, Canvas, Width, escape, number, text_width},
+    view::View,
+};
 use crate::matrix::model::Summary;
 
 const CSS: &str = include_str!("standalone.css");

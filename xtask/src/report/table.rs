@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::format::{rate as figure, ratio_exact};
-use super::svg::escape;
-use super::view::View;
+use super::{
+    format::{rate as figure, ratio_exact},
+    svg::escape,
+    view::View,
+};
 use crate::matrix::model::{Figures, Interval, LatencyFigures, Outcome, Ratio};
 
 /// What a column prints of one cell.

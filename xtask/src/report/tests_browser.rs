@@ -6,8 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use testkit::{Browser, Screen, eventually};
 
-use super::super::sample;
-use super::{Summary, page};
+use super::{super::sample, Summary, page};
 use crate::matrix::filter::{Filter, Vocabulary};
 
 const DESK: Screen = Screen { width: 1280, is_phone: false, is_dark: false };

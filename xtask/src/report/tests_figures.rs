@@ -1,7 +1,6 @@
 //! Laws of what a cell's section and its row in the table say.
 
-use super::super::sample;
-use super::{all_text, by_id, elements, figures_mut, parse, render};
+use super::{super::sample, all_text, by_id, elements, figures_mut, parse, render};
 use crate::matrix::model::{Outcome, Summary};
 
 /// The text of an element, with plain spaces.

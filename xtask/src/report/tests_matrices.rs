@@ -1,7 +1,9 @@
 //! Laws of a report of several matrices, and of what only caches have.
 
-use super::super::sample;
-use super::{Flag, FlagCount, Summary, Topic, all_text, by_id, elements, figures_mut, has_class, page, parse, render};
+use super::{
+    super::sample, Flag, FlagCount, Summary, Topic, all_text, by_id, elements, figures_mut, has_class, page, parse,
+    render,
+};
 use crate::matrix::model::{Comparison, Quote, Quotes};
 
 #[test]

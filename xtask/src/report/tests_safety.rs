@@ -1,7 +1,6 @@
 //! Laws of a page that anyone may open: it loads nothing, and names in the data stay text.
 
-use super::super::sample;
-use super::{Outcome, all_text, by_id, elements, parse, render};
+use super::{super::sample, Outcome, all_text, by_id, elements, parse, render};
 
 #[test]
 fn the_report_loads_nothing() {

@@ -1,8 +1,9 @@
 //! Laws of the sentences: who stands beside whom, in which direction, by how much, and what is not claimed.
 
-use super::super::view::View;
-use super::super::{effects, front, header, sample, views, words};
-use super::{Flag, FlagCount, Outcome, Summary, Topic, Workload, figures_mut};
+use super::{
+    super::{effects, front, header, sample, view::View, views, words},
+    Flag, FlagCount, Outcome, Summary, Topic, Workload, figures_mut,
+};
 use crate::matrix::model::{Comparison, Effect, Metric, Ratio, Remote, Role};
 
 /// What a reader reads, with plain spaces.

@@ -1,12 +1,14 @@
 //! Within a visit: requests per second, p99, failures and the generator's lag in windows of 100 ms. Was it steady, and had
 //! it warmed up?
 
-use super::axes;
-use super::format::floor;
-use super::overlay::{self, Curve, Panel};
-use super::svg::{escape, picture};
-use super::view::{Drawable, View};
-use super::{Section, affordable, per_workload};
+use super::{
+    Section, affordable, axes,
+    format::floor,
+    overlay::{self, Curve, Panel},
+    per_workload,
+    svg::{escape, picture},
+    view::{Drawable, View},
+};
 use crate::matrix::model::WindowPoint;
 
 type Pick = fn(&WindowPoint) -> Option<f64>;

@@ -2,13 +2,17 @@
 //!
 //! Everything returned is escaped HTML.
 
-use super::format::{count, duration, floor, percent, percent_interval, ratio, significant, thousands};
-use super::null;
-use super::series::Group;
-use super::svg::escape;
-use super::view::{Drawable, View, is_open, offered_rps};
-use crate::matrix::model::{Comparison, Drift, Effect, Flag, Metric, Ratio, Role, Topic};
-use crate::matrix::stats::FLOOR_UNKNOWN;
+use super::{
+    format::{count, duration, floor, percent, percent_interval, ratio, significant, thousands},
+    null,
+    series::Group,
+    svg::escape,
+    view::{Drawable, View, is_open, offered_rps},
+};
+use crate::matrix::{
+    model::{Comparison, Drift, Effect, Flag, Metric, Ratio, Role, Topic},
+    stats::FLOOR_UNKNOWN,
+};
 
 /// Sentences a reader takes in before the first picture.
 const VERDICTS_MAX: usize = 4;

@@ -4,8 +4,10 @@ mod dependencies;
 mod source;
 mod sources;
 
-use std::fmt;
-use std::process::{ExitCode, Stdio};
+use std::{
+    fmt,
+    process::{ExitCode, Stdio},
+};
 
 use anyhow::{Context, Result, bail};
 

@@ -1,7 +1,6 @@
 //! Rules about source files.
 
-use super::Violation;
-use super::source::SourceFile;
+use super::{Violation, source::SourceFile};
 
 /// Where `unsafe` may be written.
 const UNSAFE_ROOMS: [&str; 3] = ["crates/sys/", "crates/drivers/src/uring/", "crates/store/src/packed/"];

@@ -1,7 +1,6 @@
 //! Every fuzz target for a while, from its seeds and what this machine has collected.
 
-use std::path::Path;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use anyhow::{Context, Result, bail};
 

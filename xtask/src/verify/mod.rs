@@ -7,14 +7,18 @@ mod faults;
 mod fuzz;
 mod tools;
 
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::ci;
-use crate::workspace::{cargo, root, run_shown};
+use crate::{
+    ci,
+    workspace::{cargo, root, run_shown},
+};
 
 /// For `--cfg`-free sanitizers a target must be named, or build scripts would be instrumented, too.
 const TARGET: &str = "x86_64-unknown-linux-gnu";

@@ -1,7 +1,9 @@
 //! Programs that verification needs and the workspace does not.
 
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::{
+    path::PathBuf,
+    process::{Command, Stdio},
+};
 
 use anyhow::{Context, Result};
 

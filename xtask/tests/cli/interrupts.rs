@@ -1,14 +1,18 @@
 //! Runs that are ended in the middle, and go on.
 
-use std::fs::{self, OpenOptions};
-use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::{
+    fs::{self, OpenOptions},
+    io::{BufRead as _, BufReader},
+    path::PathBuf,
+    process::{Child, Stdio},
+    thread,
+    time::Duration,
+};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 
 use crate::place::{Ended, Place, TINY, but, measuring};
 

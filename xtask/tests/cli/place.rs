@@ -1,9 +1,11 @@
 //! Where a test's runs lie, and how they are started.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
 
 use serde_json::Value;
 use tempfile::TempDir;

@@ -1,7 +1,6 @@
 //! `--server-exec`: servers behind a command that treats its arguments as ssh does.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use crate::place::{Place, TINY, but};
 

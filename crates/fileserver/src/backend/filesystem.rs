@@ -11,7 +11,10 @@ use sys::{
 };
 use wire::file::FileId;
 
-use super::{Absence, Backend, BackendError, Body, Document, document::FileOrigin, document::Origin};
+use super::{
+    Absence, Backend, BackendError, Body, Document,
+    document::{FileOrigin, Origin},
+};
 
 /// How a [`Filesystem`] hands documents over.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +82,10 @@ impl<L: Layout> Backend for Filesystem<L> {
 mod tests {
     use std::{
         fs::{self, OpenOptions},
-        os::unix::{fs::FileExt, fs::symlink, net::UnixListener},
+        os::unix::{
+            fs::{FileExt, symlink},
+            net::UnixListener,
+        },
         path::PathBuf,
         thread,
         time::Duration,

@@ -18,8 +18,6 @@ mod sparse;
 mod tests;
 mod uses;
 
-use wire::file::FileId;
-
 pub use kinds::{CacheMapKind, EvictionKind};
 pub use lockfree::{LockFree, Node};
 pub use lru::MutexLru;
@@ -27,6 +25,7 @@ pub use map::{CacheMap, Hashbrown, HashbrownMap, Keyed, Maps, Sparse, Std, StdMa
 pub use refusing::Refusing;
 pub use sparse::SparseMap;
 pub use uses::UseOrder;
+use wire::file::FileId;
 
 use crate::backend::Document;
 

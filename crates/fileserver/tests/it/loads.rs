@@ -2,12 +2,14 @@
 
 use std::sync::Barrier;
 
-use fileserver::{Combination, cache::CacheMapKind};
+use fileserver::{
+    Combination,
+    cache::{CacheLimits, CacheMapKind},
+};
 use layouts::LayoutKind;
 use wire::file::Status;
 
 use crate::common::{Collection, DATABASE, PLAIN, ROOMY, Setup, World, caches, contents, frame, replies, settle};
-use fileserver::cache::CacheLimits;
 
 const THREADS: usize = 4;
 

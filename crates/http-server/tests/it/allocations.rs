@@ -1,8 +1,9 @@
 //! The hot path allocates nothing.
 
-use crate::common::World;
 use http_server::{Conn, SiteOptions};
 use proto::{Outbox, Protocol};
+
+use crate::common::World;
 
 #[test]
 fn a_cached_get_allocates_nothing() {

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use http_server::SiteOptions;
+use proto::{Flow, Protocol};
+
 use crate::{
     common::World,
     probes::{grow_tree, probes},
 };
-use http_server::SiteOptions;
-use proto::{Flow, Protocol};
 
 fn world() -> World {
     let world = World::new(SiteOptions::default());

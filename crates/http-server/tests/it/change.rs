@@ -2,8 +2,9 @@
 
 use std::{fs, io::Write, time::Duration};
 
-use crate::common::World;
 use http_server::{CacheLimits, SiteOptions};
+
+use crate::common::World;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 

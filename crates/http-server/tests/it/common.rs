@@ -7,9 +7,10 @@ use std::{
 
 use http_server::{HttpOptions, HttpServer, Site, SiteOptions};
 use proto::{Now, Session};
-use testkit::dialogue::{self, Heard, Pace};
-
-use testkit::http::Response;
+use testkit::{
+    dialogue::{self, Heard, Pace},
+    http::Response,
+};
 
 pub(crate) struct World {
     _outer: tempfile::TempDir,

@@ -1,9 +1,10 @@
 //! Replies do not depend on how requests are torn.
 
-use crate::common::World;
 use http_server::SiteOptions;
 use proptest::prelude::*;
 use testkit::dialogue::Pace;
+
+use crate::common::World;
 
 const REQUESTS: &[&str] = &[
     "GET / HTTP/1.1\r\nHost: h\r\n\r\n",

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use http_server::SiteOptions;
 use proptest::prelude::*;
-
 use testkit::http::Response;
 
 use crate::common::World;

@@ -22,16 +22,15 @@ use self::{
     counters::Counters,
     storage::{Offer, Verdict},
 };
-use crate::{
-    connection::{Conn, Dialect},
-    server::KvServer,
-    space::{Item, Keyspace, Value},
-};
-
 pub(crate) use self::{
     entry::{NUMBER, Numbers},
     pipeline::{Pipeline, Single},
     verbs::Verb,
+};
+use crate::{
+    connection::{Conn, Dialect},
+    server::KvServer,
+    space::{Item, Keyspace, Value},
 };
 
 /// The version of memcached whose replies these are.

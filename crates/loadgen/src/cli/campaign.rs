@@ -1,22 +1,25 @@
 //! Runs over sockets, and what belongs before them.
 
-use std::io;
-use std::sync::atomic::AtomicBool;
+use std::{io, sync::atomic::AtomicBool};
 
 use anyhow::{Context as _, anyhow};
-use loadgen::ceiling;
-use loadgen::engine::{self, Endpoint, Load, Measured};
-use loadgen::error::ErrorClass;
-use loadgen::null::Dialogue;
-use loadgen::protocol::ClientProtocol;
-use loadgen::result::RunResult;
-use loadgen::summary::{self, Subject};
-use loadgen::usage::ServerProbe;
+use loadgen::{
+    ceiling,
+    engine::{self, Endpoint, Load, Measured},
+    error::ErrorClass,
+    null::Dialogue,
+    protocol::ClientProtocol,
+    result::RunResult,
+    summary::{self, Subject},
+    usage::ServerProbe,
+};
 use rustix::io::Errno;
 
-use super::drive::{DriveArgs, drive};
-use super::series::Series;
-use super::{Failure, Outcome};
+use super::{
+    Failure, Outcome,
+    drive::{DriveArgs, drive},
+    series::Series,
+};
 
 /// What is known of what the generator itself can do.
 #[derive(Clone, Copy, Debug)]

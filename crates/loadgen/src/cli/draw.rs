@@ -1,8 +1,6 @@
 //! Values of options about what is chosen by chance.
 
-use std::fmt;
-use std::str::FromStr;
-use std::sync::Arc;
+use std::{fmt, str::FromStr, sync::Arc};
 
 use loadgen::draw::{KeyDistribution, Trace};
 

@@ -1,34 +1,41 @@
 //! What all commands that drive a server have in common: how hard, for how long, and how the result is told.
 
-use std::collections::BTreeMap;
-use std::fmt::Display;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    fmt::Display,
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use anyhow::{Context as _, anyhow};
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
-use clap::{ArgGroup, Args, ValueEnum};
-use loadgen::engine::{
-    self, Arrivals, Endpoint, EngineError, EngineKind, Limit, Load, Measured, Pacing, Reuse, Timeouts, WarmUp,
+use clap::{
+    ArgGroup, Args, ValueEnum,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _},
 };
-use loadgen::error::ErrorClass;
-use loadgen::output;
-use loadgen::protocol::ClientProtocol;
-use loadgen::result::RunResult;
-use loadgen::stored;
-use loadgen::summary;
-use loadgen::usage::ServerProbe;
+use loadgen::{
+    engine::{
+        self, Arrivals, Endpoint, EngineError, EngineKind, Limit, Load, Measured, Pacing, Reuse, Timeouts, WarmUp,
+    },
+    error::ErrorClass,
+    output,
+    protocol::ClientProtocol,
+    result::RunResult,
+    stored, summary,
+    usage::ServerProbe,
+};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sys::affinity::Cpus;
 
-use super::live::{Progress, Show};
-use super::request_log::RequestLogArgs;
-use super::sources::SourceArgs;
-use super::values::{Sweep, count, duration, positive_duration, rate};
-use super::{Failure, Outcome, complain, print};
+use super::{
+    Failure, Outcome, complain,
+    live::{Progress, Show},
+    print,
+    request_log::RequestLogArgs,
+    sources::SourceArgs,
+    values::{Sweep, count, duration, positive_duration, rate},
+};
 
 const CONNECTIONS_MAX: usize = 1_000_000;
 const THREADS_MAX: usize = 1024;

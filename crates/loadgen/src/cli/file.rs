@@ -1,29 +1,37 @@
 //! `loadgen file`.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use anyhow::Context as _;
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{
+    ArgGroup, Args, ValueEnum,
+    builder::{PossibleValuesParser, TypedValueParser as _},
+};
 use layouts::{Layout as _, LayoutKind};
-use loadgen::engine::{Endpoint, EndpointError, Limit, Load, Measured, Pause, Reuse, Turns};
-use loadgen::file::{Catalogue, FileClient, Framed, KeyDistribution, Knowledge, Original, Plan, Speech, Verify};
-use loadgen::null::{FileDialogue, FileReply};
-use loadgen::summary::{Kinds, Subject};
-use loadgen::usage::ServerProbe;
+use loadgen::{
+    engine::{Endpoint, EndpointError, Limit, Load, Measured, Pause, Reuse, Turns},
+    file::{Catalogue, FileClient, Framed, KeyDistribution, Knowledge, Original, Plan, Speech, Verify},
+    null::{FileDialogue, FileReply},
+    summary::{Kinds, Subject},
+    usage::ServerProbe,
+};
 use serde_json::json;
 use wire::file::FileId;
 
-use super::campaign::{self, Campaign, Ceiling};
-use super::draw::{DistributionArg, ratio};
-use super::drive::{DriveArgs, interrupt_flag, named, value_name};
-use super::progress::Reading;
-use super::values::{count, milliseconds};
-use super::verify::{Checks, checks, levels};
-use super::{Failure, Outcome, complain};
+use super::{
+    Failure, Outcome,
+    campaign::{self, Campaign, Ceiling},
+    complain,
+    draw::{DistributionArg, ratio},
+    drive::{DriveArgs, interrupt_flag, named, value_name},
+    progress::Reading,
+    values::{count, milliseconds},
+    verify::{Checks, checks, levels},
+};
 
 const REQUESTORS_MAX: usize = 1_000_000;
 /// Of 1 MiB a generator thread hashes some dozens in the time of a self-check.

@@ -4,20 +4,24 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
-use loadgen::engine::{Load, Measured, Reuse};
-use loadgen::error::ErrorClass;
-use loadgen::http::{Expectation, HttpClient, Message, Question, REFERENCE_BYTES_MAX, Target, TargetError, Verify};
-use loadgen::null::{HttpDialogue, HttpReply};
-use loadgen::sample::Sampler;
-use loadgen::summary::{Kinds, Subject};
+use loadgen::{
+    engine::{Load, Measured, Reuse},
+    error::ErrorClass,
+    http::{Expectation, HttpClient, Message, Question, REFERENCE_BYTES_MAX, Target, TargetError, Verify},
+    null::{HttpDialogue, HttpReply},
+    sample::Sampler,
+    summary::{Kinds, Subject},
+};
 use serde_json::json;
 
-use super::campaign::{self, Campaign};
-use super::drive::{DriveArgs, interrupt_flag, named};
-use super::tls::TlsArgs;
-use super::values::Digest;
-use super::verify::{Checks, checks, levels};
-use super::{Failure, Outcome};
+use super::{
+    Failure, Outcome,
+    campaign::{self, Campaign},
+    drive::{DriveArgs, interrupt_flag, named},
+    tls::TlsArgs,
+    values::Digest,
+    verify::{Checks, checks, levels},
+};
 
 /// What the null server of a self-check answers with.
 const SELF_CHECK_BODY_BYTES: usize = 128;

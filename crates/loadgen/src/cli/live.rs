@@ -1,13 +1,17 @@
 //! Something to look at while a run lasts, on standard error.
 
-use std::collections::VecDeque;
-use std::io::IsTerminal as _;
-use std::time::{Duration, Instant};
+use std::{
+    collections::VecDeque,
+    io::IsTerminal as _,
+    time::{Duration, Instant},
+};
 
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use loadgen::engine::{Limit, Live, Pacing, Reading};
-use loadgen::output;
+use loadgen::{
+    engine::{Limit, Live, Pacing, Reading},
+    output,
+};
 
 use super::complain;
 

@@ -18,8 +18,7 @@ mod tls;
 mod values;
 mod verify;
 
-use std::io::Write as _;
-use std::process::ExitCode;
+use std::{io::Write as _, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 use rustix::process::{Resource, getrlimit, setrlimit};

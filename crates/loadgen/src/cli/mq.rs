@@ -1,29 +1,35 @@
 //! `loadgen mq`.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use loadgen::body::{self, Knowledge, PIECE_BYTES, Verify};
-use loadgen::engine::Load;
-use loadgen::mq::{Form, Plan, Sharing, Sink, Spawn, Wanted};
-use loadgen::summary::{Kinds, Subject};
+use loadgen::{
+    body::{self, Knowledge, PIECE_BYTES, Verify},
+    engine::Load,
+    mq::{Form, Plan, Sharing, Sink, Spawn, Wanted},
+    summary::{Kinds, Subject},
+};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sys::mqueue::QueueName;
 
-use super::campaign::Ceiling;
-use super::drive::{DriveArgs, named, value_name};
-use super::file::VerifyArg;
-use super::live::Progress;
-use super::progress::Reading;
-use super::series::Series;
-use super::values::{Digest, count};
-use super::verify::{Checks, checks};
-use super::{Failure, Outcome, complain};
+use super::{
+    Failure, Outcome,
+    campaign::Ceiling,
+    complain,
+    drive::{DriveArgs, named, value_name},
+    file::VerifyArg,
+    live::Progress,
+    progress::Reading,
+    series::Series,
+    values::{Digest, count},
+    verify::{Checks, checks},
+};
 
 const BUFFER_BYTES_MAX: usize = 1 << 30;
 

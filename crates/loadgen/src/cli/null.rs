@@ -1,8 +1,6 @@
 //! `loadgen null`.
 
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::str::FromStr;
+use std::{os::unix::net::UnixStream, path::PathBuf, str::FromStr};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};

@@ -4,12 +4,17 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use loadgen::compare::Comparison;
-use loadgen::merge::{self, Merged, Order, Part};
-use loadgen::{output, stored};
+use loadgen::{
+    compare::Comparison,
+    merge::{self, Merged, Order, Part},
+    output, stored,
+};
 
-use super::drive::{Format, refuse_used};
-use super::{Failure, Outcome, complain, print};
+use super::{
+    Failure, Outcome, complain,
+    drive::{Format, refuse_used},
+    print,
+};
 
 const EXAMPLES: &str = "Examples:
   loadgen report results/run-1                          the result as text

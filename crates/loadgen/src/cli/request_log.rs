@@ -1,16 +1,17 @@
 //! `--request-log`: single requests in a file.
 
-use std::fs::File;
-use std::io::BufWriter;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::{
+    fs::File,
+    io::BufWriter,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 use anyhow::Context as _;
 use clap::Args;
 use loadgen::request_log::{Format, RequestLog};
 
-use super::Failure;
-use super::values::count;
+use super::{Failure, values::count};
 
 const SIZE_MAX: usize = 10_000_000;
 

@@ -1,21 +1,23 @@
 //! A load that is run once, or at several rates one after the other: the same for sockets and for queues.
 
-use std::fmt::Display;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::{
+    fmt::Display,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use anyhow::{Context as _, anyhow};
-use loadgen::engine::{Limit, Load, Measured, Pacing};
-use loadgen::output;
-use loadgen::result::{Capacity, RunResult, Step};
-use loadgen::summary::{self, Subject};
-use loadgen::usage::ServerProbe;
+use loadgen::{
+    engine::{Limit, Load, Measured, Pacing},
+    output,
+    result::{Capacity, RunResult, Step},
+    summary::{self, Subject},
+    usage::ServerProbe,
+};
 use serde_json::json;
 
-use super::campaign::Ceiling;
-use super::drive::DriveArgs;
-use super::{Failure, Outcome, complain};
+use super::{Failure, Outcome, campaign::Ceiling, complain, drive::DriveArgs};
 
 /// A capacity is measured for as long as a step, and at most for this long.
 const CAPACITY_WINDOW_MAX: Duration = Duration::from_secs(3);

@@ -1,7 +1,9 @@
 //! `--source-address`, `--fast-open` and `--linger-zero`: how TCP connections begin and end.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
-use std::str::FromStr;
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket},
+    str::FromStr,
+};
 
 use anyhow::Context as _;
 use clap::Args;

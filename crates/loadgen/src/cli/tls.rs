@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use loadgen::engine::{Tls, Trust};
-use loadgen::http::Target;
+use loadgen::{
+    engine::{Tls, Trust},
+    http::Target,
+};
 
 use super::Failure;
 

@@ -1,10 +1,11 @@
 //! `--verify`: how much of each reply is checked.
 
-use std::ffi::OsStr;
-use std::marker::PhantomData;
+use std::{ffi::OsStr, marker::PhantomData};
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Arg, Command, ValueEnum};
+use clap::{
+    Arg, Command, ValueEnum,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
 use loadgen::sample::Sample;
 
 use super::drive::value_name;
@@ -148,8 +149,7 @@ impl<L: Level> TypedValueParser for ChecksParser<L> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::file::VerifyArg;
-    use super::*;
+    use super::{super::file::VerifyArg, *};
 
     fn parse(parser: ChecksParser<VerifyArg>, text: &str) -> Result<Checks<VerifyArg>, String> {
         let command = Command::new("x").arg(Arg::new("verify").long("verify").value_parser(parser));

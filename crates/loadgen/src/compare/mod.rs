@@ -7,8 +7,7 @@ use serde_json::Value;
 
 use self::measures::MEASURES;
 pub use self::measures::Unit;
-use crate::merge::Part;
-use crate::result::RunResult;
+use crate::{merge::Part, result::RunResult};
 
 /// Percentiles that rest on fewer replies than this are marked.
 const REPLIES_MIN: f64 = 10.0;

@@ -6,9 +6,11 @@ use rustix::fd::OwnedFd;
 use sys::ring::Ticket;
 
 use super::tls::Session;
-use crate::clock::Nanos;
-use crate::protocol::{Batch as _, ClientProtocol};
-use crate::request_log::Heard;
+use crate::{
+    clock::Nanos,
+    protocol::{Batch as _, ClientProtocol},
+    request_log::Heard,
+};
 
 /// Requests that travel together and have no verdict yet.
 #[derive(Clone, Copy, Debug)]
@@ -206,8 +208,10 @@ impl<P: ClientProtocol> Connection<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::{Expectation, HttpClient, Question, Verify};
-    use crate::protocol::Single;
+    use crate::{
+        http::{Expectation, HttpClient, Question, Verify},
+        protocol::Single,
+    };
 
     #[test]
     fn only_what_has_waited_is_stamped_again_and_stays_due_when_it_was() {

@@ -1,20 +1,23 @@
 //! Where the server is, and how to reach it without waiting.
 
-use std::fmt;
-use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{
+    fmt, io,
+    net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs},
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    time::Duration,
+};
 
 use nix::sys::socket::{
     SetSockOpt as _,
     sockopt::{IpBindAddressNoPort, TcpFastOpenConnect},
 };
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::OwnedFd;
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    fd::OwnedFd,
+    io::Errno,
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, socket_with, sockopt},
+};
 use sys::listen::LOOPBACK_CONGESTION;
 
 use super::tls::Tls;

@@ -25,38 +25,49 @@ mod tls;
 mod window;
 mod worker;
 
-use std::net::IpAddr;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
+use std::{
+    net::IpAddr,
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, channel},
+    },
+    time::Duration,
+};
 
 use sys::affinity::Cpus;
 
-use crate::clock::{self, MILLISECOND, Nanos};
-use crate::protocol::ClientProtocol;
-use crate::request_log::RequestLog;
-use crate::usage::{ServerProbe, ServerReading};
-
-pub(crate) use self::backlog::Backlog;
-pub use self::cpu::CpuTime;
-pub(crate) use self::cpu::CpuWindow;
-pub use self::endpoint::{Endpoint, EndpointError};
-pub use self::kind::EngineKind;
-pub use self::pace::{Arrivals, Limit, Pacing};
-pub(crate) use self::pace::{Schedule, begin_of, share};
-pub use self::pause::Pause;
-pub use self::pulse::Reading;
-use self::steady::Steadiness;
-pub use self::steady::WarmUp;
-pub use self::tally::{LATENCY_NANOS_MAX, Tally};
-use self::timeline::Slice;
-pub(crate) use self::timeline::{Collector, Slicer};
-pub use self::timeline::{Interval, Timeline};
-pub use self::tls::{Tls, TlsError, Trust, advice as tls_advice};
-pub use self::window::Live;
-pub(crate) use self::window::Window;
-use self::worker::{Place, Worker, WorkerReport, merge_logs};
+pub(crate) use self::{
+    backlog::Backlog,
+    cpu::CpuWindow,
+    pace::{Schedule, begin_of, share},
+    timeline::{Collector, Slicer},
+    window::Window,
+};
+pub use self::{
+    cpu::CpuTime,
+    endpoint::{Endpoint, EndpointError},
+    kind::EngineKind,
+    pace::{Arrivals, Limit, Pacing},
+    pause::Pause,
+    pulse::Reading,
+    steady::WarmUp,
+    tally::{LATENCY_NANOS_MAX, Tally},
+    timeline::{Interval, Timeline},
+    tls::{Tls, TlsError, Trust, advice as tls_advice},
+    window::Live,
+};
+use self::{
+    steady::Steadiness,
+    timeline::Slice,
+    worker::{Place, Worker, WorkerReport, merge_logs},
+};
+use crate::{
+    clock::{self, MILLISECOND, Nanos},
+    protocol::ClientProtocol,
+    request_log::RequestLog,
+    usage::{ServerProbe, ServerReading},
+};
 
 /// How often the main thread looks at the interrupt flag and reports progress.
 const OBSERVE_EVERY: Nanos = 50 * MILLISECOND;

@@ -1,11 +1,8 @@
 //! Pauses between the requests of one connection, as people make them.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::time::Duration;
+use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
-use rand::SeedableRng as _;
-use rand::rngs::SmallRng;
+use rand::{SeedableRng as _, rngs::SmallRng};
 use rand_distr::{Distribution as _, Normal};
 
 use super::pace::first_of;

@@ -3,13 +3,13 @@
 //! Windows of a machine with neighbours differ by more than a few per cent for ever, and windows of few requests do by
 //! chance. Both scatter, while a server that warms up drifts: so it is the trend through the last windows that is judged.
 
-use std::collections::VecDeque;
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
-use super::pace::Pacing;
-use super::pulse::Reading;
-use crate::clock::{MILLISECOND, Nanos};
-use crate::trend::trend;
+use super::{pace::Pacing, pulse::Reading};
+use crate::{
+    clock::{MILLISECOND, Nanos},
+    trend::trend,
+};
 
 /// Of each window that is looked at.
 pub(super) const WIDTH: Nanos = 100 * MILLISECOND;
@@ -119,9 +119,10 @@ fn is_level(figures: impl Iterator<Item = Figure>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pace::Arrivals;
-    use super::super::pulse::Pulse;
-    use super::*;
+    use super::{
+        super::{pace::Arrivals, pulse::Pulse},
+        *,
+    };
 
     const OPEN: Pacing = Pacing::Open { rate: 1e5, arrivals: Arrivals::Constant };
 

@@ -2,8 +2,10 @@
 
 use hdrhistogram::Histogram;
 
-use crate::clock::{Nanos, SECOND};
-use crate::error::ErrorClass;
+use crate::{
+    clock::{Nanos, SECOND},
+    error::ErrorClass,
+};
 
 /// Latencies above this are recorded as this.
 pub const LATENCY_NANOS_MAX: Nanos = 60 * SECOND;

@@ -1,16 +1,17 @@
 //! A run cut into intervals, those of the warm-up counted backwards from its end. A thread hands its histograms over when an interval has passed, and somebody else reads,
 //! empties and returns them: the threads that measure do nothing that takes long.
 
-use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
+use std::{
+    collections::BTreeMap,
+    sync::mpsc::{Receiver, Sender, channel},
+    thread::JoinHandle,
+};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::tally::empty_histogram;
-use crate::clock::Nanos;
-use crate::protocol::Verdict;
+use crate::{clock::Nanos, protocol::Verdict};
 
 /// What one thread counted in one interval.
 #[derive(Debug)]

@@ -1,15 +1,18 @@
 //! TLS between the socket and the protocol. rustls is sans-IO itself, so both engines carry it.
 
-use std::fmt;
-use std::io::{Read as _, Write as _};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::{
+    fmt,
+    io::{Read as _, Write as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _},
+};
 
 /// Whose word is taken for the server's name.
 #[derive(Clone, Debug, Eq, PartialEq)]

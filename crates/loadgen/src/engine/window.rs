@@ -3,8 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::pulse::{Pulse, Reading};
-use crate::clock::Nanos;
-use crate::protocol::Verdict;
+use crate::{clock::Nanos, protocol::Verdict};
 
 /// The edges of the measured window. They are set while the threads run, and compared with the time stamps of replies.
 #[derive(Debug)]

@@ -1,8 +1,10 @@
 //! The documents that a server should have, known beforehand.
 
-use std::collections::HashSet;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::HashSet,
+    io,
+    path::{Path, PathBuf},
+};
 
 use sha2::Digest as _;
 use wire::file::FileId;

@@ -6,21 +6,24 @@ mod speech;
 mod tests;
 mod verdict;
 
-use std::borrow::Cow;
-use std::marker::PhantomData;
-use std::sync::Arc;
+use std::{borrow::Cow, marker::PhantomData, sync::Arc};
 
 use wire::file::{FileId, ORIGINAL_ID_BYTES};
 
-pub use crate::draw::KeyDistribution;
-use crate::draw::{Draw, NoDraw};
-use crate::protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Single, Then};
-use crate::sample::{Sample, Sampler};
-
-pub use self::catalogue::{Catalogue, CatalogueError, Document};
-pub use self::speech::{Ended, Framed, Heard, Original, Said, Speech};
 use self::verdict::judge;
-pub use crate::body::{Body, Knowledge, Verify};
+pub use self::{
+    catalogue::{Catalogue, CatalogueError, Document},
+    speech::{Ended, Framed, Heard, Original, Said, Speech},
+};
+pub use crate::{
+    body::{Body, Knowledge, Verify},
+    draw::KeyDistribution,
+};
+use crate::{
+    draw::{Draw, NoDraw},
+    protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Single, Then},
+    sample::{Sample, Sampler},
+};
 
 /// The characters of ids in the original protocol.
 const ID_CHARACTERS: &[u8; 36] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";

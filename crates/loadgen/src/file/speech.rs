@@ -1,7 +1,9 @@
 //! The two protocols, as far as a client must tell them apart.
 
-use wire::file::client::{Answer, Eof, Event, FramedReplies, OriginalReply, ask_framed, ask_original};
-use wire::file::{FileId, Status};
+use wire::file::{
+    FileId, Status,
+    client::{Answer, Eof, Event, FramedReplies, OriginalReply, ask_framed, ask_original},
+};
 
 use super::catalogue::Document;
 use crate::error::ErrorClass;

@@ -4,9 +4,11 @@ use proptest::{collection::vec, prelude::*};
 use wire::file::{Dialect as _, FileId, Status};
 
 use super::*;
-use crate::error::ErrorClass;
-use crate::protocol::{Replies, Verdict};
-use crate::sample::tests::{draws, one_of};
+use crate::{
+    error::ErrorClass,
+    protocol::{Replies, Verdict},
+    sample::tests::{draws, one_of},
+};
 
 const SEED: u64 = 1;
 

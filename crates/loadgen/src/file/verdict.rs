@@ -1,10 +1,11 @@
 //! Whether a reply is right.
 
-use super::catalogue::Document;
-use super::speech::Said;
-use crate::body::{Body, Verify};
-use crate::error::ErrorClass;
-use crate::protocol::{Replies, Verdict};
+use super::{catalogue::Document, speech::Said};
+use crate::{
+    body::{Body, Verify},
+    error::ErrorClass,
+    protocol::{Replies, Verdict},
+};
 
 /// `document` is what was asked for, if there is such a thing.
 #[inline]

@@ -9,12 +9,15 @@ use std::borrow::Cow;
 
 use wire::http1::client::{BodyLength, Eof, Event, Head, HeadTemplate, Persistence, ResponseDecoder};
 
-use crate::error::ErrorClass;
-use crate::protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Replies, Single, Then, Verdict};
-use crate::sample::Sampler;
-
-pub use self::target::{Message, Target, TargetError};
-pub use self::verify::{Expectation, REFERENCE_BYTES_MAX, Reference, Tail, Verify};
+pub use self::{
+    target::{Message, Target, TargetError},
+    verify::{Expectation, REFERENCE_BYTES_MAX, Reference, Tail, Verify},
+};
+use crate::{
+    error::ErrorClass,
+    protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Replies, Single, Then, Verdict},
+    sample::Sampler,
+};
 
 /// One thing to ask for: the bytes of the request, and what is known of the reply.
 #[derive(Clone, Debug)]

@@ -10,19 +10,20 @@ mod space;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
-use std::ops::Range;
-use std::sync::Arc;
+use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use self::dialect::Answer;
-use crate::error::ErrorClass;
-use crate::protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Replies, Then, Verdict};
-
-pub use self::dialect::{Dialect, Login};
-pub use self::script::{Action, Mix, Plan, Script, ScriptError, Span};
-pub use self::sizes::ValueSizes;
-pub use self::space::{JSON_BYTES_MIN, KeySpace, Values};
+pub use self::{
+    dialect::{Dialect, Login},
+    script::{Action, Mix, Plan, Script, ScriptError, Span},
+    sizes::ValueSizes,
+    space::{JSON_BYTES_MIN, KeySpace, Values},
+};
 pub use crate::draw::KeyDistribution;
+use crate::{
+    error::ErrorClass,
+    protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Replies, Then, Verdict},
+};
 
 /// A reply that is not the expected one may be longer than that by this much before it is given up.
 const SURPLUS_BYTES_MAX: usize = 64 << 20;

@@ -4,10 +4,14 @@
 //! is prepared together with the replies that a right server gives, and a run sends slices of the one and compares what
 //! arrives with slices of the other. Threads share it.
 
-use super::dialect::{Dialect, Login};
-use super::space::KeySpace;
-use crate::draw::{Draw, KeyDistribution, NoDraw};
-use crate::protocol::{Batch, Replies};
+use super::{
+    dialect::{Dialect, Login},
+    space::KeySpace,
+};
+use crate::{
+    draw::{Draw, KeyDistribution, NoDraw},
+    protocol::{Batch, Replies},
+};
 
 /// Random requests prepared at least; as many as there are keys if there are more keys.
 const PREPARED_MIN: u64 = 1 << 20;

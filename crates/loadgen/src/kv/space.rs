@@ -151,8 +151,7 @@ impl Noise {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-    use std::ops::RangeInclusive;
+    use std::{collections::HashSet, ops::RangeInclusive};
 
     use super::*;
 

@@ -3,8 +3,7 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::draw::Trace;
-use crate::protocol::Batch as _;
+use crate::{draw::Trace, protocol::Batch as _};
 
 const DIALECTS: [Dialect; 5] = [Dialect::Resp, Dialect::Resp3, Dialect::Us, Dialect::Memcached, Dialect::MemcachedMeta];
 const UNIFORM: KeyDistribution = KeyDistribution::Uniform;

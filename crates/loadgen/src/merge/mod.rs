@@ -10,8 +10,10 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
-use crate::result::{Latency, RunResult, Saturation, ServerUsage, Step};
-use crate::summary::{backlog, decode, encode, known};
+use crate::{
+    result::{Latency, RunResult, Saturation, ServerUsage, Step},
+    summary::{backlog, decode, encode, known},
+};
 
 /// How the runs lie in time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

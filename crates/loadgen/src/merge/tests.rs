@@ -3,10 +3,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::engine::LATENCY_NANOS_MAX;
-use crate::instructions::Modes;
-use crate::result::Origin;
-use crate::summary::latency;
+use crate::{engine::LATENCY_NANOS_MAX, instructions::Modes, result::Origin, summary::latency};
 
 fn histogram(values: &[u64]) -> Histogram<u64> {
     let mut histogram = Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, 3).expect("valid");

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Nanos;
-use crate::engine::{Backlog, CpuTime, CpuWindow, Slicer, Tally, Timeline, Window};
-use crate::error::ErrorClass;
-use crate::protocol::Verdict;
-use crate::request_log::{Event, Heard, Kept, Recorder};
-use crate::summary::{decode, encode};
+use crate::{
+    clock::Nanos,
+    engine::{Backlog, CpuTime, CpuWindow, Slicer, Tally, Timeline, Window},
+    error::ErrorClass,
+    protocol::Verdict,
+    request_log::{Event, Heard, Kept, Recorder},
+    summary::{decode, encode},
+};
 
 /// A request, and what came of it.
 #[derive(Clone, Copy, Debug)]

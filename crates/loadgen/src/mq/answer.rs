@@ -4,11 +4,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use wire::mserve::{HEADER_BYTES, Header, Status};
 
-use super::plan::{Form, Plan, Wanted};
-use super::sink::Piece;
-use crate::body::{Body, Verify};
-use crate::error::ErrorClass;
-use crate::protocol::Verdict;
+use super::{
+    plan::{Form, Plan, Wanted},
+    sink::Piece,
+};
+use crate::{
+    body::{Body, Verify},
+    error::ErrorClass,
+    protocol::Verdict,
+};
 
 const UNKNOWN: u64 = u64::MAX;
 
@@ -155,8 +159,7 @@ impl<'a> Answer<'a> {
 mod tests {
     use sha2::{Digest as _, Sha256};
 
-    use super::super::plan::tests::plan_of;
-    use super::*;
+    use super::{super::plan::tests::plan_of, *};
 
     const BODY: &[u8] = b"the file";
 

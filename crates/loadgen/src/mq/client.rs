@@ -1,28 +1,36 @@
 //! One client: asks, one request after the other, until the limit.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
+use std::sync::{
+    PoisonError, RwLock, RwLockWriteGuard,
+    mpsc::{Receiver, Sender, channel},
+};
 
-use sys::fifo::Directory;
-use sys::mqueue::{Access, Queue, QueueName};
+use sys::{
+    fifo::Directory,
+    mqueue::{Access, Queue, QueueName},
+};
 use wire::mserve::Request;
 
-use super::MqError;
-use super::account::{Account, Report, Settled};
-use super::answer::{Answer, Lengths};
-use super::conduct::{Crew, Edges, News};
-use super::directory;
-use super::exchange::Exchange;
-use super::fifo::Fifo;
-use super::log::Log;
-use super::plan::{Form, Plan};
-use super::sink::Drain;
-use crate::clock::{self, MILLISECOND, Nanos, SECOND};
-use crate::engine::{Collector, Limit, Live, Pacing, Schedule, Slicer, Timeline, Window, begin_of, share};
-use crate::error::ErrorClass;
-use crate::protocol::Verdict;
-use crate::request_log::{Heard, Recorder};
-use crate::sample::Sampler;
+use super::{
+    MqError,
+    account::{Account, Report, Settled},
+    answer::{Answer, Lengths},
+    conduct::{Crew, Edges, News},
+    directory,
+    exchange::Exchange,
+    fifo::Fifo,
+    log::Log,
+    plan::{Form, Plan},
+    sink::Drain,
+};
+use crate::{
+    clock::{self, MILLISECOND, Nanos, SECOND},
+    engine::{Collector, Limit, Live, Pacing, Schedule, Slicer, Timeline, Window, begin_of, share},
+    error::ErrorClass,
+    protocol::Verdict,
+    request_log::{Heard, Recorder},
+    sample::Sampler,
+};
 
 /// Without any answer for this long, and with failures only, a client gives up.
 const PATIENCE_MIN: Nanos = 10 * SECOND;

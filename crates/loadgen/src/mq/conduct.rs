@@ -1,17 +1,21 @@
 //! The edges of the measured window, and the readings that belong there: the same for threads and processes.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::{
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 
-use super::MqError;
-use super::account::Report;
-use super::plan::Plan;
-use crate::clock::{self, MILLISECOND, Nanos};
-use crate::engine::{CpuTime, Limit, Live, Measured, Pacing, Tally, Timeline, WarmUp, Window};
-use crate::usage::{ServerProbe, ServerReading};
+use super::{MqError, account::Report, plan::Plan};
+use crate::{
+    clock::{self, MILLISECOND, Nanos},
+    engine::{CpuTime, Limit, Live, Measured, Pacing, Tally, Timeline, WarmUp, Window},
+    usage::{ServerProbe, ServerReading},
+};
 
 /// How often the main thread looks at the interrupt flag and reports progress.
 const OBSERVE_EVERY: Nanos = 50 * MILLISECOND;

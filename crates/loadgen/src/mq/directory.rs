@@ -1,8 +1,10 @@
 //! The directory of FIFOs: whose it has to be, and what is removed from it in the end.
 
-use std::io;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 use sys::fifo::{Directory, OpenError, Ownership, Reader};

@@ -2,19 +2,27 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
-use sys::fifo::Reader;
-use sys::mqueue::{Queue, SendError};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+};
+use sys::{
+    fifo::Reader,
+    mqueue::{Queue, SendError},
+};
 
-use super::account::Account;
-use super::answer::Answer;
-use super::sink::{Drain, Piece};
-use crate::clock::{self, MILLISECOND, Nanos};
-use crate::engine::Window;
-use crate::error::ErrorClass;
-use crate::protocol::Verdict;
-use crate::request_log::Heard;
+use super::{
+    account::Account,
+    answer::Answer,
+    sink::{Drain, Piece},
+};
+use crate::{
+    clock::{self, MILLISECOND, Nanos},
+    engine::Window,
+    error::ErrorClass,
+    protocol::Verdict,
+    request_log::Heard,
+};
 
 /// How long anything waits before it looks whether the run was interrupted.
 const LOOK_EVERY: Nanos = 50 * MILLISECOND;

@@ -3,8 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::plan::Plan;
-use crate::clock::Nanos;
-use crate::request_log::{Gathered, Kept, Reader, RequestLog};
+use crate::{
+    clock::Nanos,
+    request_log::{Gathered, Kept, Reader, RequestLog},
+};
 
 /// Shared by all that hear of a client's end.
 #[derive(Clone, Debug)]

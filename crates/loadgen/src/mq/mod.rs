@@ -17,19 +17,18 @@ mod plan;
 mod processes;
 mod sink;
 
-use std::io;
-use std::sync::atomic::AtomicBool;
+use std::{io, sync::atomic::AtomicBool};
 
-use crate::engine::{Live, Measured};
-use crate::usage::ServerProbe;
-
-use self::conduct::conduct;
-use self::directory::Claim;
-pub use self::directory::{DirectoryError, Sharing, open as open_directory};
-use self::log::Log;
-pub use self::plan::{Form, Plan, Sink, Spawn, Wanted};
-use self::processes::Processes;
-pub use self::processes::{CLIENT_COMMAND, be_a_client};
+use self::{conduct::conduct, directory::Claim, log::Log, processes::Processes};
+pub use self::{
+    directory::{DirectoryError, Sharing, open as open_directory},
+    plan::{Form, Plan, Sink, Spawn, Wanted},
+    processes::{CLIENT_COMMAND, be_a_client},
+};
+use crate::{
+    engine::{Live, Measured},
+    usage::ServerProbe,
+};
 
 /// Why nothing could be measured.
 #[derive(Debug, thiserror::Error)]

@@ -1,15 +1,19 @@
 //! What the clients are to do.
 
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{
+    hash::{BuildHasher as _, Hasher as _, RandomState},
+    path::PathBuf,
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 
 use super::directory::{NAME, Sharing};
-use crate::body::Verify;
-use crate::engine::{Limit, Pacing};
-use crate::sample::Sample;
+use crate::{
+    body::Verify,
+    engine::{Limit, Pacing},
+    sample::Sample,
+};
 
 /// Everything that a client needs to know. Processes get it as JSON.
 #[derive(Clone, Debug, Deserialize, Serialize)]

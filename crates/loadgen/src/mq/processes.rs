@@ -4,25 +4,33 @@
 //! window; the end of its input, also that of a parent that was killed, is the end of its run. Through its standard
 //! output it says, a line at a time, that it is ready, how far it is, which requests are for the log, and its report.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    os::unix::process::CommandExt as _,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
 
 use serde::{Deserialize, Serialize};
 
-use super::MqError;
-use super::account::Written;
-use super::answer::Lengths;
-use super::client::{Client, Place, collector};
-use super::conduct::{Crew, Edges, News};
-use super::log::Log;
-use super::plan::Plan;
-use crate::engine::{Collector, Live, Timeline, Window};
-use crate::request_log::Kept;
+use super::{
+    MqError,
+    account::Written,
+    answer::Lengths,
+    client::{Client, Place, collector},
+    conduct::{Crew, Edges, News},
+    log::Log,
+    plan::Plan,
+};
+use crate::{
+    engine::{Collector, Live, Timeline, Window},
+    request_log::Kept,
+};
 
 /// The subcommand that makes this program a client.
 pub const CLIENT_COMMAND: &str = "mq-client";

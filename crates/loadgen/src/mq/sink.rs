@@ -1,10 +1,11 @@
 //! Where the bytes of answers go.
 
-use std::fs::File;
-use std::os::fd::AsFd;
+use std::{fs::File, os::fd::AsFd};
 
-use rustix::io::Errno;
-use rustix::pipe::{SpliceFlags, splice};
+use rustix::{
+    io::Errno,
+    pipe::{SpliceFlags, splice},
+};
 
 use super::{MqError, Plan};
 

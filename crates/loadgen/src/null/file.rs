@@ -5,8 +5,10 @@
 
 use wire::file::{self, Dialect as _, Status};
 
-use super::burst::{Burst, Owed};
-use super::{Dialogue, Unintelligible};
+use super::{
+    Dialogue, Unintelligible,
+    burst::{Burst, Owed},
+};
 
 /// The first byte of the longest framed request.
 const FRAMED_FIRST_MAX: u8 = (file::ID_BYTES_MAX >> 8) as u8;

@@ -2,8 +2,10 @@
 
 use memchr::memmem;
 
-use super::burst::{Burst, Owed};
-use super::{Dialogue, Unintelligible};
+use super::{
+    Dialogue, Unintelligible,
+    burst::{Burst, Owed},
+};
 
 const REQUEST_END: &[u8; 4] = b"\r\n\r\n";
 /// The reply.

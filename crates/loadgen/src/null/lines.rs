@@ -2,8 +2,10 @@
 
 use memchr::memchr_iter;
 
-use super::burst::{Burst, Owed};
-use super::{Dialogue, Unintelligible};
+use super::{
+    Dialogue, Unintelligible,
+    burst::{Burst, Owed},
+};
 
 /// What ends a request, and the reply to each.
 #[derive(Debug)]

@@ -12,17 +12,21 @@ mod resp;
 
 use std::os::unix::net::UnixStream;
 
-use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send, sockopt};
+use rustix::{
+    event::epoll::{self, EventData, EventFlags},
+    fd::{AsFd, BorrowedFd, OwnedFd},
+    io::Errno,
+    net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send, sockopt},
+};
 use sys::listen::{Address, Listener, Sharing};
 
-pub use self::file::{FileDialogue, FileReply};
-pub use self::http::{HttpDialogue, HttpReply};
-pub use self::lines::{LineDialogue, LineReply};
-pub use self::queue::{NullQueue, NullQueueError};
-pub use self::resp::{RespDialogue, RespReplies};
+pub use self::{
+    file::{FileDialogue, FileReply},
+    http::{HttpDialogue, HttpReply},
+    lines::{LineDialogue, LineReply},
+    queue::{NullQueue, NullQueueError},
+    resp::{RespDialogue, RespReplies},
+};
 
 const READ_BYTES: usize = 64 << 10;
 const EVENTS_MAX: usize = 256;

@@ -3,20 +3,25 @@
 //! No pool, no deadline, no limit, no answer to what it does not understand: what this does not reach, nobody should
 //! expect of a server that moves files by splice(2).
 
-use std::fs::File;
-use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::sync::Arc;
+use std::{
+    fs::File,
+    io,
+    os::{fd::AsFd, unix::net::UnixStream},
+    path::Path,
+    sync::Arc,
+};
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{OFlags, fcntl_setfl};
-use rustix::io::{Errno, retry_on_intr};
-use rustix::pipe::{SpliceFlags, splice};
-use sys::beneath::Root;
-use sys::fifo::{Directory, raise_capacity};
-use sys::mqueue::{Access, Queue, QueueError, QueueName, QueueSize, allowed_size};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    fs::{OFlags, fcntl_setfl},
+    io::{Errno, retry_on_intr},
+    pipe::{SpliceFlags, splice},
+};
+use sys::{
+    beneath::Root,
+    fifo::{Directory, raise_capacity},
+    mqueue::{Access, Queue, QueueError, QueueName, QueueSize, allowed_size},
+};
 use wire::mserve::Request;
 
 /// Every FIFO is made as large as this, if its file is.

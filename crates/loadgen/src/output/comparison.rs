@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::csv::quote;
-use super::text::{duration, rounded};
+use super::{
+    csv::quote,
+    text::{duration, rounded},
+};
 use crate::compare::{Comparison, Row, Section, Unit};
 
 /// Wide enough for a grouped number, a ratio and a mark.

@@ -1,7 +1,9 @@
 //! One header line and one row, or a row for each of several rates; every column always present.
 
-use crate::error::ErrorClass;
-use crate::result::{Latency, RunResult};
+use crate::{
+    error::ErrorClass,
+    result::{Latency, RunResult},
+};
 
 pub(super) fn render(results: &[&RunResult]) -> String {
     let mut text = String::new();

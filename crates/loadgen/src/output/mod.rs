@@ -7,8 +7,7 @@ mod text;
 use std::fmt;
 
 pub(crate) use self::csv::quote;
-use crate::compare::Comparison;
-use crate::result::RunResult;
+use crate::{compare::Comparison, result::RunResult};
 
 /// One object.
 pub fn json(result: &RunResult) -> serde_json::Result<String> {

@@ -5,8 +5,10 @@ mod steps;
 use std::fmt::Write as _;
 
 use super::Grouped;
-use crate::instructions::Modes;
-use crate::result::{Latency, RunResult, ServerUsage};
+use crate::{
+    instructions::Modes,
+    result::{Latency, RunResult, ServerUsage},
+};
 
 /// Of less CPU time than this the kernel has not looked often enough to say how it was divided.
 const SPLIT_CPU_S_MIN: f64 = 0.2;

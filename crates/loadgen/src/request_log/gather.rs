@@ -1,13 +1,10 @@
 //! The way from what recorders have kept to one log.
 
-use std::cmp::Ordering;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use super::keep::Ranked;
-use super::{Event, Numbered, OTHERS_PART, Reason, Reasons, Record, RequestLog};
+use super::{Event, Numbered, OTHERS_PART, Reason, Reasons, Record, RequestLog, keep::Ranked};
 use crate::clock::Nanos;
 
 /// What a recorder has kept, or a piece of that. It can be written, for what another process recorded.
@@ -134,11 +131,9 @@ fn read(
 pub(super) mod verdict {
     use std::borrow::Cow;
 
-    use serde::de::Error as _;
-    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
 
-    use crate::error::ErrorClass;
-    use crate::protocol::Verdict;
+    use crate::{error::ErrorClass, protocol::Verdict};
 
     pub(crate) fn serialize<S: Serializer>(verdict: &Verdict, serializer: S) -> Result<S::Ok, S::Error> {
         verdict.err().map(ErrorClass::name).serialize(serializer)

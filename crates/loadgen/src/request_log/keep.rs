@@ -1,7 +1,9 @@
 //! Two ways to keep a bounded number of things from a stream of any length.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+};
 
 use serde::{Deserialize, Serialize};
 

@@ -14,8 +14,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::gather::{Gathered, Kept, Reader};
 use self::keep::{Highest, Ranked, Ring};
 pub use self::write::Format;
-use crate::clock::Nanos;
-use crate::protocol::Verdict;
+use crate::{clock::Nanos, protocol::Verdict};
 
 /// Of the last, the slowest and the failed requests a log has this part of what its sample may have, rounded up.
 const OTHERS_PART: usize = 10;

@@ -1,7 +1,9 @@
 use super::*;
-use crate::error::ErrorClass;
-use crate::http::{Expectation, HttpClient, Question, Verify};
-use crate::protocol::ClientProtocol as _;
+use crate::{
+    error::ErrorClass,
+    http::{Expectation, HttpClient, Question, Verify},
+    protocol::ClientProtocol as _,
+};
 
 const OPENED: Nanos = 10_000;
 

@@ -1,11 +1,15 @@
 //! The ring sees what epoll sees: the same outcomes in the same classes. (QUINTET_TEST_ENGINE runs all tests on it.)
 
-use std::io::{Read as _, Write as _};
-use std::time::Duration;
+use std::{
+    io::{Read as _, Write as _},
+    time::Duration,
+};
 
-use super::Run;
-use super::null::Null;
-use super::server::{Act, Server, ok, reply};
+use super::{
+    Run,
+    null::Null,
+    server::{Act, Server, ok, reply},
+};
 
 const ENGINES: [&str; 2] = ["epoll", "uring"];
 

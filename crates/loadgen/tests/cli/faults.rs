@@ -1,7 +1,9 @@
 //! Lying and dying servers: every outcome in its own class, and the sums exact.
 
-use super::Run;
-use super::server::{Act, Server, http_request, ok, reply};
+use super::{
+    Run,
+    server::{Act, Server, http_request, ok, reply},
+};
 
 /// One connection, so that the order of requests is known.
 const ONE: &[&str] = &["-c", "1", "-n", "10"];

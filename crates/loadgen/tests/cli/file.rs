@@ -1,15 +1,19 @@
 //! `loadgen file` against servers that are right.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::Path;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    path::Path,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
 
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::server::{Act, Server, framed_request, original_request};
-use super::{Run, loadgen};
+use super::{
+    Run, loadgen,
+    server::{Act, Server, framed_request, original_request},
+};
 
 const FLAT: &[&str] = &["--layout", "flat"];
 const FRAMED: &[&str] = &["--layout", "flat", "--protocol", "framed"];

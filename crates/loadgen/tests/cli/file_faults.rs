@@ -1,8 +1,10 @@
 //! Lying and dying fileservers: every outcome in its own class, and the sums exact.
 
-use super::Run;
-use super::file::{Documents, framed};
-use super::server::{Act, Server, framed_request, original_request};
+use super::{
+    Run,
+    file::{Documents, framed},
+    server::{Act, Server, framed_request, original_request},
+};
 
 /// One connection and one document, so that the order of requests is known.
 const ORIGINAL: &[&str] = &["--layout", "flat", "-c", "1", "-n", "10"];

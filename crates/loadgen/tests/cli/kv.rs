@@ -1,10 +1,11 @@
 //! `loadgen kv` against the null server, and against real caches where they are installed.
 
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::{
+    path::Path,
+    process::{Child, Command, Stdio},
+};
 
-use super::null::Null;
-use super::{Run, loadgen};
+use super::{Run, loadgen, null::Null};
 
 /// A cache on a unix socket, ended when dropped.
 pub(crate) struct Cache {

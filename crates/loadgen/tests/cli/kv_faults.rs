@@ -1,7 +1,9 @@
 //! Lying and dying caches: every outcome in its own class, and the sums exact.
 
-use super::Run;
-use super::server::{Act, Server, line_request, resp_request, us_request};
+use super::{
+    Run,
+    server::{Act, Server, line_request, resp_request, us_request},
+};
 
 /// One connection, so that the order of requests is known; values that the servers here need not compute.
 const ONE: &[&str] = &["-c", "1", "-n", "10", "--constant-values", "--keys", "100"];

@@ -1,10 +1,14 @@
 //! Measured times against known ones. Lower bounds are exact; upper bounds leave room for a loaded machine.
 
-use std::sync::{Arc, RwLock};
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Arc, RwLock},
+    time::{Duration, Instant},
+};
 
-use super::server::{Act, Server, ok};
-use super::{Run, loadgen};
+use super::{
+    Run, loadgen,
+    server::{Act, Server, ok},
+};
 
 #[test]
 fn a_known_service_time_is_measured() {

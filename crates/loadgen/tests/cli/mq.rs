@@ -1,14 +1,19 @@
 //! `loadgen mq` against servers that do as they should, and how it ends.
 
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::{
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::mq_faults::run;
-use super::null::Null;
-use super::queue_server::{Act, QueueServer};
-use super::{Run, loadgen, private_directory};
+use super::{
+    Run, loadgen,
+    mq_faults::run,
+    null::Null,
+    private_directory,
+    queue_server::{Act, QueueServer},
+};
 
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

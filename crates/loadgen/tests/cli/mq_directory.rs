@@ -1,15 +1,20 @@
 //! The directory of FIFOs: whose it may be, and what a run that was killed leaves in it.
 
-use std::fs::{Permissions, create_dir, remove_dir, set_permissions};
-use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
-use std::path::Path;
-use std::process::Output;
+use std::{
+    fs::{Permissions, create_dir, remove_dir, set_permissions},
+    os::unix::fs::{PermissionsExt as _, chown, symlink},
+    path::Path,
+    process::Output,
+};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
-use super::mq::{text, waiting};
-use super::queue_server::{Act, QueueServer};
-use super::{loadgen, private_directory};
+use super::{
+    loadgen,
+    mq::{text, waiting},
+    private_directory,
+    queue_server::{Act, QueueServer},
+};
 
 /// One request over FIFOs in this directory, for which a server waits in another or in none: it is refused before it is asked.
 fn ask(server: &QueueServer, directory: &Path, options: &[&str]) -> Output {

@@ -3,8 +3,10 @@
 use sha2::{Digest as _, Sha256};
 use wire::mserve::Status;
 
-use super::queue_server::{Act, QueueServer, header};
-use super::{Run, loadgen};
+use super::{
+    Run, loadgen,
+    queue_server::{Act, QueueServer, header},
+};
 
 const BODY: &[u8] = b"the body of the file";
 const WRONG: &[u8] = b"the body of a failure";

@@ -1,13 +1,14 @@
 //! `loadgen null` and `loadgen http` against each other.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    process::{Child, Command, Stdio},
+};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::Run;
-use super::file::Documents;
+use super::{Run, file::Documents};
 
 /// The real `loadgen null`, and the address it printed.
 pub(crate) struct Null {

@@ -1,16 +1,22 @@
 //! What is shown on standard error while a run lasts: on a pseudo-terminal, and elsewhere.
 
-use std::fs::File;
-use std::io::Read as _;
-use std::process::{Command, Output, Stdio};
+use std::{
+    fs::File,
+    io::Read as _,
+    process::{Command, Output, Stdio},
+};
 
 use loadgen::result::RunResult;
-use rustix::fs::OFlags;
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::{
+    fs::OFlags,
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{Winsize, tcsetwinsize},
+};
 
-use super::loadgen;
-use super::server::{Act, Server, ok};
+use super::{
+    loadgen,
+    server::{Act, Server, ok},
+};
 
 const COLUMNS: u16 = 100;
 

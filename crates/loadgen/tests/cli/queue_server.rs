@@ -1,12 +1,16 @@
 //! Message queue servers of a few lines, each with one peculiarity.
 
-use std::io::Write;
-use std::os::unix::fs::FileTypeExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::{
+    io::Write,
+    os::unix::fs::FileTypeExt as _,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
 
 use sys::mqueue::{Queue, QueueName, QueueSize};
 use tempfile::TempDir;

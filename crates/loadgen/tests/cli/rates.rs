@@ -1,14 +1,19 @@
 //! Several rates, ramps, timelines, and what the generator says about itself.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
 
-use super::file::Documents;
-use super::null::Null;
-use super::queue_server::{Act as Answer, QueueServer};
-use super::server::{Act, Server, line_request, ok, resp_request, us_request};
-use super::{Run, loadgen, mq_faults};
+use super::{
+    Run,
+    file::Documents,
+    loadgen, mq_faults,
+    null::Null,
+    queue_server::{Act as Answer, QueueServer},
+    server::{Act, Server, line_request, ok, resp_request, us_request},
+};
 
 /// Ten milliseconds for each request: four connections do at most 400 a second.
 fn slow_server() -> Server {

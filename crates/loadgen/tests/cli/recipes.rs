@@ -1,14 +1,18 @@
 //! The command lines of docs/recipes.md, on shorter runs and other ports; and the options that its tables name.
 
-use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex},
+};
 
-use super::kv::Cache;
-use super::loadgen;
-use super::null::Null;
-use super::server::{Act, Server, resp_request};
+use super::{
+    kv::Cache,
+    loadgen,
+    null::Null,
+    server::{Act, Server, resp_request},
+};
 
 /// How many lines there are at least; fewer would mean that they are not found.
 const LINES_MIN: usize = 15;

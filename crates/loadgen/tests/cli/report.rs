@@ -1,16 +1,20 @@
 //! `loadgen report`: stored results shown, merged and compared.
 
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::{
+    path::Path,
+    process::{Command, Output, Stdio},
+};
 
 use loadgen::result::RunResult;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::null::Null;
-use super::schema;
-use super::server::{Act, Server, ok, reply};
-use super::{loadgen, private_directory};
+use super::{
+    loadgen,
+    null::Null,
+    private_directory, schema,
+    server::{Act, Server, ok, reply},
+};
 
 /// A directory in which runs are stored.
 struct Store {

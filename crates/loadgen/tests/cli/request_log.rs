@@ -1,16 +1,21 @@
 //! `--request-log`: single requests in a file, and what they have to do with the result.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use serde_json::Value;
 
-use super::file::{Documents, framed};
-use super::mq_faults::run;
-use super::null::Null;
-use super::queue_server::{Act as QueueAct, QueueServer};
-use super::server::{Act, Server, framed_request, ok, reply, resp_request};
-use super::{Run, loadgen};
+use super::{
+    Run,
+    file::{Documents, framed},
+    loadgen,
+    mq_faults::run,
+    null::Null,
+    queue_server::{Act as QueueAct, QueueServer},
+    server::{Act, Server, framed_request, ok, reply, resp_request},
+};
 
 /// A run with a log, and the lines of it.
 fn logged(run: impl Fn(&[&str]) -> Run, options: &[&str]) -> (Run, Vec<Value>) {

@@ -1,12 +1,16 @@
 //! Servers of a few lines, each with one peculiarity.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::{IpAddr, TcpListener, TcpStream},
+    os::fd::AsFd,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
 
 /// What to do after a request.
 pub(crate) enum Act {

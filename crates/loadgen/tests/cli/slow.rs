@@ -1,13 +1,17 @@
 //! Servers that take their time: stalls, drips and silence, alike in every protocol and on both engines.
 
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::{
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::Run;
-use super::file::{Documents, framed};
-use super::server::{Act, Server, framed_request, http_request, ok, resp_request};
+use super::{
+    Run,
+    file::{Documents, framed},
+    server::{Act, Server, framed_request, http_request, ok, resp_request},
+};
 
 const BODY: &[u8] = b"the body of the document";
 

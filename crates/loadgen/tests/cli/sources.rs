@@ -2,9 +2,12 @@
 
 use std::collections::HashSet;
 
-use super::file::{Documents, framed};
-use super::server::{Act, Server, framed_request, ok, reply, resp_request};
-use super::{Run, loadgen};
+use super::{
+    Run,
+    file::{Documents, framed},
+    loadgen,
+    server::{Act, Server, framed_request, ok, reply, resp_request},
+};
 
 const FOUR: [&str; 4] = ["127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"];
 

@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::Run;
-use super::null::Null;
+use super::{Run, null::Null};
 
 const RATE: f64 = 5_000.0;
 const SECONDS: f64 = 4.0;

@@ -1,16 +1,21 @@
 //! TLS: the same counts, and outcomes that only TLS has.
 
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::{
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    path::PathBuf,
+    sync::{
+        Arc,
+        mpsc::{Receiver, channel},
+    },
+};
 
-use rustls::pki_types::PrivateKeyDer;
-use rustls::{ServerConfig, ServerConnection, Stream};
+use rustls::{ServerConfig, ServerConnection, Stream, pki_types::PrivateKeyDer};
 
-use super::server::{http_request, ok, resp_request};
-use super::{Run, loadgen};
+use super::{
+    Run, loadgen,
+    server::{http_request, ok, resp_request},
+};
 
 /// What a server does on its connections.
 #[derive(Clone, Copy, Eq, PartialEq)]

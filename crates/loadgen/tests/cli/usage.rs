@@ -1,13 +1,17 @@
 //! The command line: exit codes, formats, files.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::{
+    io::{BufRead as _, BufReader},
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use sha2::{Digest as _, Sha256};
 
-use super::server::{Act, Server, ok};
-use super::{Run, loadgen};
+use super::{
+    Run, loadgen,
+    server::{Act, Server, ok},
+};
 
 #[test]
 fn bad_usage_is_2_with_a_clear_line() {

@@ -2,10 +2,13 @@
 
 use loadgen::sample::{Sample, Sampler};
 
-use super::file::{Documents, framed};
-use super::queue_server::{Act as Answer, QueueServer};
-use super::server::{Act, Server, framed_request, ok};
-use super::{Run, loadgen, mq_faults, private_directory};
+use super::{
+    Run,
+    file::{Documents, framed},
+    loadgen, mq_faults, private_directory,
+    queue_server::{Act as Answer, QueueServer},
+    server::{Act, Server, framed_request, ok},
+};
 
 const REQUESTS: usize = 400;
 const ONE: &[&str] = &["-c", "1", "-n", "400"];

@@ -1,12 +1,16 @@
 //! Warm-ups that end by themselves. The load is asked whether it is steady; how long that takes is the machine's affair.
 
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::{
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
 
 use serde_json::json;
 
-use super::server::{Act, Server, ok};
-use super::{Run, loadgen};
+use super::{
+    Run, loadgen,
+    server::{Act, Server, ok},
+};
 
 /// No reply takes longer.
 const LONGEST: Duration = Duration::from_millis(300);

@@ -1,6 +1,11 @@
 //! Clients that do not behave, in every dispatch.
 
-use std::{fs, os::unix::fs::symlink, os::unix::net::UnixListener, path::Path, time::Duration};
+use std::{
+    fs,
+    os::unix::{fs::symlink, net::UnixListener},
+    path::Path,
+    time::Duration,
+};
 
 use mq_server::{Outcome, copy::CopyKind, dispatch::DispatchKind};
 use rustix::fs::{CWD, FileType, Mode, mkfifoat, mknodat};

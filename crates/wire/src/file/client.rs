@@ -2,9 +2,7 @@
 
 use thiserror::Error;
 
-use super::framed::HEAD_BYTES;
-use super::original::NONE_SUCH;
-use super::{FileId, ID_BYTES_MAX, Status};
+use super::{FileId, ID_BYTES_MAX, Status, framed::HEAD_BYTES, original::NONE_SUCH};
 
 /// A request of the original protocol. An id that is not [`FileId::is_original`] asks for something else.
 pub fn ask_original(out: &mut Vec<u8>, id: &FileId) {

@@ -1,5 +1,4 @@
-use super::id::ORIGINAL_ID_BYTES;
-use super::{Dialect, FileId, Request, Status};
+use super::{Dialect, FileId, Request, Status, id::ORIGINAL_ID_BYTES};
 
 /// The answer when there is no body: one NUL.
 pub const NONE_SUCH: &[u8] = b"\0";

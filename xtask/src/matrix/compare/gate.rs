@@ -1,7 +1,9 @@
 //! `--fail-on-regression`: a slowdown that is certain enough to stop somebody.
 
-use super::super::model::{Metric, Role};
-use super::{Change, Changes};
+use super::{
+    super::model::{Metric, Role},
+    Change, Changes,
+};
 
 /// From which slowdown on, as a fraction: 0.05 is five per cent.
 #[derive(Clone, Copy, Debug)]
@@ -50,8 +52,10 @@ impl Gate {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::model::{Interval, Ratio};
-    use super::*;
+    use super::{
+        super::super::model::{Interval, Ratio},
+        *,
+    };
 
     fn row(metric: Metric, lo: f64, hi: f64, floor_percent: f64, blocks: u32) -> Change {
         let ratio = Ratio { median: (lo * hi).sqrt(), lo, hi, differs: true, blocks };

@@ -10,11 +10,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::gate::{Gate, Verdict};
-pub(crate) use self::words::{change, name, text};
-use super::model::{Arrivals, BlockFigures, Interval, Metric, Outcome, Ratio, Report, Role, Setup, Summary};
-use super::significance::signed_rank;
-use super::stats::{Bootstrap, FLOOR_MIN};
+pub(crate) use self::{
+    gate::{Gate, Verdict},
+    words::{change, name, text},
+};
+use super::{
+    model::{Arrivals, BlockFigures, Interval, Metric, Outcome, Ratio, Report, Role, Setup, Summary},
+    significance::signed_rank,
+    stats::{Bootstrap, FLOOR_MIN},
+};
 
 /// Version of `comparison.json`.
 pub(crate) const SCHEMA: &str = "bench-matrix-comparison/1";

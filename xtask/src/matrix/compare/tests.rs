@@ -1,6 +1,11 @@
-use super::super::record::{Manifest, Planned, Visit};
-use super::super::{analysis, model, plan, samples};
-use super::*;
+use super::{
+    super::{
+        analysis, model, plan,
+        record::{Manifest, Planned, Visit},
+        samples,
+    },
+    *,
+};
 
 /// A run whose cells cost 4 µs times `factor`, and a per mille more or less from block to block.
 fn run(blocks: u32, factor: impl Fn(&str) -> f64) -> Report {

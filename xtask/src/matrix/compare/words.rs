@@ -2,9 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::super::model::{Metric, Role};
-use super::super::output::{aligned, significant};
-use super::{Change, Changes, MatrixChanges, Overall};
+use super::{
+    super::{
+        model::{Metric, Role},
+        output::{aligned, significant},
+    },
+    Change, Changes, MatrixChanges, Overall,
+};
 
 pub(crate) fn text(changes: &Changes) -> String {
     let mut text = format!(

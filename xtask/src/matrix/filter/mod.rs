@@ -13,8 +13,10 @@ mod parser;
 
 use anyhow::Result;
 
-pub(crate) use self::expression::{Expression, Relation, Written};
-pub(crate) use self::names::{glob, hint};
+pub(crate) use self::{
+    expression::{Expression, Relation, Written},
+    names::{glob, hint},
+};
 use crate::usage;
 
 /// Products that a filter may come to; alternatives multiply.

@@ -3,17 +3,25 @@
 mod documents;
 mod specs;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use anyhow::Result;
 
-use self::documents::LAYOUT;
-use self::specs::{FileSpec, SPECS};
-use super::super::model::{Cell, Role, Workload};
-use super::super::peers::{Peer, web};
-use super::super::variants;
-use super::{Kind, Target, Timing};
+use self::{
+    documents::LAYOUT,
+    specs::{FileSpec, SPECS},
+};
+use super::{
+    super::{
+        model::{Cell, Role, Workload},
+        peers::{Peer, web},
+        variants,
+    },
+    Kind, Target, Timing,
+};
 
 const ORIGINAL: &str = "original";
 const SQLITE: &str = "sqlite";

@@ -1,6 +1,7 @@
-use super::super::super::samples;
-use super::super::{Timing, arguments, select};
-use super::*;
+use super::{
+    super::{super::samples, Timing, arguments, select},
+    *,
+};
 
 fn timing() -> Timing {
     Timing { slice_s: 0.5, warmup_s: 0.3, max_warmup_s: None, client_cpus: "1".into(), client_threads: 1 }

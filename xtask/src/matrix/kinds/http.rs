@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::super::model::{Cell, Role, Workload};
-use super::super::peers::{Peer, web};
-use super::super::site;
-use super::{Kind, Spec, Target, Timing};
+use super::{
+    super::{
+        model::{Cell, Role, Workload},
+        peers::{Peer, web},
+        site,
+    },
+    Kind, Spec, Target, Timing,
+};
 
 const CALIBRATION: &str = "get-128B-c64";
 
@@ -200,9 +204,10 @@ impl Kind for HttpServer {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::samples;
-    use super::super::cannot_run;
-    use super::*;
+    use super::{
+        super::{super::samples, cannot_run},
+        *,
+    };
 
     #[test]
     fn every_file_that_is_asked_for_is_on_the_site() {

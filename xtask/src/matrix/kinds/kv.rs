@@ -6,10 +6,14 @@ mod specs;
 use std::collections::BTreeMap;
 
 use self::specs::{KvSpec, SPECS};
-use super::super::model::{Cell, Role, Workload};
-use super::super::peers::{Peer, caches};
-use super::super::variants;
-use super::{Kind, Spec, Target, Timing, amount_arguments, load_s};
+use super::{
+    super::{
+        model::{Cell, Role, Workload},
+        peers::{Peer, caches},
+        variants,
+    },
+    Kind, Spec, Target, Timing, amount_arguments, load_s,
+};
 
 const KEY_BYTES: u64 = 16;
 /// A quick run stores this part of the keys.
@@ -204,8 +208,10 @@ impl Kind for KvCache {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Timing, arguments, select};
-    use super::*;
+    use super::{
+        super::{Timing, arguments, select},
+        *,
+    };
 
     fn timing() -> Timing {
         Timing { slice_s: 0.5, warmup_s: 0.3, max_warmup_s: None, client_cpus: "1".into(), client_threads: 1 }

@@ -7,18 +7,22 @@ mod kv;
 mod mq;
 mod zerocopy;
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+};
 
 use anyhow::Result;
 
-use super::climb;
-use super::cpus::CpuList;
-use super::model::{Arrivals, Cell, Role, Workload};
-use super::peers::Peer;
-use super::variants::Variants;
+use super::{
+    climb,
+    cpus::CpuList,
+    model::{Arrivals, Cell, Role, Workload},
+    peers::Peer,
+    variants::Variants,
+};
 
 /// Fraction of the reference's capacity that an open loop offers to every cell.
 pub(crate) const OPEN_FRACTION: f64 = 0.5;

@@ -1,20 +1,26 @@
 //! `mq-server`: files by message queue and FIFO, one large file for all and small ones as fast as they go.
 
-use std::collections::BTreeMap;
-use std::fs::{DirBuilder, File};
-use std::io::Write as _;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::Path;
+use std::{
+    collections::BTreeMap,
+    fs::{DirBuilder, File},
+    io::Write as _,
+    os::unix::fs::DirBuilderExt as _,
+    path::Path,
+};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::statvfs::statvfs;
 
-use super::super::cpus::CpuList;
-use super::super::model::{Cell, Role, Workload};
-use super::super::peers::Peer;
-use super::super::site::{self, MEMORY};
-use super::super::variants;
-use super::{Kind, Spec, Target, Timing, load_s, time_arguments};
+use super::{
+    super::{
+        cpus::CpuList,
+        model::{Cell, Role, Workload},
+        peers::Peer,
+        site::{self, MEMORY},
+        variants,
+    },
+    Kind, Spec, Target, Timing, load_s, time_arguments,
+};
 
 const CALIBRATION: &str = "small-4KiB";
 /// As many as the original's client started.
@@ -361,8 +367,10 @@ fn write_file(memory: &Path, bytes: u64) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{arguments, select};
-    use super::*;
+    use super::{
+        super::{arguments, select},
+        *,
+    };
 
     fn timing() -> Timing {
         Timing { slice_s: 0.5, warmup_s: 0.3, max_warmup_s: None, client_cpus: "1".into(), client_threads: 1 }

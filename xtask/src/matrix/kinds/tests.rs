@@ -1,5 +1,4 @@
-use super::super::samples;
-use super::*;
+use super::{super::samples, *};
 
 fn timing() -> Timing {
     Timing { slice_s: 0.5, warmup_s: 0.3, max_warmup_s: None, client_cpus: "1".into(), client_threads: 1 }

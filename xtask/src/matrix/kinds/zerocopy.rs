@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::super::model::{Cell, Role, Workload};
-use super::super::peers::{Peer, web};
-use super::super::site;
-use super::super::variants;
-use super::{Kind, Spec, Target, Timing};
+use super::{
+    super::{
+        model::{Cell, Role, Workload},
+        peers::{Peer, web},
+        site, variants,
+    },
+    Kind, Spec, Target, Timing,
+};
 
 const CALIBRATION: &str = "cached-26KB-c64";
 /// How often the file is asked for and hashed before it is measured: the later answers come from the cache.
@@ -260,8 +263,10 @@ impl Kind for Zerocopy {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{arguments, select};
-    use super::*;
+    use super::{
+        super::{arguments, select},
+        *,
+    };
 
     fn timing() -> Timing {
         Timing { slice_s: 0.5, warmup_s: 0.3, max_warmup_s: None, client_cpus: "1".into(), client_threads: 1 }

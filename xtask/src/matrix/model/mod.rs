@@ -11,13 +11,13 @@ mod curves;
 mod setup;
 mod summary;
 
-pub(crate) use self::curves::{BUCKETS_PER_DECADE, Bucket, LoadPoint, bucket_end};
-pub(crate) use self::setup::{
-    Arrivals, Cell, Flag, Git, Host, NotRun, Pinning, Quote, Quotes, RELEASE, Remote, Role, Setup, Workload,
-};
-pub(crate) use self::summary::{
-    BlockFigures, BlockValue, CellResult, Comparison, Drift, Effect, Figures, FlagCount, Further, Interval,
-    LatencyFigures, Metric, Noise, Outcome, Progress, QuantilePoint, Ratio, Report, Summary, Topic, WindowPoint,
+pub(crate) use self::{
+    curves::{BUCKETS_PER_DECADE, Bucket, LoadPoint, bucket_end},
+    setup::{Arrivals, Cell, Flag, Git, Host, NotRun, Pinning, Quote, Quotes, RELEASE, Remote, Role, Setup, Workload},
+    summary::{
+        BlockFigures, BlockValue, CellResult, Comparison, Drift, Effect, Figures, FlagCount, Further, Interval,
+        LatencyFigures, Metric, Noise, Outcome, Progress, QuantilePoint, Ratio, Report, Summary, Topic, WindowPoint,
+    },
 };
 
 /// Version of the three files. A new optional field does not change it; a changed meaning does.

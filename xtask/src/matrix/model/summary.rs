@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::matrix::stats::FLOOR_UNKNOWN;
 use serde::{Deserialize, Serialize};
 
 use super::{Bucket, Flag, LoadPoint, Setup};
+use crate::matrix::stats::FLOOR_UNKNOWN;
 
 /// `summary.json`: all that the report draws.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]

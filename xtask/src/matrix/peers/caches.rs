@@ -5,8 +5,7 @@ use std::ffi::OsString;
 use anyhow::Result;
 use nix::unistd::geteuid;
 
-use super::super::model::Workload;
-use super::{OPEN_FILES, Peer, Place};
+use super::{super::model::Workload, OPEN_FILES, Peer, Place};
 
 pub(crate) const MEMCACHED: &str = "memcached";
 pub(crate) static PEERS: [&dyn Peer; 2] = [&Redis, &Memcached];
@@ -108,8 +107,7 @@ impl Peer for Memcached {
 mod tests {
     use std::path::Path;
 
-    use super::super::super::kinds::KINDS;
-    use super::*;
+    use super::{super::super::kinds::KINDS, *};
 
     fn started(peer: &dyn Peer, workload: &str) -> String {
         let workloads = KINDS.iter().flat_map(|kind| kind.workloads(false));

@@ -4,14 +4,18 @@
 pub(crate) mod caches;
 pub(crate) mod web;
 
-use std::ffi::OsString;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsString,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Result;
 
-use super::kinds::KINDS;
-use super::model::{Cell, Role, Workload};
+use super::{
+    kinds::KINDS,
+    model::{Cell, Role, Workload},
+};
 use crate::workspace::first_line;
 
 /// Connections and files that one worker may have open.

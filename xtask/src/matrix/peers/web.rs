@@ -1,8 +1,7 @@
 //! nginx and lighttpd: no access log, an open file cache, connections that are never closed for their age. And our own
 //! http-server, beside zerocopy.
 
-use std::ffi::OsString;
-use std::fs;
+use std::{ffi::OsString, fs};
 
 use anyhow::{Context, Result};
 

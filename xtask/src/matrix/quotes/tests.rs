@@ -1,8 +1,14 @@
-use super::super::model::{NotRun, Outcome, Quote, Quotes, Report, SCHEMA, Summary};
-use super::super::presets::Preset;
-use super::super::record::{Planned, Visit};
-use super::super::{analysis, kinds, markdown, plan, samples};
-use super::*;
+use super::{
+    super::{
+        analysis, kinds, markdown,
+        model::{NotRun, Outcome, Quote, Quotes, Report, SCHEMA, Summary},
+        plan,
+        presets::Preset,
+        record::{Planned, Visit},
+        samples,
+    },
+    *,
+};
 
 #[test]
 fn quoted_figures_stand_beside_ours_and_combinations_that_we_do_not_have_say_why() {

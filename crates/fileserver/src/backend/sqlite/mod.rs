@@ -24,7 +24,10 @@ pub use self::{
     problem::DatabaseProblem,
     read::SqliteReader,
 };
-use super::{Absence, Backend, BackendError, Document, document::DatabaseOrigin, document::Origin};
+use super::{
+    Absence, Backend, BackendError, Document,
+    document::{DatabaseOrigin, Origin},
+};
 
 /// How a [`Sqlite`] reads.
 #[derive(Clone, Debug)]

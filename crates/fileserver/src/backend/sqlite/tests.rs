@@ -5,7 +5,10 @@ use std::{fs, os::unix::fs::symlink, thread, time::Duration};
 use layouts::{Flat, LayoutKind, Tree};
 use rusqlite::Connection;
 
-use super::{super::Body, super::tests::contents, *};
+use super::{
+    super::{Body, tests::contents},
+    *,
+};
 
 /// Rows above this are spooled here, so that small tests see both ways.
 const MEMORY_MAX: u64 = 20_000;

@@ -3,9 +3,8 @@
 use std::{path::Path, process::Command};
 
 use anyhow::{Context, anyhow};
-use testkit::{Content, DriverKind, Server, examine};
-
 pub(crate) use testkit::http::{Http, get, get_and_close};
+use testkit::{Content, DriverKind, Server, examine};
 
 pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_http-server");
 /// Larger than what the sockets of one connection hold, so that a transfer can be caught in the middle.

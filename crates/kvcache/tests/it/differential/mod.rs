@@ -15,11 +15,10 @@ use std::{collections::VecDeque, env};
 
 use anyhow::{Context, bail, ensure};
 use fastrand::Rng;
-use testkit::Client;
-
 use generate::{Generator, Request};
 use reply::{Node, Replies};
 use servers::{Redis, kvcache};
+use testkit::Client;
 
 /// Commands of an ordinary run.
 const COMMANDS: usize = 20_000;

@@ -4,27 +4,35 @@ mod address;
 mod options;
 mod self_check;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
-use loadgen::engine::{Endpoint, EndpointError, Limit, Load, Measured, Pacing, Reuse};
-use loadgen::kv::{Action, Dialect, KeyDistribution, KeySpace, KvClient, Mix, Plan, Rules, Script, Values, Verify};
-use loadgen::summary::{Kinds, Subject};
+use loadgen::{
+    engine::{Endpoint, EndpointError, Limit, Load, Measured, Pacing, Reuse},
+    kv::{Action, Dialect, KeyDistribution, KeySpace, KvClient, Mix, Plan, Rules, Script, Values, Verify},
+    summary::{Kinds, Subject},
+};
 use serde_json::{Value, json};
 
-use self::address::address;
-use self::options::{LoginArg, MixArg, SizeArg};
-use super::campaign::{self, Campaign};
-use super::draw::{DistributionArg, ratio};
-use super::drive::{DriveArgs, drive, interrupt_flag, named, value_name};
-use super::tls::TlsArgs;
-use super::values::count;
-use super::verify::{Checks, checks, levels};
-use super::{Failure, Outcome, complain};
+use self::{
+    address::address,
+    options::{LoginArg, MixArg, SizeArg},
+};
+use super::{
+    Failure, Outcome,
+    campaign::{self, Campaign},
+    complain,
+    draw::{DistributionArg, ratio},
+    drive::{DriveArgs, drive, interrupt_flag, named, value_name},
+    tls::TlsArgs,
+    values::count,
+    verify::{Checks, checks, levels},
+};
 
 const KEY_BYTES_MAX: usize = 64 << 10;
 const DEFAULT_VALUE_BYTES: usize = 12;

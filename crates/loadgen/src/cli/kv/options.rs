@@ -1,7 +1,6 @@
 //! Values of options that only caches have.
 
-use std::fmt;
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 use loadgen::kv::{Login, Mix, ValueSizes};
 

@@ -2,12 +2,18 @@
 
 use std::sync::Arc;
 
-use loadgen::kv::{Dialect, KeyDistribution, KeySpace, KvClient, Mix, Plan, Rules, Script, Values, Verify};
-use loadgen::null::{LineDialogue, LineReply, RespDialogue, RespReplies};
+use loadgen::{
+    kv::{Dialect, KeyDistribution, KeySpace, KvClient, Mix, Plan, Rules, Script, Values, Verify},
+    null::{LineDialogue, LineReply, RespDialogue, RespReplies},
+};
 
-use super::super::Failure;
-use super::super::campaign::{Campaign, Ceiling};
-use super::{KvArgs, value_size};
+use super::{
+    super::{
+        Failure,
+        campaign::{Campaign, Ceiling},
+    },
+    KvArgs, value_size,
+};
 
 /// In RESP: few, so that their own memory does not matter. Other replies name the key, or are those of lines.
 const KEYS: u32 = 10_000;

@@ -2,18 +2,21 @@
 
 use std::net::IpAddr;
 
-use rustix::event::epoll::EventFlags;
-use rustix::fd::OwnedFd;
-use rustix::io::Errno;
-use rustix::net::sockopt;
+use rustix::{event::epoll::EventFlags, fd::OwnedFd, io::Errno, net::sockopt};
 
-use super::super::Reuse;
-use super::super::connection::{Connection, Pending, Stage};
-use super::super::endpoint::{Attempt, Dial};
-use super::Worker;
-use crate::clock::{MILLISECOND, Nanos};
-use crate::error::ErrorClass;
-use crate::protocol::{Batch as _, ClientProtocol, Replies};
+use super::{
+    super::{
+        Reuse,
+        connection::{Connection, Pending, Stage},
+        endpoint::{Attempt, Dial},
+    },
+    Worker,
+};
+use crate::{
+    clock::{MILLISECOND, Nanos},
+    error::ErrorClass,
+    protocol::{Batch as _, ClientProtocol, Replies},
+};
 
 /// At most this many connections wait for their first reply: a listener's queue is often 128 long, and what does not
 /// fit into it is retried by the kernel after a second.

@@ -3,12 +3,16 @@
 //! The kernel's way of receiving and its way of sending share little code, and taking turns with each reply costs
 //! refetching both. A reply is also stamped sooner if no request has to leave before it is read.
 
-use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
+use rustix::{
+    io::Errno,
+    net::{SendFlags, send},
+};
 
 use super::Worker;
-use crate::clock::{self, Nanos};
-use crate::protocol::ClientProtocol;
+use crate::{
+    clock::{self, Nanos},
+    protocol::ClientProtocol,
+};
 
 /// More than this leaves at once: it would only be copied.
 const GATHERED_BYTES_MAX: usize = 4 << 10;

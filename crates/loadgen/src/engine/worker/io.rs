@@ -1,17 +1,25 @@
 //! What happens on an open connection.
 
-use rustix::event::epoll::EventFlags;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::{
+    event::epoll::EventFlags,
+    io::Errno,
+    net::{RecvFlags, SendFlags, recv, send},
+};
 
-use super::super::Reuse;
-use super::super::connection::{Pending, Stage};
-use super::Worker;
-use super::dial::Redial;
-use super::kernel::{Kernel, parts};
-use crate::clock::{self, Nanos};
-use crate::error::ErrorClass;
-use crate::protocol::{ClientProtocol, EofOutcome, Progress, Then};
+use super::{
+    super::{
+        Reuse,
+        connection::{Pending, Stage},
+    },
+    Worker,
+    dial::Redial,
+    kernel::{Kernel, parts},
+};
+use crate::{
+    clock::{self, Nanos},
+    error::ErrorClass,
+    protocol::{ClientProtocol, EofOutcome, Progress, Then},
+};
 
 /// Reads from one connection before the others get their turn.
 const READS_PER_TURN: usize = 8;

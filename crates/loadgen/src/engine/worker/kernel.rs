@@ -1,20 +1,24 @@
 //! How a thread talks to the kernel: by readiness (epoll), or by completions (a ring).
 
-use std::os::fd::AsFd as _;
-use std::time::Duration;
+use std::{os::fd::AsFd as _, time::Duration};
 
-use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::fd::OwnedFd;
-use rustix::io::Errno;
+use rustix::{
+    event::epoll::{self, EventData, EventFlags},
+    fd::OwnedFd,
+    io::Errno,
+};
 use sys::ring::{Completion, Event, StreamRing};
 
-use super::super::connection::Stage;
-use super::super::{EngineError, EngineKind};
-use super::Worker;
-use super::dial::READ_INTEREST;
-use super::io::Fate;
-use crate::clock::{self, Nanos};
-use crate::protocol::ClientProtocol;
+use super::{
+    super::{EngineError, EngineKind, connection::Stage},
+    Worker,
+    dial::READ_INTEREST,
+    io::Fate,
+};
+use crate::{
+    clock::{self, Nanos},
+    protocol::ClientProtocol,
+};
 
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 256;

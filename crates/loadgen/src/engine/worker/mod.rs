@@ -13,31 +13,30 @@ mod record;
 mod schedule;
 mod tls;
 
-use std::collections::VecDeque;
-use std::net::IpAddr;
-use std::num::NonZeroU64;
-use std::sync::mpsc::Sender;
+use std::{collections::VecDeque, net::IpAddr, num::NonZeroU64, sync::mpsc::Sender};
 
 use rustix::fd::OwnedFd;
 
-use self::gather::Gathering;
-use self::kernel::Kernel;
 pub(super) use self::record::merge_logs;
-use self::schedule::Ramp;
-use super::backlog::Backlog;
-use super::connection::{Connection, Pending, Stamp};
-use super::cpu::{CpuTime, CpuWindow};
-use super::pace::{Limit, Pacing, Schedule, first_of, share};
-use super::pause::Pauses;
-use super::tally::Tally;
-use super::timeline::{Slice, Slicer};
-use super::tls::Tls;
-use super::window::{Live, Window};
-use super::{Endpoint, EngineError, Load, Reuse};
-use crate::clock::{self, MICROSECOND, MILLISECOND, Nanos, SECOND};
-use crate::error::ErrorClass;
-use crate::protocol::{Batch as _, ClientProtocol, Replies, Verdict};
-use crate::request_log::{Heard, Recorder};
+use self::{gather::Gathering, kernel::Kernel, schedule::Ramp};
+use super::{
+    Endpoint, EngineError, Load, Reuse,
+    backlog::Backlog,
+    connection::{Connection, Pending, Stamp},
+    cpu::{CpuTime, CpuWindow},
+    pace::{Limit, Pacing, Schedule, first_of, share},
+    pause::Pauses,
+    tally::Tally,
+    timeline::{Slice, Slicer},
+    tls::Tls,
+    window::{Live, Window},
+};
+use crate::{
+    clock::{self, MICROSECOND, MILLISECOND, Nanos, SECOND},
+    error::ErrorClass,
+    protocol::{Batch as _, ClientProtocol, Replies, Verdict},
+    request_log::{Heard, Recorder},
+};
 
 /// One `recv` asks for this much.
 const READ_BYTES: usize = 128 << 10;

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::super::connection::Pending;
-use super::{Stamp, Worker, WorkerReport};
-use crate::clock::Nanos;
-use crate::error::ErrorClass;
-use crate::protocol::{ClientProtocol, Replies, Verdict};
-use crate::request_log::{Event, Gathered, Heard, Reader, RequestLog};
+use super::{super::connection::Pending, Stamp, Worker, WorkerReport};
+use crate::{
+    clock::Nanos,
+    error::ErrorClass,
+    protocol::{ClientProtocol, Replies, Verdict},
+    request_log::{Event, Gathered, Heard, Reader, RequestLog},
+};
 
 impl<P: ClientProtocol> Worker<'_, P> {
     /// A verdict on the oldest requests of a batch, of which `heard` has come.

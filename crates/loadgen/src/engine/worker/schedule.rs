@@ -1,11 +1,17 @@
 //! What falls due by the clock: requests of an open loop, and connections of a ramp.
 
-use super::super::connection::Stamp;
-use super::super::pace::{Schedule, begin_of};
-use super::Worker;
-use crate::clock::{self, Nanos};
-use crate::error::ErrorClass;
-use crate::protocol::{ClientProtocol, Verdict};
+use super::{
+    super::{
+        connection::Stamp,
+        pace::{Schedule, begin_of},
+    },
+    Worker,
+};
+use crate::{
+    clock::{self, Nanos},
+    error::ErrorClass,
+    protocol::{ClientProtocol, Verdict},
+};
 
 /// The connections of one thread that are still to be opened for the first time, evenly over some time.
 #[derive(Debug, Default)]

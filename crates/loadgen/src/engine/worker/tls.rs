@@ -1,12 +1,11 @@
 //! What TLS adds to an open connection.
 
-use super::super::connection::Stage;
-use super::super::tls::Standing;
-use super::Worker;
-use super::io::Fate;
-use crate::clock::Nanos;
-use crate::error::ErrorClass;
-use crate::protocol::ClientProtocol;
+use super::{
+    super::{connection::Stage, tls::Standing},
+    Worker,
+    io::Fate,
+};
+use crate::{clock::Nanos, error::ErrorClass, protocol::ClientProtocol};
 
 impl<P: ClientProtocol> Worker<'_, P> {
     /// The socket is connected; the protocol has to wait where there is TLS.

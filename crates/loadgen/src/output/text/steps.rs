@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::super::Grouped;
-use super::{duration, rounded};
+use super::{super::Grouped, duration, rounded};
 use crate::result::{RunResult, Step};
 
 pub(super) fn write(out: &mut String, result: &RunResult) -> std::fmt::Result {

@@ -24,12 +24,11 @@ use std::{
 };
 
 use anyhow::{anyhow, bail};
-use clap::Parser;
-use testkit::tracing::strace;
-
 use cases::FAULTS;
+use clap::Parser;
 use rounds::{Tally, survive};
 use subjects::Subject;
+use testkit::tracing::strace;
 
 /// What is said on the command line.
 #[derive(Parser)]

@@ -10,11 +10,10 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use clap::Parser;
-use service::{Cli, Host, ScratchPipes, ServiceArgs};
-use sys::listen::Address;
-
 use lab::Lab;
+use service::{Cli, Host, ScratchPipes, ServiceArgs};
 use shelf::Shelf;
+use sys::listen::Address;
 
 /// Answers lines: what a line may say is described in lab.rs.
 #[derive(Debug, Parser)]

@@ -1,7 +1,9 @@
 use proptest::{collection::vec, prelude::*};
 
-use crate::file::client::{Answer, Broken, Eof, Event, FramedReplies, OriginalReply};
-use crate::file::{Dialect, Framed, Original, Status};
+use crate::file::{
+    Dialect, Framed, Original, Status,
+    client::{Answer, Broken, Eof, Event, FramedReplies, OriginalReply},
+};
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Reply {

@@ -1,8 +1,10 @@
 //! The documents that file servers serve: the same in every layout, in a database, and as files for other servers.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
 
 use anyhow::{Context, Result, bail};
 

@@ -1,7 +1,9 @@
 //! The table of fileserver's workloads.
 
-use super::super::Spec;
-use super::documents::{self, Documents};
+use super::{
+    super::Spec,
+    documents::{self, Documents},
+};
 
 pub(super) const CALIBRATION: &str = "framed-10KB";
 /// The law by which documents are asked for where not all fit into the cache.

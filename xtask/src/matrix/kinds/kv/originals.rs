@@ -1,7 +1,9 @@
 //! The workloads of kvcache's original: what its test asked, by so many clients, whatever the server was.
 
-use super::Spec;
-use super::specs::{BASE, KEYS, KV, KvSpec};
+use super::{
+    Spec,
+    specs::{BASE, KEYS, KV, KvSpec},
+};
 
 /// As many as the original's test had processes.
 const CLIENTS: u32 = 96;
