@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, io::Write};
 
 use anyhow::Context;
+use clap::ValueEnum;
 use drivers::DriverKind;
 use serde::Serialize;
 
@@ -18,6 +19,23 @@ pub struct Dimension {
     pub flag: &'static str,
     pub default: String,
     pub choices: Vec<Choice>,
+}
+
+impl Dimension {
+    /// Dimension whose choices are the variants of a [`ValueEnum`]: their names, and the first line of their help.
+    pub fn of<T: ValueEnum>(name: &'static str, flag: &'static str, default: &T) -> Self {
+        let choices = T::value_variants().iter().filter_map(T::to_possible_value).map(|value| Choice {
+            name: value.get_name().to_owned(),
+            description: value.get_help().map(ToString::to_string).unwrap_or_default(),
+            unavailable: None,
+        });
+        Self { name, flag, default: choice_name(default), choices: choices.collect() }
+    }
+}
+
+/// Name of a choice on the command line; empty for a variant that is skipped there.
+pub fn choice_name<T: ValueEnum>(choice: &T) -> String {
+    choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 /// One of the things to choose from.
@@ -81,4 +99,26 @@ fn as_text(backends: &Backends) -> String {
         text += &format!("not together: {}: {reason}\n", choices.join(", "));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, ValueEnum)]
+    enum Verdict {
+        /// Pass it on
+        #[value(alias = "pass")]
+        Keep,
+        /// Forget it
+        Drop,
+    }
+
+    #[test]
+    fn a_dimension_lists_the_variants_of_its_enum() {
+        let dimension = Dimension::of("verdict", "--verdict", &Verdict::Drop);
+        let choices: Vec<_> = dimension.choices.iter().map(|it| (&*it.name, &*it.description)).collect();
+        assert_eq!(choices, [("keep", "Pass it on"), ("drop", "Forget it")]);
+        assert_eq!(dimension.default, "drop");
+    }
 }

@@ -22,7 +22,7 @@ mod stopping;
 use std::process::ExitCode;
 
 pub use args::{DriverChoice, Format, Log, ServiceArgs, ShellArgs, Timeouts};
-pub use backends::{Choice, Dimension, Invalid};
+pub use backends::{Choice, Dimension, Invalid, choice_name};
 pub use budget::{Budget, Reservation};
 pub use choices::UnknownChoice;
 pub use cli::{Cli, Program};
