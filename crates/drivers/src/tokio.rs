@@ -14,7 +14,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use proto::{Peer, Protocol, Session, Spares};
+use proto::{BufferPool, Peer, Protocol, Session};
 use sys::{listen::Listener, socket};
 use tokio::{task::JoinSet, time::sleep};
 
@@ -41,7 +41,7 @@ const READ_BYTES: usize = 32 * 1024;
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
         read: vec![0; READ_BYTES],
-        spares: Spares::default(),
+        buffers: BufferPool::default(),
         pipes: None,
     });
 }
@@ -50,7 +50,7 @@ thread_local! {
 /// pipe.
 struct Scratch {
     read: Vec<u8>,
-    spares: Spares,
+    buffers: BufferPool,
     pipes: Option<Pipes>,
 }
 
@@ -234,7 +234,7 @@ impl<P: Protocol> Connection<'_, P> {
         if wrote {
             self.session.resume(self.protocol, clock::now());
         }
-        SCRATCH.with_borrow_mut(|Scratch { spares, .. }| self.session.outbox().give_back(spares));
+        SCRATCH.with_borrow_mut(|Scratch { buffers, .. }| self.session.outbox().return_buffer(buffers));
         Ok(read || wrote)
     }
 
@@ -242,7 +242,7 @@ impl<P: Protocol> Connection<'_, P> {
         if !self.session.wants_read() {
             return Ok(false);
         }
-        SCRATCH.with_borrow_mut(|Scratch { read, spares, .. }| {
+        SCRATCH.with_borrow_mut(|Scratch { read, buffers, .. }| {
             let held = self.session.has_input();
             let space = if held { self.session.recv_space() } else { &mut read[..] };
             let (socket, room) = (self.socket.as_fd(), space.len());
@@ -251,7 +251,7 @@ impl<P: Protocol> Connection<'_, P> {
                 Poll::Ready(received) => received?,
             };
             let now = clock::now();
-            self.session.outbox().lend(spares);
+            self.session.outbox().borrow_buffer(buffers);
             match n {
                 None => {}
                 Some(0) => self.session.end_of_input(),

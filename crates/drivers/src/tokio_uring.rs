@@ -159,7 +159,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
         loop {
             rest.flush(stream).await?;
             // Whether all has been delivered is not asked here: there is no borrowing the stream's descriptor.
-            if rest.session.starts_lingering(clock::now()) {
+            if rest.session.begin_lingering(clock::now()) {
                 stream.shutdown(Half::Write)?;
             }
             if rest.session.is_done() {

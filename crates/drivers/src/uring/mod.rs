@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proto::{Now, Offer, Peer, Protocol, Session, Spares, run_batch};
+use proto::{BatchInput, BufferPool, Now, Peer, Protocol, Session, run_batch};
 use slab::Slab;
 use sys::{listen::Listener, registered::Region};
 
@@ -77,7 +77,7 @@ struct Desk<'p, P> {
     ring: Ring,
     mailbox: Arc<Mailbox<Key>>,
     pipes: Pipes,
-    spares: Spares,
+    buffers: BufferPool,
     tally: Tally,
     limits: proto::Limits,
     now: Now,
@@ -113,7 +113,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
                 ring: Ring::new(config.registered.as_ref())?,
                 mailbox: Mailbox::new()?,
                 pipes: Pipes::of_loop(&config.scratch_pipes),
-                spares: Spares::default(),
+                buffers: BufferPool::default(),
                 tally: Tally::default(),
                 limits: config.limits,
                 now,
@@ -255,9 +255,9 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
 
     /// Runs the protocol on what has been received, in the kernel's own buffers.
     fn answer_received(&mut self) {
-        let Desk { protocol, ring, spares, now, .. } = &mut self.desk;
+        let Desk { protocol, ring, buffers, now, .. } = &mut self.desk;
         for done in &self.received {
-            self.slots[done.key].session_mut().outbox().lend(spares);
+            self.slots[done.key].session_mut().outbox().borrow_buffer(buffers);
         }
         match &self.received[..] {
             [] => return,
@@ -267,7 +267,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
                     several.iter().filter_map(|done| self.slots[done.key].session.take()).collect();
                 let offers = sessions.iter_mut().zip(several);
                 let mut offers: Vec<_> = offers
-                    .map(|(session, done)| Offer { session: &mut **session, lent: ring.received(*done) })
+                    .map(|(session, done)| BatchInput { session: &mut **session, lent: ring.received(*done) })
                     .collect();
                 run_batch(*protocol, &mut offers, *now);
                 for (done, session) in several.iter().zip(sessions) {
