@@ -19,7 +19,8 @@ use sys::{listen::Listener, socket};
 use tokio::{task::JoinSet, time::sleep};
 
 use crate::{
-    Config, Driver, Serving, Shutdown,
+    Config, ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer,
+    Serving, Shutdown, Wait,
     accept::{Accepted, Door, Gate, REST, Ticket},
     arrived::read_arrived,
     clock,
@@ -57,7 +58,22 @@ struct Scratch {
 pub(crate) struct Tokio;
 
 impl Driver for Tokio {
-    const LISTENER_PER_THREAD: bool = false;
+    const DESCRIPTOR: Descriptor = Descriptor {
+        name: "tokio",
+        about: "one tokio task per connection on a multi-thread runtime",
+        io: IoModel::Readiness,
+        connection: ConnectionModel::Task,
+        default_workers: DefaultWorkers::None,
+        listener_per_thread: false,
+        batches: false,
+        waits_in: Wait::Epoll,
+        reads_into: ReadBuffer::Scratch,
+        sends_memory: MemoryPath::Send,
+        sends_files: FilePath::Sendfile,
+        sends_pipes: PipePath::Splice,
+        registers_memory: false,
+        needs: None,
+    };
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;

@@ -16,10 +16,12 @@ use slab::Slab;
 use sys::{listen::Listener, registered::Region};
 
 use crate::{
-    Config, Driver, Serving, Shutdown,
+    Config, ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer,
+    Serving, Shutdown, Unavailable, Wait,
     accept::{Accepted, Door, Gate, REST},
     clock,
     counters::{Counters, Tally},
+    descriptor::IO_URING,
     mailbox::{Key, Mailbox},
     on_threads,
     pipes::Pipes,
@@ -37,11 +39,25 @@ use ring::{Done, Op, Ring};
 pub(crate) struct Uring;
 
 impl Driver for Uring {
-    const LISTENER_PER_THREAD: bool = true;
-    const REGISTERS_MEMORY: bool = true;
+    const DESCRIPTOR: Descriptor = Descriptor {
+        name: "uring",
+        about: "raw io_uring: multishot accept and recv, provided buffers, batched submission",
+        io: IoModel::Completion,
+        connection: ConnectionModel::Loop,
+        default_workers: DefaultWorkers::None,
+        listener_per_thread: true,
+        batches: true,
+        waits_in: Wait::Ring,
+        reads_into: ReadBuffer::Provided,
+        sends_memory: MemoryPath::RingSend,
+        sends_files: FilePath::Sendfile,
+        sends_pipes: PipePath::Splice,
+        registers_memory: true,
+        needs: Some(IO_URING),
+    };
 
-    fn probe() -> io::Result<()> {
-        ring::probe()
+    fn probe() -> Result<(), Unavailable> {
+        ring::probe().map_err(|error| Unavailable::without_io_uring(&error))
     }
 
     fn probe_registered(region: &Region, threads: usize) -> io::Result<()> {
