@@ -18,8 +18,8 @@ use crate::{
     ReadBuffer, Serving, Shutdown, Wait,
     accept::{Accepted, Door, Gate, REST, Ticket},
     clock,
+    closing::end_output,
     counters::{Counters, Tally},
-    farewell::end_output,
     pipes::Pipes,
     write::write_front,
 };

@@ -25,10 +25,10 @@ use crate::{
 };
 
 mod connection;
-mod workplace;
+mod executor;
 
 use connection::{Next, Slot};
-pub(crate) use workplace::{Inline, Job, Letter, Workplace};
+pub(crate) use executor::{Inline, Job, Letter, Workplace};
 
 const EVENTS_MAX: usize = 1024;
 const MAILBOX: Token = Token(usize::MAX);

@@ -24,8 +24,8 @@ use crate::{
     accept::{Accepted, Door, Gate, REST, Ticket},
     arrived::read_arrived,
     clock,
+    closing::end_output,
     counters::{Counters, Tally},
-    farewell::end_output,
     pipes::Pipes,
     write::{WRITE_MAX, write_front},
 };

@@ -15,7 +15,7 @@ use sys::socket;
 use super::{BATCH_BYTES, Desk, READ_BYTES, Readiness, Workplace, waker_of};
 use crate::{
     accept::Ticket,
-    farewell::end_output,
+    closing::end_output,
     mailbox::Key,
     wheel::Alarm,
     write::{WRITE_MAX, write_front},

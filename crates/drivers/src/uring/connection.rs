@@ -13,12 +13,12 @@ use sys::{registered::Region, socket};
 use super::{
     Desk,
     ring::{Done, Op},
-    sending::PIECES_MAX,
+    send::PIECES_MAX,
 };
 use crate::{
     accept::Ticket,
     arrived::read_arrived,
-    farewell::end_output,
+    closing::end_output,
     mailbox::Key,
     wheel::Alarm,
     write::{WRITE_MAX, write_front},

@@ -31,7 +31,7 @@ use crate::{
 mod buffers;
 mod connection;
 mod ring;
-mod sending;
+mod send;
 
 use connection::Slot;
 use ring::{Done, Op, Ring};

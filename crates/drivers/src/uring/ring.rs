@@ -23,7 +23,7 @@ use sys::registered::Region;
 
 use super::{
     buffers::{BufferRing, GROUP},
-    sending::{Request, Sending},
+    send::{Request, Sending},
 };
 
 /// The fixed buffer that registered memory is.
