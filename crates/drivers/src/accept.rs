@@ -25,27 +25,27 @@ const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// Counts the open connections of a server.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct ConnectionLimit {
     open: AtomicUsize,
     max: usize,
 }
 
 /// One open connection.
 #[derive(Debug)]
-pub(crate) struct Ticket(Arc<Gate>);
+pub(crate) struct ConnectionPermit(Arc<ConnectionLimit>);
 
-impl Gate {
+impl ConnectionLimit {
     pub(crate) fn new(max: usize) -> Arc<Self> {
         Arc::new(Self { open: AtomicUsize::new(0), max })
     }
 
-    fn admit(self: &Arc<Self>) -> Option<Ticket> {
-        let ticket = Ticket(Arc::clone(self));
-        (self.open.fetch_add(1, Relaxed) < self.max).then_some(ticket)
+    fn admit(self: &Arc<Self>) -> Option<ConnectionPermit> {
+        let permit = ConnectionPermit(Arc::clone(self));
+        (self.open.fetch_add(1, Relaxed) < self.max).then_some(permit)
     }
 }
 
-impl Drop for Ticket {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Relaxed);
     }
@@ -54,7 +54,7 @@ impl Drop for Ticket {
 /// What came of an attempt to accept.
 #[derive(Debug)]
 pub(crate) enum Accepted {
-    Connection(OwnedFd, Ticket),
+    Connection(OwnedFd, ConnectionPermit),
     /// Turned away, or gone before it was here. There may be others.
     Nobody,
     /// None is waiting.
@@ -63,10 +63,10 @@ pub(crate) enum Accepted {
     Exhausted,
 }
 
-/// One thread's end of the [`Gate`].
+/// One thread's end of the [`ConnectionLimit`].
 #[derive(Debug)]
-pub(crate) struct Door {
-    gate: Arc<Gate>,
+pub(crate) struct Acceptor {
+    limit: Arc<ConnectionLimit>,
     refusal: Vec<u8>,
     /// Given up to be able to take, and turn away, a connection there is no descriptor for: left in the queue it
     /// would wake an event loop for ever.
@@ -74,9 +74,9 @@ pub(crate) struct Door {
     said: Option<Instant>,
 }
 
-impl Door {
-    pub(crate) fn new(gate: &Arc<Gate>, refusal: &[u8]) -> io::Result<Self> {
-        Ok(Self { gate: Arc::clone(gate), refusal: refusal.to_vec(), reserve: Some(EventFd::new()?), said: None })
+impl Acceptor {
+    pub(crate) fn new(limit: &Arc<ConnectionLimit>, refusal: &[u8]) -> io::Result<Self> {
+        Ok(Self { limit: Arc::clone(limit), refusal: refusal.to_vec(), reserve: Some(EventFd::new()?), said: None })
     }
 
     /// # Errors
@@ -89,10 +89,10 @@ impl Door {
     }
 
     pub(crate) fn admit(&mut self, socket: OwnedFd, tally: &mut Tally) -> Accepted {
-        match self.gate.admit() {
-            Some(ticket) => {
+        match self.limit.admit() {
+            Some(permit) => {
                 tally.0.accepted += 1;
-                Accepted::Connection(socket, ticket)
+                Accepted::Connection(socket, permit)
             }
             None => self.turn_away(&socket, tally),
         }
@@ -172,11 +172,11 @@ mod tests {
 
     #[test]
     fn the_gate_counts_what_is_open() {
-        let gate = Gate::new(2);
-        let (first, second) = (gate.admit(), gate.admit());
+        let limit = ConnectionLimit::new(2);
+        let (first, second) = (limit.admit(), limit.admit());
         assert!(first.is_some() && second.is_some());
-        assert!(gate.admit().is_none());
+        assert!(limit.admit().is_none());
         drop(first);
-        assert!(gate.admit().is_some());
+        assert!(limit.admit().is_some());
     }
 }

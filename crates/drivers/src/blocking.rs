@@ -16,7 +16,7 @@ use sys::socket;
 use crate::{
     Config, ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, Listeners, MemoryPath, PipePath,
     ReadBuffer, Serving, Shutdown, Wait,
-    accept::{Accepted, Door, Gate, REST, Ticket},
+    accept::{Accepted, Acceptor, ConnectionLimit, ConnectionPermit, REST},
     clock,
     closing::end_output,
     counters::{Counters, Tally},
@@ -60,11 +60,11 @@ impl Driver for Blocking {
         let counters = config.statistics.register();
         let (protocol, counters) = (&*protocol, &counters);
         thread::scope(|scope| {
-            accept_on_threads(listeners, config, shutdown, protocol.refusal(), |guest| {
-                let ours = Arc::clone(&guest);
+            accept_on_threads(listeners, config, shutdown, protocol.refusal(), |connection| {
+                let ours = Arc::clone(&connection);
                 let serve = move || converse(&ours, protocol, config, shutdown, counters, TICK, || false);
                 // No thread to be had is no reason to stop serving those who have one.
-                thread::Builder::new().spawn_scoped(scope, serve).map(drop).map_err(|_| guest)
+                thread::Builder::new().spawn_scoped(scope, serve).map(drop).map_err(|_| connection)
             })
         })
     }
@@ -72,11 +72,11 @@ impl Driver for Blocking {
 
 /// A connection that has been let in.
 #[derive(Debug)]
-pub(crate) struct Guest {
+pub(crate) struct AcceptedConnection {
     socket: OwnedFd,
     front_end: usize,
     since: Instant,
-    _ticket: Ticket,
+    _permit: ConnectionPermit,
 }
 
 /// Wakes a thread out of the calls it may be blocked in.
@@ -84,7 +84,7 @@ enum Alert {
     /// `park`: a promise was settled.
     Parked(Thread),
     /// `recv`: it sees the end of input, after what has already arrived.
-    Reading(Arc<Guest>),
+    Reading(Arc<AcceptedConnection>),
     /// `accept`: it fails. A descriptor of its own, since whoever wakes may be the last to let go of it, and the
     /// listener has to be gone before the driver is.
     Accepting(OwnedFd),
@@ -94,7 +94,7 @@ impl Wake for Alert {
     fn wake(self: Arc<Self>) {
         match &*self {
             Self::Parked(thread) => thread.unpark(),
-            Self::Reading(guest) => socket::shutdown_read(guest.socket.as_fd()),
+            Self::Reading(connection) => socket::shutdown_read(connection.socket.as_fd()),
             Self::Accepting(listener) => socket::shutdown_both(listener.as_fd()),
         }
     }
@@ -112,23 +112,23 @@ pub(crate) fn accept_on_threads(
     config: &Config,
     shutdown: &Shutdown,
     refusal: &[u8],
-    welcome: impl Fn(Arc<Guest>) -> Result<(), Arc<Guest>> + Sync,
+    welcome: impl Fn(Arc<AcceptedConnection>) -> Result<(), Arc<AcceptedConnection>> + Sync,
 ) -> io::Result<()> {
-    let gate = Gate::new(config.connections_max);
-    let (gate, welcome) = (&gate, &welcome);
+    let limit = ConnectionLimit::new(config.connections_max);
+    let (limit, welcome) = (&limit, &welcome);
     let addresses: Vec<_> = listeners.seats.into_iter().flatten().enumerate().collect();
     crate::on_threads(config, shutdown, addresses, |(front_end, listener)| {
         let counters = config.statistics.register();
-        let mut door = Door::new(gate, refusal)?;
+        let mut acceptor = Acceptor::new(limit, refusal)?;
         let alert = Alert::Accepting(listener.as_fd().try_clone_to_owned()?);
         let _registered = shutdown.register(alert.waker());
         while !shutdown.is_draining() {
             let mut tally = Tally::default();
-            match door.accept(&listener, false, &mut tally) {
-                Ok(Accepted::Connection(socket, ticket)) => {
-                    let guest = Guest { socket, front_end, since: Instant::now(), _ticket: ticket };
-                    if let Err(guest) = welcome(Arc::new(guest)) {
-                        door.turn_away_admitted(&guest.socket, &mut tally);
+            match acceptor.accept(&listener, false, &mut tally) {
+                Ok(Accepted::Connection(socket, permit)) => {
+                    let connection = AcceptedConnection { socket, front_end, since: Instant::now(), _permit: permit };
+                    if let Err(connection) = welcome(Arc::new(connection)) {
+                        acceptor.turn_away_admitted(&connection.socket, &mut tally);
                     }
                     // Only now, so that each connection counts once, as let in or as turned away.
                     tally.publish(&counters);
@@ -146,7 +146,7 @@ pub(crate) fn accept_on_threads(
 /// Serves one connection to its end. Blocked calls return every `tick`. `gives_way`: others wait for this thread, so an
 /// idle peer has to go, after one tick if it has been answered before.
 pub(crate) fn converse<P: Protocol>(
-    guest: &Arc<Guest>,
+    connection: &Arc<AcceptedConnection>,
     protocol: &P,
     config: &Config,
     shutdown: &Shutdown,
@@ -154,22 +154,22 @@ pub(crate) fn converse<P: Protocol>(
     tick: Duration,
     gives_way: impl Fn() -> bool,
 ) {
-    let _registered = shutdown.register(Alert::Reading(Arc::clone(guest)).waker());
+    let _registered = shutdown.register(Alert::Reading(Arc::clone(connection)).waker());
     if shutdown.is_draining() {
-        socket::shutdown_read(guest.socket.as_fd());
+        socket::shutdown_read(connection.socket.as_fd());
     }
-    let peer = Peer::new(guest.socket.as_fd(), guest.front_end);
+    let peer = Peer::new(connection.socket.as_fd(), connection.front_end);
     let session = Session::new(protocol, peer, config.limits, clock::now());
     let pipes = Pipes::of_connection(&config.scratch_pipes);
     let mut conversation = Conversation {
-        socket: &guest.socket,
+        socket: &connection.socket,
         session,
         protocol,
         pipes,
         tick,
         gives_way,
         read_tick: Duration::ZERO,
-        quiet_since: guest.since,
+        quiet_since: connection.since,
         has_answered: false,
         tally: Tally::default(),
     };

@@ -13,7 +13,7 @@ use proto::Protocol;
 use crate::{
     ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer, Serving,
     Wait,
-    blocking::{Guest, accept_on_threads, converse},
+    blocking::{AcceptedConnection, accept_on_threads, converse},
     join_all,
 };
 
@@ -46,22 +46,22 @@ impl Driver for Pool {
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;
-        let queue = Queue::<Arc<Guest>>::default();
+        let queue = Queue::<Arc<AcceptedConnection>>::default();
         let (protocol, queue) = (&*protocol, &queue);
         thread::scope(|scope| {
             let workers = (0..config.workers).map(|index| {
                 scope.spawn(move || {
                     config.pin_thread(index)?;
                     let counters = config.statistics.register();
-                    while let Some(guest) = queue.pop() {
-                        converse(&guest, protocol, config, shutdown, &counters, TICK, || !queue.is_empty());
+                    while let Some(connection) = queue.pop() {
+                        converse(&connection, protocol, config, shutdown, &counters, TICK, || !queue.is_empty());
                     }
                     Ok(())
                 })
             });
             let workers: Vec<_> = workers.collect();
-            let outcome = accept_on_threads(listeners, config, shutdown, protocol.refusal(), |guest| {
-                queue.try_push(guest, QUEUE_MAX)
+            let outcome = accept_on_threads(listeners, config, shutdown, protocol.refusal(), |connection| {
+                queue.try_push(connection, QUEUE_MAX)
             });
             queue.close();
             let workers = join_all(workers);

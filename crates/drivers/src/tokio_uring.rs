@@ -18,13 +18,13 @@ use tokio_uring::net::TcpStream;
 use crate::{
     Config, ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer,
     Serving, Shutdown, Unavailable, Wait,
-    accept::{Door, Gate},
+    accept::{Acceptor, ConnectionLimit},
     clock,
     counters::{Counters, Tally},
     descriptor::IO_URING,
     on_threads,
     pipes::Pipes,
-    tokio::{Drain, Entrance, Timer},
+    tokio::{DeadlineTimer, Drain, Incoming},
     wheel::TICK,
 };
 
@@ -66,14 +66,14 @@ impl Driver for TokioUring {
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;
         listeners.set_nonblocking(true)?;
-        let gate = Gate::new(config.connections_max);
+        let limit = ConnectionLimit::new(config.connections_max);
         on_threads(config, shutdown, listeners.seats, |seat| {
             runtime()?.block_on(async {
                 let counters = config.statistics.register();
                 let pipes = Rc::new(RefCell::new(Pipes::of_loop(&config.scratch_pipes)));
-                let mut doors = Vec::new();
+                let mut acceptors = Vec::new();
                 for (front_end, listener) in seat.into_iter().enumerate() {
-                    let door = Door::new(&gate, protocol.refusal())?;
+                    let acceptor = Acceptor::new(&limit, protocol.refusal())?;
                     let site = Site {
                         protocol: Arc::clone(&protocol),
                         config: config.clone(),
@@ -82,10 +82,10 @@ impl Driver for TokioUring {
                         counters: Arc::clone(&counters),
                         pipes: Rc::clone(&pipes),
                     };
-                    doors.push(tokio_uring::spawn(accept(site, listener, door)));
+                    acceptors.push(tokio_uring::spawn(accept(site, listener, acceptor)));
                 }
-                for door in doors {
-                    door.await??;
+                for acceptor in acceptors {
+                    acceptor.await??;
                 }
                 Ok(())
             })
@@ -109,12 +109,12 @@ struct Site<P> {
 }
 
 /// Accepts by readiness: the crate's own accept knows neither flags nor what to do without descriptors.
-async fn accept<P: Protocol>(site: Site<P>, listener: Listener, mut door: Door) -> io::Result<()> {
+async fn accept<P: Protocol>(site: Site<P>, listener: Listener, mut acceptor: Acceptor) -> io::Result<()> {
     let site = Rc::new(site);
-    let mut entrance = Entrance::new(listener)?;
+    let mut incoming = Incoming::new(listener)?;
     let mut drain = Drain::new(&site.shutdown);
     // Its operations would fail on a non-blocking socket instead of waiting.
-    while let Some((socket, ticket)) = entrance.next(&mut door, &mut drain, &site.counters, false).await? {
+    while let Some((socket, permit)) = incoming.next(&mut acceptor, &mut drain, &site.counters, false).await? {
         let site = Rc::clone(&site);
         tokio_uring::spawn(async move {
             let mut connection = Connection::new(socket, &site);
@@ -122,10 +122,10 @@ async fn accept<P: Protocol>(site: Site<P>, listener: Listener, mut door: Door) 
             let _ = connection.run().await;
             connection.rest.tally.0.closed += 1;
             connection.rest.tally.publish(&site.counters);
-            drop(ticket);
+            drop(permit);
         });
     }
-    drop(entrance);
+    drop(incoming);
     while Rc::strong_count(&site) > 1 {
         tokio::time::sleep(TICK).await;
     }
@@ -143,7 +143,7 @@ struct Rest<'a, P: Protocol> {
     protocol: &'a P,
     drain: Drain<'a>,
     draining: bool,
-    alarm: Timer,
+    timer: DeadlineTimer,
     pipes: &'a RefCell<Pipes>,
     /// What files are read into.
     chunk: Vec<u8>,
@@ -160,7 +160,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
             protocol: &*site.protocol,
             drain: Drain::new(&site.shutdown),
             draining: false,
-            alarm: Timer::default(),
+            timer: DeadlineTimer::default(),
             pipes: &site.pipes,
             chunk: Vec::new(),
             tally: Tally::default(),

@@ -147,7 +147,7 @@ impl ServiceArgs {
     }
 
     pub(crate) fn workers(&self, driver: DriverKind) -> usize {
-        self.workers.or(driver.descriptor().default_workers.count()).unwrap_or(1)
+        self.workers.or_else(|| driver.descriptor().default_workers.count()).unwrap_or(1)
     }
 
     /// The limit of connections, given how many files may be open and how many of them the server keeps for itself.

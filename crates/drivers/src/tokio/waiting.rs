@@ -34,9 +34,9 @@ impl<'a> Drain<'a> {
 
 /// A sleep that is moved only when it rings: activity costs nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Timer(Option<Pin<Box<Sleep>>>);
+pub(crate) struct DeadlineTimer(Option<Pin<Box<Sleep>>>);
 
-impl Timer {
+impl DeadlineTimer {
     /// Ready when `deadline` has come, perhaps a tick late.
     pub(crate) fn poll(mut self: Pin<&mut Self>, deadline: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
         let Some(deadline) = deadline else { return Poll::Pending };

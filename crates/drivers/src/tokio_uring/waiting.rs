@@ -61,6 +61,6 @@ impl<P: Protocol> Rest<'_, P> {
             let _ = stream.shutdown(Half::Read);
         }
         let deadline = self.session.deadline(self.protocol);
-        Pin::new(&mut self.alarm).poll(deadline, cx)
+        Pin::new(&mut self.timer).poll(deadline, cx)
     }
 }

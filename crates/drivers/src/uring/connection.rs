@@ -11,16 +11,16 @@ use rustix::io::Errno;
 use sys::{registered::Region, socket};
 
 use super::{
-    Desk,
-    ring::{Done, Op},
+    LoopContext,
+    ring::{Completion, Op},
     send::PIECES_MAX,
 };
 use crate::{
-    accept::Ticket,
+    accept::ConnectionPermit,
     arrived::read_arrived,
     closing::end_output,
     mailbox::Key,
-    wheel::Alarm,
+    wheel::Timer,
     write::{WRITE_MAX, write_front},
 };
 
@@ -41,14 +41,14 @@ pub(super) struct Slot<P: Protocol> {
     broken: bool,
     pub(super) dirty: bool,
     pub(super) draining: bool,
-    pub(super) alarm: Alarm,
+    pub(super) timer: Timer,
     /// Made when a promise first keeps us waiting.
     waker: Option<Waker>,
-    _ticket: Ticket,
+    _permit: ConnectionPermit,
 }
 
 impl<P: Protocol> Slot<P> {
-    pub(super) fn new(socket: OwnedFd, session: Box<Session<P>>, ticket: Ticket, draining: bool) -> Self {
+    pub(super) fn new(socket: OwnedFd, session: Box<Session<P>>, permit: ConnectionPermit, draining: bool) -> Self {
         Self {
             socket,
             session: Some(session),
@@ -57,9 +57,9 @@ impl<P: Protocol> Slot<P> {
             broken: false,
             dirty: false,
             draining,
-            alarm: Alarm::default(),
+            timer: Timer::default(),
             waker: None,
-            _ticket: ticket,
+            _permit: permit,
         }
     }
 
@@ -68,7 +68,7 @@ impl<P: Protocol> Slot<P> {
     }
 
     /// What a receive says beside its bytes.
-    pub(super) fn received(&mut self, done: Done) {
+    pub(super) fn received(&mut self, done: Completion) {
         if !done.more {
             self.receive = Receive::Off;
         }
@@ -81,47 +81,47 @@ impl<P: Protocol> Slot<P> {
     }
 
     /// A send or a wait for the socket has come to its end.
-    pub(super) fn complete(&mut self, done: Done, desk: &mut Desk<'_, P>) {
+    pub(super) fn complete(&mut self, done: Completion, cx: &mut LoopContext<'_, P>) {
         let session = self.session.as_mut().expect("batches give sessions back before anything else happens");
         if done.op == Op::Writable {
-            self.busy = desk.ring.resend(done.key, self.socket.as_fd());
+            self.busy = cx.ring.submit_send(done.key, self.socket.as_fd());
             return;
         }
         if let Ok(n) = done.result() {
-            desk.tally.0.bytes_out += n as u64;
-            session.sent(desk.now);
+            cx.tally.0.bytes_out += n as u64;
+            session.sent(cx.now);
         }
-        if let Some(sent) = desk.ring.sent(done, self.socket.as_fd(), |segment| session.outbox().recycle(segment)) {
+        if let Some(sent) = cx.ring.sent(done, self.socket.as_fd(), |segment| session.outbox().recycle(segment)) {
             self.busy = false;
             self.broken |= sent.is_err();
-            session.outbox().return_buffer(&mut desk.buffers);
+            session.outbox().return_buffer(&mut cx.buffers);
         }
     }
 
     /// Starts what can be started; false when the connection is at its end.
-    pub(super) fn turn(&mut self, key: usize, desk: &mut Desk<'_, P>) -> bool {
+    pub(super) fn turn(&mut self, key: usize, cx: &mut LoopContext<'_, P>) -> bool {
         // A broken connection is the peer's affair; nothing to report.
-        self.broken |= self.write(key, desk).is_err();
+        self.broken |= self.write(key, cx).is_err();
         while self.draining && self.receive == Receive::Off && !self.broken && self.session_mut().wants_read() {
             // The receive may have been cancelled before it saw everything.
             let session = self.session.as_mut().expect("batches give sessions back before anything else happens");
-            let read = read_arrived(self.socket.as_fd(), session, desk.protocol, desk.now, &mut desk.tally);
-            self.broken |= read.and_then(|()| self.write(key, desk)).is_err();
+            let read = read_arrived(self.socket.as_fd(), session, cx.protocol, cx.now, &mut cx.tally);
+            self.broken |= read.and_then(|()| self.write(key, cx)).is_err();
         }
         let session = self.session.as_mut().expect("batches give sessions back before anything else happens");
-        end_output(session, self.socket.as_fd(), desk.now);
+        end_output(session, self.socket.as_fd(), cx.now);
         // All may have been written just as this turn's share was used up: held input has not had its chance then.
         let is_unanswered = self.busy && session.has_input() && !session.is_aborted();
         let finished = self.broken || session.is_done() && !is_unanswered;
         let reading = !finished && !self.draining && session.wants_read();
         match self.receive {
             Receive::Off if reading => {
-                desk.ring.receive(key, self.socket.as_fd());
+                cx.ring.receive(key, self.socket.as_fd());
                 self.receive = Receive::Armed;
             }
             // A multishot receive cannot pause.
             Receive::Armed if !reading => {
-                desk.ring.cancel(Op::Receive, key);
+                cx.ring.cancel(Op::Receive, key);
                 self.receive = Receive::Cancelling;
             }
             Receive::Off | Receive::Armed | Receive::Cancelling => {}
@@ -139,41 +139,41 @@ impl<P: Protocol> Slot<P> {
     }
 
     /// One operation of the ring, or plain writes until the socket is full.
-    fn write(&mut self, key: usize, desk: &mut Desk<'_, P>) -> io::Result<()> {
+    fn write(&mut self, key: usize, cx: &mut LoopContext<'_, P>) -> io::Result<()> {
         let Self { socket, session: Some(session), busy, broken: false, waker, .. } = self else { return Ok(()) };
         let mut quota = WRITE_MAX;
         while !*busy && !session.is_aborted() {
             if session.outbox().is_empty() {
-                session.resume(desk.protocol, desk.now);
+                session.resume(cx.protocol, cx.now);
                 if session.outbox().is_empty() {
                     return Ok(());
                 }
             }
-            if !leaves_by_ring(session.outbox(), desk.ring.registered()) {
-                match write_front(socket.as_fd(), session.outbox(), &mut desk.pipes) {
+            if !leaves_by_ring(session.outbox(), cx.ring.registered()) {
+                match write_front(socket.as_fd(), session.outbox(), &mut cx.pipes) {
                     Ok(n) => {
-                        desk.tally.0.bytes_out += n as u64;
-                        session.sent(desk.now);
+                        cx.tally.0.bytes_out += n as u64;
+                        session.sent(cx.now);
                         quota = quota.saturating_sub(n);
                         if quota == 0 {
                             // The ring comes back to it once the others have had their turn.
-                            desk.ring.wait_writable(key, socket.as_fd());
+                            cx.ring.wait_writable(key, socket.as_fd());
                             *busy = true;
                         }
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        desk.ring.wait_writable(key, socket.as_fd());
+                        cx.ring.wait_writable(key, socket.as_fd());
                         *busy = true;
                     }
                     Err(error) => return Err(error),
                 }
                 continue;
             }
-            if desk.ring.send(key, socket.as_fd(), |segments| take_memory(session, segments)) {
+            if cx.ring.send(key, socket.as_fd(), |segments| take_memory(session, segments)) {
                 *busy = true;
                 return Ok(());
             }
-            let waker = waker.get_or_insert_with(|| desk.mailbox.waker(Key(key)));
+            let waker = waker.get_or_insert_with(|| cx.mailbox.waker(Key(key)));
             if session.outbox().poll_reply(waker).is_pending() {
                 return Ok(());
             }
