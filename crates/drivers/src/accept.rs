@@ -1,4 +1,4 @@
-//! Who is let in: the limit of connections, and what happens when descriptors run out.
+//! Admission of connections: their limit, and what happens when descriptors run out.
 
 use std::{
     io,
@@ -18,9 +18,9 @@ use sys::{eventfd::EventFd, listen::Listener, socket};
 
 use crate::counters::Tally;
 
-/// How long an acceptor rests when even the reserve descriptor is gone.
+/// Pause of an acceptor when even the reserve descriptor is gone.
 pub(crate) const REST: Duration = Duration::from_millis(100);
-/// How often a shortage of descriptors is mentioned.
+/// Interval at which a shortage of descriptors is logged.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// Counts the open connections of a server.
@@ -51,7 +51,7 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// What came of an attempt to accept.
+/// Outcome of an attempt to accept.
 #[derive(Debug)]
 pub(crate) enum Accepted {
     Connection(OwnedFd, ConnectionPermit),
@@ -80,7 +80,7 @@ impl Acceptor {
     }
 
     /// # Errors
-    /// What makes the listener useless.
+    /// An error that makes the listener useless.
     pub(crate) fn accept(&mut self, listener: &Listener, nonblocking: bool, tally: &mut Tally) -> io::Result<Accepted> {
         match listener.accept(nonblocking) {
             Ok(socket) => Ok(self.admit(socket, tally)),
@@ -110,7 +110,7 @@ impl Acceptor {
         self.turn_away(socket, tally);
     }
 
-    /// What an accept that failed means.
+    /// Interprets an accept that failed.
     pub(crate) fn failed(&mut self, listener: &Listener, error: io::Error, tally: &mut Tally) -> io::Result<Accepted> {
         match Errno::from_io_error(&error) {
             Some(Errno::AGAIN) => Ok(Accepted::Empty),

@@ -186,7 +186,7 @@ struct Conversation<'a, P: Protocol, G> {
     pipes: Pipes,
     tick: Duration,
     gives_way: G,
-    /// How soon a read that nothing comes of returns.
+    /// Timeout of reads.
     read_tick: Duration,
     /// The last byte in either direction, or when the connection was let in.
     quiet_since: Instant,

@@ -1,9 +1,11 @@
-//! What each thread counts for itself, added up only when somebody asks.
+//! Counters that each thread has for itself, added up only when somebody asks.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
+
+use parking_lot::Mutex;
 
 /// The counters of one thread, on cache lines of their own.
 #[derive(Debug, Default)]
@@ -42,7 +44,7 @@ pub struct Statistics(Arc<Mutex<Vec<Arc<Counters>>>>);
 impl Statistics {
     pub fn counts(&self) -> Counts {
         let mut sum = Counts::default();
-        for counters in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for counters in self.0.lock().iter() {
             sum.accepted += counters.accepted.load(Relaxed);
             sum.refused += counters.refused.load(Relaxed);
             sum.closed += counters.closed.load(Relaxed);
@@ -55,7 +57,7 @@ impl Statistics {
     /// Counters for one more thread, or for one more kind of short-lived ones.
     pub(crate) fn register(&self) -> Arc<Counters> {
         let counters = Arc::<Counters>::default();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
+        self.0.lock().push(Arc::clone(&counters));
         counters
     }
 }

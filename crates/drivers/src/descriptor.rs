@@ -155,9 +155,9 @@ pub enum PipePath {
 /// Reason that this machine cannot run a driver.
 #[derive(Debug)]
 pub struct Unavailable {
-    /// What was tried and how it failed.
+    /// Facility that was tried, and its error.
     pub why: String,
-    /// What helps.
+    /// Change of the machine that helps.
     pub remedy: &'static str,
 }
 

@@ -36,7 +36,7 @@ const MAILBOX: Token = Token(usize::MAX);
 const LISTENERS: usize = usize::MAX - 1;
 /// One read; a fuller socket is read again.
 const READ_BYTES: usize = 64 * 1024;
-/// What is read for one batch, and what its replies should come to: it all has to stay in the processor's cache.
+/// Bytes that are read for one batch, and that its replies should come to: it all has to stay in the processor's cache.
 const BATCH_BYTES: usize = 192 * 1024;
 /// Connections taken in before those there are get their turn.
 const ACCEPT_MAX: usize = 64;
@@ -57,12 +57,12 @@ pub(crate) struct EventLoop<'p, P: Protocol, W: Executor<P>> {
     cx: LoopContext<'p, P, W>,
 }
 
-/// What every connection needs a hand on.
+/// Parts of the loop that its connections use.
 pub(crate) struct LoopContext<'p, P: Protocol, W> {
     protocol: &'p P,
     executor: W,
     mailbox: Arc<Mailbox<LoopMessage<P>>>,
-    /// What the connections of a batch have sent, one behind the other.
+    /// Bytes that the connections of a batch have sent, one behind the other.
     scratch: Vec<u8>,
     /// Connections in the next batch.
     batch_len: usize,
@@ -289,7 +289,7 @@ impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
     }
 }
 
-/// What the edges said and no call has contradicted.
+/// Readiness as the edges said, where no call has contradicted it.
 #[derive(Debug)]
 pub(crate) struct Readiness {
     readable: bool,
@@ -299,7 +299,7 @@ pub(crate) struct Readiness {
 }
 
 impl Readiness {
-    /// Of a socket just accepted: there may be something to read, and there is room to write.
+    /// Readiness of a socket just accepted: there may be something to read, and there is room to write.
     fn fresh() -> Self {
         Self { readable: true, writable: true, ending: false }
     }

@@ -41,7 +41,7 @@ pub use shutdown::{Registration, Shutdown};
 use sys::{affinity::Cpus, registered::Region};
 pub use table::{DriverKind, UnknownDriver};
 
-/// How a driver is to serve.
+/// Settings of a driver.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Event loops, or runtime threads.
@@ -54,7 +54,7 @@ pub struct Config {
     /// Threads are dealt out to these processors round robin; all of them share those there are when it is `None`.
     pub pin: Option<Cpus>,
     pub statistics: Statistics,
-    /// What cached pipes and pages are sent through.
+    /// Pipes that cached pipes and pages are sent through.
     pub scratch_pipes: ScratchPipes,
     /// Memory that drivers which can do so register with the kernel, to send it without copying.
     pub registered: Option<Arc<Region>>,
@@ -86,7 +86,7 @@ pub(crate) trait Driver {
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()>;
 }
 
-/// What a driver is given.
+/// Arguments of [`Driver::serve`].
 pub(crate) struct Serving<'a, P> {
     pub(crate) protocol: Arc<P>,
     pub(crate) listeners: Listeners,

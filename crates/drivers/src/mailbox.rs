@@ -1,12 +1,13 @@
-//! How other threads reach an event loop: messages, and an eventfd that says there are some.
+//! Messages from other threads to an event loop, and an eventfd that says there are some.
 
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Wake, Waker},
 };
 
+use parking_lot::Mutex;
 use sys::eventfd::EventFd;
 
 #[derive(Debug)]
@@ -29,12 +30,8 @@ impl<L: Send + 'static> Mailbox<L> {
         Ok(Arc::new(Self { poke: EventFd::new()?, messages: Mutex::default() }))
     }
 
-    fn messages(&self) -> MutexGuard<'_, Vec<L>> {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn post(&self, message: L) {
-        let mut messages = self.messages();
+        let mut messages = self.messages.lock();
         messages.push(message);
         let first = messages.len() == 1;
         drop(messages);
@@ -46,7 +43,7 @@ impl<L: Send + 'static> Mailbox<L> {
 
     pub(crate) fn collect(&self) -> Vec<L> {
         self.poke.clear();
-        std::mem::take(&mut *self.messages())
+        std::mem::take(&mut *self.messages.lock())
     }
 
     pub(crate) fn waker(self: &Arc<Self>, key: Key) -> Waker

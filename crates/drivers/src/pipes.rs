@@ -1,11 +1,8 @@
 //! Scratch pipes: empty ones that cached pipes are teed into and pages are spliced into, on their way to a socket.
 
-use std::{
-    io,
-    os::fd::AsFd,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{io, os::fd::AsFd, sync::Arc};
 
+use parking_lot::Mutex;
 use proto::{CachedPipe, Pages, Pipe, PipeRegion, PipeSource, ScratchPipe};
 use rustix::io::Errno;
 use sys::transfer;
@@ -16,7 +13,7 @@ const LOOP_POOLED_MAX: usize = 8;
 const POOLED_MAX: usize = 64;
 const POOLED_BYTES_MAX: usize = 4 << 20;
 
-/// How large scratch pipes are, and how many there may be. Clones share them.
+/// Supply of scratch pipes of one size and a limited number. Clones share it.
 #[derive(Clone, Debug)]
 pub struct ScratchPipes(Arc<Supply>);
 
@@ -51,7 +48,7 @@ impl Pool {
 }
 
 impl ScratchPipes {
-    /// What a new pipe holds (pipe(7)).
+    /// Capacity of a new pipe (pipe(7)).
     pub const BYTES: usize = 64 * 1024;
     /// One is with every peer that is slow to take what came out of a cached pipe.
     pub const COUNT_MAX: usize = 256;
@@ -70,7 +67,7 @@ impl ScratchPipes {
 
     fn get(&self) -> Option<Box<ScratchPipe>> {
         let Supply { bytes, count_max, permit, .. } = &*self.0;
-        if let Some(pipe) = self.pool().get() {
+        if let Some(pipe) = self.0.pool.lock().get() {
             return Some(pipe);
         }
         // Loops that look at the same moment may exceed the limit by one each.
@@ -83,11 +80,7 @@ impl ScratchPipes {
 
     fn put(&self, pipe: Box<ScratchPipe>) {
         // One too many is closed.
-        drop(self.pool().put(pipe, POOLED_MAX));
-    }
-
-    fn pool(&self) -> MutexGuard<'_, Pool> {
-        self.0.pool.lock().unwrap_or_else(PoisonError::into_inner)
+        drop(self.0.pool.lock().put(pipe, POOLED_MAX));
     }
 }
 
@@ -106,7 +99,7 @@ pub(crate) struct Pipes {
     supply: ScratchPipes,
 }
 
-/// What became of a region that was to be filled into a scratch pipe.
+/// Outcome of filling a region into a scratch pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Filling {
     Filled,

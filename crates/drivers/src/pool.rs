@@ -1,13 +1,8 @@
 //! An acceptor, a bounded queue, and workers that each serve one connection at a time.
 
-use std::{
-    collections::VecDeque,
-    io,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread,
-    time::Duration,
-};
+use std::{collections::VecDeque, io, sync::Arc, thread, time::Duration};
 
+use parking_lot::{Condvar, Mutex};
 use proto::Protocol;
 
 use crate::{
@@ -21,7 +16,7 @@ use crate::{
 const QUEUE_MAX: usize = 1024;
 /// Workers where nobody asks for another number.
 const WORKERS: usize = 64;
-/// How soon an idle connection gives way to one that waits.
+/// Time after which an idle connection is closed in favour of one that waits.
 const TICK: Duration = Duration::from_millis(100);
 
 pub(crate) struct Pool;
@@ -91,20 +86,16 @@ impl<T> Default for Queue<T> {
 }
 
 impl<T> Queue<T> {
-    fn state(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// For items that something else bounds.
     pub(crate) fn push(&self, item: T) {
-        self.state().items.push_back(item);
+        self.state.lock().items.push_back(item);
         self.not_empty.notify_one();
     }
 
     /// # Errors
     /// The item, when `len_max` others wait.
     pub(crate) fn try_push(&self, item: T, len_max: usize) -> Result<(), T> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.items.len() >= len_max {
             return Err(item);
         }
@@ -116,17 +107,17 @@ impl<T> Queue<T> {
 
     /// `None` once closed and empty.
     pub(crate) fn pop(&self) -> Option<T> {
-        let nothing = |state: &mut State<T>| state.items.is_empty() && state.open;
-        let mut state = self.not_empty.wait_while(self.state(), nothing).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
+        self.not_empty.wait_while(&mut state, |state| state.items.is_empty() && state.open);
         state.items.pop_front()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.state().items.is_empty()
+        self.state.lock().items.is_empty()
     }
 
     pub(crate) fn close(&self) {
-        self.state().open = false;
+        self.state.lock().open = false;
         self.not_empty.notify_all();
     }
 }

@@ -2,12 +2,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     task::Waker,
 };
 
+use parking_lot::Mutex;
 use slab::Slab;
 
 /// Shared by a server and whoever may stop it.
@@ -24,17 +25,11 @@ struct Inner {
 #[derive(Debug)]
 pub struct Registration(Arc<Inner>, usize);
 
-impl Inner {
-    fn wakers(&self) -> MutexGuard<'_, Slab<Waker>> {
-        self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Shutdown {
     /// Stop accepting, answer what has been received, close.
     pub fn drain(&self) {
         self.0.draining.store(true, Ordering::Release);
-        let wakers: Vec<_> = self.0.wakers().iter().map(|(_, waker)| waker.clone()).collect();
+        let wakers: Vec<_> = self.0.wakers.lock().iter().map(|(_, waker)| waker.clone()).collect();
         wakers.into_iter().for_each(Waker::wake); // Outside the lock: waking may run a driver's own locks.
     }
 
@@ -44,12 +39,12 @@ impl Shutdown {
 
     /// Register first, then ask [`Shutdown::is_draining`], or a drain in between is missed.
     pub fn register(&self, waker: Waker) -> Registration {
-        Registration(Arc::clone(&self.0), self.0.wakers().insert(waker))
+        Registration(Arc::clone(&self.0), self.0.wakers.lock().insert(waker))
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.0.wakers().remove(self.1);
+        self.0.wakers.lock().remove(self.1);
     }
 }

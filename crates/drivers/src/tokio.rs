@@ -47,7 +47,7 @@ thread_local! {
     });
 }
 
-/// Where every task of a thread reads to and writes its replies: one that waits for its peer holds no buffer and no
+/// Memory that every task of a thread reads to and writes its replies in: one that waits for its peer holds no buffer and no
 /// pipe.
 struct Scratch {
     read: Vec<u8>,
@@ -116,7 +116,7 @@ fn runtime(config: &Config) -> io::Result<tokio::runtime::Runtime> {
         .build()
 }
 
-/// What every task of one address shares.
+/// State that the tasks of one address share.
 struct Site<P> {
     protocol: Arc<P>,
     config: Config,

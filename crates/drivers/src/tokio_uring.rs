@@ -97,7 +97,7 @@ fn runtime() -> io::Result<tokio_uring::Runtime> {
     tokio_uring::Runtime::new(&tokio_uring::builder())
 }
 
-/// What every task of one address on one thread shares.
+/// State that the tasks of one address on one thread share.
 struct Site<P> {
     protocol: Arc<P>,
     config: Config,
@@ -145,7 +145,7 @@ struct Rest<'a, P: Protocol> {
     draining: bool,
     timer: DeadlineTimer,
     pipes: &'a RefCell<Pipes>,
-    /// What files are read into.
+    /// Memory that files are read into.
     chunk: Vec<u8>,
     tally: Tally,
     counters: &'a Counters,

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-/// How late a timer may expire.
+/// Resolution of timers: none expires later than this after its deadline.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 const BUCKETS: u64 = 512;
 
@@ -41,7 +41,7 @@ impl Wheel {
         self.count += 1;
     }
 
-    /// How long the loop may sleep.
+    /// Returns the time that the loop may sleep.
     pub(crate) fn timeout(&self, now: Instant) -> Option<Duration> {
         let next = self.start + TICK.saturating_mul(u32::try_from(self.next).unwrap_or(u32::MAX));
         (self.count > 0).then(|| next.saturating_duration_since(now))

@@ -10,7 +10,7 @@ use sys::{socket, transfer};
 
 use crate::pipes::{Filling, Pipes};
 
-/// What one connection writes before others get their turn.
+/// Bytes that one connection writes before others get their turn.
 pub(crate) const WRITE_MAX: usize = Outbox::WRITE_MAX;
 
 /// Writes once from the front and returns how much; 0 when there is nothing that can be written now.

@@ -4,7 +4,7 @@
 const COUNT_MAX: usize = 32;
 /// The largest one kept: all the output that an outbox takes, and the reply that filled it.
 const CAPACITY_MAX: usize = 512 * 1024;
-/// What all of them may hold.
+/// Bytes that all of them may hold.
 const TOTAL_MAX: usize = 4 * 1024 * 1024;
 
 /// Output buffers that a loop lends to whichever connection writes next, the one emptied last first: it is still in the

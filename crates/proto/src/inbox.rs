@@ -4,7 +4,7 @@
 const SPACE_MIN: usize = 4 * 1024;
 /// The largest read that is made room for because the last one was large.
 const SPACE_USUAL_MAX: usize = 64 * 1024;
-/// How far a protocol's announcement of missing bytes is believed before they arrive.
+/// Limit of the room made for missing bytes that a protocol has announced, before they arrive.
 const HINT_MAX: usize = 256 * 1024;
 
 #[derive(Debug, Default)]

@@ -195,7 +195,7 @@ impl Outbox {
 
     // --- readiness view -------------------------------------------------------------------
 
-    /// What to write next, or `None` when nothing is queued.
+    /// Returns the next thing to write, or `None` when nothing is queued.
     #[inline]
     pub fn front(&mut self) -> Option<NextWrite<'_>> {
         self.settle();
@@ -320,7 +320,7 @@ impl Outbox {
 
     // --- completion view ------------------------------------------------------------------
 
-    /// What [`Outbox::take`] would give is a file or a pipe.
+    /// True if [`Outbox::take`] would give a file or a pipe.
     pub fn is_file_next(&mut self) -> bool {
         self.settle();
         matches!(self.queue.front(), Some(Segment::File(_) | Segment::Pipe(_)))

@@ -1,4 +1,4 @@
-//! What a server implements.
+//! The trait that a server implements.
 
 use std::{
     os::fd::{AsFd, BorrowedFd},
@@ -36,7 +36,7 @@ impl AsFd for Peer<'_> {
     }
 }
 
-/// What becomes of a connection.
+/// Decision about a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     Open,
@@ -85,7 +85,7 @@ pub trait Protocol: Send + Sync + 'static {
     /// Parser state of one connection. `Send`, since a driver may move it between threads.
     type Conn: Send + 'static;
 
-    /// How many connections one [`Protocol::on_ready`] call profits from. At 1 every connection is answered as soon as
+    /// Number of connections that one [`Protocol::on_ready`] call profits from. At 1 every connection is answered as soon as
     /// it has been read, which is best unless the protocol has memory latency to hide.
     const BATCH: usize = 1;
 

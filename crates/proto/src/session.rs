@@ -9,9 +9,9 @@ use std::{
 
 use crate::{BatchEntry, Flow, Limits, Now, Outbox, Peer, Protocol, Step, inbox::Inbox};
 
-/// How long a peer may go on sending what nobody reads any more.
+/// Time that a peer may go on sending after the last output.
 const LINGER_MAX: Duration = Duration::from_secs(2);
-/// How much of it is read.
+/// Limit of the input that is discarded in that time, in bytes.
 const LINGER_BYTES_MAX: usize = 16 << 20;
 /// A connection quiet for so long gives its spare buffers back.
 const TRIM_AFTER: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ const TRIM_MIN: usize = 512;
 enum Phase {
     /// Requests are read and answered.
     Open,
-    /// What is queued is still sent.
+    /// The queue is still sent.
     Closing(CloseMode),
     /// Our side is closed; input is discarded until the peer closes too.
     Lingering {
@@ -35,7 +35,7 @@ enum Phase {
     Aborted,
 }
 
-/// How a connection is closed after the last output.
+/// Way to close a connection after the last output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CloseMode {
     Close,
@@ -148,7 +148,7 @@ impl<P: Protocol> Session<P> {
         !self.inbox.is_empty()
     }
 
-    /// Where to read into; [`Session::received`] and [`Session::resume`] follow, on this thread or on another.
+    /// Returns room to read into; [`Session::received`] and [`Session::resume`] follow, on this thread or on another.
     pub fn recv_space(&mut self) -> &mut [u8] {
         self.inbox.space(self.limits.request_bytes_max.saturating_sub(self.inbox.len()))
     }

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// What is used is the sum of what is held, and never more than the limit.
+        /// The amount used is the sum of all reservations, and never more than the limit.
         #[test]
         fn the_books_agree(limit in 0..50_u64, ops in proptest::collection::vec((any::<bool>(), 0..20_u64), 0..60)) {
             let budget = Budget::new(limit);

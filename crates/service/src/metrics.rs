@@ -1,14 +1,10 @@
 //! `--metrics`: a small web server of its own, for Prometheus and for whoever asks whether the server is alive.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    thread,
-    time::Duration,
-};
+use std::{fmt, sync::Arc, thread, time::Duration};
 
 use anyhow::{Context, anyhow};
 use drivers::{Config, DriverKind, Listeners, ScratchPipes, Shutdown, Statistics};
+use parking_lot::Mutex;
 pub use prometheus_client::registry::Registry;
 use prometheus_client::{
     collector::Collector,
@@ -23,7 +19,7 @@ use crate::output;
 
 /// Scrapers are few.
 const CONNECTIONS_MAX: usize = 64;
-/// How long a scraper may keep its connection between two scrapes, and take over a request.
+/// Time that a scraper may keep its connection between two scrapes, and take over a request.
 const PATIENCE: Duration = Duration::from_secs(90);
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -90,7 +86,7 @@ pub fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value:
     gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)
 }
 
-/// What the threads of a driver count.
+/// Counters of a driver's threads.
 #[derive(Debug)]
 pub(crate) struct Connections(pub(crate) Statistics);
 
@@ -109,7 +105,7 @@ impl Collector for Connections {
 /// The protocol of the metrics server.
 struct Page {
     registry: Mutex<Registry>,
-    /// Of the server that is watched.
+    /// Shutdown of the server that is watched.
     server: Shutdown,
 }
 
@@ -133,7 +129,7 @@ impl Page {
 
     fn metrics(&self) -> Prepared {
         let mut body = String::new();
-        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let registry = self.registry.lock();
         match text::encode(&mut body, &registry) {
             Ok(()) => page(Status::Ok, OPEN_METRICS, &body),
             Err(_) => text_page(Status::InternalError, "the metrics cannot be written\n"),

@@ -5,13 +5,14 @@ use std::{
     fmt,
     path::PathBuf,
     process,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
+    sync::{Arc, mpsc},
     task::Waker,
     thread,
     time::Duration,
 };
 
 use drivers::{Registration, Shutdown};
+use parking_lot::Mutex;
 use sys::{listen::Address, signals::StopSignals};
 
 use crate::output;
@@ -57,10 +58,10 @@ impl Stop {
 pub struct OnDrain(#[expect(dead_code, reason = "dropping it is what ends it")] Registration);
 
 type Last = Box<dyn FnOnce() -> anyhow::Result<()> + Send>;
-/// What is done at the second signal.
+/// Action at the second signal.
 pub(crate) type AtOnce = Box<dyn FnOnce() + Send>;
 
-/// What is done once at the end: by whoever served, or else when the drain takes too long.
+/// Action that is run once at the end: by the thread that served, or else when the drain takes too long.
 #[derive(Clone, Default)]
 pub(crate) struct AtEnd(Arc<Mutex<End>>);
 
@@ -71,17 +72,13 @@ struct End {
 }
 
 impl AtEnd {
-    fn end(&self) -> MutexGuard<'_, End> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn set(&self, last: impl FnOnce() -> anyhow::Result<()> + Send + 'static) {
-        self.end().last = Some(Box::new(last));
+        self.0.lock().last = Some(Box::new(last));
     }
 
     /// The drain has ended. Never returns when it took too long.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
-        let mut end = self.end();
+        let mut end = self.0.lock();
         end.begun = true;
         let last = end.last.take();
         drop(end); // However long this takes, it is not the drain that does.
@@ -90,7 +87,7 @@ impl AtEnd {
 
     /// The drain takes too long: ends the process, unless whoever served is at it already.
     fn run_and_leave(&self, drain_timeout: Duration, files: &[PathBuf]) {
-        let mut end = self.end();
+        let mut end = self.0.lock();
         if end.begun {
             return;
         }
@@ -107,7 +104,7 @@ impl AtEnd {
 pub(crate) struct Watch {
     stop: Stop,
     drain_timeout: Duration,
-    /// Of unix sockets.
+    /// Files of unix sockets.
     files: Vec<PathBuf>,
     at_end: AtEnd,
     at_once: Vec<AtOnce>,
@@ -156,7 +153,7 @@ fn socket_file(address: &Address) -> Option<PathBuf> {
     }
 }
 
-/// What a listener does when it is dropped, for exits that drop nothing.
+/// Removes socket files, as a listener does when it is dropped, for exits that drop nothing.
 fn leave(files: &[PathBuf], status: i32) -> ! {
     for file in files {
         let _ = std::fs::remove_file(file);

@@ -43,7 +43,7 @@ impl Ownership {
     }
 }
 
-/// Why a name is not a FIFO that can be written into.
+/// Reason that a name is not a FIFO that can be written into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// Empty, longer than a name may be, `.`, `..`, or with a `/` or a NUL in it.
@@ -97,7 +97,7 @@ impl Directory {
         Ok(Self(directory))
     }
 
-    /// Of the directory that is open, whatever has its name by now.
+    /// Returns the ownership of the open directory, whatever has its name by now.
     ///
     /// # Errors
     /// Those of fstat(2).
@@ -277,7 +277,7 @@ pub fn raise_capacity(pipe: impl AsFd, bytes: usize) -> io::Result<usize> {
     Ok(pipe::fcntl_setpipe_size(&pipe, bytes)?)
 }
 
-/// What a pipe holds, in bytes (FIONREAD).
+/// Returns the number of bytes in a pipe (FIONREAD).
 ///
 /// # Errors
 /// Those of ioctl(2).

@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 
-    /// What the kernel does not grant is said, and the pipe is there all the same.
+    /// A capacity that the kernel does not grant is reported, and the pipe is there all the same.
     #[test]
     fn a_pipe_is_as_large_as_it_says() {
         for (asked, least) in [(1, 1), (64 << 10, 4 << 10), (512 << 10, 4 << 10), (usize::MAX, 4 << 10)] {

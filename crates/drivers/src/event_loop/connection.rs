@@ -40,7 +40,7 @@ pub(super) struct Slot<P: Protocol> {
     _permit: ConnectionPermit,
 }
 
-/// What becomes of a connection after its turn.
+/// State of a connection after its turn.
 pub(super) enum Next {
     /// For the kernel, a promise or this deadline.
     Wait(Option<Instant>),
@@ -51,7 +51,7 @@ pub(super) enum Next {
     Close,
 }
 
-/// What a connection can do next.
+/// Next step of a connection.
 enum Move {
     Wait,
     /// The protocol has something to work on: so many bytes read into the scratch space, or held ones.

@@ -1,4 +1,4 @@
-//! Where a protocol runs: on the loop's own thread, or elsewhere.
+//! Executors of a protocol: the loop's own thread, or another.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use proto::{Now, Protocol, Session};
 
 use crate::mailbox::{Key, Mailbox};
 
-/// What a loop finds in its mailbox.
+/// Message to a loop, in its mailbox.
 pub(crate) enum LoopMessage<P: Protocol> {
     Look(Key),
     /// A session that was away.
@@ -26,9 +26,9 @@ pub(crate) struct Job<P: Protocol> {
     pub(crate) home: Arc<Mailbox<LoopMessage<P>>>,
 }
 
-/// Where a protocol runs.
+/// Runs a protocol, on the thread of the loop or on another.
 pub(crate) trait Executor<P: Protocol> {
-    /// How many connections are read before the protocol is run for them.
+    /// Number of connections that are read before the protocol is run for them.
     const BATCH: usize;
 
     /// Runs the protocol on what the session holds and on `lent` bytes behind it; `None`: the session has left, and

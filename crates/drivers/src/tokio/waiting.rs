@@ -1,4 +1,4 @@
-//! What tasks wait for beside their socket: the drain and the deadline.
+//! Events that tasks wait for beside their socket: the drain and the deadline.
 
 use std::{
     pin::Pin,
@@ -25,7 +25,7 @@ impl<'a> Drain<'a> {
         Drain { shutdown, registered: None }
     }
 
-    /// Whether the server drains; if not, the task will be woken when it does.
+    /// True if the server drains; if not, the task will be woken when it does.
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> bool {
         self.registered.get_or_insert_with(|| self.shutdown.register(cx.waker().clone()));
         self.shutdown.is_draining()

@@ -20,7 +20,7 @@ pub(super) fn unless_interrupted(done: io::Result<usize>) -> io::Result<Option<u
     }
 }
 
-/// How much of a file or pipe is in memory at a time.
+/// Bytes of a file or pipe that are in memory at a time.
 const CHUNK_BYTES: usize = 128 * 1024;
 
 impl<P: Protocol> Rest<'_, P> {
@@ -124,7 +124,7 @@ impl<P: Protocol> Rest<'_, P> {
         Ok(region)
     }
 
-    /// What is in a pipe goes through the same buffer; pages of a mapped file are written from where they are.
+    /// Sends a pipe through the same buffer, and pages of a mapped file from where they are.
     async fn send_pipe(&mut self, stream: &TcpStream, mut region: PipeRegion) -> io::Result<Segment> {
         if let PipeSource::Pages(pages) = &region.source {
             let range = pages.range(region.len).ok_or(io::ErrorKind::UnexpectedEof)?;

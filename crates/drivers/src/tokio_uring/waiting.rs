@@ -12,7 +12,7 @@ use tokio_uring::net::TcpStream;
 use super::Rest;
 use crate::{clock, wheel::TICK};
 
-/// What a connection waited for.
+/// Event that a connection waited for.
 pub(super) enum Event<T> {
     Done(T),
     Deadline,

@@ -67,7 +67,7 @@ impl<P: Protocol> Slot<P> {
         self.session.as_mut().expect("batches give sessions back before anything else happens")
     }
 
-    /// What a receive says beside its bytes.
+    /// Notes the end of a receive, or of the input.
     pub(super) fn received(&mut self, done: Completion) {
         if !done.more {
             self.receive = Receive::Off;
@@ -182,7 +182,8 @@ impl<P: Protocol> Slot<P> {
     }
 }
 
-/// What a file or pipe follows leaves with it by plain calls, unless it is to be sent without being copied.
+/// True if the memory in front is sent by the ring. Memory before a file or pipe leaves with it by plain calls, unless it
+/// is to be sent without being copied.
 fn leaves_by_ring(outbox: &Outbox, registered: Option<&Region>) -> bool {
     !outbox.has_more_after_memory()
         || registered.is_some_and(|region| outbox.memory().any(|bytes| region.contains(bytes)))

@@ -86,7 +86,7 @@ struct RingLoop<'p, P: Protocol> {
     cx: LoopContext<'p, P>,
 }
 
-/// What every connection needs a hand on.
+/// Parts of the loop that its connections use.
 struct LoopContext<'p, P> {
     protocol: &'p P,
     ring: DriverRing,

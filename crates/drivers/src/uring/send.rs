@@ -22,7 +22,7 @@ pub(super) struct SendOp {
     /// Segments sent to their last byte, and bytes sent of the one after them.
     whole: usize,
     part: usize,
-    /// What the kernel reads where there are several pieces; they point into `segments`, whose bytes do not move.
+    /// Pieces, where there are several, as the kernel reads them; they point into `segments`, whose bytes do not move.
     pieces: Vec<libc::iovec>,
     message: libc::msghdr,
 }
@@ -53,7 +53,7 @@ impl SendOp {
         !self.segments.is_empty()
     }
 
-    /// What sends the rest, or the first of it.
+    /// Returns the request that sends the rest, or the first of it.
     pub(super) fn request(&mut self, socket: BorrowedFd<'_>, registered: Option<&Region>) -> Request {
         let fd = Fd(socket.as_raw_fd());
         let mut flags = libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
@@ -86,14 +86,14 @@ impl SendOp {
         Request::Copied(opcode::SendMsg::new(fd, ptr::from_ref(&self.message)).flags(flags as u32).build())
     }
 
-    /// What is left of the first segment, or the beginning of that, where it lies in registered memory.
+    /// Returns the rest of the first segment, or the beginning of that, where it lies in registered memory.
     fn registered_front(&self, region: &Region) -> Option<Bytes> {
         let Some(Segment::Shared(bytes)) = self.segments.get(self.whole) else { return None };
         let part = self.part..bytes.len().min(self.part + SEND_MAX);
         region.contains(bytes).then(|| bytes.slice(part))
     }
 
-    /// What is left of each segment before `end`.
+    /// Returns the rest of each segment before `end`.
     fn rest(&self, end: usize) -> impl Iterator<Item = &[u8]> {
         let segments = self.segments[self.whole..end].iter().filter_map(Segment::memory);
         segments.enumerate().map(|(i, bytes)| if i == 0 { &bytes[self.part..] } else { bytes })

@@ -1,4 +1,4 @@
-//! Where the bytes of an outbox are kept: in buffers of its own, or in those that a loop lends.
+//! Buffers of an outbox: its own, or those that a loop lends.
 
 use std::{collections::VecDeque, mem};
 

@@ -60,7 +60,7 @@ impl Outbox {
         }
     }
 
-    /// What came before the dropped promise still goes out; nothing after it will.
+    /// Drops what follows a broken promise; what came before it still goes out.
     fn cut_off(&mut self, rest: VecDeque<Segment>) {
         self.queued -= rest.iter().map(Segment::held_bytes).sum::<usize>();
         self.tail.clear();
