@@ -19,9 +19,9 @@ use sys::{eventfd::EventFd, listen::Listener, socket};
 use crate::counters::Tally;
 
 /// Pause of an acceptor when even the reserve descriptor is gone.
-pub(crate) const REST: Duration = Duration::from_millis(100);
+pub(crate) const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 /// Interval at which a shortage of descriptors is logged.
-const SAY_EVERY: Duration = Duration::from_secs(10);
+const WARN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Counts the open connections of a server.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct ConnectionLimit {
     max: usize,
 }
 
-/// One open connection.
+/// Permit of one open connection, which counts it until it is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit(Arc<ConnectionLimit>);
 
@@ -55,28 +55,33 @@ impl Drop for ConnectionPermit {
 #[derive(Debug)]
 pub(crate) enum Accepted {
     Connection(OwnedFd, ConnectionPermit),
-    /// Turned away, or gone before it was here. There may be others.
-    Nobody,
-    /// None is waiting.
+    /// One was refused, or was gone before it could be accepted. There may be others.
+    Skipped,
+    /// No connection is waiting.
     Empty,
-    /// No descriptor to take one with: rest for [`REST`].
+    /// No descriptor to take one with: pause for [`EXHAUSTED_PAUSE`].
     Exhausted,
 }
 
-/// One thread's end of the [`ConnectionLimit`].
+/// Accepts connections for one thread, up to the [`ConnectionLimit`].
 #[derive(Debug)]
 pub(crate) struct Acceptor {
     limit: Arc<ConnectionLimit>,
     refusal: Vec<u8>,
-    /// Given up to be able to take, and turn away, a connection there is no descriptor for: left in the queue it
-    /// would wake an event loop for ever.
+    /// Given up to take, and refuse, a connection that there is no descriptor for: left in the queue it would wake an
+    /// event loop for ever.
     reserve: Option<EventFd>,
-    said: Option<Instant>,
+    warned_at: Option<Instant>,
 }
 
 impl Acceptor {
     pub(crate) fn new(limit: &Arc<ConnectionLimit>, refusal: &[u8]) -> io::Result<Self> {
-        Ok(Self { limit: Arc::clone(limit), refusal: refusal.to_vec(), reserve: Some(EventFd::new()?), said: None })
+        Ok(Self {
+            limit: Arc::clone(limit),
+            refusal: refusal.to_vec(),
+            reserve: Some(EventFd::new()?),
+            warned_at: None,
+        })
     }
 
     /// # Errors
@@ -94,20 +99,22 @@ impl Acceptor {
                 tally.0.accepted += 1;
                 Accepted::Connection(socket, permit)
             }
-            None => self.turn_away(&socket, tally),
+            None => self.refuse(&socket, tally),
         }
     }
 
-    pub(crate) fn turn_away(&self, socket: &OwnedFd, tally: &mut Tally) -> Accepted {
+    pub(crate) fn refuse(&self, socket: &OwnedFd, tally: &mut Tally) -> Accepted {
         tally.0.refused += 1;
-        let _ = socket::send_now(socket.as_fd(), &self.refusal); // A courtesy.
-        Accepted::Nobody
+        // A refusal that cannot be sent is not missed.
+        let _ = socket::send_now(socket.as_fd(), &self.refusal);
+        Accepted::Skipped
     }
 
-    /// The same for one that has been let in, when nobody can serve it after all. It counts as turned away only.
-    pub(crate) fn turn_away_admitted(&self, socket: &OwnedFd, tally: &mut Tally) {
+    /// Refuses a connection that has been admitted, when there is no thread to serve it after all. It counts as refused
+    /// only.
+    pub(crate) fn refuse_admitted(&self, socket: &OwnedFd, tally: &mut Tally) {
         tally.0.accepted -= 1;
-        self.turn_away(socket, tally);
+        self.refuse(socket, tally);
     }
 
     /// Interprets an accept that failed.
@@ -128,24 +135,24 @@ impl Acceptor {
                 | Errno::OPNOTSUPP
                 | Errno::NETUNREACH
                 | Errno::TIMEDOUT,
-            ) => Ok(Accepted::Nobody),
+            ) => Ok(Accepted::Skipped),
             Some(Errno::MFILE | Errno::NFILE) => Ok(self.shed(listener, &error, tally)),
             Some(Errno::NOBUFS | Errno::NOMEM) => Ok(Accepted::Exhausted),
             _ => Err(error),
         }
     }
 
-    /// That connections are lost for want of something, and what helps; now and then only.
-    pub(crate) fn say(&mut self, error: &io::Error, advice: &str) {
-        if self.said.is_none_or(|at| at.elapsed() > SAY_EVERY) {
-            self.said = Some(Instant::now());
+    /// Warns that connections are refused for want of something, and what helps; once in an interval only.
+    pub(crate) fn warn(&mut self, error: &io::Error, advice: &str) {
+        if self.warned_at.is_none_or(|at| at.elapsed() > WARN_INTERVAL) {
+            self.warned_at = Some(Instant::now());
             tracing::warn!("connections are turned away: {error}; {advice}");
         }
     }
 
-    /// Takes one connection with the reserve descriptor and turns it away.
+    /// Takes one connection with the reserve descriptor and refuses it.
     fn shed(&mut self, listener: &Listener, error: &io::Error, tally: &mut Tally) -> Accepted {
-        self.say(error, "raise the limit of open files or lower --max-connections");
+        self.warn(error, "raise the limit of open files or lower --max-connections");
         // The kernel looks for a free descriptor first: it says so with nobody waiting, too, and to ask again at once
         // would be to ask for ever.
         let mut outcome = Accepted::Exhausted;
@@ -153,7 +160,7 @@ impl Acceptor {
             && is_waiting(listener)
             && let Ok(socket) = listener.accept(true)
         {
-            outcome = self.turn_away(&socket, tally);
+            outcome = self.refuse(&socket, tally);
         }
         self.reserve = EventFd::new().ok();
         if self.reserve.is_some() { outcome } else { Accepted::Exhausted }

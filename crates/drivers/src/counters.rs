@@ -1,4 +1,4 @@
-//! Counters that each thread has for itself, added up only when somebody asks.
+//! Counters of each thread, added up only when they are read.
 
 use std::sync::{
     Arc,
@@ -18,12 +18,12 @@ pub(crate) struct Counters {
     bytes_out: AtomicU64,
 }
 
-/// Since the start of the server.
+/// Counts since the start of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Let in. A connection counts here or among the refused, never in both.
+    /// Connections accepted. One counts here or among the refused, never in both.
     pub accepted: u64,
-    /// Turned away: too many connections, no descriptor or thread left, or no room in the queue of `pool`.
+    /// Connections refused: too many, no descriptor or thread left, or no room in a queue.
     pub refused: u64,
     pub closed: u64,
     pub bytes_in: u64,
@@ -62,7 +62,7 @@ impl Statistics {
     }
 }
 
-/// Counted without a bus lock, published once per turn of a loop.
+/// Counts of one turn of a loop, made without a bus lock and published at its end.
 #[derive(Debug, Default)]
 pub(crate) struct Tally(pub(crate) Counts);
 

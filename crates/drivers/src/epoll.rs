@@ -36,8 +36,8 @@ impl Driver for Epoll {
         let Serving { protocol, listeners, config, shutdown } = serving;
         listeners.set_nonblocking(true)?;
         let limit = ConnectionLimit::new(config.connections_max);
-        on_threads(config, shutdown, listeners.seats, |seat| {
-            EventLoop::new(&*protocol, Inline, seat, config, &limit)?.run(shutdown)
+        on_threads(config, shutdown, listeners.per_thread, |listeners| {
+            EventLoop::new(&*protocol, Inline, listeners, config, &limit)?.run(shutdown)
         })
     }
 }

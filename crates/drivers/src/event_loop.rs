@@ -16,7 +16,7 @@ use sys::listen::Listener;
 
 use crate::{
     Config, Shutdown,
-    accept::{Accepted, Acceptor, ConnectionLimit, REST},
+    accept::{Accepted, Acceptor, ConnectionLimit, EXHAUSTED_PAUSE},
     clock,
     counters::{Counters, Tally},
     mailbox::{Key, Mailbox},
@@ -71,7 +71,7 @@ pub(crate) struct LoopContext<'p, P: Protocol, W> {
     tally: Tally,
     limits: proto::Limits,
     now: Now,
-    draining: bool,
+    is_draining: bool,
 }
 
 impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
@@ -110,7 +110,7 @@ impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
                 tally: Tally::default(),
                 limits: config.limits,
                 now,
-                draining: false,
+                is_draining: false,
             },
         })
     }
@@ -119,10 +119,10 @@ impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
         let _registered = shutdown.register(self.cx.mailbox.waker(Key::LOOP));
         let mut events = Events::with_capacity(EVENTS_MAX);
         loop {
-            if shutdown.is_draining() && !self.cx.draining {
+            if shutdown.is_draining() && !self.cx.is_draining {
                 self.drain();
             }
-            if self.cx.draining && self.slots.is_empty() {
+            if self.cx.is_draining && self.slots.is_empty() {
                 self.cx.tally.publish(&self.counters);
                 return Ok(());
             }
@@ -194,10 +194,10 @@ impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
             let Some(listener) = self.listeners.get(front_end) else { return Ok(()) };
             match self.acceptor.accept(listener, true, &mut self.cx.tally)? {
                 Accepted::Connection(socket, permit) => self.open(socket, front_end, permit),
-                Accepted::Nobody => {}
+                Accepted::Skipped => {}
                 Accepted::Empty => drop(self.accepting.pop()),
                 Accepted::Exhausted => {
-                    self.accept_at = Some(self.cx.now.instant + REST);
+                    self.accept_at = Some(self.cx.now.instant + EXHAUSTED_PAUSE);
                     return Ok(());
                 }
             }
@@ -211,14 +211,14 @@ impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
         let LoopContext { protocol, limits, now, .. } = self.cx;
         let session = Box::new(Session::new(protocol, Peer::new(socket.as_fd(), front_end), limits, now));
         let key = self.slots.insert(Slot::new(socket, session, permit));
-        // Whoever has asked already is answered at once; one who closes after a single answer is never watched at all.
+        // A peer that has asked already is answered at once; one that closes after a single answer is never watched.
         self.ready.push(key);
     }
 
     /// From here on the kernel says when something happens, beginning with what has happened before.
     fn watch(&mut self, key: usize) -> io::Result<()> {
         let slot = &mut self.slots[key];
-        if !mem::replace(&mut slot.watched, true) {
+        if !mem::replace(&mut slot.is_watched, true) {
             let interest = Interest::READABLE | Interest::WRITABLE;
             self.poll.registry().register(&mut SourceFd(&slot.socket.as_raw_fd()), Token(key), interest)?;
         }
@@ -236,7 +236,7 @@ impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
                 _ => connection::read_batch(rest, &mut self.slots, &mut self.cx),
             };
             for &key in &rest[..seen] {
-                self.turn(key);
+                self.serve_connection(key);
             }
             rest = &rest[seen..];
         }
@@ -244,14 +244,14 @@ impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
         self.ready = ready;
     }
 
-    fn turn(&mut self, key: usize) {
+    fn serve_connection(&mut self, key: usize) {
         let Some(slot) = self.slots.get_mut(key) else { return };
-        match slot.turn(Key(key), &mut self.cx) {
+        match slot.move_bytes(Key(key), &mut self.cx) {
             Next::Wait(deadline) => {
                 self.wheel.set(key, &mut slot.timer, deadline);
                 // The kernel has no memory or no watch left for one more: that costs the connection, and no other.
                 if let Err(error) = self.watch(key) {
-                    self.acceptor.say(&error, "raise fs.epoll.max_user_watches or lower --max-connections");
+                    self.acceptor.warn(&error, "raise fs.epoll.max_user_watches or lower --max-connections");
                     self.close(key);
                 }
             }
@@ -277,12 +277,12 @@ impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
     }
 
     fn drain(&mut self) {
-        self.cx.draining = true;
+        self.cx.is_draining = true;
         self.listeners.clear();
         (self.accepting, self.accept_at) = (Vec::new(), None);
         for (key, slot) in &mut self.slots {
             // What has arrived is still answered: look, even though no edge said so.
-            slot.ready.readable = true;
+            slot.ready.is_readable = true;
             self.ready.push(key);
         }
         self.serve_ready();
@@ -292,31 +292,31 @@ impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
 /// Readiness as the edges said, where no call has contradicted it.
 #[derive(Debug)]
 pub(crate) struct Readiness {
-    readable: bool,
-    writable: bool,
+    is_readable: bool,
+    is_writable: bool,
     /// The end of input was announced: no edge will come for it again.
-    ending: bool,
+    is_ending: bool,
 }
 
 impl Readiness {
     /// Readiness of a socket just accepted: there may be something to read, and there is room to write.
     fn fresh() -> Self {
-        Self { readable: true, writable: true, ending: false }
+        Self { is_readable: true, is_writable: true, is_ending: false }
     }
 
     fn note(&mut self, event: &Event) {
-        self.ending |= event.is_read_closed() || event.is_error();
-        self.readable |= event.is_readable() || self.ending;
-        self.writable |= event.is_writable();
+        self.is_ending |= event.is_read_closed() || event.is_error();
+        self.is_readable |= event.is_readable() || self.is_ending;
+        self.is_writable |= event.is_writable();
     }
 
     /// A short read drained the socket; skip the EAGAIN round trip, unless the end is still to be read.
     fn have_read(&mut self, n: usize, room: usize) {
-        self.readable = n == room || self.ending;
+        self.is_readable = n == room || self.is_ending;
     }
 }
 
-/// Wakes whoever runs a loop up when one of its promises is settled.
+/// Returns the waker of a connection, which its promises wake when they are settled.
 fn waker_of<'a, P: Protocol>(
     slot: &'a mut Option<Waker>,
     mailbox: &Arc<Mailbox<LoopMessage<P>>>,

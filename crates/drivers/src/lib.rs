@@ -94,16 +94,16 @@ pub(crate) struct Serving<'a, P> {
     pub(crate) shutdown: &'a Shutdown,
 }
 
-/// Runs one event loop per seat, each on a thread of its own, and passes on the first failure. A server that has lost a
+/// Runs one event loop for each part, on a thread of its own, and returns the first failure. A server that has lost a
 /// loop would leave its share of the connections waiting: the others drain.
 fn on_threads<T: Send>(
     config: &Config,
     shutdown: &Shutdown,
-    seats: Vec<T>,
+    parts: Vec<T>,
     body: impl Fn(T) -> io::Result<()> + Sync,
 ) -> io::Result<()> {
-    let run = |index, seat| {
-        let outcome = config.pin_thread(index).and_then(|()| body(seat));
+    let run = |index, part| {
+        let outcome = config.pin_thread(index).and_then(|()| body(part));
         if outcome.is_err() {
             shutdown.drain();
         }
@@ -111,12 +111,12 @@ fn on_threads<T: Send>(
     };
     let run = &run;
     std::thread::scope(|scope| {
-        let loops = seats.into_iter().enumerate().map(|(index, seat)| scope.spawn(move || run(index, seat)));
+        let loops = parts.into_iter().enumerate().map(|(index, part)| scope.spawn(move || run(index, part)));
         join_all(loops.collect())
     })
 }
 
-/// The first failure of several threads, once all of them have ended.
+/// Returns the first failure of several threads, once all of them have ended.
 fn join_all(threads: Vec<ScopedJoinHandle<'_, io::Result<()>>>) -> io::Result<()> {
     let outcomes: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
     outcomes.into_iter().try_for_each(|outcome| outcome.unwrap_or_else(|panic| resume_unwind(panic)))

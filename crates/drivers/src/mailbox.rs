@@ -35,7 +35,7 @@ impl<L: Send + 'static> Mailbox<L> {
         messages.push(message);
         let first = messages.len() == 1;
         drop(messages);
-        // Whoever posted first has poked, and the loop has not collected since.
+        // The first message has poked already, and the loop has not collected since.
         if first {
             self.poke.poke();
         }

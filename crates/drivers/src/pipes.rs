@@ -101,10 +101,10 @@ pub(crate) struct Pipes {
 
 /// Outcome of filling a region into a scratch pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Filling {
+pub(crate) enum FillOutcome {
     Filled,
     /// There is no pipe to be had that takes it. Nothing of it is in one, so it can fall back.
-    Nowhere,
+    NoPipe,
 }
 
 impl Pipes {
@@ -138,17 +138,17 @@ impl Pipes {
     ///
     /// # Errors
     /// EFAULT when the file of a mapping has been cut: what was promised cannot be sent.
-    pub(crate) fn fill(&mut self, region: &mut PipeRegion) -> io::Result<Filling> {
+    pub(crate) fn fill(&mut self, region: &mut PipeRegion) -> io::Result<FillOutcome> {
         match &mut region.source {
-            PipeSource::Filled(_) => Ok(Filling::Filled),
+            PipeSource::Filled(_) => Ok(FillOutcome::Filled),
             PipeSource::Cached(cached) => match self.tee(cached, region.len) {
                 Some(scratch) => {
                     region.source = PipeSource::Filled(scratch);
-                    Ok(Filling::Filled)
+                    Ok(FillOutcome::Filled)
                 }
-                None => Ok(Filling::Nowhere),
+                None => Ok(FillOutcome::NoPipe),
             },
-            PipeSource::Pages(Pages { scratch: Some(scratch), .. }) if scratch.filled > 0 => Ok(Filling::Filled),
+            PipeSource::Pages(Pages { scratch: Some(scratch), .. }) if scratch.filled > 0 => Ok(FillOutcome::Filled),
             PipeSource::Pages(pages) => self.splice_pages(pages, region.len),
         }
     }
@@ -173,19 +173,19 @@ impl Pipes {
         }
     }
 
-    fn splice_pages(&mut self, pages: &mut Pages, len: u64) -> io::Result<Filling> {
-        let Some(mut pipe) = pages.scratch.take().or_else(|| self.get()) else { return Ok(Filling::Nowhere) };
+    fn splice_pages(&mut self, pages: &mut Pages, len: u64) -> io::Result<FillOutcome> {
+        let Some(mut pipe) = pages.scratch.take().or_else(|| self.get()) else { return Ok(FillOutcome::NoPipe) };
         let rest = pages.range(len.min(pipe.capacity as u64)).ok_or(io::ErrorKind::UnexpectedEof)?;
         match transfer::vmsplice(pipe.pipe.writer.as_fd(), &pages.of.bytes[rest]) {
             Ok(n) => {
                 pipe.filled = n as u64;
                 pages.scratch = Some(pipe);
-                Ok(if n > 0 { Filling::Filled } else { Filling::Nowhere })
+                Ok(if n > 0 { FillOutcome::Filled } else { FillOutcome::NoPipe })
             }
             Err(error) if Errno::from_io_error(&error) == Some(Errno::FAULT) => Err(error),
             Err(_) => {
                 self.put(Some(pipe));
-                Ok(Filling::Nowhere)
+                Ok(FillOutcome::NoPipe)
             }
         }
     }

@@ -8,11 +8,11 @@ use proto::Protocol;
 use crate::{
     ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer, Serving,
     Wait,
-    blocking::{AcceptedConnection, accept_on_threads, converse},
+    blocking::{AcceptedConnection, accept_on_threads, serve_connection},
     join_all,
 };
 
-/// Connections that may wait for a worker; whoever comes then is turned away.
+/// Limit of the connections that wait for a worker; the next one is refused.
 const QUEUE_MAX: usize = 1024;
 /// Workers where nobody asks for another number.
 const WORKERS: usize = 64;
@@ -49,7 +49,9 @@ impl Driver for Pool {
                     config.pin_thread(index)?;
                     let counters = config.statistics.register();
                     while let Some(connection) = queue.pop() {
-                        converse(&connection, protocol, config, shutdown, &counters, TICK, || !queue.is_empty());
+                        serve_connection(&connection, protocol, config, shutdown, &counters, TICK, || {
+                            !queue.is_empty()
+                        });
                     }
                     Ok(())
                 })

@@ -78,8 +78,8 @@ impl Driver for Reactor {
                     })
                 })
                 .collect();
-            let outcome = on_threads(config, shutdown, listeners.seats, |seat| {
-                EventLoop::new(protocol, Pooled(jobs), seat, config, &limit)?.run(shutdown)
+            let outcome = on_threads(config, shutdown, listeners.per_thread, |listeners| {
+                EventLoop::new(protocol, Pooled(jobs), listeners, config, &limit)?.run(shutdown)
             });
             jobs.close();
             let workers = join_all(workers);

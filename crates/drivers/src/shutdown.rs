@@ -1,4 +1,4 @@
-//! Tells every loop, task and thread of a driver to finish: a flag, and the wakers of those who sleep.
+//! The signal to every loop, task and thread of a driver to finish: a flag, and the wakers of those that sleep.
 
 use std::{
     sync::{
@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 use slab::Slab;
 
-/// Shared by a server and whoever may stop it.
+/// Shared by a server and the threads that may stop it.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown(Arc<Inner>);
 
@@ -21,12 +21,12 @@ struct Inner {
     wakers: Mutex<Slab<Waker>>,
 }
 
-/// Woken on drain until dropped.
+/// Registration of a waker, which is woken on drain until this is dropped.
 #[derive(Debug)]
 pub struct Registration(Arc<Inner>, usize);
 
 impl Shutdown {
-    /// Stop accepting, answer what has been received, close.
+    /// Begins the drain: drivers stop accepting, answer what has been received, and close.
     pub fn drain(&self) {
         self.0.draining.store(true, Ordering::Release);
         let wakers: Vec<_> = self.0.wakers.lock().iter().map(|(_, waker)| waker.clone()).collect();
@@ -37,7 +37,7 @@ impl Shutdown {
         self.0.draining.load(Ordering::Acquire)
     }
 
-    /// Register first, then ask [`Shutdown::is_draining`], or a drain in between is missed.
+    /// Registers a waker. Ask [`Shutdown::is_draining`] afterwards, or a drain in between is missed.
     pub fn register(&self, waker: Waker) -> Registration {
         Registration(Arc::clone(&self.0), self.0.wakers.lock().insert(waker))
     }

@@ -21,7 +21,7 @@ use tokio::{task::JoinSet, time::sleep};
 use crate::{
     Config, ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer,
     Serving, Shutdown, Wait,
-    accept::{Accepted, Acceptor, ConnectionLimit, ConnectionPermit, REST},
+    accept::{Accepted, Acceptor, ConnectionLimit, ConnectionPermit, EXHAUSTED_PAUSE},
     arrived::read_arrived,
     clock,
     closing::end_output,
@@ -81,15 +81,15 @@ impl Driver for Tokio {
         runtime(config)?.block_on(async {
             let limit = ConnectionLimit::new(config.connections_max);
             let mut acceptors = JoinSet::new();
-            for (front_end, listener) in listeners.seats.into_iter().flatten().enumerate() {
-                let site = Site {
+            for (front_end, listener) in listeners.per_thread.into_iter().flatten().enumerate() {
+                let shared = Shared {
                     protocol: Arc::clone(&protocol),
                     config: config.clone(),
                     shutdown: shutdown.clone(),
                     front_end,
                 };
                 let acceptor = Acceptor::new(&limit, protocol.refusal())?;
-                acceptors.spawn(accept(site, listener, acceptor));
+                acceptors.spawn(accept(shared, listener, acceptor));
             }
             while let Some(outcome) = acceptors.join_next().await {
                 outcome??;
@@ -117,25 +117,25 @@ fn runtime(config: &Config) -> io::Result<tokio::runtime::Runtime> {
 }
 
 /// State that the tasks of one address share.
-struct Site<P> {
+struct Shared<P> {
     protocol: Arc<P>,
     config: Config,
     shutdown: Shutdown,
     front_end: usize,
 }
 
-async fn accept<P: Protocol>(site: Site<P>, listener: Listener, mut acceptor: Acceptor) -> io::Result<()> {
-    let counters = site.config.statistics.register();
-    let site = Arc::new(site);
+async fn accept<P: Protocol>(shared: Shared<P>, listener: Listener, mut acceptor: Acceptor) -> io::Result<()> {
+    let counters = shared.config.statistics.register();
+    let shared = Arc::new(shared);
     let mut tasks = JoinSet::new();
     let mut incoming = Incoming::new(listener)?;
-    let mut drain = Drain::new(&site.shutdown);
+    let mut drain = Drain::new(&shared.shutdown);
     while let Some((socket, permit)) = incoming.next(&mut acceptor, &mut drain, &counters, true).await? {
-        let (site, counters) = (Arc::clone(&site), Arc::clone(&counters));
+        let (shared, counters) = (Arc::clone(&shared), Arc::clone(&counters));
         tasks.spawn(async move {
             let mut tally = Tally::default();
             // A broken connection is the peer's affair; nothing to report.
-            let _ = converse(socket, &site, &mut tally, &counters).await;
+            let _ = serve_connection(socket, &shared, &mut tally, &counters).await;
             tally.0.closed += 1;
             tally.publish(&counters);
             drop(permit);
@@ -185,20 +185,20 @@ impl Incoming {
             tally.publish(counters);
             match accepted? {
                 Accepted::Connection(socket, permit) => return Ok(Some((socket, permit))),
-                Accepted::Nobody | Accepted::Empty => {}
-                Accepted::Exhausted => sleep(REST).await,
+                Accepted::Skipped | Accepted::Empty => {}
+                Accepted::Exhausted => sleep(EXHAUSTED_PAUSE).await,
             }
         }
     }
 }
 
-async fn converse<P: Protocol>(
+async fn serve_connection<P: Protocol>(
     socket: OwnedFd,
-    site: &Site<P>,
+    shared: &Shared<P>,
     tally: &mut Tally,
     counters: &Counters,
 ) -> io::Result<()> {
-    let Site { protocol, config, shutdown, front_end } = site;
+    let Shared { protocol, config, shutdown, front_end } = shared;
     let peer = Peer::new(socket.as_fd(), *front_end);
     let session = Session::new(&**protocol, peer, config.limits, clock::now());
     let mut connection =

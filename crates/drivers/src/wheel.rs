@@ -1,5 +1,5 @@
-//! The coarse timers of one event loop. Activity never touches the wheel: a timer that expires early is set again by
-//! whoever looks at the connection's deadline.
+//! The coarse timers of one event loop. Activity never touches the wheel: a timer that expires early is set
+//! again when the loop looks at the connection's deadline.
 
 use std::time::{Duration, Instant};
 

@@ -22,7 +22,7 @@ impl BufferPool {
         Some(buffer)
     }
 
-    /// Keeps an empty buffer, or lets go of it.
+    /// Keeps an empty buffer if there is room for it.
     pub(crate) fn keep(&mut self, buffer: Vec<u8>) {
         let capacity = buffer.capacity();
         let fits = capacity > 0 && capacity <= CAPACITY_MAX && self.total + capacity <= TOTAL_MAX;

@@ -34,7 +34,7 @@ pub struct Promise(Arc<Shared>);
 /// The waiting half, queued in the connection's outbox.
 pub struct DeferredReply(Arc<Shared>);
 
-/// The promise was dropped.
+/// Error of a promise that was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken;
 
@@ -44,7 +44,7 @@ pub(crate) fn pair(ledger: Ledger) -> (Promise, DeferredReply) {
 }
 
 impl Promise {
-    /// `answer` was written exactly as [`crate::Protocol::on_input`] would have written it.
+    /// Gives the answer, written exactly as [`crate::Protocol::on_input`] would have written it.
     pub fn fulfil(self, answer: Outbox) {
         self.0.ledger.fetch_add(answer.held_bytes(), Ordering::Relaxed);
         self.settle(State::Answered(Box::new(answer)));
@@ -85,7 +85,7 @@ impl DeferredReply {
         }
     }
 
-    /// `Pending`: `waker` will be woken once the promise is settled.
+    /// Returns `Pending` if the promise is open; `waker` will be woken once it is settled.
     pub fn poll(&self, waker: &Waker) -> Poll<()> {
         match &mut *self.0.state.lock() {
             State::Open(Some(old)) if old.will_wake(waker) => Poll::Pending,

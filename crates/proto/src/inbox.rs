@@ -14,7 +14,7 @@ pub(crate) struct Inbox {
     end: usize,
     /// Bytes the protocol said are missing.
     need: usize,
-    /// Bytes of the last read: whoever sends much at once gets room for more.
+    /// Bytes of the last read: a peer that sends much at once gets room for more.
     recent: usize,
 }
 

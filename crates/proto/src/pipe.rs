@@ -20,7 +20,7 @@ pub struct Pipe {
     pub writer: OwnedFd,
 }
 
-/// A pipe that keeps what it holds: `head`, then the bytes of `file`. Whoever sends it tees it into a scratch pipe.
+/// A pipe that keeps what it holds: `head`, then the bytes of `file`. A driver that sends it tees it into a scratch pipe.
 #[derive(Debug)]
 pub struct CachedPipe {
     pub pipe: Pipe,
@@ -50,7 +50,7 @@ pub struct ScratchPipe {
     pub filled: u64,
     /// Bytes that it has room for, if they fill whole pages.
     pub capacity: usize,
-    /// One of a bounded number; given back with the pipe, wherever that ends.
+    /// One of a bounded number; dropped with the pipe.
     pub permit: Arc<()>,
 }
 

@@ -1,11 +1,11 @@
-//! Amounts that are not passed: whoever wants some reserves it, and gives it back by dropping the reservation.
+//! Limits that are kept by reservation: a part of a budget is reserved, and given back by dropping the reservation.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
 
-/// So much of something, in units of its own: bytes, descriptors.
+/// Limited amount in units of its own: bytes, descriptors.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Account>);
 

@@ -68,7 +68,7 @@ pub trait Cli: clap::Parser {
     }
 }
 
-/// The command line of any server process; who has a [`Cli`] has this as well.
+/// Command line of any server process; a [`Cli`] is one as well.
 pub trait Program: clap::Parser {
     /// As in `--list-backends`.
     const NAME: &'static str;

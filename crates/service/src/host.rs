@@ -130,8 +130,8 @@ impl Host {
     }
 
     /// Does something when a second signal stops the server at once, where [`Host::at_end`] is left out: for what must
-    /// not stay behind whatever happens, such as a temporary directory. The protocol is still running, and who asked
-    /// twice is waiting. It may run while what [`Host::at_end`] does has begun.
+    /// not stay behind whatever happens, such as a temporary directory. The protocol is still running, and the user who
+    /// asked twice is waiting. It may run while what [`Host::at_end`] does has begun.
     pub fn at_once(&mut self, last: impl FnOnce() + Send + 'static) {
         self.shell.at_once(last);
     }

@@ -1,4 +1,4 @@
-//! `--metrics`: a small web server of its own, for Prometheus and for whoever asks whether the server is alive.
+//! `--metrics`: a small web server of its own, for Prometheus and for health checks.
 
 use std::{fmt, sync::Arc, thread, time::Duration};
 
@@ -37,7 +37,7 @@ impl Metrics {
             listeners.map_err(|(address, why)| anyhow!(why).context(format!("cannot listen on {address}")))?;
         let bound = listeners.addresses()[0].clone();
         let shutdown = Shutdown::default();
-        let (protocol, stop) = (Page { registry: Mutex::new(registry), server }, shutdown.clone());
+        let (protocol, stop) = (MetricsPage { registry: Mutex::new(registry), server }, shutdown.clone());
         let serve = move || {
             if let Err(error) = DriverKind::AUXILIARY.serve(Arc::new(protocol), listeners, &config(), &stop) {
                 tracing::error!("metrics are no longer served: {error}");
@@ -103,13 +103,13 @@ impl Collector for Connections {
 }
 
 /// The protocol of the metrics server.
-struct Page {
+struct MetricsPage {
     registry: Mutex<Registry>,
     /// Shutdown of the server that is watched.
     server: Shutdown,
 }
 
-impl Page {
+impl MetricsPage {
     fn answer(&self, request: &Request<'_>) -> Prepared {
         let Target::Path { path, .. } = request.target else { return text_page(Status::NotFound, "not found\n") };
         match (request.method, path) {
@@ -147,7 +147,7 @@ fn page(status: Status, media_type: &str, body: &str) -> Prepared {
     draft.field("Content-Length", length).body(body.as_bytes())
 }
 
-impl Protocol for Page {
+impl Protocol for MetricsPage {
     type Conn = HeadParser;
 
     fn open(&self, _: Peer<'_>, _: Now) -> HeadParser {
@@ -205,7 +205,7 @@ mod tests {
     fn metrics_and_readiness_are_served() {
         let (server, mut registry) = (Shutdown::default(), Registry::default());
         registry.register_collector(Box::new(Connections(Statistics::default())));
-        let protocol = Page { registry: Mutex::new(registry), server: server.clone() };
+        let protocol = MetricsPage { registry: Mutex::new(registry), server: server.clone() };
         let listeners = Listeners::bind(&["127.0.0.1:0".parse().unwrap()], 1).unwrap();
         let (address, shutdown) = (listeners.addresses()[0].clone(), Shutdown::default());
         thread::scope(|scope| {

@@ -57,7 +57,7 @@ impl Stop {
 #[derive(Debug)]
 pub struct OnDrain(#[expect(dead_code, reason = "dropping it is what ends it")] Registration);
 
-type Last = Box<dyn FnOnce() -> anyhow::Result<()> + Send>;
+type FinalAction = Box<dyn FnOnce() -> anyhow::Result<()> + Send>;
 /// Action at the second signal.
 pub(crate) type AtOnce = Box<dyn FnOnce() + Send>;
 
@@ -67,7 +67,7 @@ pub(crate) struct AtEnd(Arc<Mutex<End>>);
 
 #[derive(Default)]
 struct End {
-    last: Option<Last>,
+    last: Option<FinalAction>,
     begun: bool,
 }
 
@@ -85,8 +85,8 @@ impl AtEnd {
         last.map_or(Ok(()), |last| last())
     }
 
-    /// The drain takes too long: ends the process, unless whoever served is at it already.
-    fn run_and_leave(&self, drain_timeout: Duration, files: &[PathBuf]) {
+    /// Ends the process after a drain that takes too long, unless the thread that served has begun to.
+    fn run_and_exit(&self, drain_timeout: Duration, files: &[PathBuf]) {
         let mut end = self.0.lock();
         if end.begun {
             return;
@@ -96,7 +96,7 @@ impl AtEnd {
         if let Err(error) = &outcome {
             output::to_stderr(format_args!("error: {error:#}"));
         }
-        leave(files, i32::from(outcome.is_err()))
+        remove_and_exit(files, i32::from(outcome.is_err()))
     }
 }
 
@@ -128,7 +128,7 @@ impl Watch {
         thread::spawn(move || {
             let Ok(()) = stopped.recv() else { return };
             thread::sleep(drain_timeout);
-            at_end.run_and_leave(drain_timeout, &late);
+            at_end.run_and_exit(drain_timeout, &late);
         });
         thread::spawn(move || {
             let Ok(signal) = signals.wait() else { return };
@@ -136,7 +136,7 @@ impl Watch {
             let Ok(signal) = signals.wait() else { return };
             tracing::warn!("{signal} again: stopping at once");
             at_once.into_iter().for_each(|last| last());
-            leave(&files, 1);
+            remove_and_exit(&files, 1);
         });
     }
 }
@@ -154,7 +154,7 @@ fn socket_file(address: &Address) -> Option<PathBuf> {
 }
 
 /// Removes socket files, as a listener does when it is dropped, for exits that drop nothing.
-fn leave(files: &[PathBuf], status: i32) -> ! {
+fn remove_and_exit(files: &[PathBuf], status: i32) -> ! {
     for file in files {
         let _ = std::fs::remove_file(file);
     }

@@ -26,7 +26,7 @@ pub struct Writer(OwnedFd);
 #[derive(Debug)]
 pub struct Reader(OwnedFd);
 
-/// Whose a directory is, and who may do what in it.
+/// Owner and permissions of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ownership {
     /// A user id.
@@ -222,8 +222,8 @@ impl From<Writer> for OwnedFd {
 }
 
 impl Reader {
-    /// Locks the FIFO (flock(2)) for as long as this is open, unless somebody else has; whether it could. The lock goes
-    /// with the process, however that ends. It keeps nobody from reading or writing.
+    /// Locks the FIFO (flock(2)) for as long as this is open; false if another process has it. The lock goes with the
+    /// process, however that ends, and keeps no process from reading or writing.
     ///
     /// # Errors
     /// Those of flock(2).

@@ -189,7 +189,7 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Takes a name away; who has the queue open keeps it.
+    /// Removes a name; a process that has the queue open keeps it.
     ///
     /// # Errors
     /// [`QueueError::Missing`], [`QueueError::Denied`] and the rest.

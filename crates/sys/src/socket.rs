@@ -84,7 +84,7 @@ fn address(any: SocketAddrAny) -> io::Result<Address> {
     Ok(Address::Tcp(any.try_into()?))
 }
 
-/// An open socket by its number, without keeping it open: for whoever may one day want to end it from outside.
+/// An open socket by its number, without keeping it open, so that another thread can end its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle {
     number: RawFd,
@@ -102,7 +102,7 @@ impl Handle {
         self.number
     }
 
-    /// Ends the connection as its own process would: whoever reads from it sees the end. False: it is gone already.
+    /// Ends the connection as its own process would: its reader sees the end. False: it is gone already.
     pub fn shutdown(self) -> bool {
         // SAFETY: the descriptor is borrowed for one dup(2) only, which fails if the number is of no open file. If it
         // is of another one by now, the duplicate is closed again without having been used.

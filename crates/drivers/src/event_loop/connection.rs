@@ -30,7 +30,7 @@ const CACHE_LINE: usize = 64;
 pub(super) struct Slot<P: Protocol> {
     pub(super) socket: OwnedFd,
     /// Registered with the poll.
-    pub(super) watched: bool,
+    pub(super) is_watched: bool,
     /// `None`: away with a worker.
     pub(super) session: Option<Box<Session<P>>>,
     pub(super) ready: Readiness,
@@ -52,7 +52,7 @@ pub(super) enum Next {
 }
 
 /// Next step of a connection.
-enum Move {
+enum Action {
     Wait,
     /// The protocol has something to work on: so many bytes read into the scratch space, or held ones.
     Work(usize),
@@ -65,7 +65,7 @@ impl<P: Protocol> Slot<P> {
     pub(super) fn new(socket: OwnedFd, session: Box<Session<P>>, permit: ConnectionPermit) -> Self {
         Self {
             socket,
-            watched: false,
+            is_watched: false,
             session: Some(session),
             ready: Readiness::fresh(),
             timer: Timer::default(),
@@ -75,21 +75,21 @@ impl<P: Protocol> Slot<P> {
     }
 
     /// Moves bytes until the kernel, the back-pressure or a promise says stop.
-    pub(super) fn turn<W: Executor<P>>(&mut self, key: Key, cx: &mut LoopContext<'_, P, W>) -> Next {
+    pub(super) fn move_bytes<W: Executor<P>>(&mut self, key: Key, cx: &mut LoopContext<'_, P, W>) -> Next {
         let Some(mut session) = self.session.take() else { return Next::Away };
         let mut quota = WRITE_MAX;
         for _ in 0..READS_MAX {
             // A broken connection is the peer's affair; nothing to report.
-            let lent = match self.exchange(key, &mut session, cx, &mut quota).unwrap_or(Move::Close) {
-                Move::Close => return Next::Close,
-                Move::Wait => {
+            let lent = match self.exchange(key, &mut session, cx, &mut quota).unwrap_or(Action::Close) {
+                Action::Close => return Next::Close,
+                Action::Wait => {
                     session.outbox().return_buffer(&mut cx.buffers);
                     let deadline = session.deadline(cx.protocol);
                     self.session = Some(session);
                     return Next::Wait(deadline);
                 }
-                Move::Pause => break,
-                Move::Work(n) => {
+                Action::Pause => break,
+                Action::Work(n) => {
                     session.outbox().borrow_buffer(&mut cx.buffers);
                     &cx.scratch[..n]
                 }
@@ -109,37 +109,37 @@ impl<P: Protocol> Slot<P> {
         session: &mut Session<P>,
         cx: &mut LoopContext<'_, P, W>,
         quota: &mut usize,
-    ) -> io::Result<Move> {
+    ) -> io::Result<Action> {
         loop {
-            let flushed = !self.gathers(session) && self.flush(key, session, cx, quota)?;
+            let flushed = !self.should_gather(session) && self.flush(key, session, cx, quota)?;
             // Held input gets another chance when there is room for its answers.
             if flushed && session.has_input() {
-                return Ok(Move::Work(0));
+                return Ok(Action::Work(0));
             }
             if *quota == 0 && !session.outbox().is_empty() {
-                return Ok(Move::Pause);
+                return Ok(Action::Pause);
             }
             end_output(session, self.socket.as_fd(), cx.now);
             if session.is_done() {
-                return Ok(Move::Close);
+                return Ok(Action::Close);
             }
-            if self.ready.readable && session.wants_read() {
+            if self.ready.is_readable && session.wants_read() {
                 if let Some(work) = self.read(session, cx)? {
                     return Ok(work);
                 }
-            } else if cx.draining && !session.has_ended() {
+            } else if cx.is_draining && !session.has_ended() {
                 session.end_of_input();
             } else {
-                return Ok(Move::Wait);
+                return Ok(Action::Wait);
             }
         }
     }
 
     /// Few replies are waiting, and there is more to answer.
-    fn gathers(&self, session: &mut Session<P>) -> bool {
+    fn should_gather(&self, session: &mut Session<P>) -> bool {
         let outbox = session.outbox();
         let is_small = (1..GATHER_MAX).contains(&outbox.held_bytes()) && !outbox.has_pending_replies();
-        is_small && self.ready.readable && session.wants_read()
+        is_small && self.ready.is_readable && session.wants_read()
     }
 
     /// True when anything has been written, or a promise has been settled.
@@ -151,7 +151,7 @@ impl<P: Protocol> Slot<P> {
         quota: &mut usize,
     ) -> io::Result<bool> {
         let mut flushed = false;
-        while self.ready.writable && !session.outbox().is_empty() && !session.is_aborted() && *quota > 0 {
+        while self.ready.is_writable && !session.outbox().is_empty() && !session.is_aborted() && *quota > 0 {
             match write_front(self.socket.as_fd(), session.outbox(), &mut cx.pipes) {
                 Ok(0) => {
                     let waker = waker_of(&mut self.waker, &cx.mailbox, key);
@@ -167,14 +167,14 @@ impl<P: Protocol> Slot<P> {
                     *quota = quota.saturating_sub(n);
                     flushed = true;
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.ready.writable = false,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.ready.is_writable = false,
                 Err(error) => return Err(error),
             }
         }
         Ok(flushed)
     }
 
-    fn read<W>(&mut self, session: &mut Session<P>, cx: &mut LoopContext<'_, P, W>) -> io::Result<Option<Move>> {
+    fn read<W>(&mut self, session: &mut Session<P>, cx: &mut LoopContext<'_, P, W>) -> io::Result<Option<Action>> {
         let (space, held) = match session.has_input() {
             true => (session.recv_space(), true),
             false => (&mut cx.scratch[..READ_BYTES], false),
@@ -182,7 +182,7 @@ impl<P: Protocol> Slot<P> {
         let room = space.len();
         match socket::recv(self.socket.as_fd(), space) {
             Ok(0) => {
-                self.ready.readable = false;
+                self.ready.is_readable = false;
                 session.end_of_input();
                 Ok(None)
             }
@@ -191,12 +191,12 @@ impl<P: Protocol> Slot<P> {
                 cx.tally.0.bytes_in += n as u64;
                 if held {
                     session.received(n, cx.now);
-                    return Ok(Some(Move::Work(0)));
+                    return Ok(Some(Action::Work(0)));
                 }
-                Ok(Some(Move::Work(n)))
+                Ok(Some(Action::Work(n)))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.ready.readable = false;
+                self.ready.is_readable = false;
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -217,7 +217,7 @@ pub(super) fn read_batch<P: Protocol, W: Executor<P>>(
         let Some(space) = cx.scratch.get_mut(end..end + READ_BYTES) else { break };
         seen += 1;
         let Some(slot) = slots.get_mut(key) else { continue };
-        let readable = slot.ready.readable;
+        let readable = slot.ready.is_readable;
         let Some(mut session) = slot.session.take_if(|session| readable && session.wants_read()) else { continue };
         match socket::recv(slot.socket.as_fd(), space) {
             Ok(n) if n > 0 => {

@@ -8,8 +8,8 @@ use tokio_uring::{
     net::TcpStream,
 };
 
-use super::{Rest, waiting::Event};
-use crate::{clock, pipes::Filling};
+use super::{ConnectionState, waiting::Event};
+use crate::{clock, pipes::FillOutcome};
 
 /// `None` for an operation that a stop of the process has interrupted before it came to anything: in a worker of the
 /// kernel's it is not restarted, as the system call would be (signal(7)).
@@ -23,7 +23,7 @@ pub(super) fn unless_interrupted(done: io::Result<usize>) -> io::Result<Option<u
 /// Bytes of a file or pipe that are in memory at a time.
 const CHUNK_BYTES: usize = 128 * 1024;
 
-impl<P: Protocol> Rest<'_, P> {
+impl<P: Protocol> ConnectionState<'_, P> {
     /// Sends all there is, waiting for promises; returns early only when the session is done.
     pub(super) async fn flush(&mut self, stream: &TcpStream) -> io::Result<()> {
         while !self.session.is_aborted() {
@@ -130,8 +130,8 @@ impl<P: Protocol> Rest<'_, P> {
             let range = pages.range(region.len).ok_or(io::ErrorKind::UnexpectedEof)?;
             return Ok(Segment::Mapped(self.write::<Bytes>(stream, Bytes::slice(&pages.of.bytes, range)).await?));
         }
-        let filling = self.pipes.borrow_mut().fill(&mut region)?;
-        if filling == Filling::Nowhere {
+        let outcome = self.pipes.borrow_mut().fill(&mut region)?;
+        if outcome == FillOutcome::NoPipe {
             let (head, file) = region.fall_back().ok_or(io::ErrorKind::InvalidData)?;
             self.write::<Bytes>(stream, head).await?;
             return Ok(Segment::File(self.send_file(stream, file).await?));

@@ -9,7 +9,7 @@ use proto::Protocol;
 use tokio::time::timeout;
 use tokio_uring::net::TcpStream;
 
-use super::Rest;
+use super::ConnectionState;
 use crate::{clock, wheel::TICK};
 
 /// Event that a connection waited for.
@@ -18,7 +18,7 @@ pub(super) enum Event<T> {
     Deadline,
 }
 
-impl<P: Protocol> Rest<'_, P> {
+impl<P: Protocol> ConnectionState<'_, P> {
     /// Waits for an operation and for the session's deadline, whichever comes first.
     pub(super) async fn event<F: Future>(
         &mut self,
@@ -55,8 +55,8 @@ impl<P: Protocol> Rest<'_, P> {
     }
 
     fn poll_deadline(&mut self, stream: &TcpStream, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.draining && self.drain.poll(cx) {
-            self.draining = true;
+        if !self.is_draining && self.drain.poll(cx) {
+            self.is_draining = true;
             // Reads see what has arrived, then the end of input. A peer that is gone needs no telling.
             let _ = stream.shutdown(Half::Read);
         }

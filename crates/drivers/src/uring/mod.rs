@@ -18,7 +18,7 @@ use sys::{listen::Listener, registered::Region};
 use crate::{
     Config, ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer,
     Serving, Shutdown, Unavailable, Wait,
-    accept::{Accepted, Acceptor, ConnectionLimit, REST},
+    accept::{Accepted, Acceptor, ConnectionLimit, EXHAUSTED_PAUSE},
     clock,
     counters::{Counters, Tally},
     descriptor::IO_URING,
@@ -66,8 +66,8 @@ impl Driver for Uring {
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;
         let limit = ConnectionLimit::new(config.connections_max);
-        on_threads(config, shutdown, listeners.seats, |seat| {
-            RingLoop::new(&*protocol, seat, config, &limit)?.run(shutdown)
+        on_threads(config, shutdown, listeners.per_thread, |listeners| {
+            RingLoop::new(&*protocol, listeners, config, &limit)?.run(shutdown)
         })
     }
 }
@@ -82,7 +82,7 @@ struct RingLoop<'p, P: Protocol> {
     received: Vec<Completion>,
     wheel: Wheel,
     counters: Arc<Counters>,
-    draining: bool,
+    is_draining: bool,
     cx: LoopContext<'p, P>,
 }
 
@@ -127,7 +127,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
             received: Vec::new(),
             wheel: Wheel::new(now.instant),
             counters: config.statistics.register(),
-            draining: false,
+            is_draining: false,
             cx: LoopContext {
                 protocol,
                 ring: DriverRing::new(config.registered.as_ref())?,
@@ -147,10 +147,11 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
         self.cx.ring.watch(mailbox.as_fd());
         let mut done = Vec::new();
         loop {
-            if shutdown.is_draining() && !self.draining {
+            if shutdown.is_draining() && !self.is_draining {
                 self.drain();
             }
-            if self.draining && self.slots.is_empty() && self.listeners.iter().all(|state| state.listener.is_none()) {
+            if self.is_draining && self.slots.is_empty() && self.listeners.iter().all(|state| state.listener.is_none())
+            {
                 self.cx.tally.publish(&self.counters);
                 return Ok(());
             }
@@ -165,7 +166,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
                 self.expire(key);
             }
             for key in mem::take(&mut self.dirty) {
-                self.turn(key);
+                self.serve_connection(key);
             }
             self.cx.tally.publish(&self.counters);
         }
@@ -186,7 +187,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
                 for Key(key) in self.cx.mailbox.collect() {
                     self.mark(key);
                 }
-                if !done.more {
+                if !done.has_more {
                     self.cx.ring.watch(self.cx.mailbox.as_fd());
                 }
             }
@@ -201,7 +202,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
 
     fn mark(&mut self, key: usize) {
         if let Some(slot) = self.slots.get_mut(key)
-            && !mem::replace(&mut slot.dirty, true)
+            && !mem::replace(&mut slot.is_dirty, true)
         {
             self.dirty.push(key);
         }
@@ -225,14 +226,14 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
         let tally = &mut self.cx.tally;
         let accepted = match self.cx.ring.accepted(done) {
             Ok(socket) => self.acceptor.admit(socket, tally),
-            Err(_) if self.draining => Accepted::Nobody,
+            Err(_) if self.is_draining => Accepted::Skipped,
             Err(error) => self.acceptor.failed(listener, error.into(), tally)?,
         };
-        if !done.more {
-            let rest = if matches!(accepted, Accepted::Exhausted) { REST } else { Duration::ZERO };
+        if !done.has_more {
+            let rest = if matches!(accepted, Accepted::Exhausted) { EXHAUSTED_PAUSE } else { Duration::ZERO };
             let state = &mut self.listeners[done.key];
-            state.rearm_at = Some(self.cx.now.instant + rest).filter(|_| !self.draining);
-            if self.draining {
+            state.rearm_at = Some(self.cx.now.instant + rest).filter(|_| !self.is_draining);
+            if self.is_draining {
                 // Closed only now that the ring has let go of it, so that the port is free at once.
                 state.listener = None;
             }
@@ -246,7 +247,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
     fn open(&mut self, socket: OwnedFd, front_end: usize, permit: crate::accept::ConnectionPermit) {
         let LoopContext { protocol, limits, now, .. } = self.cx;
         let session = Box::new(Session::new(protocol, Peer::new(socket.as_fd(), front_end), limits, now));
-        let key = self.slots.insert(Slot::new(socket, session, permit, self.draining));
+        let key = self.slots.insert(Slot::new(socket, session, permit, self.is_draining));
         self.mark(key);
     }
 
@@ -305,10 +306,10 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
         }
     }
 
-    fn turn(&mut self, key: usize) {
+    fn serve_connection(&mut self, key: usize) {
         let Some(slot) = self.slots.get_mut(key) else { return };
-        slot.dirty = false;
-        if slot.turn(key, &mut self.cx) {
+        slot.is_dirty = false;
+        if slot.move_bytes(key, &mut self.cx) {
             let deadline = slot.session_mut().deadline(self.cx.protocol);
             self.wheel.set(key, &mut slot.timer, deadline);
         } else if slot.is_free() {
@@ -318,7 +319,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
     }
 
     fn drain(&mut self) {
-        self.draining = true;
+        self.is_draining = true;
         for (front_end, state) in self.listeners.iter_mut().enumerate() {
             match state.rearm_at.take() {
                 Some(_) => state.listener = None,
@@ -326,13 +327,13 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
             }
         }
         for (key, slot) in &mut self.slots {
-            slot.draining = true;
-            if !mem::replace(&mut slot.dirty, true) {
+            slot.is_draining = true;
+            if !mem::replace(&mut slot.is_dirty, true) {
                 self.dirty.push(key);
             }
         }
         for key in mem::take(&mut self.dirty) {
-            self.turn(key);
+            self.serve_connection(key);
         }
     }
 }

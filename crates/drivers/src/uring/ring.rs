@@ -49,7 +49,7 @@ pub(super) struct Completion {
     pub(super) key: usize,
     result: i32,
     /// The multishot request stays armed.
-    pub(super) more: bool,
+    pub(super) has_more: bool,
     buffer: Option<u16>,
 }
 
@@ -59,7 +59,7 @@ impl Completion {
             op: OPS[(entry.user_data() >> 56) as usize],
             key: entry.user_data() as u32 as usize,
             result: entry.result(),
-            more: cqueue::more(entry.flags()),
+            has_more: cqueue::more(entry.flags()),
             buffer: cqueue::buffer_select(entry.flags()),
         }
     }
@@ -93,7 +93,7 @@ impl ZeroCopySend {
     /// its last completion.
     fn reap(sends: &mut Slab<Self>, done: Completion, is_notification: bool) -> Option<Completion> {
         let connection = sends.get(done.key)?.connection;
-        if !done.more {
+        if !done.has_more {
             sends.remove(done.key);
         }
         (!is_notification).then_some(Completion { op: Op::Send, key: connection, ..done })
@@ -196,7 +196,7 @@ impl DriverRing {
     pub(super) fn accepted(&self, done: Completion) -> Result<OwnedFd, Errno> {
         assert!(done.op == Op::Accept);
         let fd = done.result()?;
-        // SAFETY: a successful accept hands over a fresh descriptor that nobody else knows, once: `Completion` is only made
+        // SAFETY: a successful accept hands over a fresh descriptor that has no other owner, once: `Completion` is only made
         // by `wait`, and this is called once for each.
         Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
     }

@@ -97,7 +97,7 @@ impl<M> Ring<M> {
         &self.lent.memory
     }
 
-    /// Both, for whoever decides by the one what the other is for.
+    /// Returns the memory, and with it the registered memory.
     #[inline]
     pub fn memory_and_registered(&mut self) -> (&mut M, Option<&Region>) {
         let Lent { memory, registered } = &mut *self.lent;
