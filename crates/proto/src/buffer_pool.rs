@@ -8,14 +8,14 @@ const CAPACITY_MAX: usize = 512 * 1024;
 const TOTAL_MAX: usize = 4 * 1024 * 1024;
 
 /// Output buffers that a loop lends to whichever connection writes next, the one emptied last first: it is still in the
-/// processor's cache, and a connection that has nothing to say holds none. See [`crate::Outbox::lend`].
+/// processor's cache, and a connection that has nothing to say holds none. See [`crate::Outbox::borrow_buffer`].
 #[derive(Debug, Default)]
-pub struct Spares {
+pub struct BufferPool {
     buffers: Vec<Vec<u8>>,
     total: usize,
 }
 
-impl Spares {
+impl BufferPool {
     pub(crate) fn take(&mut self) -> Option<Vec<u8>> {
         let buffer = self.buffers.pop()?;
         self.total -= buffer.capacity();
@@ -40,36 +40,36 @@ mod tests {
 
     #[test]
     fn the_buffer_emptied_last_is_lent_first_and_an_idle_outbox_holds_none() {
-        let mut spares = Spares::default();
+        let mut pool = BufferPool::default();
         let (mut one, mut other) = (Outbox::default(), Outbox::default());
         for (outbox, bytes) in [(&mut one, 10_000), (&mut other, 20_000)] {
-            outbox.lend(&mut spares);
+            outbox.borrow_buffer(&mut pool);
             outbox.inline().extend_from_slice(&vec![b'x'; bytes]);
-            outbox.give_back(&mut spares);
-            assert_eq!(outbox.held(), bytes, "what is still to be sent stays");
+            outbox.return_buffer(&mut pool);
+            assert_eq!(outbox.held_bytes(), bytes, "what is still to be sent stays");
             outbox.advance(bytes);
         }
-        one.give_back(&mut spares);
-        other.give_back(&mut spares);
+        one.return_buffer(&mut pool);
+        other.return_buffer(&mut pool);
         assert_eq!((one.spare_capacity(), other.spare_capacity()), (0, 0));
-        one.lend(&mut spares);
+        one.borrow_buffer(&mut pool);
         assert!(one.inline().capacity() >= 20_000);
-        one.lend(&mut spares);
-        other.lend(&mut spares);
+        one.borrow_buffer(&mut pool);
+        other.borrow_buffer(&mut pool);
         assert!((10_000..20_000).contains(&other.inline().capacity()), "one buffer each");
     }
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let mut spares = Spares::default();
-        (0..2 * COUNT_MAX).for_each(|_| spares.keep(Vec::with_capacity(100)));
-        assert_eq!(spares.buffers.len(), COUNT_MAX);
-        let mut spares = Spares::default();
-        (0..2 * COUNT_MAX).for_each(|_| spares.keep(Vec::with_capacity(CAPACITY_MAX)));
-        spares.keep(Vec::with_capacity(CAPACITY_MAX + 1));
-        spares.keep(Vec::new());
-        assert_eq!((spares.buffers.len(), spares.total), (TOTAL_MAX / CAPACITY_MAX, TOTAL_MAX));
-        while spares.take().is_some() {}
-        assert_eq!(spares.total, 0);
+        let mut pool = BufferPool::default();
+        (0..2 * COUNT_MAX).for_each(|_| pool.keep(Vec::with_capacity(100)));
+        assert_eq!(pool.buffers.len(), COUNT_MAX);
+        let mut pool = BufferPool::default();
+        (0..2 * COUNT_MAX).for_each(|_| pool.keep(Vec::with_capacity(CAPACITY_MAX)));
+        pool.keep(Vec::with_capacity(CAPACITY_MAX + 1));
+        pool.keep(Vec::new());
+        assert_eq!((pool.buffers.len(), pool.total), (TOTAL_MAX / CAPACITY_MAX, TOTAL_MAX));
+        while pool.take().is_some() {}
+        assert_eq!(pool.total, 0);
     }
 }
