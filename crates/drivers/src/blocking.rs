@@ -19,7 +19,7 @@ use crate::{
     accept::{Accepted, Acceptor, ConnectionLimit, ConnectionPermit, EXHAUSTED_PAUSE},
     clock,
     closing::end_output,
-    counters::{Counters, Tally},
+    counters::{ThreadCounters, Tally},
     pipes::Pipes,
     write::write_front,
 };
@@ -150,7 +150,7 @@ pub(crate) fn serve_connection<P: Protocol>(
     protocol: &P,
     config: &Config,
     shutdown: &Shutdown,
-    counters: &Counters,
+    counters: &ThreadCounters,
     tick: Duration,
     is_contended: impl Fn() -> bool,
 ) {
@@ -195,7 +195,7 @@ struct Connection<'a, P: Protocol, G> {
 }
 
 impl<P: Protocol, G: Fn() -> bool> Connection<'_, P, G> {
-    fn run(&mut self, counters: &Counters) -> io::Result<()> {
+    fn run(&mut self, counters: &ThreadCounters) -> io::Result<()> {
         self.set_read_tick(self.patience(Instant::now()))?;
         set_socket_timeout(self.socket, Timeout::Send, Some(self.tick.min(WRITE_TICK)))?;
         let waker = ThreadWaker::Parked(thread::current()).waker();

@@ -1,4 +1,4 @@
-//! Counters of each thread, added up only when they are read.
+//! ThreadCounters of each thread, added up only when they are read.
 
 use std::sync::{
     Arc,
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 /// The counters of one thread, on cache lines of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Counters {
+pub(crate) struct ThreadCounters {
     accepted: AtomicU64,
     refused: AtomicU64,
     closed: AtomicU64,
@@ -39,7 +39,7 @@ impl Counts {
 
 /// Adds up what the threads of a driver count.
 #[derive(Clone, Debug, Default)]
-pub struct Statistics(Arc<Mutex<Vec<Arc<Counters>>>>);
+pub struct Statistics(Arc<Mutex<Vec<Arc<ThreadCounters>>>>);
 
 impl Statistics {
     pub fn counts(&self) -> Counts {
@@ -54,9 +54,9 @@ impl Statistics {
         sum
     }
 
-    /// Counters for one more thread, or for one more kind of short-lived ones.
-    pub(crate) fn register(&self) -> Arc<Counters> {
-        let counters = Arc::<Counters>::default();
+    /// ThreadCounters for one more thread, or for one more kind of short-lived ones.
+    pub(crate) fn register(&self) -> Arc<ThreadCounters> {
+        let counters = Arc::<ThreadCounters>::default();
         self.0.lock().push(Arc::clone(&counters));
         counters
     }
@@ -67,7 +67,7 @@ impl Statistics {
 pub(crate) struct Tally(pub(crate) Counts);
 
 impl Tally {
-    pub(crate) fn publish(&mut self, counters: &Counters) {
+    pub(crate) fn publish(&mut self, counters: &ThreadCounters) {
         let Counts { accepted, refused, closed, bytes_in, bytes_out } = std::mem::take(&mut self.0);
         for (counter, n) in [
             (&counters.accepted, accepted),

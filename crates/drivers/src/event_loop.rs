@@ -18,7 +18,7 @@ use crate::{
     Config, Shutdown,
     accept::{Accepted, Acceptor, ConnectionLimit, EXHAUSTED_PAUSE},
     clock,
-    counters::{Counters, Tally},
+    counters::{ThreadCounters, Tally},
     mailbox::{Key, Mailbox},
     pipes::Pipes,
     wheel::Wheel,
@@ -53,7 +53,7 @@ pub(crate) struct EventLoop<'p, P: Protocol, W: Executor<P>> {
     /// Connections to look at in this turn, and those that used up their share of the last one.
     ready: Vec<usize>,
     again: Vec<usize>,
-    counters: Arc<Counters>,
+    counters: Arc<ThreadCounters>,
     cx: LoopContext<'p, P, W>,
 }
 

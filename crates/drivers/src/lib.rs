@@ -1,7 +1,9 @@
 //! Seven ways to move bytes between sockets and a [`proto::Session`].
 //!
 //! A driver owns sockets and threads and knows no protocol; what differs between two drivers is the I/O architecture
-//! and nothing else. `unsafe` is confined to `uring`.
+//! and nothing else. Each states the facts about itself in a [`Descriptor`]. `unsafe` is confined to `uring`.
+//!
+//! The suite that every driver must pass needs servers as processes: it is `testkit`'s, in `tests/conformance`.
 
 #![deny(unsafe_code)]
 

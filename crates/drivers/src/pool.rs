@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_queue_gives_the_item_back_and_takes_it_once_there_is_room() {
+    fn a_full_queue_gives_an_item_back() {
         let queue = Queue::default();
         assert_eq!((queue.try_push(1, 2), queue.try_push(2, 2)), (Ok(()), Ok(())));
         assert_eq!((queue.try_push(3, 2), queue.is_empty()), (Err(3), false));

@@ -25,7 +25,7 @@ use crate::{
     arrived::read_arrived,
     clock,
     closing::end_output,
-    counters::{Counters, Tally},
+    counters::{ThreadCounters, Tally},
     pipes::Pipes,
     write::{WRITE_MAX, write_front},
 };
@@ -164,7 +164,7 @@ impl Incoming {
         &mut self,
         acceptor: &mut Acceptor,
         drain: &mut Drain<'_>,
-        counters: &Counters,
+        counters: &ThreadCounters,
         nonblocking: bool,
     ) -> io::Result<Option<(OwnedFd, ConnectionPermit)>> {
         loop {
@@ -196,7 +196,7 @@ async fn serve_connection<P: Protocol>(
     socket: OwnedFd,
     shared: &Shared<P>,
     tally: &mut Tally,
-    counters: &Counters,
+    counters: &ThreadCounters,
 ) -> io::Result<()> {
     let Shared { protocol, config, shutdown, front_end } = shared;
     let peer = Peer::new(socket.as_fd(), *front_end);

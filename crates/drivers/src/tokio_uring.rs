@@ -20,7 +20,7 @@ use crate::{
     Serving, Shutdown, Unavailable, Wait,
     accept::{Acceptor, ConnectionLimit},
     clock,
-    counters::{Counters, Tally},
+    counters::{ThreadCounters, Tally},
     descriptor::IO_URING,
     on_threads,
     pipes::Pipes,
@@ -103,7 +103,7 @@ struct Shared<P> {
     config: Config,
     shutdown: Shutdown,
     front_end: usize,
-    counters: Arc<Counters>,
+    counters: Arc<ThreadCounters>,
     /// Borrowed for one call each, never while waiting.
     pipes: Rc<RefCell<Pipes>>,
 }
@@ -148,7 +148,7 @@ struct ConnectionState<'a, P: Protocol> {
     /// Memory that files are read into.
     chunk: Vec<u8>,
     tally: Tally,
-    counters: &'a Counters,
+    counters: &'a ThreadCounters,
 }
 
 impl<'a, P: Protocol> Connection<'a, P> {

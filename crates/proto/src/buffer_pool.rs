@@ -39,7 +39,7 @@ mod tests {
     use crate::Outbox;
 
     #[test]
-    fn the_buffer_emptied_last_is_lent_first_and_an_idle_outbox_holds_none() {
+    fn the_buffer_emptied_last_is_borrowed_first() {
         let mut pool = BufferPool::default();
         let (mut one, mut other) = (Outbox::default(), Outbox::default());
         for (outbox, bytes) in [(&mut one, 10_000), (&mut other, 20_000)] {

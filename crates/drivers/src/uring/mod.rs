@@ -20,7 +20,7 @@ use crate::{
     Serving, Shutdown, Unavailable, Wait,
     accept::{Accepted, Acceptor, ConnectionLimit, EXHAUSTED_PAUSE},
     clock,
-    counters::{Counters, Tally},
+    counters::{ThreadCounters, Tally},
     descriptor::IO_URING,
     mailbox::{Key, Mailbox},
     on_threads,
@@ -81,7 +81,7 @@ struct RingLoop<'p, P: Protocol> {
     /// Input that waits to be answered in one go, at most one receive of each connection.
     received: Vec<Completion>,
     wheel: Wheel,
-    counters: Arc<Counters>,
+    counters: Arc<ThreadCounters>,
     is_draining: bool,
     cx: LoopContext<'p, P>,
 }

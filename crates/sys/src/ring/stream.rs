@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_arrive_as_they_were_sent_more_than_there_are_buffers_and_the_end_is_seen() {
+    fn bytes_are_received_as_they_were_sent_up_to_the_end() {
         let mut ring = StreamRing::new().expect("io_uring");
         let (ours, mut theirs) = UnixStream::pair().expect("a pair");
         let text: Vec<u8> = (0..20 << 20).map(|at: u32| (at % 251) as u8).collect();
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancelled_receive_ends_and_a_stale_ticket_touches_nothing() {
+    fn a_cancelled_receive_ends_and_a_stale_ticket_does_nothing() {
         let mut ring = StreamRing::new().expect("io_uring");
         let (ours, mut theirs) = UnixStream::pair().expect("a pair");
         let first = ring.receive(1, ours.as_fd());
