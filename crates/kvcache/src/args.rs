@@ -6,7 +6,14 @@ use service::{Choice, Dimension};
 use store::{KeyHasher, Options, PolicyKind};
 use sys::listen::Address;
 
-use crate::{Codec, Compression, FrontEnd, Sharing, SpaceOptions, StoreKind, UnknownCompression, memory_size};
+use crate::Codec;
+use crate::Compression;
+use crate::FrontEnd;
+use crate::Sharing;
+use crate::SpaceOptions;
+use crate::StoreKind;
+use crate::UnknownCompression;
+use crate::memory_size;
 
 /// What kvcache takes beside the flags that all servers share.
 #[derive(Args, Clone, Debug)]

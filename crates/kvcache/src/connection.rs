@@ -12,7 +12,11 @@ use wire::{
     resp::{self, RequestParser, Version},
 };
 
-use crate::{clients::Client, commands::Transaction, server::KvServer, space::Space, us::Us};
+use crate::state::clients::Client;
+use crate::commands::transactions::Transaction;
+use crate::server::KvServer;
+use crate::state::space::Space;
+use crate::protocol::us::Us;
 
 /// What is spoken on a connection.
 #[derive(Debug)]

@@ -14,7 +14,8 @@ use std::{
 
 use store::{Cache, Moment, Pin, Store};
 
-use crate::{server::KvServer, space::Space};
+use crate::server::KvServer;
+use crate::state::space::Space;
 
 /// How often.
 const TICK: Duration = Duration::from_millis(100);
@@ -140,7 +141,8 @@ mod tests {
     use store::{Attributes, HashbrownStore, KeyHasher, Options, PolicyKind};
 
     use super::*;
-    use crate::{Codec, SpaceOptions};
+    use crate::Codec;
+    use crate::SpaceOptions;
 
     const KEYS: u64 = 20_000;
 

@@ -10,10 +10,12 @@ use prometheus_client::{
 use service::{gauge, total};
 use store::Store;
 
-use crate::{
-    Damage, KvServer,
-    statistics::{BUCKETS, Counted, Reading, upper_ns},
-};
+use crate::Damage;
+use crate::KvServer;
+use crate::state::statistics::BUCKETS;
+use crate::state::statistics::Counted;
+use crate::state::statistics::Reading;
+use crate::state::statistics::upper_ns;
 
 /// Collects what a [`KvServer`] counts.
 pub struct Metrics<S: Store>(pub Arc<KvServer<S>>);

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use proto::Outbox;
 use wire::resp::{Version, reply};
 
-use crate::{commands::quote, space::Value};
+use crate::reply::quote;
+use crate::state::space::Value;
 
 /// Where the reply to one command goes. Every command writes exactly one.
 #[derive(Debug)]

@@ -15,23 +15,29 @@ use wire::{
     resp::{self, Parsed, RequestLimits, RequestParser},
 };
 
-use crate::{
-    clients::Clients,
-    commands,
-    config::{Facts, Settings},
-    connection::{Conn, Dialect, FrontEnd},
-    journal::Journal,
-    maintenance::{Gauges, Maintenance},
-    memcached::{self, Memcached},
-    owners::Owners,
-    snapshot::{Keeper, SnapshotError},
-    space::{Keyspace, Space},
-    statistics::Statistics,
-    table::Sharing,
-    timer::Timer,
-    us::{self, Us},
-    window::Window,
-};
+use crate::state::clients::Clients;
+use crate::commands;
+use crate::state::settings::Facts;
+use crate::state::settings::Settings;
+use crate::connection::Conn;
+use crate::connection::Dialect;
+use crate::connection::FrontEnd;
+use crate::state::slow_log::Journal;
+use crate::maintenance::Gauges;
+use crate::maintenance::Maintenance;
+use crate::protocol::memcached;
+use crate::protocol::memcached::Memcached;
+use crate::shard_threads::Owners;
+use crate::state::snapshot::Keeper;
+use crate::state::snapshot::SnapshotError;
+use crate::state::space::Keyspace;
+use crate::state::space::Space;
+use crate::state::statistics::Statistics;
+use crate::store_kind::Sharing;
+use crate::state::timer::Timer;
+use crate::protocol::us;
+use crate::protocol::us::Us;
+use crate::window::Window;
 
 /// Input of a client that has not been let in, above which it is not waited for the byte that tells its protocol.
 const UNDECIDED_BYTES_MAX: usize = 64 * 1024;

@@ -10,7 +10,14 @@ use proto::{Now, Outbox, Peer, Protocol};
 use store::{HashbrownStore, KeyHasher, Options, PolicyKind};
 use wire::resp::RequestLimits;
 
-use crate::{Codec, Conn, Facts, FrontEnd, KvOptions, KvServer, Space, SpaceOptions};
+use crate::Codec;
+use crate::Conn;
+use crate::Facts;
+use crate::FrontEnd;
+use crate::KvOptions;
+use crate::KvServer;
+use crate::Space;
+use crate::SpaceOptions;
 
 pub(crate) type Server = Arc<KvServer<HashbrownStore>>;
 

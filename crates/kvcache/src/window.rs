@@ -10,15 +10,21 @@ use proto::{Flow, Now, Outbox, Step, Turn};
 use store::{Attributes, Pin, Scout as _, Store};
 use wire::resp::{Fast, Version, fast, reply};
 
-use crate::{
-    commands::{Refusal, table},
-    connection::{Conn, Dialect},
-    memcached::{self, Pipeline, Single},
-    reply::Reply,
-    server::KvServer,
-    space::{Keyspace, MARK, Value},
-    us::{self, Deed, Usual},
-};
+use crate::commands::call::Refusal;
+use crate::command_table as table;
+use crate::connection::Conn;
+use crate::connection::Dialect;
+use crate::protocol::memcached;
+use crate::protocol::memcached::Pipeline;
+use crate::protocol::memcached::Single;
+use crate::reply::Reply;
+use crate::server::KvServer;
+use crate::state::space::Keyspace;
+use crate::state::space::MARK;
+use crate::state::space::Value;
+use crate::protocol::us;
+use crate::protocol::us::Deed;
+use crate::protocol::us::Usual;
 
 /// Commands that go from stage to stage together.
 const GROUP: usize = 8;

@@ -9,10 +9,9 @@ use store::Store;
 use sys::listen::Address;
 
 use super::{Call, Outcome, Refusal, table::TABLE};
-use crate::{
-    clients::{Profile, is_printable},
-    connection::Replies,
-};
+use crate::state::clients::Profile;
+use crate::state::clients::is_printable;
+use crate::connection::Replies;
 
 mod kill;
 mod pause;

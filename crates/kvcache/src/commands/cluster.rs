@@ -4,7 +4,7 @@ use store::{Store, View};
 use sys::listen::Address;
 
 use super::{Call, Outcome, Refusal};
-use crate::space::key_of;
+use crate::state::space::key_of;
 
 const SLOTS: u16 = 16384;
 

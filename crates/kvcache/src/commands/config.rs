@@ -5,7 +5,9 @@ use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 use store::{PolicyKind, Store};
 
 use super::{Call, Outcome, Refusal, glob, parse_integer};
-use crate::{KvServer, memory_size, space::DATABASES};
+use crate::KvServer;
+use crate::memory_size;
+use crate::state::space::DATABASES;
 
 /// A setting that has been understood and is still to take effect.
 type Change<'a, S> = Box<dyn FnOnce(&mut Call<'_, '_, S>) + 'a>;

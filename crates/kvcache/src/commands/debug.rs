@@ -9,7 +9,7 @@ use proto::Outbox;
 use store::Store;
 
 use super::{Call, Outcome, Refusal, millis, table};
-use crate::journal::Delay;
+use crate::state::slow_log::Delay;
 
 pub(super) fn debug<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     match call.args.len() {

@@ -3,7 +3,7 @@
 use store::{Attributes, Store};
 
 use super::{Call, Outcome, Refusal, parse_integer, strings::kept};
-use crate::space::DATABASES;
+use crate::state::space::DATABASES;
 
 const SAME_OBJECT: &str = "ERR source and destination objects are the same";
 

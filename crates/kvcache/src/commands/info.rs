@@ -5,11 +5,10 @@ use std::{fmt::Display, sync::atomic::Ordering::Relaxed};
 use store::Store;
 
 use super::{Call, Outcome};
-use crate::{
-    REDIS_VERSION,
-    memory_size::for_people,
-    space::{DATABASES, key_of},
-};
+use crate::REDIS_VERSION;
+use crate::memory_size::for_people;
+use crate::state::space::DATABASES;
+use crate::state::space::key_of;
 
 mod counters;
 

@@ -3,10 +3,9 @@
 use store::Store;
 
 use super::{Call, Outcome, Refusal};
-use crate::{
-    journal::Delays,
-    statistics::{Reading, upper_ns},
-};
+use crate::state::slow_log::Delays;
+use crate::state::statistics::Reading;
+use crate::state::statistics::upper_ns;
 
 /// Height of a graph, in marks from the lowest to the highest.
 const MARKS: &[u8] = b"_.-~oO#";
@@ -125,7 +124,8 @@ fn steps(reading: &Reading) -> Vec<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{journal::Delay, statistics::BUCKETS};
+    use crate::state::slow_log::Delay;
+    use crate::state::statistics::BUCKETS;
 
     #[test]
     fn a_histogram_adds_up() {

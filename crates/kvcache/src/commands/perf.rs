@@ -5,7 +5,8 @@ use std::fmt::Write;
 use store::Store;
 
 use super::{Call, Outcome};
-use crate::statistics::{BATCH_BUCKETS, Measured};
+use crate::state::statistics::BATCH_BUCKETS;
+use crate::state::statistics::Measured;
 
 /// A table, since PERF RESET or the start of the server.
 pub(super) fn report<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {

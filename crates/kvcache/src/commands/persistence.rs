@@ -3,7 +3,8 @@
 use store::Store;
 
 use super::{Call, Outcome, Refusal};
-use crate::snapshot::{Began, SnapshotError};
+use crate::state::snapshot::Began;
+use crate::state::snapshot::SnapshotError;
 
 const IN_PROGRESS: Refusal = Refusal(std::borrow::Cow::Borrowed("ERR Background save already in progress"));
 

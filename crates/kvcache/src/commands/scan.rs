@@ -9,7 +9,8 @@ use store::{Moment, Store, View};
 use wire::resp::reply;
 
 use super::{Call, Outcome, Refusal, glob, quote::until_zero};
-use crate::space::{Keyspace, key_of};
+use crate::state::space::Keyspace;
+use crate::state::space::key_of;
 
 /// Elements that one SCAN looks at, unless it says COUNT.
 const COUNT: i64 = 10;

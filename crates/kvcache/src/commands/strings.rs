@@ -7,7 +7,7 @@ use super::{
     Call, Outcome, Refusal,
     set_options::{Condition, Expiry, GetOptions, SetOptions, Unit},
 };
-use crate::space::Value;
+use crate::state::space::Value;
 
 pub(super) fn get<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let mut item = call.keys.item(call.args[1]);

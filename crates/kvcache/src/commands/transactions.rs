@@ -9,10 +9,9 @@ use super::{
     Call, Outcome, Refusal,
     table::{Flags, TABLE},
 };
-use crate::{
-    reply::Reply,
-    space::{Space, stored_key},
-};
+use crate::reply::Reply;
+use crate::state::space::Space;
+use crate::state::space::stored_key;
 
 /// What a connection has queued, and what it watches.
 #[derive(Debug)]

@@ -2,10 +2,10 @@ use prometheus_client::{encoding::text::encode, registry::Registry};
 use store::{Attributes, HashbrownStore, Moment};
 
 use super::*;
-use crate::{
-    Conn, FrontEnd,
-    testing::{self, Server},
-};
+use crate::Conn;
+use crate::FrontEnd;
+use crate::testing;
+use crate::testing::Server;
 
 fn text(server: &Server) -> String {
     let mut registry = Registry::default();

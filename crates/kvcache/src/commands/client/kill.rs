@@ -6,7 +6,7 @@ use proto::Flow;
 use store::Store;
 
 use super::{Call, Kind, Outcome, Refusal, address, address_of, kind, those};
-use crate::clients::Profile;
+use crate::state::clients::Profile;
 
 /// Which connections are meant; what is `None` is not asked for.
 #[derive(Debug, Default)]

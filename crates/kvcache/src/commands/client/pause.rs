@@ -8,7 +8,7 @@ use std::{
 use store::Store;
 
 use super::{Call, Outcome, Refusal};
-use crate::pause::Paused;
+use crate::state::pause::Paused;
 
 pub(in super::super) fn pause<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let what = match call.args.len() {

@@ -25,7 +25,8 @@ use std::{
 use format::{Entry, Reader, Writer};
 use store::{Moment, Store};
 
-use crate::{memcached::NUMBER, space::Space};
+use crate::protocol::memcached::NUMBER;
+use crate::state::space::Space;
 
 /// Bytes copied under a shard's lock before it is given up for a moment.
 const LOCKED_BYTES_MAX: usize = 64 * 1024;

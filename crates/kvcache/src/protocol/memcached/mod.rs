@@ -27,11 +27,12 @@ pub(crate) use self::{
     pipeline::{Pipeline, Single},
     verbs::Verb,
 };
-use crate::{
-    connection::{Conn, Dialect},
-    server::KvServer,
-    space::{Item, Keyspace, Value},
-};
+use crate::connection::Conn;
+use crate::connection::Dialect;
+use crate::server::KvServer;
+use crate::state::space::Item;
+use crate::state::space::Keyspace;
+use crate::state::space::Value;
 
 /// The version of memcached whose replies these are.
 const VERSION: &str = "1.6.18";

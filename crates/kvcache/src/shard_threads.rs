@@ -21,12 +21,14 @@ use proto::{Flow, Now, Outbox, Promise, Step, Turn};
 use store::{Pin, Scout as _, Store};
 use wire::resp::{self, Fast, Version};
 
-use crate::{
-    commands::table::{self, Keys},
-    connection::{Conn, Dialect},
-    server::{Heard, KvServer},
-    space::{Keyspace, stored_key},
-};
+use crate::command_table;
+use crate::command_table::Keys;
+use crate::connection::Conn;
+use crate::connection::Dialect;
+use crate::server::Heard;
+use crate::server::KvServer;
+use crate::state::space::Keyspace;
+use crate::state::space::stored_key;
 
 /// Commands of one parcel; more than fill an outbox's high-water mark are left for the next.
 const PARCEL_MAX: usize = 512;

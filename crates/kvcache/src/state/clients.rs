@@ -15,10 +15,9 @@ use sys::{
     socket::{self, Handle},
 };
 
-use crate::{
-    commands::Refusal,
-    pause::{Pause, Paused},
-};
+use crate::commands::call::Refusal;
+use crate::state::pause::Pause;
+use crate::state::pause::Paused;
 
 /// All connections.
 #[derive(Debug, Default)]

@@ -1,6 +1,7 @@
 //! Commands as they are counted.
 
-use crate::statistics::{MEMCACHED_FIRST, verbs};
+use crate::state::statistics::MEMCACHED_FIRST;
+use crate::state::statistics::verbs;
 
 verbs! {
     /// memcached's commands; `bget` is counted as `get`, which it is.

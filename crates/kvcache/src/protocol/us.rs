@@ -8,12 +8,14 @@ use proto::{Flow, Outbox, Step};
 use store::{Attributes, Store};
 use wire::us::{Parsed, Request, RequestLimits, RequestParser, reply};
 
-use crate::{
-    connection::{Conn, Dialect},
-    server::KvServer,
-    space::{Item, Keyspace, Value},
-    statistics::{US_FIRST, verbs},
-};
+use crate::connection::Conn;
+use crate::connection::Dialect;
+use crate::server::KvServer;
+use crate::state::space::Item;
+use crate::state::space::Keyspace;
+use crate::state::space::Value;
+use crate::state::statistics::US_FIRST;
+use crate::state::statistics::verbs;
 
 verbs! {
     /// The commands, as they are counted.

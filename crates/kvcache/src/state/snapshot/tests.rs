@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use store::{Attributes, KeyHasher, Options, PolicyKind, StdStore};
 
 use super::{format::Fault, *};
-use crate::{Codec, SpaceOptions};
+use crate::Codec;
+use crate::SpaceOptions;
 
 fn space(shards: usize) -> Space<StdStore> {
     Space::new(SpaceOptions {

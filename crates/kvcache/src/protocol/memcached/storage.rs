@@ -10,7 +10,7 @@ use super::{
     Call,
     entry::{CLAIMED, NUMBER, STALE, expires_at},
 };
-use crate::space::Space;
+use crate::state::space::Space;
 
 /// What a client wants to have stored.
 #[derive(Clone, Copy, Debug)]

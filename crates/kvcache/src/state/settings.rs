@@ -12,7 +12,7 @@ use std::{
 use store::PolicyKind;
 use sys::listen::Address;
 
-use crate::clients::Clients;
+use crate::state::clients::Clients;
 
 /// Settings that commands read and CONFIG SET writes.
 #[derive(Debug)]

@@ -12,7 +12,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{commands::table::TABLE, memcached, us};
+use crate::command_table::TABLE;
+use crate::protocol::memcached;
+use crate::protocol::us;
 
 /// Buckets of a latency histogram: bucket `n` counts what took less than 2^n × 64 ns, the last one everything else.
 pub(crate) const BUCKETS: usize = 28;

@@ -4,10 +4,13 @@ use fastrand::Rng;
 use proto::{Flow, Outbox, Protocol, Step, Turn};
 use store::HashbrownStore;
 
-use crate::{
-    Conn, FrontEnd,
-    testing::{self, Server, ask, connect, now},
-};
+use crate::Conn;
+use crate::FrontEnd;
+use crate::testing;
+use crate::testing::Server;
+use crate::testing::ask;
+use crate::testing::connect;
+use crate::testing::now;
 
 /// Every kind of request, several of them refused.
 const REQUESTS: &[&str] = &[

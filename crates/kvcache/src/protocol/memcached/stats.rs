@@ -6,7 +6,8 @@ use store::{PolicyKind, Store};
 use wire::memcached::{Keys, reply};
 
 use super::{Call, VERSION};
-use crate::statistics::{Counted, Protocol};
+use crate::state::statistics::Counted;
+use crate::state::statistics::Protocol;
 
 impl<S: Store + 'static> Call<'_, '_, S> {
     pub(super) fn stats(&mut self, args: Keys<'_>) {

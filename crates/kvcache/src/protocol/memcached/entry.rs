@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Attributes, OutOfMemory, Store};
 use wire::memcached::Expiry;
 
-use crate::{codec::FETCHED, space::Item};
+use crate::codec::FETCHED;
+use crate::state::space::Item;
 
 /// The item is stale: `md` has said so, or it was set by somebody who was late.
 pub(super) const STALE: u64 = 1 << 63;

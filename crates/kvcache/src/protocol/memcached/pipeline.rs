@@ -7,10 +7,10 @@ use store::Store;
 use wire::memcached::{KEY_BYTES_MAX, Keys, MetaKey, Parsed, Request};
 
 use super::{Call, Heard, Verb};
-use crate::{
-    server::KvServer,
-    space::{Keyspace, Space, stored_key},
-};
+use crate::server::KvServer;
+use crate::state::space::Keyspace;
+use crate::state::space::Space;
+use crate::state::space::stored_key;
 
 /// A request that needs nothing but one key.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,4 @@
+//! Protocols that clients speak: from a request to its reply.
+
+pub(crate) mod memcached;
+pub(crate) mod us;
