@@ -2,6 +2,15 @@
 //!
 //! [`KvServer`] is the protocol; keys live in a [`Space`] of shards, each a [`store::Cache`]. Nothing here touches a
 //! socket: drivers move the bytes.
+//!
+//! The layers, from the bottom to the top; none imports from one above it:
+//!
+//! - `command_table`, `codec`, `value`, `reply`: what is known of commands without running them, and what is written;
+//! - `state`: keys, clients, settings and figures;
+//! - `commands`: the handlers of RESP's commands, and the dispatcher above them;
+//! - `protocol`: RESP, the 0x1F text protocol and memcached, each from a request to its reply;
+//! - `connection`, then `window` and `shard_threads`: one connection, and batches of connections;
+//! - `server`: the [`proto::Protocol`] itself.
 
 #![forbid(unsafe_code)]
 
@@ -21,19 +30,16 @@ mod state;
 mod store_kind;
 #[cfg(test)]
 mod testing;
+mod value;
 mod window;
 
-pub use args::{KvArgs, Whether, eviction_dimension};
-pub use codec::{Codec, Compression, Damage, UnknownCompression, dimension as compression_dimension};
-pub use connection::{Conn, FrontEnd};
-pub use metrics::Metrics;
-pub use server::{KvOptions, KvServer};
-pub use state::{
-    settings::{Facts, StopServer},
-    snapshot::SnapshotError,
-    space::{Space, SpaceOptions},
+pub use self::{
+    args::{KvArgs, YesNo, eviction_dimension},
+    codec::{Codec, Compression, DecodeError, compression_dimension},
+    command_table::REDIS_VERSION,
+    connection::{Conn, FrontEnd},
+    metrics::Metrics,
+    server::{KvOptions, KvServer},
+    state::{ServerInfo, SnapshotError, Space, SpaceOptions, StopServer},
+    store_kind::{Sharing, StoreKind, WithStore, store_dimension},
 };
-pub use store_kind::{Sharing, StoreKind, UnknownStore, WithStore, dimension as store_dimension};
-
-/// The version of Redis whose commands and error texts these are.
-pub const REDIS_VERSION: &str = "7.0.15";

@@ -1,116 +1,123 @@
-//! `--store partitioned`: shared nothing. Each owner is a thread with a part of the shards; commands on one key travel
-//! to its owner and come back as deferred replies.
+//! `--store partitioned`: shared nothing. Each shard is owned by one thread; commands on one key are routed to its thread
+//! and come back as deferred replies.
 //!
-//! What a connection has sent in one go is handed over as one [`Parcel`]: every owner that has a part in it runs its
-//! own commands, in order, and the last one to finish puts the replies together. So commands of one connection on keys
-//! of one owner keep their order, as do all replies; commands on keys of two owners run at the same time. A command
-//! that is not about one key waits until everything before it has been answered and then stops all owners by taking
-//! their locks, which otherwise nobody else asks for.
+//! The commands that a connection has sent in one go are handed over as one [`CommandBatch`]: every thread that has a
+//! part in it runs its own commands, in order, and the last one to finish puts the replies together. So commands of one
+//! connection on keys of one thread keep their order, as do all replies; commands on keys of two threads run at the same
+//! time. A command that is not on exactly one key waits until everything before it has been answered, and then stops all
+//! threads by taking their locks, which otherwise nobody else asks for.
 
 use std::{
     io, mem,
+    ops::Range,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
         mpsc::{self, Receiver, Sender},
     },
     thread::{self, JoinHandle},
 };
 
+use parking_lot::Mutex;
 use proto::{Flow, Now, Outbox, Promise, Step, Turn};
 use store::{Pin, Scout as _, Store};
 use wire::resp::{self, Fast, Version};
 
-use crate::command_table;
-use crate::command_table::Keys;
-use crate::connection::Conn;
-use crate::connection::Dialect;
-use crate::server::Heard;
-use crate::server::KvServer;
-use crate::state::space::Keyspace;
-use crate::state::space::stored_key;
+use crate::{
+    command_table::{self, Keys, TABLE},
+    connection::{Conn, Dialect},
+    protocol::resp::{ParsedCommand, parse_next},
+    state::{Keyspace, ServerState, stored_key},
+};
 
-/// Commands of one parcel; more than fill an outbox's high-water mark are left for the next.
-const PARCEL_MAX: usize = 512;
-/// Commands whose memory is asked for together.
-const BATCH: usize = 16;
+/// Commands of one batch; more than fill an outbox's high-water mark are left for the next.
+const BATCH_MAX: usize = 512;
+/// Commands whose memory is prefetched together.
+const PREFETCH_GROUP: usize = 16;
 
-/// The threads that own the shards.
+/// Threads that own the shards.
 #[derive(Debug)]
-pub(crate) struct Owners {
-    /// `None` ends the thread.
-    mail: Vec<Sender<Option<Arc<Parcel>>>>,
+pub(crate) struct ShardThreads {
+    /// Queue of each thread; `None` ends it.
+    queues: Vec<Sender<Option<Arc<CommandBatch>>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// Commands on single keys, all from one connection.
 #[derive(Debug)]
-struct Parcel {
+struct CommandBatch {
     bytes: Box<[u8]>,
-    commands: Vec<Errand>,
+    commands: Vec<RoutedCommand>,
     database: u8,
     version: Version,
     now: Now,
-    /// By owner: its replies and where each of them ends.
-    parts: Vec<Mutex<Part>>,
-    /// Owners that have not finished.
-    left: AtomicUsize,
+    /// Replies of each thread.
+    parts: Vec<Mutex<Replies>>,
+    /// Number of threads that have not finished.
+    unfinished: AtomicUsize,
     promise: Mutex<Option<Promise>>,
 }
 
-/// One command of a parcel.
+/// One command of a batch.
 #[derive(Clone, Copy, Debug)]
-struct Errand {
-    /// Where it ends; it begins where the one before it ends.
+struct RoutedCommand {
+    /// End of the command in the bytes; it begins where the one before it ends.
     end: usize,
-    owner: usize,
+    /// Number of the thread that runs it.
+    thread: usize,
     hash: u64,
 }
 
-/// One owner's replies.
+/// Replies of one thread, in the order of its commands.
 #[derive(Debug, Default)]
-struct Part {
+struct Replies {
     small: Vec<u8>,
-    replies: Vec<Reply>,
+    replies: Vec<ReplyPart>,
 }
 
 #[derive(Debug)]
-enum Reply {
-    /// It ends here in `small`.
+enum ReplyPart {
+    /// End of the reply in `small`.
     Small(usize),
-    /// It shares a value with the store.
+    /// A reply that shares a value with the store.
     Large(Outbox),
 }
 
-impl Owners {
-    /// One thread for every shard of the server's space.
-    pub(crate) fn start<S: Store + 'static>(server: &Arc<KvServer<S>>) -> io::Result<Self> {
-        let owners = server.space.shards();
-        let (mut mail, mut threads) = (Vec::with_capacity(owners), Vec::with_capacity(owners));
-        for owner in 0..owners {
-            let (sender, inbox) = mpsc::channel();
-            let server = Arc::clone(server);
-            let name = format!("owner-{owner}");
-            threads.push(thread::Builder::new().name(name).spawn(move || serve(&server, owner, &inbox))?);
-            mail.push(sender);
+impl ShardThreads {
+    /// Starts one thread for every shard.
+    pub(crate) fn start<S: Store + 'static>(state: &Arc<ServerState<S>>) -> io::Result<Self> {
+        let shards = state.space.shards();
+        let (mut queues, mut threads) = (Vec::with_capacity(shards), Vec::with_capacity(shards));
+        for shard in 0..shards {
+            let (sender, queue) = mpsc::channel();
+            let state = Arc::clone(state);
+            let name = format!("shard-{shard}");
+            threads.push(thread::Builder::new().name(name).spawn(move || run_thread(&state, shard, &queue))?);
+            queues.push(sender);
         }
-        Ok(Self { mail, threads: Mutex::new(threads) })
+        Ok(Self { queues, threads: Mutex::new(threads) })
     }
 
-    /// Answers one batch; see [`proto::Protocol::on_ready`].
-    pub(crate) fn run<S: Store + 'static>(&self, server: &KvServer<S>, turns: &mut [Turn<'_, Conn<S>>], now: Now) {
-        let mut keys = Keyspace::new(&server.space, now);
-        for turn in turns {
-            turn.step = self.turn(server, turn, &mut keys, now);
-            // The owners need the locks that a command may have taken.
-            keys.release();
-            turn.conn.looked(turn.input, &mut turn.step, turn.out, now);
-        }
-    }
-
-    fn turn<S: Store + 'static>(
+    /// Answers one batch of connections; see [`proto::Protocol::on_ready`].
+    pub(crate) fn run_batch<S: Store + 'static>(
         &self,
-        server: &KvServer<S>,
+        state: &ServerState<S>,
+        turns: &mut [Turn<'_, Conn<S>>],
+        now: Now,
+    ) {
+        let mut keys = Keyspace::new(&state.space, now);
+        for turn in turns {
+            turn.step = self.read_input(state, turn, &mut keys, now);
+            // The threads need the locks that a command may have taken.
+            keys.unlock();
+            turn.conn.after_input(turn.input, &mut turn.step, turn.out, now);
+        }
+    }
+
+    /// Routes or answers the requests of one connection.
+    fn read_input<S: Store + 'static>(
+        &self,
+        state: &ServerState<S>,
         turn: &mut Turn<'_, Conn<S>>,
         keys: &mut Keyspace<'_, S>,
         now: Now,
@@ -118,175 +125,174 @@ impl Owners {
         let (input, mut step) = (turn.input, Step::open(0));
         while step.flow == Flow::Open && step.consumed < input.len() && !turn.out.is_full() {
             let begin = step.consumed;
-            let (errands, end) = self.errands(server, turn.conn, &input[begin..]);
-            if !errands.is_empty() {
-                self.send(turn, errands, begin..begin + end, now);
+            let (commands, end) = route(state, turn.conn, &input[begin..]);
+            if !commands.is_empty() {
+                self.send(turn, commands, begin..begin + end, now);
                 step.consumed += end;
                 continue;
             }
-            // Anything else sees what all commands before it have done.
+            // Anything else sees the effects of all commands before it.
             if turn.out.has_promises() {
                 break;
             }
-            let one = server.one(turn.conn, &input[begin..], keys, now, turn.out);
-            keys.release();
-            step = Step { consumed: begin + one.consumed, ..one };
-            if one.consumed == 0 {
+            let answered = turn.conn.handle_request(state, &input[begin..], keys, now, turn.out);
+            keys.unlock();
+            step = Step { consumed: begin + answered.consumed, ..answered };
+            if answered.consumed == 0 {
                 break;
             }
         }
         step
     }
 
-    /// The commands on one key that `input` begins with, and where they end.
-    fn errands<S: Store + 'static>(
-        &self,
-        server: &KvServer<S>,
-        conn: &mut Conn<S>,
-        input: &[u8],
-    ) -> (Vec<Errand>, usize) {
-        let (mut errands, mut end) = (Vec::new(), 0);
-        let travels = matches!(conn.dialect, Dialect::Resp(_)) && conn.may_travel(server);
-        while travels && end < input.len() && errands.len() < PARCEL_MAX {
-            let rest = &input[end..];
-            let usual = if end > 0 || !conn.is_mid_request() { usual(rest) } else { None };
-            let Some((key, len)) = usual.or_else(|| other(server, conn, rest)) else { break };
-            let hash = server.space.hash(&stored_key(conn.database, key));
-            end += len;
-            errands.push(Errand { end, owner: server.space.shard_of(hash), hash });
-        }
-        (errands, end)
-    }
-
+    /// Sends commands, which are these bytes of the connection's input, to their threads.
     fn send<S: Store>(
         &self,
         turn: &mut Turn<'_, Conn<S>>,
-        commands: Vec<Errand>,
-        bytes: std::ops::Range<usize>,
+        commands: Vec<RoutedCommand>,
+        bytes: Range<usize>,
         now: Now,
     ) {
-        let mut wanted = vec![false; self.mail.len()];
-        commands.iter().for_each(|errand| wanted[errand.owner] = true);
-        let parcel = Arc::new(Parcel {
+        let mut is_needed = vec![false; self.queues.len()];
+        commands.iter().for_each(|command| is_needed[command.thread] = true);
+        let batch = Arc::new(CommandBatch {
             bytes: turn.input[bytes].into(),
             commands,
-            database: turn.conn.database,
-            version: turn.conn.version,
+            database: turn.conn.client.database,
+            version: turn.conn.client.version,
             now,
-            parts: self.mail.iter().map(|_| Mutex::default()).collect(),
-            left: AtomicUsize::new(wanted.iter().filter(|&&wanted| wanted).count()),
+            parts: self.queues.iter().map(|_| Mutex::default()).collect(),
+            unfinished: AtomicUsize::new(is_needed.iter().filter(|&&is_needed| is_needed).count()),
             promise: Mutex::new(Some(turn.out.defer())),
         });
-        for (owner, _) in wanted.iter().enumerate().filter(|(_, wanted)| **wanted) {
-            // An owner that is gone drops the parcel, and with it the promise: the connection closes.
-            let _ = self.mail[owner].send(Some(Arc::clone(&parcel)));
+        for (queue, _) in self.queues.iter().zip(is_needed).filter(|(_, is_needed)| *is_needed) {
+            // A thread that has ended drops the batch, and with it the promise: the connection closes.
+            let _ = queue.send(Some(Arc::clone(&batch)));
         }
     }
 
     /// Ends the threads, once they have run everything that is under way.
     pub(crate) fn stop(&self) {
-        for owner in &self.mail {
-            let _ = owner.send(None); // One that is gone needs no telling.
+        for queue in &self.queues {
+            let _ = queue.send(None); // Fails for a thread that has ended.
         }
-        for thread in lock(&self.threads).drain(..) {
+        for thread in self.threads.lock().drain(..) {
             let _ = thread.join(); // A panic there has been reported by the thread itself.
         }
     }
 }
 
-/// Key and length of a GET or SET in its usual form.
+/// Finds the commands on one key that `input` begins with. Returns them and their length.
+fn route<S: Store + 'static>(state: &ServerState<S>, conn: &mut Conn<S>, input: &[u8]) -> (Vec<RoutedCommand>, usize) {
+    let (mut commands, mut end) = (Vec::new(), 0);
+    let can_be_routed = conn.can_be_routed(state);
+    while can_be_routed && end < input.len() && commands.len() < BATCH_MAX {
+        let rest = &input[end..];
+        let fast = if end > 0 || !conn.is_mid_request() { fast_path(rest) } else { None };
+        let Some((key, len)) = fast.or_else(|| any_command(state, conn, rest)) else { break };
+        let hash = state.space.hash(&stored_key(conn.client.database, key));
+        end += len;
+        commands.push(RoutedCommand { end, thread: state.space.shard_of(hash), hash });
+    }
+    (commands, end)
+}
+
+/// Returns the key and the length of a GET or SET in its usual form.
 #[inline]
-fn usual(input: &[u8]) -> Option<(&[u8], usize)> {
+fn fast_path(input: &[u8]) -> Option<(&[u8], usize)> {
     resp::fast(input).map(|(command, len)| match command {
         Fast::Get { key } | Fast::Set { key, .. } => (key, len),
     })
 }
 
-/// Key and length of any other command on one key.
-fn other<'i, S: Store + 'static>(
-    server: &KvServer<S>,
+/// Returns the key and the length of any command on one key.
+fn any_command<'i, S: Store + 'static>(
+    state: &ServerState<S>,
     conn: &mut Conn<S>,
     input: &'i [u8],
 ) -> Option<(&'i [u8], usize)> {
-    let Heard::Request(args, len) = server.hear(conn, input) else { return None };
-    let command = &table::TABLE[table::find(args[0])?];
-    let is_on_one_key = command.keys == Keys(1, 1, 1) && command.takes(args.len());
+    let limits = state.limits_for(conn.client.is_authenticated);
+    let Dialect::Resp(parser) = &mut conn.dialect else { return None };
+    let ParsedCommand::Request(args, len) = parse_next(parser, limits, input) else { return None };
+    let command = &TABLE[command_table::find(args[0])?];
+    let is_on_one_key = command.keys == Keys(1, 1, 1) && command.has_arity(args.len());
     is_on_one_key.then(|| (args[1], len))
 }
 
-// --- an owner's thread ------------------------------------------------------------------------
+// --- one thread -------------------------------------------------------------------------------
 
-fn serve<S: Store + 'static>(server: &KvServer<S>, me: usize, inbox: &Receiver<Option<Arc<Parcel>>>) {
-    let mut conn = Conn::of_nobody(server);
-    while let Ok(Some(parcel)) = inbox.recv() {
-        let part = run(server, me, &parcel, &mut conn);
-        *lock(&parcel.parts[me]) = part;
-        if parcel.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            parcel.deliver();
+/// Runs the thread that owns shard `number`.
+fn run_thread<S: Store + 'static>(state: &ServerState<S>, number: usize, queue: &Receiver<Option<Arc<CommandBatch>>>) {
+    let mut conn = Conn::detached(state);
+    while let Ok(Some(batch)) = queue.recv() {
+        let replies = run_commands(state, number, &batch, &mut conn);
+        *batch.parts[number].lock() = replies;
+        if batch.unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
+            batch.deliver();
         }
     }
 }
 
-/// Runs the commands of a parcel that are on `me`'s keys.
-fn run<S: Store + 'static>(server: &KvServer<S>, me: usize, parcel: &Parcel, conn: &mut Conn<S>) -> Part {
-    let (mut part, mut out) = (Part::default(), Outbox::default());
-    let mut keys = Keyspace::new(&server.space, parcel.now);
-    (conn.database, conn.version) = (parcel.database, parcel.version);
-    let mine: Vec<(usize, Errand)> = parcel.mine(me).collect();
-    for batch in mine.chunks(BATCH) {
+/// Runs the commands of a batch that belong to one thread.
+fn run_commands<S: Store + 'static>(
+    state: &ServerState<S>,
+    thread: usize,
+    batch: &CommandBatch,
+    conn: &mut Conn<S>,
+) -> Replies {
+    let (mut replies, mut out) = (Replies::default(), Outbox::default());
+    let mut keys = Keyspace::new(&state.space, batch.now);
+    (conn.client.database, conn.client.version) = (batch.database, batch.version);
+    let commands: Vec<(usize, RoutedCommand)> = batch.commands_of(thread).collect();
+    for group in commands.chunks(PREFETCH_GROUP) {
         let pin = Pin::new();
-        batch.iter().for_each(|(_, errand)| server.space.scout(errand.hash).prefetch(errand.hash, &pin));
-        for (_, errand) in batch {
-            server.space.scout(errand.hash).prefetch_entry(errand.hash, &pin);
+        group.iter().for_each(|(_, command)| state.space.scout(command.hash).prefetch(command.hash, &pin));
+        for (_, command) in group {
+            state.space.scout(command.hash).prefetch_entry(command.hash, &pin);
         }
-        for &(begin, Errand { end, hash, .. }) in batch {
+        for &(begin, RoutedCommand { end, hash, .. }) in group {
             keys.known_hash = Some(hash);
-            // What a command does to the connection it came from, it does not do here: none on one key does anything.
-            let _ = server.one(conn, &parcel.bytes[begin..end], &mut keys, parcel.now, &mut out);
+            // The step is that of a detached connection: no command on one key changes its own connection.
+            let _ = conn.handle_request(state, &batch.bytes[begin..end], &mut keys, batch.now, &mut out);
             keys.known_hash = None; // An error may have come before the key.
             match out.is_inline() {
                 true => {
-                    part.small.extend_from_slice(out.inline());
+                    replies.small.extend_from_slice(out.inline());
                     out.inline().clear();
-                    part.replies.push(Reply::Small(part.small.len()));
+                    replies.replies.push(ReplyPart::Small(replies.small.len()));
                 }
-                false => part.replies.push(Reply::Large(mem::take(&mut out))),
+                false => replies.replies.push(ReplyPart::Large(mem::take(&mut out))),
             }
         }
     }
-    part
+    replies
 }
 
-impl Parcel {
-    /// An owner's commands, and where each begins.
-    fn mine(&self, me: usize) -> impl Iterator<Item = (usize, Errand)> {
-        let begins = std::iter::once(0).chain(self.commands.iter().map(|errand| errand.end));
-        begins.zip(self.commands.iter().copied()).filter(move |(_, errand)| errand.owner == me)
+impl CommandBatch {
+    /// Returns the commands of one thread, each with the position where it begins.
+    fn commands_of(&self, thread: usize) -> impl Iterator<Item = (usize, RoutedCommand)> {
+        let begins = std::iter::once(0).chain(self.commands.iter().map(|command| command.end));
+        begins.zip(self.commands.iter().copied()).filter(move |(_, command)| command.thread == thread)
     }
 
-    /// All replies, in the order of the commands.
+    /// Puts all replies together, in the order of the commands, and fulfils the promise.
     fn deliver(&self) {
         let mut answer = Outbox::default();
-        let mut parts: Vec<_> = self.parts.iter().map(|part| mem::take(&mut *lock(part))).collect();
+        let mut parts: Vec<_> = self.parts.iter().map(|part| mem::take(&mut *part.lock())).collect();
         let mut parts: Vec<_> = parts.iter_mut().map(|part| (&part.small, 0, part.replies.drain(..))).collect();
-        for errand in &self.commands {
-            let (small, at, replies) = &mut parts[errand.owner];
+        for command in &self.commands {
+            let (small, at, replies) = &mut parts[command.thread];
             match replies.next() {
-                Some(Reply::Small(end)) => {
+                Some(ReplyPart::Small(end)) => {
                     answer.inline().extend_from_slice(&small[*at..end]);
                     *at = end;
                 }
-                Some(Reply::Large(reply)) => answer.push_outbox(reply),
-                None => return, // An owner has lost its way: the promise breaks, and the connection closes.
+                Some(ReplyPart::Large(reply)) => answer.push_outbox(reply),
+                None => return, // A reply is missing: the promise is dropped, and the connection closes.
             }
         }
-        if let Some(promise) = lock(&self.promise).take() {
+        if let Some(promise) = self.promise.lock().take() {
             promise.fulfil(answer);
         }
     }
-}
-
-/// Nothing under these locks can be left half changed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

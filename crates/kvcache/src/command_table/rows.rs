@@ -1,10 +1,155 @@
-//! The rows of the command table that are not about keys.
+//! Rows of the command table: what each command is called, what it takes and who answers it.
 
-/// Hands its argument, rows too, to a macro with the rows in here behind them: one table, in two files.
-macro_rules! with_administration {
-    ($then:ident! { $($rows:tt)* }) => {
+/// Hands all rows to a macro. [`super::TABLE`] keeps what is known of a command without running it; the dispatcher, which
+/// stands above all commands, keeps the handlers. So a command has one row, and the table depends on no command.
+///
+/// A row is a summary, the name, the arity, flags, keys, the group, the version of Redis that first had the command, and
+/// its handler.
+macro_rules! with_command_rows {
+    ($then:ident) => {
         $then! {
-            $($rows)*
+            /// Shows the value of a key.
+            "get" (2) [READONLY FAST] ONE_KEY, "string" "1.0.0" => strings::get;
+            /// Gives a key a value, if it is absent or present and for a time if that is asked for.
+            "set" (-3) [WRITE DENYOOM] ONE_KEY, "string" "1.0.0" => strings::set;
+            /// Deletes keys.
+            "del" (-2) [WRITE] ALL_KEYS, "generic" "1.0.0" => generic::del;
+            /// Gives an absent key a value.
+            "setnx" (3) [WRITE DENYOOM FAST] ONE_KEY, "string" "1.0.0" => strings::setnx;
+            /// Gives a key a value for some seconds.
+            "setex" (4) [WRITE DENYOOM] ONE_KEY, "string" "2.0.0" => strings::setex;
+            /// Gives a key a value for some milliseconds.
+            "psetex" (4) [WRITE DENYOOM] ONE_KEY, "string" "2.6.0" => strings::psetex;
+            /// Shows the value of a key and changes when it expires.
+            "getex" (-2) [WRITE FAST] ONE_KEY, "string" "6.2.0" => strings::getex;
+            /// Shows the value of a key and deletes it.
+            "getdel" (2) [WRITE FAST] ONE_KEY, "string" "6.2.0" => strings::getdel;
+            /// Shows the value of a key and gives it another.
+            "getset" (3) [WRITE DENYOOM FAST] ONE_KEY, "string" "1.0.0" => strings::getset;
+            /// Shows the values of several keys.
+            "mget" (-2) [READONLY FAST] ALL_KEYS, "string" "1.0.0" => strings::mget;
+            /// Gives several keys values.
+            "mset" (-3) [WRITE DENYOOM] PAIRS, "string" "1.0.1" => strings::mset;
+            /// Gives several keys values, if all of them are absent.
+            "msetnx" (-3) [WRITE DENYOOM] PAIRS, "string" "1.0.1" => strings::msetnx;
+            /// Shows the length of a value.
+            "strlen" (2) [READONLY FAST] ONE_KEY, "string" "2.2.0" => ranges::strlen;
+            /// Shows a part of a value.
+            "getrange" (4) [READONLY] ONE_KEY, "string" "2.4.0" => ranges::getrange;
+            /// Shows a part of a value.
+            "substr" (4) [READONLY] ONE_KEY, "string" "1.0.0" => ranges::getrange;
+            /// Overwrites a part of a value.
+            "setrange" (4) [WRITE DENYOOM] ONE_KEY, "string" "2.2.0" => ranges::setrange;
+            /// Appends to a value.
+            "append" (3) [WRITE DENYOOM FAST] ONE_KEY, "string" "2.0.0" => ranges::append;
+            /// Adds one to a value.
+            "incr" (2) [WRITE DENYOOM FAST] ONE_KEY, "string" "1.0.0" => counters::incr;
+            /// Subtracts one from a value.
+            "decr" (2) [WRITE DENYOOM FAST] ONE_KEY, "string" "1.0.0" => counters::decr;
+            /// Adds an integer to a value.
+            "incrby" (3) [WRITE DENYOOM FAST] ONE_KEY, "string" "1.0.0" => counters::incrby;
+            /// Subtracts an integer from a value.
+            "decrby" (3) [WRITE DENYOOM FAST] ONE_KEY, "string" "1.0.0" => counters::decrby;
+            /// Adds a number to a value.
+            "incrbyfloat" (3) [WRITE DENYOOM FAST] ONE_KEY, "string" "2.6.0" => counters::incrbyfloat;
+            /// Finds the longest common subsequence of two values.
+            "lcs" (-3) [READONLY] TWO_KEYS, "string" "7.0.0" => lcs::lcs;
+            /// Shows a bit of a value.
+            "getbit" (3) [READONLY FAST] ONE_KEY, "bitmap" "2.2.0" => bits::getbit;
+            /// Changes a bit of a value.
+            "setbit" (4) [WRITE DENYOOM] ONE_KEY, "bitmap" "2.2.0" => bits::setbit;
+            /// Counts the bits of a value that are set.
+            "bitcount" (-2) [READONLY] ONE_KEY, "bitmap" "2.6.0" => bits::bitcount;
+            /// Finds the first bit of a value that is set, or is not.
+            "bitpos" (-3) [READONLY] ONE_KEY, "bitmap" "2.8.7" => bits::bitpos;
+            /// Combines the bits of several values.
+            "bitop" (-4) [WRITE DENYOOM] Keys(2, -1, 1), "bitmap" "2.6.0" => bits::bitop;
+            /// Shows and changes integers of any width in a value.
+            "bitfield" (-2) [WRITE DENYOOM] ONE_KEY, "bitmap" "3.2.0" => bitfield::bitfield;
+            /// Shows integers of any width in a value.
+            "bitfield_ro" (-2) [READONLY FAST] ONE_KEY, "bitmap" "6.0.0" => bitfield::bitfield_ro;
+            /// Deletes keys.
+            "unlink" (-2) [WRITE FAST] ALL_KEYS, "generic" "4.0.0" => generic::del;
+            /// Counts the keys that exist.
+            "exists" (-2) [READONLY FAST] ALL_KEYS, "generic" "1.0.0" => generic::exists;
+            /// Remembers keys as used, and counts those that exist.
+            "touch" (-2) [READONLY FAST] ALL_KEYS, "generic" "3.2.1" => generic::touch;
+            /// Shows the type of a value, which is always string.
+            "type" (2) [READONLY FAST] ONE_KEY, "generic" "1.0.0" => generic::type_of;
+            /// Gives a key another name.
+            "rename" (3) [WRITE] TWO_KEYS, "generic" "1.0.0" => generic::rename;
+            /// Gives a key another name that is not taken.
+            "renamenx" (3) [WRITE FAST] TWO_KEYS, "generic" "1.0.0" => generic::renamenx;
+            /// Copies value and expiry of a key to another.
+            "copy" (-3) [WRITE DENYOOM] TWO_KEYS, "generic" "6.2.0" => generic::copy;
+            /// Moves a key to another database.
+            "move" (3) [WRITE FAST] ONE_KEY, "generic" "1.0.0" => generic::move_to;
+            /// Shows a key at random.
+            "randomkey" (1) [READONLY] NO_KEYS, "generic" "1.0.0" => scan::randomkey;
+            /// Shows all keys that match a pattern.
+            "keys" (2) [READONLY] NO_KEYS, "generic" "1.0.0" => scan::keys;
+            /// Shows the keys a few at a time.
+            "scan" (-2) [READONLY] NO_KEYS, "generic" "2.8.0" => scan::scan;
+            /// Makes a key expire after some seconds.
+            "expire" (-3) [WRITE FAST] ONE_KEY, "generic" "1.0.0" => expiry::expire;
+            /// Makes a key expire after some milliseconds.
+            "pexpire" (-3) [WRITE FAST] ONE_KEY, "generic" "2.6.0" => expiry::pexpire;
+            /// Makes a key expire at a time, in seconds.
+            "expireat" (-3) [WRITE FAST] ONE_KEY, "generic" "1.2.0" => expiry::expireat;
+            /// Makes a key expire at a time, in milliseconds.
+            "pexpireat" (-3) [WRITE FAST] ONE_KEY, "generic" "2.6.0" => expiry::pexpireat;
+            /// Shows the seconds until a key expires.
+            "ttl" (2) [READONLY FAST] ONE_KEY, "generic" "1.0.0" => expiry::ttl;
+            /// Shows the milliseconds until a key expires.
+            "pttl" (2) [READONLY FAST] ONE_KEY, "generic" "2.6.0" => expiry::pttl;
+            /// Shows when a key expires, in seconds.
+            "expiretime" (2) [READONLY FAST] ONE_KEY, "generic" "7.0.0" => expiry::expiretime;
+            /// Shows when a key expires, in milliseconds.
+            "pexpiretime" (2) [READONLY FAST] ONE_KEY, "generic" "7.0.0" => expiry::pexpiretime;
+            /// Makes a key stay.
+            "persist" (2) [WRITE FAST] ONE_KEY, "generic" "2.2.0" => expiry::persist;
+            /// Shows what is known of a key.
+            "object" (-2) [CONTAINER] NO_KEYS, "generic" "2.2.3" => objects::container;
+            /// Shows how Redis would keep a value.
+            "object|encoding" (3) [READONLY] Keys(2, 2, 1), "generic" "2.2.3" => objects::encoding;
+            /// Shows how often a key has been used.
+            "object|freq" (3) [READONLY] Keys(2, 2, 1), "generic" "4.0.0" => objects::freq;
+            /// Explains the subcommands.
+            "object|help" (2) [LOADING STALE] NO_KEYS, "generic" "6.2.0" => objects::help;
+            /// Shows the seconds since a key was used.
+            "object|idletime" (3) [READONLY] Keys(2, 2, 1), "generic" "2.2.3" => objects::idletime;
+            /// Shows how often Redis would refer to a value.
+            "object|refcount" (3) [READONLY] Keys(2, 2, 1), "generic" "2.2.3" => objects::refcount;
+            /// Shows what memory is used for.
+            "memory" (-2) [CONTAINER] NO_KEYS, "server" "4.0.0" => objects::container;
+            /// Explains the subcommands.
+            "memory|help" (2) [LOADING STALE] NO_KEYS, "server" "4.0.0" => objects::memory_help;
+            /// Shows statistics of the allocator.
+            "memory|malloc-stats" (2) [] NO_KEYS, "server" "4.0.0" => objects::malloc_stats;
+            /// Gives memory back.
+            "memory|purge" (2) [] NO_KEYS, "server" "4.0.0" => objects::memory_purge;
+            /// Shows how much memory is used.
+            "memory|stats" (2) [] NO_KEYS, "server" "4.0.0" => objects::memory_stats;
+            /// Shows the memory that a key takes.
+            "memory|usage" (-3) [READONLY] Keys(2, 2, 1), "server" "4.0.0" => objects::memory_usage;
+            /// Deletes all keys of all databases.
+            "flushall" (-1) [WRITE] NO_KEYS, "server" "1.0.0" => scan::flushall;
+            /// Deletes all keys of the database.
+            "flushdb" (-1) [WRITE] NO_KEYS, "server" "1.0.0" => scan::flushdb;
+            /// Synchronously saves the database to disk.
+            "save" (1) [ADMIN NOSCRIPT NO_ASYNC_LOADING NO_MULTI] NO_KEYS, "server" "1.0.0" => persistence::save;
+            /// Asynchronously saves the database to disk.
+            "bgsave" (-1) [ADMIN NOSCRIPT NO_ASYNC_LOADING] NO_KEYS, "server" "1.0.0" => persistence::bgsave;
+            /// Starts a transaction.
+            "multi" (1) [NOSCRIPT LOADING STALE FAST ALLOW_BUSY] NO_KEYS, "transactions" "1.2.0" => transactions::multi;
+            /// Executes all commands in a transaction.
+            "exec" (1) [NOSCRIPT LOADING STALE SKIP_SLOWLOG] NO_KEYS, "transactions" "1.2.0" => exec;
+            /// Discards a transaction.
+            "discard" (1) [NOSCRIPT LOADING STALE FAST ALLOW_BUSY] NO_KEYS, "transactions" "2.0.0" => transactions::discard;
+            /// Monitors changes to keys to determine the execution of a transaction.
+            "watch" (-2) [NOSCRIPT LOADING STALE FAST ALLOW_BUSY] ALL_KEYS, "transactions" "2.2.0" => transactions::watch;
+            /// Forgets about watched keys of a transaction.
+            "unwatch" (1) [NOSCRIPT LOADING STALE FAST ALLOW_BUSY] NO_KEYS, "transactions" "2.2.0" => transactions::unwatch;
             /// Answers, to show that the server does.
             "ping" (-1) [FAST] NO_KEYS, "connection" "1.0.0" => connection::ping;
             /// Says the same.
@@ -209,4 +354,4 @@ macro_rules! with_administration {
     };
 }
 
-pub(super) use with_administration;
+pub(crate) use with_command_rows;

@@ -2,7 +2,12 @@
 
 use store::{Attributes, Store};
 
-use super::{Call, Outcome, Refusal, bits::grow, parse_integer, ranges::changed};
+use super::{
+    bits::grow,
+    call::{Call, parse_integer},
+    ranges::changed,
+};
+use crate::reply::{Outcome, Refusal};
 
 /// `i1` to `i64`, `u1` to `u63`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,10 @@
 use store::{Attributes, Store};
 
 use super::{
-    Call, Outcome, Refusal, parse_integer,
+    call::{Call, parse_integer},
     ranges::{changed, clamp},
 };
+use crate::reply::{Outcome, Refusal};
 
 pub(super) fn getbit<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let offset = call.bit_offset(2, None)?;
@@ -163,7 +164,7 @@ pub(super) fn bitop<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     if is_not && call.args.len() != 4 {
         return Err(Refusal::new("ERR BITOP NOT must be called with a single source key."));
     }
-    call.hold_all();
+    call.lock_all();
     let args = call.args;
     let longest = args[3..].iter().map(|key| call.keys.item(key).peek().map_or(0, |value| value.bytes.len())).max();
     let longest = longest.unwrap_or(0);

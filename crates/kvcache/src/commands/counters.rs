@@ -2,7 +2,12 @@
 
 use store::{Attributes, Store};
 
-use super::{Call, Outcome, Refusal, long_double::LongDouble, parse_integer, ranges::changed};
+use super::{
+    call::{Call, parse_integer},
+    long_double::LongDouble,
+    ranges::changed,
+};
+use crate::reply::{Outcome, Refusal};
 
 pub(super) fn incr<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     add(call, 1)

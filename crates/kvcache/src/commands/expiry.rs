@@ -2,7 +2,8 @@
 
 use store::Store;
 
-use super::{Call, Outcome, Refusal, quote::quote, set_options::Unit};
+use super::{call::Call, set_options::Unit};
+use crate::reply::{Outcome, Refusal, quote::quote};
 
 /// What EXPIRE asks of the expiry that there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,8 +2,11 @@
 
 use store::{Attributes, Store};
 
-use super::{Call, Outcome, Refusal, parse_integer, strings::kept};
-use crate::state::space::DATABASES;
+use super::call::{Call, parse_integer};
+use crate::{
+    reply::{Outcome, Refusal},
+    state::DATABASES,
+};
 
 const SAME_OBJECT: &str = "ERR source and destination objects are the same";
 
@@ -25,7 +28,7 @@ fn count_keys<S: Store>(
     mut is_one: impl FnMut(&mut Call<'_, '_, S>, &[u8]) -> bool,
 ) -> Outcome {
     if call.args.len() > 2 {
-        call.hold_all();
+        call.lock_all();
     }
     let args = call.args;
     let count = args[1..].iter().filter(|key| is_one(call, key)).count();
@@ -53,13 +56,13 @@ pub(super) fn renamenx<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 /// False: the new name is taken.
 fn rename_if<S: Store>(call: &mut Call<'_, '_, S>, may: impl FnOnce(bool) -> bool) -> Result<bool, Refusal> {
-    call.hold_all();
+    call.lock_all();
     let (from, to) = (call.args[1], call.args[2]);
     let (value, attributes) = match call.keys.item(from).peek() {
         None => return Err(Refusal::NO_SUCH_KEY),
         Some(value) => {
             let attributes = value.attributes;
-            (kept(value), attributes)
+            (value.into_bytes(), attributes)
         }
     };
     if !may(call.keys.item(to).exists()) {
@@ -110,15 +113,15 @@ pub(super) fn move_to<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 /// Gives another key the value and the expiry of argument 1. False: there is none, or the other exists and must not be
 /// replaced.
 fn transfer<S: Store>(call: &mut Call<'_, '_, S>, database: u8, to: &[u8], replace: bool) -> Result<bool, Refusal> {
-    call.hold_all();
+    call.lock_all();
     let (value, expires_at, flags) = match call.item(1).get() {
         None => return Ok(false),
         Some(value) => {
             let Attributes { expires_at, flags, .. } = value.attributes;
-            (kept(value), expires_at, flags)
+            (value.into_bytes(), expires_at, flags)
         }
     };
-    let mut target = call.keys.item_of(database, to);
+    let mut target = call.keys.item_in(database, to);
     if target.exists() && !replace {
         return Ok(false);
     }

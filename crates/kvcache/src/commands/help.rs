@@ -2,7 +2,8 @@
 
 use store::Store;
 
-use super::{Call, Outcome, details, table::TABLE};
+use super::{call::Call, details};
+use crate::{command_table::TABLE, reply::Outcome};
 
 /// What a container of commands says when it is called by itself, which its arity forbids.
 pub(super) fn container<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {

@@ -3,7 +3,11 @@
 use bytes::Bytes;
 use store::Store;
 
-use super::{Call, Outcome, Refusal, strings::kept};
+use super::call::Call;
+use crate::{
+    reply::{Outcome, Refusal},
+    value::Value,
+};
 
 /// What LCS is asked for.
 #[derive(Debug, Default)]
@@ -29,13 +33,13 @@ impl Match {
 }
 
 pub(super) fn lcs<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let is_in_transaction = call.keys.holds_all();
-    call.hold_all();
-    let mut read = |index: usize| call.item(index).get().map_or_else(Bytes::new, kept);
+    let is_in_transaction = call.keys.has_locked_all();
+    call.lock_all();
+    let mut read = |index: usize| call.item(index).get().map_or_else(Bytes::new, Value::into_bytes);
     let (a, b) = (read(1), read(2));
     if !is_in_transaction {
         // The comparison may take long, and needs nothing but the copies.
-        call.keys.release();
+        call.keys.unlock();
     }
     let options = parse(call)?;
     let table = Table::new(&a, &b, call.string_bytes_max())?;

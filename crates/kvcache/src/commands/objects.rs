@@ -6,7 +6,8 @@
 
 use store::{PolicyKind, Store};
 
-use super::{Call, Outcome, Refusal, parse_integer};
+use super::call::{Call, parse_integer};
+use crate::reply::{Outcome, Refusal};
 
 /// Longer strings are `raw`, in bytes.
 const EMBEDDED_MAX: usize = 44;
@@ -116,7 +117,7 @@ pub(super) fn memory_usage<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 /// MEMORY STATS: those of Redis's figures that exist here.
 pub(super) fn memory_stats<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let (mut bytes, mut keys) = (0, 0);
-    call.keys.each(|cache| {
+    call.keys.for_each_shard(|cache| {
         bytes += cache.bytes();
         keys += cache.len();
     });

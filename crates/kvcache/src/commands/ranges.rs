@@ -2,7 +2,8 @@
 
 use store::{Attributes, Store};
 
-use super::{Call, Outcome, Refusal};
+use super::call::Call;
+use crate::reply::{Outcome, Refusal};
 
 pub(super) fn strlen<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let len = call.item(1).get().map_or(0, |value| value.bytes.len());

@@ -8,9 +8,11 @@ use bytes::Bytes;
 use store::{Moment, Store, View};
 use wire::resp::reply;
 
-use super::{Call, Outcome, Refusal, glob, quote::until_zero};
-use crate::state::space::Keyspace;
-use crate::state::space::key_of;
+use super::{call::Call, glob};
+use crate::{
+    reply::{Outcome, Refusal, quote::until_zero},
+    state::{Keyspace, split_stored_key},
+};
 
 /// Elements that one SCAN looks at, unless it says COUNT.
 const COUNT: i64 = 10;
@@ -24,10 +26,10 @@ pub(super) fn dbsize<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let mut len = 0;
     if call.keys.has_one_database() {
         if database == 0 {
-            call.keys.each(|cache| len += cache.len());
+            call.keys.for_each_shard(|cache| len += cache.len());
         }
     } else {
-        each_entry(call.keys, |view| len += usize::from(key_of(view.key).0 == database));
+        each_entry(call.keys, |view| len += usize::from(split_stored_key(view.key).0 == database));
     }
     call.reply.count(len);
     Ok(())
@@ -35,7 +37,7 @@ pub(super) fn dbsize<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 /// Shows every entry, expired or not, at least once.
 fn each_entry<S: Store>(keys: &mut Keyspace<'_, S>, mut visit: impl FnMut(View<'_>)) {
-    keys.each(|cache| {
+    keys.for_each_shard(|cache| {
         let mut cursor = 0;
         loop {
             cursor = cache.store().scan(cursor, &mut visit);
@@ -52,11 +54,11 @@ fn is_alive(view: &View<'_>, now: Moment) -> bool {
 }
 
 pub(super) fn keys<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.hold_all();
+    call.lock_all();
     let (pattern, database, now) = (call.args[1], call.keys.database, call.keys.now);
     let (mut found, mut count) = (Vec::new(), 0);
     each_entry(call.keys, |view| {
-        let (of, key) = key_of(view.key);
+        let (of, key) = split_stored_key(view.key);
         if of == database && is_alive(&view, now) && (pattern == b"*" || glob::matches(pattern, key)) {
             reply::bulk(&mut found, key);
             count += 1;
@@ -68,7 +70,7 @@ pub(super) fn keys<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 pub(super) fn randomkey<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.hold_all();
+    call.lock_all();
     let key = sample(call.keys).or_else(|| choose(call.keys));
     match key {
         Some(key) => call.reply.bulk(&key),
@@ -81,7 +83,7 @@ pub(super) fn randomkey<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 fn sample<S: Store>(keys: &mut Keyspace<'_, S>) -> Option<Vec<u8>> {
     let (database, now) = (keys.database, keys.now);
     let mut lens = Vec::with_capacity(keys.space().shards());
-    keys.each(|cache| lens.push(cache.len()));
+    keys.for_each_shard(|cache| lens.push(cache.len()));
     let total: usize = lens.iter().sum();
     if total == 0 || (database != 0 && keys.has_one_database()) {
         return None;
@@ -96,7 +98,7 @@ fn sample<S: Store>(keys: &mut Keyspace<'_, S>) -> Option<Vec<u8>> {
         })?;
         let store = keys.shard(shard).store();
         let view = store.view(store.sample(fastrand::u64(..))?);
-        let (of, key) = key_of(view.key);
+        let (of, key) = split_stored_key(view.key);
         (of == database && is_alive(&view, now)).then(|| key.to_vec())
     })
 }
@@ -106,7 +108,7 @@ fn choose<S: Store>(keys: &mut Keyspace<'_, S>) -> Option<Vec<u8>> {
     let (database, now) = (keys.database, keys.now);
     let (mut chosen, mut seen) = (None, 0);
     each_entry(keys, |view| {
-        let (of, key) = key_of(view.key);
+        let (of, key) = split_stored_key(view.key);
         if of == database && is_alive(&view, now) {
             seen += 1;
             if fastrand::u64(..seen) == 0 {
@@ -140,7 +142,7 @@ pub(super) fn scan<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let (mut found, mut shown, mut seen) = (Vec::new(), 0, 0);
     for _ in 0..filter.count.saturating_mul(STEPS_PER_ELEMENT) {
         cursor = step(call.keys, cursor, |view| {
-            let (of, key) = key_of(view.key);
+            let (of, key) = split_stored_key(view.key);
             if of == database {
                 seen += 1;
                 if shows(&view, key) {
@@ -220,7 +222,7 @@ fn check_flush_options<S: Store>(call: &Call<'_, '_, S>) -> Outcome {
 
 pub(super) fn flushall<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     check_flush_options(call)?;
-    call.hold_all();
+    call.lock_all();
     call.keys.clear();
     call.reply.ok();
     Ok(())
@@ -228,7 +230,7 @@ pub(super) fn flushall<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 pub(super) fn flushdb<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     check_flush_options(call)?;
-    call.hold_all();
+    call.lock_all();
     let database = call.keys.database;
     match call.keys.has_one_database() {
         true if database == 0 => call.keys.clear(),
@@ -241,12 +243,12 @@ pub(super) fn flushdb<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 fn clear_database<S: Store>(keys: &mut Keyspace<'_, S>, database: u8) {
     let (space, now) = (keys.space(), keys.now);
-    keys.each(|cache| {
+    keys.for_each_shard(|cache| {
         let mut cursor = 0;
         loop {
             let mut found: Vec<Vec<u8>> = Vec::new();
             cursor = cache.store().scan(cursor, &mut |view| {
-                if key_of(view.key).0 == database {
+                if split_stored_key(view.key).0 == database {
                     found.push(view.key.to_vec());
                 }
             });

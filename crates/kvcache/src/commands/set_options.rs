@@ -2,7 +2,8 @@
 
 use store::Store;
 
-use super::{Call, Refusal, parse_integer};
+use super::call::{Call, parse_integer};
+use crate::reply::Refusal;
 
 /// What an expiry is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

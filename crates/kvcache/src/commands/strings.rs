@@ -1,13 +1,15 @@
 //! Commands that read or replace whole values.
 
-use bytes::Bytes;
 use store::{Attributes, Store};
 
 use super::{
-    Call, Outcome, Refusal,
+    call::Call,
     set_options::{Condition, Expiry, GetOptions, SetOptions, Unit},
 };
-use crate::state::space::Value;
+use crate::{
+    reply::{Outcome, Refusal},
+    value::Value,
+};
 
 pub(super) fn get<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let mut item = call.keys.item(call.args[1]);
@@ -64,9 +66,9 @@ fn set_with<S: Store>(call: &mut Call<'_, '_, S>, value: &[u8], options: &SetOpt
 fn set_and_show<S: Store>(call: &mut Call<'_, '_, S>, value: &[u8], options: &SetOptions<'_>) -> Outcome {
     // An expiry that is refused is refused before anything is looked up.
     call.expires_at(options.expiry)?;
-    let before = call.keys.item(call.args[1]).get().map(kept);
+    let before = call.keys.item(call.args[1]).get().map(Value::into_bytes);
     set_with(call, value, options)?;
-    call.reply.kept(before.as_ref());
+    call.reply.bytes(before.as_ref());
     Ok(())
 }
 
@@ -107,7 +109,7 @@ pub(super) fn getdel<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 pub(super) fn mget<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     if call.args.len() > 2 {
-        call.hold_all();
+        call.lock_all();
     }
     call.reply.array(call.args.len() - 1);
     for &key in &call.args[1..] {
@@ -134,7 +136,7 @@ fn set_pairs<S: Store>(call: &mut Call<'_, '_, S>, all_absent: bool) -> Result<b
         return Err(call.wrong_arity());
     }
     if call.args.len() > 3 {
-        call.hold_all();
+        call.lock_all();
     }
     let pairs = call.args[1..].chunks_exact(2);
     if all_absent && pairs.clone().any(|pair| call.keys.item(pair[0]).exists()) {
@@ -144,12 +146,4 @@ fn set_pairs<S: Store>(call: &mut Call<'_, '_, S>, all_absent: bool) -> Result<b
         call.keys.item(pair[0]).set(pair[1], Attributes::default())?;
     }
     Ok(true)
-}
-
-/// A value that outlives its entry; a large one is shared, not copied.
-pub(super) fn kept(value: Value<'_>) -> Bytes {
-    match value.shared {
-        Some(shared) => shared.clone(),
-        None => Bytes::from(value.bytes.into_owned()),
-    }
 }

@@ -207,8 +207,8 @@ mod tests {
 
     #[test]
     fn every_line_is_understood_to_its_end() {
-        for command in super::super::table::TABLE {
-            let mut rest = super::super::details::of(command.name).syntax.0;
+        for command in crate::command_table::TABLE {
+            let mut rest = crate::commands::details::of(command.name).syntax.0;
             sequence(&mut rest);
             assert_eq!(rest, "", "{}", command.name);
         }

@@ -1,6 +1,6 @@
-//! The 0x1F text protocol: from a request to its answer.
+//! The 0x1F text protocol: from a request to its reply.
 //!
-//! It has no word for a password, so a server that asks for one does not answer it.
+//! It has no word for a password, so a server that requires one refuses its clients.
 
 use std::time::Instant;
 
@@ -8,22 +8,13 @@ use proto::{Flow, Outbox, Step};
 use store::{Attributes, Store};
 use wire::us::{Parsed, Request, RequestLimits, RequestParser, reply};
 
-use crate::connection::Conn;
-use crate::connection::Dialect;
-use crate::server::KvServer;
-use crate::state::space::Item;
-use crate::state::space::Keyspace;
-use crate::state::space::Value;
-use crate::state::statistics::US_FIRST;
-use crate::state::statistics::verbs;
+use crate::{
+    command_table::UsVerb,
+    state::{Item, Keyspace, ServerState},
+    value::Value,
+};
 
-verbs! {
-    /// The commands, as they are counted.
-    first = US_FIRST;
-    Get = "get" Set = "set" Del = "del" Multi = "multi" Exec = "exec" Discard = "discard"
-}
-
-/// What is remembered of a connection.
+/// State of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Us {
     parser: RequestParser,
@@ -35,41 +26,41 @@ pub(crate) struct Us {
 struct Transaction {
     queue: Vec<Queued>,
     queued_bytes: usize,
-    /// Something could not be queued: EXEC will refuse.
-    spoiled: bool,
+    /// A command could not be queued: EXEC will refuse.
+    is_spoiled: bool,
 }
 
 #[derive(Debug)]
 struct Queued {
     key: Box<[u8]>,
-    deed: Deed<Box<[u8]>>,
+    operation: Operation<Box<[u8]>>,
 }
 
-/// What is to be done with a key.
+/// Operation on one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deed<V> {
+pub(crate) enum Operation<V> {
     Get,
     Set(V),
     Del,
 }
 
-impl<V> Deed<V> {
+impl<V> Operation<V> {
     #[inline]
-    pub(crate) fn verb(&self) -> Verb {
+    pub(crate) fn verb(&self) -> UsVerb {
         match self {
-            Self::Get => Verb::Get,
-            Self::Set(_) => Verb::Set,
-            Self::Del => Verb::Del,
+            Self::Get => UsVerb::Get,
+            Self::Set(_) => UsVerb::Set,
+            Self::Del => UsVerb::Del,
         }
     }
 }
 
 /// A request that needs nothing but the store, in whatever protocol.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Usual<'i> {
+pub(crate) struct FastPath<'i> {
     pub(crate) key: &'i [u8],
-    pub(crate) deed: Deed<&'i [u8]>,
-    /// Bytes of the request.
+    pub(crate) operation: Operation<&'i [u8]>,
+    /// Length of the request, in bytes.
     pub(crate) len: usize,
 }
 
@@ -78,79 +69,78 @@ impl Us {
         self.transaction.is_some()
     }
 
-    /// Recognises a whole request on one key at the start of `input`. `None` means that [`one`] has to look.
+    /// Recognises a whole request on one key at the start of `input`. `None` means that [`Us::handle_request`] has to parse
+    /// it.
     #[inline]
-    pub(crate) fn usual<'i>(&self, input: &'i [u8], bytes_max: usize) -> Option<Usual<'i>> {
+    pub(crate) fn fast_path<'i>(&self, input: &'i [u8], bytes_max: usize) -> Option<FastPath<'i>> {
         if self.parser.is_torn() {
-            return None; // It knows how far the request has been searched.
+            return None; // The parser knows how far the request has been searched.
         }
         let parsed = RequestParser::default().parse(input, &RequestLimits { request_bytes_max: bytes_max });
         let Ok(Parsed::Whole { request, consumed }) = parsed else { return None };
-        let (key, deed) = deed(request)?;
-        Some(Usual { key, deed, len: consumed })
+        let (key, operation) = operation(request)?;
+        Some(FastPath { key, operation, len: consumed })
     }
 }
 
-/// Key and deed of a request that has them.
+/// Returns the key and the operation of a request that has them.
 #[inline]
-fn deed(request: Request<'_>) -> Option<(&[u8], Deed<&[u8]>)> {
+fn operation(request: Request<'_>) -> Option<(&[u8], Operation<&[u8]>)> {
     match request {
-        Request::Get { key } => Some((key, Deed::Get)),
-        Request::Set { key, value } => Some((key, Deed::Set(value))),
-        Request::Del { key } => Some((key, Deed::Del)),
+        Request::Get { key } => Some((key, Operation::Get)),
+        Request::Set { key, value } => Some((key, Operation::Set(value))),
+        Request::Del { key } => Some((key, Operation::Del)),
         Request::Multi | Request::Exec | Request::Discard | Request::Refused(_) => None,
     }
 }
 
-/// Answers the request that `input` begins with.
-pub(crate) fn one<S: Store + 'static>(
-    server: &KvServer<S>,
-    conn: &mut Conn<S>,
-    input: &[u8],
-    keys: &mut Keyspace<'_, S>,
-    out: &mut Outbox,
-) -> Step {
-    let request_bytes_max = conn.limits(server).bulk_bytes_max;
-    let authenticated = conn.authenticated;
-    let Dialect::Us(us) = &mut conn.dialect else { return Step::open(0) };
-    if !authenticated {
-        reply::error(out.inline(), "Authentication required");
-        return Step { flow: Flow::Linger, ..Step::open(0) };
-    }
-    keys.database = 0;
-    match us.parser.parse(input, &RequestLimits { request_bytes_max }) {
-        Ok(Parsed::Whole { request, consumed }) => {
-            let began = Instant::now();
-            let succeeded = us.answer(request, request_bytes_max, keys, out);
-            if let Some(verb) = verb(request) {
-                server.statistics.command(verb.number(), began.elapsed(), succeeded);
-            }
-            conn.refresh(server);
-            Step::open(consumed)
-        }
-        Ok(Parsed::Torn { need }) => Step { need, ..Step::open(0) },
-        Err(error) => {
-            reply::error(out.inline(), error);
-            Step { flow: Flow::Linger, ..Step::open(0) }
-        }
-    }
-}
-
-/// `None`: it is no command.
-fn verb(request: Request<'_>) -> Option<Verb> {
+/// Returns the command under which a request is counted.
+fn verb(request: Request<'_>) -> Option<UsVerb> {
     match request {
-        Request::Get { .. } => Some(Verb::Get),
-        Request::Set { .. } => Some(Verb::Set),
-        Request::Del { .. } => Some(Verb::Del),
-        Request::Multi => Some(Verb::Multi),
-        Request::Exec => Some(Verb::Exec),
-        Request::Discard => Some(Verb::Discard),
+        Request::Get { .. } => Some(UsVerb::Get),
+        Request::Set { .. } => Some(UsVerb::Set),
+        Request::Del { .. } => Some(UsVerb::Del),
+        Request::Multi => Some(UsVerb::Multi),
+        Request::Exec => Some(UsVerb::Exec),
+        Request::Discard => Some(UsVerb::Discard),
         Request::Refused(_) => None,
     }
 }
 
 impl Us {
-    /// False: with an error.
+    /// Answers the request that `input` begins with.
+    pub(crate) fn handle_request<S: Store + 'static>(
+        &mut self,
+        state: &ServerState<S>,
+        is_authenticated: bool,
+        input: &[u8],
+        keys: &mut Keyspace<'_, S>,
+        out: &mut Outbox,
+    ) -> Step {
+        if !is_authenticated {
+            reply::error(out.inline(), "Authentication required");
+            return Step { flow: Flow::Linger, ..Step::open(0) };
+        }
+        let request_bytes_max = state.limits.bulk_bytes_max;
+        keys.database = 0;
+        match self.parser.parse(input, &RequestLimits { request_bytes_max }) {
+            Ok(Parsed::Whole { request, consumed }) => {
+                let began = Instant::now();
+                let succeeded = self.answer(request, request_bytes_max, keys, out);
+                if let Some(verb) = verb(request) {
+                    state.statistics.add_call(verb.number(), began.elapsed(), succeeded);
+                }
+                Step::open(consumed)
+            }
+            Ok(Parsed::Torn { need }) => Step { need, ..Step::open(0) },
+            Err(error) => {
+                reply::error(out.inline(), error);
+                Step { flow: Flow::Linger, ..Step::open(0) }
+            }
+        }
+    }
+
+    /// Answers a request. False if the reply is an error.
     fn answer<S: Store>(
         &mut self,
         request: Request<'_>,
@@ -158,10 +148,10 @@ impl Us {
         keys: &mut Keyspace<'_, S>,
         out: &mut Outbox,
     ) -> bool {
-        if let Some((key, deed)) = deed(request) {
+        if let Some((key, operation)) = operation(request) {
             return match &mut self.transaction {
-                Some(transaction) => transaction.queue(key, deed, bytes_max, out),
-                None => run(&mut keys.item(key), deed, out),
+                Some(transaction) => transaction.queue(key, operation, bytes_max, out),
+                None => run(&mut keys.item(key), operation, out),
             };
         }
         match (request, self.transaction.take()) {
@@ -179,7 +169,7 @@ impl Us {
             (Request::Discard, None) => error(out, "DISCARD without MULTI"),
             (Request::Refused(refusal), mut open) => {
                 if let Some(transaction) = &mut open {
-                    transaction.spoiled = true;
+                    transaction.is_spoiled = true;
                 }
                 self.transaction = open;
                 error(out, refusal)
@@ -206,16 +196,16 @@ fn error(out: &mut Outbox, text: impl std::fmt::Display) -> bool {
 }
 
 impl Transaction {
-    fn queue(&mut self, key: &[u8], deed: Deed<&[u8]>, bytes_max: usize, out: &mut Outbox) -> bool {
-        let deed = match deed {
-            Deed::Get => Deed::Get,
-            Deed::Del => Deed::Del,
-            Deed::Set(value) => Deed::Set(value.into()),
+    fn queue(&mut self, key: &[u8], operation: Operation<&[u8]>, bytes_max: usize, out: &mut Outbox) -> bool {
+        let operation = match operation {
+            Operation::Get => Operation::Get,
+            Operation::Del => Operation::Del,
+            Operation::Set(value) => Operation::Set(value.into()),
         };
-        let queued = Queued { key: key.into(), deed };
+        let queued = Queued { key: key.into(), operation };
         self.queued_bytes += queued.bytes();
         if self.queued_bytes > bytes_max {
-            self.spoiled = true;
+            self.is_spoiled = true;
             return error(out, "The transaction is larger than the longest request");
         }
         self.queue.push(queued);
@@ -223,46 +213,46 @@ impl Transaction {
         true
     }
 
-    /// One answer for each command, in order, and nobody sees the keys in between.
+    /// Runs all commands, and writes one reply for each. Nobody sees the keys in between.
     fn execute<S: Store>(self, keys: &mut Keyspace<'_, S>, out: &mut Outbox) -> bool {
-        if self.spoiled {
+        if self.is_spoiled {
             return error(out, "Transaction discarded because of previous errors");
         }
-        keys.hold_all();
-        for Queued { key, deed } in &self.queue {
-            let deed = match deed {
-                Deed::Get => Deed::Get,
-                Deed::Del => Deed::Del,
-                Deed::Set(value) => Deed::Set(&**value),
+        keys.lock_all();
+        for Queued { key, operation } in &self.queue {
+            let operation = match operation {
+                Operation::Get => Operation::Get,
+                Operation::Del => Operation::Del,
+                Operation::Set(value) => Operation::Set(&**value),
             };
-            run(&mut keys.item(key), deed, out);
+            run(&mut keys.item(key), operation, out);
         }
-        keys.release();
+        keys.unlock();
         true
     }
 }
 
 impl Queued {
-    /// With what it costs beside its bytes.
+    /// Returns the memory that it takes.
     fn bytes(&self) -> usize {
-        let value = match &self.deed {
-            Deed::Set(value) => value.len(),
-            Deed::Get | Deed::Del => 0,
+        let value = match &self.operation {
+            Operation::Set(value) => value.len(),
+            Operation::Get | Operation::Del => 0,
         };
         size_of::<Self>() + self.key.len() + value
     }
 }
 
-/// Does it, and answers; false: with an error, which is not what a DEL of a key that is not there has made.
-pub(crate) fn run<S: Store>(item: &mut Item<'_, '_, S>, deed: Deed<&[u8]>, out: &mut Outbox) -> bool {
-    match deed {
-        Deed::Get => value(item.get(), out),
-        Deed::Set(value) => match item.set(value, Attributes::default()) {
+/// Runs an operation and writes its reply. False if the command failed, which a DEL of a missing key has not.
+pub(crate) fn run<S: Store>(item: &mut Item<'_, '_, S>, operation: Operation<&[u8]>, out: &mut Outbox) -> bool {
+    match operation {
+        Operation::Get => value(item.get(), out),
+        Operation::Set(value) => match item.set(value, Attributes::default()) {
             Ok(()) => return ok(out),
             Err(store::OutOfMemory) => return error(out, "Out of memory"),
         },
-        Deed::Del if item.remove() => return ok(out),
-        Deed::Del => reply::key_missing(out.inline()),
+        Operation::Del if item.remove() => return ok(out),
+        Operation::Del => reply::key_missing(out.inline()),
     }
     true
 }

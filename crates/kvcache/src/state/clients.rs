@@ -1,23 +1,23 @@
-//! Who is connected: what CLIENT shows and changes.
+//! Connected clients: what CLIENT shows and changes.
 
 use std::{
     collections::BTreeMap,
     os::fd::AsFd,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use proto::{Now, Peer};
 use sys::{
     listen::Address,
     socket::{self, Handle},
 };
 
-use crate::commands::call::Refusal;
-use crate::state::pause::Pause;
-use crate::state::pause::Paused;
+use super::pause::{Pause, PauseMode};
+use crate::reply::Refusal;
 
 /// All connections.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(crate) struct Clients {
     pub(crate) pause: Pause,
 }
 
-/// What others may know of a connection, and do to it.
+/// Data of a connection that other connections see, and what they can do to it.
 #[derive(Debug, Default)]
 pub(crate) struct Profile {
     pub id: u64,
@@ -35,46 +35,48 @@ pub(crate) struct Profile {
     pub peer: Option<Address>,
     pub local: Option<Address>,
     socket: Option<Handle>,
-    /// Written once per batch of commands.
+    /// Time of the last batch of commands.
     pub last_unix_ms: AtomicU64,
-    /// The last command's number in the table, and 1; 0: none yet.
+    /// Number of the last command, plus 1; 0: none yet.
     pub last_command: AtomicUsize,
     pub database: AtomicU8,
-    /// 2 or 3.
+    /// Version of RESP: 2 or 3.
     pub version: AtomicU8,
-    /// Commands queued by MULTI; negative: there is no transaction.
+    /// Number of commands queued by MULTI; negative: there is no transaction.
     pub queued: AtomicI64,
     pub watched: AtomicUsize,
-    /// CLIENT NO-EVICT and NO-TOUCH.
-    pub no_evict: AtomicBool,
-    pub no_touch: AtomicBool,
-    /// To be closed as soon as it is looked at.
-    killed: AtomicBool,
-    texts: Mutex<Texts>,
+    /// Set by CLIENT NO-EVICT.
+    pub is_no_evict: AtomicBool,
+    /// Set by CLIENT NO-TOUCH.
+    pub is_no_touch: AtomicBool,
+    /// The connection is to be closed with its next batch.
+    is_killed: AtomicBool,
+    labels: Mutex<ClientLabels>,
 }
 
-/// What a client says of itself.
+/// Names that a client gives itself, by CLIENT SETNAME and SETINFO.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Texts {
+pub(crate) struct ClientLabels {
     pub name: String,
     pub library: String,
     pub library_version: String,
 }
 
-/// A connection's own entry among [`Clients`]; it leaves with it.
+/// Entry of a connection in [`Clients`], removed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct Registration {
     clients: Arc<Clients>,
     profile: Arc<Profile>,
 }
 
 impl Clients {
-    /// A client that is not among all.
-    pub(crate) fn nobody(self: &Arc<Self>) -> Client {
-        Client { clients: Arc::clone(self), profile: Arc::default() }
+    /// Returns a registration that is not listed.
+    pub(crate) fn unlisted(self: &Arc<Self>) -> Registration {
+        Registration { clients: Arc::clone(self), profile: Arc::default() }
     }
 
-    pub(crate) fn enter(self: &Arc<Self>, peer: Peer<'_>, now: Now) -> Client {
+    /// Adds a connection.
+    pub(crate) fn register(self: &Arc<Self>, peer: Peer<'_>, now: Now) -> Registration {
         let id = self.next_id.fetch_add(1, Relaxed) + 1;
         let unix_ms = u64::try_from(now.unix.as_millis()).unwrap_or(u64::MAX);
         let profile = Arc::new(Profile {
@@ -89,34 +91,34 @@ impl Clients {
             ..Profile::default()
         });
         self.all().insert(id, Arc::clone(&profile));
-        Client { clients: Arc::clone(self), profile }
+        Registration { clients: Arc::clone(self), profile }
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Profile>>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock()
     }
 
-    /// All profiles but of those that are being closed, oldest first.
+    /// Returns the profiles of all connections that are not being closed, oldest first.
     pub(crate) fn list(&self) -> Vec<Arc<Profile>> {
-        self.all().values().filter(|profile| !profile.killed.load(Relaxed)).cloned().collect()
+        self.all().values().filter(|profile| !profile.is_killed.load(Relaxed)).cloned().collect()
     }
 
     pub(crate) fn len(&self) -> usize {
         self.all().len()
     }
 
-    /// All that have ever come.
-    pub(crate) fn entered(&self) -> u64 {
+    /// Number of connections since the start.
+    pub(crate) fn total(&self) -> u64 {
         self.next_id.load(Relaxed)
     }
 
-    /// Commands wait.
+    /// True while CLIENT PAUSE makes commands wait.
     #[inline]
     pub(crate) fn are_paused(&self) -> bool {
-        self.pause.what() != Paused::Nothing
+        self.pause.mode() != PauseMode::None
     }
 
-    /// Ends connections that have been idle since before `unix_ms`.
+    /// Closes connections that have been idle since before `unix_ms`.
     pub(crate) fn kill_idle(&self, unix_ms: u64) {
         let idle = self.list().into_iter().filter(|profile| profile.last_unix_ms.load(Relaxed) < unix_ms);
         idle.for_each(|profile| profile.kill());
@@ -124,26 +126,39 @@ impl Clients {
 }
 
 impl Profile {
-    pub(crate) fn texts(&self) -> MutexGuard<'_, Texts> {
-        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn labels(&self) -> MutexGuard<'_, ClientLabels> {
+        self.labels.lock()
     }
 
-    /// Ends the connection: nothing more of it is answered. One that is idle costs nothing until then, since its socket
-    /// is shut down from here and whoever drives it sees the end.
+    /// Closes the connection: nothing more of it is answered. Its socket is shut down from here, so that its driver sees
+    /// the end even if it is idle.
     pub(crate) fn kill(&self) {
-        self.killed.store(true, Relaxed);
+        self.is_killed.store(true, Relaxed);
         if let Some(socket) = self.socket {
-            socket.shutdown(); // One that is gone already needs no end.
+            socket.shutdown(); // Fails for one that is gone already.
         }
     }
 
-    /// The descriptor's number.
+    /// Returns the number of the descriptor, or -1.
     pub(crate) fn descriptor(&self) -> i32 {
         self.socket.map_or(-1, Handle::number)
     }
+
+    /// Returns the peer's address as Redis writes it: a client of a unix socket has the server's path and port 0.
+    pub(crate) fn peer_text(&self) -> String {
+        match &self.peer {
+            Some(Address::Unix(path)) if path.as_os_str().is_empty() => self.local_text(),
+            peer => address_text(peer.as_ref()),
+        }
+    }
+
+    /// Returns the address that the client has connected to, as Redis writes it.
+    pub(crate) fn local_text(&self) -> String {
+        address_text(self.local.as_ref())
+    }
 }
 
-impl Client {
+impl Registration {
     pub(crate) fn id(&self) -> u64 {
         self.profile.id
     }
@@ -154,38 +169,46 @@ impl Client {
 
     #[inline]
     pub(crate) fn is_killed(&self) -> bool {
-        self.profile.killed.load(Relaxed)
+        self.profile.is_killed.load(Relaxed)
     }
 
-    /// Its last command, by the number in the table.
+    /// Publishes the number of the last command.
     #[inline]
-    pub(crate) fn ran(&self, number: usize) {
+    pub(crate) fn set_last_command(&self, number: usize) {
         self.profile.last_command.store(number + 1, Relaxed);
     }
 
-    /// A batch of its commands has been looked at.
+    /// Publishes the time of a batch of commands.
     #[inline]
-    pub(crate) fn seen(&self, now: Now) {
+    pub(crate) fn set_last_batch(&self, now: Now) {
         // Lossless for some 500 million years.
         self.profile.last_unix_ms.store(now.unix.as_millis() as u64, Relaxed);
     }
 
-    /// An empty name takes the old one away.
+    /// Sets the name of the connection; an empty one removes it.
     pub(crate) fn set_name(&self, name: &[u8]) -> Result<(), Refusal> {
         if !is_printable(name) {
             return Err(Refusal::new("ERR Client names cannot contain spaces, newlines or special characters."));
         }
-        self.profile.texts().name = String::from_utf8_lossy(name).into_owned();
+        self.profile.labels().name = String::from_utf8_lossy(name).into_owned();
         Ok(())
     }
 }
 
-/// No spaces and no control characters.
+fn address_text(address: Option<&Address>) -> String {
+    match address {
+        Some(Address::Tcp(address)) => address.to_string(),
+        Some(Address::Unix(path)) => format!("{}:0", path.display()),
+        None => "?:0".to_owned(),
+    }
+}
+
+/// True if the text has no spaces and no control characters.
 pub(crate) fn is_printable(text: &[u8]) -> bool {
     text.iter().all(|byte| (b'!'..=b'~').contains(byte))
 }
 
-impl Drop for Client {
+impl Drop for Registration {
     fn drop(&mut self) {
         self.clients.all().remove(&self.profile.id);
     }

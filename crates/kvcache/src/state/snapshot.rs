@@ -1,13 +1,11 @@
 //! Keys on disk: saved on request and at the end, loaded at the start.
 //!
-//! What is guaranteed: each key is saved with a value and attributes that it had at one moment between the begin and
-//! the end of saving. Different keys may be of different moments, and a change after its key was passed is not in the
-//! file: this is a warm start for a cache, not a log. The file is replaced as a whole or not at all, and one that has
-//! been damaged or cut short is refused as a whole. Its form is described in [`format`].
+//! Each key is saved with a value and attributes that it had at one moment between the begin and the end of saving.
+//! Different keys may be of different moments, and a change made after its key was passed is not in the file: this is a
+//! warm start for a cache, not a log. The file is replaced as a whole or not at all, and a file that has been damaged or
+//! truncated is refused as a whole. [`format`] describes its format.
 
 mod format;
-#[cfg(test)]
-mod tests;
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -15,25 +13,25 @@ use std::{
     path::{Path, PathBuf},
     process,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
+        Arc,
         atomic::{AtomicI64, Ordering},
     },
     thread,
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use format::{Entry, Reader, Writer};
+use format::{FormatError, Reader, SnapshotEntry, Writer};
+use parking_lot::{Mutex, MutexGuard};
 use store::{Moment, Store};
 
-use crate::protocol::memcached::NUMBER;
-use crate::state::space::Space;
+use super::{memcached::UNIQUE_NUMBER, space::Space};
 
-/// Bytes copied under a shard's lock before it is given up for a moment.
+/// Bytes copied under a shard's lock before it is released for a moment.
 const LOCKED_BYTES_MAX: usize = 64 * 1024;
-/// Steps of a scan under it.
+/// Steps of a scan under that lock.
 const LOCKED_STEPS_MAX: usize = 64;
 
-/// Why there is no snapshot.
+/// Failure to save or to load a snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     #[error("no file for it has been named")]
@@ -46,28 +44,28 @@ pub enum SnapshotError {
     DoesNotFit { path: PathBuf },
 }
 
-/// Saves and loads.
+/// File that snapshots are saved to and loaded from.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct SnapshotStore {
     path: Option<PathBuf>,
     last_saved_unix_s: AtomicI64,
     /// Held while saving.
     saving: Mutex<()>,
 }
 
-/// Whether saving has begun, or was under way already.
+/// Outcome of a request to save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Began {
-    Now,
-    Before,
+pub(crate) enum SaveStart {
+    Started,
+    AlreadyRunning,
 }
 
-impl Keeper {
+impl SnapshotStore {
     pub(crate) fn new(path: Option<PathBuf>) -> Self {
         Self { path, last_saved_unix_s: AtomicI64::new(unix_s()), saving: Mutex::default() }
     }
 
-    /// Of the last snapshot, or of the start.
+    /// Returns the time of the last snapshot, or of the start.
     pub(crate) fn last_saved_unix_s(&self) -> i64 {
         self.last_saved_unix_s.load(Ordering::Relaxed)
     }
@@ -78,47 +76,40 @@ impl Keeper {
 
     // --- saving ---------------------------------------------------------------------------
 
-    /// Waits for a snapshot that is being saved already.
+    /// Saves a snapshot, after one that is being saved already.
     pub(crate) fn save<S: Store>(&self, space: &Space<S>) -> Result<(), SnapshotError> {
-        let turn = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
-        self.save_now(space, turn)
+        self.save_locked(space, self.saving.lock())
     }
 
-    pub(crate) fn try_save<S: Store>(&self, space: &Space<S>) -> Result<Began, SnapshotError> {
+    /// Saves a snapshot, unless one is being saved already.
+    pub(crate) fn try_save<S: Store>(&self, space: &Space<S>) -> Result<SaveStart, SnapshotError> {
         self.path()?;
-        let Some(turn) = self.turn() else { return Ok(Began::Before) };
-        self.save_now(space, turn).map(|()| Began::Now)
+        let Some(saving) = self.saving.try_lock() else { return Ok(SaveStart::AlreadyRunning) };
+        self.save_locked(space, saving).map(|()| SaveStart::Started)
     }
 
-    /// Saves on a thread of its own, which reports to the log.
-    pub(crate) fn save_aside<S: Store + 'static>(
+    /// Saves a snapshot on a thread of its own, which reports to the log.
+    pub(crate) fn save_in_background<S: Store + 'static>(
         self: &Arc<Self>,
         space: &Arc<Space<S>>,
-    ) -> Result<Began, SnapshotError> {
+    ) -> Result<SaveStart, SnapshotError> {
         let path = self.path()?;
-        if self.turn().is_none() {
-            return Ok(Began::Before);
+        if self.saving.is_locked() {
+            return Ok(SaveStart::AlreadyRunning);
         }
-        let (keeper, space) = (Arc::clone(self), Arc::clone(space));
-        let spawned = thread::Builder::new().name("snapshot".to_owned()).spawn(move || match keeper.try_save(&space) {
-            Ok(_) => tracing::info!("the snapshot has been saved"),
-            Err(error) => tracing::error!("the snapshot has not been saved: {error}"),
-        });
+        let (snapshots, space) = (Arc::clone(self), Arc::clone(space));
+        let spawned =
+            thread::Builder::new().name("snapshot".to_owned()).spawn(move || match snapshots.try_save(&space) {
+                Ok(_) => tracing::info!("the snapshot has been saved"),
+                Err(error) => tracing::error!("the snapshot has not been saved: {error}"),
+            });
         match spawned {
-            Ok(_) => Ok(Began::Now),
+            Ok(_) => Ok(SaveStart::Started),
             Err(error) => Err(SnapshotError::Io { path: path.to_owned(), error }),
         }
     }
 
-    fn turn(&self) -> Option<MutexGuard<'_, ()>> {
-        match self.saving.try_lock() {
-            Ok(turn) => Some(turn),
-            Err(TryLockError::Poisoned(turn)) => Some(turn.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
-    }
-
-    fn save_now<S: Store>(&self, space: &Space<S>, _turn: MutexGuard<'_, ()>) -> Result<(), SnapshotError> {
+    fn save_locked<S: Store>(&self, space: &Space<S>, _saving: MutexGuard<'_, ()>) -> Result<(), SnapshotError> {
         let path = self.path()?;
         replace(path, |file| write(space, file)).map_err(|error| SnapshotError::Io { path: path.to_owned(), error })?;
         self.last_saved_unix_s.store(unix_s(), Ordering::Relaxed);
@@ -127,7 +118,7 @@ impl Keeper {
 
     // --- loading --------------------------------------------------------------------------
 
-    /// Loads the file if there is one; the greatest version among its entries.
+    /// Loads the file if there is one, and returns the largest unique number among its entries.
     pub(crate) fn load<S: Store>(&self, space: &Space<S>) -> Result<u64, SnapshotError> {
         let path = self.path()?;
         let io = |error| SnapshotError::Io { path: path.to_owned(), error };
@@ -137,11 +128,11 @@ impl Keeper {
             Err(error) => return Err(io(error)),
         };
         let len = file.metadata().map_err(io)?.len();
-        read(space, io::BufReader::new(file), len).map_err(|error| error.about(path))
+        read(space, io::BufReader::new(file), len).map_err(|error| error.with_path(path))
     }
 }
 
-/// Everything that is in the space.
+/// Writes all entries that have not expired.
 fn write<S: Store>(space: &Space<S>, file: impl io::Write) -> io::Result<()> {
     let now = unix_ms();
     let mut writer = Writer::begin(file, now)?;
@@ -153,7 +144,11 @@ fn write<S: Store>(space: &Space<S>, file: impl io::Write) -> io::Result<()> {
                 for _ in 0..LOCKED_STEPS_MAX {
                     cursor = cache.store().scan(cursor, &mut |view| {
                         if view.attributes.expires_at == 0 || view.attributes.expires_at > now {
-                            writer.add(&Entry { key: view.key, value: view.value, attributes: view.attributes });
+                            writer.add(&SnapshotEntry {
+                                key: view.key,
+                                value: view.value,
+                                attributes: view.attributes,
+                            });
                         }
                     });
                     if cursor == 0 || writer.pending() - before > LOCKED_BYTES_MAX {
@@ -170,25 +165,25 @@ fn write<S: Store>(space: &Space<S>, file: impl io::Write) -> io::Result<()> {
     writer.end()
 }
 
-/// Reads it all twice: nothing is taken from a file that is not whole.
-fn read<S: Store>(space: &Space<S>, mut file: impl io::Read + io::Seek, len: u64) -> Result<u64, format::Fault> {
+/// Reads all entries, twice: nothing is taken from a file that is not whole.
+fn read<S: Store>(space: &Space<S>, mut file: impl io::Read + io::Seek, len: u64) -> Result<u64, FormatError> {
     Reader::begin(&mut file, len)?.each(|_| Ok(()))?;
     file.rewind()?;
     let now = Moment { unix_ms: unix_ms() };
-    let mut version_max = 0;
-    Reader::begin(&mut file, len)?.each(|Entry { key, value, attributes }| {
-        version_max = version_max.max(attributes.version & NUMBER);
+    let mut number_max = 0;
+    Reader::begin(&mut file, len)?.each(|SnapshotEntry { key, value, attributes }| {
+        number_max = number_max.max(attributes.version & UNIQUE_NUMBER);
         if attributes.expires_at != 0 && attributes.expires_at <= now.unix_ms {
             return Ok(());
         }
         let hash = space.hash(key);
         let kept = space.lock(space.shard_of(hash)).set(hash, key, value, attributes, now);
-        kept.map_err(|_| format::Fault::DoesNotFit)
+        kept.map_err(|_| FormatError::DoesNotFit)
     })?;
-    Ok(version_max)
+    Ok(number_max)
 }
 
-/// Gives a file new contents, all of them or none: they are written beside it, reach the disk, and take its name.
+/// Replaces a file as a whole or not at all: the new contents are written beside it, reach the disk, and take its name.
 fn replace(path: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -219,3 +214,6 @@ fn unix_ms() -> u64 {
 fn unix_s() -> i64 {
     i64::try_from(unix_ms() / 1000).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,17 +1,12 @@
-//! Things to be done later: one thread for the whole server, started by the first of them.
+//! Tasks for later: one thread for the whole server, started by the first task.
 
-use std::{
-    cmp::Reverse,
-    collections::BinaryHeap,
-    fmt, io,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread,
-    time::Instant,
-};
+use std::{cmp::Reverse, collections::BinaryHeap, fmt, io, sync::Arc, thread, time::Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 type Action = Box<dyn FnOnce() + Send>;
 
-/// What is still to be done; forgotten when this is dropped.
+/// Queue of tasks; what has not been done when this is dropped is forgotten.
 #[derive(Debug, Default)]
 pub(crate) struct Timer(Arc<Shared>);
 
@@ -26,7 +21,7 @@ struct State {
     tasks: BinaryHeap<Reverse<Task>>,
     added: u64,
     is_running: bool,
-    is_over: bool,
+    is_stopped: bool,
 }
 
 struct Task {
@@ -37,10 +32,12 @@ struct Task {
 }
 
 impl Timer {
+    /// Runs an action at a time, or soon after it.
+    ///
     /// # Errors
-    /// There is no thread to be had; the action is dropped.
+    /// The system has no thread to spare; the action is dropped.
     pub(crate) fn at(&self, at: Instant, action: impl FnOnce() + Send + 'static) -> io::Result<()> {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         if !state.is_running {
             let shared = Arc::clone(&self.0);
             thread::Builder::new().name("timer".to_owned()).spawn(move || shared.run())?;
@@ -57,38 +54,30 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.is_over = true;
+        let mut state = self.0.state.lock();
+        state.is_stopped = true;
         let tasks = std::mem::take(&mut state.tasks);
         drop(state);
         self.0.changed.notify_one();
-        drop(tasks); // What they hold may take locks of its own.
+        drop(tasks); // Their captures may take locks of their own.
     }
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn run(&self) {
-        let mut state = self.state();
-        while !state.is_over {
-            let now = Instant::now();
-            state = match state.tasks.peek().map(|Reverse(task)| task.at) {
-                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(at) if at > now => {
-                    self.changed.wait_timeout(state, at - now).unwrap_or_else(PoisonError::into_inner).0
+        let mut state = self.state.lock();
+        while !state.is_stopped {
+            match state.tasks.peek().map(|Reverse(task)| task.at) {
+                None => self.changed.wait(&mut state),
+                Some(at) if at > Instant::now() => {
+                    self.changed.wait_until(&mut state, at);
                 }
                 Some(_) => {
-                    let task = state.tasks.pop();
-                    drop(state);
-                    if let Some(Reverse(task)) = task {
-                        (task.action)();
+                    if let Some(Reverse(task)) = state.tasks.pop() {
+                        MutexGuard::unlocked(&mut state, task.action);
                     }
-                    self.state()
                 }
-            };
+            }
         }
     }
 }
@@ -126,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_are_done_in_the_order_of_their_times() {
+    fn tasks_run_in_the_order_of_their_times() {
         let (timer, (sender, done)) = (Timer::default(), mpsc::channel());
         let now = Instant::now();
         for (delay_ms, name) in [(60, 'c'), (20, 'a'), (60, 'd'), (40, 'b')] {
@@ -138,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_that_is_dropped_forgets_what_was_to_be_done() {
+    fn a_timer_that_is_dropped_forgets_its_tasks() {
         let (timer, (sender, done)) = (Timer::default(), mpsc::channel::<()>());
         timer.at(Instant::now() + Duration::from_secs(3600), move || drop(sender)).unwrap();
         drop(timer);

@@ -7,16 +7,16 @@ use wire::memcached::{
 };
 
 use super::{
-    Call, Offer, Verdict,
-    entry::{self, CLAIMED, NUMBER, STALE},
-    numbers::Unchanged,
+    Call, StoreOutcome, StoreRequest,
+    arithmetic::ArithmeticError,
+    entry::{self, CLAIMED, STALE},
     write_value,
 };
-use crate::codec::FETCHED;
+use crate::{codec::FETCHED, state::UNIQUE_NUMBER};
 
-/// What `mg` found out about an item before it changed anything.
+/// State of an item before `mg` changed it.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct MetaLookup {
     before: Attributes,
     idle_s: u32,
     is_won: bool,
@@ -27,15 +27,15 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         self.memcached.counters.cmd_meta.add();
         let mut buffer = [0; KEY_BYTES_MAX];
         let bytes = key.bytes(&mut buffer);
-        match self.seen(bytes, flags) {
-            Ok(Some(seen)) => self.meta_hit(bytes, key, flags, seen),
+        match self.meta_look_up(bytes, flags) {
+            Ok(Some(lookup)) => self.meta_hit(bytes, key, flags, lookup),
             Ok(None) => self.meta_miss(bytes, key, flags),
-            Err(_) => self.say(false, Verdict::NoMemory.word()),
+            Err(_) => self.write_line(false, StoreOutcome::NoMemory.word()),
         }
     }
 
-    /// Looks at an item and leaves in it what this look does: the new expiry, the claim, the unique number.
-    fn seen(&mut self, key: &[u8], flags: &MetaFlags<'_>) -> Result<Option<Seen>, store::OutOfMemory> {
+    /// Looks an item up and changes what `mg` changes in it: the expiry, the claim, the unique number.
+    fn meta_look_up(&mut self, key: &[u8], flags: &MetaFlags<'_>) -> Result<Option<MetaLookup>, store::OutOfMemory> {
         let (now, memcached) = (self.now_ms(), self.memcached);
         let mut item = self.item(key);
         let Some(before) = item.attributes() else { return Ok(None) };
@@ -49,7 +49,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         if is_won {
             after.version |= CLAIMED;
         }
-        if flags.has(b'c') && after.version & NUMBER == 0 {
+        if flags.has(b'c') && after.version & UNIQUE_NUMBER == 0 {
             after.version |= memcached.numbers.next();
         }
         if !flags.has(b'u') {
@@ -58,37 +58,37 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         if after == (Attributes { encoding: after.encoding, ..before }) {
             // An ordinary read leaves the entry where it is.
             if after != before {
-                item.mark(after.encoding);
+                item.set_encoding(after.encoding);
             }
         } else {
-            item.annotate(after)?;
+            item.set_attributes(after)?;
         }
-        Ok(Some(Seen { before, idle_s, is_won }))
+        Ok(Some(MetaLookup { before, idle_s, is_won }))
     }
 
-    fn meta_hit(&mut self, bytes: &[u8], key: &MetaKey<'_>, flags: &MetaFlags<'_>, seen: Seen) {
+    fn meta_hit(&mut self, bytes: &[u8], key: &MetaKey<'_>, flags: &MetaFlags<'_>, lookup: MetaLookup) {
         let (now, out) = (self.keys.now.unix_ms, &mut *self.out);
         let counters = &self.memcached.counters;
         let mut item = self.keys.item(bytes);
-        let value = if flags.has(b'u') { item.look() } else { item.get() };
+        let value = if flags.has(b'u') { item.get_untouched() } else { item.get() };
         let Some(value) = value else {
             // It cannot be decoded, and has been counted as a miss.
-            return self.meta_lost(bytes, key, flags);
+            return self.meta_no_value(bytes, key, flags);
         };
-        counters.got(true);
+        counters.add_get(true);
         if flags.expiry().is_some() {
-            counters.touched(true);
+            counters.add_touch(true);
         }
         let about = reply::Item {
             length: value.bytes.len(),
             flags: value.attributes.flags,
-            cas: value.attributes.version & NUMBER,
+            cas: value.attributes.version & UNIQUE_NUMBER,
             ttl_seconds: entry::ttl_seconds(value.attributes, now),
-            idle_seconds: u64::from(seen.idle_s),
-            was_hit: entry::was_fetched(seen.before),
-            is_won: seen.is_won,
-            is_stale: seen.before.version & STALE != 0,
-            is_claimed: seen.before.version & CLAIMED != 0,
+            idle_seconds: u64::from(lookup.idle_s),
+            was_hit: entry::was_fetched(lookup.before),
+            is_won: lookup.is_won,
+            is_stale: lookup.before.version & STALE != 0,
+            is_claimed: lookup.before.version & CLAIMED != 0,
         };
         match flags.has(b'v') {
             true => {
@@ -103,14 +103,14 @@ impl<S: Store + 'static> Call<'_, '_, S> {
     }
 
     fn meta_miss(&mut self, bytes: &[u8], key: &MetaKey<'_>, flags: &MetaFlags<'_>) {
-        // Counts the miss where all protocols count theirs.
+        // This counts the miss where all protocols count theirs.
         let _ = self.item(bytes).get();
-        self.meta_lost(bytes, key, flags);
+        self.meta_no_value(bytes, key, flags);
     }
 
-    /// There is nothing that could be shown.
-    fn meta_lost(&mut self, bytes: &[u8], key: &MetaKey<'_>, flags: &MetaFlags<'_>) {
-        self.memcached.counters.got(false);
+    /// Answers `mg` of a key that has no value to show.
+    fn meta_no_value(&mut self, bytes: &[u8], key: &MetaKey<'_>, flags: &MetaFlags<'_>) {
+        self.memcached.counters.add_get(false);
         if let Some(expiry) = flags.vivify() {
             return self.vivify(bytes, key, flags, flags.expiry().unwrap_or(expiry));
         }
@@ -119,7 +119,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         }
     }
 
-    /// Makes an empty item, which the caller has won the right to fill.
+    /// Creates an empty item, which the caller has won the right to fill.
     fn vivify(&mut self, bytes: &[u8], key: &MetaKey<'_>, flags: &MetaFlags<'_>, expiry: Expiry) {
         let now = self.now_ms();
         let number = if flags.has(b'c') { self.memcached.numbers.next() } else { 0 };
@@ -129,10 +129,10 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         if expires_at.is_some() {
             let mut item = self.item(bytes);
             if item.set_with_version(b"", attributes).is_err() {
-                return self.say(false, Verdict::NoMemory.word());
+                return self.write_line(false, StoreOutcome::NoMemory.word());
             }
             if let Some(made) = item.attributes().filter(|_| !flags.has(b'u')) {
-                entry::fetched(&mut item, made);
+                entry::mark_fetched(&mut item, made);
             }
         }
         let about = reply::Item {
@@ -152,24 +152,24 @@ impl<S: Store + 'static> Call<'_, '_, S> {
 
     pub(super) fn meta_set(&mut self, key: &MetaKey<'_>, mode: StoreMode, flags: &MetaFlags<'_>, value: &[u8]) {
         self.memcached.counters.cmd_meta.add();
-        let offer = Offer {
+        let request = StoreRequest {
             mode,
             flags: flags.client_flags(),
             expiry: flags.expiry().unwrap_or(Expiry::Never),
             cas: flags.cas(),
             invalidates: flags.has(b'I'),
             wants_number: flags.has(b'c'),
-            ..Offer::of(value)
+            ..StoreRequest::new(value)
         };
         let mut buffer = [0; KEY_BYTES_MAX];
-        let (verdict, number) = self.keep(key.bytes(&mut buffer), &offer);
-        let code = match verdict {
-            Verdict::Stored if flags.has(b'q') => return,
-            Verdict::Stored => Code::Done,
-            Verdict::NotStored => Code::NotStored,
-            Verdict::Exists => Code::Exists,
-            Verdict::NotFound => Code::NotFound,
-            Verdict::TooLarge | Verdict::NoMemory => return self.say(false, verdict.word()),
+        let (outcome, number) = self.store(key.bytes(&mut buffer), &request);
+        let code = match outcome {
+            StoreOutcome::Stored if flags.has(b'q') => return,
+            StoreOutcome::Stored => Code::Done,
+            StoreOutcome::NotStored => Code::NotStored,
+            StoreOutcome::Exists => Code::Exists,
+            StoreOutcome::NotFound => Code::NotFound,
+            StoreOutcome::TooLarge | StoreOutcome::NoMemory => return self.write_line(false, outcome.word()),
         };
         reply::meta(self.out.inline(), code, key, flags, About::Stored { cas: number });
     }
@@ -181,23 +181,25 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         let now = self.now_ms();
         let mut item = self.keys.item(key.bytes(&mut buffer));
         let found = item.attributes();
-        memcached.counters.deleted(found.is_some());
+        memcached.counters.add_delete(found.is_some());
         let code = match found {
             None => Code::NotFound,
-            Some(found) if flags.cas().is_some_and(|cas| cas == 0 || cas != found.version & NUMBER) => Code::Exists,
+            Some(found) if flags.cas().is_some_and(|cas| cas == 0 || cas != found.version & UNIQUE_NUMBER) => {
+                Code::Exists
+            }
             Some(found) if flags.has(b'I') => {
                 let expiry = flags.expiry().map(|expiry| entry::expires_at(expiry, now));
                 let expires_at = expiry.unwrap_or(Some(found.expires_at));
                 let stale = Attributes { version: STALE | memcached.numbers.next(), ..found };
                 let kept = match expires_at {
-                    Some(expires_at) => item.annotate(Attributes { expires_at, ..stale }).map(|_| ()),
+                    Some(expires_at) => item.set_attributes(Attributes { expires_at, ..stale }).map(|_| ()),
                     None => {
                         item.remove();
                         Ok(())
                     }
                 };
                 if kept.is_err() {
-                    return self.say(false, Verdict::NoMemory.word());
+                    return self.write_line(false, StoreOutcome::NoMemory.word());
                 }
                 Code::Done
             }
@@ -217,46 +219,50 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         let bytes = key.bytes(&mut buffer);
         let value = match (self.add(bytes, direction, flags.delta(), flags.cas()), flags.vivify()) {
             (Ok(value), _) => value,
-            (Err(Unchanged::NotFound), Some(expiry)) => return self.vivify_number(bytes, key, flags, expiry),
-            (Err(Unchanged::NotFound), None) => {
+            (Err(ArithmeticError::NotFound), Some(expiry)) => return self.vivify_number(bytes, key, flags, expiry),
+            (Err(ArithmeticError::NotFound), None) => {
                 return reply::meta(self.out.inline(), Code::NotFound, key, flags, About::Nothing);
             }
-            (Err(Unchanged::Outdated), _) => {
+            (Err(ArithmeticError::Outdated), _) => {
                 return reply::meta(self.out.inline(), Code::Exists, key, flags, About::Nothing);
             }
-            (Err(unchanged @ (Unchanged::NotANumber | Unchanged::NoMemory)), _) => {
-                return self.say(false, unchanged.line());
+            (Err(error @ (ArithmeticError::NotANumber | ArithmeticError::NoMemory)), _) => {
+                return self.write_line(false, error.line());
             }
         };
-        match self.number_seen(bytes, flags) {
-            Err(_) => self.say(false, Verdict::NoMemory.word()),
+        match self.finish_arithmetic(bytes, flags) {
+            Err(_) => self.write_line(false, StoreOutcome::NoMemory.word()),
             Ok(_) if flags.has(b'q') => {}
             Ok(attributes) => self.meta_number(key, flags, value, attributes),
         }
     }
 
-    /// Makes the item that was to be counted.
+    /// Creates the item with its initial number.
     fn vivify_number(&mut self, bytes: &[u8], key: &MetaKey<'_>, flags: &MetaFlags<'_>, expiry: Expiry) {
         let digits = flags.initial().to_string();
-        let offer =
-            Offer { mode: StoreMode::Add, expiry, wants_number: flags.has(b'c'), ..Offer::of(digits.as_bytes()) };
-        let (verdict, number) = self.keep(bytes, &offer);
-        if verdict != Verdict::Stored {
-            return self.say(false, verdict.word());
+        let request = StoreRequest {
+            mode: StoreMode::Add,
+            expiry,
+            wants_number: flags.has(b'c'),
+            ..StoreRequest::new(digits.as_bytes())
+        };
+        let (outcome, number) = self.store(bytes, &request);
+        if outcome != StoreOutcome::Stored {
+            return self.write_line(false, outcome.word());
         }
         let expires_at = entry::expires_at(expiry, self.now_ms()).unwrap_or(0);
         let attributes = Attributes { expires_at, version: number, ..Attributes::default() };
         self.meta_number(key, flags, flags.initial(), attributes);
     }
 
-    /// Gives a number that has been counted the expiry and the unique number that were asked for.
-    fn number_seen(&mut self, key: &[u8], flags: &MetaFlags<'_>) -> Result<Attributes, store::OutOfMemory> {
+    /// Sets the expiry and assigns the unique number that `ma` asks for, and returns the attributes.
+    fn finish_arithmetic(&mut self, key: &[u8], flags: &MetaFlags<'_>) -> Result<Attributes, store::OutOfMemory> {
         let now = self.now_ms();
         if let Some(expiry) = flags.expiry() {
-            entry::expire(&mut self.item(key), expiry, now)?;
+            entry::set_expiry(&mut self.item(key), expiry, now)?;
         }
         if flags.has(b'c') {
-            self.number_of(key)?;
+            self.assign_number(key)?;
         }
         Ok(self.item(key).attributes().unwrap_or_default())
     }
@@ -264,7 +270,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
     fn meta_number(&mut self, key: &MetaKey<'_>, flags: &MetaFlags<'_>, value: u64, attributes: Attributes) {
         let digits = value.to_string();
         let about = About::Number {
-            cas: attributes.version & NUMBER,
+            cas: attributes.version & UNIQUE_NUMBER,
             ttl_seconds: entry::ttl_seconds(attributes, self.now_ms()),
         };
         let out = self.out.inline();
@@ -282,11 +288,11 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         let now = self.now_ms();
         let mut buffer = [0; KEY_BYTES_MAX];
         let mut item = self.keys.item(key.bytes(&mut buffer));
-        let Some(attributes) = item.attributes() else { return self.say(false, "EN") };
-        // Without a minus it would be a point in time, as memcached counts.
+        let Some(attributes) = item.attributes() else { return self.write_line(false, "EN") };
+        // A positive number would be a point in time in memcached.
         let exp = entry::ttl_seconds(attributes, now).map_or_else(|| "-1".to_owned(), |ttl| format!("-{ttl}"));
         let la = item.idle_s().unwrap_or(0);
-        let cas = attributes.version & NUMBER;
+        let cas = attributes.version & UNIQUE_NUMBER;
         let fetch = if entry::was_fetched(attributes) { "yes" } else { "no" };
         let size = item.footprint().unwrap_or(0);
         let out = self.out.inline();
@@ -296,13 +302,13 @@ impl<S: Store + 'static> Call<'_, '_, S> {
     }
 }
 
-/// Less is left of the item than the client asks for.
+/// True if less time is left of the item than the client asks for.
 fn is_to_be_renewed(recache: Option<Expiry>, attributes: Attributes, now_ms: u64) -> bool {
     let (Some(recache), Some(ttl)) = (recache, entry::ttl_seconds(attributes, now_ms)) else { return false };
     match recache {
         Expiry::Never | Expiry::Immediately => false,
         Expiry::In(seconds) => ttl < u64::from(seconds),
-        // Counted like all times: what is too long for a duration is a point in time.
+        // As for all times, what is too long for a duration is a point in time.
         Expiry::At(unix) => u64::try_from(unix).is_ok_and(|unix| attributes.expires_at < unix.saturating_mul(1000)),
     }
 }

@@ -1,151 +1,102 @@
 //! memcached's text and meta protocols: from a request to its reply.
 //!
-//! Keys are those of database 0, shared with the other protocols. What RESP has no word for lives in the attributes of
+//! Keys are those of database 0, shared with the other protocols. Data that RESP does not have lives in the attributes of
 //! an entry: see [`entry`].
 
-mod counters;
+mod arithmetic;
 mod entry;
 mod meta;
-mod numbers;
 mod pipeline;
 mod stats;
 mod storage;
-mod verbs;
 
 use std::time::Instant;
 
-use proto::{Flow, Now, Outbox, Step};
+use proto::{Flow, Outbox, Step};
 use store::Store;
-use wire::memcached::{Expiry, HangUp, Keys, Limits, Parsed, Refusal, Request, RequestParser, StoreMode, reply};
+use wire::memcached::{Expiry, HangUp, Keys, Parsed, Refusal, Request, RequestParser, StoreMode, reply};
 
-use self::{
-    counters::Counters,
-    storage::{Offer, Verdict},
+pub(crate) use self::pipeline::{Pipeline, SingleKeyRequest};
+use self::storage::{StoreOutcome, StoreRequest};
+use crate::{
+    command_table::MemcachedVerb,
+    state::{Client, Item, Keyspace, MemcachedState, ServerState},
+    value::Value,
 };
-pub(crate) use self::{
-    entry::{NUMBER, Numbers},
-    pipeline::{Pipeline, Single},
-    verbs::Verb,
-};
-use crate::connection::Conn;
-use crate::connection::Dialect;
-use crate::server::KvServer;
-use crate::state::space::Item;
-use crate::state::space::Keyspace;
-use crate::state::space::Value;
 
-/// The version of memcached whose replies these are.
+/// Version of memcached whose replies these are.
 const VERSION: &str = "1.6.18";
-/// Of a request, beside its value: the line, and the end of the value.
-const LINE_BYTES_MAX: usize = 2048;
-/// The longest `user password` with which a connection may begin.
-const CREDENTIALS_BYTES_MAX: usize = 1024;
-
-/// What the server remembers for all memcached clients.
-#[derive(Debug)]
-pub(crate) struct Memcached {
-    limits: Limits,
-    counters: Counters,
-    pub(crate) numbers: Numbers,
-    flush: storage::Flush,
-    began: Instant,
-}
-
-impl Memcached {
-    pub(crate) fn new(request_bytes_max: usize) -> Self {
-        let keys_line_bytes_max = Limits::default().keys_line_bytes_max.min(request_bytes_max);
-        let value_bytes_max = request_bytes_max.saturating_sub(LINE_BYTES_MAX + 2);
-        Self {
-            limits: Limits { value_bytes_max, line_bytes_max: LINE_BYTES_MAX, keys_line_bytes_max },
-            counters: Counters::default(),
-            numbers: Numbers::default(),
-            flush: storage::Flush::default(),
-            began: Instant::now(),
-        }
-    }
-
-    /// Begins what `stats` tells of commands anew.
-    pub(crate) fn reset(&self) {
-        self.counters.reset();
-    }
-
-    /// Owed before each batch: `flush_all` may have been asked for this moment.
-    #[inline]
-    pub(crate) fn flush_if_due<S: Store>(&self, server: &KvServer<S>, now: Now) {
-        if self.flush.is_due(now) {
-            self.flush.run(&server.space);
-        }
-    }
-}
 
 /// One request being answered.
 struct Call<'c, 's, S: Store> {
-    server: &'c KvServer<S>,
-    memcached: &'c Memcached,
+    state: &'c ServerState<S>,
+    memcached: &'c MemcachedState,
     keys: &'c mut Keyspace<'s, S>,
     out: &'c mut Outbox,
-    /// It is answered with an error, or would be if it wanted an answer.
-    failed: bool,
+    /// True if the reply is an error, or would be if one were wanted.
+    is_failed: bool,
 }
 
-/// What a connection's input begins with.
+/// Result of parsing the start of a connection's input.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Heard<'i> {
-    /// The command, whether or not it is well formed.
-    verb: Option<Verb>,
+pub(crate) struct ParsedRequest<'i> {
+    /// Command of the request, well formed or not.
+    verb: Option<MemcachedVerb>,
     parsed: Result<Parsed<'i>, HangUp>,
 }
 
-/// Reads the request that `input` begins with; it is owed an [`answer`], or to be run as a [`Single`].
-pub(crate) fn hear<'i, S: Store>(
-    server: &KvServer<S>,
+/// Parses the request that `input` begins with. It must then be passed to [`answer`], or run as a [`SingleKeyRequest`].
+pub(crate) fn parse_next<'i, S: Store>(
+    state: &ServerState<S>,
     parser: &mut RequestParser,
-    authenticated: bool,
+    is_authenticated: bool,
     input: &'i [u8],
-) -> Heard<'i> {
-    let verb = if parser.is_skipping() { None } else { Verb::of(input) };
-    Heard { verb, parsed: parse(server, authenticated, parser, input) }
+) -> ParsedRequest<'i> {
+    let verb = if parser.is_skipping() { None } else { MemcachedVerb::of(input) };
+    let MemcachedState { limits, limits_before_auth, .. } = &state.memcached;
+    let limits = if is_authenticated { limits } else { limits_before_auth };
+    ParsedRequest { verb, parsed: parser.parse(input, limits) }
 }
 
 /// Answers the request that `input` begins with.
-pub(crate) fn one<S: Store + 'static>(
-    server: &KvServer<S>,
-    conn: &mut Conn<S>,
+pub(crate) fn handle_request<S: Store + 'static>(
+    state: &ServerState<S>,
+    parser: &mut RequestParser,
+    client: &mut Client<S>,
     input: &[u8],
     keys: &mut Keyspace<'_, S>,
     out: &mut Outbox,
 ) -> Step {
-    let Dialect::Memcached(parser) = &mut conn.dialect else { return Step::open(0) };
-    let heard = hear(server, parser, conn.authenticated, input);
-    answer(server, conn, heard, keys, out)
+    let request = parse_next(state, parser, client.is_authenticated, input);
+    answer(state, client, request, keys, out)
 }
 
-/// Answers what has been heard of a connection.
+/// Answers a request.
 pub(crate) fn answer<S: Store + 'static>(
-    server: &KvServer<S>,
-    conn: &mut Conn<S>,
-    Heard { verb, parsed }: Heard<'_>,
+    state: &ServerState<S>,
+    client: &mut Client<S>,
+    ParsedRequest { verb, parsed }: ParsedRequest<'_>,
     keys: &mut Keyspace<'_, S>,
     out: &mut Outbox,
 ) -> Step {
     keys.database = 0;
-    let reject = || verb.into_iter().for_each(|verb| server.statistics.rejected(verb.number()));
-    let step = match parsed {
-        Ok(Parsed::Whole { request, consumed }) if conn.authenticated => {
-            let mut call = Call::new(server, keys, out);
+    let reject = || verb.into_iter().for_each(|verb| state.statistics.add_rejection(verb.number()));
+    match parsed {
+        Ok(Parsed::Whole { request, consumed }) if client.is_authenticated => {
+            let mut call = Call::new(state, keys, out);
             let (began, flow) = (Instant::now(), call.answer(request));
             if let Some(verb) = verb {
-                server.statistics.command(verb.number(), began.elapsed(), !call.failed);
+                state.statistics.add_call(verb.number(), began.elapsed(), !call.is_failed);
             }
             Step { flow, ..Step::open(consumed) }
         }
         Ok(Parsed::Whole { request, consumed }) => {
-            let right = authenticate(server, &request);
-            if right.is_err() {
+            let outcome = authenticate(state, &request);
+            if outcome.is_err() {
                 reject();
             }
-            reply::line(out.inline(), right.err().unwrap_or("STORED"));
-            conn.authenticated = right.is_ok();
+            reply::line(out.inline(), outcome.err().unwrap_or("STORED"));
+            client.is_authenticated = outcome.is_ok();
             Step::open(consumed)
         }
         Ok(Parsed::Refused { refusal, consumed }) => {
@@ -159,33 +110,15 @@ pub(crate) fn answer<S: Store + 'static>(
         }
         Ok(Parsed::Torn { need }) => Step { need, ..Step::open(0) },
         Err(_) => Step { flow: Flow::Linger, ..Step::open(0) },
-    };
-    conn.refresh(server);
-    step
-}
-
-fn parse<'i, S: Store>(
-    server: &KvServer<S>,
-    authenticated: bool,
-    parser: &mut RequestParser,
-    input: &'i [u8],
-) -> Result<Parsed<'i>, HangUp> {
-    let limits = server.memcached.limits;
-    match authenticated {
-        true => parser.parse(input, &limits),
-        false => parser.parse(
-            input,
-            &Limits { value_bytes_max: CREDENTIALS_BYTES_MAX, keys_line_bytes_max: LINE_BYTES_MAX, ..limits },
-        ),
     }
 }
 
 /// memcached's ASCII authentication: the first request is a `set`, of any key, whose value is `user password`.
-fn authenticate<S: Store>(server: &KvServer<S>, request: &Request<'_>) -> Result<(), &'static str> {
+fn authenticate<S: Store>(state: &ServerState<S>, request: &Request<'_>) -> Result<(), &'static str> {
     let Request::Store { mode: StoreMode::Set, value, .. } = request else {
         return Err("CLIENT_ERROR unauthenticated");
     };
-    let Some(password) = server.settings.password() else { return Ok(()) };
+    let Some(password) = state.settings.password() else { return Ok(()) };
     match value.strip_prefix(b"default ") {
         Some(given) if given == password.as_bytes() => Ok(()),
         _ => Err("CLIENT_ERROR authentication failure"),
@@ -193,8 +126,8 @@ fn authenticate<S: Store>(server: &KvServer<S>, request: &Request<'_>) -> Result
 }
 
 impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
-    fn new(server: &'c KvServer<S>, keys: &'c mut Keyspace<'s, S>, out: &'c mut Outbox) -> Self {
-        Self { server, memcached: &server.memcached, keys, out, failed: false }
+    fn new(state: &'c ServerState<S>, keys: &'c mut Keyspace<'s, S>, out: &'c mut Outbox) -> Self {
+        Self { state, memcached: &state.memcached, keys, out, is_failed: false }
     }
 
     fn answer(&mut self, request: Request<'_>) -> Flow {
@@ -202,9 +135,9 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
             Request::Get { keys, with_cas } => self.get(keys, with_cas, None),
             Request::GetAndTouch { expiry, keys, with_cas } => self.get(keys, with_cas, Some(expiry)),
             Request::Store { mode, key, flags, expiry, value, noreply } => {
-                let offer = Offer { mode, flags, expiry, ..Offer::of(value) };
-                let verdict = self.keep(key, &offer).0;
-                self.say(noreply, verdict.word());
+                let request = StoreRequest { mode, flags, expiry, ..StoreRequest::new(value) };
+                let outcome = self.store(key, &request).0;
+                self.write_line(noreply, outcome.word());
             }
             Request::TooLarge { outdated, noreply } => self.too_large(outdated, noreply),
             Request::Touch { key, expiry, noreply } => self.touch(key, expiry, noreply),
@@ -212,23 +145,23 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
             Request::Arithmetic { direction, key, delta, noreply } => self.arithmetic(key, direction, delta, noreply),
             Request::FlushAll { delay, noreply } => self.flush_all(delay, noreply),
             Request::Version => reply::line(self.out.inline(), ["VERSION ", VERSION].concat()),
-            // What is logged is for the operator to say, not for a client.
-            Request::Verbosity { level: _, noreply } => self.say(noreply, "OK"),
+            // The operator chooses what is logged, not a client.
+            Request::Verbosity { level: _, noreply } => self.write_line(noreply, "OK"),
             Request::Stats { args } => self.stats(args),
             Request::Quit => return Flow::Close,
-            Request::Shutdown(_) => self.say(false, Refusal::NoShutdown.text()),
+            Request::Shutdown(_) => self.write_line(false, Refusal::NoShutdown.text()),
             Request::MetaGet { key, flags } => self.meta_get(&key, &flags),
             Request::MetaSet { key, mode, flags, value } => self.meta_set(&key, mode, &flags, value),
             Request::MetaDelete { key, flags } => self.meta_delete(&key, &flags),
             Request::MetaArithmetic { key, direction, flags } => self.meta_arithmetic(&key, direction, &flags),
             Request::MetaDebug { key } => self.meta_debug(&key),
-            Request::MetaNoop => self.say(false, "MN"),
+            Request::MetaNoop => self.write_line(false, "MN"),
         }
         Flow::Open
     }
 
-    fn say(&mut self, noreply: bool, line: &str) {
-        self.failed |= is_error(line);
+    fn write_line(&mut self, noreply: bool, line: &str) {
+        self.is_failed |= is_error(line);
         if !noreply {
             reply::line(self.out.inline(), line);
         }
@@ -247,8 +180,8 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
     fn get(&mut self, keys: Keys<'_>, with_cas: bool, touch: Option<Expiry>) {
         for key in keys {
             if let Err(refusal) = self.value(key, with_cas, touch) {
-                // The hits before it have been written: a client takes this line for the end of them.
-                return self.say(false, refusal);
+                // The hits before it have been written: for a client this line is their end.
+                return self.write_line(false, refusal);
             }
         }
         reply::end(self.out.inline());
@@ -258,7 +191,7 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
         let counters = &self.memcached.counters;
         counters.cmd_get.add();
         let cas = match with_cas {
-            true => self.number_of(key).map_err(|_| "SERVER_ERROR out of memory writing get response")?,
+            true => self.assign_number(key).map_err(|_| "SERVER_ERROR out of memory writing get response")?,
             false => None,
         };
         let (now, out) = (self.keys.now.unix_ms, &mut *self.out);
@@ -266,7 +199,7 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
         let Some(value) = item.get() else {
             counters.get_misses.add();
             if touch.is_some() {
-                counters.touched(false);
+                counters.add_touch(false);
             }
             return Ok(());
         };
@@ -274,10 +207,10 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
         let attributes = value.attributes;
         reply::value_header(out.inline(), key, attributes.flags, value.bytes.len(), cas);
         write_value(out, value);
-        entry::fetched(&mut item, attributes);
+        entry::mark_fetched(&mut item, attributes);
         if let Some(expiry) = touch {
-            counters.touched(true);
-            entry::expire(&mut item, expiry, now).map_err(|_| Verdict::NoMemory.word())?;
+            counters.add_touch(true);
+            entry::set_expiry(&mut item, expiry, now).map_err(|_| StoreOutcome::NoMemory.word())?;
         }
         Ok(())
     }
@@ -287,32 +220,32 @@ impl<'c, 's, S: Store + 'static> Call<'c, 's, S> {
         let mut item = self.item(key);
         let found = item.attributes().map(|attributes| {
             item.touch();
-            entry::fetched(&mut item, attributes);
-            entry::expire(&mut item, expiry, now)
+            entry::mark_fetched(&mut item, attributes);
+            entry::set_expiry(&mut item, expiry, now)
         });
-        self.memcached.counters.touched(found.is_some());
+        self.memcached.counters.add_touch(found.is_some());
         let word = match found {
-            None => Verdict::NotFound.word(),
+            None => StoreOutcome::NotFound.word(),
             Some(Ok(())) => "TOUCHED",
-            Some(Err(_)) => Verdict::NoMemory.word(),
+            Some(Err(_)) => StoreOutcome::NoMemory.word(),
         };
-        self.say(noreply, word);
+        self.write_line(noreply, word);
     }
 
     fn delete(&mut self, key: &[u8], noreply: bool) {
         let found = self.item(key).remove();
-        self.memcached.counters.deleted(found);
-        self.say(noreply, if found { "DELETED" } else { Verdict::NotFound.word() });
+        self.memcached.counters.add_delete(found);
+        self.write_line(noreply, if found { "DELETED" } else { StoreOutcome::NotFound.word() });
     }
 }
 
-/// By what it begins with a client knows.
+/// True if clients take the line for an error.
 #[inline]
 fn is_error(line: &str) -> bool {
     ["ERROR", "CLIENT_ERROR", "SERVER_ERROR"].iter().any(|class| line.starts_with(class))
 }
 
-/// The bytes of a value and the end of their line; large ones are shared with the store.
+/// Writes the bytes of a value and the end of their line; large ones are shared with the store.
 fn write_value(out: &mut Outbox, value: Value<'_>) {
     match value.shared {
         Some(shared) => {

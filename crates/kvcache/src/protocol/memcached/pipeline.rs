@@ -1,4 +1,4 @@
-//! Requests on one key, on their way through the window: see [`crate::window`].
+//! Requests on one key, on their way through the window of a batch.
 
 use std::collections::VecDeque;
 
@@ -6,27 +6,29 @@ use proto::Outbox;
 use store::Store;
 use wire::memcached::{KEY_BYTES_MAX, Keys, MetaKey, Parsed, Request};
 
-use super::{Call, Heard, Verb};
-use crate::server::KvServer;
-use crate::state::space::Keyspace;
-use crate::state::space::Space;
-use crate::state::space::stored_key;
+use super::{Call, ParsedRequest};
+use crate::{
+    command_table::MemcachedVerb,
+    state::{Keyspace, ServerState, Space, stored_key},
+};
 
 /// A request that needs nothing but one key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Single<'i> {
+pub(crate) struct SingleKeyRequest<'i> {
     request: Request<'i>,
-    verb: Verb,
+    verb: MemcachedVerb,
     pub(crate) hash: u64,
-    /// Bytes of the request.
+    /// Length of the request, in bytes.
     pub(crate) len: usize,
 }
 
-impl<'i> Single<'i> {
-    /// `None`: the request must be answered by itself, after everything that came before it.
+impl<'i> SingleKeyRequest<'i> {
+    /// Returns `None` if the request must be answered by itself, after everything that came before it.
     #[inline]
-    pub(crate) fn of<S: Store>(space: &Space<S>, heard: &Heard<'i>) -> Option<Self> {
-        let Heard { verb: Some(verb), parsed: Ok(Parsed::Whole { request, consumed }) } = *heard else { return None };
+    pub(crate) fn new<S: Store>(space: &Space<S>, request: &ParsedRequest<'i>) -> Option<Self> {
+        let ParsedRequest { verb: Some(verb), parsed: Ok(Parsed::Whole { request, consumed }) } = *request else {
+            return None;
+        };
         let hash = match request {
             Request::Get { keys, .. } | Request::GetAndTouch { keys, .. } => hash(space, only(keys)?),
             Request::Store { key, .. }
@@ -70,46 +72,45 @@ fn only(keys: Keys<'_>) -> Option<&[u8]> {
     keys.next().filter(|_| keys.next().is_none())
 }
 
-/// Requests that are under way, oldest first, and how many have been answered.
+/// Requests that are under way, oldest first, and the numbers of those answered.
 #[derive(Debug)]
 pub(crate) struct Pipeline<'i> {
-    requests: VecDeque<Single<'i>>,
-    answered: [u64; Verb::ALL.len()],
+    requests: VecDeque<SingleKeyRequest<'i>>,
+    answered: [u64; MemcachedVerb::ALL.len()],
 }
 
 impl<'i> Pipeline<'i> {
-    /// With room for so many under way.
-    pub(crate) fn new(room: usize) -> Self {
-        Self { requests: VecDeque::with_capacity(room), answered: [0; Verb::ALL.len()] }
+    pub(crate) fn with_capacity(requests: usize) -> Self {
+        Self { requests: VecDeque::with_capacity(requests), answered: [0; MemcachedVerb::ALL.len()] }
     }
 
     #[inline]
-    pub(crate) fn enter(&mut self, single: Single<'i>) {
-        self.requests.push_back(single);
+    pub(crate) fn push(&mut self, request: SingleKeyRequest<'i>) {
+        self.requests.push_back(request);
     }
 
-    /// Runs the oldest.
+    /// Runs the oldest request.
     #[inline]
-    pub(crate) fn leave<S: Store + 'static>(
+    pub(crate) fn run_oldest<S: Store + 'static>(
         &mut self,
-        server: &KvServer<S>,
+        state: &ServerState<S>,
         keys: &mut Keyspace<'_, S>,
         out: &mut Outbox,
     ) {
-        let Some(Single { request, verb, hash, .. }) = self.requests.pop_front() else { return };
+        let Some(SingleKeyRequest { request, verb, hash, .. }) = self.requests.pop_front() else { return };
         (keys.database, keys.known_hash) = (0, Some(hash));
-        let mut call = Call::new(server, keys, out);
+        let mut call = Call::new(state, keys, out);
         // A request on one key leaves the connection open.
         let _ = call.answer(request);
-        if call.failed {
-            server.statistics.failed(verb.number());
+        if call.is_failed {
+            state.statistics.add_failure(verb.number());
         }
-        keys.known_hash = None; // A refusal may have come before the key.
+        keys.known_hash = None; // An error may have come before the key.
         self.answered[verb as usize] += 1;
     }
 
-    /// What has been answered.
-    pub(crate) fn counts(&self) -> impl Iterator<Item = (Verb, u64)> {
-        Verb::ALL.iter().copied().zip(self.answered).filter(|(_, count)| *count > 0)
+    /// Returns the numbers of requests answered.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (MemcachedVerb, u64)> {
+        MemcachedVerb::ALL.iter().copied().zip(self.answered).filter(|(_, count)| *count > 0)
     }
 }

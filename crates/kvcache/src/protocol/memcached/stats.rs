@@ -1,4 +1,4 @@
-//! `stats`: by memcached's names, as far as there is something to tell.
+//! `stats`: figures by memcached's names.
 
 use std::process;
 
@@ -6,8 +6,7 @@ use store::{PolicyKind, Store};
 use wire::memcached::{Keys, reply};
 
 use super::{Call, VERSION};
-use crate::state::statistics::Counted;
-use crate::state::statistics::Protocol;
+use crate::command_table::{CommandName, Protocol};
 
 impl<S: Store + 'static> Call<'_, '_, S> {
     pub(super) fn stats(&mut self, args: Keys<'_>) {
@@ -15,19 +14,19 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         match (words.next(), words.next()) {
             (None, _) => self.general(),
             (Some(b"reset"), _) => {
-                self.memcached.reset();
-                self.server.statistics.reset_memcached();
-                self.keys.each(|cache| cache.counts = store::Counts::default());
-                return self.say(false, "RESET");
+                self.memcached.counters.reset();
+                self.state.statistics.reset_memcached();
+                self.keys.for_each_shard(|cache| cache.counts = store::Counts::default());
+                return self.write_line(false, "RESET");
             }
             (Some(b"settings"), _) => self.settings(),
             (Some(b"items"), _) => self.items(),
             (Some(b"slabs"), _) => self.slabs(),
             (Some(b"commands"), _) => self.commands(),
             (Some(b"sizes"), _) => self.stat("sizes_status", "disabled"),
-            (Some(b"detail"), None) => return self.say(false, "CLIENT_ERROR usage: stats detail on|off|dump"),
-            // Neither per-prefix figures nor anything else that memcached has.
-            (Some(_), _) => return self.say(false, "ERROR"),
+            (Some(b"detail"), None) => return self.write_line(false, "CLIENT_ERROR usage: stats detail on|off|dump"),
+            // memcached's other statistics do not exist here.
+            (Some(_), _) => return self.write_line(false, "ERROR"),
         }
         reply::end(self.out.inline());
     }
@@ -39,7 +38,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
     fn general(&mut self) {
         let memcached = self.memcached;
         let (mut counts, mut items, mut bytes, mut limit) = (store::Counts::default(), 0, 0, Some(0_usize));
-        self.keys.each(|cache| {
+        self.keys.for_each_shard(|cache| {
             counts.evicted += cache.counts.evicted;
             counts.expired += cache.counts.expired;
             items += cache.len();
@@ -47,11 +46,11 @@ impl<S: Store + 'static> Call<'_, '_, S> {
             limit = limit.zip(cache.limit()).map(|(sum, limit)| sum + limit);
         });
         self.stat("pid", process::id());
-        self.stat("uptime", memcached.began.elapsed().as_secs());
+        self.stat("uptime", memcached.started.elapsed().as_secs());
         self.stat("time", self.now_ms() / 1000);
         self.stat("version", VERSION);
         self.stat("pointer_size", usize::BITS);
-        self.stat("curr_connections", self.server.clients.len());
+        self.stat("curr_connections", self.state.clients.len());
         for (name, value) in memcached.counters.each() {
             self.stat(name, value);
         }
@@ -62,10 +61,10 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         self.stat("reclaimed", counts.expired);
     }
 
-    /// Our own: what is served as metrics of each command that has been called or refused.
+    /// Lists the figures of each command that has been called or refused; this statistic is our own.
     fn commands(&mut self) {
-        let readings: Vec<_> = self.server.statistics.readings().collect();
-        for (Counted { name, .. }, reading) in
+        let readings: Vec<_> = self.state.statistics.readings().collect();
+        for (CommandName { name, .. }, reading) in
             readings.into_iter().filter(|(command, _)| command.protocol == Protocol::Memcached)
         {
             let us = |ns: f64| format!("{:.3}", ns / 1000.0);
@@ -84,7 +83,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
 
     fn settings(&mut self) {
         let (mut limit, mut policy) = (Some(0_usize), PolicyKind::NoEviction);
-        self.keys.each(|cache| {
+        self.keys.for_each_shard(|cache| {
             limit = limit.zip(cache.limit()).map(|(sum, limit)| sum + limit);
             policy = cache.policy();
         });
@@ -95,13 +94,13 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         self.stat("flush_enabled", "yes");
         self.stat("dump_enabled", "no");
         self.stat("shutdown_command", "no");
-        self.stat("auth_enabled_ascii", if self.server.settings.password().is_some() { "yes" } else { "no" });
+        self.stat("auth_enabled_ascii", if self.state.settings.password().is_some() { "yes" } else { "no" });
     }
 
-    /// All items are of one class.
+    /// Lists the items, which are all of one class.
     fn items(&mut self) {
         let (mut items, mut evicted) = (0, 0);
-        self.keys.each(|cache| {
+        self.keys.for_each_shard(|cache| {
             items += cache.len();
             evicted += cache.counts.evicted;
         });
@@ -113,7 +112,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
 
     fn slabs(&mut self) {
         let (mut items, mut bytes) = (0, 0);
-        self.keys.each(|cache| {
+        self.keys.for_each_shard(|cache| {
             items += cache.len();
             bytes += cache.bytes();
         });

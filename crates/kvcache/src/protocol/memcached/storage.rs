@@ -1,34 +1,31 @@
 //! Commands that write.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use proto::Now;
 use store::{Attributes, OutOfMemory, Store};
 use wire::memcached::{Expiry, KEY_BYTES_MAX, MetaKey, Refusal, StoreMode};
 
 use super::{
     Call,
-    entry::{CLAIMED, NUMBER, STALE, expires_at},
+    entry::{CLAIMED, STALE, expires_at},
 };
-use crate::state::space::Space;
+use crate::state::UNIQUE_NUMBER;
 
-/// What a client wants to have stored.
+/// Value that a client wants to store.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Offer<'a> {
+pub(super) struct StoreRequest<'a> {
     pub(super) mode: StoreMode,
     pub(super) flags: u32,
     pub(super) expiry: Expiry,
     pub(super) value: &'a [u8],
-    /// Appends and prepends only to an item with this unique number.
+    /// Unique number that an item must have to be appended or prepended to.
     pub(super) cas: Option<u64>,
-    /// An outdated number does not refuse the value but makes it stale.
+    /// True if a value with an outdated number is stored as stale instead of refused.
     pub(super) invalidates: bool,
-    /// The unique number of the new item is asked for.
+    /// True if the unique number of the new item is asked for.
     pub(super) wants_number: bool,
 }
 
-impl<'a> Offer<'a> {
-    pub(super) fn of(value: &'a [u8]) -> Self {
+impl<'a> StoreRequest<'a> {
+    pub(super) fn new(value: &'a [u8]) -> Self {
         Self {
             mode: StoreMode::Set,
             flags: 0,
@@ -41,9 +38,9 @@ impl<'a> Offer<'a> {
     }
 }
 
-/// What has become of an offer.
+/// Outcome of a request to store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum StoreOutcome {
     Stored,
     NotStored,
     Exists,
@@ -52,7 +49,7 @@ pub(super) enum Verdict {
     NoMemory,
 }
 
-impl Verdict {
+impl StoreOutcome {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Stored => "STORED",
@@ -65,76 +62,84 @@ impl Verdict {
     }
 }
 
-impl From<OutOfMemory> for Verdict {
+impl From<OutOfMemory> for StoreOutcome {
     fn from(_: OutOfMemory) -> Self {
         Self::NoMemory
     }
 }
 
 impl<S: Store + 'static> Call<'_, '_, S> {
-    /// Stores it, or says why not, and the unique number of the item if that was asked for and there is one.
-    pub(super) fn keep(&mut self, key: &[u8], offer: &Offer<'_>) -> (Verdict, u64) {
+    /// Stores a value. Returns the outcome, and the unique number of the item, or 0 if it was not asked for.
+    pub(super) fn store(&mut self, key: &[u8], request: &StoreRequest<'_>) -> (StoreOutcome, u64) {
         let counters = &self.memcached.counters;
         counters.cmd_set.add();
         let old = self.item(key).attributes();
-        let (verdict, number) = match self.decide(key, offer, old) {
-            Ok(number) => (Verdict::Stored, number),
-            Err(verdict) => (verdict, 0),
+        let (outcome, number) = match self.decide(key, request, old) {
+            Ok(number) => (StoreOutcome::Stored, number),
+            Err(outcome) => (outcome, 0),
         };
-        match (offer.mode, verdict) {
-            (_, Verdict::NoMemory) => counters.store_no_memory.add(),
-            (_, Verdict::TooLarge) => counters.store_too_large.add(),
-            (StoreMode::Cas(_), Verdict::Stored) => counters.cas_hits.add(),
-            (StoreMode::Cas(_), Verdict::Exists) => counters.cas_badval.add(),
-            (StoreMode::Cas(_), Verdict::NotFound) => counters.cas_misses.add(),
-            (_, Verdict::Stored | Verdict::NotStored | Verdict::Exists | Verdict::NotFound) => {}
+        match (request.mode, outcome) {
+            (_, StoreOutcome::NoMemory) => counters.store_no_memory.add(),
+            (_, StoreOutcome::TooLarge) => counters.store_too_large.add(),
+            (StoreMode::Cas(_), StoreOutcome::Stored) => counters.cas_hits.add(),
+            (StoreMode::Cas(_), StoreOutcome::Exists) => counters.cas_badval.add(),
+            (StoreMode::Cas(_), StoreOutcome::NotFound) => counters.cas_misses.add(),
+            (_, StoreOutcome::Stored | StoreOutcome::NotStored | StoreOutcome::Exists | StoreOutcome::NotFound) => {}
         }
-        (verdict, number)
+        (outcome, number)
     }
 
-    fn decide(&mut self, key: &[u8], offer: &Offer<'_>, old: Option<Attributes>) -> Result<u64, Verdict> {
-        let fresh = Attributes { flags: offer.flags, ..Attributes::default() };
-        match (offer.mode, old) {
+    fn decide(&mut self, key: &[u8], request: &StoreRequest<'_>, old: Option<Attributes>) -> Result<u64, StoreOutcome> {
+        let fresh = Attributes { flags: request.flags, ..Attributes::default() };
+        match (request.mode, old) {
             (StoreMode::Set, _) | (StoreMode::Add, None) | (StoreMode::Replace, Some(_)) => {
-                self.write(key, offer.value, fresh, Some(offer.expiry), offer)
+                self.write(key, request.value, fresh, Some(request.expiry), request)
             }
             (StoreMode::Add, Some(_)) => {
                 self.item(key).touch();
-                Err(Verdict::NotStored)
+                Err(StoreOutcome::NotStored)
             }
-            // The `N` flag of `ms` makes no difference yet in the version that we are.
-            (StoreMode::Replace | StoreMode::Append | StoreMode::Prepend, None) => Err(Verdict::NotStored),
-            (StoreMode::Cas(_), None) => Err(Verdict::NotFound),
+            // In the version of memcached that this follows, the `N` flag of `ms` makes no difference.
+            (StoreMode::Replace | StoreMode::Append | StoreMode::Prepend, None) => Err(StoreOutcome::NotStored),
+            (StoreMode::Cas(_), None) => Err(StoreOutcome::NotFound),
             (StoreMode::Cas(cas), Some(old)) => {
-                let number = old.version & NUMBER;
+                let number = old.version & UNIQUE_NUMBER;
                 if cas != 0 && cas == number {
-                    return self.write(key, offer.value, fresh, Some(offer.expiry), offer);
+                    return self.write(key, request.value, fresh, Some(request.expiry), request);
                 }
-                // No number has been given out since the last write: any number that has been is older.
-                let is_older = cas != 0 && self.memcached.numbers.has_been_given(cas) && (number == 0 || cas < number);
-                if !(offer.invalidates && is_older) {
-                    return Err(Verdict::Exists);
+                // No number has been assigned since the last write: any assigned number is older.
+                let is_older = cas != 0 && self.memcached.numbers.has_assigned(cas) && (number == 0 || cas < number);
+                if !(request.invalidates && is_older) {
+                    return Err(StoreOutcome::Exists);
                 }
                 let version = STALE | old.version & CLAIMED;
-                self.write(key, offer.value, Attributes { version, expires_at: old.expires_at, ..fresh }, None, offer)
+                self.write(
+                    key,
+                    request.value,
+                    Attributes { version, expires_at: old.expires_at, ..fresh },
+                    None,
+                    request,
+                )
             }
-            (StoreMode::Append | StoreMode::Prepend, Some(old)) => self.extend(key, offer, old),
+            (StoreMode::Append | StoreMode::Prepend, Some(old)) => self.extend(key, request, old),
         }
     }
 
-    /// Appends or prepends; flags and expiry stay as they are.
-    fn extend(&mut self, key: &[u8], offer: &Offer<'_>, old: Attributes) -> Result<u64, Verdict> {
-        if offer.cas.is_some_and(|cas| cas != 0 && cas != old.version & NUMBER) {
-            return Err(Verdict::Exists);
+    /// Appends or prepends; flags and expiry stay.
+    fn extend(&mut self, key: &[u8], request: &StoreRequest<'_>, old: Attributes) -> Result<u64, StoreOutcome> {
+        if request.cas.is_some_and(|cas| cas != 0 && cas != old.version & UNIQUE_NUMBER) {
+            return Err(StoreOutcome::Exists);
         }
         let value_bytes_max = self.memcached.limits.value_bytes_max;
         let whole = match self.item(key).peek() {
-            None => return Err(Verdict::NotStored),
-            Some(value) if value.bytes.len() + offer.value.len() > value_bytes_max => return Err(Verdict::TooLarge),
-            Some(value) if offer.mode == StoreMode::Append => [&*value.bytes, offer.value].concat(),
-            Some(value) => [offer.value, &*value.bytes].concat(),
+            None => return Err(StoreOutcome::NotStored),
+            Some(value) if value.bytes.len() + request.value.len() > value_bytes_max => {
+                return Err(StoreOutcome::TooLarge);
+            }
+            Some(value) if request.mode == StoreMode::Append => [&*value.bytes, request.value].concat(),
+            Some(value) => [request.value, &*value.bytes].concat(),
         };
-        self.write(key, &whole, Attributes { version: 0, ..old }, None, offer)
+        self.write(key, &whole, Attributes { version: 0, ..old }, None, request)
     }
 
     fn write(
@@ -143,9 +148,9 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         value: &[u8],
         attributes: Attributes,
         expiry: Option<Expiry>,
-        offer: &Offer<'_>,
-    ) -> Result<u64, Verdict> {
-        let number = if offer.wants_number { self.memcached.numbers.next() } else { 0 };
+        request: &StoreRequest<'_>,
+    ) -> Result<u64, StoreOutcome> {
+        let number = if request.wants_number { self.memcached.numbers.next() } else { 0 };
         let expires_at = match expiry {
             None => Some(attributes.expires_at),
             Some(expiry) => expires_at(expiry, self.now_ms()),
@@ -162,17 +167,17 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         Ok(number)
     }
 
-    /// The unique number of the item, given out now if need be; `None`: there is no item.
-    pub(super) fn number_of(&mut self, key: &[u8]) -> Result<Option<u64>, OutOfMemory> {
+    /// Returns the unique number of the item, assigned now if it has none. `None` means that there is no item.
+    pub(super) fn assign_number(&mut self, key: &[u8]) -> Result<Option<u64>, OutOfMemory> {
         let memcached = self.memcached;
         let mut item = self.item(key);
         let Some(attributes) = item.attributes() else { return Ok(None) };
-        let number = attributes.version & NUMBER;
+        let number = attributes.version & UNIQUE_NUMBER;
         if number != 0 {
             return Ok(Some(number));
         }
         let number = memcached.numbers.next();
-        item.annotate(Attributes { version: attributes.version | number, ..attributes })?;
+        item.set_attributes(Attributes { version: attributes.version | number, ..attributes })?;
         Ok(Some(number))
     }
 
@@ -181,52 +186,18 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         if let Some(key) = outdated {
             self.item(key.bytes(&mut [0; KEY_BYTES_MAX])).remove();
         }
-        self.say(noreply, Verdict::TooLarge.word());
+        self.write_line(noreply, StoreOutcome::TooLarge.word());
     }
 
     pub(super) fn flush_all(&mut self, delay: Expiry, noreply: bool) {
         self.memcached.counters.cmd_flush.add();
         match delay {
-            Expiry::Never | Expiry::Immediately => self.keys.each(|cache| cache.clear()),
+            Expiry::Never | Expiry::Immediately => self.keys.for_each_shard(|cache| cache.clear()),
             Expiry::In(_) | Expiry::At(_) => match expires_at(delay, self.now_ms()) {
-                Some(at) => self.memcached.flush.at(at),
-                None => self.keys.each(|cache| cache.clear()),
+                Some(at) => self.memcached.flush.schedule(at),
+                None => self.keys.for_each_shard(|cache| cache.clear()),
             },
         }
-        self.say(noreply, "OK");
-    }
-}
-
-/// A `flush_all` that is to come.
-#[derive(Debug)]
-pub(super) struct Flush {
-    /// Milliseconds since the Unix epoch; `u64::MAX`: none is.
-    at: AtomicU64,
-}
-
-impl Default for Flush {
-    fn default() -> Self {
-        Self { at: AtomicU64::new(u64::MAX) }
-    }
-}
-
-impl Flush {
-    /// The last one that was asked for counts.
-    fn at(&self, unix_ms: u64) {
-        self.at.store(unix_ms, Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub(super) fn is_due(&self, now: Now) -> bool {
-        let at = self.at.load(Ordering::Relaxed);
-        at != u64::MAX && u128::from(at) <= now.unix.as_millis()
-    }
-
-    #[cold]
-    pub(super) fn run<S: Store>(&self, space: &Space<S>) {
-        // Of all threads that see it is due, one does it.
-        if self.at.swap(u64::MAX, Ordering::Relaxed) != u64::MAX {
-            space.each(|cache| cache.clear());
-        }
+        self.write_line(noreply, "OK");
     }
 }

@@ -1,16 +1,14 @@
-//! Laws of pipelines, which go through the window.
+//! Laws of memcached pipelines.
 
 use fastrand::Rng;
 use proto::{Flow, Outbox, Protocol, Step, Turn};
 use store::HashbrownStore;
 
-use crate::Conn;
-use crate::FrontEnd;
-use crate::testing;
-use crate::testing::Server;
-use crate::testing::ask;
-use crate::testing::connect;
-use crate::testing::now;
+use crate::{
+    connection::{Conn, FrontEnd},
+    testing,
+    testing::{Server, ask, connect, now},
+};
 
 /// Every kind of request, several of them refused.
 const REQUESTS: &[&str] = &[
@@ -61,7 +59,7 @@ fn requests(random: &mut Rng) -> Vec<&'static str> {
     (0..random.usize(1..120)).map(|_| REQUESTS[random.usize(..REQUESTS.len())]).collect()
 }
 
-/// What is answered to input that comes in pieces.
+/// Returns the replies to input that comes in pieces.
 fn answer(
     server: &Server,
     conn: &mut Conn<HashbrownStore>,
@@ -100,7 +98,7 @@ fn replies_depend_neither_on_pipelining_nor_on_fragmentation() {
 }
 
 #[test]
-fn the_first_byte_of_a_connection_is_its_first_byte_only() {
+fn a_binary_first_byte_is_refused_only_at_the_start() {
     let (server, mut conn) = start();
     assert_eq!(ask(&server, &mut conn, b"get a\r\n\x80\r\n"), "END\r\nERROR\r\n");
     let (mut conn, mut out) = (connect(&server, FrontEnd::Memcached), Outbox::default());
@@ -108,17 +106,17 @@ fn the_first_byte_of_a_connection_is_its_first_byte_only() {
 }
 
 #[test]
-fn a_pipeline_is_one_batch_of_the_window() {
+fn a_pipeline_is_counted_as_one_batch() {
     let (server, mut conn) = start();
     let batch = ["set a 0 0 1\r\nx\r\n", "get a\r\n", "mg a v\r\n", "incr b 1\r\n"].concat().repeat(8);
     ask(&server, &mut conn, batch.as_bytes());
-    let batches = server.statistics.batches();
+    let batches = server.state.statistics.batches();
     assert_eq!((batches[5], batches.iter().sum::<u64>()), (1, 1), "32 commands");
 }
 
 /// Connections of all protocols that are ready at the same time.
 #[test]
-fn a_batch_of_several_connections_runs_each_in_its_own_protocol_and_database() {
+fn connections_of_one_batch_keep_their_protocol_and_database() {
     let (server, mut resp) = testing::server();
     let (mut memcached, mut us) = (connect(&server, FrontEnd::Memcached), connect(&server, FrontEnd::Us));
     let inputs: [&[u8]; 3] = [
@@ -145,7 +143,7 @@ fn a_batch_of_several_connections_runs_each_in_its_own_protocol_and_database() {
 }
 
 #[test]
-fn only_who_asks_for_a_unique_number_changes_the_entry_that_is_read() {
+fn a_read_changes_an_entry_only_by_asking_for_its_number() {
     for (request, is_change) in [
         ("get a\r\n", false),
         ("get a a\r\n", false),

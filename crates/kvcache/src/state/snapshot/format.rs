@@ -1,4 +1,4 @@
-//! The form of a snapshot. All numbers are little endian.
+//! The format of a snapshot. All numbers are little endian.
 //!
 //! ```text
 //! file    = magic (8 bytes) version u32 unix_ms u64 crc32 u32, block*, end
@@ -25,14 +25,14 @@ const HEADER_BYTES: usize = MAGIC.len() + 4 + 8;
 const BLOCK_HEADER_BYTES: usize = 8;
 const ENTRY_HEADER_BYTES: usize = 29;
 const CRC_BYTES: u64 = 4;
-/// A block with more bytes than this is written.
+/// Bytes from which on a block is written.
 const BLOCK_BYTES: usize = 256 * 1024;
-/// No block is longer: one entry of the longest key and value, beside a whole block.
+/// Limit of a block: one entry of the longest key and value, beside a whole block.
 const BLOCK_BYTES_MAX: u32 = (3 << 30) - 1;
 
-/// One key and what is kept of it.
+/// One key with its value and attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry<'a> {
+pub(super) struct SnapshotEntry<'a> {
     pub(super) key: &'a [u8],
     pub(super) value: &'a [u8],
     pub(super) attributes: Attributes,
@@ -59,14 +59,14 @@ impl<W: Write> Writer<W> {
         Ok(Self { file, block: Vec::with_capacity(BLOCK_BYTES), entries: 0, total: 0 })
     }
 
-    /// Bytes that [`Writer::flush`] would write.
+    /// Returns the number of bytes that [`Writer::flush`] would write.
     pub(super) fn pending(&self) -> usize {
         self.block.len()
     }
 
-    /// Only remembers it. An entry longer than the form allows is left out: no store has such.
-    pub(super) fn add(&mut self, entry: &Entry<'_>) {
-        let Entry { key, value, attributes: Attributes { expires_at, flags, version, encoding } } = *entry;
+    /// Adds an entry to the block. One longer than the format allows is left out: no store has such.
+    pub(super) fn add(&mut self, entry: &SnapshotEntry<'_>) {
+        let SnapshotEntry { key, value, attributes: Attributes { expires_at, flags, version, encoding } } = *entry;
         let (Ok(key_len), Ok(value_len)) = (u32::try_from(key.len()), u32::try_from(value.len())) else { return };
         if self.block.is_empty() {
             self.block.extend_from_slice(&[0; BLOCK_HEADER_BYTES]);
@@ -82,7 +82,7 @@ impl<W: Write> Writer<W> {
         self.entries += 1;
     }
 
-    /// Writes the block if it has become large enough.
+    /// Writes the block if it is large enough.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         if self.block.len() >= BLOCK_BYTES { self.write() } else { Ok(()) }
     }
@@ -114,22 +114,22 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Why a file is not read to its end.
+/// Reason why a file is not read to its end.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum FormatError {
     Io(io::Error),
     Damaged { offset: u64, what: &'static str },
     DoesNotFit,
 }
 
-impl From<io::Error> for Fault {
+impl From<io::Error> for FormatError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-impl Fault {
-    pub(super) fn about(self, path: &Path) -> SnapshotError {
+impl FormatError {
+    pub(super) fn with_path(self, path: &Path) -> SnapshotError {
         let path = path.to_owned();
         match self {
             Self::Io(error) => SnapshotError::Io { path, error },
@@ -144,27 +144,30 @@ impl Fault {
 pub(super) struct Reader<R> {
     file: R,
     offset: u64,
-    /// Of the whole file: nothing longer than what is left of it is ever made room for.
+    /// Length of the file: memory is never allocated for more than what is left of it.
     len: u64,
 }
 
 impl<R: Read> Reader<R> {
-    pub(super) fn begin(file: R, len: u64) -> Result<Self, Fault> {
+    pub(super) fn begin(file: R, len: u64) -> Result<Self, FormatError> {
         let mut reader = Self { file, offset: 0, len };
         let header = reader.piece(HEADER_BYTES as u64)?;
         reader.checksum(&[&header])?;
         let (magic, rest) = header.split_at(MAGIC.len());
         if magic != MAGIC {
-            return Err(Fault::Damaged { offset: 0, what: "it does not begin like a snapshot" });
+            return Err(FormatError::Damaged { offset: 0, what: "it does not begin like a snapshot" });
         }
         if number::<4>(rest) != u64::from(VERSION) {
-            return Err(Fault::Damaged { offset: MAGIC.len() as u64, what: "another version of the form" });
+            return Err(FormatError::Damaged { offset: MAGIC.len() as u64, what: "another version of the format" });
         }
         Ok(reader)
     }
 
-    /// Shows all entries.
-    pub(super) fn each(mut self, mut visit: impl FnMut(Entry<'_>) -> Result<(), Fault>) -> Result<(), Fault> {
+    /// Visits all entries.
+    pub(super) fn each(
+        mut self,
+        mut visit: impl FnMut(SnapshotEntry<'_>) -> Result<(), FormatError>,
+    ) -> Result<(), FormatError> {
         let mut total = 0;
         loop {
             let begin = self.offset;
@@ -174,7 +177,7 @@ impl<R: Read> Reader<R> {
                 return self.end(&header, entries, total);
             }
             if length > u64::from(BLOCK_BYTES_MAX) {
-                return Err(Fault::Damaged { offset: begin, what: "a block is too long" });
+                return Err(FormatError::Damaged { offset: begin, what: "a block is too long" });
             }
             let at = self.offset;
             let block = self.piece(length)?;
@@ -183,32 +186,32 @@ impl<R: Read> Reader<R> {
             for _ in 0..entries {
                 let offset = at + (block.len() - rest.len()) as u64;
                 let (entry, behind) =
-                    split(rest).ok_or(Fault::Damaged { offset, what: "an entry is longer than its block" })?;
+                    split(rest).ok_or(FormatError::Damaged { offset, what: "an entry is longer than its block" })?;
                 visit(entry)?;
                 rest = behind;
             }
             if !rest.is_empty() {
-                return Err(Fault::Damaged { offset: begin, what: "a block is longer than its entries" });
+                return Err(FormatError::Damaged { offset: begin, what: "a block is longer than its entries" });
             }
             total += entries;
         }
     }
 
-    fn end(mut self, header: &[u8], entries: u64, total: u64) -> Result<(), Fault> {
+    fn end(mut self, header: &[u8], entries: u64, total: u64) -> Result<(), FormatError> {
         let begin = self.offset;
         let announced = self.piece(8)?;
         self.checksum(&[header, &announced])?;
         if entries != 0 || number::<8>(&announced) != total {
-            return Err(Fault::Damaged { offset: begin, what: "there are more or fewer entries than it says" });
+            return Err(FormatError::Damaged { offset: begin, what: "there are more or fewer entries than it says" });
         }
         match self.offset == self.len {
             true => Ok(()),
-            false => Err(Fault::Damaged { offset: self.offset, what: "something follows the end" }),
+            false => Err(FormatError::Damaged { offset: self.offset, what: "something follows the end" }),
         }
     }
 
-    fn piece(&mut self, len: u64) -> Result<Vec<u8>, Fault> {
-        let cut_short = Fault::Damaged { offset: self.offset, what: "it has been cut short" };
+    fn piece(&mut self, len: u64) -> Result<Vec<u8>, FormatError> {
+        let cut_short = FormatError::Damaged { offset: self.offset, what: "it has been cut short" };
         let (true, Ok(wanted)) = (len <= self.len.saturating_sub(self.offset), usize::try_from(len)) else {
             return Err(cut_short);
         };
@@ -222,21 +225,21 @@ impl<R: Read> Reader<R> {
         Ok(piece)
     }
 
-    /// What follows is the checksum of these pieces.
-    fn checksum(&mut self, pieces: &[&[u8]]) -> Result<(), Fault> {
+    /// Reads a checksum and compares it with that of these pieces.
+    fn checksum(&mut self, pieces: &[&[u8]]) -> Result<(), FormatError> {
         let offset = self.offset;
         let expected = number::<4>(&self.piece(CRC_BYTES)?);
         let mut crc = crc32fast::Hasher::new();
         pieces.iter().for_each(|piece| crc.update(piece));
         if u64::from(crc.finalize()) != expected {
-            return Err(Fault::Damaged { offset, what: "a checksum does not match what is in front of it" });
+            return Err(FormatError::Damaged { offset, what: "a checksum does not match what is in front of it" });
         }
         Ok(())
     }
 }
 
-/// The first entry and what follows it.
-fn split(block: &[u8]) -> Option<(Entry<'_>, &[u8])> {
+/// Splits the first entry off a block.
+fn split(block: &[u8]) -> Option<(SnapshotEntry<'_>, &[u8])> {
     let (header, rest) = block.split_at_checked(ENTRY_HEADER_BYTES)?;
     let len = |at: usize| usize::try_from(number::<4>(&header[at..])).ok();
     let (key, rest) = rest.split_at_checked(len(0)?)?;
@@ -247,10 +250,10 @@ fn split(block: &[u8]) -> Option<(Entry<'_>, &[u8])> {
         version: number::<8>(&header[20..]),
         encoding: Some(header[28]).filter(|&encoding| encoding < 16)?,
     };
-    Some((Entry { key, value, attributes }, rest))
+    Some((SnapshotEntry { key, value, attributes }, rest))
 }
 
-/// The number in the first `N` bytes, of which there are so many.
+/// Reads the number in the first `N` bytes, which must be there.
 fn number<const N: usize>(bytes: &[u8]) -> u64 {
     let mut number = [0; 8];
     number[..N].copy_from_slice(&bytes[..N]);

@@ -3,9 +3,8 @@ use std::{collections::BTreeMap, io::Cursor};
 use proptest::prelude::*;
 use store::{Attributes, KeyHasher, Options, PolicyKind, StdStore};
 
-use super::{format::Fault, *};
-use crate::Codec;
-use crate::SpaceOptions;
+use super::*;
+use crate::{codec::Codec, state::SpaceOptions};
 
 fn space(shards: usize) -> Space<StdStore> {
     Space::new(SpaceOptions {
@@ -30,7 +29,7 @@ fn fill(space: &Space<StdStore>, model: &Model) {
 
 fn contents(space: &Space<StdStore>) -> Model {
     let mut found = Model::new();
-    space.each(|cache| {
+    space.for_each_shard(|cache| {
         let mut cursor = 0;
         loop {
             cursor = cache.store().scan(cursor, &mut |view| {
@@ -51,7 +50,7 @@ fn saved(model: &Model) -> Vec<u8> {
     file
 }
 
-fn load(file: &[u8]) -> Result<Model, Fault> {
+fn load(file: &[u8]) -> Result<Model, FormatError> {
     let space = space(2);
     let outcome = read(&space, Cursor::new(file), file.len() as u64);
     let found = contents(&space);
@@ -65,7 +64,7 @@ fn load(file: &[u8]) -> Result<Model, Fault> {
 }
 
 fn is_damaged(file: &[u8]) -> bool {
-    matches!(load(file), Err(Fault::Damaged { offset, .. }) if offset <= file.len() as u64)
+    matches!(load(file), Err(FormatError::Damaged { offset, .. }) if offset <= file.len() as u64)
 }
 
 fn models() -> impl Strategy<Value = Model> {
@@ -80,7 +79,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_was_saved_is_loaded(model in models()) {
+    fn saved_entries_are_loaded_again(model in models()) {
         prop_assert_eq!(load(&saved(&model)).unwrap(), model);
     }
 
@@ -93,7 +92,7 @@ proptest! {
     }
 
     #[test]
-    fn a_file_that_was_cut_or_has_grown_is_refused(model in models(), at: prop::sample::Index) {
+    fn a_truncated_or_extended_file_is_refused(model in models(), at: prop::sample::Index) {
         let mut file = saved(&model);
         let cut = at.index(file.len());
         prop_assert!(is_damaged(&file[..cut]), "cut at {}", cut);
@@ -103,7 +102,7 @@ proptest! {
 }
 
 #[test]
-fn many_blocks_come_back_and_a_lost_one_is_noticed() {
+fn all_blocks_are_loaded_and_a_missing_one_is_noticed() {
     let value = |n: u32| (vec![n as u8; 40_000], Attributes { flags: n, ..Attributes::default() });
     let model: Model = (0..100_u32).map(|n| (n.to_le_bytes().to_vec(), value(n))).collect();
     let file = saved(&model);
@@ -111,17 +110,17 @@ fn many_blocks_come_back_and_a_lost_one_is_noticed() {
     // The first block, with its header and checksum.
     let length = u32::from_le_bytes(*file[24..].first_chunk().unwrap()) as usize;
     let without = [&file[..24], &file[24 + 8 + length + 4..]].concat();
-    assert!(matches!(load(&without), Err(Fault::Damaged { what, .. }) if what.contains("fewer")));
+    assert!(matches!(load(&without), Err(FormatError::Damaged { what, .. }) if what.contains("fewer")));
 }
 
 #[test]
-fn what_has_expired_is_neither_saved_nor_loaded() {
+fn expired_keys_are_neither_saved_nor_loaded() {
     let over = Attributes { expires_at: 1, ..Attributes::default() };
     let model = Model::from([(b"over".to_vec(), (b"1".to_vec(), over))]);
     assert_eq!(load(&saved(&model)).unwrap(), Model::new());
     let mut file = Vec::new();
     let mut writer = Writer::begin(&mut file, 0).unwrap();
-    writer.add(&Entry { key: b"over", value: b"1", attributes: over });
+    writer.add(&SnapshotEntry { key: b"over", value: b"1", attributes: over });
     writer.end().unwrap();
     assert_eq!(load(&file).unwrap(), Model::new());
 }
@@ -130,18 +129,18 @@ fn what_has_expired_is_neither_saved_nor_loaded() {
 fn a_file_is_replaced_as_a_whole_or_not_at_all() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("keys");
-    let keeper = Keeper::new(Some(path.clone()));
+    let snapshots = SnapshotStore::new(Some(path.clone()));
     let full = space(1);
     fill(
         &full,
         &Model::from([(b"key".to_vec(), (b"value".to_vec(), Attributes { version: 7, ..Attributes::default() }))]),
     );
-    assert_eq!(keeper.load(&full).unwrap(), 0, "no file is no error");
-    keeper.save(&full).unwrap();
+    assert_eq!(snapshots.load(&full).unwrap(), 0, "no file is no error");
+    snapshots.save(&full).unwrap();
     let failed = replace(&path, |_| Err(io::ErrorKind::StorageFull.into()));
     assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::StorageFull);
     let again = space(2);
-    assert_eq!(keeper.load(&again).unwrap(), 7);
+    assert_eq!(snapshots.load(&again).unwrap(), 7);
     assert_eq!(contents(&again), contents(&full));
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left over");
 }
@@ -154,5 +153,5 @@ fn keys_that_do_not_fit_are_an_error() {
     let small = space(1);
     small.set_memory_max(Some(100_000));
     let outcome = read(&small, Cursor::new(&file), file.len() as u64);
-    assert!(matches!(outcome, Err(Fault::DoesNotFit)), "{outcome:?}");
+    assert!(matches!(outcome, Err(FormatError::DoesNotFit)), "{outcome:?}");
 }

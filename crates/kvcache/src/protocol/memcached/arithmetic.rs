@@ -3,27 +3,28 @@
 use store::{Attributes, Store};
 use wire::memcached::{Direction, parse_unsigned, reply};
 
-use super::{Call, Verdict, entry};
+use super::{Call, StoreOutcome, entry};
+use crate::state::UNIQUE_NUMBER;
 
 const NOT_A_NUMBER: &str = "CLIENT_ERROR cannot increment or decrement non-numeric value";
 const NO_MEMORY: &str = "SERVER_ERROR out of memory in incr";
 
-/// Why a number has not been changed.
+/// Reason why a number has not been changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unchanged {
+pub(super) enum ArithmeticError {
     NotFound,
     NotANumber,
-    /// It has another unique number than the one asked for.
+    /// The item has another unique number than the given one.
     Outdated,
     NoMemory,
 }
 
-impl Unchanged {
+impl ArithmeticError {
     pub(super) fn line(self) -> &'static str {
         match self {
-            Self::NotFound => Verdict::NotFound.word(),
+            Self::NotFound => StoreOutcome::NotFound.word(),
             Self::NotANumber => NOT_A_NUMBER,
-            Self::Outdated => Verdict::Exists.word(),
+            Self::Outdated => StoreOutcome::Exists.word(),
             Self::NoMemory => NO_MEMORY,
         }
     }
@@ -34,52 +35,52 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         match self.add(key, direction, delta, None) {
             Ok(_) if noreply => {}
             Ok(value) => reply::number(self.out.inline(), value),
-            Err(unchanged) => self.say(noreply, unchanged.line()),
+            Err(error) => self.write_line(noreply, error.line()),
         }
     }
 
-    /// Counts up, round the end of 64 bits, or down, to 0 at the least. What has become shorter is padded with blanks,
-    /// which are part of the value as every other command sees it.
+    /// Adds, modulo 2^64, or subtracts, down to 0. A number that has become shorter is padded with blanks, which are part of
+    /// the value for every other command.
     pub(super) fn add(
         &mut self,
         key: &[u8],
         direction: Direction,
         delta: u64,
         cas: Option<u64>,
-    ) -> Result<u64, Unchanged> {
+    ) -> Result<u64, ArithmeticError> {
         let counters = &self.memcached.counters;
         let mut item = self.keys.item(key);
         let is_up = direction == Direction::Increment;
         let Some(old) = item.peek() else {
-            counters.counted(is_up, false);
-            return Err(Unchanged::NotFound);
+            counters.add_arithmetic(is_up, false);
+            return Err(ArithmeticError::NotFound);
         };
-        // memcached looks at an empty value before, and at any other after it has looked at the unique number.
-        let is_outdated = cas.is_some_and(|cas| cas != 0 && cas != old.attributes.version & entry::NUMBER);
+        // memcached checks an empty value before the unique number, and any other after it.
+        let is_outdated = cas.is_some_and(|cas| cas != 0 && cas != old.attributes.version & UNIQUE_NUMBER);
         if is_outdated && !old.bytes.is_empty() {
-            return Err(Unchanged::Outdated);
+            return Err(ArithmeticError::Outdated);
         }
-        let before = number(&old.bytes).ok_or(Unchanged::NotANumber)?;
+        let before = parse_number(&old.bytes).ok_or(ArithmeticError::NotANumber)?;
         let (width, attributes) = (old.bytes.len(), old.attributes);
         let after = if is_up { before.wrapping_add(delta) } else { before.saturating_sub(delta) };
         let digits = format!("{after:<width$}");
-        // Longer than before, it is a new item to memcached, and neither stale nor claimed.
+        // A longer number is a new item for memcached, neither stale nor claimed.
         let marks = if digits.len() > width { 0 } else { entry::STALE | entry::CLAIMED };
         let attributes = Attributes { version: attributes.version & marks, ..attributes };
-        item.set_with_version(digits.as_bytes(), attributes).map_err(|_| Unchanged::NoMemory)?;
+        item.set_with_version(digits.as_bytes(), attributes).map_err(|_| ArithmeticError::NoMemory)?;
         if marks != 0
             && entry::was_fetched(attributes)
             && let Some(written) = item.attributes()
         {
-            entry::fetched(&mut item, written);
+            entry::mark_fetched(&mut item, written);
         }
-        counters.counted(is_up, true);
+        counters.add_arithmetic(is_up, true);
         Ok(after)
     }
 }
 
-/// As C reads it: up to a NUL, and what stands behind a blank does not matter.
-fn number(value: &[u8]) -> Option<u64> {
+/// Parses a number as C does: up to a NUL, and without what stands behind a blank.
+fn parse_number(value: &[u8]) -> Option<u64> {
     let end = memchr::memchr(0, value).unwrap_or(value.len());
     parse_unsigned(&value[..end])
 }
@@ -102,7 +103,7 @@ mod tests {
             (b"", None),
             (b" ", None),
         ] {
-            assert_eq!(number(value), read, "{value:?}");
+            assert_eq!(parse_number(value), read, "{value:?}");
         }
     }
 }
