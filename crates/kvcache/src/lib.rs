@@ -5,7 +5,7 @@
 //!
 //! The layers, from the bottom to the top; none imports from one above it:
 //!
-//! - `command_table`, `codec`, `value`, `reply`: what is known of commands without running them, and what is written;
+//! - `command_table`, `codec`, `value`, `reply`: the commands without their handlers, the encoding of values, replies;
 //! - `state`: keys, clients, settings and figures;
 //! - `commands`: the handlers of RESP's commands, and the dispatcher above them;
 //! - `protocol`: RESP, the 0x1F text protocol and memcached, each from a request to its reply;

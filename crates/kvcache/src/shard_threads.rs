@@ -5,7 +5,7 @@
 //! part in it runs its own commands, in order, and the last one to finish puts the replies together. So commands of one
 //! connection on keys of one thread keep their order, as do all replies; commands on keys of two threads run at the same
 //! time. A command that is not on exactly one key waits until everything before it has been answered, and then stops all
-//! threads by taking their locks, which otherwise nobody else asks for.
+//! threads by taking their locks, which otherwise no other thread asks for.
 
 use std::{
     io, mem,

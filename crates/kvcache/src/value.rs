@@ -28,7 +28,7 @@ impl<'a> Value<'a> {
         value
     }
 
-    /// Decodes the value of an entry. `None` means that it cannot be decoded, and is as good as lost.
+    /// Decodes the value of an entry. `None` means that it cannot be decoded, and counts as missing.
     pub(crate) fn decode(codec: &Codec, view: View<'a>) -> Option<Self> {
         let View { value, attributes, shared, .. } = view;
         match codec.decode(value, attributes.encoding) {

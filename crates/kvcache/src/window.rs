@@ -57,7 +57,7 @@ pub(crate) struct Window<'s, 'i, S: Store + 'static> {
     sets: u64,
     /// Numbers of commands of the 0x1F text protocol, by [`UsVerb`].
     us: [u64; 3],
-    /// Present once a memcached client has sent something.
+    /// Requests of memcached clients; made for the first of them.
     memcached: Option<Box<Pipeline<'i>>>,
     /// True if CLIENT PAUSE makes commands wait: then none takes the fast path.
     is_paused: bool,
@@ -122,7 +122,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
                 step.consumed += request.len;
                 continue;
             }
-            // Anything else comes after all that came before it.
+            // Any other request runs after all that came before it.
             self.drain(turns);
             let Turn { conn, out, .. } = &mut turns[at];
             let answered = match parsed {

@@ -1,7 +1,7 @@
-//! The command table: what is known of each command without running it, and the numbers under which commands are counted.
+//! The command table: all commands without their handlers, and the numbers under which they are counted.
 //!
-//! RESP's commands have rows with an arity, flags and keys; those of the other protocols have only names, see
-//! [`UsVerb`] and [`MemcachedVerb`].
+//! RESP's commands have rows with an arity, flags and keys; those of the other protocols have only names, see [`UsVerb`]
+//! and [`MemcachedVerb`].
 
 mod rows;
 mod verbs;

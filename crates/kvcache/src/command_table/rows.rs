@@ -166,17 +166,17 @@ macro_rules! with_command_rows {
             "select" (2) [LOADING STALE FAST] NO_KEYS, "connection" "1.0.0" => connection::select;
             /// Commands about connections.
             "client" (-2) [CONTAINER] NO_KEYS, "connection" "2.4.0" => help::container;
-            /// Whether the next command's keys are tracked: tracking is not offered.
+            /// Switches tracking of the next command's keys: tracking is not offered.
             "client|caching" (3) [NOSCRIPT LOADING STALE] NO_KEYS, "connection" "6.0.0" => client::caching;
             /// The name of this connection.
             "client|getname" (2) [NOSCRIPT LOADING STALE] NO_KEYS, "connection" "2.6.9" => client::getname;
-            /// Where notices of changed keys are sent: nowhere.
+            /// Shows where notices of changed keys are sent: nowhere.
             "client|getredir" (2) [NOSCRIPT LOADING STALE] NO_KEYS, "connection" "6.0.0" => client::getredir;
             /// Lists the subcommands.
             "client|help" (2) [LOADING STALE] NO_KEYS, "connection" "5.0.0" => help::help;
             /// The number of this connection.
             "client|id" (2) [NOSCRIPT LOADING STALE] NO_KEYS, "connection" "5.0.0" => client::id;
-            /// What CLIENT LIST says of this connection.
+            /// Shows the line of CLIENT LIST about this connection.
             "client|info" (2) [NOSCRIPT LOADING STALE] NO_KEYS, "connection" "6.2.0" => client::info;
             /// Closes connections.
             "client|kill" (-3) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "connection" "2.4.0" => client::kill;
@@ -184,11 +184,11 @@ macro_rules! with_command_rows {
             "client|list" (-2) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "connection" "2.4.0" => client::list;
             /// Kept in the connection's flags; the server never closes a client to free memory.
             "client|no-evict" (3) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "connection" "7.0.0" => client::no_evict;
-            /// Whether reading a key counts as a use of it.
+            /// Chooses if reading a key counts as a use of it.
             "client|no-touch" (3) [NOSCRIPT LOADING STALE] NO_KEYS, "connection" "7.2.0" => client::no_touch;
             /// Lets commands wait for a while.
             "client|pause" (-3) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "connection" "2.9.50" => client::pause;
-            /// Whether commands are answered.
+            /// Chooses if commands are answered.
             "client|reply" (3) [NOSCRIPT LOADING STALE] NO_KEYS, "connection" "3.2.0" => client::reply;
             /// Says which library this client uses.
             "client|setinfo" (4) [NOSCRIPT LOADING STALE] NO_KEYS, "connection" "7.2.0" => client::setinfo;
@@ -206,7 +206,7 @@ macro_rules! with_command_rows {
             "command" (-1) [LOADING STALE CONTAINER] NO_KEYS, "server" "2.8.13" => command_info::all;
             /// The number of commands.
             "command|count" (2) [LOADING STALE] NO_KEYS, "server" "2.8.13" => command_info::count;
-            /// What commands are for and which arguments they take.
+            /// Shows the purpose and the arguments of commands.
             "command|docs" (-2) [LOADING STALE] NO_KEYS, "server" "7.0.0" => command_info::docs;
             /// The keys among the arguments of a command.
             "command|getkeys" (-4) [LOADING STALE] NO_KEYS, "server" "2.8.13" => command_info::getkeys;
@@ -230,9 +230,9 @@ macro_rules! with_command_rows {
             "config|rewrite" (2) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "2.8.0" => config::rewrite;
             /// Changes settings, all of them or none.
             "config|set" (-4) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "2.0.0" => config::set;
-            /// What there is to know about the server.
+            /// Shows information about the server.
             "info" (-1) [LOADING STALE] NO_KEYS, "server" "1.0.0" => info::info;
-            /// When the data were last saved: the start of the server.
+            /// Shows when the keys were last saved.
             "lastsave" (1) [LOADING STALE FAST] NO_KEYS, "server" "1.0.0" => persistence::lastsave;
             /// The server's clock.
             "time" (1) [LOADING STALE FAST] NO_KEYS, "server" "2.6.0" => server::time;
@@ -270,9 +270,9 @@ macro_rules! with_command_rows {
             "latency|graph" (3) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "2.8.13" => latency::graph;
             /// Lists the subcommands.
             "latency|help" (2) [LOADING STALE] NO_KEYS, "server" "2.8.13" => help::help;
-            /// How long commands have taken.
+            /// Shows histograms of the time that commands have taken.
             "latency|histogram" (-2) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "7.0.0" => latency::histogram;
-            /// How slow something has been, and when.
+            /// Shows the delays of one event.
             "latency|history" (3) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "2.8.13" => latency::history;
             /// The latest delays of each kind.
             "latency|latest" (2) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "2.8.13" => latency::latest;
@@ -294,7 +294,7 @@ macro_rules! with_command_rows {
             "function|stats" (2) [NOSCRIPT ALLOW_BUSY] NO_KEYS, "scripting" "7.0.0" => scripting::function_stats;
             /// Commands about scripts, of which there are none.
             "script" (-2) [CONTAINER] NO_KEYS, "scripting" "2.6.0" => help::container;
-            /// Which scripts are there: none is.
+            /// Shows which scripts exist: none does.
             "script|exists" (-3) [NOSCRIPT] NO_KEYS, "scripting" "2.6.0" => scripting::script_exists;
             /// Forgets all scripts: there is none.
             "script|flush" (-2) [NOSCRIPT] NO_KEYS, "scripting" "2.6.0" => scripting::script_flush;
@@ -306,11 +306,11 @@ macro_rules! with_command_rows {
             "acl" (-2) [CONTAINER] NO_KEYS, "server" "6.0.0" => help::container;
             /// Categories of commands, or the commands of one.
             "acl|cat" (-2) [NOSCRIPT LOADING STALE] NO_KEYS, "server" "6.0.0" => acl::cat;
-            /// What a user may do.
+            /// Shows the rights of a user.
             "acl|getuser" (3) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "6.0.0" => acl::getuser;
             /// Lists the subcommands.
             "acl|help" (2) [LOADING STALE] NO_KEYS, "server" "6.0.0" => help::help;
-            /// What each user may do.
+            /// Shows the rights of all users.
             "acl|list" (2) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "6.0.0" => acl::list;
             /// The names of users.
             "acl|users" (2) [ADMIN NOSCRIPT LOADING STALE] NO_KEYS, "server" "6.0.0" => acl::users;
@@ -334,9 +334,9 @@ macro_rules! with_command_rows {
             "cluster|myid" (2) [STALE] NO_KEYS, "cluster" "3.0.0" => cluster::myid;
             /// Lists the nodes: this one.
             "cluster|nodes" (2) [STALE] NO_KEYS, "cluster" "3.0.0" => cluster::nodes;
-            /// Which node has which slots: this one has all.
+            /// Shows the slots of each node: this one has all.
             "cluster|shards" (2) [STALE] NO_KEYS, "cluster" "7.0.0" => cluster::shards;
-            /// Which node has which slots, in the older form.
+            /// Shows the slots of each node, in the older form.
             "cluster|slots" (2) [STALE] NO_KEYS, "cluster" "3.0.0" => cluster::slots;
             /// Follows an ASK redirection: there are none.
             "asking" (1) [FAST] NO_KEYS, "cluster" "3.0.0" => cluster::accept;
@@ -344,7 +344,7 @@ macro_rules! with_command_rows {
             "readonly" (1) [LOADING STALE FAST] NO_KEYS, "cluster" "3.0.0" => cluster::accept;
             /// Takes READONLY back.
             "readwrite" (1) [LOADING STALE FAST] NO_KEYS, "cluster" "3.0.0" => cluster::accept;
-            /// How long commands take in the server and how many there are, since the last PERF RESET.
+            /// Shows the number of commands and their time in the server, since the last PERF RESET.
             "perf" (-1) [ADMIN NOSCRIPT LOADING STALE CONTAINER] NO_KEYS, "server" "7.0.15" => perf::report;
             /// Lists the subcommands.
             "perf|help" (2) [LOADING STALE] NO_KEYS, "server" "7.0.15" => help::help;

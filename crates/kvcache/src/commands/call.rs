@@ -1,4 +1,4 @@
-//! One command being answered, and what its handler uses.
+//! One command being answered, and the functions that handlers share.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) struct Call<'c, 's, S: Store + 'static> {
     pub(crate) args: &'c [&'c [u8]],
     pub(crate) now: Now,
     pub(crate) reply: Reply<'c>,
-    /// What becomes of the connection after this command.
+    /// Fate of the connection after this command.
     pub(crate) flow: Flow,
 }
 

@@ -1,4 +1,4 @@
-//! From the arguments of a request to the handler that answers it.
+//! Dispatch: from the arguments of a request to the handler that answers it.
 //!
 //! EXEC is here because it dispatches commands itself.
 

@@ -1,11 +1,11 @@
-//! Commands on the time that entries have left.
+//! Commands on the expiry of entries.
 
 use store::Store;
 
 use super::{call::Call, set_options::Unit};
 use crate::reply::{Outcome, Refusal, quote::quote};
 
-/// What EXPIRE asks of the expiry that there is.
+/// Conditions of EXPIRE about the current expiry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Conditions {
     absent: bool,
@@ -14,7 +14,7 @@ struct Conditions {
     less: bool,
 }
 
-/// Where a time is counted from.
+/// Point that a time is counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Base {
     Now,
@@ -52,7 +52,7 @@ fn expire_at<S: Store>(call: &mut Call<'_, '_, S>, base: Base, unit: Unit) -> Ou
     let at = at.ok_or_else(|| call.invalid_expiry())?;
     let mut item = call.keys.item(call.args[1]);
     let done = match item.attributes() {
-        Some(attributes) if conditions.allow(at, attributes.expires_at) => match u64::try_from(at) {
+        Some(attributes) if conditions.are_met(at, attributes.expires_at) => match u64::try_from(at) {
             Ok(at) if at > now => item.set_expiry(at)?,
             Ok(_) | Err(_) => item.remove(),
         },
@@ -87,8 +87,8 @@ impl Conditions {
         Ok(conditions)
     }
 
-    /// `current`: 0 is never, which is later than anything.
-    fn allow(self, at: i64, current: u64) -> bool {
+    /// True if the conditions hold. A `current` of 0 means never, which is later than anything.
+    fn are_met(self, at: i64, current: u64) -> bool {
         let (expires, current) = (current != 0, i64::try_from(current).unwrap_or(i64::MAX));
         !(self.absent && expires
             || self.present && !expires
@@ -149,8 +149,8 @@ mod tests {
     }
 
     #[test]
-    fn conditions_compare_with_what_is_there() {
-        let allow = |options: &str, at: i64, current: u64| parse(options).unwrap().allow(at, current);
+    fn conditions_compare_with_the_current_expiry() {
+        let are_met = |options: &str, at: i64, current: u64| parse(options).unwrap().are_met(at, current);
         for (options, never, earlier, later) in [
             ("", true, true, true),
             ("nx", true, false, false),
@@ -160,11 +160,11 @@ mod tests {
             ("xx lt", false, true, false),
             ("xx gt gt", false, false, true),
         ] {
-            assert_eq!(allow(options, 5, 0), never, "{options}");
-            assert_eq!(allow(options, 5, 6), earlier, "{options}");
-            assert_eq!(allow(options, 5, 4), later, "{options}");
+            assert_eq!(are_met(options, 5, 0), never, "{options}");
+            assert_eq!(are_met(options, 5, 6), earlier, "{options}");
+            assert_eq!(are_met(options, 5, 4), later, "{options}");
         }
-        assert!(!allow("gt", 5, 5) && !allow("lt", 5, 5));
+        assert!(!are_met("gt", 5, 5) && !are_met("lt", 5, 5));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! LATENCY
+//! LATENCY: delays, and histograms of commands.
 
 use store::Store;
 
@@ -128,7 +128,7 @@ mod tests {
     use crate::state::{BUCKETS, LatencySample};
 
     #[test]
-    fn a_histogram_adds_up() {
+    fn a_histogram_is_cumulative() {
         let mut buckets = [0; BUCKETS];
         (buckets[0], buckets[3], buckets[10]) = (5, 2, 1);
         let reading = CommandReading { calls: 8, failed: 0, rejected: 0, time_ns: 0, buckets };

@@ -9,17 +9,17 @@ use crate::{
     value::Value,
 };
 
-/// What LCS is asked for.
+/// Options of LCS.
 #[derive(Debug, Default)]
 struct Options {
     len: bool,
     positions: bool,
     with_match_len: bool,
-    /// Shorter matches are not shown.
+    /// Length below which matches are not shown.
     match_len_min: usize,
 }
 
-/// Bytes of both values that are the same, by their first and last positions.
+/// Common part of both values, by its first and last position in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Match {
     a: (usize, usize),
@@ -99,7 +99,7 @@ fn show_positions<S: Store>(call: &mut Call<'_, '_, S>, options: &Options, table
     reply.count(table.len());
 }
 
-/// The lengths of the longest common subsequences of all beginnings of `a` (rows) and of `b` (columns).
+/// Lengths of the longest common subsequences of all prefixes of `a` (rows) and of `b` (columns).
 struct Table<'v> {
     a: &'v [u8],
     b: &'v [u8],
@@ -108,7 +108,7 @@ struct Table<'v> {
 
 impl<'v> Table<'v> {
     /// # Errors
-    /// It would take more than `bytes_max`, or more memory than there is.
+    /// The table would take more than `bytes_max`, or more memory than there is.
     fn new(a: &'v [u8], b: &'v [u8], bytes_max: usize) -> Result<Self, Refusal> {
         let cells = (a.len() + 1).checked_mul(b.len() + 1);
         let cells = cells.filter(|&cells| cells <= bytes_max / size_of::<u32>()).ok_or_else(|| {
@@ -141,7 +141,7 @@ impl<'v> Table<'v> {
         self.at(self.a.len(), self.b.len()) as usize
     }
 
-    /// The positions of one longest common subsequence in both values, from the last to the first.
+    /// Returns the positions of one longest common subsequence in both values, from the last to the first.
     fn walk(&self) -> impl Iterator<Item = (usize, usize)> {
         let (mut row, mut column) = (self.a.len(), self.b.len());
         std::iter::from_fn(move || {
@@ -165,7 +165,7 @@ impl<'v> Table<'v> {
         sequence
     }
 
-    /// The same in pieces without a gap in either value, the last one first.
+    /// Returns the same subsequence in parts without a gap in either value, the last part first.
     fn matches(&self) -> Vec<Match> {
         let mut matches: Vec<Match> = Vec::new();
         for (a, b) in self.walk() {
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_example_of_the_documentation() {
+    fn the_example_of_the_documentation_is_answered() {
         let table = Table::new(b"ohmytext", b"mynewtext", 1 << 20).unwrap();
         assert_eq!(table.sequence(), b"mytext");
         assert_eq!(table.len(), 6);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded() {
+    fn a_table_larger_than_the_limit_is_refused() {
         assert!(Table::new(&[0; 100], &[0; 100], 101 * 101 * 4).is_ok());
         assert!(Table::new(&[0; 100], &[0; 100], 101 * 101 * 4 - 1).is_err());
         assert_eq!(Table::new(b"", b"abc", 1 << 10).unwrap().sequence(), b"");

@@ -1,8 +1,8 @@
 //! Commands on all keys of a database.
 //!
 //! One table holds all databases. As long as no key of another database than 0 has been asked for since the last
-//! FLUSHALL, DBSIZE and FLUSHDB cost nothing to speak of, and RANDOMKEY a few samples; after that they look at every key
-//! of every database, one shard at a time, as KEYS always does.
+//! FLUSHALL, DBSIZE and FLUSHDB take constant time, and RANDOMKEY a few samples. After that they visit every key of every
+//! database, one shard at a time, as KEYS always does.
 
 use bytes::Bytes;
 use store::{Moment, Store, View};
@@ -14,11 +14,11 @@ use crate::{
     state::{Keyspace, split_stored_key},
 };
 
-/// Elements that one SCAN looks at, unless it says COUNT.
+/// Default COUNT of SCAN.
 const COUNT: i64 = 10;
-/// Steps per element wanted, so that a sparse table does not hold a shard for long.
+/// Steps per element asked for, so that a sparse table does not keep a shard locked for long.
 const STEPS_PER_ELEMENT: i64 = 10;
-/// Samples after which RANDOMKEY looks at every key instead.
+/// Samples after which RANDOMKEY visits every key instead.
 const SAMPLES_MAX: usize = 64;
 
 pub(super) fn dbsize<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
@@ -29,14 +29,14 @@ pub(super) fn dbsize<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
             call.keys.for_each_shard(|cache| len += cache.len());
         }
     } else {
-        each_entry(call.keys, |view| len += usize::from(split_stored_key(view.key).0 == database));
+        for_each_entry(call.keys, |view| len += usize::from(split_stored_key(view.key).0 == database));
     }
     call.reply.count(len);
     Ok(())
 }
 
-/// Shows every entry, expired or not, at least once.
-fn each_entry<S: Store>(keys: &mut Keyspace<'_, S>, mut visit: impl FnMut(View<'_>)) {
+/// Visits every entry, expired or not, at least once.
+fn for_each_entry<S: Store>(keys: &mut Keyspace<'_, S>, mut visit: impl FnMut(View<'_>)) {
     keys.for_each_shard(|cache| {
         let mut cursor = 0;
         loop {
@@ -57,7 +57,7 @@ pub(super) fn keys<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     call.lock_all();
     let (pattern, database, now) = (call.args[1], call.keys.database, call.keys.now);
     let (mut found, mut count) = (Vec::new(), 0);
-    each_entry(call.keys, |view| {
+    for_each_entry(call.keys, |view| {
         let (of, key) = split_stored_key(view.key);
         if of == database && is_alive(&view, now) && (pattern == b"*" || glob::matches(pattern, key)) {
             reply::bulk(&mut found, key);
@@ -79,7 +79,7 @@ pub(super) fn randomkey<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     Ok(())
 }
 
-/// A key of the selected database, if a few samples of all keys hit one.
+/// Returns a key of the selected database, if a few samples of all keys hit one.
 fn sample<S: Store>(keys: &mut Keyspace<'_, S>) -> Option<Vec<u8>> {
     let (database, now) = (keys.database, keys.now);
     let mut lens = Vec::with_capacity(keys.space().shards());
@@ -103,11 +103,11 @@ fn sample<S: Store>(keys: &mut Keyspace<'_, S>) -> Option<Vec<u8>> {
     })
 }
 
-/// The same by looking at every key.
+/// Returns a random key of the selected database by visiting every key.
 fn choose<S: Store>(keys: &mut Keyspace<'_, S>) -> Option<Vec<u8>> {
     let (database, now) = (keys.database, keys.now);
     let (mut chosen, mut seen) = (None, 0);
-    each_entry(keys, |view| {
+    for_each_entry(keys, |view| {
         let (of, key) = split_stored_key(view.key);
         if of == database && is_alive(&view, now) {
             seen += 1;
@@ -119,22 +119,22 @@ fn choose<S: Store>(keys: &mut Keyspace<'_, S>) -> Option<Vec<u8>> {
     chosen
 }
 
-/// What SCAN shows, and how much of it.
+/// Options of SCAN.
 #[derive(Debug)]
 struct Filter<'a> {
     count: i64,
     pattern: Option<&'a [u8]>,
-    /// Entries of this type, by its name.
+    /// Name of a type.
     kind: Option<&'a [u8]>,
 }
 
-/// The cursor is that of the shard's store, multiplied by the number of shards, plus the number of the shard: 0 is the
-/// start of the first shard, and the end.
+/// SCAN. Its cursor is that of the shard's store, multiplied by the number of shards, plus the number of the shard: 0 is
+/// the start of the first shard, and the end.
 pub(super) fn scan<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let mut cursor = parse_cursor(call.args[1])?;
     let filter = parse_filter(call)?;
     let (database, now) = (call.keys.database, call.keys.now);
-    let shows = |view: &View<'_>, key: &[u8]| {
+    let is_shown = |view: &View<'_>, key: &[u8]| {
         is_alive(view, now)
             && filter.pattern.is_none_or(|pattern| pattern == b"*" || glob::matches(pattern, key))
             && filter.kind.is_none_or(|kind| kind.eq_ignore_ascii_case(b"string"))
@@ -145,7 +145,7 @@ pub(super) fn scan<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
             let (of, key) = split_stored_key(view.key);
             if of == database {
                 seen += 1;
-                if shows(&view, key) {
+                if is_shown(&view, key) {
                     reply::bulk(&mut found, key);
                     shown += 1;
                 }
@@ -162,18 +162,18 @@ pub(super) fn scan<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     Ok(())
 }
 
-/// Shows a few entries and gives the next cursor.
+/// Visits a few entries and returns the next cursor.
 fn step<S: Store>(keys: &mut Keyspace<'_, S>, cursor: u64, mut visit: impl FnMut(View<'_>)) -> u64 {
     let shards = keys.space().shards() as u64;
     let shard = cursor % shards;
     match keys.shard(shard as usize).store().scan(cursor / shards, &mut visit) {
         0 => (shard + 1) % shards,
-        // Stores number their buckets, which are far from 2^64 even times the shards.
+        // Cursors are numbers of buckets, far below 2^64 even if multiplied by the number of shards.
         next => next.wrapping_mul(shards).wrapping_add(shard),
     }
 }
 
-/// As `strtoul` takes it, which knows signs and takes nothing at all for 0.
+/// Parses a cursor like `strtoul`, which knows signs and reads an empty text as 0.
 fn parse_cursor(text: &[u8]) -> Result<u64, Refusal> {
     let text = until_zero(text, usize::MAX);
     let (is_negative, digits) = match text {
@@ -214,7 +214,7 @@ fn parse_filter<'a, S: Store>(call: &Call<'a, '_, S>) -> Result<Filter<'a>, Refu
     Ok(filter)
 }
 
-/// SYNC or ASYNC makes no difference: a table that is cleared is free at once.
+/// Checks SYNC or ASYNC, which make no difference: a cleared table is free at once.
 fn check_flush_options<S: Store>(call: &Call<'_, '_, S>) -> Outcome {
     let is_known = call.args.len() == 1 || call.args.len() == 2 && (call.is(1, "SYNC") || call.is(1, "ASYNC"));
     if is_known { Ok(()) } else { Err(Refusal::SYNTAX) }
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cursors_are_read_as_by_strtoul() {
+    fn cursors_are_parsed_as_by_strtoul() {
         for (text, cursor) in [
             ("0", Some(0)),
             ("", Some(0)),

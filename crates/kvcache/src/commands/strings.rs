@@ -49,12 +49,12 @@ fn set_for<S: Store>(call: &mut Call<'_, '_, S>, unit: Unit) -> Outcome {
     Ok(())
 }
 
-/// False: the condition does not hold.
+/// Sets the value. False if the condition does not hold.
 fn set_with<S: Store>(call: &mut Call<'_, '_, S>, value: &[u8], options: &SetOptions<'_>) -> Result<bool, Refusal> {
     let expires_at = call.expires_at(options.expiry)?;
     let mut item = call.keys.item(call.args[1]);
-    let before = if options.needs_old() { item.attributes() } else { None };
-    if !options.allow(before.is_some()) {
+    let before = if options.has_condition() { item.attributes() } else { None };
+    if !options.is_met(before.is_some()) {
         return Ok(false);
     }
     let kept = before.filter(|_| options.keep_ttl).map_or(0, |before| before.expires_at);
@@ -62,9 +62,9 @@ fn set_with<S: Store>(call: &mut Call<'_, '_, S>, value: &[u8], options: &SetOpt
     Ok(true)
 }
 
-/// The value of before is the reply, whether or not there is a new one.
+/// Sets the value, and answers the previous one, whether or not the condition holds.
 fn set_and_show<S: Store>(call: &mut Call<'_, '_, S>, value: &[u8], options: &SetOptions<'_>) -> Outcome {
-    // An expiry that is refused is refused before anything is looked up.
+    // An invalid expiry is refused before anything is looked up.
     call.expires_at(options.expiry)?;
     let before = call.keys.item(call.args[1]).get().map(Value::into_bytes);
     set_with(call, value, options)?;
@@ -89,7 +89,7 @@ pub(super) fn getex<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     };
     let is_past = matches!(expiry, Some(Expiry::At(..))) && expires_at <= call.unix_ms();
     let mut item = call.keys.item(call.args[1]);
-    // Changed first, since that may be refused; nothing comes between it and the value.
+    // The expiry is changed first, since that may fail; nothing comes between it and the value.
     if !is_past && (expiry.is_some() || expires_at != before.expires_at) {
         item.set_expiry(expires_at)?;
     }
@@ -130,7 +130,7 @@ pub(super) fn msetnx<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     Ok(())
 }
 
-/// False: one of the keys exists, and none must.
+/// Sets all pairs. False if one of the keys exists, and none may.
 fn set_pairs<S: Store>(call: &mut Call<'_, '_, S>, all_absent: bool) -> Result<bool, Refusal> {
     if call.args.len().is_multiple_of(2) {
         return Err(call.wrong_arity());

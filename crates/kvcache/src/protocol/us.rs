@@ -69,8 +69,8 @@ impl Us {
         self.transaction.is_some()
     }
 
-    /// Recognises a whole request on one key at the start of `input`. `None` means that [`Us::handle_request`] has to parse
-    /// it.
+    /// Recognises a whole request on one key at the start of `input`. `None` means that it is none, or that
+    /// [`Us::handle_request`] must parse it.
     #[inline]
     pub(crate) fn fast_path<'i>(&self, input: &'i [u8], bytes_max: usize) -> Option<FastPath<'i>> {
         if self.parser.is_torn() {

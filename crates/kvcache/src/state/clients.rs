@@ -1,4 +1,4 @@
-//! Connected clients: what CLIENT shows and changes.
+//! Connected clients, which CLIENT shows and changes.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! What is known of the server from its start.
+//! Facts about the server, known from its start.
 
 use std::{
     fmt,

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::command_table::{CommandName, MEMCACHED_FIRST, command_names};
 
-/// Number of buckets of a latency histogram: bucket `n` counts what took less than 2^n × 64 ns, the last one everything else.
+/// Number of buckets of a latency histogram: bucket `n` counts calls of less than 2^n × 64 ns, the last one all others.
 pub(crate) const BUCKETS: usize = 28;
 /// Number of buckets of batch sizes: bucket `n` counts batches of 2^n commands and more, the last one everything above, too.
 pub(crate) const BATCH_BUCKETS: usize = 16;

@@ -85,7 +85,7 @@ fn replies_depend_neither_on_pipelining_nor_on_fragmentation() {
         let mut random = Rng::with_seed(seed);
         let requests = requests(&mut random);
         let (server, mut conn) = start();
-        // Each request alone; what a refused value leaves unread is read with it.
+        // Each request is sent alone; a refused value is skipped together with its request.
         let alone: String =
             requests.iter().map(|request| answer(&server, &mut conn, request.as_bytes(), || 1000)).collect();
         let input = requests.concat();
