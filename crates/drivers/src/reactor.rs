@@ -6,10 +6,11 @@ use std::{io, sync::Arc, thread};
 use proto::{Now, Protocol, Session};
 
 use crate::{
-    Driver, Serving,
-    accept::Gate,
+    ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer, Serving,
+    Wait,
+    accept::ConnectionLimit,
     clock,
-    event_loop::{EventLoop, Job, Letter, Workplace},
+    event_loop::{EventLoop, Executor, Job, LoopMessage},
     join_all,
     mailbox::{Key, Mailbox},
     on_threads,
@@ -21,7 +22,7 @@ pub(crate) struct Reactor;
 /// With the workers.
 struct Pooled<'q, P: Protocol>(&'q Queue<Job<P>>);
 
-impl<P: Protocol> Workplace<P> for Pooled<'_, P> {
+impl<P: Protocol> Executor<P> for Pooled<'_, P> {
     const BATCH: usize = 1;
 
     fn work(
@@ -31,7 +32,7 @@ impl<P: Protocol> Workplace<P> for Pooled<'_, P> {
         mut session: Box<Session<P>>,
         lent: &[u8],
         now: Now,
-        home: &Arc<Mailbox<Letter<P>>>,
+        home: &Arc<Mailbox<LoopMessage<P>>>,
     ) -> Option<Box<Session<P>>> {
         session.hold(lent, now);
         self.0.push(Job { key, session, home: Arc::clone(home) });
@@ -40,12 +41,27 @@ impl<P: Protocol> Workplace<P> for Pooled<'_, P> {
 }
 
 impl Driver for Reactor {
-    const LISTENER_PER_THREAD: bool = true;
+    const DESCRIPTOR: Descriptor = Descriptor {
+        name: "reactor",
+        about: "event loops move the bytes, a pool of workers runs the protocol",
+        io: IoModel::Readiness,
+        connection: ConnectionModel::Loop,
+        default_workers: DefaultWorkers::PerProcessor,
+        listener_per_thread: true,
+        batches: false,
+        waits_in: Wait::Epoll,
+        reads_into: ReadBuffer::Scratch,
+        sends_memory: MemoryPath::Send,
+        sends_files: FilePath::Sendfile,
+        sends_pipes: PipePath::Splice,
+        registers_memory: false,
+        needs: None,
+    };
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;
         listeners.set_nonblocking(true)?;
-        let gate = Gate::new(config.connections_max);
+        let limit = ConnectionLimit::new(config.connections_max);
         // At most one job per connection: bounded by the connections.
         let jobs = Queue::default();
         let (protocol, jobs) = (&*protocol, &jobs);
@@ -56,14 +72,14 @@ impl Driver for Reactor {
                         config.pin_thread(index)?;
                         while let Some(Job { key, mut session, home }) = jobs.pop() {
                             session.resume(protocol, clock::now());
-                            home.post(Letter::Back(key, session));
+                            home.post(LoopMessage::Back(key, session));
                         }
                         Ok(())
                     })
                 })
                 .collect();
-            let outcome = on_threads(config, shutdown, listeners.seats, |seat| {
-                EventLoop::new(protocol, Pooled(jobs), seat, config, &gate)?.run(shutdown)
+            let outcome = on_threads(config, shutdown, listeners.per_thread, |listeners| {
+                EventLoop::new(protocol, Pooled(jobs), listeners, config, &limit)?.run(shutdown)
             });
             jobs.close();
             let workers = join_all(workers);

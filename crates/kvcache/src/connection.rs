@@ -86,7 +86,7 @@ impl<S: Store + 'static> Conn<S> {
 
     /// True if the parser has read a part of the next request, so that nothing but the parser may read the rest.
     pub(crate) fn is_mid_request(&self) -> bool {
-        matches!(&self.dialect, Dialect::Resp(parser) if parser.is_torn())
+        matches!(&self.dialect, Dialect::Resp(parser) if parser.is_mid_request())
     }
 
     /// Returns the time of the first byte of a request that is not whole yet.
@@ -136,14 +136,14 @@ impl<S: Store + 'static> Conn<S> {
     #[inline]
     fn is_held(&mut self, state: &ServerState<S>, out: &mut Outbox) -> bool {
         let client = &mut self.client;
-        client.is_held &= out.has_promises();
+        client.is_held &= out.has_pending_replies();
         let pauses_by_command = matches!(self.dialect, Dialect::Resp(_) | Dialect::Undecided(_));
         client.is_held || !pauses_by_command && state.clients.are_paused() && client.hold(&state.clients, out)
     }
 
     /// Updates what depends on time, after `input` has been read with the result `step`.
     pub(crate) fn after_input(&mut self, input: &[u8], step: &mut Step, out: &Outbox, now: Now) {
-        let is_torn = step.consumed < input.len() && !out.is_full() && !out.has_promises();
+        let is_torn = step.consumed < input.len() && !out.is_full() && !out.has_pending_replies();
         self.started = if is_torn { self.started.or(Some(now.instant)) } else { None };
         self.client.registration.set_last_batch(now);
         if self.client.registration.is_killed() {

@@ -104,7 +104,7 @@ fn run_steps<S: Store>(cache: &mut Cache<S>, mut step: impl FnMut(&mut Cache<S>)
 
 #[cfg(test)]
 mod tests {
-    use store::{Attributes, HashbrownStore, KeyHasher, Options, PolicyKind};
+    use store::{Attributes, HashbrownStore, KeyHasher, PolicyKind, StoreOptions};
 
     use super::*;
     use crate::{codec::Codec, state::SpaceOptions};
@@ -112,7 +112,7 @@ mod tests {
     const KEYS: u64 = 20_000;
 
     fn space(shards: usize) -> Space<HashbrownStore> {
-        let store = Options { hasher: KeyHasher::with_seed(1), advise: |_| {}, release: |_| {} };
+        let store = StoreOptions { hasher: KeyHasher::with_seed(1), advise: |_| {}, release: |_| {} };
         let policy = PolicyKind::AllKeysRandom;
         Space::new(SpaceOptions { shards, policy, memory_max: None, codec: Codec::default(), store, seed: 2 })
     }

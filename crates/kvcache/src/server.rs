@@ -8,7 +8,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use proto::{Flow, Now, Outbox, Peer, Protocol, Step, Turn};
+use proto::{BatchEntry, Flow, Now, Outbox, Peer, Protocol, Step};
 use store::Store;
 use sys::listen::Address;
 use wire::resp::RequestLimits;
@@ -136,17 +136,17 @@ impl<S: Store + 'static> Protocol for KvServer<S> {
     }
 
     fn on_input(&self, conn: &mut Conn<S>, input: &[u8], now: Now, out: &mut Outbox) -> Step {
-        let mut turns = [Turn { conn, input, out, step: Step::open(0) }];
-        self.on_ready(&mut turns, now);
-        turns[0].step
+        let mut batch = [BatchEntry { conn, input, out, step: Step::open(0) }];
+        self.on_ready(&mut batch, now);
+        batch[0].step
     }
 
-    fn on_ready(&self, turns: &mut [Turn<'_, Conn<S>>], now: Now) {
+    fn on_ready(&self, batch: &mut [BatchEntry<'_, Conn<S>>], now: Now) {
         let state = &*self.state;
         state.memcached.flush.run_if_due(&state.space, now);
         match self.shard_threads.get() {
-            None => Window::new(state, now).run_batch(turns),
-            Some(threads) => threads.run_batch(state, turns, now),
+            None => Window::new(state, now).run_batch(batch),
+            Some(threads) => threads.run_batch(state, batch, now),
         }
     }
 

@@ -19,9 +19,9 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use proto::{Flow, Now, Outbox, Promise, Step, Turn};
+use proto::{BatchEntry, Flow, Now, Outbox, Promise, Step};
 use store::{Pin, Scout as _, Store};
-use wire::resp::{self, Fast, Version};
+use wire::resp::{self, FastRequest, Version};
 
 use crate::{
     command_table::{self, Keys, TABLE},
@@ -102,15 +102,15 @@ impl ShardThreads {
     pub(crate) fn run_batch<S: Store + 'static>(
         &self,
         state: &ServerState<S>,
-        turns: &mut [Turn<'_, Conn<S>>],
+        batch: &mut [BatchEntry<'_, Conn<S>>],
         now: Now,
     ) {
         let mut keys = Keyspace::new(&state.space, now);
-        for turn in turns {
-            turn.step = self.read_input(state, turn, &mut keys, now);
+        for entry in batch {
+            entry.step = self.read_input(state, entry, &mut keys, now);
             // The threads need the locks that a command may have taken.
             keys.unlock();
-            turn.conn.after_input(turn.input, &mut turn.step, turn.out, now);
+            entry.conn.after_input(entry.input, &mut entry.step, entry.out, now);
         }
     }
 
@@ -118,24 +118,24 @@ impl ShardThreads {
     fn read_input<S: Store + 'static>(
         &self,
         state: &ServerState<S>,
-        turn: &mut Turn<'_, Conn<S>>,
+        entry: &mut BatchEntry<'_, Conn<S>>,
         keys: &mut Keyspace<'_, S>,
         now: Now,
     ) -> Step {
-        let (input, mut step) = (turn.input, Step::open(0));
-        while step.flow == Flow::Open && step.consumed < input.len() && !turn.out.is_full() {
+        let (input, mut step) = (entry.input, Step::open(0));
+        while step.flow == Flow::Open && step.consumed < input.len() && !entry.out.is_full() {
             let begin = step.consumed;
-            let (commands, end) = route(state, turn.conn, &input[begin..]);
+            let (commands, end) = route(state, entry.conn, &input[begin..]);
             if !commands.is_empty() {
-                self.send(turn, commands, begin..begin + end, now);
+                self.send(entry, commands, begin..begin + end, now);
                 step.consumed += end;
                 continue;
             }
             // Anything else sees the effects of all commands before it.
-            if turn.out.has_promises() {
+            if entry.out.has_pending_replies() {
                 break;
             }
-            let answered = turn.conn.handle_request(state, &input[begin..], keys, now, turn.out);
+            let answered = entry.conn.handle_request(state, &input[begin..], keys, now, entry.out);
             keys.unlock();
             step = Step { consumed: begin + answered.consumed, ..answered };
             if answered.consumed == 0 {
@@ -148,7 +148,7 @@ impl ShardThreads {
     /// Sends commands, which are these bytes of the connection's input, to their threads.
     fn send<S: Store>(
         &self,
-        turn: &mut Turn<'_, Conn<S>>,
+        entry: &mut BatchEntry<'_, Conn<S>>,
         commands: Vec<RoutedCommand>,
         bytes: Range<usize>,
         now: Now,
@@ -156,14 +156,14 @@ impl ShardThreads {
         let mut is_needed = vec![false; self.queues.len()];
         commands.iter().for_each(|command| is_needed[command.thread] = true);
         let batch = Arc::new(CommandBatch {
-            bytes: turn.input[bytes].into(),
+            bytes: entry.input[bytes].into(),
             commands,
-            database: turn.conn.client.database,
-            version: turn.conn.client.version,
+            database: entry.conn.client.database,
+            version: entry.conn.client.version,
             now,
             parts: self.queues.iter().map(|_| Mutex::default()).collect(),
             unfinished: AtomicUsize::new(is_needed.iter().filter(|&&is_needed| is_needed).count()),
-            promise: Mutex::new(Some(turn.out.defer())),
+            promise: Mutex::new(Some(entry.out.defer())),
         });
         for (queue, _) in self.queues.iter().zip(is_needed).filter(|(_, is_needed)| *is_needed) {
             // A thread that has ended drops the batch, and with it the promise: the connection closes.
@@ -200,8 +200,8 @@ fn route<S: Store + 'static>(state: &ServerState<S>, conn: &mut Conn<S>, input: 
 /// Returns the key and the length of a GET or SET in its usual form.
 #[inline]
 fn fast_path(input: &[u8]) -> Option<(&[u8], usize)> {
-    resp::fast(input).map(|(command, len)| match command {
-        Fast::Get { key } | Fast::Set { key, .. } => (key, len),
+    resp::parse_fast(input).map(|(command, len)| match command {
+        FastRequest::Get { key } | FastRequest::Set { key, .. } => (key, len),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use service::Dimension;
-use store::{HashbrownStore, Packed, StdStore, Store};
+use store::{HashbrownStore, PackedStore, StdStore, Store};
 
 /// Action that runs with a store, whichever it is.
 pub trait WithStore {
@@ -37,10 +37,10 @@ impl StoreKind {
     /// Turns the choice into a type.
     pub fn with<F: WithStore>(self, action: F) -> F::Output {
         match self {
-            Self::Packed => action.with::<Packed>(Sharing::Locked),
+            Self::Packed => action.with::<PackedStore>(Sharing::Locked),
             Self::Hashbrown => action.with::<HashbrownStore>(Sharing::Locked),
             Self::Std => action.with::<StdStore>(Sharing::Locked),
-            Self::Partitioned => action.with::<Packed>(Sharing::Owned),
+            Self::Partitioned => action.with::<PackedStore>(Sharing::Owned),
         }
     }
 }

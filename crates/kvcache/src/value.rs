@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use store::{Attributes, Cache, Store, View};
+use store::{Attributes, Cache, EntryView, Store};
 
 use crate::codec::Codec;
 
@@ -19,18 +19,18 @@ pub(crate) struct Value<'a> {
 impl<'a> Value<'a> {
     /// Decodes the value of an entry that has just been counted as a hit; if that fails, the hit becomes a miss.
     #[inline]
-    pub(crate) fn from_hit<S: Store>(codec: &Codec, cache: &'a mut Cache<S>, place: S::Place) -> Option<Self> {
+    pub(crate) fn from_hit<S: Store>(codec: &Codec, cache: &'a mut Cache<S>, place: S::Location) -> Option<Self> {
         let (store, counts) = cache.store_and_counts();
         let value = Self::decode(codec, store.view(place));
         if value.is_none() {
-            counts.hit_was_a_miss();
+            counts.recount_hit_as_miss();
         }
         value
     }
 
     /// Decodes the value of an entry. `None` means that it cannot be decoded, and counts as missing.
-    pub(crate) fn decode(codec: &Codec, view: View<'a>) -> Option<Self> {
-        let View { value, attributes, shared, .. } = view;
+    pub(crate) fn decode(codec: &Codec, view: EntryView<'a>) -> Option<Self> {
+        let EntryView { value, attributes, shared, .. } = view;
         match codec.decode(value, attributes.encoding) {
             Some(Cow::Borrowed(bytes)) => Some(Self { bytes: Cow::Borrowed(bytes), attributes, shared }),
             Some(decoded) => Some(Self { bytes: decoded, attributes, shared: None }),

@@ -6,9 +6,9 @@
 //! prefetch first waits for the page's translation, and a processor looks only some hundred instructions ahead: issued in
 //! a row, all translations of a group are found at the same time.
 
-use proto::{Flow, Now, Outbox, Step, Turn};
+use proto::{BatchEntry, Flow, Now, Outbox, Step};
 use store::{Attributes, Pin, Scout as _, Store};
-use wire::resp::{Fast, Version, fast, reply};
+use wire::resp::{FastRequest, Version, parse_fast, reply};
 
 use crate::{
     command_table::{DEL, GET, SET, UsVerb},
@@ -87,44 +87,44 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     }
 
     /// Answers one batch; see [`proto::Protocol::on_ready`].
-    pub(crate) fn run_batch(mut self, turns: &mut [Turn<'i, Conn<S>>]) {
-        for at in 0..turns.len() {
-            self.read_input(turns, at);
+    pub(crate) fn run_batch(mut self, batch: &mut [BatchEntry<'i, Conn<S>>]) {
+        for at in 0..batch.len() {
+            self.read_input(batch, at);
         }
-        self.drain(turns);
+        self.drain(batch);
         self.count();
     }
 
     /// Takes in the requests of one connection.
-    fn read_input(&mut self, turns: &mut [Turn<'i, Conn<S>>], at: usize) {
-        let input = turns[at].input;
+    fn read_input(&mut self, batch: &mut [BatchEntry<'i, Conn<S>>], at: usize) {
+        let input = batch[at].input;
         let (mut step, mut last) = (Step::open(0), None);
-        while step.flow == Flow::Open && step.consumed < input.len() && !turns[at].out.is_full() {
+        while step.flow == Flow::Open && step.consumed < input.len() && !batch[at].out.is_full() {
             let rest = &input[step.consumed..];
-            let is_plain = turns[at].conn.is_plain && !self.is_paused;
+            let is_plain = batch[at].conn.is_plain && !self.is_paused;
             if is_plain
-                && (step.consumed > 0 || !turns[at].conn.is_mid_request())
-                && let Some(FastPath { key, operation, len }) = self.fast_path(turns[at].conn, rest)
+                && (step.consumed > 0 || !batch[at].conn.is_mid_request())
+                && let Some(FastPath { key, operation, len }) = self.fast_path(batch[at].conn, rest)
             {
                 last = Some(match operation {
                     Operation::Get => GET,
                     Operation::Set(_) => SET,
                     Operation::Del => DEL,
                 });
-                self.enter(turns, key, operation, at);
+                self.enter(batch, key, operation, at);
                 step.consumed += len;
                 continue;
             }
             last = None;
-            let parsed = if is_plain { self.parse_memcached(turns[at].conn, rest) } else { None };
+            let parsed = if is_plain { self.parse_memcached(batch[at].conn, rest) } else { None };
             if let Some(request) = parsed.and_then(|parsed| SingleKeyRequest::new(&self.state.space, &parsed)) {
-                self.enter_memcached(turns, request, at);
+                self.enter_memcached(batch, request, at);
                 step.consumed += request.len;
                 continue;
             }
             // Any other request runs after all that came before it.
-            self.drain(turns);
-            let Turn { conn, out, .. } = &mut turns[at];
+            self.drain(batch);
+            let BatchEntry { conn, out, .. } = &mut batch[at];
             let answered = match parsed {
                 Some(parsed) => {
                     let answered = memcached::answer(self.state, &mut conn.client, parsed, &mut self.keys, out);
@@ -138,12 +138,12 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
                 break;
             }
         }
-        let turn = &mut turns[at];
-        turn.conn.after_input(input, &mut step, turn.out, self.now);
+        let entry = &mut batch[at];
+        entry.conn.after_input(input, &mut step, entry.out, self.now);
         if let Some(number) = last {
-            turn.conn.client.registration.set_last_command(number);
+            entry.conn.client.registration.set_last_command(number);
         }
-        turn.step = step;
+        entry.step = step;
     }
 
     /// Parses the request of a memcached client that `input` begins with.
@@ -158,9 +158,9 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     fn fast_path(&self, conn: &Conn<S>, input: &'i [u8]) -> Option<FastPath<'i>> {
         let request = match &conn.dialect {
             Dialect::Us(us) => us.fast_path(input, self.state.limits.bulk_bytes_max)?,
-            Dialect::Resp(_) => match fast(input)? {
-                (Fast::Get { key }, len) => FastPath { key, operation: Operation::Get, len },
-                (Fast::Set { key, value }, len) => FastPath { key, operation: Operation::Set(value), len },
+            Dialect::Resp(_) => match parse_fast(input)? {
+                (FastRequest::Get { key }, len) => FastPath { key, operation: Operation::Get, len },
+                (FastRequest::Set { key, value }, len) => FastPath { key, operation: Operation::Set(value), len },
             },
             Dialect::Undecided(_) | Dialect::Memcached(_) => return None,
         };
@@ -169,38 +169,44 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     }
 
     #[inline(always)]
-    fn enter(&mut self, turns: &mut [Turn<'i, Conn<S>>], key: &'i [u8], operation: Operation<&'i [u8]>, conn: usize) {
+    fn enter(
+        &mut self,
+        batch: &mut [BatchEntry<'i, Conn<S>>],
+        key: &'i [u8],
+        operation: Operation<&'i [u8]>,
+        conn: usize,
+    ) {
         let hash = self.state.space.hash(key);
-        self.push(turns, Pending { hash, key, hint: S::Hint::default(), operation, conn });
+        self.push(batch, Pending { hash, key, hint: S::Hint::default(), operation, conn });
     }
 
     #[inline]
-    fn enter_memcached(&mut self, turns: &mut [Turn<'i, Conn<S>>], request: SingleKeyRequest<'i>, conn: usize) {
+    fn enter_memcached(&mut self, batch: &mut [BatchEntry<'i, Conn<S>>], request: SingleKeyRequest<'i>, conn: usize) {
         self.memcached.get_or_insert_with(|| Box::new(Pipeline::with_capacity(RING))).push(request);
         // The operation is in the pipeline.
         let SingleKeyRequest { hash, .. } = request;
-        self.push(turns, Pending { hash, key: b"", hint: S::Hint::default(), operation: Operation::Get, conn });
+        self.push(batch, Pending { hash, key: b"", hint: S::Hint::default(), operation: Operation::Get, conn });
     }
 
     #[inline(always)]
-    fn push(&mut self, turns: &mut [Turn<'i, Conn<S>>], pending: Pending<'i, S::Hint>) {
+    fn push(&mut self, batch: &mut [BatchEntry<'i, Conn<S>>], pending: Pending<'i, S::Hint>) {
         self.ring[self.entered % RING] = pending;
         self.entered += 1;
         if self.entered - self.buckets_prefetched == GROUP {
-            self.advance(turns);
+            self.advance(batch);
         }
     }
 
     /// Moves all groups on, once the latest is complete: its buckets are prefetched, the entries of the group before it
     /// are, too, and the group before that is run.
     #[inline(always)]
-    fn advance(&mut self, turns: &mut [Turn<'i, Conn<S>>]) {
+    fn advance(&mut self, batch: &mut [BatchEntry<'i, Conn<S>>]) {
         let run_end = self.entries_prefetched;
         let entries_end = self.buckets_prefetched;
         self.prefetch_buckets(self.entered);
         self.prefetch_entries(entries_end);
         while self.finished < run_end {
-            self.run_oldest(turns);
+            self.run_oldest(batch);
         }
     }
 
@@ -224,10 +230,10 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
 
     /// Runs the oldest command.
     #[inline(always)]
-    fn run_oldest(&mut self, turns: &mut [Turn<'i, Conn<S>>]) {
+    fn run_oldest(&mut self, batch: &mut [BatchEntry<'i, Conn<S>>]) {
         let Pending { hash, key, hint, operation, conn } = self.ring[self.finished % RING];
         self.finished += 1;
-        let Turn { conn, out, .. } = &mut turns[conn];
+        let BatchEntry { conn, out, .. } = &mut batch[conn];
         match (&conn.dialect, operation) {
             (Dialect::Resp(_), Operation::Get) => self.get(hint, hash, key, conn.client.version, out),
             (Dialect::Resp(_), Operation::Set(value)) => self.set(hint, hash, key, value, out),
@@ -239,11 +245,11 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     }
 
     /// Runs everything that is under way.
-    fn drain(&mut self, turns: &mut [Turn<'i, Conn<S>>]) {
+    fn drain(&mut self, batch: &mut [BatchEntry<'i, Conn<S>>]) {
         self.prefetch_buckets(self.entered);
         self.prefetch_entries(self.entered);
         while self.finished < self.entered {
-            self.run_oldest(turns);
+            self.run_oldest(batch);
         }
     }
 

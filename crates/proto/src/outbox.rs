@@ -24,7 +24,7 @@ const QUEUE_MAX: usize = 64;
 /// The next thing a readiness driver should write.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "lives on the stack for one write")]
-pub enum Front<'a> {
+pub enum NextWrite<'a> {
     /// As many as the count says are filled in.
     Memory([IoSlice<'a>; Outbox::IOV], usize),
     File(&'a FileRegion),
@@ -56,13 +56,13 @@ pub struct Outbox {
     in_flight: usize,
     /// Promises in `queue`, open or settled.
     deferred: usize,
-    /// Made with the first promise.
+    /// Bytes behind open promises; made with the first promise.
     ledger: Option<Ledger>,
     /// A promise was dropped: nothing may follow what is queued.
-    cut: bool,
+    is_truncated: bool,
     spare: Vec<u8>,
-    /// Buffers come from [`Spares`] and go back there, whatever their size.
-    borrows: bool,
+    /// Buffers come from [`BufferPool`] and go back there, whatever their size.
+    is_pooled: bool,
     emptied: Option<Box<ScratchPipe>>,
 }
 
@@ -73,51 +73,51 @@ impl Outbox {
     /// more than a second write does.
     pub const WRITE_MAX: usize = 256 * 1024;
 
-    /// Nothing is queued; something may still be in flight.
+    /// True if nothing is queued; something may still be in flight.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty() && self.tail.is_empty()
     }
 
-    /// Nothing is queued and nothing is in flight.
+    /// True if nothing is queued and nothing is in flight.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.is_empty() && self.in_flight == 0
     }
 
-    /// The back-pressure: a protocol stops answering, a session stops reading.
+    /// True if a protocol is to stop answering, and a session to stop reading: this is the back-pressure.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.cut
+        self.is_truncated
             || self.queued + self.tail.len() >= HIGH_WATER
             || self.queue.len() >= QUEUE_MAX
-            || self.hidden() >= HIGH_WATER
+            || self.deferred_bytes() >= HIGH_WATER
     }
 
-    /// A promise was dropped, and what came before it has been sent.
+    /// True if a promise was dropped, and everything before it has been sent.
     #[inline]
     pub fn is_broken(&self) -> bool {
-        self.cut && self.is_idle()
+        self.is_truncated && self.is_idle()
     }
 
     /// Bytes held in memory, including answers that wait behind an open promise.
     #[inline]
-    pub fn held(&self) -> usize {
-        self.queued + self.tail.len() + self.hidden()
+    pub fn held_bytes(&self) -> usize {
+        self.queued + self.tail.len() + self.deferred_bytes()
     }
 
-    fn hidden(&self) -> usize {
+    fn deferred_bytes(&self) -> usize {
         self.ledger.as_ref().map_or(0, |ledger| ledger.load(Ordering::Relaxed))
     }
 
     // --- protocols write ------------------------------------------------------------------
 
-    /// All that is held are bytes written by [`Outbox::inline`].
+    /// True if all that is held are bytes written by [`Outbox::inline`].
     pub fn is_inline(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// The buffer for headers and small replies. Append only.
+    /// Returns the buffer for headers and small replies. Append only.
     #[inline]
     pub fn inline(&mut self) -> &mut Vec<u8> {
         &mut self.tail
@@ -127,7 +127,7 @@ impl Outbox {
         self.push_body(body, Bytes::clone);
     }
 
-    /// As it is, however small: for registered memory, which a copy would not be in.
+    /// Queues a body as it is, however small: for registered memory, which a copy would not be in.
     pub fn push_uncopied(&mut self, body: &Bytes) {
         if !body.is_empty() {
             self.push(Segment::Shared(Bytes::clone(body)));
@@ -155,14 +155,14 @@ impl Outbox {
         }
     }
 
-    /// Bytes of a mapped file (see [`Segment::Mapped`]), never copied here.
+    /// Queues bytes of a mapped file (see [`Segment::Mapped`]), never copied here.
     pub fn push_mapped(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
             self.push(Segment::Mapped(bytes));
         }
     }
 
-    /// Everything that another outbox holds, none of it written yet.
+    /// Queues everything that another outbox holds, none of it written yet.
     pub fn push_outbox(&mut self, other: Self) {
         if other.queue.is_empty() {
             self.tail.extend_from_slice(&other.tail);
@@ -171,7 +171,7 @@ impl Outbox {
         self.seal();
         // A promise of the other keeps its own ledger: the answer is accounted for there until it is taken.
         self.deferred += other.deferred;
-        self.cut |= other.cut;
+        self.is_truncated |= other.is_truncated;
         other.queue.into_iter().for_each(|segment| self.append(segment));
         self.tail.extend_from_slice(&other.tail);
     }
@@ -182,7 +182,7 @@ impl Outbox {
     }
 
     fn append(&mut self, segment: Segment) {
-        self.queued += segment.held();
+        self.queued += segment.held_bytes();
         self.queue.push_back(segment);
     }
 
@@ -195,18 +195,20 @@ impl Outbox {
 
     // --- readiness view -------------------------------------------------------------------
 
-    /// What to write next, or `None` when nothing is queued.
+    /// Returns the next thing to write, or `None` when nothing is queued.
     #[inline]
-    pub fn front(&mut self) -> Option<Front<'_>> {
+    pub fn front(&mut self) -> Option<NextWrite<'_>> {
         self.settle();
         if self.is_empty() {
             return None;
         }
         if self.queue.front().is_some_and(|segment| segment.memory().is_none()) {
             return Some(match self.queue.front_mut()? {
-                Segment::File(region) => Front::File(region),
-                Segment::Pipe(region) => Front::Pipe(region),
-                Segment::Deferred(_) | Segment::Owned(_) | Segment::Shared(_) | Segment::Mapped(_) => Front::Waiting,
+                Segment::File(region) => NextWrite::File(region),
+                Segment::Pipe(region) => NextWrite::Pipe(region),
+                Segment::Deferred(_) | Segment::Owned(_) | Segment::Shared(_) | Segment::Mapped(_) => {
+                    NextWrite::Waiting
+                }
             });
         }
         let mut iov = [IoSlice::new(&[]); Self::IOV];
@@ -224,22 +226,22 @@ impl Outbox {
                 break;
             }
         }
-        Some(Front::Memory(iov, count))
+        Some(NextWrite::Memory(iov, count))
     }
 
-    /// The memory in front is followed by a file or pipe that can be sent at once (worth MSG_MORE).
-    pub fn more_after_memory(&self) -> bool {
+    /// True if the memory in front is followed by a file or pipe that can be sent at once (worth MSG_MORE).
+    pub fn has_more_after_memory(&self) -> bool {
         let after = self.queue.iter().find(|segment| segment.memory().is_none());
         matches!(after, Some(Segment::File(_) | Segment::Pipe(_)))
     }
 
-    /// The memory in front, before the first file, pipe or promise.
+    /// Returns the memory in front, before the first file, pipe or promise.
     pub fn memory(&self) -> impl Iterator<Item = &[u8]> {
         self.queue.iter().map_while(Segment::memory)
     }
 
-    /// The file or pipe in front is followed by what can be sent at once.
-    pub fn more_after_front(&self) -> bool {
+    /// True if the file or pipe in front is followed by something that can be sent at once.
+    pub fn has_more_after_front(&self) -> bool {
         match self.queue.get(1) {
             Some(next) => !matches!(next, Segment::Deferred(_)),
             None => !self.tail.is_empty(),
@@ -261,7 +263,7 @@ impl Outbox {
         true
     }
 
-    /// `n` bytes of what [`Outbox::front`] showed have been written.
+    /// Removes `n` bytes, which have been written, of what [`Outbox::front`] showed.
     ///
     /// # Panics
     /// When that is more than it showed.
@@ -298,7 +300,7 @@ impl Outbox {
             n -= left;
             self.written = 0;
             if let Some(done) = self.queue.pop_front() {
-                self.queued -= done.held();
+                self.queued -= done.held_bytes();
                 self.reuse(done);
             }
         }
@@ -318,7 +320,7 @@ impl Outbox {
 
     // --- completion view ------------------------------------------------------------------
 
-    /// What [`Outbox::take`] would give is a file or a pipe.
+    /// True if [`Outbox::take`] would give a file or a pipe.
     pub fn is_file_next(&mut self) -> bool {
         self.settle();
         matches!(self.queue.front(), Some(Segment::File(_) | Segment::Pipe(_)))
@@ -334,19 +336,19 @@ impl Outbox {
             return Taken::Waiting;
         }
         let Some(mut segment) = self.queue.pop_front() else { return Taken::Nothing };
-        self.queued -= segment.held();
+        self.queued -= segment.held_bytes();
         segment.skip(mem::take(&mut self.written));
         self.in_flight += 1;
         Taken::Segment(segment)
     }
 
-    /// Ends what [`Outbox::take`] began; owed for every segment taken.
+    /// Ends what [`Outbox::take`] began; must be called for every segment taken.
     pub fn recycle(&mut self, segment: Segment) {
         self.in_flight -= 1;
         self.reuse(segment);
     }
 
-    /// The scratch pipe of a region that has been sent to its last byte.
+    /// Takes the scratch pipe of a region that has been sent to its last byte.
     pub fn emptied_pipe(&mut self) -> Option<Box<ScratchPipe>> {
         self.emptied.take()
     }

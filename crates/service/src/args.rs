@@ -2,7 +2,7 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
-use drivers::{DriverKind, UnknownDriver};
+use drivers::{DefaultWorkers, DriverKind, UnknownDriver};
 use proto::Limits;
 use sys::{
     affinity::{self, Cpus},
@@ -27,11 +27,11 @@ pub struct ShellArgs {
     #[arg(long)]
     pub list_backends: bool,
 
-    /// How --list-backends prints
+    /// Format of --list-backends
     #[arg(long, value_name = "FORMAT", default_value = "text", requires = "list_backends")]
     pub format: Format,
 
-    /// How to log to standard error; RUST_LOG says what
+    /// Format of the log on standard error; RUST_LOG filters it
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log: Log,
 
@@ -43,21 +43,19 @@ pub struct ShellArgs {
 /// The flags that the servers on the I/O drivers share.
 #[derive(Args, Clone, Debug)]
 pub struct ServiceArgs {
-    /// Where to listen: HOST:PORT (port 0 picks a free one) or unix:/PATH; repeatable
+    /// Address to listen on: HOST:PORT (port 0 picks a free one) or unix:/PATH; repeatable
     #[arg(long, value_name = "ADDR")]
     pub listen: Vec<Address>,
 
     /// The I/O driver; --list-backends describes them, `auto` picks one and says which
-    #[arg(long, value_name = "NAME", default_value = "epoll")]
+    #[arg(long, value_name = "NAME", default_value_t = DriverChoice::Named(DriverKind::DEFAULT))]
     pub driver: DriverChoice,
 
     /// Event loops or runtime threads [default: available processors]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub threads: Option<usize>,
 
-    /// Threads beside the event loops that run the protocol, for the drivers that have such
-    /// [default: 64 for pool, available processors for reactor]
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = at_least_one, help = workers_help())]
     pub workers: Option<usize>,
 
     #[command(flatten)]
@@ -97,7 +95,7 @@ pub struct ServiceArgs {
     pub max_output_buffer: ByteSize,
 }
 
-/// How long a protocol waits for its peer.
+/// Times that a protocol waits for its peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// Between two requests.
@@ -149,7 +147,7 @@ impl ServiceArgs {
     }
 
     pub(crate) fn workers(&self, driver: DriverKind) -> usize {
-        self.workers.unwrap_or_else(|| if driver == DriverKind::Pool { 64 } else { affinity::available() })
+        self.workers.or_else(|| driver.descriptor().default_workers.count()).unwrap_or(1)
     }
 
     /// The limit of connections, given how many files may be open and how many of them the server keeps for itself.
@@ -160,6 +158,19 @@ impl ServiceArgs {
     }
 }
 
+fn workers_help() -> String {
+    let defaults = DriverKind::ALL.iter().filter_map(|kind| match kind.descriptor().default_workers {
+        DefaultWorkers::None => None,
+        DefaultWorkers::Fixed(count) => Some(format!("{count} for {kind}")),
+        DefaultWorkers::PerProcessor => Some(format!("available processors for {kind}")),
+    });
+    let defaults: Vec<_> = defaults.collect();
+    format!(
+        "Threads beside the event loops that run the protocol, for the drivers that have such [default: {}]",
+        defaults.join(", ")
+    )
+}
+
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("must be at least 1".to_owned()),
@@ -168,7 +179,7 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
-/// What setsockopt(2) takes: a positive `int`.
+/// Parses a size that setsockopt(2) takes: a positive `int`.
 fn buffer_bytes(text: &str) -> Result<usize, String> {
     let bytes = text.parse::<ByteSize>()?.as_u64();
     match i32::try_from(bytes) {

@@ -1,9 +1,9 @@
-//! Where a protocol meets its driver, its sockets and the signals.
+//! The place where a protocol meets its driver, its sockets and the signals.
 
 use std::{fmt, sync::Arc};
 
 use anyhow::{Context, anyhow, bail};
-use drivers::{Config, DriverKind, Listeners, ScratchPipes, Statistics};
+use drivers::{Config, DriverKind, Listeners, ScratchPipes, Statistics, Unavailable};
 use proto::Protocol;
 use sys::{listen::Address, registered::Region};
 
@@ -52,7 +52,7 @@ impl Host {
         self.args.timeouts()
     }
 
-    /// Where it will listen; a port may still be 0.
+    /// Addresses that it will listen on; a port may still be 0.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
@@ -77,18 +77,18 @@ impl Host {
         self.config.limits.request_bytes_max
     }
 
-    /// What cached pipes and pages of mapped files are sent through.
+    /// Sets the pipes that cached pipes and pages of mapped files are sent through.
     pub fn set_scratch_pipes(&mut self, pipes: ScratchPipes) {
         self.config.scratch_pipes = pipes;
     }
 
-    /// Memory that is sent without being copied, on a driver that can ([`DriverKind::registers_memory`]); any other sends
+    /// Memory that is sent without being copied, on a driver that can ([`drivers::Descriptor::registers_memory`]); any other sends
     /// it as it sends all memory.
     ///
     /// # Errors
     /// The driver could, but the kernel refuses, or a socket of an address cannot.
     pub fn set_registered(&mut self, region: Arc<Region>) -> anyhow::Result<()> {
-        if self.driver.registers_memory() {
+        if self.driver.descriptor().registers_memory {
             let driver = self.driver;
             let refused = || format!("driver {driver}: the kernel refuses registered memory (is ulimit -l too low?)");
             driver.probe_registered(&region, self.config.threads).with_context(refused)?;
@@ -100,18 +100,18 @@ impl Host {
         Ok(())
     }
 
-    /// Where a server registers what it counts beside its connections.
+    /// Registry of the server's metrics beside those of its connections.
     pub fn registry(&mut self) -> &mut Registry {
         self.shell.registry()
     }
 
-    /// How many addresses are `--listen` ones, or their defaults. [`proto::Peer::front_end`] counts these from 0, and
+    /// Number of addresses that are `--listen` ones, or their defaults. [`proto::Peer::front_end`] counts these from 0, and
     /// behind them those of [`Cli::more_addresses`].
     pub fn listen_front_ends(&self) -> usize {
         self.listen_front_ends
     }
 
-    /// What the threads of the driver count: connections and bytes.
+    /// Counters of the driver's threads: connections and bytes.
     pub fn statistics(&self) -> Statistics {
         self.config.statistics.clone()
     }
@@ -130,8 +130,8 @@ impl Host {
     }
 
     /// Does something when a second signal stops the server at once, where [`Host::at_end`] is left out: for what must
-    /// not stay behind whatever happens, such as a temporary directory. The protocol is still running, and who asked
-    /// twice is waiting. It may run while what [`Host::at_end`] does has begun.
+    /// not stay behind whatever happens, such as a temporary directory. The protocol is still running, and the user who
+    /// asked twice is waiting. It may run while what [`Host::at_end`] does has begun.
     pub fn at_once(&mut self, last: impl FnOnce() + Send + 'static) {
         self.shell.at_once(last);
     }
@@ -164,21 +164,33 @@ impl fmt::Debug for Host {
 fn choose(choice: DriverChoice) -> anyhow::Result<DriverKind> {
     match choice {
         DriverChoice::Named(driver) => {
-            if let Err(why) = driver.probe() {
-                bail!(
-                    "driver {driver}: the kernel refuses io_uring: {why}; try --driver epoll, or Linux 6.1 with kernel.io_uring_disabled=0"
-                );
+            if let Err(Unavailable { why, remedy }) = driver.probe() {
+                bail!("driver {driver}: {why}; try --driver {}, or {remedy}", DriverKind::DEFAULT);
             }
             Ok(driver)
         }
         DriverChoice::Auto => {
-            let (driver, why) = match DriverKind::Uring.probe() {
-                Ok(()) => (DriverKind::Uring, "the kernel offers io_uring".to_owned()),
-                Err(why) => (DriverKind::Epoll, format!("the kernel refuses io_uring: {why}")),
-            };
-            output::advise(format_args!("driver {driver}: {why}"));
-            Ok(driver)
+            let mut refusals = Vec::new();
+            for &driver in DriverKind::AUTO {
+                match driver.probe() {
+                    Ok(()) => {
+                        output::advise(format_args!("driver {driver}: {}", reason(driver, &refusals)));
+                        return Ok(driver);
+                    }
+                    Err(Unavailable { why, .. }) => refusals.push(why),
+                }
+            }
+            bail!("no driver runs here: {}", refusals.join("; "))
         }
+    }
+}
+
+/// Reason that `auto` has picked a driver, given those of the better ones that do not run here.
+fn reason(driver: DriverKind, refusals: &[String]) -> String {
+    match (driver.descriptor().needs, refusals) {
+        (Some(facility), []) => format!("the kernel offers {facility}"),
+        (None, []) => "it runs everywhere".to_owned(),
+        (_, refusals) => refusals.join("; "),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
+use clap::ValueEnum;
 use store::{PolicyKind, Store};
 
 use super::{
@@ -85,7 +86,7 @@ pub(super) fn rewrite<S: Store>(_: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 pub(super) fn resetstat<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.keys.for_each_shard(|cache| cache.counts = store::Counts::default());
+    call.keys.for_each_shard(|cache| cache.counts = store::CacheCounts::default());
     call.state.statistics.reset();
     call.state.memcached.counters.reset();
     call.state.gauges.memory_peak.store(0, Relaxed);
@@ -136,7 +137,7 @@ type Get<S> = fn(&ServerState<S>) -> String;
 fn fixed_parameters<S: Store + 'static>() -> [(&'static str, Get<S>); 29] {
     [
         ("maxclients", |state| text(state.info.connections_max)),
-        ("maxmemory-samples", |_| text(store::SAMPLE)),
+        ("maxmemory-samples", |_| text(store::SAMPLE_SIZE)),
         ("databases", |_| text(DATABASES)),
         ("port", |state| text(state.info.port())),
         ("bind", |state| state.info.bind()),
@@ -199,9 +200,9 @@ fn memory_max<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String>
 }
 
 fn policy<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
-    let kind = PolicyKind::ALL.iter().copied().find(|kind| value.eq_ignore_ascii_case(kind.name().as_bytes()));
+    let kind = std::str::from_utf8(value).ok().and_then(|name| PolicyKind::from_str(name, true).ok());
     let kind = kind.ok_or_else(|| {
-        let names: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
+        let names: Vec<_> = PolicyKind::value_variants().iter().map(ToString::to_string).collect();
         format!("argument(s) must be one of the following: {}", names.join(", "))
     })?;
     Ok(Box::new(move |call| {

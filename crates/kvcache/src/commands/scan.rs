@@ -5,7 +5,7 @@
 //! database, one shard at a time, as KEYS always does.
 
 use bytes::Bytes;
-use store::{Moment, Store, View};
+use store::{EntryView, Moment, Store};
 use wire::resp::reply;
 
 use super::{call::Call, glob};
@@ -36,7 +36,7 @@ pub(super) fn dbsize<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 /// Visits every entry, expired or not, at least once.
-fn for_each_entry<S: Store>(keys: &mut Keyspace<'_, S>, mut visit: impl FnMut(View<'_>)) {
+fn for_each_entry<S: Store>(keys: &mut Keyspace<'_, S>, mut visit: impl FnMut(EntryView<'_>)) {
     keys.for_each_shard(|cache| {
         let mut cursor = 0;
         loop {
@@ -48,7 +48,7 @@ fn for_each_entry<S: Store>(keys: &mut Keyspace<'_, S>, mut visit: impl FnMut(Vi
     });
 }
 
-fn is_alive(view: &View<'_>, now: Moment) -> bool {
+fn is_alive(view: &EntryView<'_>, now: Moment) -> bool {
     let at = view.attributes.expires_at;
     at == 0 || at > now.unix_ms
 }
@@ -134,7 +134,7 @@ pub(super) fn scan<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let mut cursor = parse_cursor(call.args[1])?;
     let filter = parse_filter(call)?;
     let (database, now) = (call.keys.database, call.keys.now);
-    let is_shown = |view: &View<'_>, key: &[u8]| {
+    let is_shown = |view: &EntryView<'_>, key: &[u8]| {
         is_alive(view, now)
             && filter.pattern.is_none_or(|pattern| pattern == b"*" || glob::matches(pattern, key))
             && filter.kind.is_none_or(|kind| kind.eq_ignore_ascii_case(b"string"))
@@ -163,7 +163,7 @@ pub(super) fn scan<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 /// Visits a few entries and returns the next cursor.
-fn step<S: Store>(keys: &mut Keyspace<'_, S>, cursor: u64, mut visit: impl FnMut(View<'_>)) -> u64 {
+fn step<S: Store>(keys: &mut Keyspace<'_, S>, cursor: u64, mut visit: impl FnMut(EntryView<'_>)) -> u64 {
     let shards = keys.space().shards() as u64;
     let shard = cursor % shards;
     match keys.shard(shard as usize).store().scan(cursor / shards, &mut visit) {

@@ -17,7 +17,7 @@ pub(crate) enum ParsedCommand<'i> {
     Quoted(Vec<Vec<u8>>, usize),
     /// A request without a command.
     Empty(usize),
-    Torn(usize),
+    Incomplete(usize),
     Invalid(ProtocolError),
 }
 
@@ -25,13 +25,13 @@ pub(crate) enum ParsedCommand<'i> {
 pub(crate) fn parse_next<'i>(parser: &mut RequestParser, limits: &RequestLimits, input: &'i [u8]) -> ParsedCommand<'i> {
     let mut args = Args::new();
     match parser.parse(input, limits, &mut args) {
-        Ok(Parsed::Whole { consumed }) if args.is_empty() => ParsedCommand::Empty(consumed),
-        Ok(Parsed::Whole { consumed }) => ParsedCommand::Request(args, consumed),
+        Ok(Parsed::Complete { consumed }) if args.is_empty() => ParsedCommand::Empty(consumed),
+        Ok(Parsed::Complete { consumed }) => ParsedCommand::Request(args, consumed),
         // Rare, and typed by hand: a copy frees the parser.
         Ok(Parsed::Quoted { consumed }) => {
             ParsedCommand::Quoted(parser.quoted().iter().map(|arg| arg.to_vec()).collect(), consumed)
         }
-        Ok(Parsed::Torn { need }) => ParsedCommand::Torn(need),
+        Ok(Parsed::Incomplete { need }) => ParsedCommand::Incomplete(need),
         Err(error) => ParsedCommand::Invalid(error),
     }
 }
@@ -53,7 +53,7 @@ pub(crate) fn handle_request<S: Store + 'static>(
             run(state, client, keys, &args, consumed, now, out)
         }
         ParsedCommand::Empty(consumed) => Step::open(consumed),
-        ParsedCommand::Torn(need) => Step { need, ..Step::open(0) },
+        ParsedCommand::Incomplete(need) => Step { need, ..Step::open(0) },
         ParsedCommand::Invalid(error) => {
             error.write(out.inline());
             Step { flow: Flow::Linger, ..Step::open(0) }

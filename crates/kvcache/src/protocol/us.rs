@@ -73,11 +73,11 @@ impl Us {
     /// [`Us::handle_request`] must parse it.
     #[inline]
     pub(crate) fn fast_path<'i>(&self, input: &'i [u8], bytes_max: usize) -> Option<FastPath<'i>> {
-        if self.parser.is_torn() {
+        if self.parser.is_mid_request() {
             return None; // The parser knows how far the request has been searched.
         }
         let parsed = RequestParser::default().parse(input, &RequestLimits { request_bytes_max: bytes_max });
-        let Ok(Parsed::Whole { request, consumed }) = parsed else { return None };
+        let Ok(Parsed::Complete { request, consumed }) = parsed else { return None };
         let (key, operation) = operation(request)?;
         Some(FastPath { key, operation, len: consumed })
     }
@@ -124,7 +124,7 @@ impl Us {
         let request_bytes_max = state.limits.bulk_bytes_max;
         keys.database = 0;
         match self.parser.parse(input, &RequestLimits { request_bytes_max }) {
-            Ok(Parsed::Whole { request, consumed }) => {
+            Ok(Parsed::Complete { request, consumed }) => {
                 let began = Instant::now();
                 let succeeded = self.answer(request, request_bytes_max, keys, out);
                 if let Some(verb) = verb(request) {
@@ -132,7 +132,7 @@ impl Us {
                 }
                 Step::open(consumed)
             }
-            Ok(Parsed::Torn { need }) => Step { need, ..Step::open(0) },
+            Ok(Parsed::Incomplete { need }) => Step { need, ..Step::open(0) },
             Err(error) => {
                 reply::error(out.inline(), error);
                 Step { flow: Flow::Linger, ..Step::open(0) }

@@ -98,7 +98,7 @@ mod tests {
         pause.begin(PauseMode::All, now);
         pause.begin(PauseMode::Writes, later);
         let mut out = Outbox::default();
-        assert!(pause.hold(&mut out) && out.has_promises());
+        assert!(pause.hold(&mut out) && out.has_pending_replies());
         pause.end(Some(now));
         assert_eq!((pause.mode(), pause.waiting()), (PauseMode::All, 1));
         pause.end(Some(later));

@@ -10,7 +10,7 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 use proto::Now;
-use store::{Attributes, Cache, Counts, KeyHasher, Moment, Options, OutOfMemory, PolicyKind, Store};
+use store::{Attributes, Cache, CacheCounts, KeyHasher, Moment, OutOfMemory, PolicyKind, Store, StoreOptions};
 
 use crate::{codec::Codec, value::Value};
 
@@ -45,7 +45,7 @@ pub struct SpaceOptions {
     /// Bytes for the entries of all shards together.
     pub memory_max: Option<usize>,
     pub codec: Codec,
-    pub store: Options,
+    pub store: StoreOptions,
     pub seed: u64,
 }
 
@@ -117,8 +117,8 @@ impl<S: Store> Space<S> {
         bytes
     }
 
-    pub fn counts(&self) -> Counts {
-        let mut sum = Counts::default();
+    pub fn counts(&self) -> CacheCounts {
+        let mut sum = CacheCounts::default();
         self.for_each_shard(|cache| {
             sum.hits += cache.counts.hits;
             sum.misses += cache.counts.misses;

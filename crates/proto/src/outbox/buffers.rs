@@ -1,9 +1,9 @@
-//! Where the bytes of an outbox are kept: in buffers of its own, or in those that a loop lends.
+//! Buffers of an outbox: its own, or those that a loop lends.
 
 use std::{collections::VecDeque, mem};
 
 use super::Outbox;
-use crate::Spares;
+use crate::BufferPool;
 
 /// The largest buffer that an outbox of its own keeps for the next reply.
 const SPARE_CAPACITY_MAX: usize = 64 * 1024;
@@ -12,10 +12,10 @@ impl Outbox {
     /// Before a protocol writes: a buffer for its replies, unless there is one. A driver that never lends leaves each
     /// outbox its own.
     #[inline]
-    pub fn lend(&mut self, spares: &mut Spares) {
-        self.borrows = true;
+    pub fn borrow_buffer(&mut self, pool: &mut BufferPool) {
+        self.is_pooled = true;
         if self.tail.capacity() == 0
-            && let Some(buffer) = spares.take()
+            && let Some(buffer) = pool.take()
         {
             self.tail = buffer;
         }
@@ -23,15 +23,15 @@ impl Outbox {
 
     /// After a flush: the buffer goes back, if it is empty.
     #[inline]
-    pub fn give_back(&mut self, spares: &mut Spares) {
+    pub fn return_buffer(&mut self, pool: &mut BufferPool) {
         if self.tail.is_empty() {
-            spares.keep(mem::take(&mut self.tail));
+            pool.keep(mem::take(&mut self.tail));
         }
     }
 
     /// The largest buffer that is kept once it is empty.
     pub(super) fn capacity_max(&self) -> usize {
-        if self.borrows { usize::MAX } else { SPARE_CAPACITY_MAX }
+        if self.is_pooled { usize::MAX } else { SPARE_CAPACITY_MAX }
     }
 
     /// Bytes of buffers kept for later.

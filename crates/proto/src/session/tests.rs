@@ -1,9 +1,8 @@
-use std::sync::Mutex;
-
+use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Front, Offer, Promise, Segment, Taken, run_batch};
+use crate::{BatchInput, NextWrite, Promise, Segment, Taken, run_batch};
 
 /// Lines are answered in order: `N` by N bytes of `x` and a newline; `later N` the same by a promise; `bye` closes;
 /// `huh` lingers, `all` does until it is delivered. Short answers are inline, longer ones shared.
@@ -20,7 +19,7 @@ fn answer(n: usize, out: &mut Outbox) {
 
 impl Lines {
     fn fulfil_all(&self) {
-        for (promise, n) in self.promises.lock().unwrap().drain(..).rev() {
+        for (promise, n) in self.promises.lock().drain(..).rev() {
             let mut out = Outbox::default();
             answer(n, &mut out);
             promise.fulfil(out);
@@ -40,10 +39,10 @@ impl Protocol for Lines {
             let line = std::str::from_utf8(&input[consumed..consumed + end]).unwrap();
             consumed += end + 1;
             match line.strip_prefix("later ") {
-                Some(n) => self.promises.lock().unwrap().push((out.defer(), n.parse().unwrap())),
+                Some(n) => self.promises.lock().push((out.defer(), n.parse().unwrap())),
                 None if line == "bye" => return Step { flow: Flow::Close, ..Step::open(consumed) },
                 None if line == "huh" => return Step { flow: Flow::Linger, ..Step::open(consumed) },
-                None if line == "all" => return Step { flow: Flow::Deliver, ..Step::open(consumed) },
+                None if line == "all" => return Step { flow: Flow::CloseAfterAck, ..Step::open(consumed) },
                 None => answer(line.parse().unwrap(), out),
             }
         }
@@ -67,7 +66,7 @@ fn session(protocol: &Lines, limits: Limits, now: Now) -> Session<Lines> {
 
 /// Writes at most `max` bytes at a time, until nothing can be written.
 fn borrow_all(s: &mut Session<Lines>, sink: &mut Vec<u8>, max: usize) {
-    while let Some(Front::Memory(iov, count)) = s.outbox.front() {
+    while let Some(NextWrite::Memory(iov, count)) = s.outbox.front() {
         let all: Vec<u8> = iov[..count].iter().flat_map(|piece| piece.iter().copied()).collect();
         let n = all.len().min(max);
         sink.extend_from_slice(&all[..n]);
@@ -113,7 +112,7 @@ proptest! {
         };
         for piece in request.as_bytes().chunks(chunk) {
             if batched {
-                run_batch(&protocol, &mut [Offer { session: &mut s, lent: piece }], now);
+                run_batch(&protocol, &mut [BatchInput { session: &mut s, lent: piece }], now);
             } else if s.has_input() && chunk % 2 == 0 {
                 for &byte in piece {
                     s.recv_space()[0] = byte;
@@ -143,7 +142,7 @@ fn deferred_replies_keep_their_place() {
         let (protocol, now, mut got) = (Lines::default(), start(), Vec::new());
         let mut s = session(&protocol, Limits::default(), now);
         s.feed(&protocol, b"later 1\n0\nlater 2\nlater 3\n0\nlater 4\n", now);
-        let mut promises: Vec<_> = protocol.promises.lock().unwrap().drain(..).map(Some).collect();
+        let mut promises: Vec<_> = protocol.promises.lock().drain(..).map(Some).collect();
         for i in order {
             borrow_all(&mut s, &mut got, 1);
             let (promise, n) = promises[i].take().unwrap();
@@ -163,7 +162,7 @@ fn a_dropped_promise_closes_after_what_came_before() {
     let (protocol, now, mut got) = (Lines::default(), start(), Vec::new());
     let mut s = session(&protocol, Limits::default(), now);
     s.feed(&protocol, b"1\nlater 2\n3\n", now);
-    protocol.promises.lock().unwrap().clear();
+    protocol.promises.lock().clear();
     assert!(!s.is_done());
     borrow_all(&mut s, &mut got, 1);
     assert_eq!((&got[..], s.is_done()), (&b"x\n"[..], true));
@@ -175,7 +174,7 @@ fn bytes_behind_an_open_promise_are_bounded() {
     let (protocol, now) = (Lines::default(), start());
     let mut s = session(&protocol, Limits { output_bytes_max: 300_000, ..Limits::default() }, now);
     s.feed(&protocol, b"later 1\nlater 200000\nlater 200000\n", now);
-    let mut promises = protocol.promises.lock().unwrap().split_off(1);
+    let mut promises = protocol.promises.lock().split_off(1);
     for (promise, n) in promises.drain(..) {
         let mut out = Outbox::default();
         answer(n, &mut out);
@@ -224,9 +223,9 @@ fn a_lingering_close_discards_input_for_a_bounded_time() {
         let (protocol, begin, mut got) = (Lines::default(), start(), Vec::new());
         let mut s = session(&protocol, Limits::default(), begin);
         s.feed(&protocol, b"1\nhuh\n2\n", begin);
-        assert!(!s.starts_lingering(begin), "output comes first");
+        assert!(!s.begin_lingering(begin), "output comes first");
         borrow_all(&mut s, &mut got, 9);
-        assert!(!s.is_done() && s.starts_lingering(begin) && !s.starts_lingering(begin));
+        assert!(!s.is_done() && s.begin_lingering(begin) && !s.begin_lingering(begin));
         assert!(s.wants_read());
         s.feed(&protocol, b"3\n", begin);
         assert!(!s.is_done() && s.outbox.is_empty());
@@ -239,22 +238,22 @@ fn a_lingering_close_discards_input_for_a_bounded_time() {
     }
 }
 
-/// Who has everything is not waited for, and everybody else is.
+/// A peer that has everything is not waited for, and every other peer is.
 #[test]
 fn a_delivery_is_a_close_if_it_is_known_and_a_lingering_close_otherwise() {
     for is_delivered in [true, false] {
         let (protocol, now, mut got) = (Lines::default(), start(), Vec::new());
         let mut s = session(&protocol, Limits::default(), now);
         s.feed(&protocol, b"1\nall\n2\n", now);
-        assert!(!s.asks_for_delivery() && !s.starts_lingering(now), "output comes first");
-        s.delivered();
+        assert!(!s.is_awaiting_ack() && !s.begin_lingering(now), "output comes first");
+        s.acknowledged();
         borrow_all(&mut s, &mut got, 9);
-        assert!(s.asks_for_delivery() && !s.is_done());
+        assert!(s.is_awaiting_ack() && !s.is_done());
         if is_delivered {
-            s.delivered();
+            s.acknowledged();
         }
-        assert_eq!((s.starts_lingering(now), s.is_done()), (!is_delivered, is_delivered));
-        assert!(!s.asks_for_delivery());
+        assert_eq!((s.begin_lingering(now), s.is_done()), (!is_delivered, is_delivered));
+        assert!(!s.is_awaiting_ack());
         s.end_of_input();
         assert_eq!((s.is_done(), &got[..]), (true, &b"x\n"[..]));
     }
@@ -270,7 +269,7 @@ fn a_request_above_the_limit_ends_the_connection() {
             s.feed(&protocol, b"1", now);
         }
     }
-    assert!(!s.wants_read() && s.starts_lingering(now));
+    assert!(!s.wants_read() && s.begin_lingering(now));
 }
 
 /// Half-close is not close: what was received is still answered, even where the outbox was full at the time.
@@ -300,7 +299,7 @@ fn quiet_connections_give_their_buffers_back() {
     assert_eq!((s.spare_capacity(), s.is_done()), (0, false));
 }
 
-/// What is copied for another thread costs about what it is: buffers of a fixed size, freed between sessions that stay,
+/// Input copied for another thread costs about its size: buffers of a fixed size, freed between sessions that stay,
 /// remain with the process.
 #[test]
 fn a_held_request_costs_no_more_than_its_bytes() {
@@ -311,7 +310,7 @@ fn a_held_request_costs_no_more_than_its_bytes() {
     assert!(!s.has_input() && s.inbox.spare_capacity() <= 16, "{} bytes", s.inbox.spare_capacity());
 }
 
-/// What one connection keeps between two requests: the issue of 9,500 idle ones is decided here.
+/// Memory that one connection keeps between two requests: thousands of idle ones are paid for here.
 #[test]
 fn an_idle_session_is_small() {
     assert!(size_of::<Session<Lines>>() <= 448, "{} bytes", size_of::<Session<Lines>>());

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use proto::{Flow, Outbox, Step};
 use store::Store;
-use wire::memcached::{Expiry, HangUp, Keys, Parsed, Refusal, Request, RequestParser, StoreMode, reply};
+use wire::memcached::{Expiry, FatalError, Keys, Parsed, Refusal, Request, RequestParser, StoreMode, reply};
 
 pub(crate) use self::pipeline::{Pipeline, SingleKeyRequest};
 use self::storage::{StoreOutcome, StoreRequest};
@@ -42,7 +42,7 @@ struct Call<'c, 's, S: Store> {
 pub(crate) struct ParsedRequest<'i> {
     /// Command of the request, well formed or not.
     verb: Option<MemcachedVerb>,
-    parsed: Result<Parsed<'i>, HangUp>,
+    parsed: Result<Parsed<'i>, FatalError>,
 }
 
 /// Parses the request that `input` begins with. It must then be passed to [`answer`], or run as a [`SingleKeyRequest`].
@@ -82,7 +82,7 @@ pub(crate) fn answer<S: Store + 'static>(
     keys.database = 0;
     let reject = || verb.into_iter().for_each(|verb| state.statistics.add_rejection(verb.number()));
     match parsed {
-        Ok(Parsed::Whole { request, consumed }) if client.is_authenticated => {
+        Ok(Parsed::Complete { request, consumed }) if client.is_authenticated => {
             let mut call = Call::new(state, keys, out);
             let (began, flow) = (Instant::now(), call.answer(request));
             if let Some(verb) = verb {
@@ -90,7 +90,7 @@ pub(crate) fn answer<S: Store + 'static>(
             }
             Step { flow, ..Step::open(consumed) }
         }
-        Ok(Parsed::Whole { request, consumed }) => {
+        Ok(Parsed::Complete { request, consumed }) => {
             let outcome = authenticate(state, &request);
             if outcome.is_err() {
                 reject();
@@ -108,7 +108,7 @@ pub(crate) fn answer<S: Store + 'static>(
             reject();
             Step::open(consumed)
         }
-        Ok(Parsed::Torn { need }) => Step { need, ..Step::open(0) },
+        Ok(Parsed::Incomplete { need }) => Step { need, ..Step::open(0) },
         Err(_) => Step { flow: Flow::Linger, ..Step::open(0) },
     }
 }

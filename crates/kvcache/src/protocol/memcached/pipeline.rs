@@ -26,7 +26,7 @@ impl<'i> SingleKeyRequest<'i> {
     /// Returns `None` if the request must be answered by itself, after everything that came before it.
     #[inline]
     pub(crate) fn new<S: Store>(space: &Space<S>, request: &ParsedRequest<'i>) -> Option<Self> {
-        let ParsedRequest { verb: Some(verb), parsed: Ok(Parsed::Whole { request, consumed }) } = *request else {
+        let ParsedRequest { verb: Some(verb), parsed: Ok(Parsed::Complete { request, consumed }) } = *request else {
             return None;
         };
         let hash = match request {

@@ -1,7 +1,7 @@
 //! Laws of memcached pipelines.
 
 use fastrand::Rng;
-use proto::{Flow, Outbox, Protocol, Step, Turn};
+use proto::{BatchEntry, Flow, Outbox, Protocol, Step};
 use store::HashbrownStore;
 
 use crate::{
@@ -126,12 +126,12 @@ fn connections_of_one_batch_keep_their_protocol_and_database() {
     ];
     let mut outs = [Outbox::default(), Outbox::default(), Outbox::default()];
     let conns = [&mut resp, &mut memcached, &mut us];
-    let turns = conns.into_iter().zip(inputs).zip(&mut outs);
-    let turns = turns.map(|((conn, input), out)| Turn { conn, input, out, step: Step::open(0) });
-    let mut turns: Vec<_> = turns.collect();
-    server.on_ready(&mut turns, now());
-    assert!(turns.iter().all(|turn| turn.step.consumed == turn.input.len()));
-    drop(turns);
+    let batch = conns.into_iter().zip(inputs).zip(&mut outs);
+    let batch = batch.map(|((conn, input), out)| BatchEntry { conn, input, out, step: Step::open(0) });
+    let mut batch: Vec<_> = batch.collect();
+    server.on_ready(&mut batch, now());
+    assert!(batch.iter().all(|entry| entry.step.consumed == entry.input.len()));
+    drop(batch);
     let wanted: [&[u8]; 3] = [
         b"+OK\r\n+OK\r\n+OK\r\n$1\r\n3\r\n",
         b"VALUE a 0 1\r\n0\r\nEND\r\nSTORED\r\nVALUE a 0 1\r\n0\r\nVALUE b 4 1\r\nm\r\nEND\r\nVALUE b 4 1\r\nm\r\nEND\r\nERROR\r\nERROR\r\nERROR\r\nERROR\r\nERROR\r\n",
