@@ -28,8 +28,8 @@ pub struct KvArgs {
     #[arg(long, value_name = "N", env = "NUM_SHARDS")]
     pub shards: Option<usize>,
 
-    /// Policy by which entries are evicted when --maxmemory is reached
-    #[arg(long, value_name = "POLICY", default_value = "allkeys-s3fifo")]
+    /// Policy by which entries are evicted when --maxmemory is reached; --list-backends describes the policies
+    #[arg(long, value_name = "POLICY", value_enum, hide_possible_values = true, default_value = "allkeys-s3fifo")]
     pub eviction: PolicyKind,
 
     /// Memory for entries, like 100mb or 1GiB, both powers of 1024; 0: no limit

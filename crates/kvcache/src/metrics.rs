@@ -85,7 +85,7 @@ fn labels(command: &CommandName) -> [(&'static str, &'static str); 2] {
 
 /// Writes the failures by reason; all reasons are there from the start, so that the first failure makes a rate.
 fn undecodable(encoder: &mut DescriptorEncoder<'_>, failures: impl Fn(DecodeError) -> u64) -> fmt::Result {
-    let help = "Values that could not be decoded when somebody asked for them";
+    let help = "Values that could not be decoded when a client asked for them";
     let mut family = encoder.encode_descriptor("undecodable_values", help, None, MetricType::Counter)?;
     for &error in DecodeError::ALL {
         ConstCounter::new(failures(error)).encode(family.encode_family(&[("reason", error.name())])?)?;

@@ -8,10 +8,10 @@ use crate::reply::{Outcome, Refusal, quote::quote};
 /// Conditions of EXPIRE about the current expiry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Conditions {
-    absent: bool,
-    present: bool,
-    greater: bool,
-    less: bool,
+    has_nx: bool,
+    has_xx: bool,
+    has_gt: bool,
+    has_lt: bool,
 }
 
 /// Point that a time is counted from.
@@ -67,21 +67,21 @@ impl Conditions {
         let mut conditions = Self::default();
         for option in args {
             match &*option.to_ascii_lowercase() {
-                b"nx" => conditions.absent = true,
-                b"xx" => conditions.present = true,
-                b"gt" => conditions.greater = true,
-                b"lt" => conditions.less = true,
+                b"nx" => conditions.has_nx = true,
+                b"xx" => conditions.has_xx = true,
+                b"gt" => conditions.has_gt = true,
+                b"lt" => conditions.has_lt = true,
                 _ => {
                     let option = quote(option, usize::MAX);
                     return Err(Refusal::new(format!("ERR Unsupported option {option}")));
                 }
             }
         }
-        let Self { absent, present, greater, less } = conditions;
-        if absent && (present || greater || less) {
+        let Self { has_nx, has_xx, has_gt, has_lt } = conditions;
+        if has_nx && (has_xx || has_gt || has_lt) {
             return Err(Refusal::new("ERR NX and XX, GT or LT options at the same time are not compatible"));
         }
-        if greater && less {
+        if has_gt && has_lt {
             return Err(Refusal::new("ERR GT and LT options at the same time are not compatible"));
         }
         Ok(conditions)
@@ -90,10 +90,10 @@ impl Conditions {
     /// True if the conditions hold. A `current` of 0 means never, which is later than anything.
     fn are_met(self, at: i64, current: u64) -> bool {
         let (expires, current) = (current != 0, i64::try_from(current).unwrap_or(i64::MAX));
-        !(self.absent && expires
-            || self.present && !expires
-            || self.greater && !(expires && at > current)
-            || self.less && expires && at >= current)
+        !(self.has_nx && expires
+            || self.has_xx && !expires
+            || self.has_gt && !(expires && at > current)
+            || self.has_lt && expires && at >= current)
     }
 }
 

@@ -12,9 +12,9 @@ use crate::{
 /// Options of LCS.
 #[derive(Debug, Default)]
 struct Options {
-    len: bool,
-    positions: bool,
-    with_match_len: bool,
+    has_len: bool,
+    has_idx: bool,
+    has_with_match_len: bool,
     /// Length below which matches are not shown.
     match_len_min: usize,
 }
@@ -43,9 +43,9 @@ pub(super) fn lcs<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     }
     let options = parse(call)?;
     let table = Table::new(&a, &b, call.string_bytes_max())?;
-    if options.len {
+    if options.has_len {
         call.reply.count(table.len());
-    } else if options.positions {
+    } else if options.has_idx {
         show_positions(call, &options, &table);
     } else {
         call.reply.bulk(&table.sequence());
@@ -58,11 +58,11 @@ fn parse<S: Store>(call: &Call<'_, '_, S>) -> Result<Options, Refusal> {
     let mut at = 3;
     while at < call.args.len() {
         if call.is(at, "IDX") {
-            options.positions = true;
+            options.has_idx = true;
         } else if call.is(at, "LEN") {
-            options.len = true;
+            options.has_len = true;
         } else if call.is(at, "WITHMATCHLEN") {
-            options.with_match_len = true;
+            options.has_with_match_len = true;
         } else if call.is(at, "MINMATCHLEN") && at + 1 < call.args.len() {
             at += 1;
             options.match_len_min = usize::try_from(call.integer(at)?).unwrap_or(0);
@@ -71,7 +71,7 @@ fn parse<S: Store>(call: &Call<'_, '_, S>) -> Result<Options, Refusal> {
         }
         at += 1;
     }
-    if options.len && options.positions {
+    if options.has_len && options.has_idx {
         return Err(Refusal::new("ERR If you want both the length and indexes, please just use IDX."));
     }
     Ok(options)
@@ -85,13 +85,13 @@ fn show_positions<S: Store>(call: &mut Call<'_, '_, S>, options: &Options, table
     reply.bulk(b"matches");
     reply.array(matches.len());
     for found in matches {
-        reply.array(if options.with_match_len { 3 } else { 2 });
+        reply.array(if options.has_with_match_len { 3 } else { 2 });
         for (first, last) in [found.a, found.b] {
             reply.array(2);
             reply.count(first);
             reply.count(last);
         }
-        if options.with_match_len {
+        if options.has_with_match_len {
             reply.count(found.len());
         }
     }

@@ -32,15 +32,15 @@ pub(super) enum Condition {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SetOptions<'a> {
     pub(super) condition: Option<Condition>,
-    pub(super) get: bool,
-    pub(super) keep_ttl: bool,
+    pub(super) has_get: bool,
+    pub(super) has_keep_ttl: bool,
     pub(super) expiry: Option<Expiry<'a>>,
 }
 
 /// Options of GETEX: `[EX s | PX ms | EXAT s | PXAT ms | PERSIST]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct GetOptions<'a> {
-    pub(super) persist: bool,
+    pub(super) has_persist: bool,
     pub(super) expiry: Option<Expiry<'a>>,
 }
 
@@ -56,9 +56,9 @@ impl<'a> SetOptions<'a> {
             match &*option.to_ascii_lowercase() {
                 b"nx" if options.condition != Some(Condition::Present) => options.condition = Some(Condition::Absent),
                 b"xx" if options.condition != Some(Condition::Absent) => options.condition = Some(Condition::Present),
-                b"get" => options.get = true,
-                b"keepttl" if options.expiry.is_none() => options.keep_ttl = true,
-                name if !options.keep_ttl => options.expiry = Some(expiry(name, options.expiry, &mut rest)?),
+                b"get" => options.has_get = true,
+                b"keepttl" if options.expiry.is_none() => options.has_keep_ttl = true,
+                name if !options.has_keep_ttl => options.expiry = Some(expiry(name, options.expiry, &mut rest)?),
                 _ => return Err(Refusal::SYNTAX),
             }
         }
@@ -67,7 +67,7 @@ impl<'a> SetOptions<'a> {
 
     /// True if the outcome depends on the current entry.
     pub(super) fn has_condition(&self) -> bool {
-        self.condition.is_some() || self.keep_ttl
+        self.condition.is_some() || self.has_keep_ttl
     }
 
     /// True if the condition holds.
@@ -89,8 +89,8 @@ impl<'a> GetOptions<'a> {
         while let Some((&option, after)) = rest.split_first() {
             rest = after;
             match &*option.to_ascii_lowercase() {
-                b"persist" if options.expiry.is_none() => options.persist = true,
-                name if !options.persist => options.expiry = Some(expiry(name, options.expiry, &mut rest)?),
+                b"persist" if options.expiry.is_none() => options.has_persist = true,
+                name if !options.has_persist => options.expiry = Some(expiry(name, options.expiry, &mut rest)?),
                 _ => return Err(Refusal::SYNTAX),
             }
         }
@@ -169,15 +169,15 @@ mod tests {
     fn options_of_set_come_in_any_order_and_case() {
         let all = SetOptions {
             condition: Some(Condition::Absent),
-            get: true,
-            keep_ttl: false,
+            has_get: true,
+            has_keep_ttl: false,
             expiry: Some(Expiry::In(Unit::Seconds, b"5")),
         };
         for options in ["nx GET ex 5", "Ex 5 get NX", "get get nx nx EX 4 ex 5"] {
             assert_eq!(set(options), Some(all), "{options}");
         }
         assert_eq!(set(""), Some(SetOptions::default()));
-        assert_eq!(set("KeepTTL").unwrap(), SetOptions { keep_ttl: true, ..SetOptions::default() });
+        assert_eq!(set("KeepTTL").unwrap(), SetOptions { has_keep_ttl: true, ..SetOptions::default() });
         assert_eq!(set("pxat 7").unwrap().expiry, Some(Expiry::At(Unit::Milliseconds, b"7")));
     }
 
@@ -189,7 +189,7 @@ mod tests {
         for options in ["nx", "get", "keepttl", "persist ex 1", "px 1 persist", "ex 1 px 2", "pxat"] {
             assert_eq!(get(options), None, "{options}");
         }
-        assert!(get("persist PERSIST").unwrap().persist);
+        assert!(get("persist PERSIST").unwrap().has_persist);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(super) fn get<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 pub(super) fn set<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let options = SetOptions::parse(&call.args[3..])?;
-    match options.get {
+    match options.has_get {
         true => set_and_show(call, call.args[2], &options),
         false => {
             set_with(call, call.args[2], &options).map(|done| if done { call.reply.ok() } else { call.reply.null() })
@@ -57,7 +57,7 @@ fn set_with<S: Store>(call: &mut Call<'_, '_, S>, value: &[u8], options: &SetOpt
     if !options.is_met(before.is_some()) {
         return Ok(false);
     }
-    let kept = before.filter(|_| options.keep_ttl).map_or(0, |before| before.expires_at);
+    let kept = before.filter(|_| options.has_keep_ttl).map_or(0, |before| before.expires_at);
     item.set(value, Attributes { expires_at: expires_at.unwrap_or(kept), ..Attributes::default() })?;
     Ok(true)
 }
@@ -77,12 +77,12 @@ pub(super) fn getset<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 pub(super) fn getex<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let GetOptions { expiry, persist } = GetOptions::parse(&call.args[2..])?;
+    let GetOptions { expiry, has_persist } = GetOptions::parse(&call.args[2..])?;
     let Some(before) = call.item(1).get().map(|value| value.attributes) else {
         call.reply.null();
         return Ok(());
     };
-    let expires_at = match (call.expires_at(expiry)?, persist) {
+    let expires_at = match (call.expires_at(expiry)?, has_persist) {
         (Some(expires_at), _) => expires_at,
         (None, true) => 0,
         (None, false) => before.expires_at,

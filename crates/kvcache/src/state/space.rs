@@ -216,7 +216,7 @@ impl<'s, S: Store> Keyspace<'s, S> {
         self.locked = Locked::One(index, self.space.lock(index));
     }
 
-    /// Locks all shards: from here on nobody else sees or changes a key.
+    /// Locks all shards: from here on no other thread sees or changes a key.
     pub(crate) fn lock_all(&mut self) {
         if !matches!(self.locked, Locked::All(_)) {
             self.locked = Locked::None;

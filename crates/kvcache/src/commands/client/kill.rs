@@ -19,7 +19,7 @@ struct Filter {
     address: Option<String>,
     local: Option<String>,
     kind: Option<Kind>,
-    skips_me: bool,
+    should_skip_me: bool,
 }
 
 impl Filter {
@@ -28,7 +28,7 @@ impl Filter {
             && self.address.as_ref().is_none_or(|wanted| *wanted == profile.peer_text())
             && self.local.as_ref().is_none_or(|wanted| *wanted == profile.local_text())
             && self.kind.is_none_or(|kind| kind == Kind::Normal)
-            && !(self.skips_me && profile.id == me)
+            && !(self.should_skip_me && profile.id == me)
     }
 }
 
@@ -44,7 +44,7 @@ pub(in crate::commands) fn kill<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome
         call.close(&found[..1]);
         return Ok(());
     }
-    let mut filter = Filter { skips_me: true, ..Filter::default() };
+    let mut filter = Filter { should_skip_me: true, ..Filter::default() };
     for index in (2..call.args.len()).step_by(2) {
         if index + 1 == call.args.len() {
             return Err(Refusal::SYNTAX);
@@ -62,7 +62,7 @@ pub(in crate::commands) fn kill<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome
                 return Err(Refusal::new(format!("ERR No such user '{}'", text(index + 1))));
             }
         } else if call.is(index, "SKIPME") && (call.is(index + 1, "YES") || call.is(index + 1, "NO")) {
-            filter.skips_me = call.is(index + 1, "YES");
+            filter.should_skip_me = call.is(index + 1, "YES");
         } else {
             return Err(Refusal::SYNTAX);
         }

@@ -69,7 +69,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         let attributes = Attributes { version: attributes.version & marks, ..attributes };
         item.set_with_version(digits.as_bytes(), attributes).map_err(|_| ArithmeticError::NoMemory)?;
         if marks != 0
-            && entry::was_fetched(attributes)
+            && entry::is_fetched(attributes)
             && let Some(written) = item.attributes()
         {
             entry::mark_fetched(&mut item, written);

@@ -1,8 +1,8 @@
 //! Attributes of a memcached item in those of an entry: [`Attributes`] hold the expiry and the client's flags as they are,
 //! a bit of the encoding says that the item has been fetched, and the version holds its unique number and two marks.
 //!
-//! A unique number is assigned when a client asks for it, so that an entry nobody asks about costs nothing. Every write
-//! removes the number: whoever asks afterwards gets a new one, and whoever has the old one finds it outdated.
+//! A unique number is assigned when a client asks for it, so that other entries cost nothing. Every write
+//! removes the number: a client that asks afterwards gets a new one, and a client that has the old one finds it outdated.
 
 use store::{Attributes, OutOfMemory, Store};
 use wire::memcached::Expiry;
@@ -29,13 +29,13 @@ pub(super) fn ttl_seconds(attributes: Attributes, now_ms: u64) -> Option<u64> {
     (attributes.expires_at != 0).then(|| attributes.expires_at.saturating_sub(now_ms).div_ceil(1000))
 }
 
-pub(super) fn was_fetched(attributes: Attributes) -> bool {
+pub(super) fn is_fetched(attributes: Attributes) -> bool {
     attributes.encoding & FETCHED != 0
 }
 
 /// Marks an item with these attributes as fetched.
 pub(super) fn mark_fetched<S: Store>(item: &mut Item<'_, '_, S>, attributes: Attributes) {
-    if !was_fetched(attributes) {
+    if !is_fetched(attributes) {
         item.set_encoding(attributes.encoding | FETCHED);
     }
 }

@@ -85,7 +85,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
             cas: value.attributes.version & UNIQUE_NUMBER,
             ttl_seconds: entry::ttl_seconds(value.attributes, now),
             idle_seconds: u64::from(lookup.idle_s),
-            was_hit: entry::was_fetched(lookup.before),
+            was_hit: entry::is_fetched(lookup.before),
             is_won: lookup.is_won,
             is_stale: lookup.before.version & STALE != 0,
             is_claimed: lookup.before.version & CLAIMED != 0,
@@ -157,8 +157,8 @@ impl<S: Store + 'static> Call<'_, '_, S> {
             flags: flags.client_flags(),
             expiry: flags.expiry().unwrap_or(Expiry::Never),
             cas: flags.cas(),
-            invalidates: flags.has(b'I'),
-            wants_number: flags.has(b'c'),
+            should_invalidate: flags.has(b'I'),
+            should_number: flags.has(b'c'),
             ..StoreRequest::new(value)
         };
         let mut buffer = [0; KEY_BYTES_MAX];
@@ -243,7 +243,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         let request = StoreRequest {
             mode: StoreMode::Add,
             expiry,
-            wants_number: flags.has(b'c'),
+            should_number: flags.has(b'c'),
             ..StoreRequest::new(digits.as_bytes())
         };
         let (outcome, number) = self.store(bytes, &request);
@@ -293,7 +293,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         let exp = entry::ttl_seconds(attributes, now).map_or_else(|| "-1".to_owned(), |ttl| format!("-{ttl}"));
         let la = item.idle_s().unwrap_or(0);
         let cas = attributes.version & UNIQUE_NUMBER;
-        let fetch = if entry::was_fetched(attributes) { "yes" } else { "no" };
+        let fetch = if entry::is_fetched(attributes) { "yes" } else { "no" };
         let size = item.footprint().unwrap_or(0);
         let out = self.out.inline();
         out.extend_from_slice(b"ME ");

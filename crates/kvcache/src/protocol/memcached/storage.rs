@@ -19,9 +19,9 @@ pub(super) struct StoreRequest<'a> {
     /// Unique number that an item must have to be appended or prepended to.
     pub(super) cas: Option<u64>,
     /// True if a value with an outdated number is stored as stale instead of refused.
-    pub(super) invalidates: bool,
-    /// True if the unique number of the new item is asked for.
-    pub(super) wants_number: bool,
+    pub(super) should_invalidate: bool,
+    /// True if the new item gets a unique number.
+    pub(super) should_number: bool,
 }
 
 impl<'a> StoreRequest<'a> {
@@ -32,8 +32,8 @@ impl<'a> StoreRequest<'a> {
             expiry: Expiry::Never,
             value,
             cas: None,
-            invalidates: false,
-            wants_number: false,
+            should_invalidate: false,
+            should_number: false,
         }
     }
 }
@@ -109,7 +109,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
                 }
                 // No number has been assigned since the last write: any assigned number is older.
                 let is_older = cas != 0 && self.memcached.numbers.has_assigned(cas) && (number == 0 || cas < number);
-                if !(request.invalidates && is_older) {
+                if !(request.should_invalidate && is_older) {
                     return Err(StoreOutcome::Exists);
                 }
                 let version = STALE | old.version & CLAIMED;
@@ -150,7 +150,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         expiry: Option<Expiry>,
         request: &StoreRequest<'_>,
     ) -> Result<u64, StoreOutcome> {
-        let number = if request.wants_number { self.memcached.numbers.next() } else { 0 };
+        let number = if request.should_number { self.memcached.numbers.next() } else { 0 };
         let expires_at = match expiry {
             None => Some(attributes.expires_at),
             Some(expiry) => expires_at(expiry, self.now_ms()),
