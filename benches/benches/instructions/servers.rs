@@ -10,8 +10,8 @@ use std::{
 use bytes::Bytes;
 use gungraun::{library_benchmark, library_benchmark_group};
 use kvcache::{Codec, FrontEnd, KvOptions, KvServer, ServerInfo, Space, SpaceOptions};
-use proto::{Front, Limits, Now, Outbox, Peer, Protocol, Session, Step};
-use store::{KeyHasher, Options, Packed, PolicyKind};
+use proto::{Limits, NextWrite, Now, Outbox, Peer, Protocol, Session, Step};
+use store::{KeyHasher, PackedStore, PolicyKind, StoreOptions};
 use sys::beneath::Metadata;
 use web::{Absence, Answer, Heads, HttpOptions, Site, Source};
 use wire::{
