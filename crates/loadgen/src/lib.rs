@@ -15,7 +15,7 @@ pub mod draw;
 pub mod engine;
 pub mod error;
 pub mod file;
-pub mod hgrm;
+pub mod histogram;
 pub mod http;
 pub mod instructions;
 pub mod kv;

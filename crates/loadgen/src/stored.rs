@@ -18,7 +18,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::{
-    hgrm,
+    histogram::hgrm,
     merge::Part,
     result::{RunResult, SCHEMA},
     summary::{TIMELINE_FILE, decode},

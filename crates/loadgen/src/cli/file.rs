@@ -23,12 +23,11 @@ use serde_json::json;
 use wire::file::FileId;
 
 use super::{
-    Failure, Outcome,
-    campaign::{self, Campaign, Ceiling},
-    complain,
-    draw::{DistributionArg, ratio},
-    drive::{DriveArgs, interrupt_flag, named, value_name},
-    progress::Reading,
+    Failure, Outcome, complain,
+    distribution::{DistributionArg, ratio},
+    load::{DriveArgs, interrupt_flag, named, value_name},
+    reading::Reading,
+    socket_run::{self, Campaign, Ceiling},
     values::{count, milliseconds},
     verify::{Checks, checks, levels},
 };
@@ -144,7 +143,7 @@ pub(super) fn run(args: &FileArgs) -> Result<Outcome, Failure> {
     args.drive.check()?;
     args.drive.refuse_used_out()?;
     let run = Run { args, load: load(args), server: args.drive.server()?, endpoint };
-    campaign::probe(&args.drive, subject(args, args.drive.config(&run.load), &run.load), &run.endpoint, &run.load)?;
+    socket_run::probe(&args.drive, subject(args, args.drive.config(&run.load), &run.load), &run.endpoint, &run.load)?;
     let plan = plan(args, catalogue(args)?, &args.id_dist.law, args.miss_ratio, run.load.seed)?;
     let (plan, interrupt) = (Arc::new(plan), interrupt_flag()?);
     match args.protocol {

@@ -16,8 +16,8 @@ use serde_json::json;
 
 use super::{
     Failure, Outcome,
-    campaign::{self, Campaign},
-    drive::{DriveArgs, interrupt_flag, named},
+    load::{DriveArgs, interrupt_flag, named},
+    socket_run::{self, Campaign},
     tls::TlsArgs,
     values::Digest,
     verify::{Checks, checks, levels},
@@ -113,7 +113,7 @@ pub(super) fn run(args: &HttpArgs) -> Result<Outcome, Failure> {
     args.drive.refuse_used_out()?;
     let server = args.drive.server()?;
     let interrupt = interrupt_flag()?;
-    campaign::probe(&args.drive, subject(args, body.as_deref(), &load), &endpoint, &load)?;
+    socket_run::probe(&args.drive, subject(args, body.as_deref(), &load), &endpoint, &load)?;
 
     let make_client = |thread| {
         let sampler = Sampler::new(args.verify.sample, load.seed, thread);

@@ -1,19 +1,19 @@
 //! Subcommands, and what their outcome means for the shell.
 
-mod campaign;
-mod draw;
-mod drive;
+mod distribution;
 mod file;
 mod http;
 mod kv;
-mod live;
+mod load;
 mod mq;
 mod null;
 mod progress;
+mod reading;
 mod report;
 mod request_log;
 mod series;
-mod sources;
+mod socket_run;
+mod tcp;
 mod tls;
 mod values;
 mod verify;

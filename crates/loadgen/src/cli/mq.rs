@@ -19,14 +19,13 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use sys::mqueue::QueueName;
 
 use super::{
-    Failure, Outcome,
-    campaign::Ceiling,
-    complain,
-    drive::{DriveArgs, named, value_name},
+    Failure, Outcome, complain,
     file::VerifyArg,
-    live::Progress,
-    progress::Reading,
+    load::{DriveArgs, named, value_name},
+    progress::Progress,
+    reading::Reading,
     series::Series,
+    socket_run::Ceiling,
     values::{Digest, count},
     verify::{Checks, checks},
 };

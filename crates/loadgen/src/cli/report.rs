@@ -12,7 +12,7 @@ use loadgen::{
 
 use super::{
     Failure, Outcome, complain,
-    drive::{Format, refuse_used},
+    load::{Format, refuse_used},
     print,
 };
 

@@ -17,7 +17,7 @@ use loadgen::{
 };
 use serde_json::json;
 
-use super::{Failure, Outcome, campaign::Ceiling, complain, drive::DriveArgs};
+use super::{Failure, Outcome, complain, load::DriveArgs, socket_run::Ceiling};
 
 /// A capacity is measured for as long as a step, and at most for this long.
 const CAPACITY_WINDOW_MAX: Duration = Duration::from_secs(3);

@@ -8,7 +8,7 @@ use clap::{
 };
 use loadgen::sample::Sample;
 
-use super::drive::value_name;
+use super::load::value_name;
 
 const ALL: &str = "all";
 const OFF: &str = "off";

@@ -24,11 +24,10 @@ use self::{
     options::{LoginArg, MixArg, SizeArg},
 };
 use super::{
-    Failure, Outcome,
-    campaign::{self, Campaign},
-    complain,
-    draw::{DistributionArg, ratio},
-    drive::{DriveArgs, drive, interrupt_flag, named, value_name},
+    Failure, Outcome, complain,
+    distribution::{DistributionArg, ratio},
+    load::{DriveArgs, drive, interrupt_flag, named, value_name},
+    socket_run::{self, Campaign},
     tls::TlsArgs,
     values::count,
     verify::{Checks, checks, levels},
@@ -177,7 +176,7 @@ pub(super) fn run(args: &KvArgs) -> Result<Outcome, Failure> {
     args.drive.refuse_used_out()?;
     let server = args.drive.server()?;
     let interrupt = interrupt_flag()?;
-    campaign::probe(&args.drive, bare_subject(args, args.drive.config(&load), &load), &endpoint, &load)?;
+    socket_run::probe(&args.drive, bare_subject(args, args.drive.config(&load), &load), &endpoint, &load)?;
     if args.preload {
         preload(args, &space, &endpoint, &load, &interrupt)?;
     }

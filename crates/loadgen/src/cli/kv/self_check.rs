@@ -10,7 +10,7 @@ use loadgen::{
 use super::{
     super::{
         Failure,
-        campaign::{Campaign, Ceiling},
+        socket_run::{Campaign, Ceiling},
     },
     KvArgs, value_size,
 };

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use super::{
     Failure, Outcome,
-    drive::{DriveArgs, drive},
+    load::{DriveArgs, drive},
     series::Series,
 };
 

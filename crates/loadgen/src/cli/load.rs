@@ -29,11 +29,10 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use sys::affinity::Cpus;
 
 use super::{
-    Failure, Outcome, complain,
-    live::{Progress, Show},
-    print,
+    Failure, Outcome, complain, print,
+    progress::{Progress, Show},
     request_log::RequestLogArgs,
-    sources::SourceArgs,
+    tcp::SourceArgs,
     values::{Sweep, count, duration, positive_duration, rate},
 };
 

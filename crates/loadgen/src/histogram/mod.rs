@@ -1,0 +1,3 @@
+//! Histograms as files.
+
+pub mod hgrm;
