@@ -11,13 +11,12 @@
 //! server that falls silent near the end cannot hide it.
 
 mod backlog;
-mod connection;
 mod cpu;
 mod endpoint;
 mod kind;
+mod live;
 mod pace;
 mod pause;
-mod pulse;
 mod steady;
 mod tally;
 mod timeline;
@@ -48,9 +47,9 @@ pub use self::{
     cpu::CpuTime,
     endpoint::{Endpoint, EndpointError},
     kind::EngineKind,
+    live::Reading,
     pace::{Arrivals, Limit, Pacing},
     pause::Pause,
-    pulse::Reading,
     steady::WarmUp,
     tally::{LATENCY_NANOS_MAX, Tally},
     timeline::{Interval, Timeline},

@@ -5,7 +5,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use super::{pace::Pacing, pulse::Reading};
+use super::{live::Reading, pace::Pacing};
 use crate::{
     clock::{MILLISECOND, Nanos},
     trend::trend,
@@ -120,7 +120,7 @@ fn is_level(figures: impl Iterator<Item = Figure>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{pace::Arrivals, pulse::Pulse},
+        super::{live::Pulse, pace::Arrivals},
         *,
     };
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::pulse::{Pulse, Reading};
+use super::live::{Pulse, Reading};
 use crate::{clock::Nanos, protocol::Verdict};
 
 /// The edges of the measured window. They are set while the threads run, and compared with the time stamps of replies.

@@ -5,24 +5,27 @@
 //! connections are opened, given up and opened again, and when they pause, `schedule.rs` what an open loop and a ramp are
 //! waiting for, `record.rs` what a log of requests is told.
 
-mod dial;
-mod gather;
-mod io;
+mod connection;
+mod dialer;
+mod exchange;
+mod issuer;
 mod kernel;
-mod record;
-mod schedule;
+mod recorder;
 mod tls;
 
 use std::{collections::VecDeque, net::IpAddr, num::NonZeroU64, sync::mpsc::Sender};
 
 use rustix::fd::OwnedFd;
 
-pub(super) use self::record::merge_logs;
-use self::{gather::Gathering, kernel::Kernel, schedule::Ramp};
+pub(super) use self::recorder::merge_logs;
+use self::{
+    connection::{Connection, Pending, Stamp},
+    issuer::Ramp,
+    kernel::{Gathering, Kernel},
+};
 use super::{
     Endpoint, EngineError, Load, Reuse,
     backlog::Backlog,
-    connection::{Connection, Pending, Stamp},
     cpu::{CpuTime, CpuWindow},
     pace::{Limit, Pacing, Schedule, first_of, share},
     pause::Pauses,

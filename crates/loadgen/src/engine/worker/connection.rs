@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use rustix::fd::OwnedFd;
 use sys::ring::Ticket;
 
-use super::tls::Session;
+use super::super::tls::Session;
 use crate::{
     clock::Nanos,
     protocol::{Batch as _, ClientProtocol},
