@@ -20,7 +20,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
         }
     }
 
-    /// Turns the burst into records, behind what the session itself has to say. Nothing happens without TLS.
+    /// Requestor the burst into records, behind what the session itself has to say. Nothing happens without TLS.
     #[inline]
     pub(super) fn seal_burst(&mut self, slot: usize) {
         if let Some(tls) = &mut self.connections[slot].tls {
