@@ -14,14 +14,14 @@ pub const PIECE_BYTES: usize = 1 << 20;
 
 /// How well a body is to be known beforehand.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Knowledge {
+pub enum FileScan {
     Length,
     LengthAndDigest,
 }
 
 /// How much of a reply is checked. Each level includes the ones before it.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-pub enum Verify {
+pub enum FileVerify {
     /// That it is a reply, and no refusal.
     None,
     /// It found the document, if there is one.
@@ -37,14 +37,14 @@ pub enum Verify {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn know_file(
+pub fn scan_file(
     path: &Path,
-    knowledge: Knowledge,
+    knowledge: FileScan,
     piece: &mut [u8],
     mut observe: impl FnMut(u64),
 ) -> io::Result<(u64, Option<[u8; 32]>)> {
     let mut file = File::open(path)?;
-    if knowledge == Knowledge::Length {
+    if knowledge == FileScan::Length {
         return Ok((file.metadata()?.len(), None));
     }
     let (mut digest, mut length) = (Sha256::new(), 0);

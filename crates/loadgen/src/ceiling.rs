@@ -9,7 +9,7 @@ use sys::listen::Address;
 
 use crate::{
     engine::{self, Endpoint, EndpointError, EngineError, Limit, Load, Pacing},
-    null::{Dialogue, NullServer},
+    null::{NullServer, Responder},
     protocol::ClientProtocol,
 };
 
@@ -35,7 +35,7 @@ pub enum CeilingError {
 
 /// Requests per second that the threads of `load` can do in a closed loop, with `replies` for all of them. `interrupt` ends
 /// the measurement early.
-pub fn measure<P: ClientProtocol, D: Dialogue>(
+pub fn measure<P: ClientProtocol, D: Responder>(
     load: &Load,
     replies: D::Replies,
     make_client: impl Fn(usize) -> P,
@@ -50,7 +50,7 @@ where
         threads: load.threads.min(connections),
         pacing: Pacing::Closed,
         limit: Limit::Duration(WINDOW),
-        turns: None,
+        requestor: None,
         ramp: Duration::ZERO,
         warmup: WARMUP,
         warmup_max: None,

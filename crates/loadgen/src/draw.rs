@@ -59,7 +59,7 @@ impl Trace {
 
 /// Why nothing can be drawn.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-pub enum NoDraw {
+pub enum DrawError {
     /// Not a positive number.
     #[error("{0} is no exponent of Zipf's law")]
     Exponent(f64),
@@ -86,12 +86,12 @@ enum Law {
 }
 
 impl Draw {
-    pub(crate) fn new(distribution: &KeyDistribution, keys: u32, seed: u64) -> Result<Self, NoDraw> {
+    pub(crate) fn new(distribution: &KeyDistribution, keys: u32, seed: u64) -> Result<Self, DrawError> {
         let law = match *distribution {
             KeyDistribution::Uniform => Law::Uniform,
             KeyDistribution::Sequential => Law::Sequential { next: 0 },
             KeyDistribution::Zipf(exponent) => {
-                let law = Zipf::new(f64::from(keys), exponent).map_err(|_| NoDraw::Exponent(exponent))?;
+                let law = Zipf::new(f64::from(keys), exponent).map_err(|_| DrawError::Exponent(exponent))?;
                 Law::Zipf { law, step: scattering_step(keys) }
             }
             KeyDistribution::Hot { keys: share, requests } => {
@@ -100,7 +100,7 @@ impl Draw {
                 Law::Hot { hot, requests: requests.clamp(0.0, 1.0), step: scattering_step(keys) }
             }
             KeyDistribution::Replay(ref trace) if trace.distinct > keys => {
-                return Err(NoDraw::TooManyKeys { distinct: trace.distinct, keys });
+                return Err(DrawError::TooManyKeys { distinct: trace.distinct, keys });
             }
             KeyDistribution::Replay(ref trace) => Law::Replay { trace: Arc::clone(trace), next: 0 },
         };
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!([0; 7].map(|_| draw.key()), [0, 1, 0, 2, 1, 0, 1]);
         draw.begin_as(1, 2);
         assert_eq!([0; 4].map(|_| draw.key()), [0, 2, 1, 0]);
-        assert_eq!(Draw::new(&replay, 2, 1).err(), Some(NoDraw::TooManyKeys { distinct: 3, keys: 2 }));
+        assert_eq!(Draw::new(&replay, 2, 1).err(), Some(DrawError::TooManyKeys { distinct: 3, keys: 2 }));
         assert_eq!(Trace::of_lines(b" \n\r\n"), None);
     }
 

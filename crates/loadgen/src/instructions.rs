@@ -21,7 +21,7 @@ const ATTEMPTS: usize = 10;
 /// In which modes of the processor instructions are counted.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Modes {
+pub enum CountedModes {
     UserAndKernel,
     /// The kernel's are not for this user to see: /proc/sys/kernel/perf_event_paranoid is 2 or more.
     User,
@@ -29,7 +29,7 @@ pub enum Modes {
 
 /// Why instructions are not counted.
 #[derive(Debug, thiserror::Error)]
-pub enum NoCounter {
+pub enum CounterError {
     #[error("perf_event_open: {0}")]
     Open(io::Error),
     #[error("the threads of process {pid} cannot be listed: {why}")]
@@ -45,7 +45,7 @@ pub enum NoCounter {
 /// Counts in all threads of one process, also those that begin later.
 #[derive(Debug)]
 pub struct InstructionCounter {
-    modes: Modes,
+    modes: CountedModes,
     /// One per thread; each includes the threads that its own has begun since.
     threads: Mutex<Vec<Counter>>,
 }
@@ -53,22 +53,22 @@ pub struct InstructionCounter {
 impl InstructionCounter {
     /// # Errors
     /// The machine has no such counter, this user may not use it, or there is no such process.
-    pub fn of_process(pid: u32) -> Result<Self, NoCounter> {
+    pub fn of_process(pid: u32) -> Result<Self, CounterError> {
         Self::of_event(pid, Hardware::INSTRUCTIONS.into())
     }
 
-    fn of_event(pid: u32, event: Event) -> Result<Self, NoCounter> {
-        let (modes, threads) = match attach_to_all(pid, &event, Modes::UserAndKernel) {
-            Err(NoCounter::Open(why)) if why.kind() == io::ErrorKind::PermissionDenied => {
-                (Modes::User, attach_to_all(pid, &event, Modes::User)?)
+    fn of_event(pid: u32, event: Event) -> Result<Self, CounterError> {
+        let (modes, threads) = match attach_to_all(pid, &event, CountedModes::UserAndKernel) {
+            Err(CounterError::Open(why)) if why.kind() == io::ErrorKind::PermissionDenied => {
+                (CountedModes::User, attach_to_all(pid, &event, CountedModes::User)?)
             }
-            attached => (Modes::UserAndKernel, attached?),
+            attached => (CountedModes::UserAndKernel, attached?),
         };
         Ok(Self { modes, threads: Mutex::new(threads) })
     }
 
     #[must_use]
-    pub fn modes(&self) -> Modes {
+    pub fn modes(&self) -> CountedModes {
         self.modes
     }
 
@@ -76,18 +76,18 @@ impl InstructionCounter {
     ///
     /// # Errors
     /// The number would not be exact, or is not to be had.
-    pub fn read(&self) -> Result<u64, NoCounter> {
+    pub fn read(&self) -> Result<u64, CounterError> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads.iter_mut().try_fold(0, |sum: u64, thread| {
-            let read = thread.read_count_and_time().map_err(NoCounter::Read)?;
-            if read.time_running < read.time_enabled { Err(NoCounter::Shared) } else { Ok(sum + read.count) }
+            let read = thread.read_count_and_time().map_err(CounterError::Read)?;
+            if read.time_running < read.time_enabled { Err(CounterError::Shared) } else { Ok(sum + read.count) }
         })
     }
 }
 
 /// A counter for every thread. A thread that begins between listing and counting is either missed or counted twice, so the
 /// threads must be the same before and after.
-fn attach_to_all(pid: u32, event: &Event, modes: Modes) -> Result<Vec<Counter>, NoCounter> {
+fn attach_to_all(pid: u32, event: &Event, modes: CountedModes) -> Result<Vec<Counter>, CounterError> {
     for _ in 0..ATTEMPTS {
         let before = threads(pid)?;
         let attached: Result<Vec<_>, _> = before.iter().map(|&thread| attach(thread, event, modes)).collect();
@@ -95,22 +95,22 @@ fn attach_to_all(pid: u32, event: &Event, modes: Modes) -> Result<Vec<Counter>, 
         match attached {
             // It has ended meanwhile.
             Err(why) if why.raw_os_error() == Some(Errno::ESRCH as i32) => {}
-            Err(why) => return Err(NoCounter::Open(why)),
+            Err(why) => return Err(CounterError::Open(why)),
             Ok(counters) if before == after => return Ok(counters),
             Ok(_) => {}
         }
     }
-    Err(NoCounter::Restless(pid))
+    Err(CounterError::Restless(pid))
 }
 
-fn attach(thread: i32, event: &Event, modes: Modes) -> io::Result<Counter> {
+fn attach(thread: i32, event: &Event, modes: CountedModes) -> io::Result<Counter> {
     let mut builder = Builder::new().kind(event.clone()).observe_pid(thread);
-    builder.inherit(true).inherit_thread(true).enabled(true).exclude_kernel(modes == Modes::User);
+    builder.inherit(true).inherit_thread(true).enabled(true).exclude_kernel(modes == CountedModes::User);
     builder.build()
 }
 
-fn threads(pid: u32) -> Result<BTreeSet<i32>, NoCounter> {
-    let unlisted = |why| NoCounter::Threads { pid, why };
+fn threads(pid: u32) -> Result<BTreeSet<i32>, CounterError> {
+    let unlisted = |why| CounterError::Threads { pid, why };
     let entries = fs::read_dir(format!("/proc/{pid}/task")).map_err(unlisted)?;
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
@@ -180,7 +180,7 @@ mod tests {
                 assert!((counted / used - 1.0).abs() < 0.1, "{counted} s of {used} s");
             }
             // Containers forbid it, and some distributions do unless one is root.
-            Err(NoCounter::Open(why)) if why.kind() == io::ErrorKind::PermissionDenied => {
+            Err(CounterError::Open(why)) if why.kind() == io::ErrorKind::PermissionDenied => {
                 eprintln!("skipped: counting is not allowed here");
             }
             Err(why) => panic!("{why}"),
@@ -194,10 +194,10 @@ mod tests {
         let counter = InstructionCounter::of_process(std::process::id());
         match counter {
             Ok(counter) => assert!(counter.read().is_ok_and(|instructions| instructions > 0)),
-            Err(NoCounter::Open(why)) => assert!(why.raw_os_error().is_some()),
+            Err(CounterError::Open(why)) => assert!(why.raw_os_error().is_some()),
             // Other tests begin and end all the time.
-            Err(why) => assert!(matches!(why, NoCounter::Restless(_)), "{why}"),
+            Err(why) => assert!(matches!(why, CounterError::Restless(_)), "{why}"),
         }
-        assert!(matches!(InstructionCounter::of_process(u32::MAX), Err(NoCounter::Threads { .. })));
+        assert!(matches!(InstructionCounter::of_process(u32::MAX), Err(CounterError::Threads { .. })));
     }
 }

@@ -29,13 +29,13 @@ impl Sample {
 /// What is no [`Sample`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("not 1/N with N from 1 to {}", Sample::ONE_OF_MAX)]
-pub struct NoSample;
+pub struct SampleError;
 
 impl TryFrom<u32> for Sample {
-    type Error = NoSample;
+    type Error = SampleError;
 
-    fn try_from(count: u32) -> Result<Self, NoSample> {
-        Self::one_of(count).ok_or(NoSample)
+    fn try_from(count: u32) -> Result<Self, SampleError> {
+        Self::one_of(count).ok_or(SampleError)
     }
 }
 
@@ -46,11 +46,11 @@ impl From<Sample> for u32 {
 }
 
 impl FromStr for Sample {
-    type Err = NoSample;
+    type Err = SampleError;
 
-    fn from_str(text: &str) -> Result<Self, NoSample> {
+    fn from_str(text: &str) -> Result<Self, SampleError> {
         let digits = text.strip_prefix("1/").filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
-        digits.and_then(|digits| digits.parse().ok()).and_then(Self::one_of).ok_or(NoSample)
+        digits.and_then(|digits| digits.parse().ok()).and_then(Self::one_of).ok_or(SampleError)
     }
 }
 
@@ -144,7 +144,7 @@ pub(crate) mod tests {
         for text in
             ["", "1", "1/", "1/0", "2/3", "1/1000000001", "1/99999999999", "1/+5", "1/-5", "1/1.5", "1/x", " 1/2"]
         {
-            assert_eq!(text.parse::<Sample>(), Err(NoSample), "{text:?}");
+            assert_eq!(text.parse::<Sample>(), Err(SampleError), "{text:?}");
         }
         assert_eq!("1/1".parse(), Ok(Sample::ALL));
         assert!(serde_json::from_str::<Sample>("0").is_err() && serde_json::from_str::<Sample>("7").is_ok());

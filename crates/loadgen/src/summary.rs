@@ -378,7 +378,7 @@ mod tests {
             reuse: Reuse::Keep,
             pacing: Pacing::Closed,
             limit: Limit::Requests(1),
-            turns: None,
+            requestor: None,
             ramp: Duration::ZERO,
             warmup: Duration::ZERO,
             warmup_max: None,

@@ -8,7 +8,7 @@ use nix::{
 };
 
 use crate::{
-    instructions::{InstructionCounter, NoCounter},
+    instructions::{CounterError, InstructionCounter},
     result::ServerUsage,
 };
 
@@ -19,7 +19,7 @@ pub struct ServerProbe {
     clock: ClockId,
     proc: PathBuf,
     /// Nothing, if nobody wants them counted.
-    instructions: Option<Result<InstructionCounter, NoCounter>>,
+    instructions: Option<Result<InstructionCounter, CounterError>>,
 }
 
 /// What a process had used at one moment.

@@ -13,9 +13,9 @@ use clap::{
 };
 use layouts::{Layout as _, LayoutKind};
 use loadgen::{
-    engine::{Endpoint, EndpointError, Limit, Load, Measured, Pause, Reuse, Turns},
-    file::{Catalogue, FileClient, Framed, KeyDistribution, Knowledge, Original, Plan, Speech, Verify},
-    null::{FileDialogue, FileReply},
+    engine::{Endpoint, EndpointError, Limit, Load, Measured, Pause, Requestor, Reuse},
+    file::{Catalogue, FileClient, FilePlan, FileProtocol, FileScan, FileVerify, Framed, KeyDistribution, Original},
+    null::{FileReply, FileResponder},
     summary::{Kinds, Subject},
     usage::ServerProbe,
 };
@@ -111,7 +111,7 @@ enum ProtocolArg {
 }
 
 levels! {
-    pub(super) enum VerifyArg: Verify {
+    pub(super) enum VerifyArg: FileVerify {
         /// Only that it is a reply, and not that the server failed or refused
         None,
         /// The document was found, if there is one
@@ -161,7 +161,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn measure<S: Speech>(self, plan: &Arc<Plan>, interrupt: &AtomicBool) -> Result<Outcome, Failure> {
+    fn measure<S: FileProtocol>(self, plan: &Arc<FilePlan>, interrupt: &AtomicBool) -> Result<Outcome, Failure> {
         let Self { args, load, server, endpoint } = self;
         let threads = load.threads;
         let make_client = |thread| FileClient::<S>::new(Arc::clone(plan), thread, threads);
@@ -179,8 +179,8 @@ fn plan(
     order: &KeyDistribution,
     miss_ratio: f64,
     seed: u64,
-) -> Result<Plan, Failure> {
-    let plan = Plan::new(catalogue, order, miss_ratio, level(args).into(), seed);
+) -> Result<FilePlan, Failure> {
+    let plan = FilePlan::new(catalogue, order, miss_ratio, level(args).into(), seed);
     Ok(plan.map_err(|error| Failure::Usage(error.to_string()))?.sampling(args.verify.sample))
 }
 
@@ -189,7 +189,11 @@ fn level(args: &FileArgs) -> VerifyArg {
 }
 
 /// What the generator could do at most with documents of the mean length.
-fn self_check<S: Speech>(args: &FileArgs, catalogue: &Catalogue, campaign: &Campaign<'_>) -> Result<Ceiling, Failure> {
+fn self_check<S: FileProtocol>(
+    args: &FileArgs,
+    catalogue: &Catalogue,
+    campaign: &Campaign<'_>,
+) -> Result<Ceiling, Failure> {
     let length = catalogue.bytes().div_ceil(u64::from(catalogue.len()).max(1)).max(1);
     let Ok(bytes @ ..=SELF_CHECK_BYTES_MAX) = usize::try_from(length) else {
         return Ok(Ceiling::Unknown("such long documents take longer than the self-check does"));
@@ -198,7 +202,7 @@ fn self_check<S: Speech>(args: &FileArgs, catalogue: &Catalogue, campaign: &Camp
     let plan = plan(args, Catalogue::of_one(length), &KeyDistribution::Uniform, 0.0, load.seed)?;
     let (plan, threads) = (Arc::new(plan), load.threads);
     let make_client = |thread| FileClient::<S>::new(Arc::clone(&plan), thread, threads);
-    campaign.ceiling::<_, FileDialogue>(FileReply::new(bytes), make_client)
+    campaign.ceiling::<_, FileResponder>(FileReply::new(bytes), make_client)
 }
 
 fn subject(args: &FileArgs, mut config: std::collections::BTreeMap<String, serde_json::Value>, load: &Load) -> Subject {
@@ -222,10 +226,10 @@ fn config(
         ("layout", json!(args.layout.name())),
         ("miss_ratio", json!(args.miss_ratio)),
         ("protocol", json!(value_name(args.protocol))),
-        ("reps", json!(load.turns.map(|turns| turns.each))),
-        ("requestors", json!(load.turns.map(|_| load.connections))),
-        ("sleep_avg_ms", json!(load.turns.map(|turns| ms(turns.pause.mean)))),
-        ("sleep_stddev_ms", json!(load.turns.map(|turns| ms(turns.pause.stddev)))),
+        ("reps", json!(load.requestor.map(|requestor| requestor.reps))),
+        ("requestors", json!(load.requestor.map(|_| load.connections))),
+        ("sleep_avg_ms", json!(load.requestor.map(|requestor| ms(requestor.pause.mean)))),
+        ("sleep_stddev_ms", json!(load.requestor.map(|requestor| ms(requestor.pause.stddev)))),
     ]));
     config
 }
@@ -241,11 +245,11 @@ fn load(args: &FileArgs) -> Load {
             mean: args.sleep_avg.unwrap_or(DEFAULT_SLEEP_AVG),
             stddev: args.sleep_stddev.unwrap_or(DEFAULT_SLEEP_STDDEV),
         };
-        let turns = Turns { each: args.reps.unwrap_or(DEFAULT_REPS), pause };
+        let requestor = Requestor { reps: args.reps.unwrap_or(DEFAULT_REPS), pause };
         load.connections = requestors;
         load.threads = load.threads.min(requestors);
-        load.limit = Limit::Requests(turns.each.saturating_mul(requestors as u64));
-        load.turns = Some(turns);
+        load.limit = Limit::Requests(requestor.reps.saturating_mul(requestors as u64));
+        load.requestor = Some(requestor);
         (load.warmup, load.warmup_max) = (Duration::ZERO, None);
     }
     load
@@ -264,7 +268,7 @@ fn catalogue(args: &FileArgs) -> Result<Catalogue, Failure> {
     if args.protocol == ProtocolArg::Original {
         leave_out_what_cannot_be_asked_for(&mut files);
     }
-    let knowledge = if level(args) == VerifyArg::Sha256 { Knowledge::LengthAndDigest } else { Knowledge::Length };
+    let knowledge = if level(args) == VerifyArg::Sha256 { FileScan::LengthAndDigest } else { FileScan::Length };
     let bytes = files.iter().filter_map(|(_, path)| path.metadata().ok()).map(|metadata| metadata.len()).sum();
     let reading = Reading::new(bytes, "hashing the documents");
     Ok(Catalogue::read(&files, knowledge, |bytes| reading.advance(bytes)).with_context(problem)?)

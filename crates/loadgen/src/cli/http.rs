@@ -7,8 +7,8 @@ use clap::Args;
 use loadgen::{
     engine::{Load, Measured, Reuse},
     error::ErrorClass,
-    http::{Expectation, HttpClient, Message, Question, REFERENCE_BYTES_MAX, Target, TargetError, Verify},
-    null::{HttpDialogue, HttpReply},
+    http::{Expectation, HttpClient, HttpVerify, REFERENCE_BYTES_MAX, RequestParts, RequestSpec, Target, TargetError},
+    null::{HttpReply, HttpResponder},
     sample::Sampler,
     summary::{Kinds, Subject},
 };
@@ -84,7 +84,7 @@ pub(super) struct HttpArgs {
 }
 
 levels! {
-    enum VerifyArg: Verify {
+    enum VerifyArg: HttpVerify {
         /// Only that it is HTTP
         None,
         /// The status is 2xx
@@ -120,14 +120,14 @@ pub(super) fn run(args: &HttpArgs) -> Result<Outcome, Failure> {
         HttpClient::new(&questions, args.verify.level(deepest(args)).into(), thread).sampling(sampler)
     };
     let campaign = Campaign { args: &args.drive, endpoint: &endpoint, load: &load, server, interrupt: &interrupt };
-    let ceiling = campaign.ceiling::<_, HttpDialogue>(HttpReply::new(SELF_CHECK_BODY_BYTES), self_check_client)?;
+    let ceiling = campaign.ceiling::<_, HttpResponder>(HttpReply::new(SELF_CHECK_BODY_BYTES), self_check_client)?;
     campaign.carry_out(make_client, compare_threads, |load| subject(args, body.as_deref(), load), ceiling)
 }
 
 /// Asks the null server of a self-check.
 fn self_check_client(thread: usize) -> HttpClient {
     let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec();
-    HttpClient::new(&[Question { request, expectation: Expectation::Nothing }], Verify::Content, thread)
+    HttpClient::new(&[RequestSpec { request, expectation: Expectation::Nothing }], HttpVerify::Content, thread)
 }
 
 fn subject(args: &HttpArgs, body: Option<&[u8]>, load: &Load) -> Subject {
@@ -188,7 +188,7 @@ fn deepest(args: &HttpArgs) -> VerifyArg {
     if is_given { VerifyArg::Sha256 } else { VerifyArg::Content }
 }
 
-fn questions(args: &HttpArgs, targets: &[Target], body: Option<&[u8]>) -> Result<Vec<Question>, Failure> {
+fn questions(args: &HttpArgs, targets: &[Target], body: Option<&[u8]>) -> Result<Vec<RequestSpec>, Failure> {
     let (level, deepest) = (args.verify.level(deepest(args)), deepest(args));
     if (level == VerifyArg::Sha256) != (deepest == VerifyArg::Sha256) {
         let problem = "--verify sha256 and one of --expect-sha256, --content-dir belong together";
@@ -199,14 +199,14 @@ fn questions(args: &HttpArgs, targets: &[Target], body: Option<&[u8]>) -> Result
     }
     let headers = headers(args);
     let question = |(index, target): (usize, &Target)| {
-        let message = Message { method: method(args, body), headers: &headers, body };
+        let message = RequestParts { method: method(args, body), headers: &headers, body };
         let request = target.request(&message).map_err(|error| Failure::Usage(error.to_string()))?;
         let expectation = match (&args.content_dir, args.expect_sha256.get(index)) {
             (Some(directory), _) => expected_file(directory, target)?,
             (None, Some(Digest(digest))) => Expectation::Digest(*digest),
             (None, None) => Expectation::Nothing,
         };
-        Ok(Question { request, expectation })
+        Ok(RequestSpec { request, expectation })
     };
     targets.iter().enumerate().map(question).collect()
 }

@@ -191,7 +191,7 @@ impl DriveArgs {
             // Of several rates any; each step has its own.
             pacing: if self.is_open() { self.pace(self.rate.first().copied().unwrap_or(1.0)) } else { Pacing::Closed },
             limit,
-            turns: None,
+            requestor: None,
             ramp: self.ramp,
             warmup: self.warmup.unwrap_or(default_warmup) + self.ramp,
             warmup_max: self.max_warmup.map(|most| most + self.ramp),

@@ -93,7 +93,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Kv(args) => kv::run(&args),
         Command::File(args) => file::run(&args),
         Command::Mq(args) => mq::run(&args),
-        Command::MqClient => loadgen::mq::be_a_client().map(|()| Outcome::Success).map_err(Failure::from),
+        Command::MqClient => loadgen::mq::run_client_process().map(|()| Outcome::Success).map_err(Failure::from),
         Command::Report(args) => report::run(&args),
         Command::Null(args) => null::run(&args),
     };

@@ -9,9 +9,9 @@ use std::{
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use loadgen::{
-    body::{self, Knowledge, PIECE_BYTES, Verify},
+    body::{self, FileScan, FileVerify, PIECE_BYTES},
     engine::Load,
-    mq::{Form, Plan, Sharing, Sink, Spawn, Wanted},
+    mq::{AnswerForm, AnswerSink, ClientKind, MqLoad, Sharing, WantedFile},
     summary::{Kinds, Subject},
 };
 use serde_json::{Value, json};
@@ -152,7 +152,7 @@ pub(super) fn run(args: &MqArgs) -> Result<Outcome, Failure> {
     };
     let series = Series { args: &args.drive, load: &load, server: server.as_ref(), interrupt: &interrupt, ceiling };
     let outcome = series.carry_out(&queue(args), measure, |load| subject(args, load, &files))?;
-    if args.sink == SinkArg::Splice && verify(args) >= Verify::Length {
+    if args.sink == SinkArg::Splice && verify(args) >= FileVerify::Length {
         complain("note: --sink splice looks at no byte: only the lengths of the answers were checked");
     }
     Ok(outcome)
@@ -200,11 +200,11 @@ fn queue(args: &MqArgs) -> &str {
     args.queue.strip_prefix("mq:").unwrap_or(&args.queue)
 }
 
-fn form(args: &MqArgs) -> Form {
+fn form(args: &MqArgs) -> AnswerForm {
     match (args.framed, args.status_fifo) {
-        (true, _) => Form::Framed,
-        (false, true) => Form::Status,
-        (false, false) => Form::Bare,
+        (true, _) => AnswerForm::Framed,
+        (false, true) => AnswerForm::Status,
+        (false, false) => AnswerForm::Bare,
     }
 }
 
@@ -214,28 +214,28 @@ fn deepest(args: &MqArgs) -> VerifyArg {
     if knows_digests && args.sink == SinkArg::Read { VerifyArg::Sha256 } else { VerifyArg::Length }
 }
 
-fn verify(args: &MqArgs) -> Verify {
+fn verify(args: &MqArgs) -> FileVerify {
     args.verify.level(deepest(args)).into()
 }
 
 /// Everything there is to know of the files before the first request.
-fn wanted(args: &MqArgs) -> Result<Vec<Wanted>, Failure> {
-    let knowledge = if verify(args) == Verify::Sha256 { Knowledge::LengthAndDigest } else { Knowledge::Length };
+fn wanted(args: &MqArgs) -> Result<Vec<WantedFile>, Failure> {
+    let knowledge = if verify(args) == FileVerify::Sha256 { FileScan::LengthAndDigest } else { FileScan::Length };
     let local = |path: &str| args.content.as_ref().map(|content| local(content, path));
     let bytes = args.paths.iter().filter_map(|path| local(path)?.metadata().ok()).map(|file| file.len()).sum();
     let reading = Reading::new(bytes, "hashing the files");
     let mut piece = vec![0; PIECE_BYTES];
-    let know = |(index, path): (usize, &String)| -> Result<Wanted, Failure> {
+    let know = |(index, path): (usize, &String)| -> Result<WantedFile, Failure> {
         let given = args.expect_sha256.get(index).map(|Digest(digest)| *digest);
         let (length, digest) = match local(path) {
             None => (None, given),
             Some(file) => {
-                let known = body::know_file(&file, knowledge, &mut piece, |bytes| reading.advance(bytes));
+                let known = body::scan_file(&file, knowledge, &mut piece, |bytes| reading.advance(bytes));
                 let (length, digest) = known.with_context(|| format!("--content: {}", file.display()))?;
                 (Some(length), digest)
             }
         };
-        Ok(Wanted { path: path.clone(), length, digest })
+        Ok(WantedFile { path: path.clone(), length, digest })
     };
     args.paths.iter().enumerate().map(know).collect()
 }
@@ -250,25 +250,25 @@ fn local(content: &Path, path: &str) -> PathBuf {
 
 /// What the clients do under `load`. The prefix is new each time: what a server says late, of the step before, must find no
 /// FIFO of its name.
-fn plan(args: &MqArgs, load: &Load, files: Vec<Wanted>) -> Plan {
-    Plan {
+fn plan(args: &MqArgs, load: &Load, files: Vec<WantedFile>) -> MqLoad {
+    MqLoad {
         queue: queue(args).to_owned(),
         fifo_directory: args.fifo_dir.clone(),
         sharing: sharing(args),
-        prefix: Plan::new_prefix(),
+        prefix: MqLoad::new_prefix(),
         files,
         form: form(args),
         sink: match args.sink {
-            SinkArg::Read => Sink::Read,
-            SinkArg::Splice => Sink::Splice,
+            SinkArg::Read => AnswerSink::Read,
+            SinkArg::Splice => AnswerSink::Splice,
         },
         verify: verify(args),
         sample: args.verify.sample,
         buffer_bytes: args.buffer_size,
         clients: load.connections,
         spawn: match args.spawn {
-            SpawnArg::Thread => Spawn::Thread,
-            SpawnArg::Process => Spawn::Process,
+            SpawnArg::Thread => ClientKind::Thread,
+            SpawnArg::Process => ClientKind::Process,
         },
         cpus: Some(load.pin.to_string()).filter(|_| load.pin.iter().len() > 0),
         pacing: load.pacing,
@@ -282,7 +282,7 @@ fn plan(args: &MqArgs, load: &Load, files: Vec<Wanted>) -> Plan {
     }
 }
 
-fn subject(args: &MqArgs, load: &Load, files: &[Wanted]) -> Subject {
+fn subject(args: &MqArgs, load: &Load, files: &[WantedFile]) -> Subject {
     let target: Vec<&str> = std::iter::once(queue(args)).chain(args.paths.iter().map(String::as_str)).collect();
     Subject {
         kind: "mq".to_owned(),
@@ -293,7 +293,7 @@ fn subject(args: &MqArgs, load: &Load, files: &[Wanted]) -> Subject {
     }
 }
 
-fn config(args: &MqArgs, load: &Load, files: &[Wanted]) -> BTreeMap<String, Value> {
+fn config(args: &MqArgs, load: &Load, files: &[WantedFile]) -> BTreeMap<String, Value> {
     let mut config = args.drive.config(load);
     let of_sockets = [
         "connections",
@@ -312,11 +312,11 @@ fn config(args: &MqArgs, load: &Load, files: &[Wanted]) -> BTreeMap<String, Valu
         config.remove(name);
     }
     let form = match form(args) {
-        Form::Bare => "bare",
-        Form::Framed => "framed",
-        Form::Status => "status-fifo",
+        AnswerForm::Bare => "bare",
+        AnswerForm::Framed => "framed",
+        AnswerForm::Status => "status-fifo",
     };
-    let is_known = |wanted: &Wanted| wanted.digest.is_some();
+    let is_known = |wanted: &WantedFile| wanted.digest.is_some();
     config.extend(named([
         ("buffer_bytes", json!(args.buffer_size)),
         ("clients", json!(load.connections)),

@@ -5,7 +5,7 @@ use std::{os::unix::net::UnixStream, path::PathBuf, str::FromStr};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use loadgen::null::{
-    FileDialogue, FileReply, HttpDialogue, HttpReply, NullQueue, NullServer, RespDialogue, RespReplies,
+    FileReply, FileResponder, HttpReply, HttpResponder, NullQueue, NullServer, RespReplies, RespResponder,
 };
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sys::{affinity::Cpus, listen::Address, mqueue::QueueName};
@@ -142,13 +142,13 @@ fn serve_sockets(args: &NullArgs, address: &Address, stop: &UnixStream) -> Resul
     print(&format!("listening on {}\n", server.address()))?;
     let served = match args.protocol {
         NullProtocol::Http => {
-            server.serve::<HttpDialogue>(HttpReply::new(args.body_size.unwrap_or(DEFAULT_BODY_BYTES)), stop)
+            server.serve::<HttpResponder>(HttpReply::new(args.body_size.unwrap_or(DEFAULT_BODY_BYTES)), stop)
         }
         NullProtocol::Resp => {
-            server.serve::<RespDialogue>(RespReplies::new(args.value_size.unwrap_or(DEFAULT_VALUE_BYTES)), stop)
+            server.serve::<RespResponder>(RespReplies::new(args.value_size.unwrap_or(DEFAULT_VALUE_BYTES)), stop)
         }
         NullProtocol::File => {
-            server.serve::<FileDialogue>(FileReply::new(args.body_size.unwrap_or(DEFAULT_DOCUMENT_BYTES)), stop)
+            server.serve::<FileResponder>(FileReply::new(args.body_size.unwrap_or(DEFAULT_DOCUMENT_BYTES)), stop)
         }
         // Refused before: it listens on a queue.
         NullProtocol::Mq => Ok(()),

@@ -9,7 +9,7 @@ use std::{
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use loadgen::{
-    engine::{Limit, Live, Pacing, Reading},
+    engine::{Limit, LiveReading, LiveStats, Pacing},
     output,
 };
 
@@ -70,7 +70,7 @@ struct Sample {
     /// Settled requests inside the window.
     settled: u64,
     answered: u64,
-    reading: Reading,
+    reading: LiveReading,
 }
 
 /// The last second.
@@ -102,7 +102,7 @@ impl Progress {
         progress
     }
 
-    pub(super) fn update(&mut self, live: &Live) {
+    pub(super) fn update(&mut self, live: &LiveStats) {
         if matches!(self.display, Display::Nothing) {
             return;
         }
@@ -149,7 +149,7 @@ impl Progress {
         }
     }
 
-    fn sample(&mut self, live: &Live, now: Instant) {
+    fn sample(&mut self, live: &LiveStats, now: Instant) {
         let ((ok, failed), reading) = (live.counts(), live.read());
         // Clients that are processes of their own tell their counts, but no latencies.
         let answered = if reading.answered() == 0 { ok } else { reading.answered() };

@@ -7,7 +7,7 @@ use loadgen::{
     ceiling,
     engine::{self, Endpoint, Load, Measured},
     error::ErrorClass,
-    null::Dialogue,
+    null::Responder,
     protocol::ClientProtocol,
     result::RunResult,
     summary::{self, Subject},
@@ -79,7 +79,7 @@ fn class(error: &io::Error, load: &Load) -> ErrorClass {
 
 impl Campaign<'_> {
     /// What the generator itself can do against a null server, if that is to be known.
-    pub(super) fn ceiling<P: ClientProtocol, D: Dialogue>(
+    pub(super) fn ceiling<P: ClientProtocol, D: Responder>(
         &self,
         replies: D::Replies,
         make_client: impl Fn(usize) -> P,

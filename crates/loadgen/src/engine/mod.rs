@@ -11,13 +11,12 @@
 //! server that falls silent near the end cannot hide it.
 
 mod backlog;
-mod connection;
 mod cpu;
 mod endpoint;
 mod kind;
+mod live;
 mod pace;
 mod pause;
-mod pulse;
 mod steady;
 mod tally;
 mod timeline;
@@ -48,14 +47,14 @@ pub use self::{
     cpu::CpuTime,
     endpoint::{Endpoint, EndpointError},
     kind::EngineKind,
+    live::LiveReading,
     pace::{Arrivals, Limit, Pacing},
     pause::Pause,
-    pulse::Reading,
     steady::WarmUp,
     tally::{LATENCY_NANOS_MAX, Tally},
     timeline::{Interval, Timeline},
     tls::{Tls, TlsError, Trust, advice as tls_advice},
-    window::Live,
+    window::LiveStats,
 };
 use self::{
     steady::Steadiness,
@@ -89,7 +88,7 @@ pub struct Load {
     pub pacing: Pacing,
     pub limit: Limit,
     /// Of a closed loop: each connection behaves like one person.
-    pub turns: Option<Turns>,
+    pub requestor: Option<Requestor>,
     /// Connections are opened evenly over this time, and the rate of an open loop grows linearly from 0. It is a part of
     /// [`Self::warmup`], which is never shorter.
     pub ramp: Duration,
@@ -151,8 +150,8 @@ pub enum Reuse {
 /// What one connection does in a run: so many requests one after the other, with a pause behind each. A connection that
 /// fails has had its turn. [`Load::limit`] is the number of requests of all connections, and [`Load::pipeline`] 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Turns {
-    pub each: u64,
+pub struct Requestor {
+    pub reps: u64,
     pub pause: Pause,
 }
 
@@ -228,11 +227,11 @@ pub fn run<P: ClientProtocol>(
     make_protocol: impl Fn(usize) -> P,
     server: Option<&ServerProbe>,
     interrupt: &AtomicBool,
-    mut observe: impl FnMut(&Live),
+    mut observe: impl FnMut(&LiveStats),
 ) -> Result<Measured<P>, EngineError> {
     let threads = load.threads.clamp(1, load.connections.max(1));
     let window = Window::default();
-    let live = Live::new(threads);
+    let live = LiveStats::new(threads);
     let barrier = Barrier::new(threads + 1);
     let (done_sender, done) = channel();
     let (slices, timeline) = (channel(), load.timeline.map(|width| Timeline::new(clock::nanos(width))));
@@ -276,7 +275,7 @@ pub fn run<P: ClientProtocol>(
 struct Conductor<'a> {
     load: &'a Load,
     window: &'a Window,
-    live: &'a Live,
+    live: &'a LiveStats,
     interrupt: &'a AtomicBool,
     done: &'a Receiver<()>,
     /// Threads that have not finished.
@@ -295,7 +294,12 @@ struct Course {
 }
 
 impl Conductor<'_> {
-    fn conduct(mut self, barrier: &Barrier, server: Option<&ServerProbe>, observe: &mut impl FnMut(&Live)) -> Course {
+    fn conduct(
+        mut self,
+        barrier: &Barrier,
+        server: Option<&ServerProbe>,
+        observe: &mut impl FnMut(&LiveStats),
+    ) -> Course {
         let read_before = || server.and_then(|server| server.read_before().ok());
         let (before, start);
         let mut warm_up = WarmUp::default();
@@ -342,7 +346,7 @@ impl Conductor<'_> {
     }
 
     /// Returns when the measured window may be opened, and whether the load was steady then, if that was the question.
-    fn warm_up(&mut self, origin: Nanos, observe: &mut impl FnMut(&Live)) -> Option<bool> {
+    fn warm_up(&mut self, origin: Nanos, observe: &mut impl FnMut(&LiveStats)) -> Option<bool> {
         let least = origin.saturating_add(clock::nanos(self.load.warmup));
         if self.load.warmup_max.is_none() {
             self.wait_until(least, observe);
@@ -350,7 +354,7 @@ impl Conductor<'_> {
         }
         let most = self.load.longest_warm_up();
         let mut steadiness = Steadiness::default();
-        let (mut before, mut read_at) = (Reading::default(), origin);
+        let (mut before, mut read_at) = (LiveReading::default(), origin);
         let mut passed = 0;
         loop {
             passed += steady::WIDTH;
@@ -370,7 +374,7 @@ impl Conductor<'_> {
     }
 
     /// Returns at `deadline`, or when every thread has finished, or right after an interrupt.
-    fn wait_until(&mut self, deadline: Nanos, observe: &mut impl FnMut(&Live)) {
+    fn wait_until(&mut self, deadline: Nanos, observe: &mut impl FnMut(&LiveStats)) {
         while self.running > 0 {
             if self.interrupt.load(Ordering::Relaxed) {
                 self.window.stop(clock::now());

@@ -5,7 +5,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use super::{pace::Pacing, pulse::Reading};
+use super::{live::LiveReading, pace::Pacing};
 use crate::{
     clock::{MILLISECOND, Nanos},
     trend::trend,
@@ -62,7 +62,7 @@ pub(super) struct Window {
 impl Window {
     /// `elapsed`: since the reading before, which may be late. `None` without a reply.
     #[expect(clippy::cast_precision_loss, reason = "a count and a time of about a tenth of a second")]
-    pub(super) fn of(window: &Reading, elapsed: Nanos, pacing: Pacing) -> Option<Self> {
+    pub(super) fn of(window: &LiveReading, elapsed: Nanos, pacing: Pacing) -> Option<Self> {
         let count = window.answered() as f64;
         if count == 0.0 || elapsed == 0 {
             return None;
@@ -79,7 +79,7 @@ impl Window {
 }
 
 /// The rank of a median of n scatters by √n / 2 about the middle.
-fn median(window: &Reading, count: f64) -> Option<Figure> {
+fn median(window: &LiveReading, count: f64) -> Option<Figure> {
     let deviation = 0.5 / count.sqrt();
     let at = |share: f64| window.interpolated_us(share);
     let spread = at(0.5 + deviation)? - at(0.5 - deviation)?;
@@ -120,7 +120,7 @@ fn is_level(figures: impl Iterator<Item = Figure>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{pace::Arrivals, pulse::Pulse},
+        super::{live::Pulse, pace::Arrivals},
         *,
     };
 
@@ -133,7 +133,7 @@ mod tests {
             let share = (index as f64 + 0.5) / count as f64;
             pulse.answered((median_us * (0.5 + share) * 1e3) as u64, 1);
         }
-        let mut reading = Reading::default();
+        let mut reading = LiveReading::default();
         pulse.add_to(&mut reading);
         Window::of(&reading, WIDTH, pacing)
     }
@@ -232,7 +232,7 @@ mod tests {
         let late = |count: u64, elapsed| {
             let pulse = Pulse::default();
             pulse.answered(1_000, count);
-            let mut reading = Reading::default();
+            let mut reading = LiveReading::default();
             pulse.add_to(&mut reading);
             Window::of(&reading, elapsed, Pacing::Closed)
         };

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::pulse::{Pulse, Reading};
+use super::live::{LiveReading, Pulse};
 use crate::{clock::Nanos, protocol::Verdict};
 
 /// The edges of the measured window. They are set while the threads run, and compared with the time stamps of replies.
@@ -81,7 +81,7 @@ impl Window {
 
 /// Progress of a run, updated by each thread once per wake.
 #[derive(Debug)]
-pub struct Live {
+pub struct LiveStats {
     threads: Box<[LiveThread]>,
 }
 
@@ -94,7 +94,7 @@ struct LiveThread {
     pulse: Pulse,
 }
 
-impl Live {
+impl LiveStats {
     pub(crate) fn new(threads: usize) -> Self {
         Self { threads: (0..threads).map(|_| LiveThread::default()).collect() }
     }
@@ -116,8 +116,8 @@ impl Live {
 
     /// Everything that was settled so far, the warm-up included.
     #[must_use]
-    pub fn read(&self) -> Reading {
-        let mut reading = Reading::default();
+    pub fn read(&self) -> LiveReading {
+        let mut reading = LiveReading::default();
         self.threads.iter().for_each(|thread| thread.pulse.add_to(&mut reading));
         reading
     }

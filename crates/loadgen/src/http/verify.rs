@@ -14,7 +14,7 @@ pub const REFERENCE_BYTES_MAX: usize = 256 << 20;
 
 /// How much of a reply is checked. Each level includes the ones before it.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Verify {
+pub enum HttpVerify {
     /// That it is a reply.
     None,
     /// Its status is 2xx.
@@ -27,7 +27,7 @@ pub enum Verify {
     Sha256,
 }
 
-impl Verify {
+impl HttpVerify {
     #[inline]
     pub(super) fn compares_content(self) -> bool {
         self >= Self::Content

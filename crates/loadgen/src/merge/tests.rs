@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::{engine::LATENCY_NANOS_MAX, instructions::Modes, result::Origin, summary::latency};
+use crate::{engine::LATENCY_NANOS_MAX, instructions::CountedModes, result::Origin, summary::latency};
 
 fn histogram(values: &[u64]) -> Histogram<u64> {
     let mut histogram = Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, 3).expect("valid");
@@ -157,7 +157,7 @@ fn one_server_is_not_counted_twice() {
         context_switches_voluntary: 2,
         context_switches_involuntary: 3,
         instructions: Some(1_000).filter(|_| pid == 7),
-        instructions_modes: Some(Modes::User).filter(|_| pid == 7),
+        instructions_modes: Some(CountedModes::User).filter(|_| pid == 7),
         instructions_unknown: None,
     };
     let seen = |pids: [Option<u32>; 2], order| {

@@ -20,12 +20,12 @@ use super::{
     exchange::Exchange,
     fifo::Fifo,
     log::Log,
-    plan::{Form, Plan},
+    plan::{AnswerForm, MqLoad},
     sink::Drain,
 };
 use crate::{
     clock::{self, MILLISECOND, Nanos, SECOND},
-    engine::{Collector, Limit, Live, Pacing, Schedule, Slicer, Timeline, Window, begin_of, share},
+    engine::{Collector, Limit, LiveStats, Pacing, Schedule, Slicer, Timeline, Window, begin_of, share},
     error::ErrorClass,
     protocol::Verdict,
     request_log::{Heard, Recorder},
@@ -47,7 +47,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn open(plan: &Plan) -> Result<Self, MqError> {
+    pub(super) fn open(plan: &MqLoad) -> Result<Self, MqError> {
         let failed = |why: String| MqError::Queue { name: plan.queue.clone(), why };
         let name: QueueName = plan.queue.parse().map_err(|error| failed(format!("{error}")))?;
         let queue = Queue::open(&name, Access::Send).map_err(|error| failed(error.to_string()))?;
@@ -57,9 +57,9 @@ impl Place {
 }
 
 /// Whether every request can be asked at all.
-pub(super) fn check(plan: &Plan) -> Result<(), MqError> {
+pub(super) fn check(plan: &MqLoad) -> Result<(), MqError> {
     let place = Place::open(plan)?;
-    let names = if plan.form == Form::Status { 2 } else { 1 };
+    let names = if plan.form == AnswerForm::Status { 2 } else { 1 };
     let name = 1 + plan.prefix.len() + 2 * NUMBER_DIGITS + 2;
     let path = plan.files.iter().map(|wanted| wanted.path.len()).max().unwrap_or_default();
     let (need, max) = (path + names * name, place.queue.size().message_bytes_max);
@@ -71,11 +71,11 @@ pub(super) fn check(plan: &Plan) -> Result<(), MqError> {
 
 /// One client.
 pub(super) struct Client<'a> {
-    plan: &'a Plan,
+    plan: &'a MqLoad,
     place: &'a Place,
     window: &'a Window,
     /// Where progress is told, and in which place.
-    live: (&'a Live, usize),
+    live: (&'a LiveStats, usize),
     lengths: &'a Lengths,
     sampler: Sampler,
     index: usize,
@@ -100,12 +100,12 @@ struct Fifos<'a> {
 impl<'a> Client<'a> {
     /// Everything that can fail or takes time, before the clock starts.
     pub(super) fn prepare(
-        plan: &'a Plan,
+        plan: &'a MqLoad,
         place: &'a Place,
         window: &'a Window,
         lengths: &'a Lengths,
         index: usize,
-        live: (&'a Live, usize),
+        live: (&'a LiveStats, usize),
         slicer: Option<Slicer>,
     ) -> Result<Self, MqError> {
         if let Some(cpus) = plan.cpus() {
@@ -158,7 +158,7 @@ impl<'a> Client<'a> {
 
     /// When this client begins, and in an open loop when its requests fall due: there the schedule alone has the ramp.
     fn course(&self) -> (Nanos, Option<Schedule>) {
-        let Plan { seed, clients, pacing, .. } = *self.plan;
+        let MqLoad { seed, clients, pacing, .. } = *self.plan;
         let (origin, ramp) = (self.window.origin(), clock::nanos(self.plan.ramp));
         match pacing {
             Pacing::Open { rate, arrivals } => {
@@ -207,7 +207,7 @@ impl<'a> Client<'a> {
             })
         };
         let data = make()?;
-        let status = if self.plan.form == Form::Status { Some(make()?) } else { None };
+        let status = if self.plan.form == AnswerForm::Status { Some(make()?) } else { None };
         Ok(Fifos { data, status })
     }
 
@@ -272,7 +272,7 @@ fn is_descriptor_shortage(number: i32) -> bool {
 /// Threads of this process. They wait at a lock until they may begin.
 pub(super) struct Threads<'a> {
     window: &'a Window,
-    live: &'a Live,
+    live: &'a LiveStats,
     barred: Option<RwLockWriteGuard<'a, ()>>,
     news: Receiver<News>,
     collector: Option<Collector>,
@@ -281,11 +281,11 @@ pub(super) struct Threads<'a> {
 /// What the threads share.
 #[derive(Clone, Copy)]
 struct Shared<'a> {
-    plan: &'a Plan,
+    plan: &'a MqLoad,
     place: &'a Place,
     window: &'a Window,
     lengths: &'a Lengths,
-    live: &'a Live,
+    live: &'a LiveStats,
     log: Option<&'a Log>,
     gate: &'a RwLock<()>,
 }
@@ -295,7 +295,7 @@ impl Crew for Threads<'_> {
         &self.news
     }
 
-    fn live(&self) -> &Live {
+    fn live(&self) -> &LiveStats {
         self.live
     }
 
@@ -314,20 +314,20 @@ impl Crew for Threads<'_> {
 }
 
 /// For a plan with a timeline.
-pub(super) fn collector(plan: &Plan) -> Result<Option<Collector>, MqError> {
+pub(super) fn collector(plan: &MqLoad) -> Result<Option<Collector>, MqError> {
     plan.timeline.map(|width| Collector::start(clock::nanos(width))).transpose().map_err(MqError::Start)
 }
 
 /// Runs `conduct` with a thread for each client.
 pub(super) fn with_threads<T>(
-    plan: &Plan,
+    plan: &MqLoad,
     log: Option<&Log>,
     conduct: impl FnOnce(&mut Threads<'_>) -> Result<T, MqError>,
 ) -> Result<T, MqError> {
     let place = Place::open(plan)?;
     let collector = collector(plan)?;
     let (window, lengths, live, gate) =
-        (Window::default(), Lengths::of(plan), Live::new(plan.clients), RwLock::new(()));
+        (Window::default(), Lengths::of(plan), LiveStats::new(plan.clients), RwLock::new(()));
     let shared = Shared { plan, place: &place, window: &window, lengths: &lengths, live: &live, log, gate: &gate };
     let (sender, news) = channel();
     std::thread::scope(|scope| {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::plan::Plan;
+use super::plan::MqLoad;
 use crate::{
     clock::Nanos,
     request_log::{Gathered, Kept, Reader, RequestLog},
@@ -14,7 +14,7 @@ pub(super) struct Log(Arc<Mutex<Gathered>>);
 
 impl Log {
     /// If the plan asks for one.
-    pub(super) fn of(plan: &Plan) -> Option<Self> {
+    pub(super) fn of(plan: &MqLoad) -> Option<Self> {
         plan.request_log.map(|size| Self(Arc::new(Mutex::new(Gathered::new(size)))))
     }
 
@@ -24,14 +24,14 @@ impl Log {
     }
 
     /// What there is, of a window that was opened at `opened`.
-    pub(super) fn read(&self, plan: &Plan, opened: Nanos) -> RequestLog {
+    pub(super) fn read(&self, plan: &MqLoad, opened: Nanos) -> RequestLog {
         let mut gathered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *gathered, Gathered::new(0)).read(opened, plan)
     }
 }
 
 /// Clients have no connections: what stands in their place is the client.
-impl Reader for Plan {
+impl Reader for MqLoad {
     fn connection(&self, client: usize, _: usize) -> u64 {
         client as u64
     }

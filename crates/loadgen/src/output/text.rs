@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::Grouped;
 use crate::{
-    instructions::Modes,
+    instructions::CountedModes,
     result::{Latency, RunResult, ServerUsage},
 };
 
@@ -239,8 +239,8 @@ fn write_instructions(out: &mut String, server: &ServerUsage, ok: u64) -> std::f
         return Ok(());
     };
     let remark = match modes {
-        Modes::UserAndKernel => "instructions per request, the kernel's included",
-        Modes::User => "instructions per request, without the kernel's",
+        CountedModes::UserAndKernel => "instructions per request, the kernel's included",
+        CountedModes::User => "instructions per request, without the kernel's",
     };
     row(out, "", &rounded(instructions as f64 / ok as f64), remark)
 }

@@ -1,18 +1,18 @@
 use super::*;
 use crate::{
     error::ErrorClass,
-    http::{Expectation, HttpClient, Question, Verify},
+    http::{Expectation, HttpClient, HttpVerify, RequestSpec},
     protocol::ClientProtocol as _,
 };
 
 const OPENED: Nanos = 10_000;
 
 fn client() -> HttpClient {
-    let question = |path: &str| Question {
+    let question = |path: &str| RequestSpec {
         request: format!("GET {path} HTTP/1.1\r\n\r\n").into_bytes(),
         expectation: Expectation::Nothing,
     };
-    HttpClient::new(&[question("/a"), question("/b,c")], Verify::None, 0)
+    HttpClient::new(&[question("/a"), question("/b,c")], HttpVerify::None, 0)
 }
 
 fn event(finished: Nanos, latency: Nanos, verdict: Verdict) -> Event {

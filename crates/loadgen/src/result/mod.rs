@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::instructions::Modes;
+use crate::instructions::CountedModes;
 
 /// Version of the JSON below. A new optional field does not change it; a changed meaning does.
 pub const SCHEMA: u32 = 1;
@@ -222,7 +222,7 @@ pub struct ServerUsage {
     pub instructions: Option<u64>,
     /// In which modes of the processor they were counted.
     #[serde(default)]
-    pub instructions_modes: Option<Modes>,
+    pub instructions_modes: Option<CountedModes>,
     /// Why they were not.
     #[serde(default)]
     pub instructions_unknown: Option<String>,

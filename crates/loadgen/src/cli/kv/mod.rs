@@ -14,7 +14,9 @@ use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
 use loadgen::{
     engine::{Endpoint, EndpointError, Limit, Load, Measured, Pacing, Reuse},
-    kv::{Action, Dialect, KeyDistribution, KeySpace, KvClient, Mix, Plan, Rules, Script, Values, Verify},
+    kv::{
+        Action, Dialect, KeyDistribution, KeySpace, KvClient, KvVerify, Mix, Script, ScriptPlan, Values, VerifyRules,
+    },
     summary::{Kinds, Subject},
 };
 use serde_json::{Value, json};
@@ -151,7 +153,7 @@ enum Workload {
 }
 
 levels! {
-    enum VerifyArg: Verify {
+    enum VerifyArg: KvVerify {
         /// Only that it is a reply
         None,
         /// It belongs to the command, and is no error
@@ -186,7 +188,7 @@ pub(super) fn run(args: &KvArgs) -> Result<Outcome, Failure> {
         Limit::Requests(_) | Limit::Duration(_) => None,
     };
     let script = script(args, &space, &choice.plan, load.batch, requests)?;
-    let rules = Rules { verify: args.verify.level(VerifyArg::Content).into(), allow_misses: args.allow_misses };
+    let rules = VerifyRules { verify: args.verify.level(VerifyArg::Content).into(), allow_misses: args.allow_misses };
     let make_client = |thread| KvClient::new(Arc::clone(&script), rules, load.seed, thread, load.threads);
     let campaign = Campaign { args: &args.drive, endpoint: &endpoint, load: &load, server, interrupt: &interrupt };
     let ceiling = self_check::ceiling(args, &campaign)?;
@@ -222,7 +224,7 @@ fn bare_subject(args: &KvArgs, mut config: BTreeMap<String, Value>, load: &Load)
 /// What the options mean together.
 struct Choice {
     workload: Workload,
-    plan: Plan,
+    plan: ScriptPlan,
     keys: DistributionArg,
     /// Of workloads that have one.
     mix: Option<Mix>,
@@ -257,7 +259,7 @@ impl Choice {
         let drive = &args.drive;
         let gets = self.mix.map_or(0, |mix| mix.get);
         let deletes = self.mix.map_or(0, |mix| mix.del) > 0;
-        let each_once = self.plan == Plan::Each(Action::Del)
+        let each_once = self.plan == ScriptPlan::Each(Action::Del)
             && drive.requests.is_some_and(|requests| requests <= u64::from(args.keys))
             && drive.warmup.is_none_or(|warmup| warmup.is_zero())
             && drive.max_warmup.is_none()
@@ -319,13 +321,13 @@ impl Choice {
     }
 }
 
-fn plan(workload: Workload, mix: Option<Mix>, keys: &KeyDistribution, miss_ratio: f64) -> Plan {
+fn plan(workload: Workload, mix: Option<Mix>, keys: &KeyDistribution, miss_ratio: f64) -> ScriptPlan {
     match (workload, mix) {
-        (Workload::Preload, _) => Plan::Each(Action::Set),
-        (Workload::Del, _) if *keys == KeyDistribution::Sequential => Plan::Each(Action::Del),
-        (Workload::Set, _) if *keys == KeyDistribution::Sequential => Plan::Each(Action::Set),
-        (Workload::Workflow, _) | (_, None) => Plan::Workflow { keys: keys.clone() },
-        (_, Some(mix)) => Plan::Mixed { mix, keys: keys.clone(), miss_ratio },
+        (Workload::Preload, _) => ScriptPlan::Each(Action::Set),
+        (Workload::Del, _) if *keys == KeyDistribution::Sequential => ScriptPlan::Each(Action::Del),
+        (Workload::Set, _) if *keys == KeyDistribution::Sequential => ScriptPlan::Each(Action::Set),
+        (Workload::Workflow, _) | (_, None) => ScriptPlan::Workflow { keys: keys.clone() },
+        (_, Some(mix)) => ScriptPlan::Mixed { mix, keys: keys.clone(), miss_ratio },
     }
 }
 
@@ -360,7 +362,7 @@ fn values_name(args: &KvArgs) -> &'static str {
 fn script(
     args: &KvArgs,
     space: &KeySpace,
-    plan: &Plan,
+    plan: &ScriptPlan,
     batch: usize,
     requests: Option<u64>,
 ) -> Result<Arc<Script>, Failure> {
@@ -399,8 +401,8 @@ fn preload(
         request_log: None,
         ..load.clone()
     };
-    let script = script(args, space, &Plan::Each(Action::Set), batch, Some(keys))?;
-    let rules = Rules { verify: Verify::Content, allow_misses: false };
+    let script = script(args, space, &ScriptPlan::Each(Action::Set), batch, Some(keys))?;
+    let rules = VerifyRules { verify: KvVerify::Content, allow_misses: false };
     let make_client = |thread| KvClient::new(Arc::clone(&script), rules, load.seed, thread, load.threads);
     let measured =
         drive(endpoint, &load, make_client, None, interrupt, args.drive.progress).context("storing the keys failed")?;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use loadgen::{
-    kv::{Dialect, KeyDistribution, KeySpace, KvClient, Mix, Plan, Rules, Script, Values, Verify},
-    null::{LineDialogue, LineReply, RespDialogue, RespReplies},
+    kv::{Dialect, KeyDistribution, KeySpace, KvClient, KvVerify, Mix, Script, ScriptPlan, Values, VerifyRules},
+    null::{LineReply, LineResponder, RespReplies, RespResponder},
 };
 
 use super::{
@@ -30,16 +30,17 @@ pub(super) fn ceiling(args: &KvArgs, campaign: &Campaign<'_>) -> Result<Ceiling,
     let space = KeySpace::new(keys, args.key_size.max(KEYS_BYTES_MIN), Values::Constant, bytes..=bytes)
         .map_err(|error| usage(&error))?;
     let line = line_reply(dialect, &space);
-    let plan = Plan::Mixed { mix: Mix { get: 1, set: 0, del: 0 }, keys: KeyDistribution::Uniform, miss_ratio: 0.0 };
+    let plan =
+        ScriptPlan::Mixed { mix: Mix { get: 1, set: 0, del: 0 }, keys: KeyDistribution::Uniform, miss_ratio: 0.0 };
     let load = campaign.load;
     let batch = u32::try_from(load.batch).unwrap_or(u32::MAX);
     let requests = Some(u64::from(KEYS).max(load.batch as u64));
     let script = Script::new(space, dialect, &plan, batch, requests, args.drive.seed).map_err(|error| usage(&error))?;
-    let (script, rules) = (Arc::new(script), Rules { verify: Verify::Content, allow_misses: false });
+    let (script, rules) = (Arc::new(script), VerifyRules { verify: KvVerify::Content, allow_misses: false });
     let make_client = |thread| KvClient::new(Arc::clone(&script), rules, load.seed, thread, load.threads);
     match line {
-        None => campaign.ceiling::<_, RespDialogue>(RespReplies::new(bytes), make_client),
-        Some(reply) => campaign.ceiling::<_, LineDialogue>(reply, make_client),
+        None => campaign.ceiling::<_, RespResponder>(RespReplies::new(bytes), make_client),
+        Some(reply) => campaign.ceiling::<_, LineResponder>(reply, make_client),
     }
 }
 

@@ -5,31 +5,34 @@
 //! connections are opened, given up and opened again, and when they pause, `schedule.rs` what an open loop and a ramp are
 //! waiting for, `record.rs` what a log of requests is told.
 
-mod dial;
-mod gather;
-mod io;
+mod connection;
+mod dialer;
+mod exchange;
+mod issuer;
 mod kernel;
-mod record;
-mod schedule;
+mod recorder;
 mod tls;
 
 use std::{collections::VecDeque, net::IpAddr, num::NonZeroU64, sync::mpsc::Sender};
 
 use rustix::fd::OwnedFd;
 
-pub(super) use self::record::merge_logs;
-use self::{gather::Gathering, kernel::Kernel, schedule::Ramp};
+pub(super) use self::recorder::merge_logs;
+use self::{
+    connection::{Connection, Pending, Stamp},
+    issuer::Ramp,
+    kernel::{Gathering, Kernel},
+};
 use super::{
     Endpoint, EngineError, Load, Reuse,
     backlog::Backlog,
-    connection::{Connection, Pending, Stamp},
     cpu::{CpuTime, CpuWindow},
     pace::{Limit, Pacing, Schedule, first_of, share},
     pause::Pauses,
     tally::Tally,
     timeline::{Slice, Slicer},
     tls::Tls,
-    window::{Live, Window},
+    window::{LiveStats, Window},
 };
 use crate::{
     clock::{self, MICROSECOND, MILLISECOND, Nanos, SECOND},
@@ -53,7 +56,7 @@ const SPIN: Nanos = 50 * MICROSECOND;
 pub(super) struct Worker<'a, P: ClientProtocol> {
     endpoint: &'a Endpoint,
     window: &'a Window,
-    live: &'a Live,
+    live: &'a LiveStats,
     thread: usize,
     /// Requests in a batch, and batches in flight on a connection.
     batch: u64,
@@ -152,14 +155,15 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
         let kernel = Kernel::new(load.engine)?;
         let count = usize::try_from(share(load.connections as u64, thread, threads)).unwrap_or(usize::MAX);
         let batches = (load.pipeline / load.batch).max(1);
-        let turns = load.turns.map(|turns| turns.each);
+        let turns = load.requestor.map(|requestor| requestor.reps);
         let connections = (0..count).map(|_| Connection::new(protocol.open(), batches, turns)).collect();
         let quota = match (load.limit, turns) {
             (Limit::Requests(_), Some(turns)) => Some(turns.saturating_mul(count as u64)),
             (Limit::Requests(requests), None) => Some(share(requests, thread, threads)),
             (Limit::Duration(_), _) => None,
         };
-        let pauses = load.turns.map(|turns| Pauses::new(turns.pause, load.seed, load.connections, thread, threads));
+        let pauses =
+            load.requestor.map(|requestor| Pauses::new(requestor.pause, load.seed, load.connections, thread, threads));
         let worker = Self {
             endpoint,
             window,
@@ -420,7 +424,7 @@ pub(super) struct Place<'a> {
     pub(super) endpoint: &'a Endpoint,
     pub(super) load: &'a Load,
     pub(super) window: &'a Window,
-    pub(super) live: &'a Live,
+    pub(super) live: &'a LiveStats,
     pub(super) thread: usize,
     pub(super) threads: usize,
 }

@@ -1,10 +1,6 @@
 //! What TLS adds to an open connection.
 
-use super::{
-    super::{connection::Stage, tls::Standing},
-    Worker,
-    io::Fate,
-};
+use super::{super::tls::Standing, Worker, connection::Stage, exchange::Fate};
 use crate::{clock::Nanos, error::ErrorClass, protocol::ClientProtocol};
 
 impl<P: ClientProtocol> Worker<'_, P> {
@@ -24,7 +20,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
         }
     }
 
-    /// Turns the burst into records, behind what the session itself has to say. Nothing happens without TLS.
+    /// Requestor the burst into records, behind what the session itself has to say. Nothing happens without TLS.
     #[inline]
     pub(super) fn seal_burst(&mut self, slot: usize) {
         if let Some(tls) = &mut self.connections[slot].tls {
@@ -82,7 +78,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
     fn fail_stream(&mut self, slot: usize, now: Nanos) {
         if self.connections[slot].inflight.is_empty() {
             self.fail_unasked(slot, ErrorClass::Protocol, now);
-            self.hang_up(slot, super::dial::Redial::Now, now);
+            self.hang_up(slot, super::dialer::Redial::Now, now);
         } else {
             self.fail_connection(slot, ErrorClass::Protocol, ErrorClass::Protocol, now);
         }

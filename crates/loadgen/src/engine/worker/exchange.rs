@@ -7,12 +7,10 @@ use rustix::{
 };
 
 use super::{
-    super::{
-        Reuse,
-        connection::{Pending, Stage},
-    },
+    super::Reuse,
     Worker,
-    dial::Redial,
+    connection::{Pending, Stage},
+    dialer::Redial,
     kernel::{Kernel, parts},
 };
 use crate::{

@@ -7,10 +7,10 @@ use rustix::{event::epoll::EventFlags, fd::OwnedFd, io::Errno, net::sockopt};
 use super::{
     super::{
         Reuse,
-        connection::{Connection, Pending, Stage},
         endpoint::{Attempt, Dial},
     },
     Worker,
+    connection::{Connection, Pending, Stage},
 };
 use crate::{
     clock::{MILLISECOND, Nanos},

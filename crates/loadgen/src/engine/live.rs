@@ -36,7 +36,7 @@ impl Pulse {
         add(&self.failed, count);
     }
 
-    pub(super) fn add_to(&self, reading: &mut Reading) {
+    pub(super) fn add_to(&self, reading: &mut LiveReading) {
         reading.failed += self.failed.load(Ordering::Relaxed);
         for (sum, part) in reading.buckets.iter_mut().zip(self.buckets.iter()) {
             *sum += part.load(Ordering::Relaxed);
@@ -70,18 +70,18 @@ fn upper_edge(bucket: usize) -> f64 {
 
 /// All threads at one moment, the warm-up included.
 #[derive(Clone, Debug)]
-pub struct Reading {
+pub struct LiveReading {
     buckets: Vec<u64>,
     failed: u64,
 }
 
-impl Default for Reading {
+impl Default for LiveReading {
     fn default() -> Self {
         Self { buckets: vec![0; BUCKETS], failed: 0 }
     }
 }
 
-impl Reading {
+impl LiveReading {
     #[must_use]
     pub fn answered(&self) -> u64 {
         self.buckets.iter().sum()
@@ -141,8 +141,8 @@ impl Reading {
 mod tests {
     use super::*;
 
-    fn read(pulse: &Pulse) -> Reading {
-        let mut reading = Reading::default();
+    fn read(pulse: &Pulse) -> LiveReading {
+        let mut reading = LiveReading::default();
         pulse.add_to(&mut reading);
         reading
     }

@@ -8,7 +8,7 @@ use rustix::{
     net::{SendFlags, send},
 };
 
-use super::Worker;
+use super::super::Worker;
 use crate::{
     clock::{self, Nanos},
     protocol::ClientProtocol,
@@ -19,7 +19,7 @@ const GATHERED_BYTES_MAX: usize = 4 << 10;
 
 /// Who has something to send when the turn is over.
 #[derive(Debug, Default)]
-pub(super) struct Gathering {
+pub(in super::super) struct Gathering {
     /// When the turn began, while there is one. What is stamped as sent after that has not been.
     since: Option<Nanos>,
     /// Slots, and the generation of their sockets.
@@ -28,7 +28,7 @@ pub(super) struct Gathering {
 
 impl<P: ClientProtocol> Worker<'_, P> {
     /// From here on requests wait for [`Self::send_gathered`]. A schedule's do not: they are due.
-    pub(super) fn gather(&mut self, events: usize) {
+    pub(in super::super) fn gather(&mut self, events: usize) {
         if events > 1 && self.schedule.is_none() {
             self.gathering.since = Some(clock::now());
         }
@@ -36,7 +36,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
 
     /// Puts the burst aside, if that pays. The connection has nothing else unsent.
     #[inline]
-    pub(super) fn is_gathered(&mut self, slot: usize) -> bool {
+    pub(in super::super) fn is_gathered(&mut self, slot: usize) -> bool {
         if self.gathering.since.is_none() || self.burst.len() > GATHERED_BYTES_MAX {
             return false;
         }
@@ -47,7 +47,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
     }
 
     /// The turn is over.
-    pub(super) fn send_gathered(&mut self) {
+    pub(in super::super) fn send_gathered(&mut self) {
         let Some(since) = self.gathering.since.take() else { return };
         let mut slots = std::mem::take(&mut self.gathering.slots);
         for (slot, generation) in slots.drain(..) {

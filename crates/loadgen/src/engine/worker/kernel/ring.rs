@@ -9,11 +9,12 @@ use rustix::{
 };
 use sys::ring::{Completion, Event, StreamRing};
 
-use super::{
-    super::{EngineError, EngineKind, connection::Stage},
+use super::super::{
+    super::{EngineError, EngineKind},
     Worker,
-    dial::READ_INTEREST,
-    io::Fate,
+    connection::Stage,
+    dialer::READ_INTEREST,
+    exchange::Fate,
 };
 use crate::{
     clock::{self, Nanos},
@@ -27,13 +28,13 @@ const SPARE_MAX: usize = 256;
 const SPARE_BYTES_MAX: usize = 64 << 10;
 
 /// Where events come from.
-pub(super) enum Kernel {
+pub(in super::super) enum Kernel {
     Epoll { epoll: OwnedFd, events: Vec<epoll::Event> },
     Uring { ring: Box<StreamRing>, done: Vec<Completion>, spare: Vec<Vec<u8>> },
 }
 
 impl Kernel {
-    pub(super) fn new(kind: EngineKind) -> Result<Self, EngineError> {
+    pub(in super::super) fn new(kind: EngineKind) -> Result<Self, EngineError> {
         match kind {
             EngineKind::Epoll => {
                 let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(EngineError::Epoll)?;
@@ -49,7 +50,7 @@ impl Kernel {
 
 impl<P: ClientProtocol> Worker<'_, P> {
     /// Sleeps until something happens, for `timeout` nanoseconds at most, and deals with it.
-    pub(super) fn wait(&mut self, timeout: Nanos) -> Result<(), EngineError> {
+    pub(in super::super) fn wait(&mut self, timeout: Nanos) -> Result<(), EngineError> {
         match &mut self.kernel {
             Kernel::Epoll { epoll, events } => {
                 // Nothing that refers to them waits to be submitted.
@@ -88,12 +89,12 @@ impl<P: ClientProtocol> Worker<'_, P> {
     }
 
     /// Something is left from the last turn.
-    pub(super) fn has_events(&self) -> bool {
+    pub(in super::super) fn has_events(&self) -> bool {
         matches!(&self.kernel, Kernel::Uring { done, .. } if !done.is_empty())
     }
 
     /// Closes what waits to be closed, so that descriptors become free.
-    pub(super) fn close_now(&mut self) {
+    pub(in super::super) fn close_now(&mut self) {
         if let Kernel::Uring { ring, done, .. } = &mut self.kernel {
             // An error comes again with the next wait.
             let _ = ring.wait(Duration::ZERO, done);
@@ -102,13 +103,13 @@ impl<P: ClientProtocol> Worker<'_, P> {
     }
 
     /// Lets a fresh socket's events come: those of an attempt, or of a connection.
-    pub(super) fn watch(&mut self, slot: usize, is_pending: bool) -> Result<(), Errno> {
+    pub(in super::super) fn watch(&mut self, slot: usize, is_pending: bool) -> Result<(), Errno> {
         let connection = &mut self.connections[slot];
         let token = token(slot, connection.generation);
         let Some(socket) = &connection.socket else { return Ok(()) };
         match &mut self.kernel {
             Kernel::Epoll { epoll, .. } => {
-                let interest = if is_pending { super::dial::WRITE_INTEREST } else { READ_INTEREST };
+                let interest = if is_pending { super::super::dialer::WRITE_INTEREST } else { READ_INTEREST };
                 epoll::add(epoll, socket, EventData::new_u64(token), interest)
             }
             Kernel::Uring { ring, .. } => {
@@ -121,7 +122,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
     }
 
     /// The attempt has succeeded: from now on only what arrives is of interest.
-    pub(super) fn watch_connected(&mut self, slot: usize) -> Result<(), Errno> {
+    pub(in super::super) fn watch_connected(&mut self, slot: usize) -> Result<(), Errno> {
         match self.kernel {
             Kernel::Epoll { .. } => self.set_interest(slot, READ_INTEREST),
             Kernel::Uring { .. } => self.watch(slot, false),
@@ -129,7 +130,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
     }
 
     /// Of readiness only: a ring waits for room by itself.
-    pub(super) fn set_interest(&self, slot: usize, interest: EventFlags) -> Result<(), Errno> {
+    pub(in super::super) fn set_interest(&self, slot: usize, interest: EventFlags) -> Result<(), Errno> {
         let connection = &self.connections[slot];
         match (&self.kernel, &connection.socket) {
             (Kernel::Epoll { epoll, .. }, Some(socket)) => {
@@ -141,7 +142,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
     }
 
     /// Ends what the kernel still does with the slot's socket.
-    pub(super) fn unwatch(&mut self, slot: usize) {
+    pub(in super::super) fn unwatch(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         if let Kernel::Uring { ring, .. } = &mut self.kernel {
             let tickets = [connection.receiving.take(), connection.sending.take()];
@@ -151,7 +152,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
 
     /// Gives the burst to the ring; behind a send that is under way it waits for its turn.
     #[inline]
-    pub(super) fn submit_burst(&mut self, slot: usize) {
+    pub(in super::super) fn submit_burst(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         let Kernel::Uring { ring, spare, .. } = &mut self.kernel else { return };
         let Some(socket) = &connection.socket else { return };
@@ -257,6 +258,6 @@ fn token(slot: usize, generation: u32) -> u64 {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "taken apart as it was put together")]
-pub(super) fn parts(token: u64) -> (usize, u32) {
+pub(in super::super) fn parts(token: u64) -> (usize, u32) {
     ((token & u64::from(u32::MAX)) as usize, (token >> 32) as u32)
 }

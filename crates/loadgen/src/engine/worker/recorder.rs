@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{super::connection::Pending, Stamp, Worker, WorkerReport};
+use super::{
+    Worker, WorkerReport,
+    connection::{Pending, Stamp},
+};
 use crate::{
     clock::Nanos,
     error::ErrorClass,

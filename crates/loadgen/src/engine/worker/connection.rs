@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use rustix::fd::OwnedFd;
 use sys::ring::Ticket;
 
-use super::tls::Session;
+use super::super::tls::Session;
 use crate::{
     clock::Nanos,
     protocol::{Batch as _, ClientProtocol},
@@ -209,14 +209,14 @@ impl<P: ClientProtocol> Connection<P> {
 mod tests {
     use super::*;
     use crate::{
-        http::{Expectation, HttpClient, Question, Verify},
+        http::{Expectation, HttpClient, HttpVerify, RequestSpec},
         protocol::Single,
     };
 
     #[test]
     fn only_what_has_waited_is_stamped_again_and_stays_due_when_it_was() {
-        let question = Question { request: Vec::new(), expectation: Expectation::Nothing };
-        let mut client = HttpClient::new(&[question], Verify::None, 0);
+        let question = RequestSpec { request: Vec::new(), expectation: Expectation::Nothing };
+        let mut client = HttpClient::new(&[question], HttpVerify::None, 0);
         let mut connection: Connection<HttpClient> = Connection::new(client.open(), 4, None);
         let stamped = |sent| Pending { request: Single(0), stamp: Stamp { due: sent, sent, is_counted: true } };
         connection.inflight.extend([1, 9, 10, 11].map(stamped));

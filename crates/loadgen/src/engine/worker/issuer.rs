@@ -1,11 +1,9 @@
 //! What falls due by the clock: requests of an open loop, and connections of a ramp.
 
 use super::{
-    super::{
-        connection::Stamp,
-        pace::{Schedule, begin_of},
-    },
+    super::pace::{Schedule, begin_of},
     Worker,
+    connection::Stamp,
 };
 use crate::{
     clock::{self, Nanos},
