@@ -13,13 +13,14 @@ use perf_event::{
     Builder, Counter,
     events::{Event, Hardware},
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How often the threads are listed anew when some begin or end meanwhile.
 const ATTEMPTS: usize = 10;
 
 /// In which modes of the processor instructions are counted.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CountedModes {
     UserAndKernel,

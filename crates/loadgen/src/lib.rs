@@ -30,4 +30,5 @@ pub mod sample;
 pub mod stored;
 pub mod summary;
 pub mod trend;
+pub mod units;
 pub mod usage;

@@ -1,4 +1,4 @@
-//! Something to look at while a run lasts, on standard error.
+//! Progress of a run, and of the reading before it, on standard error.
 
 use std::{
     collections::VecDeque,
@@ -9,31 +9,31 @@ use std::{
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use loadgen::{
-    engine::{Limit, LiveReading, LiveStats, Pacing},
-    output,
+    engine::{Limit, LiveReading, LiveStats, Load, Pacing},
+    units,
 };
 
-use super::complain;
+use super::eprint_line;
 
-/// How often counters are read.
+/// Time between two readings of the counters.
 const SAMPLE_EVERY: Duration = Duration::from_millis(250);
-/// What is shown is of the last second.
+/// Samples in the second that is shown.
 const SAMPLES: usize = 4;
-/// Each bar of the sparkline is so many samples.
+/// Samples in each bar of the sparkline.
 const SAMPLES_PER_BAR: u64 = 2;
 const BARS_MAX: usize = 40;
-/// The other figures of the line need this many columns.
+/// Columns of the line without the sparkline.
 const FIGURES_COLUMNS: usize = 62;
 const TERMINAL_COLUMNS_DEFAULT: usize = 80;
-/// Without a terminal a run of less than this is silent, …
+/// Time for which a run without a terminal is silent.
 const SILENCE: Duration = Duration::from_secs(60);
-/// … and then there is a line from time to time, so that whoever waits for it knows that it lives.
+/// Time between two lines after that, so that whoever waits knows that the run lives.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 const REDRAWS_PER_SECOND: u8 = 8;
 
-/// What to show.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(super) enum Show {
+/// Form of the progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ProgressMode {
     /// A live view on a terminal; elsewhere nothing for a minute, and then a line every ten seconds
     Auto,
     /// A line every second
@@ -42,16 +42,16 @@ pub(super) enum Show {
     None,
 }
 
-/// How far a run is, and what it measures.
+/// Progress of a run: how far it is, and what it measures.
 pub(super) struct Progress {
     display: Display,
     limit: Limit,
-    /// Its longest.
+    /// The longest warm-up.
     warmup: Duration,
     begin: Instant,
-    /// When the window was first seen to be open.
+    /// Time at which the window was first seen to be open.
     opened: Option<Instant>,
-    /// Offered, of an open loop.
+    /// Requests per second that an open loop offers.
     rate: Option<f64>,
     samples: VecDeque<Sample>,
     /// Requests per second, one after the other.
@@ -73,7 +73,7 @@ struct Sample {
     reading: LiveReading,
 }
 
-/// The last second.
+/// Figures of the last second.
 struct Figures {
     per_second: f64,
     p50_us: Option<f64>,
@@ -82,17 +82,20 @@ struct Figures {
 }
 
 impl Progress {
-    pub(super) fn new(show: Show, pacing: Pacing, limit: Limit, warmup: Duration) -> Self {
+    pub(super) fn new(mode: ProgressMode, load: &Load) -> Self {
         let begin = Instant::now();
-        let rate = match pacing {
+        let (limit, warmup) = (load.limit, load.warmup_max.unwrap_or(load.warmup));
+        let rate = match load.pacing {
             Pacing::Closed => None,
             Pacing::Open { rate, .. } => Some(rate),
         };
-        let display = match show {
-            Show::None => Display::Nothing,
-            Show::Lines => Display::Lines { next: begin + Duration::from_secs(1), every: Duration::from_secs(1) },
-            Show::Auto if is_live_terminal() => Display::Terminal(new_bar(limit, warmup)),
-            Show::Auto => Display::Lines { next: begin + SILENCE, every: LINE_EVERY },
+        let display = match mode {
+            ProgressMode::None => Display::Nothing,
+            ProgressMode::Lines => {
+                Display::Lines { next: begin + Duration::from_secs(1), every: Duration::from_secs(1) }
+            }
+            ProgressMode::Auto if is_live_terminal() => Display::Terminal(new_bar(limit, warmup)),
+            ProgressMode::Auto => Display::Lines { next: begin + SILENCE, every: LINE_EVERY },
         };
         let (samples, bars) = (VecDeque::new(), VecDeque::new());
         let progress = Self { display, limit, warmup, begin, opened: None, rate, samples, bars, taken: 0 };
@@ -137,7 +140,7 @@ impl Progress {
                 }
                 let seconds = now.duration_since(self.begin).as_secs();
                 let phase = self.phase(now);
-                complain(&format!("{seconds} s, {phase}: {}", self.line()));
+                eprint_line(&format!("{seconds} s, {phase}: {}", self.line()));
             }
             Display::Lines { .. } => {}
         }
@@ -208,9 +211,9 @@ impl Progress {
 
     fn line_around(&self, bars: &str) -> String {
         let Figures { per_second, p50_us, p99_us, failed } = self.figures();
-        let mut parts = vec![format!("{} requests/s {bars}", output::rate(per_second)).trim_end().to_owned()];
+        let mut parts = vec![format!("{} requests/s {bars}", units::rate(per_second)).trim_end().to_owned()];
         for (name, value) in [("p50", p50_us), ("p99", p99_us)] {
-            parts.extend(value.map(|value| format!("{name} {}", output::duration(value))));
+            parts.extend(value.map(|value| format!("{name} {}", units::duration(value))));
         }
         parts.push(format!("{failed} failed"));
         parts.join(", ")
@@ -223,7 +226,7 @@ fn per_second(before: &Sample, after: &Sample) -> f64 {
     if elapsed > 0.0 { after.answered.saturating_sub(before.answered) as f64 / elapsed } else { 0.0 }
 }
 
-/// From zero to the highest one.
+/// Draws values as bars, from zero to the highest one.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 7")]
 fn sparkline(values: &[f64]) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -232,7 +235,7 @@ fn sparkline(values: &[f64]) -> String {
     values.iter().map(|value| LEVELS[level(value)]).collect()
 }
 
-/// Where lines can be drawn over.
+/// True if lines of standard error can be drawn over.
 fn is_live_terminal() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|kind| kind != "dumb")
 }
@@ -254,12 +257,46 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Bar over the bytes that are read before a run. Only on a terminal.
+pub(super) struct ReadingBar {
+    bar: Option<ProgressBar>,
+}
+
+impl ReadingBar {
+    pub(super) fn new(bytes: u64, what: &'static str) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(bytes).with_message(what);
+            match ProgressStyle::with_template("{wide_bar} {percent:>3} % {eta} left · {msg}, {binary_bytes_per_sec}")
+            {
+                Ok(style) => bar.with_style(style),
+                // The template is a constant; if it were wrong the default style would do.
+                Err(_) => bar,
+            }
+        });
+        Self { bar }
+    }
+
+    pub(super) fn advance(&self, bytes: u64) {
+        if let Some(bar) = &self.bar {
+            bar.inc(bytes);
+        }
+    }
+}
+
+impl Drop for ReadingBar {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_sparkline_starts_at_zero_and_ends_at_the_highest() {
+    fn a_sparkline_reaches_from_zero_to_the_highest() {
         assert_eq!(sparkline(&[0.0, 50.0, 99.0, 100.0]), "▁▅██");
         assert_eq!(sparkline(&[0.0, 0.0]), "▁▁");
         assert_eq!(sparkline(&[]), "");
