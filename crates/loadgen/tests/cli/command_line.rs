@@ -6,11 +6,14 @@ use std::{
     time::Duration,
 };
 
+use loadgen::histogram::decode;
 use sha2::{Digest as _, Sha256};
 
-use super::{
-    Run, loadgen,
-    support::socket_server::{Act, Server, ok},
+use super::support::{
+    Run, check_sums, loadgen,
+    null_server::NullServer,
+    schema,
+    socket_server::{Act, Server, ok},
 };
 
 #[test]
@@ -90,7 +93,7 @@ fn programs_are_told_by_class_that_nobody_is_there() {
         assert_eq!(output.status.code(), Some(1), "{kind}");
         assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: cannot connect to "), "{kind}");
         let printed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a result");
-        super::result_schema::check(&printed);
+        schema::check(&printed);
         assert_eq!(
             (&printed["kind"], &printed["errors"]),
             (&kind.into(), &serde_json::json!({ "connect_refused": 1 }))
@@ -99,7 +102,7 @@ fn programs_are_told_by_class_that_nobody_is_there() {
             printed["ok"] == 0 && printed["latency_us"].is_null() && printed["histogram"].is_string(),
             "{printed:#}"
         );
-        super::check_sums(&serde_json::from_value(printed).expect("a result"));
+        check_sums(&serde_json::from_value(printed).expect("a result"));
         let csv = loadgen(&[arguments, &["--format", "csv"]].concat());
         assert_eq!(String::from_utf8_lossy(&csv.stdout).lines().count(), 2);
     }
@@ -112,7 +115,7 @@ fn targets_and_amounts_are_understood_as_other_tools_spell_them() {
         Run::http(&format!("{}/page", server.address()), &["-c", "1", "-R", "1k/s", "-d", "0.05", "--warmup", "0"]);
     run.assert_errors(&[]);
     assert_eq!((&run.result.config["rate"], &run.result.config["duration_s"]), (&1_000.0.into(), &0.05.into()));
-    let null = super::null_server::Null::start("resp", "127.0.0.1:0", &[]);
+    let null = NullServer::start("resp", "127.0.0.1:0", &[]);
     let url = format!("redis://{}/", null.address);
     Run::kv(&url, &["-c", "1", "-n", "9", "--keys", "9", "--constant-values"]).assert_errors(&[]);
 }
@@ -204,13 +207,6 @@ fn where_nothing_was_verified_there_is_no_latency() {
     }
 }
 
-/// What is stored in base64.
-pub(crate) fn histogram(encoded: &str) -> hdrhistogram::Histogram<u64> {
-    use base64::Engine as _;
-    let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).expect("base64");
-    hdrhistogram::serialization::Deserializer::new().deserialize(&mut &bytes[..]).expect("a histogram")
-}
-
 #[test]
 fn results_are_stored_and_histograms_can_be_read_back() {
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
@@ -222,7 +218,7 @@ fn results_are_stored_and_histograms_can_be_read_back() {
     let stored = std::fs::read(out.join("result.json")).expect("stored");
     assert_eq!(serde_json::from_slice::<loadgen::result::RunResult>(&stored).expect("a result"), run.result);
 
-    let response = histogram(&run.result.histogram);
+    let response = decode(&run.result.histogram).expect("a histogram");
     assert_eq!(response.len(), 50);
     assert!((response.max() as f64 / 1e3 - run.result.latency_us.max).abs() < 1.0);
 
@@ -231,7 +227,7 @@ fn results_are_stored_and_histograms_can_be_read_back() {
     let tags: Vec<_> = entries
         .filter_map(|entry| match entry {
             LogEntry::Interval(interval) => {
-                assert_eq!(histogram(interval.encoded_histogram()).len(), 50);
+                assert_eq!(decode(interval.encoded_histogram()).expect("a histogram").len(), 50);
                 Some(interval.tag().expect("tagged").as_str().to_owned())
             }
             LogEntry::BaseTime(_) | LogEntry::StartTime(_) => None,

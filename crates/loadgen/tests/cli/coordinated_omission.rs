@@ -4,7 +4,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Run, null_server::Null};
+use super::support::{
+    Run,
+    null_server::NullServer,
+    socket_server::{Act, Server, ok},
+};
 
 const RATE: f64 = 5_000.0;
 const SECONDS: f64 = 4.0;
@@ -43,7 +47,7 @@ fn a_stall_shows_in_the_response_time_as_it_was_and_not_in_the_service_time() {
 
 /// What was wrong, if anything.
 fn one_stall(engine: &str) -> Result<(), String> {
-    let null = Null::start("http", "127.0.0.1:0", &[]);
+    let null = NullServer::start("http", "127.0.0.1:0", &[]);
     let pid = null.pid();
     let stopper = std::thread::spawn(move || stall(pid));
     let (rate, duration) = (RATE.to_string(), format!("{SECONDS}s"));
@@ -77,9 +81,9 @@ fn one_stall(engine: &str) -> Result<(), String> {
 fn a_closed_loop_gets_the_samples_that_it_did_not_take() {
     // One connection, 100 requests of 5 ms, and one of them takes 500 ms: its place would have been taken by about 50 others,
     // with 490, 480, … ms left to wait.
-    let server = super::support::socket_server::Server::start(|n| {
+    let server = Server::start(|n| {
         std::thread::sleep(Duration::from_millis(if n == 50 { 500 } else { 5 }));
-        super::support::socket_server::Act::Say(super::support::socket_server::ok("x"))
+        Act::Say(ok("x"))
     });
     let run = Run::http(&server.url(), &["-c", "1", "-n", "100"]);
     run.assert_errors(&[]);

@@ -1,9 +1,9 @@
 //! Lying and dying fileservers: every outcome in its own class, and the sums exact.
 
-use super::{
+use super::support::{
     Run,
-    file::{Documents, framed},
-    support::socket_server::{Act, Server, framed_request, original_request},
+    documents::{Documents, framed},
+    socket_server::{Act, Server, framed_request, original_request},
 };
 
 /// One connection and one document, so that the order of requests is known.

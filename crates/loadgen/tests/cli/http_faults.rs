@@ -1,8 +1,8 @@
 //! Lying and dying servers: every outcome in its own class, and the sums exact.
 
-use super::{
-    Run,
-    support::socket_server::{Act, Server, http_request, ok, reply},
+use super::support::{
+    Run, loadgen,
+    socket_server::{Act, Server, http_request, ok, reply},
 };
 
 /// One connection, so that the order of requests is known.
@@ -289,7 +289,7 @@ fn a_method_and_a_body_are_sent_as_they_were_given_and_replies_to_them_checked()
         assert_eq!(run.result.config["body_bytes"], 10);
     }
     for options in [&["-X", "HEAD"][..], &["-X", "no method"], &["--body", "x", "--body-file", path]] {
-        let refused = super::loadgen(&[&["http", "http://127.0.0.1:1/"], options].concat());
+        let refused = loadgen(&[&["http", "http://127.0.0.1:1/"], options].concat());
         assert_eq!(refused.status.code(), Some(2), "{options:?}");
     }
 }

@@ -1,66 +1,6 @@
 //! `loadgen kv` against the null server, and against real caches where they are installed.
 
-use std::{
-    path::Path,
-    process::{Child, Command, Stdio},
-};
-
-use super::{Run, loadgen, null_server::Null};
-
-/// A cache on a unix socket, ended when dropped.
-pub(crate) struct Cache {
-    child: Child,
-    pub(crate) target: String,
-    _directory: tempfile::TempDir,
-}
-
-impl Cache {
-    /// Starts `program` with the arguments that `arguments` makes for a socket; nothing if it is not installed.
-    fn start(program: &str, arguments: impl FnOnce(&str) -> Vec<String>) -> Option<Self> {
-        let program = testkit::peer(program).expect("installed where it is required")?;
-        let directory = tempfile::tempdir().expect("a directory");
-        let socket = directory.path().join("cache.sock");
-        let path = socket.to_str().expect("UTF-8");
-        let child = Command::new(program)
-            .args(arguments(path))
-            .current_dir(directory.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("it starts");
-        let cache = Self { child, target: format!("unix:{path}"), _directory: directory };
-        testkit::eventually("the cache listens", || {
-            Ok(std::os::unix::net::UnixStream::connect(Path::new(&socket)).is_ok())
-        })
-        .expect("it starts");
-        Some(cache)
-    }
-
-    fn redis() -> Option<Self> {
-        let fixed = ["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"];
-        Self::start("redis-server", |socket| fixed.iter().copied().chain([socket]).map(str::to_owned).collect())
-    }
-
-    pub(crate) fn memcached() -> Option<Self> {
-        // It refuses to run as root, unless it is told that this is meant.
-        let fixed = ["-u", "root", "-m", "64", "-s"];
-        Self::start("memcached", |socket| fixed.iter().copied().chain([socket]).map(str::to_owned).collect())
-    }
-
-    fn run(&self, options: &[&str]) -> Run {
-        let run = Run::kv(&self.target, options);
-        run.assert_errors(&[]);
-        run
-    }
-}
-
-impl Drop for Cache {
-    fn drop(&mut self) {
-        // Ended already, perhaps; a test that needs it has then failed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use super::support::{Run, cache::Cache, loadgen, null_server::NullServer};
 
 /// What every cache must get right in every protocol it has.
 fn exercise(cache: &Cache, protocol: &str) {
@@ -153,7 +93,7 @@ fn values_of_a_cache_that_evicts_verify_or_are_missed() {
 #[test]
 fn the_null_server_answers_what_is_verified() {
     for (value_bytes, pipeline) in [("12", "1"), ("12", "100"), ("1024", "16"), ("200000", "3"), ("0", "50")] {
-        let null = Null::start("resp", "127.0.0.1:0", &["--value-size", value_bytes]);
+        let null = NullServer::start("resp", "127.0.0.1:0", &["--value-size", value_bytes]);
         let fixed = ["-c", "5", "-P", pipeline, "--constant-values", "--value-size", value_bytes, "--keys", "1000"];
         for options in
             [&["-n", "1000"][..], &["-n", "1000", "--mix", "get=2,set=1"], &["-n", "1000", "--workload", "del"]]
@@ -168,7 +108,7 @@ fn the_null_server_answers_what_is_verified() {
 
 #[test]
 fn wrong_sizes_against_the_null_server_are_found() {
-    let null = Null::start("resp", "127.0.0.1:0", &["--value-size", "13"]);
+    let null = NullServer::start("resp", "127.0.0.1:0", &["--value-size", "13"]);
     Run::kv(&null.address, &["-c", "2", "-n", "100", "-P", "10", "--constant-values"])
         .assert_errors(&[("length", 100)]);
     Run::kv(&null.address, &["-c", "2", "-n", "100", "-P", "10", "--value-size", "13"])
@@ -177,13 +117,13 @@ fn wrong_sizes_against_the_null_server_are_found() {
 
 #[test]
 fn the_result_says_what_was_asked() {
-    let null = Null::start("resp", "127.0.0.1:0", &[]);
+    let null = NullServer::start("resp", "127.0.0.1:0", &[]);
     let run = Run::kv(
         &null.address,
         &["-n", "64", "-P", "8", "--constant-values", "--mix", "set=1,get=1", "--key-dist", "zipf:1.1"],
     );
     let config = &run.result.config;
-    assert_eq!((run.result.kind.as_str(), run.result.target.as_str()), ("kv", null.address.as_str()));
+    assert_eq!((run.result.kind.name(), run.result.target.as_str()), ("kv", null.address.as_str()));
     for (name, value) in [
         ("protocol", "resp"),
         ("workload", "mix"),
@@ -214,7 +154,7 @@ fn a_trace_is_replayed() {
     let trace = directory.path().join("trace");
     std::fs::write(&trace, "user:1\nuser:2\nuser:1\npage:9\n").expect("a file");
     let replay = format!("replay:{}", trace.display());
-    let null = Null::start("resp", "127.0.0.1:0", &[]);
+    let null = NullServer::start("resp", "127.0.0.1:0", &[]);
     for mix in ["get=1", "get=1,set=1"] {
         let options = ["-n", "1000", "-P", "7", "-c", "3", "--threads", "2", "--constant-values", "--keys", "3"];
         let run = Run::kv(&null.address, &[&options[..], &["--mix", mix, "--key-dist", &replay]].concat());

@@ -1,8 +1,8 @@
 //! Lying and dying caches: every outcome in its own class, and the sums exact.
 
-use super::{
-    Run,
-    support::socket_server::{Act, Server, line_request, resp_request, us_request},
+use super::support::{
+    Run, loadgen,
+    socket_server::{Act, Server, line_request, resp_request, us_request},
 };
 
 /// One connection, so that the order of requests is known; values that the servers here need not compute.
@@ -212,7 +212,7 @@ fn keys_that_cannot_be_stored_are_reason_enough_to_stop() {
     let server = Server::of(resp_request, |n| {
         Act::Say(if n == 7 { b"-OOM command not allowed\r\n".to_vec() } else { b"+OK\r\n".to_vec() })
     });
-    let output = super::loadgen(&["kv", "--preload", "--keys", "100", "-n", "1", &server.address()]);
+    let output = loadgen(&["kv", "--preload", "--keys", "100", "-n", "1", &server.address()]);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("the server said: OOM command not allowed"), "{stderr}");
@@ -244,6 +244,6 @@ fn a_login_is_what_every_connection_says_first_and_nobody_else_hears_it() {
     let run = Run::kv(&server.address(), &["-c", "1", "-n", "3", "--keys", "100", "--auth", "guess"]);
     assert_eq!((run.errors("status"), run.result.ok), (3, 0));
     assert!(run.stderr.contains("the server said: WRONGPASS"), "{}", run.stderr);
-    let refused = super::loadgen(&["kv", "--protocol", "us", "--auth", "x", "127.0.0.1:1"]);
+    let refused = loadgen(&["kv", "--protocol", "us", "--auth", "x", "127.0.0.1:1"]);
     assert_eq!(refused.status.code(), Some(2));
 }

@@ -7,12 +7,11 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{
+use super::support::{
     Run, loadgen,
-    mq_faults::run,
-    null_server::Null,
+    null_server::NullServer,
     private_directory,
-    support::queue_server::{Act, QueueServer},
+    queue_server::{Act, QueueServer},
 };
 
 pub(crate) fn text(bytes: &[u8]) -> String {
@@ -35,7 +34,7 @@ fn the_reference_and_the_generator_agree_in_every_way_to_ask() {
     let root = files.path().to_str().expect("text");
     let fifo_dir = fifos.path().to_str().expect("text");
     let queue = format!("mq:/loadgen-null-{}", std::process::id());
-    let null = Null::start("mq", &queue, &["--root", root, "--fifo-dir", fifo_dir]);
+    let null = NullServer::start("mq", &queue, &["--root", root, "--fifo-dir", fifo_dir]);
     assert_eq!(null.address, queue);
     let content = ["--content", root];
     for options in [
@@ -76,8 +75,8 @@ fn the_queue_of_a_dead_reference_is_taken_over_and_that_of_a_living_one_is_not()
     let root = files.path().to_str().expect("text");
     let options = ["--root", root, "--fifo-dir", fifos.path().to_str().expect("text")];
     // Killed, not stopped.
-    drop(Null::start("mq", &queue, &options));
-    let null = Null::start("mq", &queue, &options);
+    drop(NullServer::start("mq", &queue, &options));
+    let null = NullServer::start("mq", &queue, &options);
     let second = loadgen(&[&["null", "--protocol", "mq", "--listen", &queue], &options[..]].concat());
     assert_eq!(second.status.code(), Some(1), "{}", text(&second.stderr));
     assert_eq!(null.stop(), Some(0));
@@ -91,7 +90,7 @@ fn the_first_byte_is_told_from_the_last() {
         between: PAUSE,
         ..Act::default()
     });
-    let run = run(&server, &["--clients", "2", "-n", "6"]);
+    let run = Run::mq(&server, &["--clients", "2", "-n", "6"]);
     let first = run.result.first_byte_us.expect("bytes came");
     assert!(run.result.latency_us.mean - first.mean >= 0.95 * PAUSE.as_secs_f64() * 1e6, "{:?}", run.result);
     // One after the other: three turns of two clients.
@@ -108,7 +107,7 @@ fn a_stall_shows_in_the_response_times_of_what_fell_due_meanwhile() {
             }
             Act::say(b"x")
         });
-        let run = run(&server, &["--clients", "1", "-n", "60", "-R", "200", "--spawn", spawn]);
+        let run = Run::mq(&server, &["--clients", "1", "-n", "60", "-R", "200", "--spawn", spawn]);
         run.assert_errors(&[]);
         let (response, service) = (run.result.latency_us, run.result.service_us.expect("an open loop"));
         // 60 requests in 300 ms: on average they waited for half of that, though only one was long under way.
@@ -123,7 +122,7 @@ fn a_stall_shows_in_the_response_times_of_what_fell_due_meanwhile() {
 #[test]
 fn a_slice_of_time_ends_with_it() {
     let server = QueueServer::start(|_, _| Act::say(b"x"));
-    let run = run(&server, &["--clients", "3", "-d", "500ms", "--warmup", "100ms"]);
+    let run = Run::mq(&server, &["--clients", "3", "-d", "500ms", "--warmup", "100ms"]);
     run.assert_errors(&[]);
     assert_eq!((run.result.backlog, &run.result.backlog_histogram), (None, &None), "a closed loop has none");
     assert!(run.result.ok > 0 && (run.result.duration_s - 0.5).abs() < 1e-9, "{:?}", run.result);
@@ -245,7 +244,7 @@ fn a_timeline_tells_when_what_happened_to_threads_and_to_processes() {
         });
         // All rows together are the result: that is checked of every run.
         let options = ["--clients", "2", "-n", "100", "-R", "200", "--timeline", "--spawn", spawn];
-        let run = run(&server, &options);
+        let run = Run::mq(&server, &options);
         run.assert_errors(&[]);
         let timeline = run.result.timeline.as_ref().expect("asked for");
         assert!((timeline.interval_s - 0.1).abs() < 1e-9);
@@ -257,6 +256,6 @@ fn a_timeline_tells_when_what_happened_to_threads_and_to_processes() {
         assert!(slowest >= 240_000.0 && (slowest - run.result.latency_us.max).abs() < 1_000.0, "{spawn}: {timeline:?}");
         assert!(timeline.rows[0].ok > 0 && timeline.rows[1].ok < timeline.rows[0].ok, "{spawn}: {timeline:?}");
     }
-    let without = run(&QueueServer::start(|_, _| Act::say(b"x")), &["--clients", "1", "-n", "3"]);
+    let without = Run::mq(&QueueServer::start(|_, _| Act::say(b"x")), &["--clients", "1", "-n", "3"]);
     assert_eq!(without.result.timeline, None);
 }

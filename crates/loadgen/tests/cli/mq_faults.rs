@@ -3,9 +3,9 @@
 use sha2::{Digest as _, Sha256};
 use wire::mserve::Status;
 
-use super::{
+use super::support::{
     Run, loadgen,
-    support::queue_server::{Act, QueueServer, header},
+    queue_server::{Act, QueueServer, header},
 };
 
 const BODY: &[u8] = b"the body of the file";
@@ -19,13 +19,6 @@ fn hex(body: &[u8]) -> String {
     Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-pub(crate) fn run(server: &QueueServer, options: &[&str]) -> Run {
-    let name = server.name();
-    let run = Run::new("mq", "file.bin", &[options, &["--fifo-dir", server.fifos(), &name]].concat());
-    assert_eq!(server.left(), Vec::<std::path::PathBuf>::new(), "FIFOs are left");
-    run
-}
-
 /// What comes of ten requests of which the fourth is treated badly: the classes with a digest to compare with, without one,
 /// and with the bytes unseen. None is "".
 fn check(form: &[&str], good: &Act, cases: &[(Act, [&str; 3])]) {
@@ -35,7 +28,7 @@ fn check(form: &[&str], good: &Act, cases: &[(Act, [&str; 3])]) {
         for (options, class) in levels.iter().zip(classes) {
             let (good, bad) = (good.clone(), bad.clone());
             let server = QueueServer::start(move |number, _| if number == 3 { bad.clone() } else { good.clone() });
-            let run = run(&server, &[ONE, form, options].concat());
+            let run = Run::mq(&server, &[ONE, form, options].concat());
             let expected: Vec<_> = [(*class, 1)].into_iter().filter(|(class, _)| !class.is_empty()).collect();
             run.assert_errors(&expected);
             assert_eq!(
@@ -108,7 +101,7 @@ fn a_status_fifo_is_heard_whatever_the_other_says() {
 #[test]
 fn what_nobody_takes_off_the_queue_times_out_and_then_the_queue_is_full() {
     let server = QueueServer::deaf(2);
-    let run = run(&server, &["--clients", "1", "-n", "5", "--timeout", "50ms"]);
+    let run = Run::mq(&server, &["--clients", "1", "-n", "5", "--timeout", "50ms"]);
     run.assert_errors(&[("queue_full", 3), ("timeout", 2)]);
     assert_eq!((run.result.requests, run.result.latency_us.max, run.result.first_byte_us), (5, 0.0, None));
 }
@@ -123,7 +116,7 @@ fn a_late_answer_is_never_taken_for_the_next_one() {
         Act::say(BODY)
     });
     let digest = hex(BODY);
-    let run = run(&server, &["--clients", "1", "-n", "6", "--timeout", "100ms", "--expect-sha256", &digest]);
+    let run = Run::mq(&server, &["--clients", "1", "-n", "6", "--timeout", "100ms", "--expect-sha256", &digest]);
     let classes: Vec<_> = run.result.errors.keys().map(String::as_str).collect();
     assert!(classes.iter().all(|class| *class == "timeout"), "{:?}", run.result.errors);
     assert!(run.errors("timeout") >= 3, "{:?}", run.result.errors);
@@ -142,7 +135,7 @@ fn the_sums_are_exact_with_many_clients_of_either_kind() {
         });
         let digest = hex(BODY);
         let options = ["--clients", "8", "-n", "100", "--spawn", spawn, "--expect-sha256", &digest];
-        let run = run(&server, &options);
+        let run = Run::mq(&server, &options);
         // A digest says nothing of the length: what is shorter has another.
         let wrong = run.errors("content") + run.errors("short_body");
         assert_eq!((run.result.ok, run.errors("eof_early"), wrong), (50, 25, 25), "{:?}", run.result.errors);

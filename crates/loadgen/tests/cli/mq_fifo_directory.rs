@@ -10,10 +10,11 @@ use std::{
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 use super::{
-    loadgen,
     mq::{text, waiting},
-    private_directory,
-    support::queue_server::{Act, QueueServer},
+    support::{
+        loadgen, private_directory,
+        queue_server::{Act, QueueServer},
+    },
 };
 
 /// One request over FIFOs in this directory, for which a server waits in another or in none: it is refused before it is asked.

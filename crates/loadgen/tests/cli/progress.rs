@@ -13,9 +13,9 @@ use rustix::{
     termios::{Winsize, tcsetwinsize},
 };
 
-use super::{
+use super::support::{
     loadgen,
-    support::socket_server::{Act, Server, ok},
+    socket_server::{Act, Server, ok},
 };
 
 const COLUMNS: u16 = 100;

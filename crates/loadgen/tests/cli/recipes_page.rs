@@ -7,11 +7,11 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use super::{
-    kv::Cache,
+use super::support::{
+    cache::Cache,
     loadgen,
-    null_server::Null,
-    support::socket_server::{Act, Server, resp_request},
+    null_server::NullServer,
+    socket_server::{Act, Server, resp_request},
 };
 
 /// How many lines there are at least; fewer would mean that they are not found.
@@ -113,7 +113,7 @@ fn succeeds((line, child): (String, Child)) {
 fn the_command_lines_of_the_recipes_work() {
     let lines = command_lines(&document());
     assert!(lines.len() >= LINES_MIN, "{lines:?}");
-    let (http, resp, memcached) = (Null::start("http", "127.0.0.1:0", &[]), resp_map(), Cache::memcached());
+    let (http, resp, memcached) = (NullServer::start("http", "127.0.0.1:0", &[]), resp_map(), Cache::memcached());
     let mut servers = HashMap::from([("127.0.0.1:8080", http.address.clone()), ("127.0.0.1:6379", resp.address())]);
     if let Some(memcached) = &memcached {
         servers.insert("127.0.0.1:11211", memcached.target.clone());

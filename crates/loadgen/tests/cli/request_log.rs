@@ -7,16 +7,14 @@ use std::{
 
 use serde_json::Value;
 
-use super::{
+use super::support::{
     Run,
-    file::{Documents, framed},
+    documents::{Documents, framed},
     loadgen,
-    mq_faults::run,
-    null_server::Null,
-    support::{
-        queue_server::{Act as QueueAct, QueueServer},
-        socket_server::{Act, Server, framed_request, ok, reply, resp_request},
-    },
+    null_server::NullServer,
+    private_directory,
+    queue_server::{Act as QueueAct, QueueServer},
+    socket_server::{Act, Server, framed_request, ok, reply, resp_request},
 };
 
 /// A run with a log, and the lines of it.
@@ -67,7 +65,7 @@ fn check(which: &str, run: &Run, lines: &[Value], begin: &str) {
 
 #[test]
 fn a_log_that_is_large_enough_has_every_request_once_on_both_engines() {
-    let null = Null::start("http", "127.0.0.1:0", &["--body-size", "200000"]);
+    let null = NullServer::start("http", "127.0.0.1:0", &["--body-size", "200000"]);
     let url = format!("http://{}/page", null.address);
     for engine in ["epoll", "uring"] {
         for (pace, begin) in [(&["-P", "2"][..], "sent_ns"), (&["-R", "1000"], "scheduled_ns")] {
@@ -187,7 +185,7 @@ fn a_log_that_cannot_be_written_is_refused_before_the_run() {
     // Each client of mq keeps as many as the log has, and 10,000,000 is the most of all together.
     for (clients, code) in [("1000", 1), ("1001", 2)] {
         let options = ["--clients", clients, "--request-log", &path("mq.csv")];
-        let fifos = super::private_directory();
+        let fifos = private_directory();
         let of_queue = ["--fifo-dir", fifos.path().to_str().expect("UTF-8"), "/loadgen-nobody", "x"];
         let mq = loadgen(&[&["mq", "-n", "1"], &options[..], &of_queue].concat());
         let stderr = String::from_utf8_lossy(&mq.stderr).into_owned();
@@ -236,13 +234,13 @@ fn clients_of_queues_have_the_same_log_whether_they_are_threads_or_processes() {
         // What comes during the warm-up is in neither.
         let server = QueueServer::start(|_, _| QueueAct::say(b"x"));
         let options = ["--clients", "2", "-n", "50", "--warmup", "100ms", "--spawn", spawn];
-        let (warmed, lines) = logged(|options| run(&server, options), &options);
+        let (warmed, lines) = logged(|options| Run::mq(&server, options), &options);
         assert!(server.received() > 50, "{spawn}: nothing during the warm-up");
         assert_eq!((lines.len(), warmed.result.requests), (50, 50), "{spawn}");
         // Of more than it may have, the log has its sample, the last and the slowest of all clients together.
         let server = QueueServer::start(|_, _| QueueAct::say(b"x"));
         let options = ["--clients", "4", "-n", "400", "--spawn", spawn, "--request-log-size", "40"];
-        let (run, lines) = logged(|options| run(&server, options), &options);
+        let (run, lines) = logged(|options| Run::mq(&server, options), &options);
         run.assert_errors(&[]);
         assert_eq!(["in_sample", "in_last", "in_slowest"].map(|name| count(&lines, name)), [40, 4, 4], "{spawn}");
         let slowest = lines.iter().map(|line| number(line, "finished_ns") - number(line, "sent_ns")).max();
@@ -281,7 +279,7 @@ fn what_clients_of_queues_never_put_there_is_in_the_log_without_a_time_of_sendin
     // There is room for one request, and nobody takes it: it waits for its answer, and the next for room.
     let server = QueueServer::deaf(1);
     let options = ["--clients", "1", "-n", "4", "-R", "1000", "--timeout", "100ms"];
-    let (run, lines) = logged(|options| run(&server, options), &options);
+    let (run, lines) = logged(|options| Run::mq(&server, options), &options);
     assert!(lines[0]["outcome"] == "timeout" && !lines[0]["sent_ns"].is_null(), "{lines:?}");
     for line in &lines[1..] {
         // Some waited for the client as long as anything may take, and were never tried.

@@ -6,15 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
+use super::support::{
     Run,
-    file::Documents,
-    loadgen, mq_faults,
-    null_server::Null,
-    support::{
-        queue_server::{Act as Answer, QueueServer},
-        socket_server::{Act, Server, line_request, ok, resp_request, us_request},
-    },
+    documents::Documents,
+    loadgen,
+    null_server::NullServer,
+    queue_server::{Act as Answer, QueueServer},
+    socket_server::{Act, Server, line_request, ok, resp_request, us_request},
 };
 
 /// Ten milliseconds for each request: four connections do at most 400 a second.
@@ -79,7 +77,7 @@ fn clients_of_a_queue_run_several_rates_too_and_no_fifo_serves_two_of_them() {
         let directory = tempfile::tempdir().expect("a directory");
         let out = directory.path().to_str().expect("UTF-8");
         let options = ["--clients", "2", "-R", "50,100.5,150", "-n", "20", "--out", out, "--spawn", spawn];
-        let run = mq_faults::run(&server, &options);
+        let run = Run::mq(&server, &options);
         check_steps(&run, directory.path());
         assert!(run.result.steps.iter().all(|step| step.result.first_byte_us.is_some()), "{:?}", run.result);
         let names = names.lock().expect("nobody panics with it");
@@ -102,7 +100,7 @@ fn clients_of_a_queue_run_several_rates_too_and_no_fifo_serves_two_of_them() {
 fn a_sweep_finds_the_capacity_and_ends_when_the_server_cannot_keep_up() {
     let options = ["-c", "4", "--rate-sweep", "25%..425%/200%", "-d", "600ms", "--warmup", "100ms"];
     let over_sockets = Run::http(&slow_server().url(), &options);
-    for run in [over_sockets, mq_faults::run(&slow_queue(), &options)] {
+    for run in [over_sockets, Run::mq(&slow_queue(), &options)] {
         run.assert_errors(&[]);
         let capacity = run.result.capacity.expect("measured first");
         assert!(capacity.throughput_rps > 0.0 && capacity.throughput_rps <= 400.0, "{capacity:?}");
@@ -164,7 +162,7 @@ fn clients_of_a_queue_begin_over_the_ramp_and_an_open_loop_grows_from_nothing() 
             Answer::say(b"x")
         });
         let options = ["--clients", "6", "--ramp", "600ms", "-d", "500ms", "--warmup", "0s", "--spawn", spawn];
-        let run = mq_faults::run(&server, &options);
+        let run = Run::mq(&server, &options);
         run.assert_errors(&[]);
         let first_asked: Vec<Instant> = first_asked.lock().expect("nobody panics with it").values().copied().collect();
         assert!(first_asked.len() == 6 && first_asked.is_sorted(), "{spawn}: {first_asked:?}");
@@ -176,7 +174,7 @@ fn clients_of_a_queue_begin_over_the_ramp_and_an_open_loop_grows_from_nothing() 
         let server = QueueServer::start(|_, _| Answer::say(b"x"));
         let options =
             ["--clients", "2", "-R", "200", "--ramp", "600ms", "-d", "500ms", "--warmup", "0s", "--spawn", spawn];
-        let run = mq_faults::run(&server, &options);
+        let run = Run::mq(&server, &options);
         run.assert_errors(&[]);
         // Half of what the full rate would be in the ramp, and then all of it; each client may round.
         let (all, measured) = (server.received(), run.result.requests);
@@ -211,7 +209,7 @@ fn a_timeline_shows_when_and_its_rows_add_up() {
     for entry in IntervalLogIterator::new(&log) {
         let LogEntry::Interval(interval) = entry.expect("a log") else { continue };
         let (count, starts) = found.entry(interval.tag().expect("tagged").as_str().to_owned()).or_default();
-        *count += super::command_line::histogram(interval.encoded_histogram()).len();
+        *count += loadgen::histogram::decode(interval.encoded_histogram()).expect("a histogram").len();
         starts.push(interval.start_timestamp());
     }
     assert_eq!(found.keys().collect::<Vec<_>>(), ["response", "service"]);
@@ -264,11 +262,11 @@ fn every_protocol_that_has_a_null_server_has_a_ceiling() {
         assert!((100.0..1e9).contains(&ceiling(&Run::kv(&server.address(), &kv))), "{protocol}");
     }
     let documents = Documents::with([vec![b'x'; 1_000]]);
-    let null = Null::start("file", "127.0.0.1:0", &["--body-size", "1000"]);
+    let null = NullServer::start("file", "127.0.0.1:0", &["--body-size", "1000"]);
     let file = [&options[..], &["--layout", "flat", "--protocol", "framed"]].concat();
     let kept = ceiling(&Run::file(&null.address, documents.path(), &file));
     // A connection for each request costs more.
-    let http = Null::start("http", "127.0.0.1:0", &[]);
+    let http = NullServer::start("http", "127.0.0.1:0", &[]);
     let url = format!("http://{}/", http.address);
     let once = ceiling(&Run::http(&url, &[&options[..], &["--no-keep-alive"]].concat()));
     assert!(kept > 100.0 && once > 100.0, "{kept} {once}");

@@ -7,10 +7,10 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{
+use super::support::{
     Run,
-    file::{Documents, framed},
-    support::socket_server::{Act, Server, framed_request, http_request, ok, resp_request},
+    documents::{Documents, framed},
+    socket_server::{Act, Server, framed_request, http_request, ok, resp_request},
 };
 
 const BODY: &[u8] = b"the body of the document";

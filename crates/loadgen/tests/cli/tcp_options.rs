@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use super::{
+use super::support::{
     Run,
-    file::{Documents, framed},
+    documents::{Documents, framed},
     loadgen,
-    support::socket_server::{Act, Server, framed_request, ok, reply, resp_request},
+    socket_server::{Act, Server, framed_request, ok, reply, resp_request},
 };
 
 const FOUR: [&str; 4] = ["127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"];

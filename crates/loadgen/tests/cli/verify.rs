@@ -2,14 +2,14 @@
 
 use loadgen::sample::{Sample, Sampler};
 
-use super::{
+use super::support::{
     Run,
-    file::{Documents, framed},
-    loadgen, mq_faults, private_directory,
-    support::{
-        queue_server::{Act as Answer, QueueServer},
-        socket_server::{Act, Server, framed_request, ok},
-    },
+    documents::{Documents, framed},
+    loadgen,
+    null_server::NullServer,
+    private_directory,
+    queue_server::{Act as Answer, QueueServer},
+    socket_server::{Act, Server, framed_request, ok},
 };
 
 const REQUESTS: usize = 400;
@@ -99,7 +99,7 @@ fn mq_looks_at_as_many_answers_as_it_is_told_to_with_clients_of_either_kind() {
     let content = files.path().to_str().expect("UTF-8");
     let mq = |options: &[&str]| {
         let server = QueueServer::start(|_, _| Answer::say(WRONG));
-        mq_faults::run(&server, &[&["--clients", "3", "-n", "150"], options].concat())
+        Run::mq(&server, &[&["--clients", "3", "-n", "150"], options].concat())
     };
     let sampled: u64 = (0..3).map(|client| chosen(1, client, 50)).sum();
     let content = ["--content", content];
@@ -175,7 +175,7 @@ fn the_help_lists_all_there_is() {
 
 #[test]
 fn kv_checks_all_or_nothing() {
-    let null = super::null_server::Null::start("resp", "127.0.0.1:0", &[]);
+    let null = NullServer::start("resp", "127.0.0.1:0", &[]);
     // Whoever expects other values than x finds all of them wrong.
     let kv = |verify| Run::kv(&null.address, &["-c", "1", "-n", "50", "--keys", "50", "--verify", verify]);
     for (verify, wrong, name) in [("all", 50, "content"), ("off", 0, "none")] {

@@ -7,9 +7,9 @@ use std::{
 
 use serde_json::json;
 
-use super::{
+use super::support::{
     Run, loadgen,
-    support::socket_server::{Act, Server, ok},
+    socket_server::{Act, Server, ok},
 };
 
 /// No reply takes longer.
