@@ -20,7 +20,7 @@ pub trait ClientProtocol: Send {
     fn greet(&self, _out: &mut Vec<u8>) {}
 
     /// Reads the reply to what [`Self::greet`] said.
-    fn welcome(&mut self, _conn: &mut Self::Conn, _input: &[u8]) -> Decoded {
+    fn decode_greeting(&mut self, _conn: &mut Self::Conn, _input: &[u8]) -> Decoded {
         Decoded {
             consumed: 0,
             progress: Progress::Done { replies: Replies::ONE, verdict: Ok(()), then: Then::KeepAlive },

@@ -41,7 +41,7 @@ pub enum EndpointError {
 
 /// How a TCP connection begins, and how it ends if it ends here.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Dial {
+pub(super) struct ConnectOptions {
     /// Where it comes from; nothing leaves that to the kernel.
     pub(super) source: Option<IpAddr>,
     /// Whether what is said first goes out with the SYN, if the server has given a cookie for it.
@@ -107,7 +107,7 @@ impl Endpoint {
         match self {
             Self::Tcp(address) => self.connect_in_time(address, source, timeout).map(drop),
             // Decided at once. A blocking attempt would wait for ever on a full queue, which is still somebody's.
-            Self::Unix(_) => self.connect(Dial::default()).map(drop).map_err(Into::into),
+            Self::Unix(_) => self.connect(ConnectOptions::default()).map(drop).map_err(Into::into),
         }
     }
 
@@ -122,7 +122,7 @@ impl Endpoint {
             return TcpStream::connect_timeout(address, timeout);
         }
         // With a fast open nothing would go out before there is something to say.
-        let socket = match self.connect(Dial { source, ..Dial::default() })? {
+        let socket = match self.connect(ConnectOptions { source, ..ConnectOptions::default() })? {
             Attempt::Connected(socket) => socket,
             Attempt::Pending(socket) => {
                 let until = clock::timespec(clock::nanos(timeout));
@@ -151,7 +151,7 @@ impl Endpoint {
     }
 
     /// Begins to connect.
-    pub(super) fn connect(&self, dial: Dial) -> Result<Attempt, Errno> {
+    pub(super) fn connect(&self, options: ConnectOptions) -> Result<Attempt, Errno> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let open = |family| socket_with(family, SocketType::STREAM, flags, None);
         let (socket, connected) = match self {
@@ -162,13 +162,13 @@ impl Endpoint {
                     // Without it the system's default works, too.
                     let _ = sockopt::set_tcp_congestion(&socket, LOOPBACK_CONGESTION);
                 }
-                if let Some(source) = dial.source {
+                if let Some(source) = options.source {
                     bind_without_port(&socket, source)?;
                 }
-                if dial.is_fast_open {
+                if options.is_fast_open {
                     set_fast_open(&socket)?;
                 }
-                if dial.is_linger_zero {
+                if options.is_linger_zero {
                     sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
                 }
                 let connected = connect(&socket, address);
@@ -220,7 +220,8 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let endpoint = Endpoint::Tcp(listener.local_addr().expect("bound"));
         let source = IpAddr::from([127, 0, 0, 9]);
-        let attempt = endpoint.connect(Dial { source: Some(source), ..Dial::default() }).expect("it listens");
+        let attempt =
+            endpoint.connect(ConnectOptions { source: Some(source), ..ConnectOptions::default() }).expect("it listens");
         let (Attempt::Connected(socket) | Attempt::Pending(socket)) = attempt else { panic!("TCP has no full queue") };
         let (_, peer) = listener.accept().expect("a connection");
         assert_eq!(peer.ip(), source);

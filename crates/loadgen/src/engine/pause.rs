@@ -64,7 +64,7 @@ impl Pauses {
     }
 
     /// One whose pause is over.
-    pub(super) fn ended(&mut self, now: Nanos) -> Option<usize> {
+    pub(super) fn pop_ended(&mut self, now: Nanos) -> Option<usize> {
         self.next_end().filter(|&end| end <= now)?;
         self.ends.pop().map(|Reverse((_, slot))| slot)
     }
@@ -107,7 +107,7 @@ mod tests {
         let law = Pause { mean: Duration::ZERO, stddev: Duration::ZERO };
         let mut pauses = Pauses::new(law, 1, 3, 0, 1);
         assert!(!pauses.begin(2, 5));
-        assert_eq!((pauses.next_end(), pauses.ended(Nanos::MAX)), (None, None));
+        assert_eq!((pauses.next_end(), pauses.pop_ended(Nanos::MAX)), (None, None));
     }
 
     #[test]
@@ -115,11 +115,11 @@ mod tests {
         let law = Pause { mean: Duration::from_millis(10), stddev: Duration::from_millis(5) };
         let mut pauses = Pauses::new(law, 1, 5, 0, 1);
         assert!((0..5).all(|slot| pauses.begin(slot, 1_000)));
-        assert_eq!(pauses.ended(1_000), None);
+        assert_eq!(pauses.pop_ended(1_000), None);
         let mut ended = std::collections::BTreeSet::new();
         while let Some(end) = pauses.next_end() {
-            assert_eq!(pauses.ended(end - 1), None);
-            ended.insert(pauses.ended(end).expect("one has ended"));
+            assert_eq!(pauses.pop_ended(end - 1), None);
+            ended.insert(pauses.pop_ended(end).expect("one has ended"));
         }
         assert_eq!(ended.len(), 5);
     }
@@ -134,7 +134,7 @@ mod tests {
                 let mut ends = Vec::new();
                 while let Some(end) = pauses.next_end() {
                     ends.push(end);
-                    pauses.ended(end);
+                    pauses.pop_ended(end);
                 }
                 ends
             };

@@ -120,7 +120,7 @@ fn is_level(figures: impl Iterator<Item = Figure>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{live::Pulse, pace::Arrivals},
+        super::{live::ThreadStats, pace::Arrivals},
         *,
     };
 
@@ -128,13 +128,13 @@ mod tests {
 
     /// A window of `count` requests whose latencies lie evenly from half of `median_us` to half as much again.
     fn window(count: u64, median_us: f64, pacing: Pacing) -> Option<Window> {
-        let pulse = Pulse::default();
+        let stats = ThreadStats::default();
         for index in 0..count {
             let share = (index as f64 + 0.5) / count as f64;
-            pulse.answered((median_us * (0.5 + share) * 1e3) as u64, 1);
+            stats.add_ok((median_us * (0.5 + share) * 1e3) as u64, 1);
         }
         let mut reading = LiveReading::default();
-        pulse.add_to(&mut reading);
+        stats.add_to(&mut reading);
         Window::of(&reading, WIDTH, pacing)
     }
 
@@ -230,10 +230,10 @@ mod tests {
     #[test]
     fn a_late_reading_is_a_longer_window_and_no_faster_server() {
         let late = |count: u64, elapsed| {
-            let pulse = Pulse::default();
-            pulse.answered(1_000, count);
+            let stats = ThreadStats::default();
+            stats.add_ok(1_000, count);
             let mut reading = LiveReading::default();
-            pulse.add_to(&mut reading);
+            stats.add_to(&mut reading);
             Window::of(&reading, elapsed, Pacing::Closed)
         };
         let windows = (0..5).map(|step| late(10_000 + 1_000 * step, WIDTH + WIDTH / 10 * step));

@@ -132,10 +132,10 @@ pub(super) struct Session {
 
 /// What a session is after some input.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Standing {
+pub(super) struct TlsState {
     pub(super) is_handshaking: bool,
     /// The server has said that nothing more will come.
-    pub(super) is_over: bool,
+    pub(super) has_ended: bool,
 }
 
 impl Session {
@@ -149,24 +149,24 @@ impl Session {
     }
 
     /// Takes all of `input` and appends what it means to `plain`.
-    pub(super) fn unseal(&mut self, mut input: &[u8], plain: &mut Vec<u8>) -> Result<Standing, rustls::Error> {
-        let mut is_over = false;
+    pub(super) fn unseal(&mut self, mut input: &[u8], plain: &mut Vec<u8>) -> Result<TlsState, rustls::Error> {
+        let mut has_ended = false;
         while !input.is_empty() {
             // From memory only a full buffer can be refused, and it is emptied each time.
             if self.client.read_tls(&mut input).is_err() {
                 return Err(rustls::Error::General("a record is too long".to_owned()));
             }
             let state = self.client.process_new_packets()?;
-            is_over = state.peer_has_closed();
+            has_ended = state.peer_has_closed();
             let (begin, more) = (plain.len(), state.plaintext_bytes_to_read());
             plain.resize(begin + more, 0);
             let read = self.client.reader().read(&mut plain[begin..]).unwrap_or(0);
             plain.truncate(begin + read);
-            if is_over {
+            if has_ended {
                 break;
             }
         }
-        Ok(Standing { is_handshaking: self.client.is_handshaking(), is_over })
+        Ok(TlsState { is_handshaking: self.client.is_handshaking(), has_ended })
     }
 
     /// Appends to `out` what the handshake has to say, and `plain` in records.

@@ -145,7 +145,7 @@ impl Dialect {
     }
 
     /// The reply to [`Self::greeting`] and its length, or nothing while it is torn.
-    pub(super) fn welcome(self, input: &[u8]) -> Result<Option<(Answer<'_>, usize)>, Broken> {
+    pub(super) fn decode_greeting(self, input: &[u8]) -> Result<Option<(Answer<'_>, usize)>, Broken> {
         Ok(resp_reply(input)?.map(|(reply, length)| {
             if let resp::client::Reply::Error(text) = reply {
                 return (Answer::Refused(text), length);

@@ -246,7 +246,7 @@ impl<'a> Client<'a> {
         self.account.settle(settled);
         let (live, slot) = self.live;
         let begin = if self.plan.pacing == Pacing::Closed { settled.sent } else { settled.due };
-        live.settled(slot, settled.verdict, 1, settled.ended.saturating_sub(begin));
+        live.add(slot, settled.verdict, 1, settled.ended.saturating_sub(begin));
         live.set(slot, self.account.tally.ok, self.account.tally.failed());
     }
 
