@@ -11,12 +11,12 @@ use super::{
         window::Window,
     },
     connection::Connection,
-    pipeline::{Pending, Pipeline, Stamp},
+    pipeline::{Delay, Pending, Pipeline, Stamp},
     thread::Thread,
 };
 use crate::{
     clock::{self, MICROSECOND, Nanos, SECOND},
-    protocol::{Batch as _, ClientProtocol},
+    protocol::{Batch, ClientProtocol},
 };
 
 /// Without any reply for this long, and with failures only, a run is given up.
@@ -60,15 +60,6 @@ pub(super) struct DueRequest {
     pub(super) due: Nanos,
     /// The connection to send it on; `None` if it has waited for one as long as anything may take.
     pub(super) slot: Option<usize>,
-}
-
-/// Delay of a request of an open loop.
-#[derive(Clone, Copy)]
-pub(super) struct Delay {
-    /// How late it is sent although it has a connection. That it had to wait for one is the server's doing.
-    pub(super) lag: Nanos,
-    /// Number of requests that waited for a connection when it fell due.
-    pub(super) backlog: u64,
 }
 
 impl<'a> Issuer<'a> {
@@ -321,12 +312,7 @@ impl<'a> Issuer<'a> {
 
     /// Begins a pause, if the connection is a requestor's and has more to send.
     #[inline]
-    pub(super) fn begin_pause<R: crate::protocol::Batch>(
-        &mut self,
-        pipeline: &mut Pipeline<R>,
-        slot: usize,
-        now: Nanos,
-    ) {
+    pub(super) fn begin_pause<R: Batch>(&mut self, pipeline: &mut Pipeline<R>, slot: usize, now: Nanos) {
         if let Some(pauses) = &mut self.pauses
             && pipeline.reps_left() > 0
         {

@@ -22,6 +22,15 @@ pub(super) struct Stamp {
     pub(super) is_counted: bool,
 }
 
+/// Delay of a request of an open loop.
+#[derive(Clone, Copy)]
+pub(super) struct Delay {
+    /// How late it is sent although it has a connection. That it had to wait for one is the server's doing.
+    pub(super) lag: Nanos,
+    /// Number of requests that waited for a connection when it fell due.
+    pub(super) backlog: u64,
+}
+
 /// Requests of a slot. They outlive its sockets.
 #[derive(Debug)]
 pub(super) struct Pipeline<R> {

@@ -11,8 +11,7 @@ use super::{
         timeline::{Slice, Slicer},
         window::Window,
     },
-    issuer::Delay,
-    pipeline::{Pending, Stamp},
+    pipeline::{Delay, Pending, Stamp},
     thread::Thread,
 };
 use crate::{
