@@ -6,6 +6,7 @@ use std::{
     path::Path,
 };
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -20,15 +21,15 @@ pub enum FileScan {
 }
 
 /// How much of a reply is checked. Each level includes the ones before it.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, ValueEnum)]
 pub enum FileVerify {
-    /// That it is a reply, and no refusal.
+    /// Only that it is a reply, and not that the server failed or refused
     None,
-    /// It found the document, if there is one.
+    /// The document was found, if there is one
     Status,
-    /// The document is as long as it should be.
+    /// … and is as long as it should be
     Length,
-    /// And has the right digest.
+    /// … and has the digest of the file in the directory
     Sha256,
 }
 

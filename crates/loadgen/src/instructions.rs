@@ -14,13 +14,14 @@ use procfs::{
     ProcError,
     process::{Process, TasksIter},
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Number of times that the threads are listed anew when some begin or end meanwhile.
 const ATTEMPTS: usize = 10;
 
 /// Modes of the processor in which instructions are counted.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CountedModes {
     UserAndKernel,

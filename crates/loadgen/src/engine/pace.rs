@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Nanos;
@@ -16,11 +17,11 @@ pub enum Pacing {
 }
 
 /// The gaps of a schedule.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
 pub enum Arrivals {
-    /// All equal.
+    /// All equal
     Constant,
-    /// Exponentially distributed, as those of many independent users.
+    /// Random, as of many independent users
     Poisson,
 }
 

@@ -1,21 +1,22 @@
 //! How each protocol says the few things that are asked: requests, the replies they should get, the replies they got.
 
+use clap::ValueEnum;
 use wire::{memcached, resp, us};
 
 use super::script::Action;
 
 /// A protocol of string caches.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Dialect {
-    /// RESP2.
+    /// RESP2, Redis's protocol
     Resp,
-    /// RESP3, agreed on by `HELLO 3`.
+    /// RESP3: every connection begins with HELLO 3
     Resp3,
-    /// The text protocol with 0x1F behind everything.
+    /// The text protocol with 0x1F behind every request and reply
     Us,
-    /// memcached's text protocol.
+    /// memcached's text protocol
     Memcached,
-    /// memcached's meta commands.
+    /// memcached's meta commands
     MemcachedMeta,
 }
 

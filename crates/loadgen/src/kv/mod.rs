@@ -12,6 +12,8 @@ mod tests;
 
 use std::{borrow::Cow, ops::Range, sync::Arc};
 
+use clap::ValueEnum;
+
 use self::dialect::Answer;
 pub use self::{
     dialect::{Dialect, Login},
@@ -31,15 +33,15 @@ const SURPLUS_BYTES_MAX: usize = 64 << 20;
 const COMPLAINT_BYTES_MAX: usize = 200;
 
 /// How much of a reply is checked. Each level includes the ones before it.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum KvVerify {
-    /// That it is a reply.
+    /// Only that it is a reply
     None,
-    /// It is of the kind that belongs to the request, and no error.
+    /// It belongs to the command, and is no error
     Status,
-    /// A value is as long as the key's.
+    /// … and a value is as long as it should be
     Length,
-    /// A value is the key's, and a key that was never stored has none.
+    /// … and is the value of its key
     Content,
 }
 

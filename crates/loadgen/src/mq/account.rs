@@ -8,9 +8,9 @@ use crate::{
     clock::Nanos,
     engine::{Backlog, CpuTime, CpuWindow, Slicer, Tally, Timeline, Window},
     error::ErrorClass,
+    histogram::{decode, encode},
     protocol::Verdict,
     request_log::{Event, Heard, Kept, Recorder},
-    summary::{decode, encode},
 };
 
 /// A request, and what came of it.

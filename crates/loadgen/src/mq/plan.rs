@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::directory::{NAME, Sharing};
@@ -75,18 +76,20 @@ pub enum AnswerForm {
 }
 
 /// Where answers go.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
 pub enum AnswerSink {
-    /// Into a buffer.
+    /// Into a buffer
     Read,
-    /// To /dev/null without being looked at: only their length can be checked.
+    /// To /dev/null by splice(2), without being looked at
     Splice,
 }
 
 /// What a client is.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
 pub enum ClientKind {
+    /// A thread
     Thread,
+    /// A process, as in the original
     Process,
 }
 

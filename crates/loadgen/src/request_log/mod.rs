@@ -13,40 +13,27 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::gather::{Gathered, Kept, Reader};
 use self::keep::{Highest, Ranked, Ring};
-pub use self::write::Format;
+pub use self::write::LogFormat;
 use crate::{clock::Nanos, protocol::Verdict};
 
 /// Of the last, the slowest and the failed requests a log has this part of what its sample may have, rounded up.
 const OTHERS_PART: usize = 10;
 
-/// Declares the reasons once: the enum, [`Reason::ALL`] and the names of columns cannot differ.
-macro_rules! reasons {
-    ($($(#[doc = $about:literal])+ $reason:ident = $name:literal,)+) => {
-        /// Why a request is in the log. One may have several.
-        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-        pub enum Reason { $($(#[doc = $about])+ $reason,)+ }
-
-        impl Reason {
-            pub const ALL: &'static [Self] = &[$(Self::$reason,)+];
-
-            /// The column that says so.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$reason => $name,)+ }
-            }
-        }
-    };
+/// Reason why a request is in the log. A request may have several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Chosen by chance; every request of the window has the same chance.
+    Sample,
+    /// One of the last that got their verdict.
+    Last,
+    /// One of the verified ones that took longest.
+    Slowest,
+    /// One of the last that failed.
+    Failed,
 }
 
-reasons! {
-    /// Chosen by chance, every request of the window alike
-    Sample = "in_sample",
-    /// One of the last that got their verdict
-    Last = "in_last",
-    /// One of the verified ones that took longest
-    Slowest = "in_slowest",
-    /// One of the last that failed
-    Failed = "in_failed",
+impl Reason {
+    const ALL: [Self; 4] = [Self::Sample, Self::Last, Self::Slowest, Self::Failed];
 }
 
 /// The reasons of one request.

@@ -7,8 +7,8 @@ use std::{
 
 use super::{
     Run,
-    null::Null,
-    server::{Act, Server, ok, reply},
+    null_server::Null,
+    support::socket_server::{Act, Server, ok, reply},
 };
 
 const ENGINES: [&str; 2] = ["epoll", "uring"];

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::{
     Run, loadgen,
-    server::{Act, Server, framed_request, original_request},
+    support::socket_server::{Act, Server, framed_request, original_request},
 };
 
 const FLAT: &[&str] = &["--layout", "flat"];

@@ -3,7 +3,7 @@
 use super::{
     Run,
     file::{Documents, framed},
-    server::{Act, Server, framed_request, original_request},
+    support::socket_server::{Act, Server, framed_request, original_request},
 };
 
 /// One connection and one document, so that the order of requests is known.

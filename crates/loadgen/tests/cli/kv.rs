@@ -5,7 +5,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use super::{Run, loadgen, null::Null};
+use super::{Run, loadgen, null_server::Null};
 
 /// A cache on a unix socket, ended when dropped.
 pub(crate) struct Cache {

@@ -2,7 +2,7 @@
 
 use super::{
     Run,
-    server::{Act, Server, line_request, resp_request, us_request},
+    support::socket_server::{Act, Server, line_request, resp_request, us_request},
 };
 
 /// One connection, so that the order of requests is known; values that the servers here need not compute.

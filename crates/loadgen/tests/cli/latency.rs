@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     Run, loadgen,
-    server::{Act, Server, ok},
+    support::socket_server::{Act, Server, ok},
 };
 
 #[test]
@@ -89,7 +89,7 @@ fn a_stall_is_a_backlog_of_what_falls_due_in_it() {
         // The stall may be longer than it should, but not shorter.
         assert!((180..600).contains(&backlog.max), "{engine}: {backlog:?}");
         assert!(backlog.p50 <= backlog.p99 && backlog.p99 <= backlog.max, "{engine}: {backlog:?}");
-        let every = super::usage::histogram(&run.result.backlog_histogram.expect("an open loop"));
+        let every = super::command_line::histogram(&run.result.backlog_histogram.expect("an open loop"));
         assert_eq!((every.len(), every.max()), (run.result.requests, backlog.max));
         let (text, csv) = shown(out);
         assert!(text.contains("requests that waited for a connection: ") && text.contains(" at most"), "{text}");

@@ -2,30 +2,29 @@
 //!
 //! The servers may sleep; what is asserted about time is how long *they* took, never how fast we are.
 
+mod command_line;
+mod coordinated_omission;
 mod engines;
-mod faults;
 mod file;
 mod file_faults;
+mod http_faults;
 mod kv;
 mod kv_faults;
 mod latency;
 mod mq;
-mod mq_directory;
 mod mq_faults;
-mod null;
+mod mq_fifo_directory;
+mod null_server;
 mod progress;
-mod queue_server;
-mod rates;
-mod recipes;
+mod recipes_page;
 mod report;
 mod request_log;
-mod schema;
-mod server;
-mod slow;
-mod sources;
-mod stall;
+mod result_schema;
+mod several_rates;
+mod slow_servers;
+mod support;
+mod tcp_options;
 mod tls;
-mod usage;
 mod verify;
 mod warmup;
 
@@ -88,7 +87,7 @@ impl Run {
         let printed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|why| {
             panic!("not a result: {why}: {}{stderr}", String::from_utf8_lossy(&output.stdout));
         });
-        schema::check(&printed);
+        result_schema::check(&printed);
         let result: RunResult = serde_json::from_value(printed).expect("a result");
         let run = Self { code: output.status.code(), result, stderr };
         run.check_sums();

@@ -10,9 +10,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{
     Run, loadgen,
     mq_faults::run,
-    null::Null,
+    null_server::Null,
     private_directory,
-    queue_server::{Act, QueueServer},
+    support::queue_server::{Act, QueueServer},
 };
 
 pub(crate) fn text(bytes: &[u8]) -> String {

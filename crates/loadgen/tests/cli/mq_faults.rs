@@ -5,7 +5,7 @@ use wire::mserve::Status;
 
 use super::{
     Run, loadgen,
-    queue_server::{Act, QueueServer, header},
+    support::queue_server::{Act, QueueServer, header},
 };
 
 const BODY: &[u8] = b"the body of the file";

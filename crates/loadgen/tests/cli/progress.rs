@@ -15,7 +15,7 @@ use rustix::{
 
 use super::{
     loadgen,
-    server::{Act, Server, ok},
+    support::socket_server::{Act, Server, ok},
 };
 
 const COLUMNS: u16 = 100;

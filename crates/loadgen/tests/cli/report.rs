@@ -11,9 +11,9 @@ use tempfile::TempDir;
 
 use super::{
     loadgen,
-    null::Null,
-    private_directory, schema,
-    server::{Act, Server, ok, reply},
+    null_server::Null,
+    private_directory, result_schema,
+    support::socket_server::{Act, Server, ok, reply},
 };
 
 /// A directory in which runs are stored.
@@ -88,7 +88,7 @@ fn a_stored_result_is_shown_as_the_run_itself_showed_it() {
         let printed = store.run(name, &[&["http"], options, &[&url]].concat());
         assert_eq!(store.text(&[], &[name]), printed);
         let json: Value = serde_json::from_str(&store.text(&["--format", "json"], &[name])).expect("JSON");
-        schema::check(&json);
+        result_schema::check(&json);
         let stored = std::fs::read(Path::new(&store.path(name)).join("result.json")).expect("stored");
         assert_eq!(json, serde_json::from_slice::<Value>(&stored).expect("JSON"));
     }
@@ -122,7 +122,7 @@ fn generators_that_ran_at_the_same_time_add_up_exactly() {
         &store.text(&["--merge", "--format", "json", "--out", &store.path("whole")], &["one", "two"]),
     )
     .expect("a result");
-    schema::check(&serde_json::to_value(&merged).expect("JSON"));
+    result_schema::check(&serde_json::to_value(&merged).expect("JSON"));
     let sum = |count: fn(&RunResult) -> u64| parts.iter().map(count).sum::<u64>();
     assert_eq!((merged.requests, merged.ok), (160, sum(|part| part.ok)));
     assert_eq!(merged.errors.values().sum::<u64>(), sum(|part| part.errors.values().sum()));
@@ -214,7 +214,7 @@ fn results_of_every_kind_are_reported() {
         let names: Vec<_> = names.iter().map(String::as_str).collect();
         store.at_one_time(&names);
         let merged: Value = serde_json::from_str(&store.text(&["--merge", "--format", "json"], &names)).expect("JSON");
-        schema::check(&merged);
+        result_schema::check(&merged);
         assert_eq!((&merged["ok"], &merged["hits"]), (&80.into(), &80.into()));
         let text = store.text(&["--merge=consecutive"], &names);
         assert!(text.contains("80") && !text.contains("corrected"), "it is left out: {text}");
@@ -238,7 +238,7 @@ fn results_of_message_queues_are_reported_with_their_first_bytes() {
     store.at_one_time(&["one", "two"]);
     let merged: Value =
         serde_json::from_str(&store.text(&["--merge", "--format", "json"], &["one", "two"])).expect("JSON");
-    schema::check(&merged);
+    result_schema::check(&merged);
     assert_eq!((&merged["ok"], &merged["config"]["clients"]), (&40.into(), &4.into()));
     assert!(merged["first_byte_us"]["p50"].as_f64() > Some(0.0), "{merged:#}");
     assert!(store.text(&["--compare"], &["one", "two"]).contains("first byte p99"));
@@ -282,7 +282,7 @@ fn instructions_are_told_per_request_in_every_form() {
         let line = text.lines().find(|line| line.contains("instructions per request")).expect("a line of its own");
         assert!(line.contains(" 12,345 ") && line.contains(words), "{line}");
     }
-    schema::check(&result);
+    result_schema::check(&result);
     let csv = store.text(&["--format", "csv"], &["a"]);
     let last: Vec<_> = csv.lines().filter_map(|line| line.rsplit(',').next()).collect();
     assert_eq!(last, ["server_instructions", "123450"]);

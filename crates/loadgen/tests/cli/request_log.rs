@@ -12,9 +12,11 @@ use super::{
     file::{Documents, framed},
     loadgen,
     mq_faults::run,
-    null::Null,
-    queue_server::{Act as QueueAct, QueueServer},
-    server::{Act, Server, framed_request, ok, reply, resp_request},
+    null_server::Null,
+    support::{
+        queue_server::{Act as QueueAct, QueueServer},
+        socket_server::{Act, Server, framed_request, ok, reply, resp_request},
+    },
 };
 
 /// A run with a log, and the lines of it.

@@ -14,7 +14,7 @@ use rustls::{ServerConfig, ServerConnection, Stream, pki_types::PrivateKeyDer};
 
 use super::{
     Run, loadgen,
-    server::{http_request, ok, resp_request},
+    support::socket_server::{http_request, ok, resp_request},
 };
 
 /// What a server does on its connections.
@@ -218,9 +218,9 @@ fn a_handshake_that_fails_has_its_own_class() {
         let options = ["-c", "1", "-n", "5", "--engine", engine, "--tls-ca", server.authority()];
         Run::http(&server.url(), &options).assert_errors(&[("tls", 5)]);
         // Somebody who speaks something else.
-        let server = super::server::Server::of(
+        let server = super::support::socket_server::Server::of(
             |input| (!input.is_empty()).then_some(input.len()),
-            |_| super::server::Act::Say(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
+            |_| super::support::socket_server::Act::Say(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
         );
         let output = loadgen(&["http", "-n", "1", &server.url().replace("http:", "https:"), "--tls-insecure"]);
         assert_eq!(output.status.code(), Some(1));

@@ -6,8 +6,10 @@ use super::{
     Run,
     file::{Documents, framed},
     loadgen, mq_faults, private_directory,
-    queue_server::{Act as Answer, QueueServer},
-    server::{Act, Server, framed_request, ok},
+    support::{
+        queue_server::{Act as Answer, QueueServer},
+        socket_server::{Act, Server, framed_request, ok},
+    },
 };
 
 const REQUESTS: usize = 400;
@@ -173,7 +175,7 @@ fn the_help_lists_all_there_is() {
 
 #[test]
 fn kv_checks_all_or_nothing() {
-    let null = super::null::Null::start("resp", "127.0.0.1:0", &[]);
+    let null = super::null_server::Null::start("resp", "127.0.0.1:0", &[]);
     // Whoever expects other values than x finds all of them wrong.
     let kv = |verify| Run::kv(&null.address, &["-c", "1", "-n", "50", "--keys", "50", "--verify", verify]);
     for (verify, wrong, name) in [("all", 50, "content"), ("off", 0, "none")] {

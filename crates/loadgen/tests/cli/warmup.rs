@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{
     Run, loadgen,
-    server::{Act, Server, ok},
+    support::socket_server::{Act, Server, ok},
 };
 
 /// No reply takes longer.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Run, null::Null};
+use super::{Run, null_server::Null};
 
 const RATE: f64 = 5_000.0;
 const SECONDS: f64 = 4.0;
@@ -77,9 +77,9 @@ fn one_stall(engine: &str) -> Result<(), String> {
 fn a_closed_loop_gets_the_samples_that_it_did_not_take() {
     // One connection, 100 requests of 5 ms, and one of them takes 500 ms: its place would have been taken by about 50 others,
     // with 490, 480, … ms left to wait.
-    let server = super::server::Server::start(|n| {
+    let server = super::support::socket_server::Server::start(|n| {
         std::thread::sleep(Duration::from_millis(if n == 50 { 500 } else { 5 }));
-        super::server::Act::Say(super::server::ok("x"))
+        super::support::socket_server::Act::Say(super::support::socket_server::ok("x"))
     });
     let run = Run::http(&server.url(), &["-c", "1", "-n", "100"]);
     run.assert_errors(&[]);

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     Run, loadgen,
-    server::{Act, Server, ok},
+    support::socket_server::{Act, Server, ok},
 };
 
 #[test]
@@ -90,7 +90,7 @@ fn programs_are_told_by_class_that_nobody_is_there() {
         assert_eq!(output.status.code(), Some(1), "{kind}");
         assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: cannot connect to "), "{kind}");
         let printed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a result");
-        super::schema::check(&printed);
+        super::result_schema::check(&printed);
         assert_eq!(
             (&printed["kind"], &printed["errors"]),
             (&kind.into(), &serde_json::json!({ "connect_refused": 1 }))
@@ -112,7 +112,7 @@ fn targets_and_amounts_are_understood_as_other_tools_spell_them() {
         Run::http(&format!("{}/page", server.address()), &["-c", "1", "-R", "1k/s", "-d", "0.05", "--warmup", "0"]);
     run.assert_errors(&[]);
     assert_eq!((&run.result.config["rate"], &run.result.config["duration_s"]), (&1_000.0.into(), &0.05.into()));
-    let null = super::null::Null::start("resp", "127.0.0.1:0", &[]);
+    let null = super::null_server::Null::start("resp", "127.0.0.1:0", &[]);
     let url = format!("redis://{}/", null.address);
     Run::kv(&url, &["-c", "1", "-n", "9", "--keys", "9", "--constant-values"]).assert_errors(&[]);
 }

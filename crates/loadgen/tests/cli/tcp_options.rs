@@ -6,7 +6,7 @@ use super::{
     Run,
     file::{Documents, framed},
     loadgen,
-    server::{Act, Server, framed_request, ok, reply, resp_request},
+    support::socket_server::{Act, Server, framed_request, ok, reply, resp_request},
 };
 
 const FOUR: [&str; 4] = ["127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"];

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{
     Run,
     file::{Documents, framed},
-    server::{Act, Server, framed_request, http_request, ok, resp_request},
+    support::socket_server::{Act, Server, framed_request, http_request, ok, resp_request},
 };
 
 const BODY: &[u8] = b"the body of the document";

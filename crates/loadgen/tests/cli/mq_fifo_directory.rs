@@ -13,7 +13,7 @@ use super::{
     loadgen,
     mq::{text, waiting},
     private_directory,
-    queue_server::{Act, QueueServer},
+    support::queue_server::{Act, QueueServer},
 };
 
 /// One request over FIFOs in this directory, for which a server waits in another or in none: it is refused before it is asked.

@@ -10,8 +10,8 @@ use std::{
 use super::{
     kv::Cache,
     loadgen,
-    null::Null,
-    server::{Act, Server, resp_request},
+    null_server::Null,
+    support::socket_server::{Act, Server, resp_request},
 };
 
 /// How many lines there are at least; fewer would mean that they are not found.

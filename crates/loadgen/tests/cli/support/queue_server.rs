@@ -77,7 +77,7 @@ impl QueueServer {
             format!("/loadgen-test-{}-{number}", std::process::id()).parse().expect("the name of a queue");
         let size = QueueSize { messages_max, message_bytes_max: 512 };
         let queue = Queue::create(&name, size, 0o600).expect("a queue");
-        let fifos = super::private_directory();
+        let fifos = crate::private_directory();
         let (is_over, received) = (Arc::default(), Arc::default());
         (Self { name, fifos, is_over, received, receiver: None }, queue)
     }

@@ -1,4 +1,4 @@
-//! `--source-address`, `--fast-open` and `--linger-zero`: how TCP connections begin and end.
+//! `--source-address`, `--fast-open` and `--linger-zero`: the begin and end of TCP connections.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket},
@@ -11,11 +11,11 @@ use loadgen::engine::Endpoint;
 
 use super::Failure;
 
-/// Each is tried before the run.
+/// Limit of the number of source addresses, each of which is tried before the run.
 const ADDRESSES_MAX: usize = 4_096;
 
 #[derive(Args, Debug)]
-pub(super) struct SourceArgs {
+pub(super) struct TcpArgs {
     /// TCP: connections come from these addresses of this machine, in turn, so that each has local ports of its own:
     /// 127.0.0.1-127.0.0.8, or a list
     #[arg(long, value_name = "ADDR[-ADDR]", value_delimiter = ',')]
@@ -59,18 +59,19 @@ impl FromStr for Addresses {
     }
 }
 
-impl SourceArgs {
+impl TcpArgs {
+    /// True if there are source addresses.
     pub(super) fn is_given(&self) -> bool {
         !self.source_address.is_empty()
     }
 
-    /// All of them, in the order in which they were given.
+    /// Returns all source addresses, in the order in which they were given.
     pub(super) fn addresses(&self) -> Vec<IpAddr> {
         self.source_address.iter().flat_map(|Addresses(addresses)| addresses).copied().collect()
     }
 
-    /// Refuses addresses that nothing can come from on its way to `endpoint`.
-    pub(super) fn refuse_unusable(&self, endpoint: &Endpoint) -> Result<(), Failure> {
+    /// Refuses options that are impossible on the way to `endpoint`.
+    pub(super) fn check(&self, endpoint: &Endpoint) -> Result<(), Failure> {
         if self.fast_open {
             endpoint.try_fast_open().with_context(|| {
                 format!("--fast-open to {endpoint} is not possible (it is for TCP, and net.ipv4.tcp_fastopen must have bit 1)")
@@ -113,22 +114,22 @@ impl SourceArgs {
 mod tests {
     use super::*;
 
-    fn spelled(text: &str) -> Option<Vec<String>> {
+    fn parsed(text: &str) -> Option<Vec<String>> {
         let Addresses(addresses) = text.parse().ok()?;
         Some(addresses.iter().map(ToString::to_string).collect())
     }
 
     #[test]
-    fn ranges_have_both_ends_and_a_limit() {
+    fn a_range_has_both_ends_and_a_limit() {
         let expect = |text, addresses: &[&str]| {
-            assert_eq!(spelled(text), Some(addresses.iter().map(ToString::to_string).collect()), "{text}");
+            assert_eq!(parsed(text), Some(addresses.iter().map(ToString::to_string).collect()), "{text}");
         };
         expect("127.0.0.1", &["127.0.0.1"]);
         expect("127.0.0.254-127.0.1.1", &["127.0.0.254", "127.0.0.255", "127.0.1.0", "127.0.1.1"]);
         expect("::1-::2", &["::1", "::2"]);
-        assert_eq!(spelled("10.0.0.0-10.0.15.255").map(|addresses| addresses.len()), Some(ADDRESSES_MAX));
+        assert_eq!(parsed("10.0.0.0-10.0.15.255").map(|addresses| addresses.len()), Some(ADDRESSES_MAX));
         for text in ["", "x", "127.0.0.1-", "127.0.0.2-127.0.0.1", "127.0.0.1-::1", "10.0.0.0-10.0.16.0", "localhost"] {
-            assert_eq!(spelled(text), None, "{text}");
+            assert_eq!(parsed(text), None, "{text}");
         }
     }
 }

@@ -51,7 +51,9 @@ fn the_schema_knows_every_error_class_and_no_other() {
 fn the_published_schema_lets_new_fields_pass_and_finds_wrong_ones() {
     let validator = jsonschema::validator_for(&published()).expect("a schema");
     assert!(jsonschema::meta::is_valid(&published()));
-    let server = super::server::Server::start(|_| super::server::Act::Say(super::server::ok("x")));
+    let server = super::support::socket_server::Server::start(|_| {
+        super::support::socket_server::Act::Say(super::support::socket_server::ok("x"))
+    });
     let output = super::loadgen(&["http", "-c", "1", "-n", "3", "--format", "json", &server.url()]);
     let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     check(&result);

@@ -10,9 +10,11 @@ use super::{
     Run,
     file::Documents,
     loadgen, mq_faults,
-    null::Null,
-    queue_server::{Act as Answer, QueueServer},
-    server::{Act, Server, line_request, ok, resp_request, us_request},
+    null_server::Null,
+    support::{
+        queue_server::{Act as Answer, QueueServer},
+        socket_server::{Act, Server, line_request, ok, resp_request, us_request},
+    },
 };
 
 /// Ten milliseconds for each request: four connections do at most 400 a second.
@@ -209,7 +211,7 @@ fn a_timeline_shows_when_and_its_rows_add_up() {
     for entry in IntervalLogIterator::new(&log) {
         let LogEntry::Interval(interval) = entry.expect("a log") else { continue };
         let (count, starts) = found.entry(interval.tag().expect("tagged").as_str().to_owned()).or_default();
-        *count += super::usage::histogram(interval.encoded_histogram()).len();
+        *count += super::command_line::histogram(interval.encoded_histogram()).len();
         starts.push(interval.start_timestamp());
     }
     assert_eq!(found.keys().collect::<Vec<_>>(), ["response", "service"]);

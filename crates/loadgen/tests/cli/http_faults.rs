@@ -2,7 +2,7 @@
 
 use super::{
     Run,
-    server::{Act, Server, http_request, ok, reply},
+    support::socket_server::{Act, Server, http_request, ok, reply},
 };
 
 /// One connection, so that the order of requests is known.

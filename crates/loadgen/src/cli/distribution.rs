@@ -1,14 +1,14 @@
-//! Values of options about what is chosen by chance.
+//! Values of options about choices by chance.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
 use loadgen::draw::{KeyDistribution, Trace};
 
-/// `uniform`, `zipf:0.99`, `hot:0.1:0.9`, `sequential` or `replay:FILE`.
+/// Distribution of keys or documents: `uniform`, `zipf:0.99`, `hot:0.1:0.9`, `sequential` or `replay:FILE`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct DistributionArg {
     pub(super) law: KeyDistribution,
-    /// As it was given.
+    /// The text as it was given.
     text: String,
 }
 
@@ -50,6 +50,7 @@ impl FromStr for DistributionArg {
     }
 }
 
+/// Reads a trace: a key on each line.
 fn trace(file: &str) -> Result<Trace, String> {
     let text = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
     Trace::of_lines(&text)
@@ -62,7 +63,7 @@ impl fmt::Display for DistributionArg {
     }
 }
 
-/// A share from 0 to 1.
+/// Parses a share from 0 to 1.
 pub(super) fn ratio(text: &str) -> Result<f64, String> {
     let problem = || "not a share from 0 to 1".to_owned();
     text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio)).ok_or_else(problem)
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_understood_and_spelled_as_they_were_given() {
+    fn values_are_parsed_and_shown_as_they_were_given() {
         for text in ["uniform", "sequential", "zipf:0.99", "zipf:1", "hot:0.1:0.9"] {
             let value: DistributionArg = text.parse().expect(text);
             assert_eq!(value.to_string(), text);

@@ -1,21 +1,21 @@
-//! HdrHistogram's percentile distribution as text, as its plotter and wrk2's readers take it.
+//! HdrHistogram's percentile distribution as text, which its plotter and readers of wrk2's output take.
 
 use std::io::{self, Write};
 
 use hdrhistogram::Histogram;
 
-/// Lines for each halving of the distance to 100 %, as the Java implementation and wrk2 have it by default.
+/// Lines for each halving of the distance to 100 %: the default of the Java implementation and of wrk2.
 const TICKS_PER_HALF_DISTANCE: u32 = 5;
 
-/// Nanoseconds in the unit of the values.
+/// Nanoseconds per unit of the values.
 const NANOS_PER_MILLISECOND: f64 = 1e6;
 
 /// Writes a histogram of nanoseconds. Values are milliseconds, with all digits down to the nanosecond.
 ///
 /// # Errors
-/// Those of `out`.
+/// `out` cannot be written.
 #[expect(clippy::cast_precision_loss, reason = "at most a minute in nanoseconds")]
-pub fn write(out: &mut impl Write, histogram: &Histogram<u64>) -> io::Result<()> {
+pub(crate) fn write(out: &mut impl Write, histogram: &Histogram<u64>) -> io::Result<()> {
     writeln!(out, "{:>12} {:>14} {:>10} {:>14}\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")?;
     let mut total = 0;
     for step in histogram.iter_quantiles(TICKS_PER_HALF_DISTANCE) {
@@ -34,7 +34,7 @@ pub fn write(out: &mut impl Write, histogram: &Histogram<u64>) -> io::Result<()>
     writeln!(out, "#[Buckets = {buckets:>12}, SubBuckets     = {sub_buckets:>12}]")
 }
 
-/// How many buckets there are, each twice as wide as the one before it, and how many counters in the first.
+/// Returns the number of buckets, each twice as wide as the one before it, and the number of counters in the first.
 fn shape(histogram: &Histogram<u64>) -> (u64, u64) {
     let sub_buckets = (2 * 10_u64.pow(histogram.sigfig().into())).next_power_of_two();
     // The first bucket has all of its counters, each of the others the upper half of them.
@@ -46,7 +46,7 @@ fn shape(histogram: &Histogram<u64>) -> (u64, u64) {
 mod tests {
     use super::*;
 
-    /// The rows as HdrHistogram's plotFiles.html reads them: four columns split at blanks, the first and the last one as
+    /// Reads the rows as HdrHistogram's plotFiles.html does: four columns split at blanks, the first and the last one as
     /// numbers.
     fn plotted(text: &str) -> Vec<(f64, f64)> {
         let columns = |line: &str| line.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>();
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_row_counts_everything_and_the_footer_says_so() {
+    fn the_last_row_and_the_footer_count_everything() {
         let mut histogram = Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).expect("valid");
         histogram.record_n(2_000_000, 99).expect("in range");
         histogram.record(5_000_000).expect("in range");
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_a_header_and_a_footer() {
+    fn an_empty_histogram_is_a_header_and_a_footer() {
         let text = written(&Histogram::<u64>::new(3).expect("valid"));
         assert!(plotted(&text).is_empty() && text.contains("Total count    =            0]"), "{text}");
     }
