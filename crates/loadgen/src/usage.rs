@@ -69,7 +69,7 @@ impl ServerProbe {
         Ok(probe)
     }
 
-    /// Also counts instructions from now on, where that can be done.
+    /// Begins to count instructions as well, where that can be done.
     #[must_use]
     pub fn counting_instructions(self) -> Self {
         Self { instructions: Some(InstructionCounter::of_process(self.pid)), ..self }
@@ -93,8 +93,8 @@ impl ServerProbe {
         Ok(ServerReading { cpu_s, instructions, ..self.read_proc()? })
     }
 
-    /// Returns the difference of two readings, as a result reports it. Context switches of threads that have ended in between
-    /// are lost.
+    /// Returns the difference of two readings, as a result reports it. Context switches of threads that have ended in
+    /// between are lost.
     #[must_use]
     pub fn between(&self, before: &ServerReading, after: &ServerReading) -> ServerUsage {
         let mut switches = Switches::default();

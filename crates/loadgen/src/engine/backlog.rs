@@ -1,4 +1,4 @@
-//! How many requests of an open loop are due and wait for a connection, or for a client to be free.
+//! Backlog of an open loop: requests that are due and wait for a connection, or for a client to be free.
 
 use std::collections::VecDeque;
 
@@ -7,13 +7,14 @@ use crate::clock::Nanos;
 /// Requests of one schedule that have waited, as far as they matter for those behind them.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
-    /// When they left, the earliest first. One that leaves before the next falls due is no backlog for that.
+    /// Departures, the earliest first. A request that leaves before the next falls due is no backlog for that.
     departures: VecDeque<Nanos>,
 }
 
 impl Backlog {
-    /// A request that fell due at `due` leaves `now`, or fails in place of leaving; requests come in the order of their
-    /// schedule. Returns how many waited when it fell due, itself included; none if it found a connection.
+    /// Takes note that a request that fell due at `due` leaves `now`, or fails in place of leaving; requests come in
+    /// the order of their schedule. Returns the number of requests that waited when it fell due, itself included; 0 if
+    /// it found a connection.
     pub(crate) fn leave(&mut self, due: Nanos, has_waited: bool, now: Nanos) -> u64 {
         while self.departures.front().is_some_and(|&departure| departure <= due) {
             self.departures.pop_front();

@@ -1,4 +1,4 @@
-//! Where the server is, and how to reach it without waiting.
+//! Address of a server, and connecting to it without waiting.
 
 use std::{
     fmt, io,
@@ -23,14 +23,14 @@ use sys::listen::LOOPBACK_CONGESTION;
 use super::tls::Tls;
 use crate::clock;
 
-/// The server's address.
+/// Address of a server.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Endpoint {
     Tcp(SocketAddr),
     Unix(PathBuf),
 }
 
-/// Why a text names no server.
+/// Reasons why a text names no server.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
     #[error("`{0}` is not an address like 127.0.0.1:6379 or unix:/run/server.sock")]
@@ -39,18 +39,18 @@ pub enum EndpointError {
     Unresolved { host: String, why: String },
 }
 
-/// How a TCP connection begins, and how it ends if it ends here.
+/// Options of a TCP connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ConnectOptions {
-    /// Where it comes from; nothing leaves that to the kernel.
+    /// Address that it comes from; `None` leaves it to the kernel.
     pub(super) source: Option<IpAddr>,
-    /// Whether what is said first goes out with the SYN, if the server has given a cookie for it.
+    /// The first bytes go out with the SYN, if the server has given a cookie for it.
     pub(super) is_fast_open: bool,
-    /// Whether closing it is a reset, which leaves nothing behind in TIME_WAIT.
+    /// Closing it is a reset, which leaves nothing behind in TIME_WAIT.
     pub(super) is_linger_zero: bool,
 }
 
-/// A connection attempt that has not failed.
+/// Attempt to connect that has not failed.
 pub(super) enum Attempt {
     Connected(OwnedFd),
     /// The socket becomes writable when the attempt is decided.
@@ -60,7 +60,7 @@ pub(super) enum Attempt {
 }
 
 impl Endpoint {
-    /// Understands `host:port` and `unix:/path`.
+    /// Parses `host:port` or `unix:/path`.
     pub fn parse(text: &str) -> Result<Self, EndpointError> {
         let malformed = || EndpointError::Malformed(text.to_owned());
         if let Some(path) = text.strip_prefix("unix:") {
@@ -85,8 +85,8 @@ impl Endpoint {
         preferred.copied().map(Self::Tcp).ok_or_else(|| unresolved("no address".to_owned()))
     }
 
-    /// Whether anybody is there: one connection, closed at once, or after a handshake. Over TCP it comes from `source`, if
-    /// there is one.
+    /// Checks that a server is there: makes one connection and closes it at once, or after a handshake. Over TCP it
+    /// comes from `source`, if there is one.
     pub fn probe(&self, timeout: Duration, tls: Option<&Tls>, source: Option<IpAddr>) -> io::Result<()> {
         if let Some(tls) = tls {
             return match self {
@@ -111,7 +111,7 @@ impl Endpoint {
         }
     }
 
-    /// A blocking connection to `address`, which is ours.
+    /// Makes a blocking connection to `address`, which is this endpoint's.
     fn connect_in_time(
         &self,
         address: &SocketAddr,
@@ -139,7 +139,7 @@ impl Endpoint {
         Ok(stream)
     }
 
-    /// Whether the kernel lets clients of this server use TCP Fast Open.
+    /// Checks that the kernel lets clients of this server use TCP Fast Open.
     ///
     /// # Errors
     /// It does not (`net.ipv4.tcp_fastopen` has no bit 1), or there is no TCP here.
@@ -196,7 +196,8 @@ fn bind_without_port(socket: &OwnedFd, source: IpAddr) -> Result<(), Errno> {
     bind(socket, &SocketAddr::new(source, 0))
 }
 
-/// Lets connect(2) wait for the first bytes where there is a cookie; it then succeeds at once, and what is wrong shows later.
+/// Lets connect(2) wait for the first bytes where there is a cookie; it then succeeds at once, and what is wrong shows
+/// later.
 fn set_fast_open(socket: &OwnedFd) -> Result<(), Errno> {
     TcpFastOpenConnect.set(socket, &true).map_err(|error| Errno::from_raw_os_error(error as i32))
 }

@@ -31,8 +31,8 @@ pub struct Load {
     pub limit: Limit,
     /// Closed loop only: each connection behaves like one requestor of the original client.
     pub requestor: Option<Requestor>,
-    /// Connections are opened evenly over this time, and the rate of an open loop grows linearly from 0. It is a part of
-    /// [`Self::warmup`], which is never shorter.
+    /// Connections are opened evenly over this time, and the rate of an open loop grows linearly from 0. It is a part
+    /// of [`Self::warmup`], which is never shorter.
     pub ramp: Duration,
     pub warmup: Duration,
     /// Longest warm-up, in whole windows of 100 ms: it goes on until five of them show no trend.
@@ -82,15 +82,16 @@ impl Timeouts {
 /// Use of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reuse {
-    /// As many requests as the server will answer on it.
+    /// It serves as many requests as the server will answer on it.
     Keep,
-    /// One batch. The client closes it after the last reply, if the server has not, and latency counts from the attempt
-    /// to connect. In an open loop that is made when the request falls due.
+    /// It serves one batch. The client closes it after the last reply, if the server has not, and latency counts from
+    /// the attempt to connect. In an open loop that is made when the request falls due.
     Once,
 }
 
-/// A person at the server: so many requests one after the other, with a pause behind each. A connection that fails counts
-/// as one of the requests. [`Load::limit`] is the number of requests of all connections, and [`Load::pipeline`] is 1.
+/// A person at the server: so many requests one after the other, with a pause behind each. A connection that fails
+/// counts as one of the requests. [`Load::limit`] is the number of requests of all connections, and [`Load::pipeline`]
+/// is 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Requestor {
     pub reps: u64,

@@ -13,9 +13,9 @@ pub struct Measured<P> {
     pub opened: Nanos,
     pub window: Duration,
     pub tally: Tally,
-    /// If [`Load::timeline`] asked for it.
+    /// Kept if [`Load::timeline`](super::Load::timeline) asks for it.
     pub timeline: Option<Timeline>,
-    /// If [`Load::request_log`] asked for it.
+    /// Kept if [`Load::request_log`](super::Load::request_log) asks for it.
     pub request_log: Option<RequestLog>,
     pub client_cpu: Duration,
     /// Part of [`Self::client_cpu`] that was spent in the kernel.

@@ -1,14 +1,14 @@
-//! The engine: moves a protocol's bytes, keeps the time, counts.
+//! The engine: it moves a protocol's bytes, keeps the time, and counts.
 //!
 //! One thread per core and nothing shared between them but the window's edges. Each has its own edge-triggered epoll,
 //! connections, histograms and schedule. A batch of requests costs one `recv` and one `send`; `EPOLLOUT` is armed only
 //! for a socket that would not take a request. [`EngineKind::Uring`] does the same on a ring per thread: receives stay
-//! armed, and what a turn of the loop has to send is submitted together.
+//! armed, and all sends of one wake-up are submitted together.
 //!
-//! What is counted: in a closed loop with a duration, replies that arrive inside the window. Otherwise (a schedule, or
-//! a number of requests) the requests that fall due inside the window, however late their replies are; the window then
-//! closes with the last of them. A failure is counted in either case even if it shows only after the window, so that a
-//! server that falls silent near the end cannot hide it.
+//! In a closed loop with a duration, replies that arrive inside the window are counted. Otherwise (with a schedule, or
+//! a number of requests) the requests that fall due inside the window are counted, however late their replies are, and
+//! the window closes with the last of them. In either case a failure is counted even if it shows only after the window,
+//! so that a server that falls silent near the end cannot hide it.
 
 mod backlog;
 mod cpu;
@@ -69,7 +69,7 @@ use crate::{
     usage::{ServerProbe, ServerReading},
 };
 
-/// How often the main thread looks at the interrupt flag and reports progress.
+/// Interval at which the main thread checks the interrupt flag and reports progress.
 const OBSERVE_EVERY: Nanos = 50 * MILLISECOND;
 
 /// Drives `endpoint` until the limit, or until `interrupt` is set, and reports progress to `observe`.
@@ -123,7 +123,7 @@ pub fn run<P: ClientProtocol>(
     })
 }
 
-/// The main thread's part: the edges of the window, and the readings that belong exactly there.
+/// Main thread's part: it sets the edges of the window, and takes the readings that belong exactly there.
 struct Conductor<'a> {
     load: &'a Load,
     window: &'a Window,
@@ -197,7 +197,8 @@ impl Conductor<'_> {
         }
     }
 
-    /// Returns when the measured window may be opened, and whether the load was steady then, if that was the question.
+    /// Waits until the measured window may be opened. Returns true if the load was steady then; `None` if the warm-up
+    /// has a fixed length.
     fn warm_up(&mut self, origin: Nanos, observe: &mut impl FnMut(&LiveStats)) -> Option<bool> {
         let least = origin.saturating_add(clock::nanos(self.load.warmup));
         if self.load.warmup_max.is_none() {
@@ -225,7 +226,7 @@ impl Conductor<'_> {
         }
     }
 
-    /// Returns at `deadline`, or when every thread has finished, or right after an interrupt.
+    /// Waits for `deadline`, for the end of every thread, or for an interrupt.
     fn wait_until(&mut self, deadline: Nanos, observe: &mut impl FnMut(&LiveStats)) {
         while self.running > 0 {
             if self.interrupt.load(Ordering::Relaxed) {

@@ -16,8 +16,8 @@ use clap::ValueEnum;
 
 use self::dialect::Answer;
 pub use self::{
-    dialect::{Dialect, Login},
-    script::{Action, Mix, Script, ScriptError, ScriptPlan, Span},
+    dialect::{Action, Dialect, Login},
+    script::{Mix, Script, ScriptError, ScriptPlan, Span},
     sizes::ValueSizes,
     space::{JSON_BYTES_MIN, KeySpace, Values},
 };

@@ -1,4 +1,4 @@
-//! How connections are opened, and when they are opened again.
+//! Attempts to connect: how connections are opened, and when they are opened again.
 
 use std::{collections::VecDeque, net::IpAddr};
 
@@ -30,7 +30,7 @@ const BACKOFF_MAX: Nanos = 500 * MILLISECOND;
 /// Sockets kept until the server has closed its end.
 const PARTING_MAX: usize = 4096;
 
-/// When to connect again.
+/// Time of the next attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Redial {
     Now,
@@ -70,7 +70,7 @@ enum Stage {
 #[derive(Debug, Default)]
 pub(super) struct DialState {
     stage: Stage,
-    /// When the current attempt began, refusals by a full queue included.
+    /// Beginning of the current attempt, refusals by a full queue included.
     since: Option<Nanos>,
     /// Number of connections in a row that came to nothing.
     failures: u32,
@@ -148,14 +148,14 @@ pub(super) struct Dialer<'a> {
     queue: VecDeque<usize>,
     /// Number of sockets that the server has not yet answered on.
     unsettled: usize,
-    /// When connections may be opened again although too many are unsettled.
+    /// Time from which connections may be opened again although too many are unsettled.
     next_batch: Nanos,
     /// Sockets that the server is about to close: kept so that TIME_WAIT falls on its side.
     parting: VecDeque<OwnedFd>,
 }
 
 impl<'a> Dialer<'a> {
-    /// For the `count` connections of `thread`.
+    /// Makes a dialer for the `count` connections of `thread`.
     pub(super) fn new(thread: &Thread<'a>, count: usize) -> Self {
         let Thread { endpoint, load, index, threads, .. } = *thread;
         let Load { sources, is_fast_open, is_linger_zero, .. } = load;
@@ -320,8 +320,8 @@ impl<'a> Dialer<'a> {
         dial.since = None;
     }
 
-    /// Takes note that the server has closed the connection. Returns when to connect again: one that closes without ever
-    /// answering would otherwise be dialled as fast as the kernel can.
+    /// Takes note that the server has closed the connection. Returns when to connect again: one that closes without
+    /// ever answering would otherwise be dialled as fast as the kernel can.
     pub(super) fn closed_by_server(dial: &mut DialState) -> Redial {
         if dial.is_settled {
             return Redial::Now;
@@ -345,8 +345,8 @@ impl<'a> Dialer<'a> {
         };
     }
 
-    /// Keeps a socket that the server is about to close. Whoever closes first keeps the port for a minute, and it should
-    /// be the server.
+    /// Keeps a socket that the server is about to close. Whoever closes first keeps the port for a minute, and it
+    /// should be the server.
     pub(super) fn keep_parting(&mut self, socket: OwnedFd, kernel: &mut Kernel) {
         if self.parting.len() < PARTING_MAX {
             self.parting.push_back(socket);

@@ -1,4 +1,4 @@
-//! What arrives on a connection: bytes, replies, and its end.
+//! Input of a connection: bytes, replies, and the end of the stream.
 
 use std::ops::ControlFlow;
 
@@ -24,7 +24,7 @@ const READS_PER_VISIT: usize = 8;
 /// The peer will send no more, or something is wrong: read until the kernel says which.
 const ENDING: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
-/// How far to read.
+/// End of a read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
     /// A short read has emptied the socket; asking again would only return EAGAIN.

@@ -1,4 +1,4 @@
-//! When requests are sent, on which connections, and how many there will be.
+//! Schedule and quota: which requests are sent, when, and on which connections.
 
 use std::collections::VecDeque;
 
@@ -40,7 +40,7 @@ pub(super) struct Issuer<'a> {
     with_room: VecDeque<usize>,
     /// A request was due and no connection free.
     is_starved: bool,
-    /// When a connection came free after that.
+    /// Time at which a connection came free after that.
     free_since: Nanos,
     backlog: Backlog,
     /// Pauses of requestors.
@@ -156,8 +156,8 @@ impl<'a> Issuer<'a> {
         }
     }
 
-    /// Returns the number of connections that the rest of the run needs, where each batch has one of its own and nothing
-    /// but the number of requests limits the run; `None` if there is no such number.
+    /// Returns the number of connections that the rest of the run needs, where each batch has one of its own and
+    /// nothing but the number of requests limits the run; `None` if there is no such number.
     pub(super) fn connections_needed(&self) -> Option<u64> {
         self.quota.filter(|_| self.reuse == Reuse::Once && !self.is_open_loop()).map(|quota| quota.div_ceil(self.batch))
     }
@@ -228,8 +228,8 @@ impl<'a> Issuer<'a> {
         }
     }
 
-    /// Issues a request that fails before there is anything to send it on. Returns its stamp; `None` if it was not to be
-    /// sent anyway.
+    /// Issues a request that fails before there is anything to send it on. Returns its stamp; `None` if it was not to
+    /// be sent anyway.
     pub(super) fn issue_unsent(&mut self, due: Nanos, now: Nanos) -> Option<Stamp> {
         let (_, is_counted) = self.take_quota(due, 1)?;
         self.record_issued(1, is_counted);

@@ -1,9 +1,9 @@
 //! One thread of the engine.
 //!
 //! A [`Worker`] is the loop over what the kernel reports. Its parts own their data and know nothing of each other: the
-//! [`kernel`] moves bytes, by readiness or by completions; the [`dialer`] opens connections; the [`issuer`] decides which
-//! requests are sent, and when; the [`recorder`] counts. `exchange.rs` is what the loop does with what arrives, and
-//! `lifecycle.rs` what it does with a connection from its opening to its end.
+//! [`kernel`] moves bytes, by readiness or by completions; the [`dialer`] opens connections; the [`issuer`] decides
+//! which requests are sent, and when; the [`recorder`] counts. `exchange.rs` is what the loop does with what arrives,
+//! and `lifecycle.rs` what it does with a connection from its opening to its end.
 
 mod connection;
 mod dialer;
@@ -52,7 +52,7 @@ pub(super) struct Worker<'a, P: ClientProtocol> {
     issuer: Issuer<'a>,
     recorder: StatsRecorder<'a>,
     read_buffer: Box<[u8]>,
-    /// What has been taken out of TLS records.
+    /// Plain text of TLS records.
     plain: Vec<u8>,
     /// Limits for a reply: its last byte, and its first one.
     timeout: Nanos,
@@ -162,8 +162,8 @@ impl<'a, P: ClientProtocol> Worker<'a, P> {
         Ok(())
     }
 
-    /// Returns true if this thread got no CPU for so long that replies may lie unread: it reads them before it blames the
-    /// server for being late. Never twice in a row, or a thread that is always late would find nothing late.
+    /// Returns true if this thread got no CPU for so long that replies may lie unread: it reads them before it blames
+    /// the server for being late. Never twice in a row, or a thread that is always late would find nothing late.
     #[cold]
     fn was_held_up(&mut self, now: Nanos) -> bool {
         self.has_caught_up = !self.has_caught_up && now - self.next_tick > HELD_UP;

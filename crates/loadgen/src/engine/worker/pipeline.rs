@@ -14,9 +14,9 @@ pub(super) struct Pending<R> {
 /// Times that decide how a verdict is counted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stamp {
-    /// When it should have been sent.
+    /// Time at which it should have been sent.
     pub(super) due: Nanos,
-    /// When it was sent.
+    /// Time at which it was sent.
     pub(super) sent: Nanos,
     /// It fell due inside the window.
     pub(super) is_counted: bool,
@@ -25,7 +25,7 @@ pub(super) struct Stamp {
 /// Delay of a request of an open loop.
 #[derive(Clone, Copy)]
 pub(super) struct Delay {
-    /// How late it is sent although it has a connection. That it had to wait for one is the server's doing.
+    /// Time by which it is late although it has a connection. That it had to wait for one is the server's doing.
     pub(super) lag: Nanos,
     /// Number of requests that waited for a connection when it fell due.
     pub(super) backlog: u64,
@@ -47,7 +47,7 @@ pub(super) struct Pipeline<R> {
 }
 
 impl<R: Batch> Pipeline<R> {
-    /// For `batches` in flight at once, and `reps` requests in all.
+    /// Makes an empty pipeline for `batches` in flight at once, and `reps` requests in all.
     pub(super) fn new(batches: usize, reps: Option<u64>) -> Self {
         Self {
             inflight: VecDeque::with_capacity(batches),

@@ -1,4 +1,4 @@
-//! What one thread counts: verdicts, latencies, intervals, single requests, and its CPU time.
+//! Statistics of one thread: verdicts, latencies, intervals, single requests, and CPU time.
 
 use std::sync::{Arc, mpsc::Sender};
 
@@ -42,7 +42,7 @@ pub(super) struct StatsRecorder<'a> {
 pub(super) struct Outcome {
     pub(super) replies: Replies,
     pub(super) verdict: Verdict,
-    /// What came of the replies.
+    /// Bytes of the replies, and the time of the first one.
     pub(super) heard: Heard,
     pub(super) at: Nanos,
 }
@@ -51,7 +51,7 @@ pub(super) struct Outcome {
 pub(in super::super) struct ThreadReport<P> {
     pub(in super::super) protocol: P,
     pub(in super::super) tally: Tally,
-    /// If [`Load::request_log`](super::super::Load::request_log) asked for it.
+    /// Kept if [`Load::request_log`](super::super::Load::request_log) asks for it.
     log: Option<Box<Recorder>>,
     first_connection: u64,
     /// CPU time inside the window.
