@@ -109,6 +109,7 @@ pub fn eviction_dimension() -> Dimension {
         name: kind.name().to_owned(),
         description: kind.about().trim().to_owned(),
         unavailable: None,
+        facts: None,
     };
     Dimension {
         name: "eviction",

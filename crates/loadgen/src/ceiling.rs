@@ -1,4 +1,4 @@
-//! What the generator could do at most on this machine: a short run against a null server in this very process.
+//! Ceiling of the generator on this machine: a short run against a null server in this very process.
 //!
 //! The figure is computed from the CPU time that a request costs the generator's threads, so that it does not depend on
 //! the null server's speed, nor on whether both share a core.
@@ -18,7 +18,7 @@ const WARMUP: Duration = Duration::from_millis(50);
 /// More connections than this cost cache misses that depend on the server's pace.
 const CONNECTIONS_MAX: usize = 256;
 
-/// Why the ceiling is not known.
+/// Reasons why the ceiling is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum CeilingError {
     #[error("cannot set up a null server: {0}")]
@@ -33,8 +33,8 @@ pub enum CeilingError {
     Panicked,
 }
 
-/// Requests per second that the threads of `load` can do in a closed loop, with `replies` for all of them. `interrupt` ends
-/// the measurement early.
+/// Measures the requests per second that the threads of `load` can do in a closed loop, with `replies` for all of them.
+/// `interrupt` ends the measurement early.
 pub fn measure<P: ClientProtocol, D: Responder>(
     load: &Load,
     replies: D::Replies,

@@ -1,49 +1,50 @@
 //! Instructions that another process executes, counted by the processor: perf_event_open(2).
 //!
-//! Virtual machines seldom have such a counter, and containers seldom allow it. Why there is none is then part of the result.
+//! Virtual machines seldom have such a counter, and containers seldom allow it. The reason is then part of the result.
 
-use std::{
-    collections::BTreeSet,
-    fs, io,
-    sync::{Mutex, PoisonError},
-};
+use std::{collections::BTreeSet, io};
 
 use nix::errno::Errno;
+use parking_lot::Mutex;
 use perf_event::{
     Builder, Counter,
     events::{Event, Hardware},
 };
+use procfs::{
+    ProcError,
+    process::{Process, TasksIter},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How often the threads are listed anew when some begin or end meanwhile.
+/// Number of times that the threads are listed anew when some begin or end meanwhile.
 const ATTEMPTS: usize = 10;
 
-/// In which modes of the processor instructions are counted.
+/// Modes of the processor in which instructions are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CountedModes {
     UserAndKernel,
-    /// The kernel's are not for this user to see: /proc/sys/kernel/perf_event_paranoid is 2 or more.
+    /// This user may not see the kernel's: /proc/sys/kernel/perf_event_paranoid is 2 or more.
     User,
 }
 
-/// Why instructions are not counted.
+/// Reasons why instructions are not counted.
 #[derive(Debug, thiserror::Error)]
 pub enum CounterError {
     #[error("perf_event_open: {0}")]
     Open(io::Error),
     #[error("the threads of process {pid} cannot be listed: {why}")]
-    Threads { pid: u32, why: io::Error },
+    Threads { pid: u32, why: ProcError },
     #[error("process {0} begins and ends threads all the time")]
-    Restless(u32),
+    ThreadsChanging(u32),
     #[error("the counter cannot be read: {0}")]
     Read(io::Error),
     #[error("the counter was shared with others, and did not count all the time")]
     Shared,
 }
 
-/// Counts in all threads of one process, also those that begin later.
+/// Counter of all threads of one process, also those that begin later.
 #[derive(Debug)]
 pub struct InstructionCounter {
     modes: CountedModes,
@@ -52,6 +53,8 @@ pub struct InstructionCounter {
 }
 
 impl InstructionCounter {
+    /// Begins to count.
+    ///
     /// # Errors
     /// The machine has no such counter, this user may not use it, or there is no such process.
     pub fn of_process(pid: u32) -> Result<Self, CounterError> {
@@ -73,12 +76,12 @@ impl InstructionCounter {
         self.modes
     }
 
-    /// How many there have been since this began to count.
+    /// Returns the number of instructions since this began to count.
     ///
     /// # Errors
     /// The number would not be exact, or is not to be had.
     pub fn read(&self) -> Result<u64, CounterError> {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = self.threads.lock();
         threads.iter_mut().try_fold(0, |sum: u64, thread| {
             let read = thread.read_count_and_time().map_err(CounterError::Read)?;
             if read.time_running < read.time_enabled { Err(CounterError::Shared) } else { Ok(sum + read.count) }
@@ -86,7 +89,7 @@ impl InstructionCounter {
     }
 }
 
-/// A counter for every thread. A thread that begins between listing and counting is either missed or counted twice, so the
+/// Attaches a counter to every thread. A thread that begins between listing and counting is either missed or counted twice, so the
 /// threads must be the same before and after.
 fn attach_to_all(pid: u32, event: &Event, modes: CountedModes) -> Result<Vec<Counter>, CounterError> {
     for _ in 0..ATTEMPTS {
@@ -101,7 +104,7 @@ fn attach_to_all(pid: u32, event: &Event, modes: CountedModes) -> Result<Vec<Cou
             Ok(_) => {}
         }
     }
-    Err(CounterError::Restless(pid))
+    Err(CounterError::ThreadsChanging(pid))
 }
 
 fn attach(thread: i32, event: &Event, modes: CountedModes) -> io::Result<Counter> {
@@ -111,9 +114,10 @@ fn attach(thread: i32, event: &Event, modes: CountedModes) -> io::Result<Counter
 }
 
 fn threads(pid: u32) -> Result<BTreeSet<i32>, CounterError> {
-    let unlisted = |why| CounterError::Threads { pid, why };
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).map_err(unlisted)?;
-    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+    let process = i32::try_from(pid).map_err(|_| ProcError::NotFound(None)).and_then(Process::new);
+    let tasks = process.and_then(|process| process.tasks());
+    let tasks: TasksIter = tasks.map_err(|why| CounterError::Threads { pid, why })?;
+    Ok(tasks.flatten().map(|task| task.tid).collect())
 }
 
 #[cfg(test)]
@@ -141,7 +145,7 @@ mod tests {
         }
     }
 
-    /// Works, when told to, in a thread that is there from the beginning and in one that is not.
+    /// Spins, when told to, in a thread that is there from the beginning and in one that is not.
     #[test]
     #[ignore = "it is the other process of the test below"]
     fn other_process() {
@@ -160,7 +164,7 @@ mod tests {
 
     /// Instructions need a processor that counts them; the kernel's own clock of tasks is counted in the same way.
     #[test]
-    fn all_threads_of_a_process_are_counted_also_those_that_begin_later() {
+    fn all_threads_are_counted_even_those_that_begin_later() {
         let arguments =
             ["--exact", "instructions::tests::other_process", "--ignored", "--nocapture", "--test-threads=1"];
         let mut other = Command::new(std::env::current_exe().expect("we run"));
@@ -197,7 +201,7 @@ mod tests {
             Ok(counter) => assert!(counter.read().is_ok_and(|instructions| instructions > 0)),
             Err(CounterError::Open(why)) => assert!(why.raw_os_error().is_some()),
             // Other tests begin and end all the time.
-            Err(why) => assert!(matches!(why, CounterError::Restless(_)), "{why}"),
+            Err(why) => assert!(matches!(why, CounterError::ThreadsChanging(_)), "{why}"),
         }
         assert!(matches!(InstructionCounter::of_process(u32::MAX), Err(CounterError::Threads { .. })));
     }

@@ -3,10 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::Context as _;
-use clap::{
-    ArgGroup, Args, ValueEnum,
-    builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _},
-};
+use clap::{ArgGroup, Args, ValueEnum};
 use loadgen::{
     engine::{Arrivals, EngineKind, Limit, Load, Pacing, Reuse, Timeouts, WarmUp},
     usage::ServerProbe,
@@ -88,7 +85,7 @@ pub(super) struct LoadArgs {
     #[arg(long)]
     timeline: bool,
     /// How the threads talk to the kernel
-    #[arg(long, value_name = "NAME", default_value = "epoll", value_parser = engine_parser())]
+    #[arg(long, value_enum, value_name = "NAME", default_value_t)]
     engine: EngineKind,
     /// Measure for 0.2 s what the generator itself can do, and warn of results above 80 % of it [auto: for runs of 5 s or
     /// more]
@@ -116,14 +113,6 @@ enum SelfCheck {
     Auto,
     On,
     Off,
-}
-
-fn engine_parser() -> impl clap::builder::TypedValueParser<Value = EngineKind> {
-    let named = |kind: &EngineKind| PossibleValue::new(kind.name()).help(kind.about());
-    PossibleValuesParser::new(EngineKind::ALL.iter().map(named)).map(|name| {
-        // The parser lets no other name pass.
-        EngineKind::ALL.iter().copied().find(|kind| kind.name() == name).unwrap_or(EngineKind::Epoll)
-    })
 }
 
 impl LoadArgs {
@@ -244,7 +233,7 @@ impl LoadArgs {
             ("arrivals", json!(self.is_open().then(|| value_name(self.arrivals)))),
             ("connect_timeout_s", json!(load.timeouts.connect.as_secs_f64())),
             ("connections", json!(load.connections)),
-            ("engine", json!(load.engine.name())),
+            ("engine", json!(value_name(load.engine))),
             ("fast_open", json!(load.is_fast_open.then_some(true))),
             ("first_byte_timeout_s", json!(load.timeouts.first_byte.map(|timeout| timeout.as_secs_f64()))),
             ("linger_zero", json!(load.is_linger_zero.then_some(true))),

@@ -1,38 +1,87 @@
-//! What the progress display knows of latencies: a coarse histogram per thread, which only that thread writes.
+//! Statistics of a run that is under way: each thread writes its own, and the main thread reads all of them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::clock::Nanos;
+use crate::{clock::Nanos, protocol::Verdict};
 
-/// Each doubling of the latency has this many buckets: they are at most 6 % wide.
+/// Number of buckets for each doubling of the latency: they are at most 6 % wide.
 const BUCKETS_PER_DOUBLING: usize = 16;
 /// 2^36 ns is a minute.
 const DOUBLINGS: usize = 33;
 const BUCKETS: usize = BUCKETS_PER_DOUBLING * (DOUBLINGS + 1);
 
-/// Counters that one thread adds to and others look at. Relaxed loads and stores, no locked instruction.
+/// Statistics of all threads, for the progress display and for a warm-up that ends by itself.
 #[derive(Debug)]
-pub(super) struct Pulse {
+pub struct LiveStats {
+    threads: Box<[ThreadStats]>,
+}
+
+impl LiveStats {
+    pub(crate) fn new(threads: usize) -> Self {
+        Self { threads: (0..threads).map(|_| ThreadStats::default()).collect() }
+    }
+
+    /// Publishes the number of verified and failed requests that a thread has counted inside the window.
+    pub(crate) fn set(&self, thread: usize, ok: u64, failed: u64) {
+        self.threads[thread].counted_ok.store(ok, Ordering::Relaxed);
+        self.threads[thread].counted_failed.store(failed, Ordering::Relaxed);
+    }
+
+    /// Adds `count` verdicts of a thread, whether or not they are counted in the result.
+    #[inline]
+    pub(crate) fn add(&self, thread: usize, verdict: Verdict, count: u64, latency: Nanos) {
+        let stats = &self.threads[thread];
+        match verdict {
+            Ok(()) => stats.add_ok(latency, count),
+            Err(_) => stats.add_failed(count),
+        }
+    }
+
+    /// Returns all verdicts so far, those of the warm-up included.
+    #[must_use]
+    pub fn read(&self) -> LiveReading {
+        let mut reading = LiveReading::default();
+        self.threads.iter().for_each(|thread| thread.add_to(&mut reading));
+        reading
+    }
+
+    /// Returns the number of verified and of failed requests inside the window so far.
+    #[must_use]
+    pub fn counts(&self) -> (u64, u64) {
+        self.threads.iter().fold((0, 0), |(ok, failed), thread| {
+            (ok + thread.counted_ok.load(Ordering::Relaxed), failed + thread.counted_failed.load(Ordering::Relaxed))
+        })
+    }
+}
+
+/// Statistics that one thread writes and others read, by relaxed loads and stores and without a locked instruction. They
+/// have cache lines of their own, so that the threads do not slow each other.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(super) struct ThreadStats {
+    counted_ok: AtomicU64,
+    counted_failed: AtomicU64,
+    /// Coarse histogram of latencies.
     buckets: Box<[AtomicU64; BUCKETS]>,
     failed: AtomicU64,
 }
 
-impl Default for Pulse {
+impl Default for ThreadStats {
     fn default() -> Self {
-        Self { buckets: Box::new([const { AtomicU64::new(0) }; BUCKETS]), failed: AtomicU64::new(0) }
+        let zero = || AtomicU64::new(0);
+        let buckets = Box::new([const { AtomicU64::new(0) }; BUCKETS]);
+        Self { counted_ok: zero(), counted_failed: zero(), buckets, failed: zero() }
     }
 }
 
-impl Pulse {
-    /// By the thread that owns it.
+impl ThreadStats {
     #[inline]
-    pub(super) fn answered(&self, latency: Nanos, count: u64) {
+    pub(super) fn add_ok(&self, latency: Nanos, count: u64) {
         add(&self.buckets[bucket(latency)], count);
     }
 
-    /// By the thread that owns it.
     #[inline]
-    pub(super) fn failed(&self, count: u64) {
+    pub(super) fn add_failed(&self, count: u64) {
         add(&self.failed, count);
     }
 
@@ -44,7 +93,7 @@ impl Pulse {
     }
 }
 
-/// There is one writer, so nothing is lost between load and store.
+/// Adds to a counter that has one writer: nothing is lost between load and store.
 #[inline]
 fn add(counter: &AtomicU64, count: u64) {
     counter.store(counter.load(Ordering::Relaxed) + count, Ordering::Relaxed);
@@ -58,7 +107,7 @@ fn bucket(latency: Nanos) -> usize {
     (doubling as usize * BUCKETS_PER_DOUBLING + in_doubling).min(BUCKETS - 1)
 }
 
-/// The upper edge of a bucket.
+/// Returns the upper edge of a bucket, in nanoseconds.
 #[expect(clippy::cast_precision_loss, reason = "a display shows two digits")]
 fn upper_edge(bucket: usize) -> f64 {
     let (doubling, in_doubling) = (bucket / BUCKETS_PER_DOUBLING, bucket % BUCKETS_PER_DOUBLING);
@@ -68,7 +117,7 @@ fn upper_edge(bucket: usize) -> f64 {
     }
 }
 
-/// All threads at one moment, the warm-up included.
+/// Verdicts of all threads at one moment, those of the warm-up included.
 #[derive(Clone, Debug)]
 pub struct LiveReading {
     buckets: Vec<u64>,
@@ -92,7 +141,7 @@ impl LiveReading {
         self.failed
     }
 
-    /// What has happened since an earlier moment.
+    /// Returns the difference from an earlier reading.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let pairs = self.buckets.iter().zip(&earlier.buckets);
@@ -102,7 +151,7 @@ impl LiveReading {
         }
     }
 
-    /// Microseconds, up to 7 % too high; `None` if nothing was answered.
+    /// Returns a quantile of the latency in microseconds, up to 7 % too high; `None` if nothing was answered.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
@@ -120,7 +169,7 @@ impl LiveReading {
         found.map(|bucket| upper_edge(bucket) / 1e3)
     }
 
-    /// Microseconds, as if what is in a bucket lay evenly there; `None` if nothing was answered.
+    /// Returns a quantile in microseconds, as if latencies lay evenly within their bucket; `None` if nothing was answered.
     #[expect(clippy::cast_precision_loss, reason = "a share of a count")]
     pub(super) fn interpolated_us(&self, quantile: f64) -> Option<f64> {
         let rank = self.answered() as f64 * quantile.clamp(0.0, 1.0);
@@ -141,14 +190,14 @@ impl LiveReading {
 mod tests {
     use super::*;
 
-    fn read(pulse: &Pulse) -> LiveReading {
+    fn read(stats: &ThreadStats) -> LiveReading {
         let mut reading = LiveReading::default();
-        pulse.add_to(&mut reading);
+        stats.add_to(&mut reading);
         reading
     }
 
     #[test]
-    fn every_latency_lies_below_its_buckets_edge_and_near_it() {
+    fn every_latency_lies_just_below_the_edge_of_its_bucket() {
         let latencies = (0..36).flat_map(|log| [1_u64 << log, (1 << log) + (1 << log) / 3, (2 << log) - 1]);
         for latency in latencies {
             let edge = upper_edge(bucket(latency));
@@ -159,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_has_only_what_came_between() {
-        let pulse = Pulse::default();
-        pulse.answered(1_000, 50);
-        let earlier = read(&pulse);
-        pulse.answered(2_000_000, 99);
-        pulse.answered(50_000_000, 1);
-        pulse.failed(3);
-        let between = read(&pulse).since(&earlier);
+    fn a_difference_holds_only_what_happened_in_between() {
+        let stats = ThreadStats::default();
+        stats.add_ok(1_000, 50);
+        let earlier = read(&stats);
+        stats.add_ok(2_000_000, 99);
+        stats.add_ok(50_000_000, 1);
+        stats.add_failed(3);
+        let between = read(&stats).since(&earlier);
         assert_eq!((between.answered(), between.failed()), (100, 3));
         let near = |quantile, expected: f64| {
             let found = between.quantile_us(quantile).expect("answered");
@@ -181,9 +230,9 @@ mod tests {
 
     #[test]
     fn an_interpolated_quantile_is_finer_than_its_bucket() {
-        let pulse = Pulse::default();
-        (1_000_000..1_400_000).step_by(100).for_each(|latency| pulse.answered(latency, 1));
-        let reading = read(&pulse);
+        let stats = ThreadStats::default();
+        (1_000_000..1_400_000).step_by(100).for_each(|latency| stats.add_ok(latency, 1));
+        let reading = read(&stats);
         for share in [0.1, 0.25, 0.5, 0.51, 0.9] {
             let (found, expected) = (reading.interpolated_us(share).expect("answered"), 1_000.0 + 400.0 * share);
             assert!((found / expected - 1.0).abs() < 0.01, "{share}: {found}, {expected}");

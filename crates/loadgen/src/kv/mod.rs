@@ -16,8 +16,8 @@ use clap::ValueEnum;
 
 use self::dialect::Answer;
 pub use self::{
-    dialect::{Dialect, Login},
-    script::{Action, Mix, Script, ScriptError, ScriptPlan, Span},
+    dialect::{Action, Dialect, Login},
+    script::{Mix, Script, ScriptError, ScriptPlan, Span},
     sizes::ValueSizes,
     space::{JSON_BYTES_MIN, KeySpace, Values},
 };
@@ -210,11 +210,11 @@ impl ClientProtocol for KvClient {
         out.extend_from_slice(&self.script.greeting);
     }
 
-    fn welcome(&mut self, conn: &mut KvConn, input: &[u8]) -> Decoded {
+    fn decode_greeting(&mut self, conn: &mut KvConn, input: &[u8]) -> Decoded {
         let kept = conn.torn.len();
         conn.torn.extend_from_slice(input);
         let torn = std::mem::take(&mut conn.torn);
-        match self.script.dialect.welcome(&torn) {
+        match self.script.dialect.decode_greeting(&torn) {
             Ok(None) if torn.len() <= SURPLUS_BYTES_MAX => {
                 conn.torn = torn;
                 Decoded { consumed: input.len(), progress: Progress::NeedMore }

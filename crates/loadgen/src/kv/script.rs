@@ -5,7 +5,7 @@
 //! arrives with slices of the other. Threads share it.
 
 use super::{
-    dialect::{Dialect, Login},
+    dialect::{Action, Dialect, Login},
     space::KeySpace,
 };
 use crate::{
@@ -17,40 +17,6 @@ use crate::{
 const PREPARED_MIN: u64 = 1 << 20;
 /// Of requests and replies together. Offsets fit 32 bits even with a batch of this size behind it.
 const PREPARED_BYTES_MAX: usize = 256 << 20;
-
-/// One kind of request.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Action {
-    Get,
-    /// Get of a key that was never written.
-    GetMissing,
-    Set,
-    Del,
-}
-
-impl Action {
-    pub(super) const ALL: [Self; 4] = [Self::Get, Self::GetMissing, Self::Set, Self::Del];
-
-    /// As a log of requests has it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::GetMissing => "get-missing",
-            Self::Set => "set",
-            Self::Del => "del",
-        }
-    }
-
-    pub(super) fn is_get(self) -> bool {
-        matches!(self, Self::Get | Self::GetMissing)
-    }
-
-    /// What a reply of a right server counts as.
-    fn replies(self, count: u64) -> Replies {
-        let found = matches!(self, Self::Get | Self::Del);
-        Replies { count, hits: if found { count } else { 0 }, misses: if self == Self::GetMissing { count } else { 0 } }
-    }
-}
 
 /// Shares of the actions in a random sequence.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -99,7 +99,7 @@ impl<'a> Account<'a> {
         if !self.is_open_loop {
             return;
         }
-        let waiting = self.backlog.left(due, due < self.last, now);
+        let waiting = self.backlog.leave(due, due < self.last, now);
         if self.window.contains(due) {
             self.tally.backlog.saturating_record(waiting);
         }

@@ -1,10 +1,8 @@
 //! One client: asks, one request after the other, until the limit.
 
-use std::sync::{
-    PoisonError, RwLock, RwLockWriteGuard,
-    mpsc::{Receiver, Sender, channel},
-};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
+use parking_lot::{RwLock, RwLockWriteGuard};
 use sys::{
     fifo::Directory,
     mqueue::{Access, Queue, QueueName},
@@ -246,7 +244,7 @@ impl<'a> Client<'a> {
         self.account.settle(settled);
         let (live, slot) = self.live;
         let begin = if self.plan.pacing == Pacing::Closed { settled.sent } else { settled.due };
-        live.settled(slot, settled.verdict, 1, settled.ended.saturating_sub(begin));
+        live.add(slot, settled.verdict, 1, settled.ended.saturating_sub(begin));
         live.set(slot, self.account.tally.ok, self.account.tally.failed());
     }
 
@@ -331,7 +329,7 @@ pub(super) fn with_threads<T>(
     let shared = Shared { plan, place: &place, window: &window, lengths: &lengths, live: &live, log, gate: &gate };
     let (sender, news) = channel();
     std::thread::scope(|scope| {
-        let barred = gate.write().unwrap_or_else(PoisonError::into_inner);
+        let barred = gate.write();
         let mut crew = Threads { window: &window, live: &live, barred: Some(barred), news, collector };
         for index in 0..plan.clients {
             let (sender, slicer) = (sender.clone(), crew.collector.as_ref().map(Collector::slicer));

@@ -1,6 +1,8 @@
 //! Where the requests that clients keep for the log come together.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::plan::MqLoad;
 use crate::{
@@ -20,12 +22,12 @@ impl Log {
 
     /// Takes what a client has kept, or a piece of it.
     pub(super) fn add(&self, client: usize, kept: Kept) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).add(client, kept);
+        self.0.lock().add(client, kept);
     }
 
     /// What there is, of a window that was opened at `opened`.
     pub(super) fn read(&self, plan: &MqLoad, opened: Nanos) -> RequestLog {
-        let mut gathered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gathered = self.0.lock();
         std::mem::replace(&mut *gathered, Gathered::new(0)).read(opened, plan)
     }
 }

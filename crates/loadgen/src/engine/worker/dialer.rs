@@ -1,21 +1,22 @@
-//! How connections are opened, given up and opened again, and when they pause.
+//! Attempts to connect: how connections are opened, and when they are opened again.
 
-use std::net::IpAddr;
+use std::{collections::VecDeque, net::IpAddr};
 
-use rustix::{event::epoll::EventFlags, fd::OwnedFd, io::Errno, net::sockopt};
+use rustix::{fd::OwnedFd, io::Errno};
 
 use super::{
     super::{
-        Reuse,
-        endpoint::{Attempt, Dial},
+        endpoint::{Attempt, ConnectOptions, Endpoint},
+        load::Load,
+        pace::begin_of,
+        tls::Tls,
     },
-    Worker,
-    connection::{Connection, Pending, Stage},
+    kernel::{Kernel, Link},
+    thread::Thread,
 };
 use crate::{
-    clock::{MILLISECOND, Nanos},
+    clock::{self, MILLISECOND, Nanos},
     error::ErrorClass,
-    protocol::{Batch as _, ClientProtocol, Replies},
 };
 
 /// At most this many connections wait for their first reply: a listener's queue is often 128 long, and what does not
@@ -23,291 +24,354 @@ use crate::{
 const UNSETTLED_MAX: usize = 100;
 /// A server that is slow to answer (or is not asked) has accepted this many after this time.
 const UNSETTLED_PAUSE: Nanos = 10 * MILLISECOND;
-/// After a failed attempt, doubled with each further one up to the second.
-const REST_MIN: Nanos = 10 * MILLISECOND;
-const REST_MAX: Nanos = 500 * MILLISECOND;
+/// Pause after a failed attempt, doubled with each further one up to the maximum.
+const BACKOFF_MIN: Nanos = 10 * MILLISECOND;
+const BACKOFF_MAX: Nanos = 500 * MILLISECOND;
 /// Sockets kept until the server has closed its end.
 const PARTING_MAX: usize = 4096;
 
-pub(super) const READ_INTEREST: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
-pub(super) const WRITE_INTEREST: EventFlags = READ_INTEREST.union(EventFlags::OUT);
-
-/// When to connect again.
-#[derive(Clone, Copy)]
+/// Time of the next attempt to connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Redial {
     Now,
-    AfterRest,
+    AfterBackoff,
 }
 
-impl<P: ClientProtocol> Worker<'_, P> {
-    /// Opens connections that are due, in batches that a listener's queue can take.
-    pub(super) fn dial(&mut self, now: Nanos) {
-        if self.to_open.is_empty() || now < self.next_dial_at(now) {
-            return;
+/// Outcome of an attempt to connect.
+pub(super) enum Dialed {
+    Connected,
+    /// The kernel will report the outcome.
+    Pending,
+    /// The listener's queue is full; tried again soon.
+    Postponed,
+    Failed(ErrorClass),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// No socket; waits to be opened.
+    #[default]
+    Closed,
+    /// No socket; failed, and tries again later.
+    BackingOff {
+        until: Nanos,
+    },
+    Connecting {
+        since: Nanos,
+    },
+    /// There is a connection, but no TLS on it yet.
+    Handshaking {
+        since: Nanos,
+    },
+    Open,
+}
+
+/// Stage of one slot.
+#[derive(Debug, Default)]
+pub(super) struct DialState {
+    stage: Stage,
+    /// Beginning of the current attempt, refusals by a full queue included.
+    since: Option<Nanos>,
+    /// Number of connections in a row that came to nothing.
+    failures: u32,
+    /// The server has answered on this socket, so it no longer sits in the listener's queue.
+    is_settled: bool,
+}
+
+impl DialState {
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.stage == Stage::Open
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.stage == Stage::Closed
+    }
+
+    #[inline]
+    pub(super) fn is_connecting(&self) -> bool {
+        matches!(self.stage, Stage::Connecting { .. })
+    }
+
+    pub(super) fn is_handshaking(&self) -> bool {
+        matches!(self.stage, Stage::Handshaking { .. })
+    }
+
+    /// Returns true while there is a socket that is not open yet.
+    pub(super) fn is_opening(&self) -> bool {
+        self.is_connecting() || self.is_handshaking()
+    }
+
+    /// Returns true if something may arrive on the socket.
+    #[inline]
+    pub(super) fn can_be_read(&self) -> bool {
+        self.is_open() || self.is_handshaking()
+    }
+}
+
+/// Connections of one thread that are still to be opened for the first time, evenly over some time.
+#[derive(Debug)]
+struct Ramp {
+    origin: Nanos,
+    length: Nanos,
+    /// The next one, and the number of all.
+    slot: usize,
+    count: usize,
+    thread: usize,
+    threads: usize,
+}
+
+impl Ramp {
+    /// Returns when the next connection is to be opened.
+    fn next(&self) -> Nanos {
+        if self.slot == self.count {
+            return Nanos::MAX;
+        }
+        // The threads alternate, so that together they open connections evenly.
+        let place = self.slot * self.threads + self.thread;
+        self.origin.saturating_add(begin_of(self.length, place, self.count * self.threads))
+    }
+}
+
+/// Opens the connections of one thread.
+pub(super) struct Dialer<'a> {
+    endpoint: &'a Endpoint,
+    tls: Option<&'a Tls>,
+    /// Addresses that connections come from, in turn, and the place of the next; empty leaves it to the kernel.
+    sources: &'a [IpAddr],
+    next_source: usize,
+    is_fast_open: bool,
+    is_linger_zero: bool,
+    timeout: Nanos,
+    ramp: Ramp,
+    /// Slots to be opened, in order.
+    queue: VecDeque<usize>,
+    /// Number of sockets that the server has not yet answered on.
+    unsettled: usize,
+    /// Time from which connections may be opened again although too many are unsettled.
+    next_batch: Nanos,
+    /// Sockets that the server is about to close: kept so that TIME_WAIT falls on its side.
+    parting: VecDeque<OwnedFd>,
+}
+
+impl<'a> Dialer<'a> {
+    /// Makes a dialer for the `count` connections of `thread`.
+    pub(super) fn new(thread: &Thread<'a>, count: usize) -> Self {
+        let Thread { endpoint, load, index, threads, .. } = *thread;
+        let Load { sources, is_fast_open, is_linger_zero, .. } = load;
+        Self {
+            endpoint,
+            tls: load.tls.as_ref(),
+            sources,
+            next_source: index % sources.len().max(1),
+            is_fast_open: *is_fast_open,
+            is_linger_zero: *is_linger_zero,
+            timeout: clock::nanos(load.timeouts.connect),
+            ramp: Ramp { origin: 0, length: clock::nanos(load.ramp), slot: 0, count, thread: index, threads },
+            queue: VecDeque::with_capacity(count),
+            unsettled: 0,
+            next_batch: 0,
+            parting: VecDeque::new(),
+        }
+    }
+
+    /// Sets the beginning of the ramp.
+    pub(super) fn start(&mut self, origin: Nanos) {
+        self.ramp.origin = origin;
+    }
+
+    /// Returns a slot that is to be opened for the first time by `now`.
+    pub(super) fn next_of_ramp(&mut self, now: Nanos) -> Option<usize> {
+        let slot = self.ramp.slot;
+        (self.ramp.next() <= now).then(|| {
+            self.ramp.slot += 1;
+            slot
+        })
+    }
+
+    pub(super) fn enqueue(&mut self, slot: usize) {
+        self.queue.push_back(slot);
+    }
+
+    pub(super) fn first_in_queue(&self) -> Option<usize> {
+        self.queue.front().copied()
+    }
+
+    pub(super) fn dequeue(&mut self) {
+        self.queue.pop_front();
+    }
+
+    /// Returns when something is to be done next; `can_open` is false if no more connections are needed.
+    pub(super) fn next_wake(&self, now: Nanos, can_open: impl FnOnce() -> bool) -> Nanos {
+        let ramp = self.ramp.next();
+        if self.queue.is_empty() || !can_open() { ramp } else { ramp.min(self.next_open(now)) }
+    }
+
+    /// Returns when the next connection may be opened.
+    fn next_open(&self, now: Nanos) -> Nanos {
+        if self.unsettled < UNSETTLED_MAX { now } else { self.next_batch }
+    }
+
+    /// Begins a batch that a listener's queue can take. Returns its size.
+    pub(super) fn begin_batch(&mut self, now: Nanos) -> usize {
+        if self.queue.is_empty() || now < self.next_open(now) {
+            return 0;
         }
         let free = UNSETTLED_MAX.saturating_sub(self.unsettled);
-        let allowance = if free == 0 { UNSETTLED_MAX } else { free };
-        let is_issuing = self.is_issuing(now);
-        self.next_dial = now + UNSETTLED_PAUSE;
-        for _ in 0..allowance.min(self.to_open.len()) {
-            let again = self.to_open.front().is_some_and(|&slot| !self.connections[slot].resend.is_empty());
-            if !again && self.enough_is_being_opened() {
-                return;
-            }
-            let Some(slot) = self.to_open.pop_front() else { return };
-            let connection = &self.connections[slot];
-            if (is_issuing && connection.wants_socket()) || !connection.resend.is_empty() {
-                self.open(slot, now);
-            }
-        }
+        self.next_batch = now + UNSETTLED_PAUSE;
+        self.queue.len().min(if free == 0 { UNSETTLED_MAX } else { free })
     }
 
-    /// Where every request has a connection of its own: those that are being opened are all that is still needed.
-    pub(super) fn enough_is_being_opened(&self) -> bool {
-        let Some(quota) = self.quota.filter(|_| self.reuse == Reuse::Once && self.schedule.is_none()) else {
-            return false;
+    /// Begins to connect.
+    pub(super) fn open(&mut self, dial: &mut DialState, link: &mut Link, kernel: &mut Kernel, now: Nanos) -> Dialed {
+        let since = *dial.since.get_or_insert(now);
+        let options = ConnectOptions {
+            source: self.next_source(),
+            is_fast_open: self.is_fast_open,
+            is_linger_zero: self.is_linger_zero,
         };
-        // Counted at the end of a run only.
-        quota > 0 && quota < self.connections.len() as u64 * self.batch && {
-            let is_opening = |connection: &&Connection<P>| {
-                matches!(connection.stage, Stage::Connecting { .. } | Stage::Handshaking { .. })
-            };
-            self.connections.iter().filter(is_opening).count() as u64 * self.batch >= quota
-        }
-    }
-
-    /// When the next connection may be opened.
-    pub(super) fn next_dial_at(&self, now: Nanos) -> Nanos {
-        if self.unsettled < UNSETTLED_MAX { now } else { self.next_dial }
-    }
-
-    fn open(&mut self, slot: usize, now: Nanos) {
-        let since = *self.connections[slot].dialing_since.get_or_insert(now);
-        let dial =
-            Dial { source: self.next_source(), is_fast_open: self.is_fast_open, is_linger_zero: self.is_linger_zero };
-        let mut attempt = self.endpoint.connect(dial);
+        let mut attempt = self.endpoint.connect(options);
         if matches!(attempt, Err(Errno::MFILE)) && !self.parting.is_empty() {
             // Those were only kept out of courtesy.
-            self.closing.extend(self.parting.drain(..));
-            self.close_now();
-            attempt = self.endpoint.connect(dial);
+            kernel.close(self.parting.drain(..));
+            kernel.close_now();
+            attempt = self.endpoint.connect(options);
         }
         match attempt {
-            Ok(Attempt::Connected(socket)) => {
-                if self.install(slot, socket, false, now) {
-                    self.connected(slot, now);
-                }
+            Ok(Attempt::Connected(socket)) => self.install(dial, link, socket, Dialed::Connected, kernel, now),
+            Ok(Attempt::Pending(socket)) => self.install(dial, link, socket, Dialed::Pending, kernel, now),
+            Ok(Attempt::QueueFull) if now - since < self.timeout => {
+                dial.stage = Stage::BackingOff { until: now + MILLISECOND };
+                Dialed::Postponed
             }
-            Ok(Attempt::Pending(socket)) => {
-                self.install(slot, socket, true, now);
-            }
-            Ok(Attempt::QueueFull) if now - since < self.connect_timeout => {
-                self.connections[slot].stage = Stage::Resting { until: now + MILLISECOND };
-            }
-            Ok(Attempt::QueueFull) => self.connect_failed(slot, ErrorClass::ConnectTimeout, now),
-            Err(error) => self.connect_failed(slot, ErrorClass::of_connect(error), now),
+            Ok(Attempt::QueueFull) => Dialed::Failed(ErrorClass::ConnectTimeout),
+            Err(error) => Dialed::Failed(ErrorClass::of_connect(error)),
         }
     }
 
-    /// Where the next connection comes from, in turn.
+    /// Returns where the next connection comes from.
     fn next_source(&mut self) -> Option<IpAddr> {
-        let source = *self.sources.get(self.source)?;
-        self.source = (self.source + 1) % self.sources.len();
+        let source = *self.sources.get(self.next_source)?;
+        self.next_source = (self.next_source + 1) % self.sources.len();
         Some(source)
     }
 
-    fn install(&mut self, slot: usize, socket: OwnedFd, is_pending: bool, now: Nanos) -> bool {
-        let connection = &mut self.connections[slot];
-        connection.stage = Stage::Connecting { since: now };
-        connection.socket = Some(socket);
+    fn install(
+        &mut self,
+        dial: &mut DialState,
+        link: &mut Link,
+        socket: OwnedFd,
+        dialed: Dialed,
+        kernel: &mut Kernel,
+        now: Nanos,
+    ) -> Dialed {
+        dial.stage = Stage::Connecting { since: now };
+        link.open(socket);
         self.unsettled += 1;
-        let watched = self.watch(slot, is_pending);
-        if let Err(error) = watched {
-            self.connect_failed(slot, ErrorClass::of_connect(error), now);
+        match kernel.watch(link, matches!(dialed, Dialed::Pending)) {
+            Ok(()) => dialed,
+            Err(error) => Dialed::Failed(ErrorClass::of_connect(error)),
         }
-        watched.is_ok()
     }
 
-    /// The socket of a pending attempt reports something.
-    pub(super) fn decide_attempt(&mut self, slot: usize, now: Nanos) {
-        let Some(socket) = &self.connections[slot].socket else { return };
-        match sockopt::socket_error(socket).and_then(|outcome| outcome) {
-            Ok(()) => match self.watch_connected(slot) {
-                Ok(()) => self.connected(slot, now),
-                Err(error) => self.connect_failed(slot, ErrorClass::of_connect(error), now),
+    /// Reads the outcome of a pending attempt, whose socket has reported something.
+    pub(super) fn finish(link: &mut Link, kernel: &mut Kernel) -> Dialed {
+        match link.attempt() {
+            None => Dialed::Pending,
+            Some(outcome) => match outcome.and_then(|()| kernel.watch_connected(link)) {
+                Ok(()) => Dialed::Connected,
+                Err(error) => Dialed::Failed(ErrorClass::of_connect(error)),
             },
-            Err(error) => self.connect_failed(slot, ErrorClass::of_connect(error), now),
         }
     }
 
-    pub(super) fn opened(&mut self, slot: usize, now: Nanos) {
-        let connection = &mut self.connections[slot];
-        connection.stage = Stage::Open;
-        let since = connection.dialing_since.take();
-        self.burst.clear();
-        self.protocol.greet(&mut self.burst);
-        self.connections[slot].is_welcome = self.burst.is_empty();
-        let sent = match self.reuse {
-            Reuse::Keep => now,
-            Reuse::Once => since.unwrap_or(now),
-        };
-        self.fill(slot, sent, now);
-        self.list_if_room(slot);
+    /// Begins a handshake on a socket that is connected. Returns false if there is none to make.
+    pub(super) fn begin_handshake(
+        &self,
+        dial: &mut DialState,
+        link: &mut Link,
+        now: Nanos,
+    ) -> Result<bool, rustls::Error> {
+        let Some(tls) = self.tls else { return Ok(false) };
+        link.begin_tls(tls.session()?);
+        dial.stage = Stage::Handshaking { since: dial.since.unwrap_or(now) };
+        Ok(true)
     }
 
-    /// Somebody has to bear a failed attempt: the request that would have been sent next.
-    pub(super) fn connect_failed(&mut self, slot: usize, class: ErrorClass, now: Nanos) {
-        self.failures_in_row += 1;
-        self.connections[slot].failures += 1;
-        self.connections[slot].dialing_since = None;
-        self.hang_up(slot, Redial::AfterRest, now);
-        if let Some(pending) = self.connections[slot].resend.pop_front() {
-            self.fail(slot, pending, class, now);
-            return self.end_turn(slot, now);
-        }
-        let due = self.schedule.as_ref().map_or(now, |schedule| schedule.due());
-        if due <= now && self.fail_unsent(Some(slot), due, class, now) {
-            match &mut self.schedule {
-                Some(schedule) => {
-                    schedule.advance();
-                    self.note_backlog(due, true, now);
-                }
-                None => self.connections[slot].turns_left = self.connections[slot].turns_left.saturating_sub(1),
-            }
-            self.end_turn(slot, now);
-        }
+    /// Takes note that requests may be sent. Returns when the attempt began.
+    pub(super) fn opened(dial: &mut DialState) -> Option<Nanos> {
+        dial.stage = Stage::Open;
+        dial.since.take()
     }
 
-    /// Fails everything in flight, and connects again. `first` is what became of the oldest request.
-    pub(super) fn fail_connection(&mut self, slot: usize, first: ErrorClass, others: ErrorClass, now: Nanos) {
-        self.failures_in_row += 1;
-        if let Some(oldest) = self.connections[slot].inflight.pop_front() {
-            let heard = std::mem::take(&mut self.connections[slot].begun);
-            self.conclude(slot, oldest, Replies::ONE, Err(first), heard, now);
-            if oldest.request.left() > 1 {
-                self.fail(slot, Pending { request: oldest.request.without(1), ..oldest }, others, now);
-            }
-        }
-        while let Some(pending) = self.connections[slot].inflight.pop_front() {
-            self.fail(slot, pending, others, now);
-        }
-        self.end_turn(slot, now);
-        self.hang_up(slot, Redial::Now, now);
-    }
-
-    /// The server has announced the end of this connection: what it did not answer goes out again on the next one.
-    pub(super) fn part(&mut self, slot: usize, now: Nanos) {
-        let connection = &mut self.connections[slot];
-        connection.resend.append(&mut connection.inflight);
-        // Where every request has a connection of its own, the next one was to be opened anyway.
-        self.tally.reconnects += u64::from(self.reuse == Reuse::Keep && self.window.contains(now));
-        // A server that closes without ever answering would otherwise be dialled as fast as the kernel can.
-        let redial = if connection.is_settled { Redial::Now } else { Redial::AfterRest };
-        connection.failures += u32::from(!connection.is_settled);
-        // Whoever closes first keeps the port for a minute, and it is the server's turn to do so.
-        let socket = self.vacate(slot, redial, now);
-        if self.parting.len() < PARTING_MAX {
-            self.parting.extend(socket);
-        } else {
-            self.closing.extend(socket);
-        }
-    }
-
-    /// Closes the slot's socket and puts it in line to connect again.
-    pub(super) fn hang_up(&mut self, slot: usize, redial: Redial, now: Nanos) {
-        let socket = self.vacate(slot, redial, now);
-        self.closing.extend(socket);
-    }
-
-    /// Empties the slot and puts it in line to connect again.
-    fn vacate(&mut self, slot: usize, redial: Redial, now: Nanos) -> Option<OwnedFd> {
-        self.unwatch(slot);
-        let connection = &mut self.connections[slot];
-        if connection.socket.is_some() && !connection.is_settled {
+    /// Takes note of a reply that makes sense.
+    #[inline]
+    pub(super) fn settle(&mut self, dial: &mut DialState) {
+        if !dial.is_settled {
+            dial.is_settled = true;
+            dial.failures = 0;
             self.unsettled -= 1;
         }
-        let socket = connection.clear(self.protocol.open());
-        match redial {
-            Redial::Now => self.line_up(slot),
-            Redial::AfterRest => {
-                let rest = REST_MIN << connection.failures.saturating_sub(1).min(10);
-                connection.stage = Stage::Resting { until: now + rest.min(REST_MAX) };
-            }
+    }
+
+    /// Takes note of an attempt or a connection that came to nothing.
+    pub(super) fn fail(dial: &mut DialState) {
+        dial.failures += 1;
+        dial.since = None;
+    }
+
+    /// Takes note that the server has closed the connection. Returns when to connect again: one that closes without
+    /// ever answering would otherwise be dialled as fast as the kernel can.
+    pub(super) fn closed_by_server(dial: &mut DialState) -> Redial {
+        if dial.is_settled {
+            return Redial::Now;
         }
-        socket
+        dial.failures += 1;
+        Redial::AfterBackoff
     }
 
-    /// A connection without a socket waits for its turn to get one: in line, for the end of its pause, or for the schedule
-    /// if that opens one for each request.
-    pub(super) fn line_up(&mut self, slot: usize) {
-        if self.connections[slot].wants_socket() {
-            if self.dials_on_schedule() && self.connections[slot].resend.is_empty() {
-                self.list(slot);
-            } else {
-                self.to_open.push_back(slot);
-            }
+    /// Empties the slot, which has a socket or not.
+    pub(super) fn release(&mut self, dial: &mut DialState, has_socket: bool, redial: Redial, now: Nanos) {
+        if has_socket && !dial.is_settled {
+            self.unsettled -= 1;
         }
-    }
-
-    /// Whether a request that falls due opens a connection of its own.
-    pub(super) fn dials_on_schedule(&self) -> bool {
-        self.reuse == Reuse::Once && self.schedule.is_some()
-    }
-
-    /// A connection's request has got its verdict; a pause may follow.
-    #[inline]
-    pub(super) fn end_turn(&mut self, slot: usize, now: Nanos) {
-        if let Some(pauses) = &mut self.pauses
-            && self.connections[slot].turns_left > 0
-        {
-            self.connections[slot].is_pausing = pauses.begin(slot, now);
-        }
-    }
-
-    pub(super) fn end_pauses(&mut self, now: Nanos) {
-        while let Some(slot) = self.pauses.as_mut().and_then(|pauses| pauses.ended(now)) {
-            self.connections[slot].is_pausing = false;
-            match self.connections[slot].stage {
-                Stage::Open => self.refill(slot, now),
-                Stage::Closed => self.line_up(slot),
-                // It gets in line by itself.
-                Stage::Resting { .. } | Stage::Connecting { .. } | Stage::Handshaking { .. } => {}
+        dial.is_settled = false;
+        dial.stage = match redial {
+            Redial::Now => Stage::Closed,
+            Redial::AfterBackoff => {
+                let backoff = BACKOFF_MIN << dial.failures.saturating_sub(1).min(10);
+                Stage::BackingOff { until: now + backoff.min(BACKOFF_MAX) }
             }
+        };
+    }
+
+    /// Keeps a socket that the server is about to close. Whoever closes first keeps the port for a minute, and it
+    /// should be the server.
+    pub(super) fn keep_parting(&mut self, socket: OwnedFd, kernel: &mut Kernel) {
+        if self.parting.len() < PARTING_MAX {
+            self.parting.push_back(socket);
+        } else {
+            kernel.close([socket]);
         }
     }
 
-    pub(super) fn check_deadlines(&mut self, slot: usize, now: Nanos) {
-        let connection = &mut self.connections[slot];
-        match connection.stage {
-            Stage::Closed => {}
-            Stage::Resting { until } => {
-                if until <= now {
-                    connection.stage = Stage::Closed;
-                    self.line_up(slot);
-                }
-            }
-            Stage::Connecting { since } | Stage::Handshaking { since } => {
-                if now.saturating_sub(since) >= self.connect_timeout {
-                    self.connect_failed(slot, ErrorClass::ConnectTimeout, now);
-                }
-            }
-            Stage::Open => {
-                let oldest = connection.inflight.front().map_or(now, |pending| pending.stamp.sent);
-                let waited = now.saturating_sub(oldest);
-                if waited >= self.timeout {
-                    self.fail_connection(slot, ErrorClass::Timeout, ErrorClass::Timeout, now);
-                } else if waited >= self.first_byte_timeout && connection.begun.first_byte.is_none() {
-                    self.fail_connection(slot, ErrorClass::TimeoutFirstByte, ErrorClass::TimeoutFirstByte, now);
-                }
-            }
+    /// Closes what was kept by [`Self::keep_parting`] since the last call.
+    pub(super) fn close_parting(&mut self, kernel: &mut Kernel) {
+        kernel.close(self.parting.drain(..));
+    }
+
+    /// Ends a pause that is over. Returns true if the slot may be opened again.
+    pub(super) fn end_backoff(dial: &mut DialState, now: Nanos) -> bool {
+        let is_over = matches!(dial.stage, Stage::BackingOff { until } if until <= now);
+        if is_over {
+            dial.stage = Stage::Closed;
         }
+        is_over
     }
 
-    pub(super) fn wait_for_room(&mut self, slot: usize) -> Result<(), Errno> {
-        self.set_interest(slot, WRITE_INTEREST)
-    }
-
-    pub(super) fn stop_waiting_for_room(&mut self, slot: usize) -> Result<(), Errno> {
-        self.set_interest(slot, READ_INTEREST)
+    /// Returns true if the attempt has taken too long.
+    pub(super) fn is_overdue(&self, dial: &DialState, now: Nanos) -> bool {
+        matches!(dial.stage, Stage::Connecting { since } | Stage::Handshaking { since }
+            if now.saturating_sub(since) >= self.timeout)
     }
 }
