@@ -1,4 +1,4 @@
-//! The command line: exit codes, formats, files.
+//! The command line: exit status, formats, files, signals.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -17,7 +17,7 @@ use super::support::{
 };
 
 #[test]
-fn bad_usage_is_2_with_a_clear_line() {
+fn bad_usage_has_exit_status_2() {
     let url = "http://127.0.0.1:9/";
     let cases: &[&[&str]] = &[
         &[],
@@ -61,7 +61,7 @@ fn bad_usage_is_2_with_a_clear_line() {
 }
 
 #[test]
-fn a_target_that_is_not_there_is_1_with_the_reason() {
+fn an_absent_server_has_exit_status_1_with_the_reason() {
     // Bound and dropped: nobody listens there.
     let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
     let refused = loadgen(&["http", "-n", "1", &format!("http://127.0.0.1:{port}/")]);
@@ -79,7 +79,7 @@ fn a_target_that_is_not_there_is_1_with_the_reason() {
 }
 
 #[test]
-fn programs_are_told_by_class_that_nobody_is_there() {
+fn an_absent_server_has_a_result_with_its_error_class() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
     let address = format!("127.0.0.1:{port}");
     let documents = tempfile::tempdir().expect("a directory");
@@ -109,7 +109,7 @@ fn programs_are_told_by_class_that_nobody_is_there() {
 }
 
 #[test]
-fn targets_and_amounts_are_understood_as_other_tools_spell_them() {
+fn targets_and_amounts_may_be_spelled_as_in_other_tools() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let run =
         Run::http(&format!("{}/page", server.address()), &["-c", "1", "-R", "1k/s", "-d", "0.05", "--warmup", "0"]);
@@ -121,7 +121,7 @@ fn targets_and_amounts_are_understood_as_other_tools_spell_them() {
 }
 
 #[test]
-fn a_directory_with_a_result_is_not_written_to_again() {
+fn a_directory_with_a_result_is_refused() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().to_str().expect("UTF-8");
@@ -146,7 +146,7 @@ fn a_directory_with_a_result_is_not_written_to_again() {
 }
 
 #[test]
-fn a_cpu_that_is_not_there_is_1_at_once() {
+fn an_absent_cpu_has_exit_status_1_at_once() {
     let server = Server::start(|_| Act::Say(ok("x")));
     // The second thread cannot be pinned, and the first does not run for a minute.
     let output = loadgen(&["http", "-c", "2", "-t", "2", "--pin", "0,1000", "-d", "60s", &server.url()]);
@@ -156,7 +156,7 @@ fn a_cpu_that_is_not_there_is_1_at_once() {
 }
 
 #[test]
-fn failures_are_3_and_counted_on_standard_error() {
+fn failures_have_exit_status_3_and_are_counted() {
     let server = Server::start(|_| Act::SayAndClose(Vec::new()));
     let run = Run::http(&server.url(), &["-c", "1", "-n", "3"]);
     assert_eq!(run.code, Some(3));
@@ -185,7 +185,7 @@ fn text_and_csv_say_what_json_says() {
 }
 
 #[test]
-fn where_nothing_was_verified_there_is_no_latency() {
+fn without_a_verified_reply_there_is_no_latency() {
     let server = Server::start(|_| Act::SayAndClose(Vec::new()));
     for pace in [&[][..], &["-R", "1000"]] {
         let options = [&["-c", "1", "-n", "3"], pace].concat();
@@ -208,7 +208,7 @@ fn where_nothing_was_verified_there_is_no_latency() {
 }
 
 #[test]
-fn results_are_stored_and_histograms_can_be_read_back() {
+fn stored_results_and_histograms_can_be_read_back() {
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
     let server = Server::start(|_| Act::Say(ok("x")));
     let directory = tempfile::tempdir().expect("a directory");
@@ -237,7 +237,7 @@ fn results_are_stored_and_histograms_can_be_read_back() {
 }
 
 #[test]
-fn bodies_can_be_known_beforehand() {
+fn bodies_are_checked_against_digests_and_files() {
     let server = Server::start(|_| Act::Say(ok("known")));
     let (url, hex) =
         (server.url(), |body: &str| Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect::<String>());
@@ -257,7 +257,7 @@ fn bodies_can_be_known_beforehand() {
 }
 
 #[test]
-fn several_urls_are_asked_in_turn_each_with_its_own_body() {
+fn several_urls_are_asked_in_turn() {
     let server = Server::start(|n| Act::Say(ok(["a", "bb", "ccc"][n as usize % 3])));
     let (a, b) = (format!("{}a", server.url()), format!("{}b", server.url()));
     let run = Run::http(&server.url(), &["-c", "1", "-n", "30", "-P", "2", &a, &b]);
@@ -266,7 +266,7 @@ fn several_urls_are_asked_in_turn_each_with_its_own_body() {
 }
 
 #[test]
-fn the_servers_usage_is_read() {
+fn the_usage_of_the_server_is_measured() {
     let server = Server::start(|_| Act::Say(ok("x")));
     // The server is this very process.
     let pid = std::process::id().to_string();
@@ -288,7 +288,7 @@ fn the_servers_usage_is_read() {
 }
 
 #[test]
-fn an_interrupt_ends_the_run_early_and_what_was_measured_says_so() {
+fn an_interrupted_run_has_a_marked_result() {
     for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
         interrupted_by(signal);
     }

@@ -1,4 +1,4 @@
-//! The truth about a stall: a server process that is stopped for a while, and what an open loop makes of it.
+//! Coordinated omission: a server process is stopped for a while, and an open loop must measure the whole stall.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ fn stall(pid: Pid) -> Duration {
 /// Requests that fall due in a stall of length S wait for the rest of it, and all others hardly: of the requests of a time
 /// T, evenly due, the share that waits longer than x is (S - x) / T, so that the 99th percentile is S - T / 100.
 #[test]
-fn a_stall_shows_in_the_response_time_as_it_was_and_not_in_the_service_time() {
+fn response_time_has_the_whole_stall_and_service_time_has_not() {
     // Both engines wait for the clock most of the time, and can do that side by side.
     std::thread::scope(|scope| {
         for engine in ["epoll", "uring"] {
@@ -45,7 +45,7 @@ fn a_stall_shows_in_the_response_time_as_it_was_and_not_in_the_service_time() {
     });
 }
 
-/// What was wrong, if anything.
+/// Runs an open loop with one stall, and returns the law that did not hold, if any.
 fn one_stall(engine: &str) -> Result<(), String> {
     let null = NullServer::start("http", "127.0.0.1:0", &[]);
     let pid = null.pid();
@@ -78,7 +78,7 @@ fn one_stall(engine: &str) -> Result<(), String> {
 }
 
 #[test]
-fn a_closed_loop_gets_the_samples_that_it_did_not_take() {
+fn a_closed_loop_gets_corrected_samples() {
     // One connection, 100 requests of 5 ms, and one of them takes 500 ms: its place would have been taken by about 50 others,
     // with 490, 480, … ms left to wait.
     let server = Server::start(|n| {

@@ -1,4 +1,4 @@
-//! The ring sees what epoll sees: the same outcomes in the same classes. (QUINTET_TEST_ENGINE runs all tests on it.)
+//! `--engine`: both engines see the same outcomes in the same classes. (QUINTET_TEST_ENGINE runs all tests on one.)
 
 use std::{
     io::{Read as _, Write as _},
@@ -47,7 +47,7 @@ fn every_outcome_has_its_class_on_both() {
 }
 
 #[test]
-fn pipelines_large_bodies_and_many_connections_are_verified_on_both() {
+fn heavy_loads_are_verified_on_both() {
     both(|engine| {
         for (body, load) in [
             ("128", &["-c", "300", "-n", "6000", "-P", "16", "--threads", "2"][..]),
@@ -131,7 +131,7 @@ fn connecting_has_a_limit_of_its_own() {
 }
 
 #[test]
-fn what_waits_to_leave_with_others_is_not_stamped_as_sent() {
+fn a_request_is_stamped_when_it_leaves() {
     let null = NullServer::start("http", "127.0.0.1:0", &[]);
     let options = ["--engine", "epoll", "-c", "256", "--threads", "1", "-d", "500ms", "--warmup", "200ms"];
     // Little's law: requests under way on average. Were a request stamped when the reply before it was read, a connection

@@ -2,7 +2,7 @@
 
 use super::support::{Run, cache::Cache, loadgen, null_server::NullServer};
 
-/// What every cache must get right in every protocol it has.
+/// Panics unless a cache is verified under every kind of load.
 fn exercise(cache: &Cache, protocol: &str) {
     let run = |options: &[&str]| cache.run(&[&["--protocol", protocol, "--keys", "2000", "-c", "5"], options].concat());
     let filled = run(&["--workload", "preload", "-P", "50", "--threads", "2"]);
@@ -69,7 +69,7 @@ fn memcached_over_meta_commands() {
 }
 
 #[test]
-fn the_keys_of_an_empty_cache_are_missed() {
+fn keys_of_an_empty_cache_are_misses_with_a_hint() {
     let Some(redis) = Cache::redis() else { return };
     let run = Run::kv(&redis.target, &["-n", "100", "-P", "10"]);
     run.assert_errors(&[("miss", 100)]);
@@ -77,7 +77,7 @@ fn the_keys_of_an_empty_cache_are_missed() {
 }
 
 #[test]
-fn values_of_a_cache_that_evicts_verify_or_are_missed() {
+fn an_evicting_cache_has_hits_and_allowed_misses() {
     let Some(redis) = Cache::start("redis-server", |socket| {
         let policy = ["--maxmemory", "8mb", "--maxmemory-policy", "allkeys-random"];
         let fixed = ["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket", socket];
@@ -91,7 +91,7 @@ fn values_of_a_cache_that_evicts_verify_or_are_missed() {
 }
 
 #[test]
-fn the_null_server_answers_what_is_verified() {
+fn replies_of_the_null_server_are_verified() {
     for (value_bytes, pipeline) in [("12", "1"), ("12", "100"), ("1024", "16"), ("200000", "3"), ("0", "50")] {
         let null = NullServer::start("resp", "127.0.0.1:0", &["--value-size", value_bytes]);
         let fixed = ["-c", "5", "-P", pipeline, "--constant-values", "--value-size", value_bytes, "--keys", "1000"];
@@ -107,7 +107,7 @@ fn the_null_server_answers_what_is_verified() {
 }
 
 #[test]
-fn wrong_sizes_against_the_null_server_are_found() {
+fn wrong_value_sizes_are_found() {
     let null = NullServer::start("resp", "127.0.0.1:0", &["--value-size", "13"]);
     Run::kv(&null.address, &["-c", "2", "-n", "100", "-P", "10", "--constant-values"])
         .assert_errors(&[("length", 100)]);
@@ -116,7 +116,7 @@ fn wrong_sizes_against_the_null_server_are_found() {
 }
 
 #[test]
-fn the_result_says_what_was_asked() {
+fn the_result_records_the_settings() {
     let null = NullServer::start("resp", "127.0.0.1:0", &[]);
     let run = Run::kv(
         &null.address,
@@ -173,7 +173,7 @@ fn a_trace_is_replayed() {
 }
 
 #[test]
-fn bad_usage_is_2_with_a_clear_line() {
+fn bad_usage_has_exit_status_2() {
     let target = "127.0.0.1:9";
     let cases: &[&[&str]] = &[
         &["kv"],

@@ -1,6 +1,6 @@
-//! The real binary against small servers whose behaviour is known.
+//! The program as a process, against small servers whose behaviour is known.
 //!
-//! The servers may sleep; what is asserted about time is how long *they* took, never how fast we are.
+//! The servers may sleep. Assertions about time are about the time that *they* took, never about our own speed.
 
 mod command_line;
 mod coordinated_omission;

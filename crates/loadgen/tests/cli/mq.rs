@@ -1,4 +1,4 @@
-//! `loadgen mq` against servers that do as they should, and how it ends.
+//! `loadgen mq` against right servers, and its end.
 
 use std::{
     process::{Child, Command, Stdio},
@@ -29,7 +29,7 @@ fn files() -> tempfile::TempDir {
 }
 
 #[test]
-fn the_reference_and_the_generator_agree_in_every_way_to_ask() {
+fn the_null_server_is_verified_in_every_way_to_ask() {
     let (files, fifos) = (files(), private_directory());
     let root = files.path().to_str().expect("text");
     let fifo_dir = fifos.path().to_str().expect("text");
@@ -69,7 +69,7 @@ fn the_reference_and_the_generator_agree_in_every_way_to_ask() {
 }
 
 #[test]
-fn the_queue_of_a_dead_reference_is_taken_over_and_that_of_a_living_one_is_not() {
+fn only_the_queue_of_a_dead_null_server_is_taken_over() {
     let (files, fifos) = (files(), private_directory());
     let queue = format!("mq:/loadgen-stale-{}", std::process::id());
     let root = files.path().to_str().expect("text");
@@ -83,7 +83,7 @@ fn the_queue_of_a_dead_reference_is_taken_over_and_that_of_a_living_one_is_not()
 }
 
 #[test]
-fn the_first_byte_is_told_from_the_last() {
+fn the_first_byte_has_a_latency_of_its_own() {
     const PAUSE: Duration = Duration::from_millis(40);
     let server = QueueServer::start(|_, _| Act {
         data: Some(vec![b"first".to_vec(), b"last".to_vec()]),
@@ -98,7 +98,7 @@ fn the_first_byte_is_told_from_the_last() {
 }
 
 #[test]
-fn a_stall_shows_in_the_response_times_of_what_fell_due_meanwhile() {
+fn a_stall_shows_in_the_response_times() {
     const STALL: Duration = Duration::from_millis(300);
     for spawn in ["thread", "process"] {
         let server = QueueServer::start(|number, _| {
@@ -120,7 +120,7 @@ fn a_stall_shows_in_the_response_times_of_what_fell_due_meanwhile() {
 }
 
 #[test]
-fn a_slice_of_time_ends_with_it() {
+fn a_run_of_a_duration_ends_in_time() {
     let server = QueueServer::start(|_, _| Act::say(b"x"));
     let run = Run::mq(&server, &["--clients", "3", "-d", "500ms", "--warmup", "100ms"]);
     run.assert_errors(&[]);
@@ -130,7 +130,7 @@ fn a_slice_of_time_ends_with_it() {
 }
 
 #[test]
-fn the_total_is_printed_as_the_original_client_did() {
+fn text_ends_with_the_original_clients_line() {
     let server = QueueServer::start(|_, _| Act::say(b"x"));
     let options = ["--clients", "2", "-n", "4", "--fifo-dir", server.fifos()];
     let said = loadgen(&[&["mq"], &options[..], &[&server.name(), "file.bin"]].concat());
@@ -139,7 +139,7 @@ fn the_total_is_printed_as_the_original_client_did() {
     assert!(line.ends_with("ms for 4 files to 2 clients"), "{line}");
 }
 
-/// `loadgen mq` against a server that never answers, once all three clients are waiting.
+/// Starts `loadgen mq` against a server that never answers, and returns when all three clients are waiting.
 pub(crate) fn waiting(server: &QueueServer, spawn: &str) -> Child {
     waiting_with(server, &["--spawn", spawn])
 }
@@ -163,7 +163,7 @@ fn waiting_with(server: &QueueServer, options: &[&str]) -> Child {
 }
 
 #[test]
-fn no_fifo_is_left_when_a_run_is_interrupted_however_often() {
+fn an_interrupted_run_leaves_no_fifo() {
     for spawn in ["thread", "process"] {
         for (signals, options, said) in [
             (&[Signal::INT][..], &[][..], "interrupted before any reply"),
@@ -185,7 +185,7 @@ fn no_fifo_is_left_when_a_run_is_interrupted_however_often() {
 }
 
 #[test]
-fn a_client_that_is_killed_ends_the_run_and_leaves_no_fifo() {
+fn a_killed_client_ends_the_run_and_leaves_no_fifo() {
     let server = QueueServer::start(|_, _| Act::default());
     let child = waiting(&server, "process");
     let children = format!("/proc/{0}/task/{0}/children", child.id());
@@ -233,7 +233,7 @@ fn bad_usage_is_refused() {
 }
 
 #[test]
-fn a_timeline_tells_when_what_happened_to_threads_and_to_processes() {
+fn a_timeline_shows_a_stall_for_either_kind_of_client() {
     const STALL: Duration = Duration::from_millis(250);
     for spawn in ["thread", "process"] {
         let server = QueueServer::start(|number, _| {

@@ -1,4 +1,4 @@
-//! `loadgen null` and `loadgen http` against each other.
+//! `loadgen null`, driven by `loadgen`.
 
 use std::{
     io::{Read as _, Write as _},
@@ -8,7 +8,7 @@ use std::{
 use super::support::{Run, documents::Documents, loadgen, null_server::NullServer};
 
 #[test]
-fn everything_is_answered_at_any_depth_and_size() {
+fn every_request_is_answered_at_any_depth_and_size() {
     for (body, pipeline) in [("0", "1"), ("128", "16"), ("100000", "3"), ("1000000", "1")] {
         let null = NullServer::start("http", "127.0.0.1:0", &["--body-size", body]);
         let url = format!("http://{}/", null.address);
@@ -46,7 +46,7 @@ fn a_unix_socket_is_served_and_removed() {
 }
 
 #[test]
-fn a_taken_address_is_1() {
+fn a_taken_address_has_exit_status_1() {
     let null = NullServer::start("http", "127.0.0.1:0", &[]);
     let output = loadgen(&["null", "--protocol", "http", "--listen", &null.address]);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -66,7 +66,7 @@ fn requests_behind_a_half_close_are_answered() {
 }
 
 #[test]
-fn the_same_document_is_served_in_both_of_fileservers_protocols() {
+fn both_protocols_of_fileserver_are_served() {
     for length in [0, 1, 10_240, 1_000_000] {
         let null = NullServer::start("file", "127.0.0.1:0", &["--body-size", &length.to_string()]);
         let documents = Documents::with([vec![b'x'; length], vec![b'x'; length]]);

@@ -1,4 +1,4 @@
-//! `--request-log`: single requests in a file, and what they have to do with the result.
+//! `--request-log`: single requests in a file, which agree with the result.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,14 +34,14 @@ fn count(lines: &[Value], name: &str) -> usize {
     lines.iter().filter(|line| line[name] == true).count()
 }
 
-/// How often each value occurs.
+/// Counts how often each value occurs.
 fn counts(lines: &[Value], name: &str) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     lines.iter().for_each(|line| *counts.entry(line[name].as_str().unwrap_or("-").to_owned()).or_insert(0) += 1);
     counts
 }
 
-/// That a log which is large enough has what the result has, no more and no less. Of some failures the bytes are unknown.
+/// Panics unless a large log has exactly the requests of the result. The bytes of some failures are unknown.
 fn check(which: &str, run: &Run, lines: &[Value], begin: &str) {
     let result = &run.result;
     assert_eq!((lines.len() as u64, count(lines, "in_sample") as u64), (result.requests, result.requests), "{which}");
@@ -64,7 +64,7 @@ fn check(which: &str, run: &Run, lines: &[Value], begin: &str) {
 }
 
 #[test]
-fn a_log_that_is_large_enough_has_every_request_once_on_both_engines() {
+fn a_large_log_has_every_request_once_on_both_engines() {
     let null = NullServer::start("http", "127.0.0.1:0", &["--body-size", "200000"]);
     let url = format!("http://{}/page", null.address);
     for engine in ["epoll", "uring"] {
@@ -108,7 +108,7 @@ fn failures_are_in_the_log_by_their_class() {
 }
 
 #[test]
-fn each_reply_of_a_batch_and_each_document_has_a_line_with_its_name() {
+fn replies_of_a_batch_and_documents_are_logged_by_name() {
     let server = Server::answering(resp_request, |_, request| {
         let is_set = request.windows(3).any(|word| word == b"SET");
         Act::Say(if is_set { b"+OK\r\n".to_vec() } else { b"$12\r\nxxxxxxxxxxxx\r\n".to_vec() })
@@ -157,7 +157,7 @@ fn a_log_is_bounded_and_has_the_last_and_the_slowest() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_is_refused_before_the_run() {
+fn an_unwritable_log_is_refused_before_the_run() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name).to_str().expect("UTF-8").to_owned();
@@ -194,9 +194,9 @@ fn a_log_that_cannot_be_written_is_refused_before_the_run() {
     }
 }
 
-/// What a client of queues asks for is a path, and its number stands for a connection's.
+/// A client of queues asks for a path, and its number stands for a connection's.
 #[test]
-fn clients_of_queues_have_the_same_log_whether_they_are_threads_or_processes() {
+fn queue_clients_of_either_kind_have_the_same_log() {
     for spawn in ["thread", "process"] {
         for (pace, begin) in [(&[][..], "sent_ns"), (&["-R", "1000"], "scheduled_ns")] {
             // The answer says which path it is of.
@@ -252,7 +252,7 @@ fn clients_of_queues_have_the_same_log_whether_they_are_threads_or_processes() {
 
 /// Two clients ask for the same hundred paths; of each, other requests are chosen.
 #[test]
-fn clients_of_queues_draw_samples_of_their_own() {
+fn each_queue_client_draws_a_sample_of_its_own() {
     let server = QueueServer::start(|_, _| QueueAct::say(b"x"));
     let paths: Vec<String> = (0..99).map(|number| format!("path-{number}")).collect();
     let ask = |options: &[&str]| {
@@ -275,7 +275,7 @@ fn clients_of_queues_draw_samples_of_their_own() {
 }
 
 #[test]
-fn what_clients_of_queues_never_put_there_is_in_the_log_without_a_time_of_sending() {
+fn requests_never_put_on_the_queue_have_no_time_of_sending() {
     // There is room for one request, and nobody takes it: it waits for its answer, and the next for room.
     let server = QueueServer::deaf(1);
     let options = ["--clients", "1", "-n", "4", "-R", "1000", "--timeout", "100ms"];

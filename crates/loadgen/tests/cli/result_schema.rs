@@ -18,7 +18,10 @@ fn the_published_schema_is_that_of_the_types() {
         std::fs::write(schema::path(), text).expect("written");
     }
     let is_published = schema::published() == derived;
-    assert!(is_published, "docs/schema is stale: {UPDATE}=1 cargo test -p loadgen --test cli schema writes it anew");
+    assert!(
+        is_published,
+        "docs/schema is stale: {UPDATE}=1 cargo test -p loadgen --test cli the_published_schema writes it anew"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Several rates, ramps, timelines, and what the generator says about itself.
+//! Several rates and sweeps, and beside them `--ramp`, `--timeline` and `--self-check`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +15,7 @@ use super::support::{
     socket_server::{Act, Server, line_request, ok, resp_request, us_request},
 };
 
-/// Ten milliseconds for each request: four connections do at most 400 a second.
+/// Starts a server that takes ten milliseconds for each request, so that four connections do at most 400 a second.
 fn slow_server() -> Server {
     Server::start(|_| {
         std::thread::sleep(Duration::from_millis(10));
@@ -23,7 +23,7 @@ fn slow_server() -> Server {
     })
 }
 
-/// A queue's, which is as slow.
+/// Starts a queue's server that is as slow.
 fn slow_queue() -> QueueServer {
     let pieces = vec![b"first".to_vec(), b"last".to_vec()];
     QueueServer::start(move |_, _| Answer {
@@ -34,7 +34,7 @@ fn slow_queue() -> QueueServer {
 }
 
 #[test]
-fn several_rates_are_steps_and_each_is_a_result_of_its_own() {
+fn each_of_several_rates_is_a_step_with_its_own_result() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().to_str().expect("UTF-8");
@@ -49,7 +49,7 @@ fn several_rates_are_steps_and_each_is_a_result_of_its_own() {
     assert_eq!(String::from_utf8(csv.stdout).expect("UTF-8").lines().count(), 3);
 }
 
-/// That there is a step of 20 requests for each of the three rates, as it was stored.
+/// Panics unless there is a step of 20 requests for each of the three rates, as it was stored.
 fn check_steps(run: &Run, directory: &std::path::Path) {
     run.assert_errors(&[]);
     let rates: Vec<_> = run.result.steps.iter().map(|step| step.rate).collect();
@@ -66,7 +66,7 @@ fn check_steps(run: &Run, directory: &std::path::Path) {
 }
 
 #[test]
-fn clients_of_a_queue_run_several_rates_too_and_no_fifo_serves_two_of_them() {
+fn queue_clients_run_several_rates_with_fresh_fifos() {
     for spawn in ["thread", "process"] {
         let names = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&names);
@@ -97,7 +97,7 @@ fn clients_of_a_queue_run_several_rates_too_and_no_fifo_serves_two_of_them() {
 }
 
 #[test]
-fn a_sweep_finds_the_capacity_and_ends_when_the_server_cannot_keep_up() {
+fn a_sweep_ends_when_the_server_cannot_keep_up() {
     let options = ["-c", "4", "--rate-sweep", "25%..425%/200%", "-d", "600ms", "--warmup", "100ms"];
     let over_sockets = Run::http(&slow_server().url(), &options);
     for run in [over_sockets, Run::mq(&slow_queue(), &options)] {
@@ -150,7 +150,7 @@ fn connections_are_opened_over_the_ramp() {
 }
 
 #[test]
-fn clients_of_a_queue_begin_over_the_ramp_and_an_open_loop_grows_from_nothing() {
+fn queue_clients_begin_over_the_ramp() {
     for spawn in ["thread", "process"] {
         // The name of a FIFO ends with the number of its client, and that of its request.
         let first_asked = Arc::new(Mutex::new(BTreeMap::<usize, Instant>::new()));
@@ -183,7 +183,7 @@ fn clients_of_a_queue_begin_over_the_ramp_and_an_open_loop_grows_from_nothing() 
 }
 
 #[test]
-fn a_timeline_shows_when_and_its_rows_add_up() {
+fn a_timeline_shows_a_stall_and_adds_up() {
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
     // Silent for 350 ms from request 200 on, which falls due after 400 ms.
     let server = Server::start(|n| {
@@ -220,7 +220,7 @@ fn a_timeline_shows_when_and_its_rows_add_up() {
 }
 
 #[test]
-fn a_self_check_says_what_the_generator_could_do() {
+fn a_self_check_measures_the_ceiling() {
     let server = slow_server();
     let run = Run::http(&server.url(), &["-c", "2", "-n", "20", "--self-check"]);
     let saturation = &run.result.saturation;
