@@ -4,7 +4,7 @@ use super::support::{
     Run,
     documents::Documents,
     null_server::NullServer,
-    socket_server::{Act, Server, line_request, ok, resp_request, us_request},
+    socket_server::{Act, Server, line_request, resp_request, us_request},
 };
 
 #[test]
