@@ -1,7 +1,6 @@
 //! What all ways to dispatch share: where messages come from, what a thread does with a job, and when all is over.
 
 mod draining;
-mod places;
 
 use std::{
     collections::VecDeque,
@@ -21,15 +20,15 @@ use sys::{
     mqueue::{Queue, QueueName},
 };
 
-pub use self::places::Places;
 use crate::{
     clock::Clock,
     copy::{FileCopy, Readiness, Source},
+    directories::Places,
     job::{Job, Message, Step, Wait},
-    lifecycle::OwnQueue,
     outcome::Outcome,
-    room::{Room, Woken},
+    queue::OwnQueue,
     statistics::{Count, Statistics},
+    wait_set::{Room, Woken},
 };
 
 /// A thread stays with a job while its reader takes at least 256 MiB/s: each byte earns this much patience…

@@ -10,19 +10,20 @@
 mod args;
 mod clock;
 pub mod copy;
+mod directories;
 pub mod dispatch;
 mod engine;
-mod handoff;
 mod job;
-mod lifecycle;
 mod outcome;
 mod pipe;
-mod room;
+mod queue;
 mod server;
 mod statistics;
+mod wait_set;
 
 pub use args::MqArgs;
-pub use engine::{Engine, Options, Places};
-pub use lifecycle::{AcquireError, Origin, OwnQueue};
+pub use directories::Places;
+pub use engine::{Engine, Options};
 pub use outcome::Outcome;
+pub use queue::{AcquireError, Origin, OwnQueue};
 pub use server::serve;

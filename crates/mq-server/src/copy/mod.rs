@@ -5,7 +5,7 @@
 //! byte is in the FIFO, and bytes that are no longer there are never made up.
 
 mod read_write;
-mod rest;
+mod remaining;
 mod sendfile;
 mod splice;
 mod tee;

@@ -4,7 +4,7 @@ use std::{io, os::fd::AsFd, sync::Arc};
 
 use sys::{fifo::Writer, transfer};
 
-use super::{CopyError, CopyOptions, FileCopy, Progress, Source, rest::Rest};
+use super::{CopyError, CopyOptions, FileCopy, Progress, Source, remaining::Rest};
 
 #[derive(Debug)]
 pub(super) struct Sendfile;

@@ -10,7 +10,7 @@ use std::{
 
 use sys::{fifo::Writer, splice_ring::SpliceRing};
 
-use super::{CopyError, CopyOptions, FileCopy, Progress, Source, rest::Rest};
+use super::{CopyError, CopyOptions, FileCopy, Progress, Source, remaining::Rest};
 
 /// Of one link of a chain; eight are more than what fills most FIFOs.
 const PIECE_BYTES: u32 = 256 << 10;

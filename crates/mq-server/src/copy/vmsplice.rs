@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use sys::{beneath::Metadata, fifo::Writer, map, transfer};
 
-use super::{CopyError, CopyOptions, FileCopy, Progress, Source, rest::Rest};
+use super::{CopyError, CopyOptions, FileCopy, Progress, Source, remaining::Rest};
 
 /// Transfers of one unchanged file share a mapping: the pages need to be found in the page table only once.
 #[derive(Debug, Default)]

@@ -1,12 +1,12 @@
 //! One thread receives, others serve, with a queue in memory between them. The first design's pool 1 lost what arrived
-//! while all workers were busy; see [`crate::handoff`] for why this one does not.
+//! while all workers were busy; see [`super::handoff_queue`] for why this one does not.
 
 use std::{sync::Arc, thread};
 
 use anyhow::Context;
 
-use super::{AtWork, Crew, Dispatch};
-use crate::{copy::FileCopy, engine::Engine, handoff::HandoffQueue};
+use super::{AtWork, Crew, Dispatch, handoff_queue::HandoffQueue};
+use crate::{copy::FileCopy, engine::Engine};
 
 /// Jobs between the threads. Those beyond wait in the message queue, where a crash does not take them.
 const JOBS_MAX: usize = 64;

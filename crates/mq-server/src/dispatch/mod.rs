@@ -5,6 +5,7 @@
 
 mod event;
 mod handoff;
+mod handoff_queue;
 mod per_request;
 mod pool;
 mod sequential;

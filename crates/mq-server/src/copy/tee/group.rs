@@ -14,10 +14,10 @@ use service::{Budget, Reservation};
 use sys::{beneath::Metadata, eventfd::EventFd, fifo::Writer, transfer};
 
 use super::{
-    carrier::Carrier,
     pass::{Left, REACH_BYTES},
+    runner::Carrier,
 };
-use crate::copy::rest::Rest;
+use crate::copy::remaining::Rest;
 
 /// Members of a pass: beyond them it would be one thread that serves too many.
 const MEMBERS_MAX: usize = 64;

@@ -8,9 +8,9 @@
 //!
 //! A pass holds one pipe and a window of references, however long it waits, and there are at most [`PASSES_MAX`].
 
-mod carrier;
 mod group;
 mod pass;
+mod runner;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +28,7 @@ use self::{
     group::{Carried, Groups, Ticket},
     pass::CREDIT,
 };
-use super::{CopyError, CopyOptions, FileCopy, Progress, Readiness, Source, State, rest::Rest};
+use super::{CopyError, CopyOptions, FileCopy, Progress, Readiness, Source, State, remaining::Rest};
 
 /// Passes at the same time; each has a thread, three descriptors and a pipe.
 const PASSES_MAX: u64 = 32;

@@ -1,3 +1,5 @@
+//! Where files and FIFOs are.
+
 use std::{
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
