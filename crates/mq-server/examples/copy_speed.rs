@@ -18,6 +18,7 @@ use std::{
 use anyhow::Context;
 use bytesize::ByteSize;
 use clap::Parser;
+use clap::ValueEnum;
 use mq_server::copy::{CopyKind, CopyOptions, CopyVisitor, FileCopy, Readiness, Source, State};
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -59,7 +60,7 @@ fn main() -> anyhow::Result<()> {
     let directory = tempfile::tempdir_in(&args.directory)?;
     write_file(&directory.path().join("file"), args.size.as_u64())?;
     let world = World { fifos: Directory::open(directory.path())?, root: Root::open(directory.path())? };
-    let copies = if args.copy.is_empty() { CopyKind::ALL } else { &args.copy };
+    let copies = if args.copy.is_empty() { CopyKind::value_variants() } else { &args.copy };
     let options = CopyOptions { buffer_bytes: 128 << 10, pipe_budget: Budget::new(1 << 30) };
     let mut out = io::stdout().lock();
     for _ in 0..args.rounds {
@@ -67,7 +68,7 @@ fn main() -> anyhow::Result<()> {
         writeln!(out, "{:<12} {bare}", "bare splice")?;
         for &kind in copies {
             let measured = kind.with(&options, Measure { args: &args, world: &world })??;
-            writeln!(out, "{:<12} {measured} {:>5.2} of bare", kind.name(), bare.seconds / measured.seconds)?;
+            writeln!(out, "{:<12} {measured} {:>5.2} of bare", kind.to_string(), bare.seconds / measured.seconds)?;
         }
     }
     Ok(())

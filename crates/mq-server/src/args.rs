@@ -1,4 +1,4 @@
-//! The flags of mq-server beside those that all processes share.
+//! The flags of mq-server, beside those that all servers share.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,13 +16,13 @@ use sys::{
 use crate::{
     Options,
     copy::{CopyKind, CopyOptions},
-    dispatch::{Crew, DispatchKind},
+    dispatch::{DispatchKind, WorkerOptions},
 };
 
-/// What a queue holds when nothing is said: the kernel's own default, which needs no privilege.
-const USUAL_SIZE: QueueSize = QueueSize { messages_max: 10, message_bytes_max: 8192 };
+/// Size of a new queue by default: the kernel's own, which needs no privilege.
+const DEFAULT_SIZE: QueueSize = QueueSize { messages_max: 10, message_bytes_max: 8192 };
 
-/// What is served, and how.
+/// Flags for what is served, and how.
 #[derive(Args, Clone, Debug)]
 pub struct MqArgs {
     /// The message queue: a slash and a name [default: /quintet]
@@ -64,11 +64,11 @@ pub struct MqArgs {
     pub root: PathBuf,
 
     /// How requests get to threads; --list-backends describes this and --copy
-    #[arg(long, value_name = "NAME", default_value_t = DispatchKind::DEFAULT)]
+    #[arg(long, value_name = "NAME", default_value_t)]
     pub dispatch: DispatchKind,
 
     /// How files get into FIFOs
-    #[arg(long, value_name = "NAME", default_value_t = CopyKind::DEFAULT)]
+    #[arg(long, value_name = "NAME", default_value_t)]
     pub copy: CopyKind,
 
     /// Threads of a pool or runtime; those that an elastic pool keeps [default: twice the available processors]
@@ -113,10 +113,10 @@ pub struct MqArgs {
 }
 
 impl MqArgs {
-    /// What is wrong with the flags together, if anything.
+    /// Checks flags that depend on each other.
     ///
     /// # Errors
-    /// A reason, and what would do.
+    /// The flags do not go together; the text says why.
     pub fn check(&self) -> Result<(), String> {
         if self.workers.is_some_and(|workers| workers > self.max_workers) && self.dispatch == DispatchKind::Elastic {
             let workers = self.workers.unwrap_or_default();
@@ -128,29 +128,31 @@ impl MqArgs {
         Ok(())
     }
 
+    /// Returns the name of the queue.
+    ///
     /// # Errors
-    /// None: the default is a name.
+    /// Never: the default is a valid name.
     pub fn queue(&self) -> anyhow::Result<QueueName> {
         let said = self.queue.as_ref().or(self.queue_operand.as_ref()).cloned();
         said.map_or_else(|| Ok("/quintet".parse()?), Ok)
     }
 
-    /// What a new queue holds, and whether one that exists must be as large.
+    /// Returns the size of a new queue; true if an existing one must have the same.
     pub fn queue_size(&self) -> (QueueSize, bool) {
         let messages = self.max_messages.or(self.max_messages_operand);
         let bytes = self.message_size.or(self.message_size_operand);
         let allowed = allowed_size();
         let size = QueueSize {
-            messages_max: messages.unwrap_or_else(|| USUAL_SIZE.messages_max.min(allowed.messages_max)),
-            message_bytes_max: bytes.unwrap_or_else(|| USUAL_SIZE.message_bytes_max.min(allowed.message_bytes_max)),
+            messages_max: messages.unwrap_or_else(|| DEFAULT_SIZE.messages_max.min(allowed.messages_max)),
+            message_bytes_max: bytes.unwrap_or_else(|| DEFAULT_SIZE.message_bytes_max.min(allowed.message_bytes_max)),
         };
         (size, messages.is_some() || bytes.is_some())
     }
 
-    pub fn crew(&self) -> Crew {
+    pub fn worker_options(&self) -> WorkerOptions {
         let most = if self.dispatch == DispatchKind::Elastic { self.max_workers } else { usize::MAX };
         let workers = self.workers.unwrap_or_else(|| most.min(2 * affinity::available()));
-        Crew { workers, workers_max: self.max_workers, worker_idle: self.worker_idle }
+        WorkerOptions { workers, workers_max: self.max_workers, worker_idle: self.worker_idle }
     }
 
     pub fn copy_options(&self, pipe_budget: &Budget) -> CopyOptions {
@@ -164,13 +166,13 @@ impl MqArgs {
             stall_timeout: self.stall_timeout,
             drain_timeout,
             waiting_max: self.max_waiting,
-            framed: self.framed,
+            is_framed: self.framed,
             pipe_bytes: self.pipe_size.as_u64(),
         }
     }
 
-    /// What to try when nothing was said.
-    pub fn file_to_try(&self) -> PathBuf {
+    /// Returns a file of the root for the example that is printed at the start.
+    pub fn example_file(&self) -> PathBuf {
         let entries = std::fs::read_dir(&self.root).into_iter().flatten().flatten();
         let mut files: Vec<_> = entries
             .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
@@ -180,9 +182,9 @@ impl MqArgs {
         files.into_iter().next().unwrap_or_else(|| Path::new("FILE").to_owned())
     }
 
-    /// What can be chosen, for `--list-backends`.
+    /// Returns the choices, for `--list-backends`.
     pub fn dimensions() -> Vec<Dimension> {
-        vec![DispatchKind::dimension(), CopyKind::dimension_here()]
+        vec![Dimension::of("dispatch", "--dispatch", &DispatchKind::default()), CopyKind::dimension()]
     }
 }
 

@@ -128,7 +128,7 @@ impl<K: Check> CopyVisitor for Law<(CopyKind, &K)> {
 }
 
 fn every_copy(check: &impl Check) {
-    for &kind in CopyKind::ALL {
+    for &kind in CopyKind::value_variants() {
         kind.with(&options(), Law((kind, check))).unwrap();
     }
 }
@@ -310,7 +310,7 @@ pub(super) fn alone(name: &str) {
 }
 
 pub(super) fn descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
+    procfs::process::Process::myself().unwrap().fd_count().unwrap()
 }
 
 #[test]
@@ -352,9 +352,9 @@ fn descriptors_after_every_ending() {
 /// The table is what `--list-backends` shows, and what cannot be had is said there.
 #[test]
 fn every_copy_is_listed_and_can_be_made() {
-    let listed = CopyKind::dimension_here();
-    assert_eq!(listed.choices.len(), CopyKind::ALL.len());
-    for (choice, kind) in listed.choices.iter().zip(CopyKind::ALL) {
+    let listed = CopyKind::dimension();
+    assert_eq!(listed.choices.len(), CopyKind::value_variants().len());
+    for (choice, kind) in listed.choices.iter().zip(CopyKind::value_variants()) {
         struct Made;
         impl CopyVisitor for Made {
             type Output = bool;
@@ -363,7 +363,7 @@ fn every_copy_is_listed_and_can_be_made() {
             }
         }
         let made = kind.with(&options(), Made).is_ok_and(|made| made);
-        assert_eq!((choice.name.as_str(), choice.unavailable.is_none()), (kind.name(), made));
+        assert_eq!((choice.name.clone(), choice.unavailable.is_none()), (kind.to_string(), made));
     }
-    assert_eq!(CopyKind::DEFAULT, CopyKind::Splice);
+    assert_eq!(CopyKind::default(), CopyKind::Splice);
 }

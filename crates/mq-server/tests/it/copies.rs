@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 
+use clap::ValueEnum;
 use mq_server::{Outcome, copy::CopyKind, dispatch::DispatchKind};
 use wire::mserve::Status;
 
@@ -14,7 +15,7 @@ const BYTES: usize = 8 << 20;
 
 #[test]
 fn a_file_that_shrinks_is_cut_off_and_the_client_is_told() {
-    for &dispatch in DispatchKind::ALL {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", BYTES);
         let server = Setup::new(dispatch).serve(&world, CopyKind::ReadWrite);
@@ -34,7 +35,7 @@ fn a_file_that_shrinks_is_cut_off_and_the_client_is_told() {
 fn a_file_that_grows_is_sent_as_long_as_it_was() {
     let world = World::new();
     let contents = world.file("file", BYTES);
-    let server = Setup::new(DispatchKind::DEFAULT).framed().serve(&world, CopyKind::DEFAULT);
+    let server = Setup::new(DispatchKind::default()).framed().serve(&world, CopyKind::default());
     let (mut answer, _status) = ask_with_status(&world, "file");
     assert_eq!(answer.read_header().length, BYTES as u64);
     let begin = answer.read(100);

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use clap::ValueEnum;
 use mq_server::{Outcome, copy::CopyKind, dispatch::DispatchKind};
 use rustix::fs::{CWD, FileType, Mode, mkfifoat, mknodat};
 use wire::mserve::{Header, Status};
@@ -21,11 +22,11 @@ const SHORT: Duration = Duration::from_millis(150);
 
 #[test]
 fn every_bad_request_is_counted_by_its_reason_and_the_next_good_one_is_right() {
-    for &dispatch in DispatchKind::ALL {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 5_000);
         populate(&world);
-        let server = Setup::new(dispatch).serve(&world, CopyKind::DEFAULT);
+        let server = Setup::new(dispatch).serve(&world, CopyKind::default());
         let (long_path, long_name) = ("p".repeat(5_000), "n".repeat(300));
         let reader = Fifo::open(&world);
         let to = |path: &str| format!("{path};{}", reader.name);
@@ -96,9 +97,9 @@ fn make_fifo(path: &Path) {
 
 #[test]
 fn a_refused_client_sees_the_end_at_once_and_nothing_else() {
-    for &dispatch in DispatchKind::ALL {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
-        let server = Setup::new(dispatch).serve(&world, CopyKind::DEFAULT);
+        let server = Setup::new(dispatch).serve(&world, CopyKind::default());
         assert_eq!(ask(&world, "none").read_to_end(), b"");
         assert_eq!(fetch(&world, "none").unwrap(), b"");
         server.stop(&world);
@@ -111,13 +112,13 @@ const BAD: usize = 9;
 /// The bad ones stay for as long as the test runs, so the good ones have certainly not waited for their end.
 #[test]
 fn good_jobs_finish_behind_bad_ones_in_every_dispatch() {
-    for &dispatch in DispatchKind::ALL {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 1 << 20);
         world.file("large", 4 << 20);
         let mut setup = Setup::new(dispatch);
         setup.options.drain_timeout = Duration::ZERO;
-        let mut server = setup.serve(&world, CopyKind::DEFAULT);
+        let mut server = setup.serve(&world, CopyKind::default());
         let never_read: Vec<_> = (0..BAD).map(|_| ask(&world, "large")).collect();
         let never_opened: Vec<_> = (0..BAD).map(|_| Fifo::closed(&world)).collect();
         never_opened.iter().for_each(|fifo| world.send(format!("file;{}", fifo.name)));
@@ -138,12 +139,12 @@ fn good_jobs_finish_behind_bad_ones_in_every_dispatch() {
 
 #[test]
 fn a_client_that_does_nothing_is_given_up_and_told() {
-    for &dispatch in DispatchKind::ALL {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         world.file("file", 4 << 20);
         let mut setup = Setup::new(dispatch);
         setup.options.stall_timeout = SHORT;
-        let server = setup.serve(&world, CopyKind::DEFAULT);
+        let server = setup.serve(&world, CopyKind::default());
         let (closed, mut status) = (Fifo::closed(&world), Fifo::open(&world));
         world.send(format!("file;{};{}", closed.name, status.name));
         assert_eq!(status.read_header(), Header { status: Status::NoReader, length: 0 });
@@ -162,12 +163,12 @@ fn a_client_that_does_nothing_is_given_up_and_told() {
 
 #[test]
 fn a_slow_reader_has_until_the_deadline() {
-    for &dispatch in DispatchKind::ALL {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         world.file("file", 4 << 20);
         let mut setup = Setup::new(dispatch);
         setup.options.request_timeout = SHORT;
-        let server = setup.serve(&world, CopyKind::DEFAULT);
+        let server = setup.serve(&world, CopyKind::default());
         let (mut answer, mut status) = ask_with_status(&world, "file");
         while server.count(Outcome::Deadline) == 0 {
             answer.read(4096);
@@ -180,10 +181,10 @@ fn a_slow_reader_has_until_the_deadline() {
 
 #[test]
 fn a_reader_that_dies_costs_only_its_own_transfer() {
-    for &dispatch in DispatchKind::ALL {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 4 << 20);
-        let server = Setup::new(dispatch).serve(&world, CopyKind::DEFAULT);
+        let server = Setup::new(dispatch).serve(&world, CopyKind::default());
         let (mut dies, mut lives) = (ask(&world, "file"), ask(&world, "file"));
         assert!(dies.read(100_000) == contents[..100_000]);
         dies.close();
@@ -198,13 +199,13 @@ fn a_reader_that_dies_costs_only_its_own_transfer() {
 #[test]
 fn a_flood_is_bounded_and_good_clients_get_through() {
     const FLOOD: usize = 120;
-    for &dispatch in DispatchKind::ALL {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 10_000);
         let mut setup = Setup::new(dispatch);
         (setup.options.waiting_max, setup.options.drain_timeout) = (8, Duration::ZERO);
         setup.options.stall_timeout = NEVER;
-        let mut server = setup.serve(&world, CopyKind::DEFAULT);
+        let mut server = setup.serve(&world, CopyKind::default());
         let fifos: Vec<_> = (0..FLOOD).map(|_| Fifo::closed(&world)).collect();
         for (number, fifo) in fifos.iter().enumerate() {
             world.send(format!("file;{}", fifo.name));

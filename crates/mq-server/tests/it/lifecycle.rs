@@ -2,7 +2,8 @@
 
 use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt, process::Command, time::Duration};
 
-use mq_server::{OwnQueue, dispatch::DispatchKind};
+use clap::ValueEnum;
+use mq_server::{OwnedQueue, dispatch::DispatchKind};
 use sys::mqueue::{Queue, QueueSize};
 use testkit::{eventually, fails, run_to_end};
 
@@ -18,7 +19,7 @@ fn sigterm_answers_what_is_queued_and_removes_the_queue() {
     for dispatch in [DispatchKind::Sequential, DispatchKind::Elastic] {
         let world = World::new();
         let contents = world.file("file", 300_000);
-        let mut server = world.process(&["--dispatch", dispatch.name()]);
+        let mut server = world.process(&["--dispatch", &dispatch.to_string()]);
         server.process().pause().unwrap();
         eventually("it stands still", || server.process().is_paused()).unwrap();
         let answers: Vec<_> = (0..8).map(|_| ask(&world, "file")).collect();
@@ -78,7 +79,7 @@ fn a_living_servers_queue_is_not_taken() {
 fn a_queue_of_another_size_is_replaced_and_its_requests_are_answered_first() {
     let world = World::new();
     let contents = world.file("file", 10);
-    drop(OwnQueue::acquire(&world.queue, SMALLER, true, 0o600).unwrap());
+    drop(OwnedQueue::acquire(&world.queue, SMALLER, true, 0o600).unwrap());
     let answers: Vec<_> = (0..5).map(|_| ask(&world, "file")).collect();
     // The operands of the original.
     let mut command = Command::new(env!("CARGO_BIN_EXE_mq-server"));
@@ -98,7 +99,7 @@ fn a_size_that_the_kernel_refuses_is_an_error_that_names_the_setting_and_touches
     let error = fails(world.command(&["--max-messages", "70000"]), 1);
     assert!(error.stderr.contains("fs.mqueue.msg_max=70000"), "{error:?}");
     assert_eq!(world.queued(), None);
-    drop(OwnQueue::acquire(&world.queue, SMALLER, true, 0o600).unwrap());
+    drop(OwnedQueue::acquire(&world.queue, SMALLER, true, 0o600).unwrap());
     world.send("file;fifo");
     let error = fails(world.command(&["--max-messages", "70000"]), 1);
     assert!(error.stderr.contains("its requests are still in it"), "{error:?}");
@@ -194,7 +195,10 @@ fn back_ends_are_listed_and_bad_usage_has_its_own_status() {
     assert_eq!(listed["server"], "mq-server");
     let names = |index: usize| listed["dimensions"][index]["choices"].as_array().map(Vec::len);
     assert_eq!(listed["dimensions"][0]["name"], "dispatch");
-    assert_eq!((names(0), listed["dimensions"].as_array().map(Vec::len)), (Some(DispatchKind::ALL.len()), Some(2)));
+    assert_eq!(
+        (names(0), listed["dimensions"].as_array().map(Vec::len)),
+        (Some(DispatchKind::value_variants().len()), Some(2))
+    );
     for bad in [&["--dispatch", "none"][..], &["--queue-mode", "9"], &["--max-waiting", "0"], &["--listen", "x"]] {
         assert_eq!(run_to_end(world.command(bad)).unwrap().code(), Some(2), "{bad:?}");
     }

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use clap::ValueEnum;
 use mq_server::{
     Outcome,
     copy::{CopyError, FileCopy, Progress, Source, State},
@@ -54,7 +55,7 @@ impl FileCopy for Gate {
 
 #[test]
 fn as_many_jobs_run_at_once_as_there_may_be_threads() {
-    for &dispatch in DispatchKind::ALL {
+    for &dispatch in DispatchKind::value_variants() {
         let at_once = match dispatch {
             DispatchKind::Sequential | DispatchKind::Event => 1,
             DispatchKind::Handoff | DispatchKind::Pool | DispatchKind::Tokio => 2,
@@ -78,7 +79,7 @@ fn an_elastic_pool_shrinks_to_what_it_keeps() {
     let (world, gate) = (World::new(), Gate::default());
     world.file("file", 1);
     let mut setup = Setup::new(DispatchKind::Elastic);
-    (setup.crew.workers, setup.crew.worker_idle) = (1, Duration::from_millis(20));
+    (setup.workers.workers, setup.workers.worker_idle) = (1, Duration::from_millis(20));
     let server = setup.serve_by(&world, gate.clone());
     for _ in 0..2 {
         *gate.0.0.lock().unwrap() = false;
@@ -109,7 +110,7 @@ impl FileCopy for Panicking {
 /// A thread that panics takes the server down, all of it; requests that had not begun are in the queue.
 #[test]
 fn a_panic_ends_every_thread_and_keeps_what_was_not_begun() {
-    for &dispatch in DispatchKind::ALL {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         world.file("file", 1);
         let mut server = Setup::new(dispatch).serve_by(&world, Panicking);

@@ -12,9 +12,9 @@ use std::{
 };
 
 use mq_server::{
-    Engine, Options, Outcome, OwnQueue, Places,
+    Directories, Engine, Options, Outcome, OwnedQueue,
     copy::{CopyKind, CopyOptions, CopyVisitor, FileCopy},
-    dispatch::{Crew, DispatchKind},
+    dispatch::{DispatchKind, WorkerOptions},
 };
 use service::Budget;
 use sys::mqueue::{Access, Queue, QueueName, QueueSize};
@@ -102,7 +102,7 @@ impl Drop for World {
 pub(crate) struct Setup {
     pub(crate) dispatch: DispatchKind,
     pub(crate) options: Options,
-    pub(crate) crew: Crew,
+    pub(crate) workers: WorkerOptions,
 }
 
 impl Setup {
@@ -113,14 +113,14 @@ impl Setup {
             stall_timeout: NEVER,
             drain_timeout: NEVER,
             waiting_max: 1024,
-            framed: false,
+            is_framed: false,
             pipe_bytes: 1 << 20,
         };
-        Self { dispatch, options, crew: Crew { workers: 2, workers_max: 4, worker_idle: NEVER } }
+        Self { dispatch, options, workers: WorkerOptions { workers: 2, workers_max: 4, worker_idle: NEVER } }
     }
 
     pub(crate) fn framed(mut self) -> Self {
-        self.options.framed = true;
+        self.options.is_framed = true;
         self
     }
 
@@ -141,17 +141,17 @@ impl CopyVisitor for Start<'_> {
     type Output = Running;
 
     fn visit<C: FileCopy>(self, copy: C) -> Running {
-        let Self(Setup { dispatch, options, crew }, world) = self;
-        let (queue, _) = OwnQueue::acquire(&world.queue, SIZE, true, 0o600).unwrap();
-        let places = Places::new(&world.root(), &world.fifo_dir()).unwrap();
+        let Self(Setup { dispatch, options, workers }, world) = self;
+        let (queue, _) = OwnedQueue::acquire(&world.queue, SIZE, true, 0o600).unwrap();
+        let places = Directories::new(&world.root(), &world.fifo_dir()).unwrap();
         let engine = Engine::new(copy, options, Budget::new(16 << 20), places, &mut Some(queue)).unwrap();
         let [serving, draining, counting, working, ending] = [(); 5].map(|()| Arc::clone(&engine));
         Running {
-            thread: Some(thread::spawn(move || dispatch.serve(&serving, &crew).unwrap())),
+            thread: Some(thread::spawn(move || dispatch.serve(&serving, &workers).unwrap())),
             drain: Box::new(move || draining.begin_drain()),
             count: Box::new(move |outcome| counting.ended_as(outcome)),
             workers: Box::new(move || working.workers()),
-            put_away: Box::new(move || ending.put_away()),
+            shut_down: Box::new(move || ending.shut_down()),
         }
     }
 }
@@ -162,7 +162,7 @@ pub(crate) struct Running {
     drain: Box<dyn Fn()>,
     count: Box<dyn Fn(Outcome) -> u64>,
     workers: Box<dyn Fn() -> i64>,
-    put_away: Box<dyn Fn()>,
+    shut_down: Box<dyn Fn()>,
 }
 
 impl Running {
@@ -189,7 +189,7 @@ impl Running {
         let thread = self.thread.take().unwrap();
         eventually("the server ends", || Ok(thread.is_finished())).unwrap();
         let ended = thread.join();
-        (self.put_away)();
+        (self.shut_down)();
         ended.is_ok()
     }
 
@@ -205,7 +205,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
-            (self.put_away)();
+            (self.shut_down)();
             let _ = thread.join(); // A test that fails has said why.
         }
     }

@@ -15,7 +15,7 @@ const ROOM: usize = 64 << 10;
 
 fn tee() -> (Tee, Budget) {
     let options = options();
-    (Tee::new(&options).unwrap(), options.pipe_budget)
+    (Tee::new(&options), options.pipe_budget)
 }
 
 /// Takes `most` bytes at a time, with a pause after each.
@@ -47,7 +47,7 @@ fn assert_over(budget: &Budget) {
 fn send<'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
     tee: &'scope Tee,
-    mut transfer: Shared,
+    mut transfer: SharedTransfer,
     sink: Arc<Writer>,
 ) -> thread::ScopedJoinHandle<'scope, Result<u64, CopyError>> {
     scope.spawn(move || {
@@ -90,7 +90,7 @@ fn members_get_the_same_whatever_their_speed() {
     assert_over(&budget);
 }
 
-/// Who never reads keeps nobody waiting, and is told apart from the rest: it waits for its own FIFO.
+/// Who never reads keeps nobody waiting, and is told apart from the remaining: it waits for its own FIFO.
 #[test]
 fn who_never_reads_is_left_behind() {
     let (tee, budget) = tee();
@@ -124,7 +124,7 @@ fn who_never_reads_is_left_behind() {
     assert!(matches!(tee.step(&mut dead, &dead_sink), Err(CopyError::ReaderGone)));
 }
 
-/// A member whose reader dies ends alone; the others do not notice.
+/// A member whose reader dies ends alone; the others do not released.
 #[test]
 fn a_dead_member_is_nobody_else_s_affair() {
     let (tee, budget) = tee();
@@ -191,7 +191,7 @@ fn latecomers_miss_nothing() {
 }
 
 /// Two that are in a pass together, at its beginning.
-fn pair(tee: &Tee, world: &World) -> [(File, Shared, Arc<Writer>); 2] {
+fn pair(tee: &Tee, world: &World) -> [(File, SharedTransfer, Arc<Writer>); 2] {
     let mut pair = ["one", "two"].map(|name| {
         let (reader, sink) = world.fifo(name, ROOM);
         let transfer = tee.begin(world.source(), &sink).unwrap();
@@ -297,11 +297,11 @@ fn a_transfer_may_be_dropped_while_it_is_carried() {
     assert_over(&budget);
 }
 
-/// Without room for a pipe in the budget everybody goes alone.
+/// Without capacity for a pipe in the budget everybody goes alone.
 #[test]
 fn no_budget_no_pass() {
     let options = CopyOptions { pipe_budget: Budget::new(4096), ..options() };
-    let tee = Tee::new(&options).unwrap();
+    let tee = Tee::new(&options);
     let world = World::new();
     let whole = contents(1 << 20);
     world.write(&whole);
@@ -327,7 +327,7 @@ fn a_pass_leaves_no_descriptor_and_no_thread_behind() {
 #[test]
 #[ignore = "counts what a process of its own has"]
 fn what_is_left_of_a_pass() {
-    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    let threads = || procfs::process::Process::myself().unwrap().stat().unwrap().num_threads;
     let (tee, budget) = tee();
     let world = World::new();
     world.write(&contents(4 << 20));
