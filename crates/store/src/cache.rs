@@ -1,6 +1,6 @@
 //! A store with a sense of time and of its limits.
 
-mod forget;
+mod reclaim;
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -5,7 +5,7 @@
 
 mod fifo;
 mod ghost;
-mod ring;
+mod queue;
 mod sample;
 
 use std::fmt;

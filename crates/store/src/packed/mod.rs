@@ -9,9 +9,9 @@ mod arena;
 mod classes;
 mod copy;
 mod entry;
+mod external;
 mod group;
 mod memory;
-mod outside;
 mod scout;
 mod segment;
 mod table;
@@ -26,9 +26,9 @@ use self::{
     arena::Arena,
     classes::{UNIT, class_of},
     entry::Header,
+    external::Outside,
     group::tag_of,
     memory::prefetch,
-    outside::Outside,
     table::{Blocks, Table},
 };
 use crate::{Attributes, EntryView, KeyHasher, Store, StoreOptions};

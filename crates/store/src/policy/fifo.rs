@@ -12,7 +12,7 @@
 //!
 //! Nothing relies on words and queues agreeing: a store that moves entries or forgets words costs a wrong turn.
 
-use super::{ghost::Ghost, ring::Ring};
+use super::{ghost::Ghost, queue::Ring};
 use crate::Store;
 
 const USES: u32 = 0b11;
