@@ -1,6 +1,6 @@
-//! What the statuses of a binary protocol have in common.
+//! The common part of the statuses of binary protocols.
 
-/// Declares statuses once: enum, bytes and names cannot differ.
+/// Declares statuses once, so that enum, bytes and names agree.
 macro_rules! statuses {
     (
         $(#[doc = $about:literal])+
@@ -14,21 +14,21 @@ macro_rules! statuses {
         impl $name {
             pub const ALL: &'static [Self] = &[$(Self::$status,)+];
 
-            /// The byte on the wire.
+            /// Returns the byte on the wire.
             #[inline]
             #[must_use]
             pub const fn byte(self) -> u8 {
                 self as u8
             }
 
-            /// The status of a byte, if it is one.
+            /// Returns the status of a byte, if it is one.
             #[inline]
             #[must_use]
             pub const fn from_byte(byte: u8) -> Option<Self> {
                 match byte { $($byte => Some(Self::$status),)+ _ => None }
             }
 
-            /// One word, for metrics and logs.
+            /// Returns one word, for metrics and logs.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$status => $word,)+ }

@@ -197,7 +197,7 @@ fn a_trickling_reader_gets_the_same_bytes() {
 
 /// `Blocked` says that the FIFO was full: who waits for an edge would wait for ever otherwise.
 #[test]
-fn blocked_is_a_full_fifo() {
+fn a_blocked_transfer_has_a_full_fifo() {
     struct Full;
     impl Check for Full {
         fn check<C: FileCopy>(&self, kind: CopyKind, copy: &C) {
@@ -277,7 +277,7 @@ fn a_file_that_shrinks_is_an_error() {
 }
 
 #[test]
-fn a_file_that_grows_is_sent_up_to_what_was_announced() {
+fn a_file_that_grows_is_sent_up_to_its_old_length() {
     struct Grows;
     impl Check for Grows {
         fn check<C: FileCopy>(&self, kind: CopyKind, copy: &C) {

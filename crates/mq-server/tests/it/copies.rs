@@ -14,7 +14,7 @@ use crate::{
 const BYTES: usize = 8 << 20;
 
 #[test]
-fn a_file_that_shrinks_is_cut_off_and_the_client_is_told() {
+fn a_file_that_shrinks_is_cut_off_and_reported() {
     for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", BYTES);
@@ -32,7 +32,7 @@ fn a_file_that_shrinks_is_cut_off_and_the_client_is_told() {
 }
 
 #[test]
-fn a_file_that_grows_is_sent_as_long_as_it_was() {
+fn a_file_that_grows_is_sent_with_its_old_length() {
     let world = World::new();
     let contents = world.file("file", BYTES);
     let server = Setup::new(DispatchKind::default()).framed().serve(&world, CopyKind::default());

@@ -146,7 +146,7 @@ fn longs<const N: usize>(longs: [u64; N]) -> Vec<u8> {
 
 /// Its thread waits in the kernel, and nothing can be done about that; everybody else is served, and the end comes in time.
 #[test]
-fn a_disk_that_does_not_answer_holds_one_thread_and_not_the_queue() {
+fn a_dead_disk_holds_one_thread_and_not_the_queue() {
     for copy in ["splice", "read-write"] {
         let world = World::new();
         let contents = world.file("file", 100_000);

@@ -53,7 +53,7 @@ fn every_dispatch_sends_every_file_by_every_copy() {
 }
 
 #[test]
-fn framed_answers_announce_what_follows() {
+fn framed_answers_announce_status_and_length() {
     for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 200_000);
@@ -73,7 +73,7 @@ fn framed_answers_announce_what_follows() {
 }
 
 #[test]
-fn a_status_fifo_tells_what_became_of_the_request() {
+fn a_status_fifo_gets_the_result_of_the_request() {
     for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 100_000);

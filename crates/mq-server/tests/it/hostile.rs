@@ -21,7 +21,7 @@ use crate::{
 const SHORT: Duration = Duration::from_millis(150);
 
 #[test]
-fn every_bad_request_is_counted_by_its_reason_and_the_next_good_one_is_right() {
+fn bad_requests_are_counted_by_reason_and_good_ones_served() {
     for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 5_000);
@@ -96,7 +96,7 @@ fn make_fifo(path: &Path) {
 }
 
 #[test]
-fn a_refused_client_sees_the_end_at_once_and_nothing_else() {
+fn a_refused_client_sees_only_the_end() {
     for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let server = Setup::new(dispatch).serve(&world, CopyKind::default());
@@ -111,7 +111,7 @@ const BAD: usize = 9;
 
 /// The bad ones stay for as long as the test runs, so the good ones have certainly not waited for their end.
 #[test]
-fn good_jobs_finish_behind_bad_ones_in_every_dispatch() {
+fn good_jobs_finish_while_bad_ones_wait() {
     for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 1 << 20);
@@ -138,7 +138,7 @@ fn good_jobs_finish_behind_bad_ones_in_every_dispatch() {
 }
 
 #[test]
-fn a_client_that_does_nothing_is_given_up_and_told() {
+fn an_idle_client_is_given_up_and_told() {
     for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         world.file("file", 4 << 20);

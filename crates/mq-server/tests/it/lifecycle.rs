@@ -15,7 +15,7 @@ use crate::{
 const SMALLER: QueueSize = QueueSize { messages_max: 5, message_bytes_max: 512 };
 
 #[test]
-fn sigterm_answers_what_is_queued_and_removes_the_queue() {
+fn sigterm_answers_queued_requests_and_removes_the_queue() {
     for dispatch in [DispatchKind::Sequential, DispatchKind::Elastic] {
         let world = World::new();
         let contents = world.file("file", 300_000);
@@ -32,7 +32,7 @@ fn sigterm_answers_what_is_queued_and_removes_the_queue() {
 }
 
 #[test]
-fn a_drain_that_takes_too_long_says_what_it_leaves() {
+fn a_drain_that_times_out_reports_what_is_left() {
     let world = World::new();
     let contents = world.file("file", 1);
     let mut server = world.process(&["--drain-timeout", "50ms"]);
@@ -76,7 +76,7 @@ fn a_living_servers_queue_is_not_taken() {
 }
 
 #[test]
-fn a_queue_of_another_size_is_replaced_and_its_requests_are_answered_first() {
+fn a_replaced_queue_has_its_requests_answered_first() {
     let world = World::new();
     let contents = world.file("file", 10);
     drop(OwnedQueue::acquire(&world.queue, SMALLER, true, 0o600).unwrap());
@@ -94,7 +94,7 @@ fn a_queue_of_another_size_is_replaced_and_its_requests_are_answered_first() {
 }
 
 #[test]
-fn a_size_that_the_kernel_refuses_is_an_error_that_names_the_setting_and_touches_nothing() {
+fn a_refused_queue_size_is_an_error_that_names_the_setting() {
     let world = World::new();
     let error = fails(world.command(&["--max-messages", "70000"]), 1);
     assert!(error.stderr.contains("fs.mqueue.msg_max=70000"), "{error:?}");
@@ -131,7 +131,7 @@ fn the_queue_is_removed_on_every_way_out() {
 }
 
 #[test]
-fn without_a_fifo_directory_there_is_a_private_one_until_the_end() {
+fn the_default_fifo_directory_is_private_and_removed() {
     let world = World::new();
     let contents = world.file("file", 10);
     let temporary = tempfile::tempdir().unwrap();
@@ -154,7 +154,7 @@ fn without_a_fifo_directory_there_is_a_private_one_until_the_end() {
 }
 
 #[test]
-fn standard_output_is_the_ready_lines_and_metrics_count_outcomes() {
+fn ready_lines_are_printed_and_metrics_count_outcomes() {
     let world = World::new();
     world.file("file", 10);
     let log = world.root().join("ready");
@@ -187,7 +187,7 @@ fn get(address: &str, path: &str) -> std::io::Result<String> {
 }
 
 #[test]
-fn back_ends_are_listed_and_bad_usage_has_its_own_status() {
+fn back_ends_are_listed_and_bad_usage_exits_with_2() {
     let world = World::new();
     let listed = run_to_end(world.command(&["--list-backends", "--format", "json"])).unwrap();
     assert_eq!((listed.code(), world.queued()), (Some(0), None));

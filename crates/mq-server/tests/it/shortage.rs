@@ -44,7 +44,7 @@ fn complaints(server: &Server) -> usize {
 }
 
 #[test]
-fn requests_wait_while_descriptors_have_run_out_and_are_answered_when_there_are_some() {
+fn requests_wait_for_descriptors_and_are_answered_then() {
     for dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 300_000);
@@ -62,7 +62,7 @@ fn requests_wait_while_descriptors_have_run_out_and_are_answered_when_there_are_
 }
 
 #[test]
-fn who_has_waited_for_a_descriptor_for_too_long_is_told() {
+fn a_client_that_waits_too_long_for_a_descriptor_is_told() {
     for dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 10);
@@ -80,7 +80,7 @@ fn who_has_waited_for_a_descriptor_for_too_long_is_told() {
 
 /// Nobody holds on to what is short: waiting costs next to no processor time.
 #[test]
-fn waiting_for_descriptors_is_no_busy_loop() {
+fn waiting_for_descriptors_does_not_spin() {
     const WATCHED: Duration = Duration::from_millis(500);
     let world = World::new();
     world.file("file", 10);

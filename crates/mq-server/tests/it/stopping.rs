@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[test]
-fn a_drain_finishes_what_was_asked_for_before_it() {
+fn a_drain_finishes_earlier_requests() {
     for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 1 << 20);
@@ -27,7 +27,7 @@ fn a_drain_finishes_what_was_asked_for_before_it() {
 }
 
 #[test]
-fn what_has_not_begun_at_the_end_of_a_drain_goes_back_into_the_queue() {
+fn requests_not_begun_in_a_drain_go_back_into_the_queue() {
     for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 4 << 20);

@@ -54,7 +54,7 @@ impl FileCopy for Gate {
 }
 
 #[test]
-fn as_many_jobs_run_at_once_as_there_may_be_threads() {
+fn as_many_jobs_run_at_once_as_threads_are_allowed() {
     for &dispatch in DispatchKind::value_variants() {
         let at_once = match dispatch {
             DispatchKind::Sequential | DispatchKind::Event => 1,
@@ -75,7 +75,7 @@ fn as_many_jobs_run_at_once_as_there_may_be_threads() {
 }
 
 #[test]
-fn an_elastic_pool_shrinks_to_what_it_keeps() {
+fn an_elastic_pool_shrinks_to_its_minimum() {
     let (world, gate) = (World::new(), Gate::default());
     world.file("file", 1);
     let mut setup = Setup::new(DispatchKind::Elastic);
@@ -109,7 +109,7 @@ impl FileCopy for Panicking {
 
 /// A thread that panics takes the server down, all of it; requests that had not begun are in the queue.
 #[test]
-fn a_panic_ends_every_thread_and_keeps_what_was_not_begun() {
+fn a_panic_ends_every_thread_and_keeps_unbegun_requests() {
     for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         world.file("file", 1);

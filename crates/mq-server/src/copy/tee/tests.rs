@@ -59,7 +59,7 @@ fn send<'scope>(
 
 /// Readers of any speed get every byte once, and most of what they get comes out of common windows.
 #[test]
-fn members_get_the_same_whatever_their_speed() {
+fn members_of_any_speed_get_every_byte() {
     let (tee, budget) = tee();
     let world = World::new();
     let whole = contents((6 << 20) + 777);
@@ -92,7 +92,7 @@ fn members_get_the_same_whatever_their_speed() {
 
 /// Who never reads keeps nobody waiting, and is told apart from the remaining: it waits for its own FIFO.
 #[test]
-fn who_never_reads_is_left_behind() {
+fn a_member_that_never_reads_is_released() {
     let (tee, budget) = tee();
     let world = World::new();
     let whole = contents(4 << 20);
@@ -126,7 +126,7 @@ fn who_never_reads_is_left_behind() {
 
 /// A member whose reader dies ends alone; the others do not released.
 #[test]
-fn a_dead_member_is_nobody_else_s_affair() {
+fn a_dead_reader_ends_only_its_own_transfer() {
     let (tee, budget) = tee();
     let world = World::new();
     let whole = contents(4 << 20);
@@ -166,7 +166,7 @@ fn a_dead_member_is_nobody_else_s_affair() {
 
 /// Whoever comes while a pass is under way gets the beginning, too.
 #[test]
-fn latecomers_miss_nothing() {
+fn latecomers_get_every_byte() {
     let (tee, budget) = tee();
     let world = World::new();
     let whole = contents(8 << 20);
@@ -277,7 +277,7 @@ fn a_changed_file_ends_the_pass() {
 
 /// Dropped is dropped: the pass writes into the FIFO no more, and ends.
 #[test]
-fn a_transfer_may_be_dropped_while_it_is_carried() {
+fn a_member_of_a_pass_may_be_dropped() {
     let (tee, budget) = tee();
     let world = World::new();
     let whole = contents(4 << 20);
@@ -299,7 +299,7 @@ fn a_transfer_may_be_dropped_while_it_is_carried() {
 
 /// Without capacity for a pipe in the budget everybody goes alone.
 #[test]
-fn no_budget_no_pass() {
+fn without_a_pipe_budget_there_is_no_pass() {
     let options = CopyOptions { pipe_budget: Budget::new(4096), ..options() };
     let tee = Tee::new(&options);
     let world = World::new();
@@ -321,12 +321,12 @@ fn no_budget_no_pass() {
 
 #[test]
 fn a_pass_leaves_no_descriptor_and_no_thread_behind() {
-    alone("copy::tee::tests::what_is_left_of_a_pass");
+    alone("copy::tee::tests::descriptors_and_threads_after_passes");
 }
 
 #[test]
 #[ignore = "counts what a process of its own has"]
-fn what_is_left_of_a_pass() {
+fn descriptors_and_threads_after_passes() {
     let threads = || procfs::process::Process::myself().unwrap().stat().unwrap().num_threads;
     let (tee, budget) = tee();
     let world = World::new();

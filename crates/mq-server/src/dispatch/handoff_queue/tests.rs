@@ -60,7 +60,7 @@ fn explore(run: impl Fn() + Send + Sync + 'static) {
 }
 
 /// One thread pushes more than there is room for, two serve: all items are served, once.
-fn everything_is_served<M: Monitor<State<usize>> + 'static>() {
+fn every_item_is_served_once<M: Monitor<State<usize>> + 'static>() {
     const ITEMS: usize = 3;
     let queue = Arc::new(HandoffQueue::<usize, M>::on_monitor(1));
     let serve = |share: usize| {
@@ -74,7 +74,7 @@ fn everything_is_served<M: Monitor<State<usize>> + 'static>() {
 }
 
 /// A close ends every wait, and items that were not served are still there.
-fn a_close_loses_nothing<M: Monitor<State<usize>> + 'static>() {
+fn a_close_loses_no_item<M: Monitor<State<usize>> + 'static>() {
     let queue = Arc::new(HandoffQueue::<usize, M>::on_monitor(1));
     let worker = Arc::clone(&queue);
     let worker = loom::thread::spawn(move || std::iter::from_fn(|| worker.pop()).sum::<usize>());
@@ -87,20 +87,20 @@ fn a_close_loses_nothing<M: Monitor<State<usize>> + 'static>() {
 }
 
 #[test]
-fn model_everything_is_served() {
-    explore(everything_is_served::<LoomMonitor<State<usize>>>);
+fn model_every_item_is_served_once() {
+    explore(every_item_is_served_once::<LoomMonitor<State<usize>>>);
 }
 
 #[test]
-fn model_a_close_loses_nothing() {
-    explore(a_close_loses_nothing::<LoomMonitor<State<usize>>>);
+fn model_a_close_loses_no_item() {
+    explore(a_close_loses_no_item::<LoomMonitor<State<usize>>>);
 }
 
 #[test]
 fn model_finds_the_lost_wake_up_of_the_original() {
     for model in [
-        everything_is_served::<LostWakeupMonitor<State<usize>>>,
-        a_close_loses_nothing::<LostWakeupMonitor<State<usize>>>,
+        every_item_is_served_once::<LostWakeupMonitor<State<usize>>>,
+        a_close_loses_no_item::<LostWakeupMonitor<State<usize>>>,
     ] {
         assert!(catch_unwind(AssertUnwindSafe(|| explore(model))).is_err());
     }
@@ -108,7 +108,7 @@ fn model_finds_the_lost_wake_up_of_the_original() {
 
 /// With real threads, and many more items than the queue holds.
 #[test]
-fn nothing_is_lost_between_threads() {
+fn no_item_is_lost_between_threads() {
     let queue = HandoffQueue::<usize, LockMonitor<State<usize>>>::new(4);
     let (queue, served) = (&queue, &std::sync::Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
