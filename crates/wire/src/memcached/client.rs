@@ -4,7 +4,7 @@ use memchr::memchr;
 
 use super::{
     number::{unsigned, unsigned32},
-    text::Words,
+    words::Words,
 };
 
 /// Length of the longest line of a reply, with its end.
