@@ -33,7 +33,7 @@ fn filled<S: Store>(policy: PolicyKind, limit: Option<usize>) -> Cache<S> {
     for number in 0..KEYS {
         let key = key(number);
         let hash = cache.store().hash(&key);
-        cache.set(hash, &key, VALUE, PLAIN, NOW).expect("something gives way");
+        cache.set(hash, &key, VALUE, PLAIN, NOW).expect("an entry is evicted");
     }
     cache
 }

@@ -35,7 +35,7 @@ fn cache<S: Store>(policy: PolicyKind, memory_max: Option<usize>) -> Cache<S> {
     for number in 0..KEYS {
         let key = key(number);
         let hash = cache.store().hash(&key);
-        cache.set(hash, &key, VALUE, PLAIN, NOW).expect("something gives way");
+        cache.set(hash, &key, VALUE, PLAIN, NOW).expect("an entry is evicted");
     }
     cache
 }

@@ -50,60 +50,60 @@ pub struct MqArgs {
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub message_size: Option<usize>,
 
-    /// Who may send requests: the permissions of a queue that is created, in octal
+    /// Permissions of a queue that is created, in octal: they decide who may send requests
     #[arg(long, value_name = "MODE", default_value = "600", value_parser = octal_mode)]
     pub queue_mode: u32,
 
-    /// Where clients make their FIFOs: a directory that is theirs alone (mkdir -m 700)
+    /// Directory in which clients make their FIFOs, theirs alone (mkdir -m 700)
     /// [default: a private one, removed at the end]
     #[arg(long, value_name = "DIR")]
     pub fifo_dir: Option<PathBuf>,
 
-    /// What is served: nothing outside of it
+    /// Directory that is served, and nothing outside of it
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub root: PathBuf,
 
-    /// How requests get to threads; --list-backends describes this and --copy
+    /// Way in which requests get to threads; --list-backends describes this and --copy
     #[arg(long, value_name = "NAME", default_value_t)]
     pub dispatch: DispatchKind,
 
-    /// How files get into FIFOs
+    /// Way in which files get into FIFOs
     #[arg(long, value_name = "NAME", default_value_t)]
     pub copy: CopyKind,
 
-    /// Threads of a pool or runtime; those that an elastic pool keeps [default: twice the available processors]
+    /// Threads of a pool or runtime, and threads that an elastic pool keeps [default: twice the available processors]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub workers: Option<usize>,
 
-    /// Threads of an elastic pool, or one for each request, at most
+    /// Most threads of an elastic pool, or with one for each request
     #[arg(long, value_name = "N", default_value = "64", value_parser = at_least_one)]
     pub max_workers: usize,
 
-    /// A thread that an elastic pool can do without ends after this
+    /// Time after which an elastic pool ends a thread without work
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
     pub worker_idle: Duration,
 
-    /// Of read-write: the buffer between a read and a write
+    /// Buffer of read-write, between a read and a write
     #[arg(long, value_name = "SIZE", default_value = "128KiB")]
     pub buffer_size: ByteSize,
 
-    /// FIFOs are enlarged to this, for files that need it (F_SETPIPE_SZ; fs.pipe-max-size binds who is not privileged)
+    /// Capacity to which FIFOs are enlarged for files that need it (F_SETPIPE_SZ; above fs.pipe-max-size it needs privileges)
     #[arg(long, value_name = "SIZE", default_value = "1MiB")]
     pub pipe_size: ByteSize,
 
-    /// What enlarged FIFOs hold together at most; those beyond stay as they are
+    /// Most bytes that enlarged FIFOs hold together; those beyond stay as they are
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pub pipe_budget: ByteSize,
 
-    /// Jobs that wait for their clients at most; beyond, the one that has waited longest gives way
+    /// Most jobs that wait for their clients; beyond that, the one that has waited longest is ended
     #[arg(long, value_name = "N", default_value = "1024", value_parser = at_least_one)]
     pub max_waiting: usize,
 
-    /// A client has this long for its whole answer: opening the FIFO and every stall of its reader included
+    /// Time of a client for its whole answer, opening the FIFO and every stall of its reader included
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     pub request_timeout: Duration,
 
-    /// A client that neither opens its FIFO nor takes a byte for this long is given up
+    /// Time after which a client that neither opens its FIFO nor takes a byte is given up
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     pub stall_timeout: Duration,
 

@@ -1,4 +1,4 @@
-//! What a file may do while it is sent.
+//! Files that change while they are sent.
 
 use std::fs::OpenOptions;
 

@@ -11,7 +11,7 @@ use crate::{
     world::{Setup, World, absolute},
 };
 
-/// Around a page, around what a pipe holds, and more than that.
+/// Sizes of files: around a page, around the capacity of a pipe, and more.
 const SIZES: [usize; 6] = [0, 1, 4096, (64 << 10) + 1, 300_000, (2 << 20) + 7];
 
 fn copies_here() -> impl Iterator<Item = CopyKind> {
@@ -33,7 +33,7 @@ fn every_dispatch_sends_every_file_by_every_copy() {
                 SIZES.iter().map(|&size| (format!("f{size}"), world.file(&format!("f{size}"), size))).collect();
             let server = Setup::new(dispatch).serve(&world, copy);
             thread::scope(|scope| {
-                // All at once, each file twice: with a path from the root and with an absolute one.
+                // All at once, each file twice: by a relative and by an absolute path.
                 for (name, contents) in &files {
                     let root = world.root();
                     let path = format!("{}//{name}", absolute(&root));

@@ -1,4 +1,4 @@
-//! Clients that do not behave, in every dispatch.
+//! Misbehaving clients, in every dispatch.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use crate::{
     world::{NEVER, Setup, World},
 };
 
-/// Short enough to be waited for.
+/// A timeout short enough for a test to wait for.
 const SHORT: Duration = Duration::from_millis(150);
 
 #[test]
@@ -71,7 +71,7 @@ fn bad_requests_are_counted_by_reason_and_good_ones_served() {
     }
 }
 
-/// /dev/null
+/// Device number of /dev/null.
 const NULL: u64 = 1 << 8 | 3;
 
 fn populate(world: &World) {
@@ -106,10 +106,10 @@ fn a_refused_client_sees_only_the_end() {
     }
 }
 
-/// More of each kind than there are threads.
+/// Number of bad clients of each kind: more than there are threads.
 const BAD: usize = 9;
 
-/// The bad ones stay for as long as the test runs, so the good ones have certainly not waited for their end.
+/// The bad ones stay for as long as the test runs, so the good ones cannot have waited for their end.
 #[test]
 fn good_jobs_finish_while_bad_ones_wait() {
     for &dispatch in DispatchKind::value_variants() {
@@ -154,9 +154,9 @@ fn an_idle_client_is_given_up_and_told() {
         assert_eq!(header.status, Status::TimedOut);
         assert_eq!(answer.read_to_end().len() as u64, header.length, "what was written is there, then the end");
         server.counts_to(Outcome::Stalled, 1);
-        // Who wants to be told and does not listen costs nothing either.
-        let deaf = Fifo::closed(&world);
-        world.send(format!("none;{};{}", Fifo::open(&world).name, deaf.name));
+        // A client with a status FIFO that it does not read costs nothing either.
+        let unread = Fifo::closed(&world);
+        world.send(format!("none;{};{}", Fifo::open(&world).name, unread.name));
         server.stop(&world);
     }
 }
@@ -195,7 +195,7 @@ fn a_reader_that_dies_costs_only_its_own_transfer() {
     }
 }
 
-/// Many more than may wait: those who have waited longest give way, and a good client is served in between.
+/// Many more clients than may wait: those that have waited longest are evicted, and a good client is served in between.
 #[test]
 fn a_flood_is_bounded_and_good_clients_get_through() {
     const FLOOD: usize = 120;
@@ -218,6 +218,6 @@ fn a_flood_is_bounded_and_good_clients_get_through() {
         server.counts_to(Outcome::WaitingRoomFull, FLOOD as u64 - 8);
         server.drain();
         assert!(server.end());
-        assert_eq!(world.queued(), Some(8), "those who still waited are handed back");
+        assert_eq!(world.queued(), Some(8), "the requests that still waited are put back");
     }
 }

@@ -1,4 +1,4 @@
-//! The server as a process: its queue from start to end, on every way out.
+//! The server as a process: its queue from the start to every way out.
 
 use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt, process::Command, time::Duration};
 
@@ -138,7 +138,7 @@ fn the_default_fifo_directory_is_private_and_removed() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mq-server"));
     command.arg("--queue").arg(world.queue.to_string()).current_dir(world.root()).env("TMPDIR", temporary.path());
     let mut server = testkit::Server::start_command(command, 0).unwrap();
-    eventually("it says what to try", || Ok(server.stderr().contains("try: "))).unwrap();
+    eventually("the example is printed", || Ok(server.stderr().contains("try: "))).unwrap();
     let said = server.stderr();
     let tip = said.lines().find_map(|line| line.strip_prefix("try: loadgen mq --fifo-dir ")).unwrap();
     let (directory, rest) = tip.split_once(' ').unwrap();

@@ -39,7 +39,7 @@ fn allow(server: &Server, limit: Rlimit) -> Rlimit {
     prlimit(pid, Resource::Nofile, limit).unwrap()
 }
 
-fn complaints(server: &Server) -> usize {
+fn warnings(server: &Server) -> usize {
     server.stderr().matches("out of file descriptors").count()
 }
 
@@ -50,14 +50,14 @@ fn requests_wait_for_descriptors_and_are_answered_then() {
         let contents = world.file("file", 300_000);
         let mut server = world.process(&["--dispatch", &dispatch.to_string()]);
         for free in [0, 1] {
-            let usual = restrict(&world, &server, free);
+            let old_limit = restrict(&world, &server, free);
             let mut answer = ask(&world, "file");
-            eventually("it waits", || Ok(complaints(&server) == 1 && world.queued() == Some(0))).unwrap();
-            allow(&server, usual);
+            eventually("it waits", || Ok(warnings(&server) == 1 && world.queued() == Some(0))).unwrap();
+            allow(&server, old_limit);
             assert!(answer.read_to_end() == contents, "{dispatch} {free}");
         }
         assert_eq!(server.stop().unwrap().code(), Some(0));
-        assert_eq!(complaints(&server), 1, "{dispatch}: said once, not with every look: {}", server.stderr());
+        assert_eq!(warnings(&server), 1, "{dispatch}: logged once, not at every try: {}", server.stderr());
     }
 }
 
@@ -67,27 +67,27 @@ fn a_client_that_waits_too_long_for_a_descriptor_is_told() {
         let world = World::new();
         let contents = world.file("file", 10);
         let mut server = world.process(&["--dispatch", &dispatch.to_string(), "--stall-timeout", "150ms"]);
-        // One for the FIFO, none for the file.
-        let usual = restrict(&world, &server, 1);
+        // One descriptor for the FIFO, none for the file.
+        let old_limit = restrict(&world, &server, 1);
         let (mut answer, mut status) = ask_with_status(&world, "file");
         assert_eq!(status.read_header(), Header { status: Status::Overloaded, length: 0 }, "{dispatch}");
         assert_eq!(answer.read_to_end(), b"");
-        allow(&server, usual);
+        allow(&server, old_limit);
         assert!(ask(&world, "file").read_to_end() == contents);
         assert_eq!(server.stop().unwrap().code(), Some(0));
     }
 }
 
-/// Nobody holds on to what is short: waiting costs next to no processor time.
+/// Waiting for descriptors costs next to no processor time.
 #[test]
 fn waiting_for_descriptors_does_not_spin() {
     const WATCHED: Duration = Duration::from_millis(500);
     let world = World::new();
     world.file("file", 10);
     let server = world.process(&[]);
-    let _usual = restrict(&world, &server, 0);
+    let _old_limit = restrict(&world, &server, 0);
     let answers: Vec<_> = (0..8).map(|_| ask(&world, "file")).collect();
-    eventually("they wait", || Ok(world.queued() == Some(0) && complaints(&server) == 1)).unwrap();
+    eventually("they wait", || Ok(world.queued() == Some(0) && warnings(&server) == 1)).unwrap();
     let before = server.process().cpu().unwrap();
     std::thread::sleep(WATCHED);
     let used = server.process().cpu().unwrap() - before;

@@ -1,4 +1,4 @@
-//! What becomes of requests when a server stops, in every dispatch.
+//! Requests while a server stops, in every dispatch.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Which thread serves whom: counted with a way to copy that stops at a gate.
+//! The threads that serve: counted with a way to copy that stops at a gate.
 
 use std::{
     sync::{
@@ -22,7 +22,7 @@ use crate::{
     world::{Setup, World},
 };
 
-/// Transfers wait inside of their step until the gate is open, and hold their thread.
+/// A way to copy whose steps wait for the gate to open, and hold their thread.
 #[derive(Clone, Default)]
 struct Gate(Arc<(Mutex<bool>, Condvar, AtomicUsize)>);
 
@@ -103,11 +103,11 @@ impl FileCopy for Panicking {
     }
 
     fn step(&self, (): &mut (), _: &Arc<Writer>) -> Result<Progress, CopyError> {
-        panic!("a planted one");
+        panic!("planted by the test");
     }
 }
 
-/// A thread that panics takes the server down, all of it; requests that had not begun are in the queue.
+/// A thread that panics stops the whole server; requests that had not begun are in the queue.
 #[test]
 fn a_panic_ends_every_thread_and_keeps_unbegun_requests() {
     for &dispatch in DispatchKind::value_variants() {

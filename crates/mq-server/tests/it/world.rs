@@ -1,4 +1,4 @@
-//! A queue of its own, a root and a FIFO directory; and servers for them, in this process or as one.
+//! A test's own queue, root and FIFO directory, and servers for them, in this process or in another.
 
 use std::{
     path::{Path, PathBuf},
@@ -22,7 +22,7 @@ use testkit::{HANG, Server, eventually};
 
 pub(crate) const SIZE: QueueSize = QueueSize { messages_max: 10, message_bytes_max: 8192 };
 
-/// Longer than any test: what is waited for so long is waited for in vain.
+/// A timeout longer than any test.
 pub(crate) const NEVER: Duration = Duration::from_secs(600);
 
 pub(crate) struct World {
@@ -51,12 +51,12 @@ impl World {
         self.directory.path().join("fifos")
     }
 
-    /// A name that no FIFO has had.
+    /// Returns a name that no FIFO has had.
     pub(crate) fn fresh_name(&self) -> String {
         format!("fifo-{}", self.fifos.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// A file of so many bytes that differ from place to place.
+    /// Writes a file of this many bytes, which differ from offset to offset.
     pub(crate) fn file(&self, name: &str, bytes: usize) -> Vec<u8> {
         let contents: Vec<u8> =
             (0..bytes as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
@@ -69,12 +69,12 @@ impl World {
         queue.send_within(message.as_ref(), 0, HANG).unwrap();
     }
 
-    /// Messages in the queue, if there is one.
+    /// Returns the number of messages in the queue, if there is one.
     pub(crate) fn queued(&self) -> Option<usize> {
         Queue::open(&self.queue, Access::Receive).ok().map(|queue| queue.len().unwrap())
     }
 
-    /// The server as a process, ready.
+    /// Starts the server as a process and waits until it is ready.
     pub(crate) fn process(&self, arguments: &[&str]) -> Server {
         let mut server = Server::start_command(self.command(arguments), 0).unwrap();
         let ready = || Ok(server.stderr().contains("try: ") || !server.is_running()?);
@@ -93,11 +93,11 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        let _ = Queue::unlink(&self.queue); // Most servers have done it.
+        let _ = Queue::unlink(&self.queue); // Most servers have removed it already.
     }
 }
 
-/// How a server in this process is to be.
+/// Options of a server in this process.
 #[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) dispatch: DispatchKind,
@@ -106,7 +106,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Limits that no test reaches.
+    /// Makes options with limits that no test reaches.
     pub(crate) fn new(dispatch: DispatchKind) -> Self {
         let options = Options {
             request_timeout: NEVER,
@@ -184,7 +184,7 @@ impl Running {
         (self.drain)();
     }
 
-    /// Waits until all its threads have ended; whether they did so well. Then the queue is put away.
+    /// Waits until all its threads have ended, and releases the queue. False if a thread has panicked.
     pub(crate) fn end(&mut self) -> bool {
         let thread = self.thread.take().unwrap();
         eventually("the server ends", || Ok(thread.is_finished())).unwrap();
@@ -193,7 +193,7 @@ impl Running {
         ended.is_ok()
     }
 
-    /// Drains it, which must leave nothing behind.
+    /// Drains it, and checks that nothing is left.
     pub(crate) fn stop(mut self, world: &World) {
         self.drain();
         assert!(self.end());
@@ -206,7 +206,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             (self.shut_down)();
-            let _ = thread.join(); // A test that fails has said why.
+            let _ = thread.join(); // A failing test has reported why.
         }
     }
 }

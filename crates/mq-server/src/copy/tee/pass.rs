@@ -274,7 +274,7 @@ mod tests {
                     prop_assert!(len >= 1 && len <= window && at.values().any(|&mine| mine == base));
                     pass.open(base, len, now);
                 } else {
-                    prop_assert!(at.is_empty() || pass.deadline().is_some(), "nobody waits without an end");
+                    prop_assert!(at.is_empty() || pass.deadline().is_some(), "no member waits without a deadline");
                 }
             }
         }
@@ -292,7 +292,7 @@ mod tests {
     }
 
     fn open_next(pass: &mut Pass, now: Duration) {
-        let (base, len) = pass.next_window().expect("everybody has the window");
+        let (base, len) = pass.next_window().expect("all members have the window");
         pass.open(base, len, now);
     }
 
