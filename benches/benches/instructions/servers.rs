@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use gungraun::{library_benchmark, library_benchmark_group};
 use kvcache::{Codec, Facts, FrontEnd, KvOptions, KvServer, Space, SpaceOptions};
-use proto::{Front, Limits, Now, Outbox, Peer, Protocol, Session, Step};
+use proto::{Limits, NextWrite, Now, Outbox, Peer, Protocol, Session, Step};
 use store::{KeyHasher, PackedStore, PolicyKind, StoreOptions};
 use sys::beneath::Metadata;
 use web::{Absence, Answer, Heads, HttpOptions, Site, Source};
@@ -51,9 +51,9 @@ fn serve<P: Protocol>(setup: &mut Setup<P>) -> usize {
     setup.session.feed(&setup.server, &setup.input, setup.now);
     while let Some(front) = setup.session.outbox().front() {
         let n = match front {
-            Front::Memory(pieces, count) => pieces[..count].iter().map(|piece| piece.len()).sum(),
-            Front::File(region) => usize::try_from(region.len).unwrap_or(usize::MAX),
-            Front::Pipe(_) | Front::Waiting => break,
+            NextWrite::Memory(pieces, count) => pieces[..count].iter().map(|piece| piece.len()).sum(),
+            NextWrite::File(region) => usize::try_from(region.len).unwrap_or(usize::MAX),
+            NextWrite::Pipe(_) | NextWrite::Waiting => break,
         };
         setup.session.outbox().advance(n);
         bytes += n;

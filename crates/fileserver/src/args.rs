@@ -226,6 +226,7 @@ fn layout_dimension() -> Dimension {
         name: kind.name().to_owned(),
         description: kind.about().to_owned(),
         unavailable: None,
+        facts: None,
     };
     Dimension {
         name: "layout",

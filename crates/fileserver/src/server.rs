@@ -155,7 +155,7 @@ impl<C: Cache<Shared>> Turn<'_, C> {
                 if !D::IS_PERSISTENT {
                     // Whatever the peer goes on to say, now or while the document is on its way, is not worth a reset
                     // that overtakes it.
-                    self.flow = Flow::Deliver;
+                    self.flow = Flow::CloseAfterAck;
                 }
                 Some(consumed)
             }

@@ -43,7 +43,7 @@ impl Metrics {
         let shutdown = Shutdown::default();
         let (protocol, stop) = (Page { registry: Mutex::new(registry), server }, shutdown.clone());
         let serve = move || {
-            if let Err(error) = DriverKind::Blocking.serve(Arc::new(protocol), listeners, &config(), &stop) {
+            if let Err(error) = DriverKind::AUXILIARY.serve(Arc::new(protocol), listeners, &config(), &stop) {
                 tracing::error!("metrics are no longer served: {error}");
             }
         };
@@ -214,7 +214,7 @@ mod tests {
         let (address, shutdown) = (listeners.addresses()[0].clone(), Shutdown::default());
         thread::scope(|scope| {
             let stop = shutdown.clone();
-            scope.spawn(move || DriverKind::Blocking.serve(Arc::new(protocol), listeners, &config(), &stop).unwrap());
+            scope.spawn(move || DriverKind::AUXILIARY.serve(Arc::new(protocol), listeners, &config(), &stop).unwrap());
             let metrics = get(&address, "/metrics");
             assert!(metrics.starts_with("HTTP/1.1 200 OK"), "{metrics}");
             assert!(metrics.contains("\nconnections_accepted_total 0\n") && metrics.ends_with("# EOF\n"), "{metrics}");

@@ -87,6 +87,7 @@ impl StrategyChoice {
             name: Self::AUTO_NAME.to_owned(),
             description: format!("by size: {}", classes.join(", ")),
             unavailable: None,
+            facts: None,
         });
         dimension
     }

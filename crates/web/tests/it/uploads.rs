@@ -139,7 +139,7 @@ fn slow_bodies_are_timed_out() {
     }
     slow.tick(&front, later(upload_timeout));
     flush(&mut slow, &mut bytes, usize::MAX);
-    assert!(bytes.starts_with(b"HTTP/1.1 408 ") && slow.starts_lingering(later(upload_timeout)));
+    assert!(bytes.starts_with(b"HTTP/1.1 408 ") && slow.begin_lingering(later(upload_timeout)));
 
     let mut fast = session(&front, begin);
     fast.feed(&front, put("Content-Length: 1\r\n", "").as_bytes(), begin);
