@@ -23,7 +23,7 @@ use crate::{
 const DEFAULT_SIZE: QueueSize = QueueSize { messages_max: 10, message_bytes_max: 8192 };
 
 /// Flags for what is served, and how.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub struct MqArgs {
     /// The message queue: a slash and a name [default: /quintet]
     #[arg(long, value_name = "/NAME", conflicts_with = "queue_operand")]

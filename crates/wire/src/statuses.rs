@@ -7,7 +7,7 @@ macro_rules! statuses {
         pub enum $name:ident { $($(#[doc = $doc:literal])+ $status:ident = $byte:literal $word:literal,)+ }
     ) => {
         $(#[doc = $about])+
-        #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum $name { $($(#[doc = $doc])+ $status = $byte,)+ }
 

@@ -9,8 +9,6 @@ mod remaining;
 mod sendfile;
 mod splice;
 mod tee;
-#[cfg(test)]
-mod tests;
 mod uring;
 mod vmsplice;
 
@@ -179,3 +177,6 @@ impl fmt::Display for CopyKind {
         f.write_str(&choice_name(self))
     }
 }
+
+#[cfg(test)]
+mod tests;

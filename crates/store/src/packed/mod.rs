@@ -16,8 +16,6 @@ mod memory;
 mod scout;
 mod segment;
 mod table;
-#[cfg(test)]
-mod tests;
 mod traversal;
 
 use std::sync::Arc;
@@ -431,3 +429,6 @@ impl Blocks for Entries<'_> {
         prefetch(self.arena.block(at).as_ptr());
     }
 }
+
+#[cfg(test)]
+mod tests;

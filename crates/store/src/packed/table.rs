@@ -27,7 +27,7 @@ use crate::StoreOptions;
 const FULL: u16 = (SLOTS * 5 / 6) as u16;
 /// Bits of the hash that a directory can use.
 const FIELD_BITS: u32 = 32;
-/// Most bits that it uses: 768 entries whose hashes agree in so many bits have no real hashes.
+/// Most bits that it uses. Only hashes that are not random agree in more bits in all 768 entries of a segment.
 const DEPTH_MAX: u32 = 28;
 /// Bytes of the directory for each of its entries.
 const DIRECTORY_ENTRY: usize = size_of::<AtomicPtr<Segment>>() + size_of::<Span>();

@@ -17,7 +17,7 @@ pub fn write_framed_request(out: &mut Vec<u8>, id: &FileId) {
 }
 
 /// One step through a stream of framed replies.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// A reply starts. The body has 0 bytes unless the status is [`Status::Found`].
     Head { status: Status, body_bytes: u64 },
@@ -30,7 +30,7 @@ pub enum Event<'a> {
 }
 
 /// Reason why a stream is not one of framed replies. The connection is of no further use.
-#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
     #[error("{0} is not a status")]
     Status(u8),
@@ -39,7 +39,7 @@ pub enum DecodeError {
 }
 
 /// State of the stream at its end.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eof {
     /// Before the first reply, or after a complete one.
     Between,
@@ -121,7 +121,7 @@ impl FramedReplies {
 
 /// Everything that an answer of the original protocol can tell, once the server has closed; see
 /// `docs/protocols/file.md`.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OriginalAnswer {
     /// No byte: an empty document, or a server that failed.
     Empty,

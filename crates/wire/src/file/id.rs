@@ -9,7 +9,7 @@ pub const ID_BYTES_MAX: usize = 1024;
 pub const ORIGINAL_ID_BYTES: usize = 8;
 
 /// Name of a document: 1 to [`ID_BYTES_MAX`] bytes without a NUL. The layout decides which file it means.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(SmallVec<[u8; 16]>);
 
 impl FileId {

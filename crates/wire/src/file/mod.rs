@@ -38,7 +38,7 @@ pub trait Dialect: Send + Sync + 'static {
 }
 
 /// Result of [`Dialect::request`].
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// The request needs at least `need` more bytes. It may turn out to be malformed before it is complete.
     Incomplete { need: usize },

@@ -7,8 +7,6 @@
 //! with the last accepted head ([`HeadTemplate`]) byte for byte, `Date` excepted, and parsed only when they differ.
 
 mod head;
-#[cfg(test)]
-mod tests;
 
 use memchr::{memmem, memrchr};
 
@@ -21,7 +19,7 @@ pub const HEAD_BYTES_MAX: usize = 64 << 10;
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// Reason why the bytes of a server are not HTTP/1 (RFC 9112). The connection is of no further use.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     #[error("the status line or a header is malformed")]
     Head,
@@ -40,7 +38,7 @@ impl From<Malformed> for DecodeError {
 }
 
 /// One step through a response.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// The final head (interim 1xx heads are skipped).
     Head(Head),
@@ -53,7 +51,7 @@ pub enum Event<'a> {
 }
 
 /// State of the stream at its end.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eof {
     /// Between two responses.
     Between,
@@ -202,3 +200,6 @@ fn body<'a>(input: &mut &'a [u8], length: usize) -> Event<'a> {
     *input = rest;
     Event::Body(piece)
 }
+
+#[cfg(test)]
+mod tests;

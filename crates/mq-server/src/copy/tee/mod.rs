@@ -12,8 +12,6 @@ mod group;
 mod pass;
 mod registration;
 mod runner;
-#[cfg(test)]
-mod tests;
 
 use std::{
     os::fd::AsFd,
@@ -130,3 +128,6 @@ impl Drop for SharedTransfer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use crate::file::{
     client::{DecodeError, Eof, Event, FramedReplies, OriginalAnswer, OriginalReply},
 };
 
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Reply {
     status: Status,
     body: Vec<u8>,

@@ -10,7 +10,7 @@ pub(super) const HEADERS_MAX: usize = 100;
 const VERSION: &[u8] = b"HTTP/1.";
 
 /// The part of a response's head that decides how to go on.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     pub status: u16,
     pub body: BodyLength,
@@ -24,7 +24,7 @@ impl Head {
 }
 
 /// Length of the body (RFC 9112 §6.3).
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLength {
     Exact(u64),
     Chunked,
@@ -32,7 +32,7 @@ pub enum BodyLength {
 }
 
 /// Persistence of the connection (RFC 9112 §9.3).
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persistence {
     KeepAlive,
     Close,

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// The meaning of a stream of bytes, with body pieces joined. It must not depend on how the stream was torn.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Reading {
     responses: Vec<(Head, Vec<u8>, bool)>,
     error: Option<DecodeError>,
