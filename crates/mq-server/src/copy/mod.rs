@@ -21,7 +21,7 @@ use std::{
 use clap::ValueEnum;
 use rustix::io::Errno;
 use service::{Budget, Dimension, choice_name};
-use sys::{beneath::Metadata, fifo::Writer, splice_ring::SpliceRing};
+use sys::{beneath::Metadata, fifo::Writer, ring::SpliceRing};
 
 /// Most bytes, about, that one step moves, so that a thread with several transfers serves all of them.
 pub const STEP_BYTES_MAX: u64 = 4 << 20;

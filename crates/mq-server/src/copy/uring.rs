@@ -6,7 +6,7 @@
 use std::{io, sync::Arc};
 
 use parking_lot::Mutex;
-use sys::{fifo::Writer, splice_ring::SpliceRing};
+use sys::{fifo::Writer, ring::SpliceRing};
 
 use super::{CopyError, FileCopy, Progress, Source, remaining::Remaining};
 
