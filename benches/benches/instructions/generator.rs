@@ -1,4 +1,4 @@
-//! What the load generator does for each reply.
+//! The work of the load generator for each reply.
 
 use std::hint::black_box;
 
@@ -17,7 +17,7 @@ fn reply() -> Vec<u8> {
     [head.as_bytes(), &[b'x'; 128]].concat()
 }
 
-/// A client that has seen one reply already, which the others are compared with.
+/// Makes a client that has seen one reply already, with which it compares the others.
 fn client() -> (HttpClient, HttpConn, Vec<u8>) {
     let question = RequestSpec { request: b"GET".to_vec(), expectation: Expectation::Nothing };
     let mut client = HttpClient::new(&[question], HttpVerify::Content, 0);

@@ -1,4 +1,4 @@
-//! Whole requests through a session, without a socket: what is left when the kernel is taken away.
+//! Whole requests through a session, without a socket: the work of a server without that of the kernel.
 
 use std::{
     convert::Infallible,
@@ -24,7 +24,7 @@ use crate::{
     codecs::{WRK, resp_commands},
 };
 
-/// A server, a connection to it, and what it is sent.
+/// A server, a connection to it, and the input that it gets.
 struct Setup<P: Protocol> {
     server: P,
     session: Session<P>,
@@ -32,7 +32,7 @@ struct Setup<P: Protocol> {
     now: Now,
 }
 
-/// The clock stands still, so that nothing is ever looked at again.
+/// A clock that stands still, so that no file is ever revalidated.
 fn now() -> Now {
     Now { instant: Instant::now(), unix: Duration::from_secs(2_000_000_000) }
 }
@@ -41,7 +41,7 @@ fn setup<P: Protocol>(server: P, input: Vec<u8>) -> Setup<P> {
     let (stdin, now) = (std::io::stdin(), now());
     let session = Session::new(&server, Peer::new(stdin.as_fd(), 0), Limits::default(), now);
     let mut setup = Setup { server, session, input, now };
-    // Caches are filled and buffers grown.
+    // The first requests fill caches and grow buffers.
     serve(&mut setup);
     setup
 }
@@ -61,7 +61,7 @@ fn serve<P: Protocol>(setup: &mut Setup<P>) -> usize {
     bytes
 }
 
-/// Requests are single bytes; the reply is a head and a body.
+/// A protocol whose requests are single bytes; the reply is a head and a body.
 struct Fixed(Bytes);
 
 impl Protocol for Fixed {
@@ -94,7 +94,8 @@ fn session(mut setup: Setup<Fixed>) -> Setup<Fixed> {
     setup
 }
 
-/// A site of one page, which lies in memory: valgrind's own list of system calls may lack openat2(2), by which real ones open files.
+/// A site of one page in memory: valgrind's own list of system calls may lack openat2(2), by which real sites open
+/// files.
 struct Page(Heads);
 
 impl Site for Page {
@@ -143,7 +144,7 @@ fn http_get(mut setup: Setup<web::Front<Page>>) -> Setup<web::Front<Page>> {
     setup
 }
 
-/// All keys of [`resp_commands`] are there.
+/// Makes a server that has all keys of [`resp_commands`].
 fn kvcache(input: Vec<u8>) -> Setup<KvServer<PackedStore>> {
     let space = Space::new(SpaceOptions {
         shards: 1,

@@ -1,4 +1,4 @@
-//! What all copies of references have in common.
+//! The part of a file that has not been sent, for the ways to copy that move references.
 
 use std::{io, os::fd::OwnedFd};
 
@@ -9,28 +9,28 @@ use sys::{
 
 use super::{CopyError, Progress, STEP_BYTES_MAX, Source, State};
 
-/// What is left of a file to be sent.
+/// The part of a file that has not been sent.
 #[derive(Debug)]
-pub(super) struct Rest {
+pub(super) struct Remaining {
     pub(super) file: OwnedFd,
     pub(super) offset: u64,
     end: u64,
-    /// Bytes that the FIFO has room for when it is empty.
-    pub(super) room: u64,
+    /// Capacity of the FIFO.
+    pub(super) capacity: u64,
 }
 
-impl Rest {
+impl Remaining {
     pub(super) fn new(source: Source, sink: &Writer) -> io::Result<Self> {
-        let room = fifo::capacity(sink)? as u64;
-        Ok(Self { file: source.file, offset: 0, end: source.metadata.size, room })
+        let capacity = fifo::capacity(sink)? as u64;
+        Ok(Self { file: source.file, offset: 0, end: source.metadata.size, capacity })
     }
 
     pub(super) fn len(&self) -> u64 {
         self.end - self.offset
     }
 
-    /// Fills the FIFO by `push`, which is given the file, an offset and how much is wanted, and says how much it moved: 0 at
-    /// the end of the file.
+    /// Fills the FIFO by `push`, which gets the file, an offset and a length, and returns the number of bytes moved: 0 at the
+    /// end of the file.
     pub(super) fn push(
         &mut self,
         mut push: impl FnMut(&OwnedFd, u64, u64) -> io::Result<usize>,
@@ -45,8 +45,8 @@ impl Rest {
                 Ok(n) => {
                     self.offset += n as u64;
                     moved += n as u64;
-                    // One call that has filled all of the FIFO leaves it full: the next would only say so.
-                    if n as u64 == self.room && self.len() > 0 {
+                    // A call that has moved a whole capacity leaves the FIFO full: the next would only say so.
+                    if n as u64 == self.capacity && self.len() > 0 {
                         return Ok(Progress { moved, state: State::Blocked });
                     }
                 }
@@ -60,7 +60,7 @@ impl Rest {
         Ok(Progress { moved, state: State::Done })
     }
 
-    /// What has been sent is still there: a page that a file loses is lost in the FIFO as well.
+    /// Checks that the bytes sent are still there: a page that a file loses is lost in the FIFO as well.
     pub(super) fn check(&self) -> Result<(), CopyError> {
         let size = Metadata::of(&self.file).map_err(|error: OpenError| CopyError::Failed(error.into()))?.size;
         if size < self.offset { Err(CopyError::Shrunk) } else { Ok(()) }

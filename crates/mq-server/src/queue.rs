@@ -1,15 +1,13 @@
-//! The queue from start to end: created, taken over from a dead server, put away.
+//! The message queue from start to end: created or taken over from a dead server, locked, and released.
 
 use std::{cell::RefCell, fmt};
 
 use sys::mqueue::{Access, Queue, QueueError, QueueName, QueueSize, Received, SendError};
 
-use crate::job::Message;
+/// Attempts to acquire a queue that other processes create and remove meanwhile.
+const ATTEMPTS: usize = 8;
 
-/// Others may create and remove queues of this name while we do.
-const TRIES: usize = 8;
-
-/// Why there is no queue to serve.
+/// Reason why there is no queue to serve.
 #[derive(Debug, thiserror::Error)]
 pub enum AcquireError {
     #[error("queue {0} belongs to a server that is running; stop it, or use another --queue")]
@@ -26,28 +24,35 @@ pub enum AcquireError {
     Contended(QueueName),
 }
 
-/// A queue that no other server takes while this process lives: it is locked.
-pub struct OwnQueue {
+/// A message from the queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    pub(crate) bytes: Box<[u8]>,
+    pub(crate) priority: u32,
+}
+
+/// A queue that is locked, so that no other server takes it while this process lives.
+pub struct OwnedQueue {
     name: QueueName,
     queue: Queue,
     mode: u32,
-    /// Requests of a queue of another size that this one replaced.
-    carried: Vec<Message>,
+    /// Requests of a queue of another size that this one has replaced.
+    backlog: Vec<Message>,
 }
 
-/// How the queue came to be ours.
+/// Origin of an [`OwnedQueue`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     Created,
-    /// It was left behind with so many requests in it.
+    /// It was left behind, with this number of requests in it.
     TakenOver(usize),
-    /// It was left behind with so many requests and another size.
+    /// It was left behind with another size, and this number of requests in it.
     Replaced(usize),
 }
 
-impl OwnQueue {
-    /// Creates the queue or takes over what a server that is dead has left. `size` is what a new one has; an existing one
-    /// of another size is replaced if `is_exact`, and keeps its requests.
+impl OwnedQueue {
+    /// Creates the queue, or takes over the one that a dead server has left. `size` is that of a new queue. An existing one
+    /// of another size is replaced if `is_exact`; its requests are kept.
     ///
     /// # Errors
     /// See [`AcquireError`].
@@ -57,11 +62,11 @@ impl OwnQueue {
         is_exact: bool,
         mode: u32,
     ) -> Result<(Self, Origin), AcquireError> {
-        for _ in 0..TRIES {
-            let own = |queue, carried| Self { name: name.clone(), queue, mode, carried };
+        for _ in 0..ATTEMPTS {
+            let own = |queue, backlog| Self { name: name.clone(), queue, mode, backlog };
             match Queue::create(name, size, mode) {
-                Ok(queue) if is_ours(&queue, name) => return Ok((own(queue, Vec::new()), Origin::Created)),
-                Ok(_) => continue, // Somebody else's new server was quicker to lock it, or has removed it.
+                Ok(queue) if lock_if_named(&queue, name) => return Ok((own(queue, Vec::new()), Origin::Created)),
+                Ok(_) => continue, // Another new server has locked it first, or has removed it.
                 Err(QueueError::Exists) => {}
                 Err(error) => return Err(AcquireError::Create { name: name.clone(), error }),
             }
@@ -74,15 +79,15 @@ impl OwnQueue {
                 return Err(AcquireError::Alive(name.clone()));
             }
             if !is_named(&queue, name) {
-                continue; // Its server has removed it just now.
+                continue; // Its server has just removed it.
             }
             if queue.size() == size || !is_exact {
                 let origin = Origin::TakenOver(queue.len().unwrap_or(0));
                 return Ok((own(queue, Vec::new()), origin));
             }
-            let (queue, carried) = replace(name, &queue, size, mode)?;
-            let origin = Origin::Replaced(carried.len());
-            return Ok((own(queue, carried), origin));
+            let (queue, backlog) = replace(name, &queue, size, mode)?;
+            let origin = Origin::Replaced(backlog.len());
+            return Ok((own(queue, backlog), origin));
         }
         Err(AcquireError::Contended(name.clone()))
     }
@@ -99,17 +104,17 @@ impl OwnQueue {
         &self.queue
     }
 
-    pub(crate) fn take_carried(&mut self) -> Vec<Message> {
-        std::mem::take(&mut self.carried)
+    pub(crate) fn take_backlog(&mut self) -> Vec<Message> {
+        std::mem::take(&mut self.backlog)
     }
 
     pub(crate) fn receive(&self) -> Option<Message> {
         receive(&self.queue)
     }
 
-    /// Puts requests back and removes the queue, unless there are any in it then. Returns how many were put back, and how
-    /// many there was no room for.
-    pub(crate) fn put_away(&self, messages: Vec<Message>) -> (usize, usize) {
+    /// Puts requests back, and removes the queue if it is empty then. Returns the number of requests put back, and of those
+    /// that are lost for want of room.
+    pub(crate) fn release(&self, messages: Vec<Message>) -> (usize, usize) {
         let (name, count) = (&self.name, messages.len());
         let lost = send_all(&self.queue, messages);
         if lost > 0 {
@@ -122,14 +127,14 @@ impl OwnQueue {
         if left > 0 {
             service::advise(format_args!("{left} requests remain in queue {name}: its next server answers them"));
         }
-        // From here on another server may have what is left, even if this process takes its time to end.
+        // From here on another server may take over what is left, even if this process takes its time to end.
         if let Err(error) = self.queue.unlock() {
             tracing::error!("flock: {error}"); // Only a bug makes it fail.
         }
         (count - lost, lost)
     }
 
-    /// Removes the queue's name. Who sent a request after the look at it and before this finds it in a new queue.
+    /// Removes the queue's name. Requests that arrive after the check and before the removal are moved to a new queue.
     fn remove(&self) {
         if !is_named(&self.queue, &self.name) {
             return;
@@ -156,40 +161,41 @@ impl OwnQueue {
     }
 }
 
-impl fmt::Debug for OwnQueue {
+impl fmt::Debug for OwnedQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OwnQueue").field("name", &self.name).field("size", &self.size()).finish_non_exhaustive()
+        f.debug_struct("OwnedQueue").field("name", &self.name).field("size", &self.size()).finish_non_exhaustive()
     }
 }
 
-fn is_ours(queue: &Queue, name: &QueueName) -> bool {
+/// Locks a queue; true if the name still leads to it then.
+fn lock_if_named(queue: &Queue, name: &QueueName) -> bool {
     queue.try_lock().unwrap_or(false) && is_named(queue, name)
 }
 
-/// Whether the name still means this queue.
+/// True if the name still leads to this queue.
 fn is_named(queue: &Queue, name: &QueueName) -> bool {
     let named = Queue::open(name, Access::Both).and_then(|named| named.identity().map_err(QueueError::Failed));
     matches!((named, queue.identity()), (Ok(named), Ok(this)) if named == this)
 }
 
-/// Replaces a queue by one of another size and returns its requests. Nothing is touched before it is certain that the new
-/// one can be had.
+/// Replaces a queue by one of another size and returns its requests. Nothing is touched before it is certain that the
+/// kernel grants the new one.
 fn replace(name: &QueueName, old: &Queue, wanted: QueueSize, mode: u32) -> Result<(Queue, Vec<Message>), AcquireError> {
     let found = old.size();
     let refuse = |error| AcquireError::Replace { name: name.clone(), found, wanted, error };
     let trial: QueueName = format!("/quintet-trial-{}", std::process::id()).parse().map_err(|_| {
-        refuse(QueueError::Missing) // Such a name is always one.
+        refuse(QueueError::Missing) // Such a name is always valid.
     })?;
     drop(Queue::create(&trial, wanted, 0o600).map_err(refuse)?);
     Queue::unlink(&trial).map_err(refuse)?;
     Queue::unlink(name).map_err(refuse)?;
-    let carried: Vec<_> = std::iter::from_fn(|| receive(old)).collect();
+    let backlog: Vec<_> = std::iter::from_fn(|| receive(old)).collect();
     match Queue::create(name, wanted, mode) {
-        Ok(queue) if is_ours(&queue, name) => Ok((queue, carried)),
+        Ok(queue) if lock_if_named(&queue, name) => Ok((queue, backlog)),
         outcome => {
-            // Somebody was quicker with the name. What was carried goes where the name leads now.
+            // Another process has taken the name. The requests go to the queue that it leads to now.
             let error = outcome.err().unwrap_or(QueueError::Exists);
-            let lost = Queue::open(name, Access::Send).map_or(carried.len(), |queue| send_all(&queue, carried));
+            let lost = Queue::open(name, Access::Send).map_or(backlog.len(), |queue| send_all(&queue, backlog));
             if lost > 0 {
                 tracing::error!("{lost} requests of queue {name} are lost");
             }
@@ -216,7 +222,7 @@ fn receive(queue: &Queue) -> Option<Message> {
     })
 }
 
-/// Returns how many there was no room for.
+/// Sends messages and returns the number of those that there was no room for.
 fn send_all(queue: &Queue, messages: Vec<Message>) -> usize {
     let refused = |message: &Message| match queue.try_send(&message.bytes, message.priority) {
         Ok(()) => false,

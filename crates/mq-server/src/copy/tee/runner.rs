@@ -13,14 +13,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sys::{beneath::Metadata, eventfd::EventFd, fifo::Writer, transfer};
 
 use super::{
-    group::{Carried, Group, Joining, Reserved},
-    pass::{Left, Need, Pass},
+    group::{Group, Joiner, MemberHandle, Reserved},
+    pass::{Departure, Need, Pass},
 };
 
-pub(super) struct Carrier {
+/// A pass with its file, its pipe and its members.
+pub(super) struct PassRunner {
     group: Arc<Group>,
     file: OwnedFd,
-    /// What all share: it holds the present window, or nothing.
+    /// Pipe that all members share: it holds the present window, or nothing.
     reader: OwnedFd,
     writer: OwnedFd,
     holds: u64,
@@ -28,19 +29,21 @@ pub(super) struct Carrier {
     wake: Arc<EventFd>,
     begun: Instant,
     pass: Pass,
-    seats: BTreeMap<usize, Seat>,
+    members: BTreeMap<usize, Sink>,
+    /// False until [`PassRunner::run`]. Before that the group may be locked by the thread that starts the pass.
+    is_running: bool,
     _reserved: Reserved,
 }
 
 /// A member's FIFO.
-struct Seat {
-    carried: Arc<Carried>,
-    /// It was full; poll tells when it no longer is.
+struct Sink {
+    handle: Arc<MemberHandle>,
+    /// True if it was full; poll tells when it is no longer.
     is_full: bool,
 }
 
-impl Carrier {
-    /// `pipe` is its reader, its writer and what it has room for.
+impl PassRunner {
+    /// `pipe` is reader, writer and capacity of the pipe that all members share.
     pub(super) fn new(
         group: Arc<Group>,
         file: OwnedFd,
@@ -49,18 +52,32 @@ impl Carrier {
         reserved: Reserved,
     ) -> io::Result<Self> {
         let null = File::options().write(true).open("/dev/null")?;
-        let pass = Pass::new(group.of().size, group.room().min(capacity as u64), Duration::ZERO);
-        let (begun, seats) = (Instant::now(), BTreeMap::new());
-        Ok(Self { group, file, reader, writer, holds: 0, null, wake, begun, pass, seats, _reserved: reserved })
+        let pass = Pass::new(group.of().size, group.capacity().min(capacity as u64), Duration::ZERO);
+        let (begun, members) = (Instant::now(), BTreeMap::new());
+        Ok(Self {
+            group,
+            file,
+            reader,
+            writer,
+            holds: 0,
+            null,
+            wake,
+            begun,
+            pass,
+            members,
+            is_running: false,
+            _reserved: reserved,
+        })
     }
 
     pub(super) fn run(mut self) {
+        self.is_running = true;
         loop {
-            self.let_in();
-            if self.seats.is_empty() && self.group.end_if_nobody_joins() {
+            self.admit();
+            if self.members.is_empty() && self.group.end_unless_joined() {
                 return;
             }
-            for key in self.pass.late(self.now()) {
+            for key in self.pass.late_members(self.now()) {
                 self.release(key);
             }
             if let Some((base, len)) = self.pass.next_window()
@@ -78,21 +95,21 @@ impl Carrier {
         self.begun.elapsed()
     }
 
-    fn let_in(&mut self) {
-        for Joining { carried, at, credit } in self.group.let_in(self.pass.base(), self.seats.len()) {
+    fn admit(&mut self) {
+        for Joiner { handle, at, credit } in self.group.admit(self.pass.base(), self.members.len()) {
             let key = self.pass.join(at, credit, self.now());
-            self.seats.insert(key, Seat { carried, is_full: false });
+            self.members.insert(key, Sink { handle, is_full: false });
         }
-        // Nobody to share with.
-        if self.seats.len() == 1
-            && !self.group.is_wanted_by_more_than(1)
-            && let Some(&key) = self.seats.keys().next()
+        // There is no other transfer to share the pass with.
+        if self.members.len() == 1
+            && !self.group.has_more_than(1)
+            && let Some(&key) = self.members.keys().next()
         {
             self.release(key);
         }
     }
 
-    /// Moves to a window, and fills the pipe with it if several members want all of it.
+    /// Moves to a window, and fills the pipe with it if several members need all of it.
     ///
     /// # Errors
     /// The file is not what it was.
@@ -101,14 +118,14 @@ impl Carrier {
         let mut len = len;
         if self.pass.takers(base) > 1 {
             self.holds = transfer::splice_in(&self.file, base, &self.writer, len)? as u64;
-            // The pipe holds pages, and whose they are is only known if the file is still the same afterwards.
+            // The pipe holds pages. They are those of the file only if it is still the same afterwards.
             if self.holds == 0 || Metadata::of(&self.file).ok().as_ref() != Some(self.group.of()) {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             len = self.holds;
         }
         self.pass.open(base, len, self.now());
-        self.seats.values_mut().for_each(|seat| seat.is_full = false);
+        self.members.values_mut().for_each(|member| member.is_full = false);
         Ok(())
     }
 
@@ -119,10 +136,10 @@ impl Carrier {
         Ok(())
     }
 
-    /// Gives each member what it needs, as far as its FIFO has room; whether anything moved.
+    /// Gives each member the bytes that it needs, as far as its FIFO has room. True if any moved.
     fn serve(&mut self) -> bool {
         let mut has_moved = false;
-        let keys: Vec<usize> = self.seats.iter().filter(|(_, seat)| !seat.is_full).map(|(&key, _)| key).collect();
+        let keys: Vec<usize> = self.members.iter().filter(|(_, member)| !member.is_full).map(|(&key, _)| key).collect();
         for key in keys {
             has_moved |= self.serve_one(key);
         }
@@ -130,37 +147,37 @@ impl Carrier {
     }
 
     fn serve_one(&mut self, key: usize) -> bool {
-        let Some(seat) = self.seats.get_mut(&key) else { return false };
+        let Some(member) = self.members.get_mut(&key) else { return false };
         let counts = self.group.counts();
         let (count, wanted, moved) = match self.pass.need(key) {
             Need::Nothing => return false,
             Need::Window { len } if self.holds > 0 => {
                 let tee = |sink: &Writer| transfer::tee(self.reader.as_fd(), sink.as_fd(), len);
-                (&counts.teed, len, seat.carried.fill(tee))
+                (&counts.teed, len, member.handle.fill(tee))
             }
             Need::Window { len } => {
                 let splice = |sink: &Writer| transfer::splice_in(&self.file, self.pass.base(), sink, len);
-                (&counts.caught_up, len, seat.carried.fill(splice))
+                (&counts.caught_up, len, member.handle.fill(splice))
             }
             Need::Bytes { offset, len } => {
                 let splice = |sink: &Writer| transfer::splice_in(&self.file, offset, sink, len);
-                (&counts.caught_up, len, seat.carried.fill(splice))
+                (&counts.caught_up, len, member.handle.fill(splice))
             }
         };
         match moved {
             Some(Ok(n @ 1..)) => {
-                seat.is_full = n < wanted || n == self.group.room();
+                member.is_full = n < wanted || n == self.group.capacity();
                 count.fetch_add(n, Ordering::Relaxed);
-                if self.pass.took(key, n, self.now()) {
+                if self.pass.record(key, n, self.now()) {
                     self.release(key);
                 }
                 true
             }
             Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {
-                seat.is_full = true;
+                member.is_full = true;
                 false
             }
-            // The file has become shorter, or the reader is gone: the transfer will find out which.
+            // The file has become shorter, or the reader is gone: the transfer finds out which.
             Some(Ok(0) | Err(_)) | None => {
                 self.release(key);
                 true
@@ -168,10 +185,11 @@ impl Carrier {
         }
     }
 
-    /// Waits until a FIFO that somebody needs has room, somebody comes or goes, or a member is too late.
+    /// Waits until a FIFO has room for bytes that its member needs, a transfer joins or withdraws, or a member is late.
     fn wait(&mut self) {
-        let waiting = self.seats.iter().filter(|(key, seat)| seat.is_full && self.pass.need(**key) != Need::Nothing);
-        let waiting: Vec<_> = waiting.filter_map(|(&key, seat)| Some((key, seat.carried.sink()?))).collect();
+        let waiting =
+            self.members.iter().filter(|(key, member)| member.is_full && self.pass.need(**key) != Need::Nothing);
+        let waiting: Vec<_> = waiting.filter_map(|(&key, member)| Some((key, member.handle.sink()?))).collect();
         let mut polled = vec![PollFd::new(&self.wake, PollFlags::IN)];
         polled.extend(waiting.iter().map(|(_, sink)| PollFd::new(&**sink, PollFlags::OUT)));
         let timeout = self.pass.deadline().map(|deadline| deadline.saturating_sub(self.now()));
@@ -181,44 +199,47 @@ impl Carrier {
         let ready: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(polled);
         for ((key, _), _) in waiting.iter().zip(&ready[1..]).filter(|(_, is_ready)| **is_ready) {
-            if let Some(seat) = self.seats.get_mut(key) {
-                seat.is_full = false;
+            if let Some(member) = self.members.get_mut(key) {
+                member.is_full = false;
             }
         }
         if ready[0] {
             self.wake.clear();
-            let gone = self.seats.iter().filter(|(_, seat)| seat.carried.is_abandoned());
+            let gone = self.members.iter().filter(|(_, member)| member.handle.is_withdrawn());
             for key in gone.map(|(&key, _)| key).collect::<Vec<_>>() {
                 self.release(key);
             }
         }
     }
 
-    /// Leaves a member to itself.
+    /// Releases a member, which goes on alone.
     fn release(&mut self, key: usize) {
-        if let (Some(left), Some(seat)) = (self.pass.leave(key), self.seats.remove(&key)) {
-            seat.carried.release(left);
+        if let (Some(departure), Some(member)) = (self.pass.leave(key), self.members.remove(&key)) {
+            member.handle.release(departure);
         }
     }
 
-    /// Leaves everybody to themselves, for good.
+    /// Releases all members, for good.
     fn give_up(&mut self) {
         self.group.close();
-        for key in self.seats.keys().copied().collect::<Vec<_>>() {
+        for key in self.members.keys().copied().collect::<Vec<_>>() {
             self.release(key);
         }
     }
 }
 
-/// However the thread ends, nobody waits for it for ever.
-impl Drop for Carrier {
+/// However the thread ends, no transfer waits for it for ever.
+impl Drop for PassRunner {
     fn drop(&mut self) {
-        if !self.seats.is_empty() || !self.group.end_if_nobody_joins() {
+        if !self.is_running {
+            return;
+        }
+        if !self.members.is_empty() || !self.group.end_unless_joined() {
             self.give_up();
-            for Joining { carried, at, credit } in self.group.let_in(0, 0) {
-                carried.release(Left { at, credit });
+            for Joiner { handle, at, credit } in self.group.admit(0, 0) {
+                handle.release(Departure { at, credit });
             }
-            self.group.end_if_nobody_joins();
+            self.group.end_unless_joined();
         }
     }
 }

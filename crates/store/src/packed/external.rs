@@ -1,30 +1,31 @@
-//! Strings that have no place in a block: values that replies share, and long keys.
+//! Strings that are stored outside of the blocks: values that replies share, and long keys.
 
 use bytes::Bytes;
 use slab::Slab;
 
 use super::entry::{NUMBER_BYTES, number};
 
-/// From here on the usual allocator maps pages for each piece.
+/// Length from which on the usual allocator maps pages for each allocation.
 const MAPPED_MIN: usize = 128 * 1024;
 const KERNEL_PAGE: usize = 4096;
 
+/// The external strings of a store. A block holds the number of its string.
 #[derive(Debug, Default)]
-pub(super) struct Outside {
+pub(super) struct ExternalStrings {
     strings: Slab<Bytes>,
-    /// Memory of all strings.
+    /// Bytes of all strings.
     held: usize,
 }
 
-impl Outside {
+impl ExternalStrings {
     #[inline]
     pub(super) fn bytes(&self) -> usize {
         self.held + self.strings.capacity() * size_of::<Bytes>()
     }
 
-    /// Bytes by which [`Outside::bytes`] grows with another string, but for the table.
+    /// Returns the bytes by which [`ExternalStrings::bytes`] grows with another string, without the table.
     pub(super) fn footprint(len: usize) -> usize {
-        // What allocators keep beside each piece, and the counter that sharing needs.
+        // The header of the allocator, and the counter that sharing needs.
         let overhead = 16 + 4 * size_of::<usize>();
         match len + overhead {
             len if len >= MAPPED_MIN => len.next_multiple_of(KERNEL_PAGE),
@@ -32,7 +33,7 @@ impl Outside {
         }
     }
 
-    /// Bytes by which the table grows with so many more strings.
+    /// Returns the bytes by which the table grows with `more` strings.
     pub(super) fn growth(&self, more: usize) -> usize {
         match self.strings.len() + more > self.strings.capacity() {
             true => (self.strings.capacity() + 4) * size_of::<Bytes>(),
@@ -40,7 +41,7 @@ impl Outside {
         }
     }
 
-    /// Keeps a string. The number that stands for it, as bytes.
+    /// Adds a string and returns its number, as bytes.
     pub(super) fn add(&mut self, string: &[u8]) -> [u8; NUMBER_BYTES] {
         self.held += Self::footprint(string.len());
         let number = u32::try_from(self.strings.insert(Bytes::copy_from_slice(string)));

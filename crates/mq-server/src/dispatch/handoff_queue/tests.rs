@@ -1,4 +1,4 @@
-//! Nothing is lost, nobody waits for ever: in every interleaving, and found out where it is not so.
+//! No item is lost and no thread waits for ever, in every interleaving; and the models find a queue that breaks this.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -7,10 +7,7 @@ use std::{
 
 use loom::sync::{Condvar, Mutex};
 
-use super::{
-    HandoffQueue, Line,
-    monitor::{Monitor, StdMonitor},
-};
+use super::{HandoffQueue, LockMonitor, Monitor, State};
 
 struct LoomMonitor<T> {
     guarded: Mutex<T>,
@@ -35,10 +32,11 @@ impl<T: Send> Monitor<T> for LoomMonitor<T> {
     }
 }
 
-/// The first design's pool 1: who finds nothing lets go of the lock and then waits for a signal, which may have come.
-struct DeafMonitor<T>(LoomMonitor<T>);
+/// Monitor of the original's pool 1: a worker that finds nothing releases the lock and only then waits for a signal, which
+/// may have come in between.
+struct LostWakeupMonitor<T>(LoomMonitor<T>);
 
-impl<T: Send> Monitor<T> for DeafMonitor<T> {
+impl<T: Send> Monitor<T> for LostWakeupMonitor<T> {
     fn new(guarded: T) -> Self {
         Self(LoomMonitor::new(guarded))
     }
@@ -61,8 +59,8 @@ fn explore(run: impl Fn() + Send + Sync + 'static) {
     builder.check(run);
 }
 
-/// One pushes more than there is room for, two serve; all that was pushed is served, once.
-fn everything_is_served<M: Monitor<Line<usize>> + 'static>() {
+/// One thread pushes more than there is room for, two serve: all items are served, once.
+fn every_item_is_served_once<M: Monitor<State<usize>> + 'static>() {
     const ITEMS: usize = 3;
     let queue = Arc::new(HandoffQueue::<usize, M>::on_monitor(1));
     let serve = |share: usize| {
@@ -75,8 +73,8 @@ fn everything_is_served<M: Monitor<Line<usize>> + 'static>() {
     assert!(queue.take_all().is_empty());
 }
 
-/// A close ends those who wait, and what nobody has served is still there.
-fn a_close_loses_nothing<M: Monitor<Line<usize>> + 'static>() {
+/// A close ends every wait, and items that were not served are still there.
+fn a_close_loses_no_item<M: Monitor<State<usize>> + 'static>() {
     let queue = Arc::new(HandoffQueue::<usize, M>::on_monitor(1));
     let worker = Arc::clone(&queue);
     let worker = loom::thread::spawn(move || std::iter::from_fn(|| worker.pop()).sum::<usize>());
@@ -89,26 +87,29 @@ fn a_close_loses_nothing<M: Monitor<Line<usize>> + 'static>() {
 }
 
 #[test]
-fn model_everything_is_served() {
-    explore(everything_is_served::<LoomMonitor<Line<usize>>>);
+fn model_every_item_is_served_once() {
+    explore(every_item_is_served_once::<LoomMonitor<State<usize>>>);
 }
 
 #[test]
-fn model_a_close_loses_nothing() {
-    explore(a_close_loses_nothing::<LoomMonitor<Line<usize>>>);
+fn model_a_close_loses_no_item() {
+    explore(a_close_loses_no_item::<LoomMonitor<State<usize>>>);
 }
 
 #[test]
-fn model_notices_the_lost_wake_up_of_the_first_design() {
-    for model in [everything_is_served::<DeafMonitor<Line<usize>>>, a_close_loses_nothing::<DeafMonitor<Line<usize>>>] {
+fn model_finds_the_lost_wake_up_of_the_original() {
+    for model in [
+        every_item_is_served_once::<LostWakeupMonitor<State<usize>>>,
+        a_close_loses_no_item::<LostWakeupMonitor<State<usize>>>,
+    ] {
         assert!(catch_unwind(AssertUnwindSafe(|| explore(model))).is_err());
     }
 }
 
-/// With real threads, many times over what is allowed to wait.
+/// With real threads, and many more items than the queue holds.
 #[test]
-fn nothing_is_lost_between_threads() {
-    let queue = HandoffQueue::<usize, StdMonitor<Line<usize>>>::new(4);
+fn no_item_is_lost_between_threads() {
+    let queue = HandoffQueue::<usize, LockMonitor<State<usize>>>::new(4);
     let (queue, served) = (&queue, &std::sync::Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..3)

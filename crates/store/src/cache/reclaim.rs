@@ -1,20 +1,21 @@
-//! How a cache forgets: what has expired, and what has to give way.
+//! The ways in which a cache gets memory back: expiry and eviction.
 
 use super::{Cache, Moment, OutOfMemory, Size};
 use crate::{EntryView, Store};
 
-/// Entries given up before the store is asked to make their memory fit.
+/// Entries evicted before the store is asked to compact their memory.
 const EVICT_BEFORE_COMPACT: u64 = 16;
-/// Entries given up for one small insertion at most; no reply waits for more.
+/// Most entries evicted for one small insertion; no reply waits for more.
 const EVICT_MAX: usize = 4096;
-/// A large insertion may cost one entry more for each so many bytes.
+/// Bytes of a large insertion for which one entry more may be evicted.
 const EVICT_BYTES: usize = 16;
-/// Entries given up at a time when the limit has been lowered.
+/// Entries evicted at a time after the limit has been lowered.
 const SHRINK_ENTRIES: usize = 64;
-/// Steps of looking for expired entries when nothing else may be given up.
+/// Steps of the search for expired entries when no other entry may be evicted.
 const EXPIRE_STEPS: usize = 16;
+
 impl<S: Store> Cache<S> {
-    /// Removes some of what has expired; called from time to time. True: a whole round is done.
+    /// Removes some expired entries. Has to be called from time to time. True: a whole round is done.
     pub fn expire_some(&mut self, now: Moment) -> bool {
         if self.store.expiring() == 0 {
             self.sweep = 0;
@@ -23,7 +24,7 @@ impl<S: Store> Cache<S> {
         let mut found = Vec::new();
         self.sweep = self.store.sweep_expiring(self.sweep, &mut found);
         found.retain(|&location| self.has_expired(location, now));
-        // Places do not outlive the first removal; handles do.
+        // Locations are invalid after the first removal; handles are not.
         let handles: Vec<u32> = found.into_iter().map(|location| self.store.handle(location)).collect();
         for handle in handles {
             let location = self.store.locate(handle);
@@ -43,12 +44,12 @@ impl<S: Store> Cache<S> {
     #[cold]
     pub(super) fn expire(&mut self, hash: u64, location: S::Location) {
         self.store.remove(hash, location);
-        self.changed(hash);
+        self.note_change(hash);
         self.counts.expired += 1;
     }
 
-    /// Gives up some of what is over a limit that has been lowered; called from time to time. True: there is nothing
-    /// more to do.
+    /// Evicts some entries after the limit has been lowered. Has to be called from time to time. True: there is nothing more
+    /// to do.
     pub fn shrink_some(&mut self, now: Moment) -> bool {
         for _ in 0..SHRINK_ENTRIES {
             if self.bytes() <= self.limit || !self.evict(now) {
@@ -59,7 +60,7 @@ impl<S: Store> Cache<S> {
         self.bytes() <= self.limit
     }
 
-    /// Gives entries up until one of this size fits.
+    /// Evicts entries until one of this size fits.
     #[inline]
     pub(super) fn make_room(&mut self, hash: u64, key: &[u8], size: Size, now: Moment) -> Result<(), OutOfMemory> {
         match self.limit == usize::MAX || self.bytes_with(size) <= self.limit {
@@ -68,7 +69,7 @@ impl<S: Store> Cache<S> {
         }
     }
 
-    /// Memory held once such an entry has been added.
+    /// Returns the memory held once such an entry has been added.
     #[inline]
     pub(super) fn bytes_with(&self, Size { key_len, value_len, attributes }: Size) -> usize {
         self.bytes() + self.store.growth(key_len, value_len, attributes) + self.policy.growth()
@@ -84,14 +85,14 @@ impl<S: Store> Cache<S> {
             return Ok(());
         }
         let before = self.bytes();
-        // While a lowered limit is being reached, it is enough that some go and nothing gets worse.
+        // On the way to a lowered limit, it is enough that some entries go and the excess does not grow.
         let (goal, least) = match before > self.limit {
             true => (before + self.policy.growth(), SHRINK_ENTRIES),
             false => (self.limit, 1),
         };
         for evicted in 1..=EVICT_MAX + footprint / EVICT_BYTES {
             let evicted_any = self.evict(now) || self.expire_any(now);
-            // Counted over all insertions: where each gives up one entry only, other sizes would never give up a page.
+            // Counted over all insertions: if each evicts one entry only, a page of another size would never become free.
             let gone = self.counts.evicted + self.counts.expired;
             if !evicted_any || gone.is_multiple_of(EVICT_BEFORE_COMPACT) {
                 self.compact(size);
@@ -108,7 +109,7 @@ impl<S: Store> Cache<S> {
         Err(OutOfMemory)
     }
 
-    /// Whether an entry is there and another value of this size takes no more memory.
+    /// True if there is an entry for the key and another value of this size takes no more memory.
     fn fits_in_place(&self, hash: u64, key: &[u8], size: Size) -> bool {
         self.store.find(hash, key).is_some_and(|location| {
             let EntryView { key, value, attributes, .. } = self.store.view(location);
@@ -122,7 +123,7 @@ impl<S: Store> Cache<S> {
         self.store.footprint(key_len, value_len, attributes)
     }
 
-    /// Gives up the policy's choice. False: there is none.
+    /// Evicts the entry that the policy chooses. False: there is none.
     fn evict(&mut self, now: Moment) -> bool {
         let Some(victim) = self.policy.choose_victim(&mut self.store, now.clock()) else { return false };
         let hash = self.store.hash(self.store.view(victim).key);
@@ -132,12 +133,12 @@ impl<S: Store> Cache<S> {
         }
         self.store.remove(hash, victim);
         self.policy.on_evict(hash);
-        self.changed(hash);
+        self.note_change(hash);
         self.counts.evicted += 1;
         true
     }
 
-    /// Removes some of what has expired. False: none was found.
+    /// Removes some expired entries. False: none was found.
     fn expire_any(&mut self, now: Moment) -> bool {
         let before = self.counts.expired;
         (0..EXPIRE_STEPS).any(|_| {

@@ -1,3 +1,5 @@
+//! The root of the files, and the directory of the FIFOs.
+
 use std::{
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -11,16 +13,18 @@ use sys::{
 
 use crate::{copy::Source, outcome::Outcome};
 
-/// Where files and FIFOs are.
+/// The two directories of a server, opened at the start.
 #[derive(Debug)]
-pub struct Places {
+pub struct Directories {
     root: Root,
-    /// The root's names, as absolute paths may begin.
+    /// Names of the root with which an absolute path may begin.
     root_names: Vec<PathBuf>,
     pub(crate) fifos: Directory,
 }
 
-impl Places {
+impl Directories {
+    /// Opens both directories.
+    ///
     /// # Errors
     /// A directory cannot be opened.
     pub fn new(root: &Path, fifo_dir: &Path) -> anyhow::Result<Self> {
@@ -33,7 +37,7 @@ impl Places {
         })
     }
 
-    /// The path from the root; `None` for an absolute one that begins elsewhere.
+    /// Returns the path relative to the root; `None` for an absolute one that begins elsewhere.
     fn relative<'a>(&self, path: &'a [u8]) -> Option<&'a [u8]> {
         if !path.starts_with(b"/") {
             return Some(path);
@@ -48,8 +52,10 @@ impl Places {
         self.root_names.iter().find_map(beneath)
     }
 
+    /// Opens a file beneath the root.
+    ///
     /// # Errors
-    /// Why the client cannot have it.
+    /// The outcome that tells why the client cannot have it.
     pub(crate) fn open_source(&self, path: &[u8]) -> Result<Source, Outcome> {
         let relative = self.relative(path).ok_or(Outcome::OutsideRoot)?;
         let opened = self.root.open_file(relative).map_err(|error| {
@@ -62,13 +68,13 @@ impl Places {
     }
 }
 
-/// Where a path is not found, whether that is because it leads out of the root.
+/// Converts an error; a missing file whose path leads out of the root is told apart.
 fn file_outcome(error: OpenError, path: &[u8]) -> Outcome {
-    if error == OpenError::Missing && climbs_out(path) { Outcome::OutsideRoot } else { error.into() }
+    if error == OpenError::Missing && leads_above(path) { Outcome::OutsideRoot } else { error.into() }
 }
 
-/// Whether `..` leads above where the path starts, links aside.
-fn climbs_out(path: &[u8]) -> bool {
+/// True if `..` leads above the start of the path, links aside.
+fn leads_above(path: &[u8]) -> bool {
     let mut depth = 0_usize;
     for component in path.split(|&byte| byte == b'/') {
         match component {
@@ -86,12 +92,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_leads_above_the_root_climbs_out() {
+    fn a_path_that_leads_above_the_root_is_recognised() {
         for path in [&b".."[..], b"../x", b"a/../../x", b"./../x", b"a//../..//"] {
-            assert!(climbs_out(path), "{}", path.escape_ascii());
+            assert!(leads_above(path), "{}", path.escape_ascii());
         }
         for path in [&b"a/../x"[..], b"a/b/../../c", b"...", b"a..", b""] {
-            assert!(!climbs_out(path), "{}", path.escape_ascii());
+            assert!(!leads_above(path), "{}", path.escape_ascii());
         }
     }
 }

@@ -4,28 +4,28 @@ use std::collections::VecDeque;
 
 /// Handles per chunk.
 const CHUNK: usize = 256;
-/// A chunk, what the allocator adds, and its share of the list of chunks, of which a quarter may be in use.
+/// Bytes of a chunk, of its allocator header, and of its share of the list of chunks, of which a quarter may be in use.
 const CHUNK_BYTES: usize = CHUNK * size_of::<u32>() + 16 + 4 * size_of::<usize>();
-/// What the list of chunks begins with.
+/// Bytes of an empty list of chunks.
 const LIST_MIN_BYTES: usize = 64;
 
 /// A queue that grows and shrinks by chunks, so that no push ever copies what is queued.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(super) struct HandleQueue {
     chunks: VecDeque<Box<[u32; CHUNK]>>,
-    /// The first handle's place in the first chunk.
+    /// Index of the first handle in the first chunk.
     head: usize,
-    /// The place after the last handle in the last chunk; [`CHUNK`] when there is no room in it, or no chunk.
+    /// Index behind the last handle in the last chunk; [`CHUNK`] if that chunk is full, or if there is none.
     tail: usize,
 }
 
-impl Default for Ring {
+impl Default for HandleQueue {
     fn default() -> Self {
         Self { chunks: VecDeque::new(), head: 0, tail: CHUNK }
     }
 }
 
-impl Ring {
+impl HandleQueue {
     #[inline]
     pub(super) fn len(&self) -> usize {
         (self.chunks.len() * CHUNK + self.tail).saturating_sub(CHUNK + self.head)
@@ -63,9 +63,9 @@ impl Ring {
         Some(handle)
     }
 
-    /// The most memory that so many handles take in so many rings: the first and the last chunk may be all but empty.
-    pub(super) fn bytes(handles: usize, rings: usize) -> usize {
-        handles * CHUNK_BYTES / CHUNK + rings * (2 * CHUNK_BYTES + LIST_MIN_BYTES)
+    /// Returns the most memory that `handles` take in `queues`: the first and the last chunk of each may be almost empty.
+    pub(super) fn bytes(handles: usize, queues: usize) -> usize {
+        handles * CHUNK_BYTES / CHUNK + queues * (2 * CHUNK_BYTES + LIST_MIN_BYTES)
     }
 }
 
@@ -74,26 +74,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_pushed_comes_out_in_order_and_takes_no_more_than_it_says() {
-        let (mut ring, mut expected) = (Ring::default(), VecDeque::new());
+    fn handles_come_out_in_order_within_the_stated_memory() {
+        let (mut queue, mut expected) = (HandleQueue::default(), VecDeque::new());
         let mut random = fastrand::Rng::with_seed(1);
-        let has_bounds = |ring: &Ring| {
-            let held = ring.chunks.len() * (CHUNK * 4 + 16) + ring.chunks.capacity() * 8;
-            held <= Ring::bytes(ring.len(), 1)
+        let has_bounds = |queue: &HandleQueue| {
+            let held = queue.chunks.len() * (CHUNK * 4 + 16) + queue.chunks.capacity() * 8;
+            held <= HandleQueue::bytes(queue.len(), 1)
         };
         for turn in 0..200_000 {
             let limit = if turn < 100_000 { 60 } else { 40 };
             if random.u32(..100) < limit {
-                ring.push(turn);
+                queue.push(turn);
                 expected.push_back(turn);
             } else {
-                assert_eq!(ring.pop(), expected.pop_front());
+                assert_eq!(queue.pop(), expected.pop_front());
             }
-            assert!(ring.len() == expected.len() && has_bounds(&ring));
+            assert!(queue.len() == expected.len() && has_bounds(&queue));
         }
-        while let Some(handle) = ring.pop() {
+        while let Some(handle) = queue.pop() {
             assert_eq!(Some(handle), expected.pop_front());
         }
-        assert!(expected.is_empty() && has_bounds(&ring));
+        assert!(expected.is_empty() && has_bounds(&queue));
     }
 }
