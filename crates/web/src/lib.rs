@@ -6,7 +6,7 @@
 
 #![forbid(unsafe_code)]
 
-mod front;
+mod server;
 mod heads;
 mod media;
 mod metrics;
@@ -14,13 +14,13 @@ mod options;
 mod page;
 pub mod path;
 mod ranges;
-mod reply;
+mod responder;
 mod site;
 mod statistics;
 mod tree;
 mod upload;
 
-pub use front::{Conn, Front};
+pub use server::{Conn, Front};
 pub use heads::Heads;
 pub use media::{MapError, MediaTypes, Problem};
 pub use metrics::Requests;

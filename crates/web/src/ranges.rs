@@ -10,7 +10,7 @@ use wire::http1::{
     range::{self, Selection},
 };
 
-use crate::{Heads, Site, page, reply::Reply};
+use crate::{Heads, Site, page, responder::Reply};
 
 impl<S: Site> Reply<'_, S> {
     /// Answers a GET with a `Range`.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use testkit::dialogue::{Pace, converse};
 
-use crate::shelf::{front, now};
+use crate::site::{front, now};
 
 const REQUESTS: &[&str] = &[
     "GET /small.txt HTTP/1.1\r\nHost: h\r\n\r\n",

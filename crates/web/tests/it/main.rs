@@ -3,8 +3,8 @@
 #[cfg(test)]
 mod fragmentation;
 #[cfg(test)]
-mod own;
+mod resources;
 #[cfg(test)]
-mod shelf;
+mod site;
 #[cfg(test)]
 mod uploads;

@@ -6,7 +6,7 @@ use proto::Now;
 use testkit::dialogue::{flush, session};
 use web::HttpOptions;
 
-use crate::shelf::{BODY_MAX, ask, front, now, statuses};
+use crate::site::{BODY_MAX, ask, front, now, statuses};
 
 fn put(fields: &str, body: &str) -> String {
     format!("PUT /own/name HTTP/1.1\r\nHost: h\r\nX-Token: t\r\n{fields}\r\n{body}")

@@ -10,7 +10,7 @@ use wire::http1::{Connection, HeadParser, Part, Status, skip_empty_lines};
 use crate::{
     HttpOptions, Site, Statistics,
     page::{self, Pages},
-    reply::{After, Reply},
+    responder::{After, Reply},
     statistics::{Tally, Totals},
     upload::Upload,
 };

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::shelf::{ask, front, statuses};
+use crate::site::{ask, front, statuses};
 
 #[test]
 fn the_site_is_asked_before_a_file_is_looked_for() {
