@@ -240,12 +240,7 @@ impl<B: Body> PathCache<B> {
         Ok(())
     }
 
-    fn take_victim(
-        &self,
-        hash: u64,
-        before_ns: u64,
-        can_help: impl Fn(&PathEntry<B>) -> bool,
-    ) -> Option<Slot<B>> {
+    fn take_victim(&self, hash: u64, before_ns: u64, can_help: impl Fn(&PathEntry<B>) -> bool) -> Option<Slot<B>> {
         let first = Self::shard_index(hash);
         let mut shards = (0..self.shards.len()).map(|more| self.shard_at(first.wrapping_add(more)));
         shards.find_map(|shard| shard.0.write().take_victim(before_ns, &can_help))

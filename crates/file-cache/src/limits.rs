@@ -69,11 +69,7 @@ pub(crate) struct Reserved {
 impl Budgets {
     pub(crate) fn new(limits: &CacheLimits) -> Self {
         let budget = |limit: usize| Budget::new(limit as u64);
-        Self {
-            entries: budget(limits.entries),
-            bytes: budget(limits.bytes),
-            descriptors: budget(limits.descriptors),
-        }
+        Self { entries: budget(limits.entries), bytes: budget(limits.bytes), descriptors: budget(limits.descriptors) }
     }
 
     /// Returns false for an entry that would not even fit into an empty cache.

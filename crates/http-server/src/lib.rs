@@ -17,10 +17,10 @@ pub use args::HttpArgs;
 pub use cache::CacheLimits;
 pub use representation::Representation;
 pub use site::{Site, SiteOptions};
-pub use web::{HttpOptions, Requests, Statistics};
+pub use web::{HttpOptions, RequestMetrics, Statistics};
 
 /// A web server for the files of one directory tree.
-pub type HttpServer = web::Front<Site>;
+pub type HttpServer = web::WebServer<Site>;
 
 /// What it remembers of a connection.
 pub type Conn = web::Conn<Infallible>;

@@ -102,7 +102,7 @@ impl Representation {
             Body::Included | Body::File(_) => 0,
             Body::Shared(bytes) => bytes.len(),
         };
-        size_of::<Self>() + self.heads.held() + body
+        size_of::<Self>() + self.heads.memory_bytes() + body
     }
 
     pub(crate) fn descriptors(&self) -> usize {

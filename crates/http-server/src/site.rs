@@ -9,9 +9,10 @@ use std::{
     time::Duration,
 };
 
+use file_cache::unix_ns;
 use proto::{Now, Outbox};
 use sys::beneath::Root;
-use web::{Absence, Answer, Heads, MediaTypes, Source, nanoseconds, path};
+use web::{Heads, Lookup, MediaTypes, NotFound, Response, path};
 use wire::http1::Connection;
 
 use crate::{
@@ -79,17 +80,17 @@ impl Site {
 
     #[cold]
     #[inline(never)]
-    fn find(&self, path: &[u8], now: Now) -> Result<(Arc<Entry>, Source), Absence> {
+    fn find(&self, path: &[u8], now: Now) -> Result<(Arc<Entry>, Lookup), NotFound> {
         let key = path::normalise(path)?;
-        let now_ns = nanoseconds(now.unix);
+        let now_ns = unix_ns(now.unix);
         let Some(known) = self.cache.look(&key, Arc::clone) else { return self.load(&key, now) };
         if self.is_current(&known, now_ns) {
-            return Ok((known, Source::Cache));
+            return Ok((known, Lookup::Hit));
         }
         // The time is that before the look, so the next one is early rather than late.
         if known.settled && self.root.stat(&known.relative) == Ok(known.metadata) {
             known.checked_ns.store(now_ns, Ordering::Relaxed);
-            return Ok((known, Source::Revalidated));
+            return Ok((known, Lookup::Revalidated));
         }
         let loaded = self.load(&key, now);
         if loaded.is_err() {
@@ -98,15 +99,15 @@ impl Site {
         loaded
     }
 
-    fn load(&self, key: &[u8], now: Now) -> Result<(Arc<Entry>, Source), Absence> {
+    fn load(&self, key: &[u8], now: Now) -> Result<(Arc<Entry>, Lookup), NotFound> {
         let (relative, opened) = web::open(&self.root, key)?;
         let (representation, metadata) =
-            Representation::load(opened, &self.media.of(&relative), self.memory_max, now.unix)?;
-        let now_ns = nanoseconds(now.unix);
+            Representation::load(opened, &self.media.for_name(&relative), self.memory_max, now.unix)?;
+        let now_ns = unix_ns(now.unix);
         let settled = metadata.is_settled(now.unix);
         let entry = Arc::new(Entry::new(key, &relative, (representation, metadata), settled, now_ns));
         self.cache.insert(Arc::clone(&entry));
-        Ok((entry, Source::Opened))
+        Ok((entry, Lookup::Miss))
     }
 }
 
@@ -123,13 +124,13 @@ impl web::Site for Site {
         encoded: bool,
         now: Now,
         mut send: impl FnMut(&Self::File) -> R,
-    ) -> Result<(R, Source), Absence> {
-        let now_ns = nanoseconds(now.unix);
+    ) -> Result<(R, Lookup), NotFound> {
+        let now_ns = unix_ns(now.unix);
         // A key is a decoded path: only a path without escapes can be taken for one.
         if !encoded {
             let current = |entry: &Arc<Entry>| self.is_current(entry, now_ns).then(|| send(&entry.representation));
             if let Some(Some(sent)) = self.cache.look(path, current) {
-                return Ok((sent, Source::Cache));
+                return Ok((sent, Lookup::Hit));
             }
         }
         let (entry, source) = self.find(path, now)?;
@@ -150,7 +151,7 @@ impl web::Site for Site {
         file.push_range(range, out);
     }
 
-    fn uploaded(&self, upload: Infallible, _: Vec<u8>, _: Now) -> Answer<'_> {
+    fn on_upload(&self, upload: Infallible, _: Vec<u8>, _: Now) -> Response<'_> {
         match upload {}
     }
 }
@@ -173,7 +174,7 @@ mod tests {
         assert!(site.with_file(b"/file", false, now, |_| ()).is_ok());
         assert_eq!(site.cache.used().entries, 1);
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(site.with_file(b"/file", false, now, |_| ()), Err(Absence::MISSING));
+        assert_eq!(site.with_file(b"/file", false, now, |_| ()), Err(NotFound::MISSING));
         assert_eq!(site.cache.used().entries, 0);
     }
 }

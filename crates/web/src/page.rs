@@ -1,15 +1,15 @@
-//! Responses that are the same for everyone: error pages, and the answer to OPTIONS.
+//! Responses that are the same for everyone: error pages, and the response to OPTIONS.
 
 use wire::http1::{Prepared, Status, response::Draft};
 
-/// What a resource of ours can be asked.
+/// Methods of every file.
 const ALLOW: &str = "GET, HEAD, OPTIONS";
-/// Seconds after which a peer that was turned away may try again.
+/// Delay before a peer that was turned away may try again, in seconds.
 const RETRY_AFTER: &str = "1";
 
-/// One response for each status, made once.
+/// Responses for each status, made once.
 ///
-/// Nothing of a request is repeated in them, so there is nothing in them to escape.
+/// They repeat nothing of a request, so there is nothing in them to escape.
 #[derive(Debug)]
 pub(crate) struct Pages(Vec<Prepared>);
 
@@ -25,19 +25,19 @@ impl Pages {
     }
 }
 
-/// 301 to a path of this server, already encoded.
-pub(crate) fn moved(location: &[u8]) -> Prepared {
+/// Makes a 301 to a path of this server, which is already encoded.
+pub(crate) fn redirect(location: &[u8]) -> Prepared {
     let status = Status::MovedPermanently;
     page(status, Prepared::draft(status).field("Location", location))
 }
 
-/// 416 for a file of so many bytes.
+/// Makes a 416 for a file of `size` bytes.
 pub(crate) fn unsatisfiable(size: u64) -> Prepared {
     let status = Status::RangeNotSatisfiable;
     page(status, Prepared::draft(status).field("Content-Range", format!("bytes */{size}")))
 }
 
-/// A whole 503 without a date, for which there is no clock where it is sent.
+/// Makes a whole 503 without a date: there is no clock where it is sent.
 pub(crate) fn refusal() -> Vec<u8> {
     let status = Status::ServiceUnavailable;
     let body = html(status);

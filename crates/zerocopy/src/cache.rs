@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use file_cache::unix_ns;
 use proto::Now;
 use service::{Budget, Reservation};
 use sys::{
@@ -17,7 +18,7 @@ use sys::{
     memfd,
     registered::Region,
 };
-use web::{Absence, MediaTypes, nanoseconds, path};
+use web::{MediaTypes, NotFound, path};
 
 use crate::{
     file::CachedFile,
@@ -124,8 +125,8 @@ impl Cache {
         encoded: bool,
         now: Now,
         mut send: impl FnMut(&CachedFile) -> R,
-    ) -> Result<(R, Outcome), Absence> {
-        let now_ns = nanoseconds(now.unix);
+    ) -> Result<(R, Outcome), NotFound> {
+        let now_ns = unix_ns(now.unix);
         // A key is a decoded path: only a path without escapes can be taken for one.
         if !encoded {
             let current = |entry: &Arc<Entry>| {
@@ -153,15 +154,15 @@ impl Cache {
 
     #[cold]
     #[inline(never)]
-    fn find(&self, path: &[u8], now: Now) -> Result<(Arc<Entry>, Outcome), Absence> {
-        let found = path::normalise(path).map_err(Absence::from).and_then(|key| self.look_again(&key, now));
+    fn find(&self, path: &[u8], now: Now) -> Result<(Arc<Entry>, Outcome), NotFound> {
+        let found = path::normalise(path).map_err(NotFound::from).and_then(|key| self.look_again(&key, now));
         let outcome = found.as_ref().map_or(Outcome::Absent, |(_, outcome)| *outcome);
         self.resources.statistics.request(outcome);
         found
     }
 
-    fn look_again(&self, key: &[u8], now: Now) -> Result<(Arc<Entry>, Outcome), Absence> {
-        let now_ns = nanoseconds(now.unix);
+    fn look_again(&self, key: &[u8], now: Now) -> Result<(Arc<Entry>, Outcome), NotFound> {
+        let now_ns = unix_ns(now.unix);
         let Some(known) = self.index.look(key, Arc::clone) else { return Ok((self.load(key, now)?, Outcome::Miss)) };
         if self.is_current(&known, now_ns) {
             return Ok((known, Outcome::Hit));
@@ -179,11 +180,11 @@ impl Cache {
         Ok((loaded?, Outcome::Miss))
     }
 
-    fn load(&self, key: &[u8], now: Now) -> Result<Arc<Entry>, Absence> {
+    fn load(&self, key: &[u8], now: Now) -> Result<Arc<Entry>, NotFound> {
         let (relative, opened) = web::open(&self.root, key)?;
-        let media_type = self.media_types.of(&relative);
+        let media_type = self.media_types.for_name(&relative);
         let (file, place) = self.file(key, opened, media_type, now.unix);
-        let entry = Arc::new(Entry::new(key, Some(&relative), file, nanoseconds(now.unix)));
+        let entry = Arc::new(Entry::new(key, Some(&relative), file, unix_ns(now.unix)));
         if place == Place::Kept {
             drop(self.index.insert(Arc::clone(&entry)));
         }
@@ -224,7 +225,7 @@ impl Cache {
     /// Room for one more open file, if need be in the place of others.
     fn descriptor(&self, key: &[u8], unix: Duration) -> Option<Reservation> {
         // What has just been asked for is probably still being sent: to evict it would free nothing.
-        let before_ns = nanoseconds(unix).saturating_sub(USE_STEP_NS);
+        let before_ns = unix_ns(unix).saturating_sub(USE_STEP_NS);
         for _ in 0..EVICTIONS_MAX {
             let reserved = self.resources.reserve(&self.resources.descriptors, 1);
             if reserved.is_some() {
@@ -249,10 +250,10 @@ impl Cache {
         let modified_ns = metadata.modified_ns.saturating_add(number as i64);
         let name = if key.ends_with(b"/") { b"index.html" } else { key };
         let strategy = self.options.strategy.for_size(metadata.size);
-        let (opened, media_type) = (Opened { file, metadata }, self.media_types.of(name));
+        let (opened, media_type) = (Opened { file, metadata }, self.media_types.for_name(name));
         let resources = &self.resources;
         let file = CachedFile::sealed(opened, modified_ns, &media_type, strategy, held, resources, now.unix);
-        let entry = Arc::new(Entry::new(key, None, Arc::new(file), nanoseconds(now.unix)));
+        let entry = Arc::new(Entry::new(key, None, Arc::new(file), unix_ns(now.unix)));
         match how {
             Adding::New => {
                 self.index.insert_new_overlay(entry).map_err(|_| OverlayError::Exists)?;
@@ -275,7 +276,7 @@ impl Cache {
 
     /// What has to be done from time to time, about once a second.
     pub fn sweep(&self, now: Now) {
-        let (now_ns, idle) = (nanoseconds(now.unix), self.options.idle_evict);
+        let (now_ns, idle) = (unix_ns(now.unix), self.options.idle_evict);
         let idle_ns = u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX);
         let is_idle = |entry: &Entry| !entry.is_overlay() && now_ns.saturating_sub(entry.used_ns()) >= idle_ns;
         let evicted = self.index.remove_if(is_idle).len() as u64;

@@ -34,4 +34,4 @@ pub use site::{CachedSite, Upload};
 pub use strategy::{AUTO, SizeClass, Strategy, StrategyChoice};
 
 /// The server: the front end that all our web servers share, before a cache in the kernel.
-pub type ZerocopyServer = web::Front<CachedSite>;
+pub type ZerocopyServer = web::WebServer<CachedSite>;

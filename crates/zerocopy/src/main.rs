@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::Parser;
 use service::{Cli, Dimension, Host, ScratchPipes, ServiceArgs};
 use sys::registered::Region;
-use web::{HttpOptions, Requests};
+use web::{HttpOptions, RequestMetrics};
 use zerocopy::{Access, Cache, CachedSite, Strategy, StrategyChoice, Usage, ZerocopyArgs, ZerocopyServer, look_after};
 
 const EXAMPLES: &str = "Examples:
@@ -72,14 +72,14 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
     look_after(&cache).context("cannot start a thread")?;
     let access = Access::new(args.admin_token.as_deref(), host.addresses());
     let site = CachedSite::new(Arc::clone(&cache), access);
-    let http = HttpOptions { upload_timeout: args.upload_timeout, ..HttpOptions::of(&host) };
+    let http = HttpOptions { upload_timeout: args.upload_timeout, ..HttpOptions::from_host(&host) };
     let server = Arc::new(ZerocopyServer::new(site, http));
-    host.registry().register_collector(Box::new(Requests(Arc::clone(&server))));
+    host.registry().register_collector(Box::new(RequestMetrics(Arc::clone(&server))));
     host.registry().register_collector(Box::new(Usage(cache)));
     host.serve(server, |addresses| {
         for address in addresses {
-            service::advise(format_args!("try: {}", web::curl(address, &tree.path_to_try())));
-            service::advise(format_args!("try: {}", web::curl(address, "/cache/stats")));
+            service::advise(format_args!("try: {}", web::curl_command(address, &tree.example_path())));
+            service::advise(format_args!("try: {}", web::curl_command(address, "/cache/stats")));
         }
     })
 }

@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
+use file_cache::unix_ns;
 use proto::Now;
 use serde::Serialize;
-use web::{nanoseconds, path};
+use web::path;
 
 use crate::{
     Cache,
@@ -111,7 +112,7 @@ impl Report {
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.used_ns()));
         let totals = statistics.totals();
         let (recent, window_s) = statistics.latencies.recent();
-        let now_ns = nanoseconds(now.unix);
+        let now_ns = unix_ns(now.unix);
         Self {
             schema: SCHEMA,
             uptime_s: uptime.as_secs_f64(),

@@ -4,7 +4,7 @@ use std::{borrow::Cow, ops::Range, sync::Arc, time::Instant};
 
 use proto::{Now, Outbox};
 use serde::Serialize;
-use web::{Absence, Answer, Heads, Own, Site, Source, path};
+use web::{Heads, Lookup, NotFound, Response, Route, Site, path};
 use wire::http1::{Connection, Method, Prepared, Request, Status, Target};
 
 use crate::{
@@ -57,12 +57,12 @@ impl Site for CachedSite {
         encoded: bool,
         now: Now,
         send: impl FnMut(&CachedFile) -> R,
-    ) -> Result<(R, Source), Absence> {
+    ) -> Result<(R, Lookup), NotFound> {
         let (sent, outcome) = self.cache.with_file(path, encoded, now, send)?;
         let source = match outcome {
-            Outcome::Hit => Source::Cache,
-            Outcome::Revalidated => Source::Revalidated,
-            Outcome::Miss | Outcome::Absent => Source::Opened,
+            Outcome::Hit => Lookup::Hit,
+            Outcome::Revalidated => Lookup::Revalidated,
+            Outcome::Miss | Outcome::Absent => Lookup::Miss,
         };
         Ok((sent, source))
     }
@@ -82,14 +82,16 @@ impl Site for CachedSite {
     }
 
     #[inline]
-    fn own(&self, request: &Request<'_>, now: Now) -> Own<'_, Upload> {
+    fn route(&self, request: &Request<'_>, now: Now) -> Route<'_, Upload> {
         match request.target {
-            Target::Path { path, .. } if path.starts_with(PREFIX) => self.route(request, &path[PREFIX.len()..], now),
-            Target::Path { .. } | Target::Server | Target::Authority(_) => Own::File,
+            Target::Path { path, .. } if path.starts_with(PREFIX) => {
+                self.administer(request, &path[PREFIX.len()..], now)
+            }
+            Target::Path { .. } | Target::Server | Target::Authority(_) => Route::File,
         }
     }
 
-    fn uploaded(&self, upload: Upload, body: Vec<u8>, now: Now) -> Answer<'_> {
+    fn on_upload(&self, upload: Upload, body: Vec<u8>, now: Now) -> Response<'_> {
         let added = match self.cache.add(&upload.key, &body, upload.how, now) {
             Ok(added) => added,
             Err(error) => return failure(status(error), &error.to_string()),
@@ -103,16 +105,16 @@ impl Site for CachedSite {
     }
 
     #[inline]
-    fn answered(&self, responses: u64, now: Now) {
+    fn on_responses(&self, responses: u64, now: Now) {
         if responses > 0 {
-            self.cache.resources.statistics.answered(responses, now);
+            self.cache.resources.statistics.record_latency(responses, now);
         }
     }
 }
 
 // --- the server's own resources ---------------------------------------------------------------
 
-type Answered<'a> = Result<Own<'a, Upload>, Failure>;
+type Answered<'a> = Result<Route<'a, Upload>, Failure>;
 
 /// What is wrong with a request.
 struct Failure {
@@ -139,23 +141,23 @@ impl From<Denial> for Failure {
 
 impl CachedSite {
     #[cold]
-    fn route(&self, request: &Request<'_>, below: &[u8], now: Now) -> Own<'_, Upload> {
+    fn administer(&self, request: &Request<'_>, below: &[u8], now: Now) -> Route<'_, Upload> {
         let answered = match below {
-            b"/webui" => Ok(Own::Answer(Answer::Prepared(Cow::Owned(moved("/cache/webui/"))))),
+            b"/webui" => Ok(Route::Respond(Response::Prepared(Cow::Owned(moved("/cache/webui/"))))),
             b"/stats" => self.stats(request, now),
             _ => match below.strip_prefix(b"/").and_then(|below| split(below)) {
                 Some((b"webui", name)) => self.page(request, &name[1..]),
                 Some((b"reset", target)) => self.reset(request, target),
                 Some((b"add", target)) => self.add(request, target),
                 // `/cached.html`, say, is a file like any other.
-                None if !below.is_empty() && !below.starts_with(b"/") => return Own::File,
+                None if !below.is_empty() && !below.starts_with(b"/") => return Route::File,
                 _ => Err(Failure::new(
                     Status::NotFound,
                     "there are /cache/stats, /cache/reset/, /cache/add/ and /cache/webui/",
                 )),
             },
         };
-        answered.unwrap_or_else(|failure| Own::Answer(failed(&failure)))
+        answered.unwrap_or_else(|failure| Route::Respond(failed(&failure)))
     }
 
     fn stats(&self, request: &Request<'_>, now: Now) -> Answered<'_> {
@@ -164,12 +166,12 @@ impl CachedSite {
             return Err(Failure::method("GET, HEAD"));
         }
         let report = Report::of(&self.cache, now, now.instant.saturating_duration_since(self.started));
-        Ok(Own::Answer(json(Status::Ok, &report)))
+        Ok(Route::Respond(json(Status::Ok, &report)))
     }
 
     fn page(&self, request: &Request<'_>, name: &[u8]) -> Answered<'_> {
         match (request.method, self.webui.get(name)) {
-            (Method::Get | Method::Head, Some(page)) => Ok(Own::Answer(Answer::Prepared(Cow::Borrowed(page)))),
+            (Method::Get | Method::Head, Some(page)) => Ok(Route::Respond(Response::Prepared(Cow::Borrowed(page)))),
             (_, Some(_)) => Err(Failure::method("GET, HEAD")),
             (_, None) => Err(Failure::new(Status::NotFound, "no such part of the page")),
         }
@@ -181,7 +183,7 @@ impl CachedSite {
             return Err(Failure::method("GET, POST, DELETE"));
         }
         let evicted = self.cache.reset(&normal(target)?);
-        Ok(Own::Answer(json(Status::Ok, &serde_json::json!({ "evicted": evicted }))))
+        Ok(Route::Respond(json(Status::Ok, &serde_json::json!({ "evicted": evicted }))))
     }
 
     fn add(&self, request: &Request<'_>, target: &[u8]) -> Answered<'_> {
@@ -195,7 +197,7 @@ impl CachedSite {
             return Err(Failure::new(Status::Conflict, "the server's own resources are there"));
         }
         let bytes_max = usize::try_from(self.cache.options.overlay_bytes).unwrap_or(usize::MAX);
-        Ok(Own::Upload { upload: Upload { key, how }, bytes_max })
+        Ok(Route::Upload { upload: Upload { key, how }, bytes_max })
     }
 }
 
@@ -220,21 +222,21 @@ fn moved(to: &str) -> Prepared {
     Prepared::draft(Status::MovedPermanently).field("Location", to).field("Content-Length", "0").body(b"")
 }
 
-fn failure<'a>(status: Status, why: &str) -> Answer<'a> {
+fn failure<'a>(status: Status, why: &str) -> Response<'a> {
     failed(&Failure { status, why: why.to_owned().into(), allow: None })
 }
 
-fn failed<'a>(failure: &Failure) -> Answer<'a> {
+fn failed<'a>(failure: &Failure) -> Response<'a> {
     rendered(failure.status, &serde_json::json!({ "error": failure.why }), failure.allow)
 }
 
-fn json<'a>(status: Status, value: &impl Serialize) -> Answer<'a> {
+fn json<'a>(status: Status, value: &impl Serialize) -> Response<'a> {
     rendered(status, value, None)
 }
 
-fn rendered<'a>(status: Status, value: &impl Serialize, allow: Option<&str>) -> Answer<'a> {
+fn rendered<'a>(status: Status, value: &impl Serialize, allow: Option<&str>) -> Response<'a> {
     // Plain structures and strings: nothing in them can fail to be written.
-    let Ok(mut body) = serde_json::to_vec(value) else { return Answer::Page(Status::InternalError) };
+    let Ok(mut body) = serde_json::to_vec(value) else { return Response::Page(Status::InternalError) };
     body.push(b'\n');
     let mut draft = Prepared::draft(status)
         .field("Content-Type", "application/json")
@@ -247,5 +249,5 @@ fn rendered<'a>(status: Status, value: &impl Serialize, allow: Option<&str>) -> 
     if let Some(allow) = allow {
         draft = draft.field("Allow", allow);
     }
-    Answer::Prepared(Cow::Owned(draft.body(&body)))
+    Response::Prepared(Cow::Owned(draft.body(&body)))
 }

@@ -126,7 +126,7 @@ impl Statistics {
 
     /// So many requests that were read at the time of `now` have been answered, as far as the server can see.
     #[inline]
-    pub(crate) fn answered(&self, responses: u64, now: Now) {
+    pub(crate) fn record_latency(&self, responses: u64, now: Now) {
         self.latencies.record(now.instant.elapsed(), responses);
     }
 
@@ -210,7 +210,7 @@ mod tests {
         for outcome in [Outcome::Hit, Outcome::Hit, Outcome::Revalidated, Outcome::Miss, Outcome::Absent] {
             statistics.request(outcome);
         }
-        statistics.answered(5, now);
+        statistics.record_latency(5, now);
         statistics.sent(Strategy::Pipe, 10);
         statistics.sent(Strategy::Pipe, 5);
         statistics.fell_back(Strategy::Pipe, Reason::Kernel);

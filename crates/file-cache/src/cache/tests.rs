@@ -29,10 +29,8 @@ impl Body for TestBody {
     }
 }
 
-const STATE: FileState = FileState {
-    metadata: Metadata { device: 0, inode: 0, size: 0, modified_ns: 0, changed_ns: 0 },
-    is_settled: true,
-};
+const STATE: FileState =
+    FileState { metadata: Metadata { device: 0, inode: 0, size: 0, modified_ns: 0, changed_ns: 0 }, is_settled: true };
 
 fn body(number: usize, memory_bytes: usize, descriptors: usize) -> TestBody {
     TestBody { number, state: STATE, memory_bytes, descriptors }
@@ -231,13 +229,16 @@ fn an_entry_is_checked_once_an_interval_and_loaded_when_changed() {
         };
         cache.find(b"/", now, load).map(|(_, lookup)| lookup)
     };
-    assert_eq!([0, 0, 1, 1, 2].map(find), [
-        Ok::<_, sys::beneath::OpenError>(Lookup::Miss),
-        Ok(Lookup::Hit),
-        Ok(Lookup::Revalidated),
-        Ok(Lookup::Hit),
-        Ok(Lookup::Revalidated)
-    ]);
+    assert_eq!(
+        [0, 0, 1, 1, 2].map(find),
+        [
+            Ok::<_, sys::beneath::OpenError>(Lookup::Miss),
+            Ok(Lookup::Hit),
+            Ok(Lookup::Revalidated),
+            Ok(Lookup::Hit),
+            Ok(Lookup::Revalidated)
+        ]
+    );
     std::fs::write(&path, "three").unwrap();
     assert_eq!([2, 3, 3].map(find), [Ok(Lookup::Hit), Ok(Lookup::Miss), Ok(Lookup::Hit)]);
     std::fs::remove_file(&path).unwrap();

@@ -1,4 +1,4 @@
-//! The front end before a site in memory, through its sessions.
+//! Tests of the front end before a site in memory, through its sessions.
 
 #[cfg(test)]
 mod fragmentation;

@@ -1,13 +1,13 @@
-//! Resources of the server's own that need no body.
+//! Resources of a site's own that need no body.
 
 use std::sync::atomic::Ordering;
 
-use crate::site::{ask, front, statuses};
+use crate::site::{ask, server, statuses};
 
 #[test]
-fn the_site_is_asked_before_a_file_is_looked_for() {
-    let front = front();
-    for (request, status, says) in [
+fn own_resources_go_before_files() {
+    let server = server();
+    for (request, status, has_body) in [
         ("GET /own/a", "200", true),
         ("HEAD /own/a", "200", false),
         ("PUT /own/a", "401", true),
@@ -16,35 +16,35 @@ fn the_site_is_asked_before_a_file_is_looked_for() {
         ("GET /small.txt", "200", true),
         ("GET /other", "404", true),
     ] {
-        let (said, heard) = ask(&front, &format!("{request} HTTP/1.1\r\nHost: h\r\n\r\n"));
-        assert_eq!((statuses(&said), heard.closed), (vec![status], false), "{request}");
-        assert_eq!(!said.ends_with("\r\n\r\n"), says, "{request}: {said}");
-        assert_eq!(said.contains("WWW-Authenticate: Bearer\r\n"), status == "401");
+        let (replies, heard) = ask(&server, &format!("{request} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        assert_eq!((statuses(&replies), heard.closed), (vec![status], false), "{request}");
+        assert_eq!(!replies.ends_with("\r\n\r\n"), has_body, "{request}: {replies}");
+        assert_eq!(replies.contains("WWW-Authenticate: Bearer\r\n"), status == "401");
     }
 }
 
 /// Its end would have to be found before the next request.
 #[test]
-fn a_body_that_nobody_wants_costs_the_connection() {
-    let front = front();
+fn an_unwanted_body_closes_the_connection() {
+    let server = server();
     for request in ["GET /own/a", "POST /own/a", "DELETE /own/a"] {
         let head = format!("{request} HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
-        let (said, heard) = ask(&front, &format!("{head}abcGET /own/a HTTP/1.1\r\nHost: h\r\n\r\n"));
-        assert_eq!((statuses(&said).len(), heard.lingers), (1, true), "{said}");
-        assert!(said.contains("Connection: close\r\n") && !said.contains("100 Continue"), "{said}");
+        let (replies, heard) = ask(&server, &format!("{head}abcGET /own/a HTTP/1.1\r\nHost: h\r\n\r\n"));
+        assert_eq!((statuses(&replies).len(), heard.lingers), (1, true), "{replies}");
+        assert!(replies.contains("Connection: close\r\n") && !replies.contains("100 Continue"), "{replies}");
     }
 }
 
 #[test]
-fn responses_and_bytes_are_counted_interim_ones_too() {
-    let front = front();
+fn all_responses_and_bytes_are_counted() {
+    let server = server();
     let input = "GET /own/a HTTP/1.1\r\nHost: h\r\n\r\n\
         PUT /own/a HTTP/1.1\r\nHost: h\r\nX-Token: t\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc\
         GET /large.txt HTTP/1.1\r\nHost: h\r\nRange: bytes=0-1,5-5000\r\n\r\n\
         GET /large.txt HTTP/1.1\r\nHost: h\r\nRange: bytes=9000-\r\n\r\n";
-    let (said, _) = ask(&front, input);
-    assert_eq!(statuses(&said), ["200", "100", "201", "206", "416"]);
-    let statistics = front.statistics();
-    assert_eq!((statistics.responses, statistics.bytes), ([1, 3, 0, 1, 0], said.len() as u64));
-    assert_eq!(front.site().answered.load(Ordering::Relaxed), 4, "a 100 is no answer");
+    let (replies, _) = ask(&server, input);
+    assert_eq!(statuses(&replies), ["200", "100", "201", "206", "416"]);
+    let statistics = server.statistics();
+    assert_eq!((statistics.responses, statistics.bytes), ([1, 3, 0, 1, 0], replies.len() as u64));
+    assert_eq!(server.site().responses.load(Ordering::Relaxed), 4, "a 100 is not the final response");
 }
