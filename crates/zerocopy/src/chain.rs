@@ -20,7 +20,7 @@ use crate::{
     resources::{Link, PAGE, Resources},
     statistics::Reason,
     strategy::Strategy,
-    zombies::{Held, Life},
+    detached::{Held, Life},
 };
 
 /// Links of a chain above which a file is better sent otherwise: a response must leave room for others in its outbox.

@@ -26,7 +26,7 @@ use crate::{
     resources::{self, Resources},
     statistics::Reason,
     strategy::Strategy,
-    zombies::{Held, Life},
+    detached::{Held, Life},
 };
 
 /// Longer than any head of ours.

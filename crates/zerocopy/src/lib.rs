@@ -9,7 +9,7 @@
 mod access;
 mod args;
 mod cache;
-mod caretaker;
+mod janitor;
 mod chain;
 mod file;
 mod index;
@@ -21,12 +21,12 @@ mod site;
 mod statistics;
 mod strategy;
 mod webui;
-mod zombies;
+mod detached;
 
 pub use access::Access;
 pub use args::ZerocopyArgs;
 pub use cache::{Cache, CacheOptions};
-pub use caretaker::look_after;
+pub use janitor::look_after;
 pub use file::CachedFile;
 pub use metrics::Usage;
 pub use resources::Limits;

@@ -15,7 +15,7 @@ use crate::{
     chain::Setback,
     statistics::{Reason, Statistics},
     strategy::Strategy,
-    zombies::{Held, Zombies},
+    detached::{Held, Zombies},
 };
 
 /// A slot of a pipe holds at most this much, and never parts of two pages.
