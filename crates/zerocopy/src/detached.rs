@@ -1,35 +1,34 @@
-//! What has left the cache and is still being sent. It counts against the budgets until the last request for it ends.
+//! Files and pipes that have left the cache and are still being sent. They count against the budgets until the last
+//! request for them ends.
 
-use std::{
-    os::fd::OwnedFd,
-    sync::{Mutex, MutexGuard, PoisonError, Weak},
-};
+use std::{os::fd::OwnedFd, sync::Weak};
 
+use parking_lot::Mutex;
 use proto::CachedPipe;
 use service::Reservation;
 
-/// Reserved for something that leaves the cache.
-pub(crate) type Held = Vec<Reservation>;
+/// Shares of the budgets that a file or a pipe holds.
+pub(crate) type Reservations = Vec<Reservation>;
 
 /// See the module's description.
 #[derive(Debug, Default)]
-pub(crate) struct Zombies(Mutex<Vec<Zombie>>);
+pub(crate) struct DetachedFiles(Mutex<Vec<DetachedFile>>);
 
 #[derive(Debug)]
-struct Zombie {
-    life: Life,
-    /// Given back with the zombie.
-    _held: Held,
+struct DetachedFile {
+    in_flight: InFlight,
+    /// Given back when this is dropped.
+    _reserved: Reservations,
 }
 
 /// What responses in flight own: a file's descriptor, which mappings and pipes of it own as well, or one pipe.
 #[derive(Debug)]
-pub(crate) enum Life {
+pub(crate) enum InFlight {
     File(Weak<OwnedFd>),
     Pipe(Weak<CachedPipe>),
 }
 
-impl Life {
+impl InFlight {
     fn is_over(&self) -> bool {
         match self {
             Self::File(file) => file.strong_count() == 0,
@@ -38,27 +37,23 @@ impl Life {
     }
 }
 
-impl Zombies {
-    fn all(&self) -> MutexGuard<'_, Vec<Zombie>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl DetachedFiles {
+    pub(crate) fn add(&self, in_flight: InFlight, reserved: Reservations) {
+        self.0.lock().push(DetachedFile { in_flight, _reserved: reserved });
     }
 
-    pub(crate) fn add(&self, life: Life, held: Held) {
-        self.all().push(Zombie { life, _held: held });
-    }
-
-    /// Buries those whose last request has ended; returns how many there were.
-    pub(crate) fn bury(&self) -> usize {
-        let mut all = self.all();
+    /// Releases those whose last request has ended. Returns their number.
+    pub(crate) fn release_finished(&self) -> usize {
+        let mut all = self.0.lock();
         let before = all.len();
-        all.retain(|zombie| !zombie.life.is_over());
+        all.retain(|detached| !detached.in_flight.is_over());
         before - all.len()
     }
 
-    /// Those that are still being sent.
+    /// Number of those that are still being sent.
     pub(crate) fn count(&self) -> usize {
-        self.bury();
-        self.all().len()
+        self.release_finished();
+        self.0.lock().len()
     }
 }
 
@@ -71,14 +66,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_is_free_again_after_the_last_request_and_not_before() {
-        let (budget, zombies) = (Budget::new(10), Zombies::default());
+    fn a_budget_is_free_after_the_last_request_and_not_before() {
+        let (budget, detached) = (Budget::new(10), DetachedFiles::default());
         let file = Arc::new(OwnedFd::from(tempfile::tempfile().unwrap()));
-        zombies.add(Life::File(Arc::downgrade(&file)), vec![budget.reserve(7).unwrap()]);
+        detached.add(InFlight::File(Arc::downgrade(&file)), vec![budget.reserve(7).unwrap()]);
         let in_flight = Arc::clone(&file);
         drop(file);
-        assert_eq!((zombies.bury(), zombies.count(), budget.used()), (0, 1, 7));
+        assert_eq!((detached.release_finished(), detached.count(), budget.used()), (0, 1, 7));
         drop(in_flight);
-        assert_eq!((zombies.bury(), zombies.count(), budget.used()), (1, 0, 0));
+        assert_eq!((detached.release_finished(), detached.count(), budget.used()), (1, 0, 0));
     }
 }

@@ -7,7 +7,9 @@ use clap::Parser;
 use service::{Cli, Dimension, Host, ScratchPipes, ServiceArgs};
 use sys::registered::Region;
 use web::{HttpOptions, RequestMetrics};
-use zerocopy::{Access, Cache, CachedSite, Strategy, StrategyChoice, Usage, ZerocopyArgs, ZerocopyServer, look_after};
+use zerocopy::{
+    Access, Cache, CacheMetrics, CachedSite, Strategy, StrategyChoice, ZerocopyArgs, ZerocopyServer, start_janitor,
+};
 
 const EXAMPLES: &str = "Examples:
   zerocopy                                               this directory on 127.0.0.1:8081
@@ -69,13 +71,13 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
         registered = Some(region);
     }
     let cache = Arc::new(Cache::new(root, tree.media_types()?, options, registered));
-    look_after(&cache).context("cannot start a thread")?;
+    start_janitor(&cache).context("cannot start a thread")?;
     let access = Access::new(args.admin_token.as_deref(), host.addresses());
     let site = CachedSite::new(Arc::clone(&cache), access);
     let http = HttpOptions { upload_timeout: args.upload_timeout, ..HttpOptions::from_host(&host) };
     let server = Arc::new(ZerocopyServer::new(site, http));
     host.registry().register_collector(Box::new(RequestMetrics(Arc::clone(&server))));
-    host.registry().register_collector(Box::new(Usage(cache)));
+    host.registry().register_collector(Box::new(CacheMetrics(cache)));
     host.serve(server, |addresses| {
         for address in addresses {
             service::advise(format_args!("try: {}", web::curl_command(address, &tree.example_path())));

@@ -1,4 +1,4 @@
-//! The files of a cache, and beside them what the server itself has at `/cache/`: statistics, resets, additions, a page.
+//! Files of a cache, and beside them the server's own resources at `/cache/`: statistics, resets, additions, a page.
 
 use std::{borrow::Cow, ops::Range, sync::Arc, time::Instant};
 
@@ -10,17 +10,16 @@ use wire::http1::{Connection, Method, Prepared, Request, Status, Target};
 use crate::{
     Access, Cache,
     access::Denial,
-    cache::{Added, Adding, OverlayError},
+    cache::{AddMode, Added, OverlayError},
     file::CachedFile,
     report::Report,
-    statistics::Outcome,
     webui::WebUi,
 };
 
-/// Where the resources of the server itself are.
+/// Prefix of the server's own resources.
 const PREFIX: &[u8] = b"/cache";
 
-/// A cache as a site, with its administration.
+/// Site of a cache and its administration.
 #[derive(Debug)]
 pub struct CachedSite {
     cache: Arc<Cache>,
@@ -29,11 +28,11 @@ pub struct CachedSite {
     started: Instant,
 }
 
-/// A resource that is to be added, while its contents arrive.
+/// Resource that is to be added, while its contents arrive.
 #[derive(Debug)]
 pub struct Upload {
-    key: Vec<u8>,
-    how: Adding,
+    path: Vec<u8>,
+    mode: AddMode,
 }
 
 impl CachedSite {
@@ -58,13 +57,7 @@ impl Site for CachedSite {
         now: Now,
         send: impl FnMut(&CachedFile) -> R,
     ) -> Result<(R, Lookup), NotFound> {
-        let (sent, outcome) = self.cache.with_file(path, encoded, now, send)?;
-        let source = match outcome {
-            Outcome::Hit => Lookup::Hit,
-            Outcome::Revalidated => Lookup::Revalidated,
-            Outcome::Miss | Outcome::Absent => Lookup::Miss,
-        };
-        Ok((sent, source))
+        self.cache.with_file(path, encoded, now, send)
     }
 
     #[inline]
@@ -92,15 +85,15 @@ impl Site for CachedSite {
     }
 
     fn on_upload(&self, upload: Upload, body: Vec<u8>, now: Now) -> Response<'_> {
-        let added = match self.cache.add(&upload.key, &body, upload.how, now) {
+        let added = match self.cache.add(&upload.path, &body, upload.mode, now) {
             Ok(added) => added,
             Err(error) => return failure(status(error), &error.to_string()),
         };
         let (status, replaced) = match added {
-            Added::New => (Status::Created, false),
+            Added::Created => (Status::Created, false),
             Added::Replaced => (Status::Ok, true),
         };
-        let uri = String::from_utf8_lossy(&upload.key);
+        let uri = String::from_utf8_lossy(&upload.path);
         json(status, &serde_json::json!({ "added": uri, "size": body.len(), "replaced": replaced }))
     }
 
@@ -114,9 +107,9 @@ impl Site for CachedSite {
 
 // --- the server's own resources ---------------------------------------------------------------
 
-type Answered<'a> = Result<Route<'a, Upload>, Failure>;
+type Administered<'a> = Result<Route<'a, Upload>, Failure>;
 
-/// What is wrong with a request.
+/// Error in a request to one of the server's own resources.
 struct Failure {
     status: Status,
     why: Cow<'static, str>,
@@ -142,8 +135,8 @@ impl From<Denial> for Failure {
 impl CachedSite {
     #[cold]
     fn administer(&self, request: &Request<'_>, below: &[u8], now: Now) -> Route<'_, Upload> {
-        let answered = match below {
-            b"/webui" => Ok(Route::Respond(Response::Prepared(Cow::Owned(moved("/cache/webui/"))))),
+        let administered = match below {
+            b"/webui" => Ok(Route::Respond(Response::Prepared(Cow::Owned(redirect("/cache/webui/"))))),
             b"/stats" => self.stats(request, now),
             _ => match below.strip_prefix(b"/").and_then(|below| split(below)) {
                 Some((b"webui", name)) => self.page(request, &name[1..]),
@@ -157,19 +150,19 @@ impl CachedSite {
                 )),
             },
         };
-        answered.unwrap_or_else(|failure| Route::Respond(failed(&failure)))
+        administered.unwrap_or_else(|failure| Route::Respond(failed(&failure)))
     }
 
-    fn stats(&self, request: &Request<'_>, now: Now) -> Answered<'_> {
+    fn stats(&self, request: &Request<'_>, now: Now) -> Administered<'_> {
         self.access.check(request)?;
         if !matches!(request.method, Method::Get | Method::Head) {
             return Err(Failure::method("GET, HEAD"));
         }
-        let report = Report::of(&self.cache, now, now.instant.saturating_duration_since(self.started));
+        let report = Report::new(&self.cache, now, now.instant.saturating_duration_since(self.started));
         Ok(Route::Respond(json(Status::Ok, &report)))
     }
 
-    fn page(&self, request: &Request<'_>, name: &[u8]) -> Answered<'_> {
+    fn page(&self, request: &Request<'_>, name: &[u8]) -> Administered<'_> {
         match (request.method, self.webui.get(name)) {
             (Method::Get | Method::Head, Some(page)) => Ok(Route::Respond(Response::Prepared(Cow::Borrowed(page)))),
             (_, Some(_)) => Err(Failure::method("GET, HEAD")),
@@ -177,7 +170,7 @@ impl CachedSite {
         }
     }
 
-    fn reset(&self, request: &Request<'_>, target: &[u8]) -> Answered<'_> {
+    fn reset(&self, request: &Request<'_>, target: &[u8]) -> Administered<'_> {
         self.access.check_change(request)?;
         if !matches!(request.method, Method::Get | Method::Post | Method::Delete) {
             return Err(Failure::method("GET, POST, DELETE"));
@@ -186,22 +179,22 @@ impl CachedSite {
         Ok(Route::Respond(json(Status::Ok, &serde_json::json!({ "evicted": evicted }))))
     }
 
-    fn add(&self, request: &Request<'_>, target: &[u8]) -> Answered<'_> {
+    fn add(&self, request: &Request<'_>, target: &[u8]) -> Administered<'_> {
         self.access.check_change(request)?;
         if !matches!(request.method, Method::Post | Method::Put) {
             return Err(Failure::method("POST, PUT"));
         }
-        let how = if request.method == Method::Put { Adding::Replacing } else { Adding::New };
-        let key = normal(target)?;
-        if key == PREFIX || key.starts_with(b"/cache/") {
+        let mode = if request.method == Method::Put { AddMode::Replace } else { AddMode::Create };
+        let path = normal(target)?;
+        if path == PREFIX || path.starts_with(b"/cache/") {
             return Err(Failure::new(Status::Conflict, "the server's own resources are there"));
         }
         let bytes_max = usize::try_from(self.cache.options.overlay_bytes).unwrap_or(usize::MAX);
-        Ok(Route::Upload { upload: Upload { key, how }, bytes_max })
+        Ok(Route::Upload { upload: Upload { path, mode }, bytes_max })
     }
 }
 
-/// `name/rest` as `name` and `/rest`.
+/// Splits `name/rest` into `name` and `/rest`.
 fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
     path.iter().position(|&byte| byte == b'/').map(|at| path.split_at(at))
 }
@@ -218,7 +211,7 @@ fn status(error: OverlayError) -> Status {
     }
 }
 
-fn moved(to: &str) -> Prepared {
+fn redirect(to: &str) -> Prepared {
     Prepared::draft(Status::MovedPermanently).field("Location", to).field("Content-Length", "0").body(b"")
 }
 

@@ -39,7 +39,7 @@ fn prepare(opened: Opened, strategy: Strategy) -> CachedFile {
 }
 
 fn prepare_with(opened: Opened, strategy: Strategy, resources: &Arc<Resources>) -> CachedFile {
-    CachedFile::new(opened, "a/b", strategy, Held::new(), resources, later(0).unix)
+    CachedFile::new(opened, "a/b", strategy, Reservations::new(), resources, later(0).unix)
 }
 
 /// A file of one pipe that has come to rest. Removing its directory would change it.
@@ -79,7 +79,7 @@ fn what_changed_while_it_was_put_into_pipes_or_copied_is_sent_as_a_file() {
             change(&File::options().write(true).open(&path).unwrap());
             let file = prepare(before, strategy);
             assert_eq!(file.strategy(), Strategy::Sendfile, "{strategy}, {len}, change {at}");
-            assert!(!file.settled, "{strategy}, {len}, change {at}: not looked at again");
+            assert!(!file.state.is_settled, "{strategy}, {len}, change {at}: not checked again");
         }
     }
 }
@@ -95,7 +95,7 @@ fn a_first_pipe_is_not_made_of_a_file_that_has_changed() {
     next_tick();
     File::options().write(true).open(&path).unwrap().write_all_at(b"b", 17).unwrap();
     assert!(!is_piped(&file, later(3)), "head and file go by themselves");
-    assert!(!file.is_as_in_its_pipes(1));
+    assert!(!file.is_intact(1));
 }
 
 /// While one thread makes the first pipe of a new second, the others send that of the second before.
