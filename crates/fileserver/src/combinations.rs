@@ -11,7 +11,7 @@ use crate::{
     cache::{
         CacheMapKind, EvictionKind, Hashbrown, LockFree, MutexLru, NoCache, Refusing, Sparse, Std, UseOrder, Used,
     },
-    library::Shared,
+    cached_backend::Shared,
     requests::{
         HashbrownRequests, PartialRequest, Registration, RequestMap, RequestMapKind, SlabRequests, StdRequests,
     },

@@ -13,8 +13,8 @@ use wire::file::{Dialect, FileId};
 use crate::{
     backend::AnyReader,
     cache::Cache,
-    flights::Flight,
-    library::{Library, Outcome, Shared, fulfil},
+    inflight::Flight,
+    cached_backend::{Library, Outcome, Shared, fulfil},
     statistics::Tally,
 };
 

@@ -1,7 +1,5 @@
 //! A database may be damaged in any way: each answer is then right, or none.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
-
 use std::{
     fs::{self, OpenOptions},
     os::unix::fs::FileExt,

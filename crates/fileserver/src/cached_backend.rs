@@ -14,7 +14,7 @@ use wire::file::{Dialect, FileId, Status};
 use crate::{
     backend::{Absence, AnyBackend, AnyReader, Body, Document},
     cache::{Cache, Used, Weigh},
-    flights::Flights,
+    inflight::Flights,
     statistics::{Statistics, Tally, Totals},
 };
 
