@@ -54,7 +54,7 @@ impl<'a> Contender<'a> {
     {
         let mut reader = backend.reader()?;
         Ok(Self::new(name, move |id| {
-            let document = backend.load(&mut reader, id).map_err(|absence| anyhow!("{id}: {absence:?}"))?;
+            let document = backend.load(&mut reader, id).map_err(|error| anyhow!("{id}: {error:?}"))?;
             black_box(document);
             Ok(())
         }))

@@ -1,35 +1,29 @@
-//! What is known of the documents: the cache in front, the back end behind, and the loads under way between them.
+//! Back end with a cache in front of it, and the loads in flight between them.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use file_cache::{LastCheck, Revalidation, unix_ns};
 use proto::{Now, Outbox, Promise};
 use wire::file::{Dialect, FileId, Status};
 
 use crate::{
-    backend::{Absence, AnyBackend, AnyReader, Body, Document},
+    backend::{AnyBackend, AnyReader, Body, Document, LoadError},
     cache::{Cache, Used, Weigh},
-    inflight::Flights,
+    inflight::InflightLoads,
     statistics::{Statistics, Tally, Totals},
 };
 
-/// A document in the cache, and when it was last known to be current.
+/// Document in the cache, and when it was last known to be current.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct CachedDocument {
     document: Document,
-    /// Nanoseconds since the epoch.
-    checked_ns: AtomicU64,
+    last_check: LastCheck,
 }
 
-/// What the cache holds.
-pub(crate) type Shared = Arc<Kept>;
+/// Value of the cache.
+pub(crate) type SharedDocument = Arc<CachedDocument>;
 
-impl Weigh for Shared {
+impl Weigh for SharedDocument {
     fn bytes(&self) -> usize {
         size_of::<Self>() + self.document.held_bytes()
     }
@@ -39,82 +33,79 @@ impl Weigh for Shared {
     }
 }
 
-/// The outcome of asking for a document.
-pub(crate) type Outcome = Result<Shared, Absence>;
+/// Outcome of a request for a document.
+pub(crate) type Outcome = Result<SharedDocument, LoadError>;
 
 /// See the module's description.
-pub(crate) struct Library<C> {
+pub(crate) struct CachedBackend<C> {
     pub(crate) cache: C,
     pub(crate) backend: AnyBackend,
-    pub(crate) flights: Arc<Flights<Promise>>,
+    pub(crate) inflight: Arc<InflightLoads<Promise>>,
     pub(crate) totals: Totals,
-    revalidate_ns: u64,
+    revalidation: Revalidation,
 }
 
-impl<C: Cache<Shared>> Library<C> {
+impl<C: Cache<SharedDocument>> CachedBackend<C> {
     pub(crate) fn new(cache: C, backend: AnyBackend, revalidate: Duration) -> Self {
-        let revalidate_ns = u64::try_from(revalidate.as_nanos()).unwrap_or(u64::MAX);
-        Self { cache, backend, flights: Arc::default(), totals: Totals::default(), revalidate_ns }
+        let revalidation = Revalidation::new(revalidate);
+        Self { cache, backend, inflight: Arc::default(), totals: Totals::default(), revalidation }
     }
 
-    /// The cached document, if it is current.
+    /// Returns the cached document, if it is current.
     #[inline]
-    pub(crate) fn look(&self, id: &FileId, now: Now, tally: &mut Tally) -> Option<Shared> {
-        let kept = self.cache.get(id)?;
-        // A clock that was set back wraps around to a large age.
-        let age = nanoseconds(now.unix).wrapping_sub(kept.checked_ns.load(Relaxed));
-        if age < self.revalidate_ns || self.is_still_current(id, &kept, now, tally) {
+    pub(crate) fn get_current(&self, id: &FileId, now: Now, tally: &mut Tally) -> Option<SharedDocument> {
+        let cached = self.cache.get(id)?;
+        if self.revalidation.is_fresh(&cached.last_check, unix_ns(now.unix)) || self.recheck(id, &cached, now, tally) {
             tally.hit();
-            return Some(kept);
+            return Some(cached);
         }
         None
     }
 
     #[cold]
-    fn is_still_current(&self, id: &FileId, kept: &Shared, now: Now, tally: &mut Tally) -> bool {
-        if !self.backend.is_current(&kept.document, id) {
-            self.cache.remove_if(id, |other| Arc::ptr_eq(kept, other));
-            return false;
+    fn recheck(&self, id: &FileId, cached: &SharedDocument, now: Now, tally: &mut Tally) -> bool {
+        let is_current = || self.backend.is_current(&cached.document, id);
+        if cached.last_check.recheck(unix_ns(now.unix), is_current) {
+            tally.revalidation();
+            return true;
         }
-        // The time is that before the look, so the next one is early rather than late.
-        kept.checked_ns.store(nanoseconds(now.unix), Relaxed);
-        tally.revalidation();
-        true
+        self.cache.remove_if(id, |other| Arc::ptr_eq(cached, other));
+        false
     }
 
-    /// Asks the back end, and keeps what it gives if the cache will have it.
+    /// Loads a document from the back end, and offers it to the cache.
     pub(crate) fn load(&self, reader: &mut AnyReader, id: &FileId, now: Now, tally: &mut Tally) -> Outcome {
         tally.load();
         let document = self.backend.load(reader, id)?;
-        let kept = Arc::new(Kept { document, checked_ns: AtomicU64::new(nanoseconds(now.unix)) });
-        self.cache.insert(id, Arc::clone(&kept));
-        Ok(kept)
+        let loaded = Arc::new(CachedDocument { document, last_check: LastCheck::new(unix_ns(now.unix)) });
+        self.cache.insert(id, Arc::clone(&loaded));
+        Ok(loaded)
     }
 
     pub(crate) fn statistics(&self) -> Statistics {
         self.totals.sum().into()
     }
 
-    /// What the cache holds, and how many entries had to make room ever.
+    /// Returns the contents of the cache, and the number of entries that it has ever evicted.
     pub(crate) fn used(&self) -> (Used, u64) {
         (self.cache.used(), self.cache.evicted())
     }
 }
 
-/// Writes the reply that `outcome` is.
+/// Writes the reply for `outcome`.
 #[inline]
 pub(crate) fn reply<D: Dialect>(outcome: &Outcome, out: &mut Outbox, tally: &mut Tally) {
     match outcome {
-        Ok(kept) => {
-            let len = kept.document.len();
+        Ok(found) => {
+            let len = found.document.len();
             tally.answer(Status::Found, len);
             D::head(Status::Found, len, out.inline());
-            match &kept.document.body {
+            match &found.document.body {
                 Body::Memory(bytes) => out.push_shared(bytes),
                 Body::File(region) => out.push_file(region.clone()),
             }
         }
-        Err(absence) => refuse::<D>((*absence).into(), out, tally),
+        Err(error) => refuse::<D>((*error).into(), out, tally),
     }
 }
 
@@ -124,17 +115,11 @@ pub(crate) fn refuse<D: Dialect>(status: Status, out: &mut Outbox, tally: &mut T
     D::head(status, 0, out.inline());
 }
 
-/// Gives all who wait the same answer.
+/// Fulfils all promises with the same reply.
 pub(crate) fn fulfil<D: Dialect>(waiting: impl IntoIterator<Item = Promise>, outcome: &Outcome, tally: &mut Tally) {
     for promise in waiting {
         let mut answer = Outbox::default();
         reply::<D>(outcome, &mut answer, tally);
         promise.fulfil(answer);
     }
-}
-
-#[inline]
-fn nanoseconds(unix: Duration) -> u64 {
-    // Enough until the year 2554.
-    unix.as_secs().wrapping_mul(1_000_000_000).wrapping_add(u64::from(unix.subsec_nanos()))
 }

@@ -5,7 +5,7 @@
 use std::{fs, fs::File, thread, time::Duration};
 
 use fileserver::backend::{
-    Absence, Backend, Filesystem, FilesystemOptions, ImportOptions, Sqlite, SqliteOptions, import,
+    Backend, Filesystem, FilesystemOptions, ImportOptions, LoadError, Sqlite, SqliteOptions, import,
 };
 use layouts::{Flat, LayoutKind};
 use sys::beneath::Metadata;
@@ -52,7 +52,7 @@ fn a_lack_of_descriptors_is_no_missing_document() {
     fs::hard_link(&database, directory.path().join("link")).unwrap();
     let replaced = load();
     drop(all);
-    assert_eq!(without, [Err(Absence::Unavailable); 3]);
-    assert_eq!(replaced[2], Err(Absence::Unavailable));
-    assert_eq!(load(), [Err(Absence::Missing), Ok(100_000), Ok(100_000)]);
+    assert_eq!(without, [Err(LoadError::Unavailable); 3]);
+    assert_eq!(replaced[2], Err(LoadError::Unavailable));
+    assert_eq!(load(), [Err(LoadError::Missing), Ok(100_000), Ok(100_000)]);
 }

@@ -1,6 +1,6 @@
 //! The cache without locks: shards that are replaced as a whole, and a queue that says who is next to go.
 //!
-//! - A **shard** is a small map of shared nodes behind one atomic pointer. Readers take the pointer; who changes a
+//! - A **shard** is a small map of shared nodes behind one atomic pointer. ReaderPool take the pointer; who changes a
 //!   shard copies it, changes the copy, and tries again if another was faster.
 //! - **Second chance**: nodes wait in a queue in the order of insertion. One that has been used since it was last at
 //!   the head goes to the end, one that has not is evicted. A hit writes nothing but that bit, and only when it is
@@ -162,7 +162,7 @@ impl<M: Maps, V: Value, P: Primitives> LockFree<M, V, P> {
 
     /// Whether there was somebody to give way. If not, everything that is reserved belongs to threads on their way.
     fn evict(&self, shortage: Shortage) -> bool {
-        // Readers may set bits as fast as this clears them; each entry is spared once and no more.
+        // ReaderPool may set bits as fast as this clears them; each entry is spared once and no more.
         let mut chances = self.reserved.entries.get();
         while let Some(place) = self.next_in_queue(shortage) {
             let Some(node) = place.upgrade() else { continue };

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use clap::ValueEnum;
 use fileserver::cache::CacheMapKind;
 use layouts::LayoutKind;
 use testkit::examine;
@@ -81,7 +82,7 @@ fn expect(got: (Status, Vec<u8>), want: Option<Vec<u8>>) -> anyhow::Result<()> {
 
 /// Every layout × size × change.
 fn cases() -> Vec<(LayoutKind, usize, &'static str, Change)> {
-    let layouts = LayoutKind::ALL.iter();
+    let layouts = LayoutKind::value_variants().iter();
     let sized = layouts.flat_map(|&layout| SIZES.map(move |size| (layout, size)));
     sized.flat_map(|(layout, size)| CHANGES.iter().map(move |&(name, change)| (layout, size, name, change))).collect()
 }

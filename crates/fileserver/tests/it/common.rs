@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use clap::ValueEnum;
 use fileserver::{
     Combination, FileOptions, FileServer, ProtocolKind,
     backend::{AnyBackend, BackendKind, BackendOptions, ImportOptions, import},
@@ -62,8 +63,8 @@ pub(crate) const DATABASE: Setup = Setup { backend: BackendKind::Sqlite, readers
 
 /// Every combination of a cache.
 pub(crate) fn caches() -> impl Iterator<Item = Combination> {
-    let maps = CacheMapKind::ALL.iter();
-    let pairs = maps.flat_map(|&map| EvictionKind::ALL.iter().map(move |&eviction| (map, eviction)));
+    let maps = CacheMapKind::value_variants().iter();
+    let pairs = maps.flat_map(|&map| EvictionKind::value_variants().iter().map(move |&eviction| (map, eviction)));
     let all = pairs.map(|(cache_map, eviction)| Combination { cache_map, eviction, ..PLAIN.choice });
     all.filter(|choice| choice.problem().is_none())
 }

@@ -7,10 +7,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use clap::{
-    ArgGroup, Args, ValueEnum,
-    builder::{PossibleValuesParser, TypedValueParser as _},
-};
+use clap::{ArgGroup, Args, ValueEnum};
 use layouts::{Layout as _, LayoutKind};
 use loadgen::{
     engine::{Endpoint, EndpointError, Limit, Load, Measured, Pause, Reuse, Turns},
@@ -77,7 +74,7 @@ pub(super) struct FileArgs {
     #[arg(long, value_enum, default_value = "original")]
     protocol: ProtocolArg,
     /// How the directory is organised
-    #[arg(long, value_name = "NAME", default_value = "zotero", value_parser = layout_parser())]
+    #[arg(long, value_name = "NAME", value_enum, default_value_t)]
     layout: LayoutKind,
     /// How often each document is asked for: uniform, zipf:EXPONENT, hot:DOCUMENTS:REQUESTS (as in hot:0.1:0.9), sequential
     /// or replay:FILE (a name on each line, in the order in which somebody asked for them)
@@ -122,13 +119,6 @@ levels! {
         /// … and has the digest of the file in the directory
         Sha256,
     }
-}
-
-fn layout_parser() -> impl clap::builder::TypedValueParser<Value = LayoutKind> {
-    PossibleValuesParser::new(
-        LayoutKind::ALL.iter().map(|kind| clap::builder::PossibleValue::new(kind.name()).help(kind.about())),
-    )
-    .try_map(|name| name.parse::<LayoutKind>())
 }
 
 pub(super) fn run(args: &FileArgs) -> Result<Outcome, Failure> {
@@ -220,7 +210,7 @@ fn config(
         ("document_bytes", json!(catalogue.bytes())),
         ("documents", json!(catalogue.len())),
         ("id_dist", json!(args.id_dist.to_string())),
-        ("layout", json!(args.layout.name())),
+        ("layout", json!(args.layout.to_string())),
         ("miss_ratio", json!(args.miss_ratio)),
         ("protocol", json!(value_name(args.protocol))),
         ("reps", json!(load.turns.map(|turns| turns.each))),

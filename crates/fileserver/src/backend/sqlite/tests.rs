@@ -89,7 +89,7 @@ fn every_document_comes_back_as_it_was() {
         assert!(document.held_bytes() >= body.len(), "{id}");
     }
     for absent in ["D2", "d1", "D1 ", "%"] {
-        assert_eq!(sqlite.load(&mut reader, &id(absent)).unwrap_err(), Absence::Missing, "{absent}");
+        assert_eq!(sqlite.load(&mut reader, &id(absent)).unwrap_err(), LoadError::Missing, "{absent}");
     }
 }
 
@@ -119,7 +119,7 @@ fn an_import_takes_what_a_server_would_send() {
     assert_eq!(import(&content, &layout, &database, ImportOptions::default(), |_| ()).unwrap().documents, 2);
     let sqlite = Sqlite::open(&database, options()).unwrap();
     let mut reader = sqlite.reader().unwrap();
-    for (name, want) in [("sub/file", Ok("file")), ("inside", Ok("file")), ("escape", Err(Absence::Missing))] {
+    for (name, want) in [("sub/file", Ok("file")), ("inside", Ok("file")), ("escape", Err(LoadError::Missing))] {
         let found = sqlite.load(&mut reader, &id(name)).map(|document| contents(&document));
         assert_eq!(found, want.map(|text| text.as_bytes().to_vec()), "{name}");
     }
@@ -154,7 +154,7 @@ fn a_new_import_is_noticed_and_the_old_documents_stay_whole() {
     assert!(!sqlite.is_current(&before, &large));
     assert_eq!(contents(&before), body(300_000, 300_000));
     assert_eq!(contents(&sqlite.load(&mut reader, &large).unwrap()), b"new");
-    assert_eq!(sqlite.load(&mut reader, &id("D1")).unwrap_err(), Absence::Missing);
+    assert_eq!(sqlite.load(&mut reader, &id("D1")).unwrap_err(), LoadError::Missing);
 }
 
 #[test]
@@ -169,13 +169,13 @@ fn a_database_changed_in_place_is_noticed() {
     let writer = Connection::open(collection.database()).unwrap();
     writer.execute("DELETE FROM documents WHERE id = ?1", [small.as_bytes()]).unwrap();
     assert!(!sqlite.is_current(&before, &small));
-    assert_eq!(sqlite.load(&mut reader, &small).unwrap_err(), Absence::Missing);
+    assert_eq!(sqlite.load(&mut reader, &small).unwrap_err(), LoadError::Missing);
     // Somebody who does not know of digests.
     writer.execute("UPDATE documents SET body = x'00' WHERE id = ?1", ["D9999".as_bytes()]).unwrap();
-    assert_eq!(sqlite.load(&mut reader, &id("D9999")).unwrap_err(), Absence::Failed);
+    assert_eq!(sqlite.load(&mut reader, &id("D9999")).unwrap_err(), LoadError::Failed);
     // A whole document under another's name.
     writer.execute("UPDATE documents SET id = x'5858' WHERE id = ?1", ["D20000".as_bytes()]).unwrap();
-    assert_eq!(sqlite.load(&mut reader, &id("XX")).unwrap_err(), Absence::Failed);
+    assert_eq!(sqlite.load(&mut reader, &id("XX")).unwrap_err(), LoadError::Failed);
 }
 
 /// The locks of this process on a file, as the kernel lists them (proc_locks(5)).
@@ -227,7 +227,7 @@ fn what_may_pass_is_told_from_what_will_not() {
     let mut reader = sqlite.reader().unwrap();
     let writer = Connection::open(collection.database()).unwrap();
     writer.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    assert_eq!(sqlite.load(&mut reader, &id("D1")).unwrap_err(), Absence::Unavailable);
+    assert_eq!(sqlite.load(&mut reader, &id("D1")).unwrap_err(), LoadError::Unavailable);
     writer.execute_batch("COMMIT").unwrap();
     assert!(sqlite.load(&mut reader, &id("D1")).is_ok());
 
@@ -240,12 +240,12 @@ fn what_may_pass_is_told_from_what_will_not() {
     let nowhere = SqliteOptions { spool: collection.outer.path().join("none"), ..options() };
     let spoolless = Sqlite::open(&collection.database(), nowhere).unwrap();
     let mut spoolless_reader = spoolless.reader().unwrap();
-    assert_eq!(spoolless.load(&mut spoolless_reader, &id("D300000")).unwrap_err(), Absence::Failed);
+    assert_eq!(spoolless.load(&mut spoolless_reader, &id("D300000")).unwrap_err(), LoadError::Failed);
 
     fs::write(collection.database(), "no longer").unwrap();
-    assert_eq!(sqlite.load(&mut reader, &id("D1")).unwrap_err(), Absence::Failed);
+    assert_eq!(sqlite.load(&mut reader, &id("D1")).unwrap_err(), LoadError::Failed);
     fs::remove_file(collection.database()).unwrap();
-    assert_eq!(sqlite.load(&mut reader, &id("D1")).unwrap_err(), Absence::Failed);
+    assert_eq!(sqlite.load(&mut reader, &id("D1")).unwrap_err(), LoadError::Failed);
     collection.import().unwrap();
     assert!(sqlite.load(&mut reader, &id("D1")).is_ok(), "and is back with the next import");
 }

@@ -1,7 +1,8 @@
-//! What holds for every cache, used by one thread.
+//! Laws of every cache, used by one thread.
 
 use std::collections::HashMap;
 
+use clap::ValueEnum;
 use proptest::prelude::*;
 
 use super::*;
@@ -14,7 +15,7 @@ pub(super) enum Use {
         bytes: usize,
         descriptors: usize,
     },
-    /// If its version is even.
+    /// Removes an entry whose version is even.
     Remove(u64),
 }
 
@@ -42,7 +43,8 @@ fn is_within(used: &Used, limits: &CacheLimits) -> bool {
     used.entries <= limits.entries && used.bytes <= limits.bytes && used.descriptors <= limits.descriptors
 }
 
-/// Gets what was inserted last or nothing; stays within every limit; says what it holds; lets go of what it drops.
+/// Checks the laws: a cache gets what was inserted last or nothing, stays within every limit, knows its cost, and drops what
+/// it does not keep.
 fn keep_to_the_laws<C: Cache<Item>>(name: &str, uses: &[Use], limits: CacheLimits) -> Result<(), TestCaseError> {
     let live = Live::default();
     let cache = C::new(limits);
@@ -83,7 +85,7 @@ fn keep_to_the_laws<C: Cache<Item>>(name: &str, uses: &[Use], limits: CacheLimit
     Ok(())
 }
 
-/// As a proptest may return from a law, the table of caches is run through by this.
+/// Checks the laws for the table of caches, in which nothing is returned.
 fn keep<C: Cache<Item>>(name: &str, uses: &[Use], limits: CacheLimits) {
     if let Err(error) = keep_to_the_laws::<C>(name, uses, limits) {
         panic!("{error}");
@@ -102,9 +104,10 @@ proptest! {
         assert_eq!(Cache::<Item>::used(nothing), Used::default());
     }
 
-    /// Ids in the order of their use, duplicates and all, as many of the last ones as there is room for; no value.
+    /// It holds as many of the last ids as there is room for, in the order of their insertion, duplicates included, and no
+    /// value.
     #[test]
-    fn the_order_of_use_alone_holds_the_last_ids_and_keeps_nothing(uses in uses(), limits in limits()) {
+    fn the_order_of_use_holds_the_last_ids_and_no_values(uses in uses(), limits in limits()) {
         let live = Live::default();
         let order: UseOrder = Cache::<Item>::new(limits);
         let mut model: Vec<u64> = Vec::new();
@@ -119,7 +122,7 @@ proptest! {
                 used.add(&Used::by_id(&id(number)));
                 used
             });
-            // Used alone it may be too much for any list; then nothing changes.
+            // By itself it may be too much for any list; then nothing changes.
             if is_within(&cost(&[number]), &limits) {
                 model.push(number);
                 uses_in_all += 1;
@@ -133,7 +136,7 @@ proptest! {
         prop_assert_eq!(live.count(), 0, "a value was kept");
     }
 
-    /// What fits beside what is there is kept, and nothing else is.
+    /// It keeps what fits beside the entries that are there, and nothing else.
     #[test]
     fn a_refusing_cache_keeps_what_came_first(uses in uses(), limits in limits()) {
         let cache = Refusing::<Hashbrown, Item>::new(limits);
@@ -144,7 +147,7 @@ proptest! {
             model.remove(&number);
             let mut after = Used::by(&id(number), &item);
             model.iter().for_each(|(number, item)| after.add(&Used::by(&id(*number), item)));
-            // What needs no descriptor is not refused for the want of one, and there never are too many.
+            // An entry without a descriptor is not refused for the want of one, and there never are too many.
             let fits = is_within(&after, &limits);
             prop_assert_eq!(cache.insert(&id(number), item.clone()), fits);
             if fits {
@@ -160,17 +163,9 @@ proptest! {
 }
 
 #[test]
-fn kinds_answer_to_the_names_of_the_original() {
-    for (name, kind) in [("umap", CacheMapKind::Std), ("khash", CacheMapKind::Hashbrown)] {
-        assert_eq!(name.parse(), Ok(kind));
+fn cache_maps_have_the_names_of_the_original() {
+    let kinds = [CacheMapKind::Std, CacheMapKind::Hashbrown, CacheMapKind::Sparse];
+    for (name, kind) in ["umap", "khash", "sparsehash"].into_iter().zip(kinds) {
+        assert_eq!(CacheMapKind::from_str(name, false), Ok(kind));
     }
-    assert_eq!("sparsehash".parse(), Ok(CacheMapKind::Sparse));
-    for kind in CacheMapKind::ALL {
-        assert_eq!(kind.name().parse(), Ok(*kind));
-    }
-    for kind in EvictionKind::ALL {
-        assert_eq!(kind.name().parse(), Ok(*kind));
-    }
-    let error = "lru".parse::<EvictionKind>().unwrap_err().to_string();
-    assert!(EvictionKind::ALL.iter().all(|kind| error.contains(kind.name())), "{error}");
 }

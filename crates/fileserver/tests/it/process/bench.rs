@@ -44,9 +44,9 @@ impl Setup {
     pub(crate) fn command(self, driver: DriverKind, content: &Path) -> Command {
         let mut command = Command::new(EXE);
         command.args(["--driver", driver.name(), "--listen", "127.0.0.1:0", "--threads", self.threads]);
-        command.args(["--protocol", self.protocol.name(), "--backend", self.backend.name()]);
+        command.args(["--protocol", &self.protocol.to_string(), "--backend", &self.backend.to_string()]);
         if self.backend == BackendKind::Filesystem {
-            command.args(["--layout", LayoutKind::Flat.name()]);
+            command.args(["--layout", &LayoutKind::Flat.to_string()]);
         }
         command.args(self.args).arg(content);
         command

@@ -2,6 +2,7 @@
 
 use std::{path::Path, process::Command};
 
+use clap::ValueEnum;
 use layouts::LayoutKind;
 use testkit::{DriverKind, Server, run_to_end};
 use wire::file::Status;
@@ -13,13 +14,13 @@ use crate::{
 
 fn import(layout: LayoutKind, directory: &Path, database: &Path) -> testkit::Finished {
     let mut command = Command::new(EXE);
-    command.args(["import", "--layout", layout.name()]).arg(directory).arg(database);
+    command.args(["import", "--layout", &layout.to_string()]).arg(directory).arg(database);
     run_to_end(command).unwrap()
 }
 
 #[test]
 fn what_is_imported_is_served() {
-    for &layout in LayoutKind::ALL {
+    for &layout in LayoutKind::value_variants() {
         let collection = Collection::new(layout);
         let database = collection.outside().join("imported.db");
         let finished = import(layout, &collection.root, &database);

@@ -56,10 +56,10 @@ fn bad_usage_says_what_there_is() {
     for (arguments, said) in [
         (&["--no-such-flag"][..], &["--no-such-flag"][..]),
         (&["-l", "select"], &["select", "epoll", "tokio-uring"]),
-        (&["-r", "btree"], &["btree", "std (also umap)", "hashbrown (also khash)", "slab"]),
-        (&["-m", "btree"], &["none", "std (also umap)", "sparse (also sparsehash)"]),
+        (&["-r", "btree"], &["btree", "std", "hashbrown", "slab"]),
+        (&["-m", "btree"], &["none", "std", "sparse"]),
         (&["-c", "lifo"], &["none, mutex, lockfree"]),
-        (&["-f", "nfs"], &["fs (also filesystem, sendfile), sqlite"]),
+        (&["-f", "nfs"], &["fs, sqlite"]),
         (&["--layout", "heap"], &["zotero, flat, tree, manifest"]),
         (&["--protocol", "http"], &["original, framed"]),
         (&["-m", "none", "-c", "lockfree"], &["--cache-map none", "--eviction lockfree", "std, hashbrown, sparse"]),
