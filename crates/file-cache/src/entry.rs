@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{FileState, LastCheck, limits::Cost};
 
-/// What a server keeps of a file.
+/// Cached form of a file.
 pub trait Body: Send + Sync + 'static {
     /// State of the file that this was made from.
     fn state(&self) -> &FileState;

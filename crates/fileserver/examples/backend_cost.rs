@@ -1,4 +1,4 @@
-//! What one load costs in each back end, by size of the document and of the database's pages; everything is in the
+//! Cost of one load in each back end, by size of the document and of the database's pages; everything is in the
 //! page cache. The contenders take turns, and each figure is the least of many rounds, so that what else the machine
 //! does drops out.
 //!
@@ -25,7 +25,7 @@ use wire::file::FileId;
 
 const SIZES: [usize; 6] = [10_000, 50_000, 100_000, 500_000, 1_000_000, 2_000_000];
 const PAGE_BYTES: [u32; 7] = [1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
-/// Of each size so many documents that they fill no cache but the kernel's.
+/// Size of all documents of one size, in bytes: so many that they fill no cache but the kernel's.
 const COLLECTION_BYTES: usize = 48 << 20;
 const DOCUMENTS_MAX: usize = 2_000;
 /// One turn of a contender: short enough that some turns are not interrupted.
@@ -36,7 +36,7 @@ const EVERYTHING: u64 = 1 << 40;
 
 type Load<'a> = Box<dyn FnMut(&FileId) -> Result<()> + 'a>;
 
-/// Something that loads a document, and the least time it took so far.
+/// Way to load a document, and the least time it took so far.
 struct Contender<'a> {
     name: String,
     load: Load<'a>,

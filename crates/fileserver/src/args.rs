@@ -26,27 +26,27 @@ pub struct FileArgs {
     #[arg(value_name = "[PORT] CONTENT", num_args = 0..=2)]
     pub operands: Vec<PathBuf>,
 
-    /// What is spoken; --list-backends describes this and all other choices
+    /// Protocol that clients speak; --list-backends describes this and all other choices
     #[arg(long, value_name = "NAME", value_enum, default_value_t)]
     pub protocol: ProtocolKind,
 
-    /// Where requests are kept that have not arrived in full
+    /// Map for requests that have not arrived completely
     #[arg(short = 'r', long, value_name = "NAME", value_enum, default_value_t)]
     pub request_map: RequestMapKind,
 
-    /// Where cached documents are kept
+    /// Map for cached documents
     #[arg(short = 'm', long, value_name = "NAME", value_enum, default_value_t)]
     pub cache_map: CacheMapKind,
 
-    /// What a full cache evicts [default: none without a cache map, else what --list-backends says]
+    /// Eviction from a full cache [default: none without a cache map, else lockfree]
     #[arg(short = 'c', long, value_name = "NAME", value_enum)]
     pub eviction: Option<EvictionKind>,
 
-    /// Where documents come from
+    /// Back end that documents come from
     #[arg(short = 'f', long, value_name = "NAME", value_enum, default_value_t)]
     pub backend: BackendKind,
 
-    /// Which file of the directory an id means
+    /// Layout of the directory: which file an id means
     #[arg(long, value_name = "NAME", value_enum, default_value_t)]
     pub layout: LayoutKind,
 
@@ -67,7 +67,7 @@ pub struct FileArgs {
     #[arg(long, value_name = "SIZE")]
     pub cache_file_max: Option<ByteSize>,
 
-    /// How long a cached document is served, and a manifest used, without a look whether it has changed
+    /// Time for which a cached document is served, and a manifest used, without a check whether it has changed
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
     pub revalidate: Duration,
 

@@ -8,7 +8,7 @@ use wire::file::{Dialect, FileId, Status};
 
 use crate::{
     backend::{AnyBackend, AnyReader, Body, Document, LoadError},
-    cache::{Cache, Used, Weigh},
+    cache::{Cache, Usage, Weigh},
     inflight::InflightLoads,
     statistics::{Statistics, Tally, Totals},
 };
@@ -87,7 +87,7 @@ impl<C: Cache<SharedDocument>> CachedBackend<C> {
     }
 
     /// Returns the contents of the cache, and the number of entries that it has ever evicted.
-    pub(crate) fn used(&self) -> (Used, u64) {
+    pub(crate) fn used(&self) -> (Usage, u64) {
         (self.cache.used(), self.cache.evicted())
     }
 }

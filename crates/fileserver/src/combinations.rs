@@ -11,7 +11,7 @@ use wire::file::{Dialect, Framed, Original};
 use crate::{
     backend::AnyBackend,
     cache::{
-        CacheMapKind, EvictionKind, Hashbrown, LockFree, MutexLru, NoCache, Refusing, Sparse, Std, UseOrder, Used,
+        CacheMapKind, EvictionKind, Hashbrown, LockFree, MutexLru, NoCache, Refusing, Sparse, Std, Usage, UseOrder,
     },
     cached_backend::SharedDocument,
     requests::{
@@ -139,7 +139,7 @@ macro_rules! combinations {
                 match self { $(Self::$cache(service) => service.documents.statistics(),)+ }
             }
 
-            fn used(&self) -> (Used, u64) {
+            fn used(&self) -> (Usage, u64) {
                 match self { $(Self::$cache(service) => service.documents.used(),)+ }
             }
         }
@@ -238,7 +238,7 @@ impl FileServer {
     }
 
     /// Returns the contents of the cache, and the number of entries that it has ever evicted.
-    pub fn cache(&self) -> (Used, u64) {
+    pub fn cache(&self) -> (Usage, u64) {
         self.service.used()
     }
 

@@ -20,7 +20,7 @@ Exit status: 0 when every document is in it; 2 bad usage; 1 anything else, and t
 #[derive(Parser, Debug)]
 #[command(name = "fileserver import", version, max_term_width = 120, after_help = EXAMPLES)]
 struct Options {
-    /// Which file of the directory an id means
+    /// Layout of the directory: which file an id means
     #[arg(long, value_name = "NAME", value_enum, default_value_t)]
     layout: LayoutKind,
 
@@ -28,7 +28,7 @@ struct Options {
     #[arg(long, value_name = "BYTES", default_value_t = ImportOptions::default().page_bytes)]
     page_size: u32,
 
-    /// Where the documents are
+    /// Directory of the documents
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 

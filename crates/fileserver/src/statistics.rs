@@ -12,7 +12,7 @@ pub struct Statistics {
     pub document_bytes: u64,
     /// Documents found in the cache and known to be current, by a check or without one.
     pub hits: u64,
-    /// Hits that took a check by the back end.
+    /// Hits that needed a check by the back end.
     pub revalidations: u64,
     /// Documents that were not, or no longer, in the cache.
     pub misses: u64,

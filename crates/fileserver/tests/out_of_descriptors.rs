@@ -1,4 +1,4 @@
-//! Alone in its process, since it takes all descriptors of it: that passes, and is said to.
+//! Lack of descriptors, which passes and is reported as such. Alone in its process, since it takes all descriptors of it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -12,7 +12,7 @@ use sys::beneath::Metadata;
 use wire::file::FileId;
 
 #[test]
-fn a_lack_of_descriptors_is_no_missing_document() {
+fn a_lack_of_descriptors_is_not_a_missing_document() {
     let directory = tempfile::tempdir().unwrap();
     let content = directory.path().join("content");
     fs::create_dir_all(content.join("DOCUMENT")).unwrap();

@@ -131,7 +131,7 @@ fn no_id_leaves_the_directory() {
     }
 }
 
-/// What a load generator asks for and an importer takes is exactly what a server would answer.
+/// A listing has exactly the documents that a server would serve.
 #[test]
 fn what_is_listed_is_what_is_found() {
     let outer = content();
@@ -157,7 +157,7 @@ fn what_is_listed_is_what_is_found() {
     }
 }
 
-/// A file that comes to stand before the chosen one is noticed by one look at the directory.
+/// A file that comes before the chosen one is noticed by one `stat` of the directory.
 #[test]
 fn a_choice_holds_while_its_directory_does() {
     let outer = content();

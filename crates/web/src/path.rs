@@ -134,7 +134,7 @@ mod tests {
     }
 
     proptest! {
-        /// What comes out can be handed to openat2 without a thought, and written as a URL it means itself.
+        /// A normal path can be passed to openat2 safely, and encoded as a URL it means itself.
         #[test]
         fn normal_paths_are_harmless_and_stable(path in "/[a./%2e0f\\\\?\u{e9}]{0,20}") {
             if let Ok(normal) = normalise(path.as_bytes()) {

@@ -76,7 +76,7 @@ fn delimiter(at: usize, boundary: &str, part: &Range<u64>, heads: &Heads) -> Str
     format!("{line_end}--{boundary}\r\nContent-Type: {media_type}\r\nContent-Range: {range}\r\n\r\n")
 }
 
-/// Derives the boundary of a file's parts. It is the same for the same version of a file, and unknown to whoever wrote it.
+/// Derives the boundary of a file's parts. It is the same for the same version of a file, and unknown to its author.
 fn boundary(secret: &RandomState, heads: &Heads) -> String {
     let half = |half: u8| secret.hash_one((half, heads.validators().etag));
     format!("{:016x}{:016x}", half(0), half(1))

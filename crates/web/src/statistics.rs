@@ -11,9 +11,9 @@ pub struct Statistics {
     pub responses: [u64; 5],
     /// Bytes of heads and bodies queued for sending.
     pub bytes: u64,
-    /// Responses from the cache without a look at the file system.
+    /// Responses from the cache without a check of the file system.
     pub cache_hits: u64,
-    /// Cached files found unchanged by a look at the file system.
+    /// Cached files found unchanged by a check of the file system.
     pub cache_revalidations: u64,
     /// Files opened.
     pub file_opens: u64,

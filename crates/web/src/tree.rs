@@ -29,7 +29,7 @@ pub struct TreeArgs {
     #[arg(short = 'p', long, value_name = "PORT", conflicts_with = "listen")]
     pub port: Option<u16>,
 
-    /// How long a cached file is served without a look whether it has changed
+    /// Time for which a cached file is served without a check whether it has changed
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
     pub revalidate: Duration,
 

@@ -21,7 +21,7 @@ pub struct ZerocopyArgs {
     #[command(flatten)]
     pub tree: TreeArgs,
 
-    /// How bodies reach their sockets; --list-backends describes the ways, `auto` picks one by the size of a file
+    /// Way of bodies to their sockets; `auto` picks one by the size of a file
     #[arg(long, value_name = "NAME", value_enum, default_value = "auto")]
     pub strategy: StrategyChoice,
 
@@ -33,7 +33,7 @@ pub struct ZerocopyArgs {
     #[arg(long, value_name = "SIZE", default_value = "512KiB", value_parser = pipe_size)]
     pub pipe_size: ByteSize,
 
-    /// A file that nobody has asked for leaves the cache after this
+    /// Time after its last request at which a file leaves the cache
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
     pub idle_evict: Duration,
 
@@ -61,7 +61,7 @@ pub struct ZerocopyArgs {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     pub upload_timeout: Duration,
 
-    /// What /cache/ wants to be told; needed unless the server listens on loopback alone
+    /// Token for /cache/; needed unless the server listens on loopback alone
     #[arg(long, value_name = "TOKEN", hide_env_values = true, value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub admin_token: Option<String>,
 }

@@ -21,9 +21,9 @@ use sys::{
 use web::{MediaTypes, NotFound, path};
 
 use crate::{
+    fallback::Reason,
     file::CachedFile,
     resources::{Limits, Resources},
-    statistics::Reason,
     strategy::{Strategy, StrategyChoice},
 };
 
@@ -40,7 +40,7 @@ pub struct CacheOptions {
     pub strategy: StrategyChoice,
     /// Time for which a cached file is taken to be unchanged without a check.
     pub revalidate: Duration,
-    /// Time after which a file leaves that nobody has asked for.
+    /// Time after its last request at which a file leaves the cache.
     pub idle_evict: Duration,
     /// Number of cached paths.
     pub entries: usize,

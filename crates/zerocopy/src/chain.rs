@@ -15,8 +15,8 @@ use wire::http1::Connection;
 
 use crate::{
     detached::{InFlight, Reservations},
+    fallback::{PrepareError, Reason},
     resources::{Link, PAGE, Resources},
-    statistics::Reason,
     strategy::Strategy,
 };
 
@@ -33,20 +33,6 @@ pub(crate) struct Chain {
     first_bytes: u64,
     rest: Box<[Arc<CachedPipe>]>,
     reserved: Reservations,
-}
-
-/// Reason why a file is not prepared for its strategy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PrepareError {
-    Fallback(Reason),
-    /// The file has changed while it was prepared.
-    Changed,
-}
-
-impl From<Reason> for PrepareError {
-    fn from(reason: Reason) -> Self {
-        Self::Fallback(reason)
-    }
 }
 
 /// First pipe for one kind of head.

@@ -21,7 +21,7 @@ struct DetachedFile {
     _reserved: Reservations,
 }
 
-/// What responses in flight own: a file's descriptor, which mappings and pipes of it own as well, or one pipe.
+/// Resource that responses in flight own: a file's descriptor, which mappings and pipes of it own as well, or one pipe.
 #[derive(Debug)]
 pub(crate) enum InFlight {
     File(Weak<OwnedFd>),

@@ -23,10 +23,10 @@ use web::Heads;
 use wire::http1::{Connection, Part};
 
 use crate::{
-    chain::{Chain, PrepareError, Source},
+    chain::{Chain, Source},
     detached::{InFlight, Reservations},
+    fallback::{PrepareError, Reason},
     resources::{self, Resources},
-    statistics::Reason,
     strategy::Strategy,
 };
 

@@ -11,6 +11,7 @@ mod args;
 mod cache;
 mod chain;
 mod detached;
+mod fallback;
 mod file;
 mod janitor;
 mod latency;

@@ -13,11 +13,7 @@ use prometheus_client::{
 };
 use service::{gauge, total};
 
-use crate::{
-    Cache,
-    statistics::{Reason, Sent},
-    strategy::Strategy,
-};
+use crate::{Cache, fallback::Reason, statistics::Sent, strategy::Strategy};
 
 /// Collects the contents and the counters of a [`Cache`].
 #[derive(Debug)]

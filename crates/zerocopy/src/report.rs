@@ -12,8 +12,9 @@ use web::path;
 use crate::{
     Cache,
     cache::CachedPath,
+    fallback::Reason,
     latency::Percentiles,
-    statistics::{Reason, Statistics, Totals},
+    statistics::{Statistics, Totals},
     strategy::{AUTO, Strategy},
 };
 

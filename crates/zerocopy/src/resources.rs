@@ -12,9 +12,9 @@ use service::{Budget, Reservation};
 use sys::{registered::Region, transfer};
 
 use crate::{
-    chain::PrepareError,
     detached::{DetachedFiles, Reservations},
-    statistics::{Reason, Statistics},
+    fallback::{PrepareError, Reason},
+    statistics::Statistics,
     strategy::Strategy,
 };
 

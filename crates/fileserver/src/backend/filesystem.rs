@@ -184,7 +184,7 @@ mod tests {
 
     /// Its times cannot be trusted yet: a second change in the same tick would look like none.
     #[test]
-    fn what_has_just_changed_is_neither_kept_in_memory_nor_taken_for_current() {
+    fn a_file_that_has_just_changed_is_not_trusted() {
         let (_outer, root) = files();
         let backend = Filesystem::open(&root, Flat, OPTIONS).unwrap();
         fs::write(root.join("small"), "new").unwrap();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_fault_it_is_decides_what_is_said() {
+    fn every_open_error_is_a_load_error() {
         use sys::beneath::OpenError;
         // ENOENT, EXDEV, ENXIO, EACCES, EMFILE, ENFILE, EIO.
         for (errno, error) in [

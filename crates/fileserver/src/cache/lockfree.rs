@@ -1,4 +1,4 @@
-//! The cache without locks: shards that are replaced as a whole, and a queue that says who is next to go.
+//! Cache without locks: shards that are replaced as a whole, and a queue of entries in the order of eviction.
 //!
 //! - A **shard** is a small map of shared nodes behind one atomic pointer. ReaderPool take the pointer; who changes a
 //!   shard copies it, changes the copy, and tries again if another was faster.
@@ -19,7 +19,7 @@ use std::{
 use foldhash::fast::RandomState;
 use wire::file::FileId;
 
-use super::{Cache, CacheLimits, CacheMap, Keyed, Maps, Shortage, Used, Value};
+use super::{Cache, CacheLimits, CacheMap, Keyed, Maps, Shortage, Usage, Value};
 use crate::sync::{Cell, Count, Flag, Primitives, Queue, Real};
 
 /// Entries of a full shard, on average: what an insertion copies.
@@ -55,8 +55,8 @@ pub struct Node<V, P: Primitives> {
 }
 
 impl<V: Value, P: Primitives> Node<V, P> {
-    fn weight(&self) -> Used {
-        Used::by(&self.id, &self.value)
+    fn weight(&self) -> Usage {
+        Usage::of_entry(&self.id, &self.value)
     }
 
     /// Which of the queues it waits in.
@@ -72,7 +72,7 @@ impl<V: Value, P: Primitives> Keyed for Arc<Node<V, P>> {
     }
 }
 
-/// What visible entries and those on their way cost.
+/// Cost of visible entries and of those on their way.
 struct Reserved<P: Primitives> {
     entries: P::Count,
     bytes: P::Count,
@@ -84,11 +84,11 @@ impl<P: Primitives> Reserved<P> {
         Self { entries: P::Count::default(), bytes: P::Count::default(), descriptors: P::Count::default() }
     }
 
-    fn get(&self) -> Used {
-        Used { entries: self.entries.get(), bytes: self.bytes.get(), descriptors: self.descriptors.get() }
+    fn get(&self) -> Usage {
+        Usage { entries: self.entries.get(), bytes: self.bytes.get(), descriptors: self.descriptors.get() }
     }
 
-    fn add(&self, more: &Used) {
+    fn add(&self, more: &Usage) {
         self.entries.add(more.entries);
         self.bytes.add(more.bytes);
         // Most entries have none, and the count has a cache line to share.
@@ -97,7 +97,7 @@ impl<P: Primitives> Reserved<P> {
         }
     }
 
-    fn subtract(&self, less: &Used) {
+    fn subtract(&self, less: &Usage) {
         self.entries.subtract(less.entries);
         self.bytes.subtract(less.bytes);
         if less.descriptors > 0 {
@@ -105,10 +105,10 @@ impl<P: Primitives> Reserved<P> {
         }
     }
 
-    /// What the reservation `own` has too little of.
-    fn shortage(&self, own: &Used, limits: &CacheLimits) -> Option<Shortage> {
+    /// Returns the resource that is too scarce for the reservation `own`.
+    fn shortage(&self, own: &Usage, limits: &CacheLimits) -> Option<Shortage> {
         let all = self.get();
-        let others = Used {
+        let others = Usage {
             entries: all.entries - own.entries,
             bytes: all.bytes - own.bytes,
             descriptors: all.descriptors - own.descriptors,
@@ -137,7 +137,7 @@ impl<M: Maps, V: Value, P: Primitives> LockFree<M, V, P> {
         }
     }
 
-    /// Takes the node of `id` out of sight if it is `unwanted`. Whoever gets it owes [`Self::release`].
+    /// Makes the node of `id` invisible if it is `unwanted`. The caller that gets it has to [release](Self::release) it.
     fn unlink(&self, id: &FileId, unwanted: impl Fn(&Arc<Node<V, P>>) -> bool) -> Option<Arc<Node<V, P>>> {
         let shard = self.shard(id);
         loop {
@@ -160,7 +160,7 @@ impl<M: Maps, V: Value, P: Primitives> LockFree<M, V, P> {
         self.reserved.subtract(&weight);
     }
 
-    /// Whether there was somebody to give way. If not, everything that is reserved belongs to threads on their way.
+    /// Evicts an entry. Returns false if there was none: then all that is reserved belongs to inserting threads.
     fn evict(&self, shortage: Shortage) -> bool {
         // ReaderPool may set bits as fast as this clears them; each entry is spared once and no more.
         let mut chances = self.reserved.entries.get();
@@ -199,7 +199,7 @@ impl<M: Maps, V: Value, P: Primitives> LockFree<M, V, P> {
         queue.push(Arc::downgrade(node));
         let places_max = self.reserved.entries.get().saturating_mul(2).saturating_add(STALE_PLACES);
         if queue.places() > places_max {
-            // Whoever is not gone goes to the end: a ring that is turned is the same ring.
+            // A node that is not gone goes to the end: a ring that is turned is the same ring.
             for _ in 0..2 {
                 queue.pop().filter(|place| place.strong_count() > 0).into_iter().for_each(|place| queue.push(place));
             }
@@ -241,7 +241,7 @@ impl<M: Maps, V: Value, P: Primitives> Cache<V> for LockFree<M, V, P> {
         }
         let node = Arc::new(Node { id: id.clone(), value, is_used: P::Flag::default() });
         let own = node.weight();
-        if !Used::default().admits(&own, &self.limits) {
+        if !Usage::default().admits(&own, &self.limits) {
             return false;
         }
         self.reserved.add(&own);
@@ -252,7 +252,7 @@ impl<M: Maps, V: Value, P: Primitives> Cache<V> for LockFree<M, V, P> {
                 return false;
             }
         }
-        // Visible first: whoever finds a node in the queue that is not visible takes it to be gone.
+        // Visible first: a node in the queue that is not visible is taken to be gone.
         let before = self.publish(&node);
         self.enqueue(&node);
         if let Some(before) = before {
@@ -268,7 +268,7 @@ impl<M: Maps, V: Value, P: Primitives> Cache<V> for LockFree<M, V, P> {
         is_removed
     }
 
-    fn used(&self) -> Used {
+    fn used(&self) -> Usage {
         self.reserved.get()
     }
 

@@ -5,7 +5,7 @@ use slab::Slab;
 use smallvec::SmallVec;
 use wire::file::FileId;
 
-use super::{Cache, CacheLimits, CacheMap, Maps, Shortage, Used, Value};
+use super::{Cache, CacheLimits, CacheMap, Maps, Shortage, Usage, Value};
 
 /// Index of no node.
 const NIL: u32 = u32::MAX;
@@ -27,7 +27,7 @@ struct Contents<M: Maps, V: Value> {
     orders: [Order; 2],
     /// Number of uses so far, which tells which of two entries in different orders was used last.
     uses: u64,
-    used: Used,
+    used: Usage,
     evicted: u64,
 }
 
@@ -60,7 +60,7 @@ impl<M: Maps, V: Value> Contents<M, V> {
             nodes: Slab::new(),
             orders: [Order { newest: NIL, oldest: NIL }; 2],
             uses: 0,
-            used: Used::default(),
+            used: Usage::default(),
             evicted: 0,
         }
     }
@@ -81,8 +81,8 @@ impl<M: Maps, V: Value> Contents<M, V> {
         if let Some(place) = self.place(id) {
             outgoing.push(self.remove(place));
         }
-        let more = Used::by(id, &value);
-        if !Used::default().admits(&more, limits) {
+        let more = Usage::of_entry(id, &value);
+        if !Usage::default().admits(&more, limits) {
             return false;
         }
         while let Some(shortage) = Shortage::of(&self.used, &more, limits) {
@@ -114,7 +114,7 @@ impl<M: Maps, V: Value> Contents<M, V> {
         self.unlink(place);
         let node = self.nodes.remove(place as usize);
         self.places.remove(&node.id);
-        self.used.subtract(&Used::by(&node.id, &node.value));
+        self.used.subtract(&Usage::of_entry(&node.id, &node.value));
         node
     }
 
@@ -174,7 +174,7 @@ impl<M: Maps, V: Value> Cache<V> for MutexLru<M, V> {
         true
     }
 
-    fn used(&self) -> Used {
+    fn used(&self) -> Usage {
         self.contents.lock().used
     }
 

@@ -27,7 +27,7 @@ impl<T: Clone + Send + Sync + 'static> Keyed for (FileId, T) {
 /// A map of entries by their ids. `Clone`, since a lock-free cache changes a copy.
 pub trait CacheMap<E: Keyed>: Clone + Default + Send + Sync + 'static {
     fn get(&self, id: &FileId) -> Option<&E>;
-    /// What was there before for the same id.
+    /// Adds an entry. Returns the one that was there for the same id.
     fn insert(&mut self, entry: E) -> Option<E>;
     fn remove(&mut self, id: &FileId) -> Option<E>;
     fn len(&self) -> usize;

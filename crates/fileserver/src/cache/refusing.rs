@@ -3,7 +3,7 @@
 use parking_lot::RwLock;
 use wire::file::FileId;
 
-use super::{Cache, CacheLimits, CacheMap, Maps, Used, Value};
+use super::{Cache, CacheLimits, CacheMap, Maps, Usage, Value};
 
 /// Cache that keeps what came first; what does not fit beside it is not kept.
 pub struct Refusing<M: Maps, V: Value> {
@@ -13,20 +13,20 @@ pub struct Refusing<M: Maps, V: Value> {
 
 struct Contents<M: Maps, V: Value> {
     map: M::Map<(FileId, V)>,
-    used: Used,
+    used: Usage,
 }
 
 impl<M: Maps, V: Value> Contents<M, V> {
     fn remove(&mut self, id: &FileId) -> Option<(FileId, V)> {
         let removed = self.map.remove(id)?;
-        self.used.subtract(&Used::by(&removed.0, &removed.1));
+        self.used.subtract(&Usage::of_entry(&removed.0, &removed.1));
         Some(removed)
     }
 }
 
 impl<M: Maps, V: Value> Cache<V> for Refusing<M, V> {
     fn new(limits: CacheLimits) -> Self {
-        let contents = Contents { map: M::Map::default(), used: Used::default() };
+        let contents = Contents { map: M::Map::default(), used: Usage::default() };
         Self { contents: RwLock::new(contents), limits }
     }
 
@@ -36,7 +36,7 @@ impl<M: Maps, V: Value> Cache<V> for Refusing<M, V> {
     }
 
     fn insert(&self, id: &FileId, value: V) -> bool {
-        let more = Used::by(id, &value);
+        let more = Usage::of_entry(id, &value);
         let mut contents = self.contents.write();
         let before = contents.remove(id);
         let is_kept = contents.used.admits(&more, &self.limits);
@@ -59,7 +59,7 @@ impl<M: Maps, V: Value> Cache<V> for Refusing<M, V> {
         removed.is_some()
     }
 
-    fn used(&self) -> Used {
+    fn used(&self) -> Usage {
         self.contents.read().used
     }
 

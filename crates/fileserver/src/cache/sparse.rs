@@ -47,7 +47,7 @@ impl<E> Group<E> {
         self.taken & bit(place) != 0
     }
 
-    /// Where the entry at `place` is, or would be.
+    /// Index of the entry at `place`, or the index that it would have.
     #[inline]
     fn index(&self, place: Place) -> usize {
         (self.taken & (bit(place) - 1)).count_ones() as usize
@@ -93,10 +93,10 @@ impl<E: Keyed> SparseMap<E> {
         self.groups.len() * GROUP
     }
 
-    /// Where the search for an id begins. There are groups.
+    /// Place at which the search for an id begins. There must be groups.
     #[inline]
     fn home(&self, id: &FileId) -> Place {
-        // The high bits, of which foldhash makes as much as of the low ones.
+        // The high bits, which foldhash mixes as well as the low ones.
         let shift = u64::BITS - self.places().trailing_zeros();
         (self.hasher.hash_one(id) >> shift) as Place
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use parking_lot::Mutex;
 use wire::file::FileId;
 
-use super::{Cache, CacheLimits, Shortage, Used, Value};
+use super::{Cache, CacheLimits, Shortage, Usage, Value};
 
 /// Order in which documents were loaded, without the documents: each insertion appends its id under one lock, and the
 /// oldest ids go when there are too many. The original server did this with eviction and no cache map, and its list had no
@@ -19,7 +19,7 @@ pub struct UseOrder {
 struct List {
     /// Ids, the oldest in front.
     ids: VecDeque<FileId>,
-    used: Used,
+    used: Usage,
     evicted: u64,
 }
 
@@ -36,15 +36,15 @@ impl<V: Value> Cache<V> for UseOrder {
     }
 
     fn insert(&self, id: &FileId, _: V) -> bool {
-        let more = Used::by_id(id);
-        if !Used::default().admits(&more, &self.limits) {
+        let more = Usage::of_id(id);
+        if !Usage::default().admits(&more, &self.limits) {
             return false;
         }
         let mut list = self.list.lock();
         while Shortage::of(&list.used, &more, &self.limits).is_some() {
             // There is an oldest one: `more` would fit into an empty list.
             let Some(oldest) = list.ids.pop_front() else { break };
-            list.used.subtract(&Used::by_id(&oldest));
+            list.used.subtract(&Usage::of_id(&oldest));
             list.evicted += 1;
         }
         list.used.add(&more);
@@ -57,7 +57,7 @@ impl<V: Value> Cache<V> for UseOrder {
     }
 
     /// Ids in the list, and their cost.
-    fn used(&self) -> Used {
+    fn used(&self) -> Usage {
         self.list.lock().used
     }
 

@@ -65,7 +65,7 @@ impl<T: Send + Sync + 'static> Cell<T> for LockedCell<T> {
     }
 
     fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
-        // Not under the lock, or nobody could change the cell while somebody looks.
+        // Not under the lock, or the cell could not change while it is shown.
         look(&self.load())
     }
 

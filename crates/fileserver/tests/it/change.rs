@@ -144,7 +144,7 @@ fn a_clock_set_back_does_not_freeze_the_cache() {
 }
 
 #[test]
-fn what_was_missing_is_found_as_soon_as_it_is_there() {
+fn a_missing_file_is_found_as_soon_as_it_exists() {
     let collection = Collection::empty(LayoutKind::Flat);
     let world = World::new(&PLAIN, &collection);
     assert_eq!(world.get(ID).0, Status::Missing);

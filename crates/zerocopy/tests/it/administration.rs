@@ -28,7 +28,7 @@ fn json(response: &Response) -> anyhow::Result<Value> {
 }
 
 #[test]
-fn statistics_have_the_keys_of_the_first_design_and_more() {
+fn statistics_have_the_keys_of_the_original_and_more() {
     ALL.serve(Site::new(&[100, 26_510]).path(), |server, subject| {
         for target in ["/100", "/26510", "/100", "/missing"] {
             Http::connect(server.address())?.get(target)?;
@@ -92,7 +92,7 @@ fn a_reset_file_is_opened_anew() {
     });
 }
 
-/// What is added is served by every strategy, with all that belongs to it, and stays until it is told to go.
+/// An added resource is served by every strategy, as a file is, and stays until it is reset.
 #[test]
 fn an_added_resource_is_served_replaced_and_taken_away() {
     let setup = Setup { args: &["--threads", "1", "--idle-evict", "100ms"], ..ALL };
@@ -216,9 +216,9 @@ fn a_resource_may_arrive_in_chunks() {
     });
 }
 
-/// From the flag or the environment; whoever trickles is told.
+/// The timeout is from the flag or the environment; a client that trickles is answered with 408.
 #[test]
-fn a_body_that_does_not_arrive_is_waited_for_as_long_as_was_said() {
+fn a_body_that_does_not_arrive_times_out() {
     let site = Site::new(&[1]);
     ONE.examine(|subject| {
         let mut by_flag = ONE.command(subject, site.path());
@@ -265,7 +265,7 @@ fn names_of_any_bytes_are_valid_json_and_can_be_reset() {
     });
 }
 
-/// With a token nothing is said or done without it, but the page itself, which asks for it.
+/// With a token configured, nothing is shown or done without it, except for the page itself, which asks for it.
 #[test]
 fn with_a_token_only_who_knows_it_is_answered() {
     const ARGS: &[&str] = &["--threads", "1", "--admin-token", "secret"];
@@ -317,7 +317,7 @@ fn a_page_of_another_site_changes_nothing() {
                 ensure!(got.status == 403, "{method} {path} {fields}: {got:?}");
             }
         }
-        // A name that somebody lets point here.
+        // A stranger's name that resolves to this machine.
         let rebound = "GET /cache/stats HTTP/1.1\r\nHost: evil.example\r\n\r\n";
         ensure!(Http::connect(server.address())?.ask(rebound)?.status == 403, "rebound");
         Ok(())
@@ -342,7 +342,7 @@ fn the_page_is_whole_and_allows_nothing_from_elsewhere() {
     });
 }
 
-/// Readers, resets, additions and looks at the statistics at the same time: every answer is one of the right ones.
+/// Readers, resets, additions and statistics at the same time: every response is one of the right ones.
 #[test]
 fn administration_and_readers_do_not_disturb_each_other() {
     const ROUNDS: usize = 60;

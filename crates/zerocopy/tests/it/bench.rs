@@ -11,7 +11,7 @@ pub(crate) const STRATEGIES: &[&str] = &["sendfile", "mmap-write", "vmsplice", "
 pub(crate) const EVENT_LOOPS: &[DriverKind] =
     &[DriverKind::Epoll, DriverKind::Reactor, DriverKind::Tokio, DriverKind::TokioUring, DriverKind::Uring];
 
-/// How the servers of a law are started.
+/// Setup of the servers that a law is tested on.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup {
     pub(crate) strategies: &'static [&'static str],
@@ -95,7 +95,7 @@ impl Site {
     }
 }
 
-/// What is in a file of this size: no two sizes begin alike.
+/// Returns the contents of a file of this size: no two sizes begin alike.
 pub(crate) fn bytes(size: usize) -> &'static [u8] {
     static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let mut state = 1_u64;
@@ -123,7 +123,7 @@ pub(crate) fn number(stats: &Value, pointer: &str) -> anyhow::Result<f64> {
     stats.pointer(pointer).and_then(Value::as_f64).with_context(|| format!("no number at {pointer} in {stats}"))
 }
 
-/// What the statistics say of one strategy.
+/// Statistics of one strategy.
 pub(crate) fn of_strategy(stats: &Value, name: &str, figure: &str) -> anyhow::Result<f64> {
     let all = stats["strategies"].as_array().context("no strategies")?;
     let one = all.iter().find(|strategy| strategy["name"] == name).with_context(|| format!("no {name}"))?;

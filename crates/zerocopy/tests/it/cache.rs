@@ -143,9 +143,9 @@ fn each_second_has_a_pipe_of_its_own_and_only_one() {
     assert_eq!(dates.len(), 10);
 }
 
-/// What has just been written may still change within the same tick of the clock: it is not put into pipes yet.
+/// A file that has just been written may still change within the same tick of the clock, and is not put into pipes yet.
 #[test]
-fn a_file_still_warm_waits_for_its_pipes() {
+fn a_file_that_has_not_settled_waits_for_its_pipes() {
     let mut world = World::new(always(Strategy::Pipe));
     world.now.unix -= Duration::from_secs(60);
     fs::write(world.root.join("file"), "warm").unwrap();
@@ -160,7 +160,7 @@ fn a_file_still_warm_waits_for_its_pipes() {
 /// Pipes hold references to pages: what has been cut off would be zeros, at the full length. So a change is seen once the
 /// clock has moved, however long the interval.
 #[test]
-fn a_file_in_pipes_is_looked_at_with_every_tick_of_the_clock() {
+fn a_file_in_pipes_is_checked_with_every_tick_of_the_clock() {
     let mut world = World::new(always(Strategy::Pipe));
     let path = world.root.join("file");
     fs::write(&path, vec![b'a'; 200_000]).unwrap();

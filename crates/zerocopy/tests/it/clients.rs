@@ -1,4 +1,4 @@
-//! Clients that we did not write, and the load generator.
+//! Foreign clients, and the load generator.
 
 use std::{path::Path, process::Command};
 
@@ -41,7 +41,7 @@ fn curl_is_served() {
             curl(&["-C", "-", "-o", &output, &from])?;
             ensure!(std::fs::read(&got)? == bytes(size), "{size}: resumed wrongly");
         }
-        // As the first design's users did.
+        // As with the original server.
         let reset = curl(&[&url(server, "/cache/reset/26510")])?;
         ensure!(reset == "{\"evicted\":true}\n", "{reset}");
         let added = curl(&["--data-binary", "<p>added", &url(server, "/cache/add/added.html")])?;

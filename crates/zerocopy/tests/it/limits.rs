@@ -46,7 +46,7 @@ fn all_are_right(server: &Server, count: usize) -> anyhow::Result<()> {
 
 /// A budget for a few files: these are in pipes, the others are served all the same, and the budget holds.
 #[test]
-fn thousands_of_files_with_a_small_pipe_budget_are_all_served_right() {
+fn thousands_of_files_are_served_with_a_small_pipe_budget() {
     let setup = Setup { args: &["--threads", "1", "--pipe-budget", "1MiB", "--idle-evict", "1min"], ..PIPE };
     setup.serve(many(FILES).path(), |server, _| {
         for _ in 0..2 {
@@ -65,7 +65,7 @@ fn thousands_of_files_with_a_small_pipe_budget_are_all_served_right() {
 
 /// The same for what the process may keep open, by every strategy: files make room for each other.
 #[test]
-fn a_small_limit_of_descriptors_holds_and_all_files_are_served_right() {
+fn a_small_limit_of_descriptors_holds_and_files_are_served() {
     const ARGS: &[&str] = &["--threads", "1", "--cache-descriptors", "40", "--idle-evict", "1min"];
     Setup { args: ARGS, ..ALL }.serve(many(300).path(), |server, subject| {
         let before = server.process().descriptors()?;
@@ -81,7 +81,7 @@ fn a_small_limit_of_descriptors_holds_and_all_files_are_served_right() {
         let fell_back = number(&stats, "/fallbacks/descriptors")?;
         ensure!(subject.strategy != "pipe" || fell_back > 0.0, "{}", stats["fallbacks"]);
         ensure!(subject.strategy != "sendfile" || fell_back == 0.0, "{}", stats["fallbacks"]);
-        // What has come to rest gives way.
+        // Files that are no longer in use are evicted.
         std::thread::sleep(std::time::Duration::from_millis(150));
         let got = Http::connect(server.address())?.get("/299")?;
         ensure!(got.body == contents(299), "wrong bytes");
@@ -91,7 +91,7 @@ fn a_small_limit_of_descriptors_holds_and_all_files_are_served_right() {
 }
 
 #[test]
-fn a_small_limit_of_mapped_bytes_holds_and_all_files_are_served_right() {
+fn a_small_limit_of_mapped_bytes_holds_and_files_are_served() {
     const ARGS: &[&str] = &["--threads", "1", "--mapped-bytes", "300000", "--idle-evict", "1min"];
     Setup { strategies: &["mmap-write", "vmsplice"], args: ARGS, ..ALL }.serve(many(60).path(), |server, _| {
         all_are_right(server, 60)?;
@@ -104,7 +104,7 @@ fn a_small_limit_of_mapped_bytes_holds_and_all_files_are_served_right() {
 }
 
 #[test]
-fn full_registered_memory_holds_and_all_files_are_served_right() {
+fn full_registered_memory_holds_and_files_are_served() {
     const ARGS: &[&str] = &["--threads", "1", "--registered-bytes", "280KiB", "--idle-evict", "1min"];
     Setup { strategies: &["uring"], args: ARGS, ..ALL }.serve(many(60).path(), |server, _| {
         all_are_right(server, 60)?;
@@ -133,9 +133,9 @@ fn without_a_cache_all_files_are_served_right() {
     }
 }
 
-/// Where nobody says how many connections there may be, it is what the limit of open files leaves.
+/// The default limit of connections is what the limit of open files leaves.
 #[test]
-fn connections_leave_the_cache_and_the_scratch_pipes_their_descriptors() {
+fn connections_leave_descriptors_for_cache_and_scratch_pipes() {
     const CONNECTIONS: usize = 10;
     let Some(prlimit) = peer("prlimit").unwrap() else { return };
     // Of the cache, of 256 scratch pipes, and of everything else.
@@ -159,7 +159,7 @@ fn connections_leave_the_cache_and_the_scratch_pipes_their_descriptors() {
     });
 }
 
-/// What the kernel says while files enter the cache, what the fallback is counted as, and how often at least.
+/// Error of the kernel while files enter the cache, the reason that the fallback is counted as, and the least count.
 const REFUSALS: &[(&str, &str, &str)] = &[
     ("pipe", "fcntl:error=EPERM", "kernel"),
     ("pipe", "pipe2:error=EMFILE", "descriptors"),
@@ -189,7 +189,7 @@ fn refused(server: &Server, site: &Path, faults: &str, counted: &str) -> anyhow:
 
 /// `splice` is what a pipe is filled by and emptied with: where it fails for good, `sendfile` is left.
 #[test]
-fn what_the_kernel_refuses_is_sent_another_way_and_counted() {
+fn what_the_kernel_refuses_falls_back_and_is_counted() {
     if strace().is_none() {
         return;
     }
@@ -206,7 +206,7 @@ fn what_the_kernel_refuses_is_sent_another_way_and_counted() {
     }
 }
 
-/// Neither a file nor a pipe can be opened: that is said, and passes.
+/// Neither a file nor a pipe can be opened: that is 503, and passes.
 #[test]
 fn a_process_without_descriptors_says_so_and_recovers() {
     if strace().is_none() {

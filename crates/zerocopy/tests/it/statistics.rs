@@ -1,4 +1,4 @@
-//! What is counted for those who watch.
+//! Statistics and metrics of requests.
 
 use anyhow::{Context, ensure};
 use testkit::{

@@ -24,7 +24,7 @@ use testkit::{
 use crate::bench::{ALL, Setup};
 
 const READERS: usize = 2;
-/// What the servers are told by `--revalidate`.
+/// Interval of `--revalidate`.
 const WINDOW: Duration = Duration::from_millis(100);
 /// For the coarse clock, and for a loop that was kept from its processor between looking at the clock and at a request.
 const SLACK: Duration = Duration::from_millis(400);
@@ -49,14 +49,14 @@ fn contents(generation: u64, records: usize) -> Vec<u8> {
     bytes
 }
 
-/// What the file is, as far as the readers may know.
+/// State of the file, as far as readers may know.
 #[derive(Clone, Copy, Debug)]
 struct State {
-    /// Of all changes, the number of the last; one that is being made counts.
+    /// Number of the last change; one that is being made counts.
     changes: u64,
     /// When it was made; `None` while it is.
     since: Option<Instant>,
-    /// What the file contains; `None` when there is none.
+    /// Contents of the file; `None` when there is none.
     generation: Option<(u64, usize)>,
 }
 
@@ -181,7 +181,7 @@ impl World<'_> {
     }
 }
 
-/// How a file is changed.
+/// Kind of a change to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Overwritten in place, at the same length.

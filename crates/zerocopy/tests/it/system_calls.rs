@@ -1,4 +1,4 @@
-//! What a response costs in system calls, as strace(1) sees it.
+//! Number of system calls for a response, as strace(1) counts them.
 
 use std::collections::BTreeMap;
 

@@ -13,7 +13,7 @@ use crate::bench::{ALL, PIPE, Setup, Site, bytes, number, stats};
 /// Larger than what the sockets of one connection hold, so that a transfer can be caught in the middle.
 const LARGE: usize = 8 << 20;
 
-/// A reader with little room, who has read the head of the response and nothing of the file yet.
+/// Connects a client with a small receive buffer, which has read the head of the response and nothing of the file yet.
 fn begin(server: &Server, request: &str) -> anyhow::Result<Client> {
     let mut client = Http::over(Client::connect_narrow(server.address(), 16 << 10)?)?;
     client.send(request)?;
@@ -98,7 +98,7 @@ fn slow_readers_that_hold_pipes_cost_nobody_else() {
 
 /// An evicted file is sent to its end, counts until then, and no longer.
 #[test]
-fn an_evicted_file_is_a_zombie_until_its_last_request_ends() {
+fn an_evicted_file_counts_until_its_last_request_ends() {
     let setup = Setup { args: &["--threads", "1", "--idle-evict", "200ms"], ..ALL };
     let whole = Digest { sha256: digest(bytes(LARGE)), len: LARGE as u64 };
     // tokio-uring reads files into memory, but holds on to what it reads from as the others do.

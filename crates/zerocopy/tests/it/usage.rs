@@ -1,4 +1,4 @@
-//! What the command line takes, and what is said when the server cannot serve.
+//! Command line, and messages of a server that cannot serve.
 
 use std::process::Command;
 

@@ -12,7 +12,7 @@ use sys::beneath::Metadata;
 
 use super::header::Header;
 
-/// CachedDocument by whoever has a connection to the file, for as long as that is open.
+/// Right to a connection to the file; held for as long as the connection is open.
 #[derive(Debug)]
 pub(super) struct Lease(Identity);
 
@@ -58,7 +58,7 @@ impl Files {
             Some(place) => place,
             None => insert(&mut open, File::open(path)?)?,
         };
-        let header = Header::of(&open[place].files[0]);
+        let header = Header::read(&open[place].files[0]);
         let lease = Arc::clone(&open[place].lease);
         // Under the lock: no thread can be about to open a connection to one of them.
         open.retain(|file| Arc::strong_count(&file.lease) > 1);

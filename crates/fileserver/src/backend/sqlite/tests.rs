@@ -186,7 +186,7 @@ fn locks(path: &Path) -> usize {
     all.lines().filter(|line| line.contains(&process) && line.contains(&inode)).count()
 }
 
-/// A reader in the middle of a transaction keeps its lock while others open the same file, look at it and close it: a
+/// A reader in the middle of a transaction keeps its lock while others open, read and close the same file: a
 /// writer of another process stays out.
 #[test]
 fn a_lock_survives_the_readers_that_come_and_go() {
@@ -204,7 +204,7 @@ fn a_lock_survives_the_readers_that_come_and_go() {
 
     drop(sqlite.reader().unwrap());
     assert_eq!(locks(&collection.database()), before, "after another reader");
-    // As if somebody had written: the next load opens the database anew. By name, as a descriptor would be closed.
+    // As if there had been a writer: the next load opens the database again. By name, as a descriptor would be closed.
     let now = rustix::fs::Timespec { tv_sec: 1_000_000_000, tv_nsec: 0 };
     let times = rustix::fs::Timestamps { last_access: now, last_modification: now };
     let path = collection.database();
@@ -278,7 +278,7 @@ fn what_is_no_database_of_documents_is_refused_by_name() {
 }
 
 #[test]
-fn an_import_replaces_only_databases_of_its_own_and_all_or_nothing() {
+fn an_import_replaces_only_its_own_databases_and_atomically() {
     let collection = Collection::new();
     for (name, contents) in [("text", &b"precious"[..]), ("longer", &[b'x'; 4096]), ("magic", b"SQLite format 3\0")] {
         let path = collection.outer.path().join(name);

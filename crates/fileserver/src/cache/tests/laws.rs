@@ -39,7 +39,7 @@ pub(super) fn limits() -> impl Strategy<Value = CacheLimits> {
     })
 }
 
-fn is_within(used: &Used, limits: &CacheLimits) -> bool {
+fn is_within(used: &Usage, limits: &CacheLimits) -> bool {
     used.entries <= limits.entries && used.bytes <= limits.bytes && used.descriptors <= limits.descriptors
 }
 
@@ -59,7 +59,7 @@ fn keep_to_the_laws<C: Cache<Item>>(name: &str, uses: &[Use], limits: CacheLimit
             Use::Insert { number, bytes, descriptors } => {
                 let item = Item::new(version as u64, bytes, descriptors);
                 let is_kept = cache.insert(&id(number), item.clone().counted(&live));
-                let fits_alone = is_within(&Used::by(&id(number), &item), &limits);
+                let fits_alone = is_within(&Usage::of_entry(&id(number), &item), &limits);
                 prop_assert!(fits_alone || !is_kept, "{} keeps what exceeds a limit by itself", name);
                 prop_assert_eq!(cache.get(&id(number)).is_some(), is_kept);
                 last.insert(number, item);
@@ -74,9 +74,9 @@ fn keep_to_the_laws<C: Cache<Item>>(name: &str, uses: &[Use], limits: CacheLimit
         }
         prop_assert!(is_within(&cache.used(), &limits), "{} uses {:?} of {:?}", name, cache.used(), limits);
     }
-    let mut held = Used::default();
+    let mut held = Usage::default();
     for number in 0..24 {
-        cache.get(&id(number)).into_iter().for_each(|item| held.add(&Used::by(&id(number), &item)));
+        cache.get(&id(number)).into_iter().for_each(|item| held.add(&Usage::of_entry(&id(number), &item)));
     }
     prop_assert_eq!(cache.used(), held);
     prop_assert_eq!(live.count(), held.entries, "{} keeps what cannot be got", name);
@@ -101,7 +101,7 @@ proptest! {
         let nothing: &NoCache = &Cache::<Item>::new(limits);
         assert!(!nothing.insert(&id(1), Item::new(1, 0, 0)));
         assert!(Cache::<Item>::get(nothing, &id(1)).is_none());
-        assert_eq!(Cache::<Item>::used(nothing), Used::default());
+        assert_eq!(Cache::<Item>::used(nothing), Usage::default());
     }
 
     /// It holds as many of the last ids as there is room for, in the order of their insertion, duplicates included, and no
@@ -118,8 +118,8 @@ proptest! {
             prop_assert!(!order.insert(&id(number), item.counted(&live)));
             prop_assert!(Cache::<Item>::get(&order, &id(number)).is_none());
             prop_assert!(!order.remove_if(&id(number), |_: &Item| true));
-            let cost = |ids: &[u64]| ids.iter().fold(Used::default(), |mut used, &number| {
-                used.add(&Used::by_id(&id(number)));
+            let cost = |ids: &[u64]| ids.iter().fold(Usage::default(), |mut used, &number| {
+                used.add(&Usage::of_id(&id(number)));
                 used
             });
             // By itself it may be too much for any list; then nothing changes.
@@ -145,8 +145,8 @@ proptest! {
             let Use::Insert { number, bytes, descriptors } = *one else { continue };
             let item = Item::new(version as u64, bytes, descriptors);
             model.remove(&number);
-            let mut after = Used::by(&id(number), &item);
-            model.iter().for_each(|(number, item)| after.add(&Used::by(&id(*number), item)));
+            let mut after = Usage::of_entry(&id(number), &item);
+            model.iter().for_each(|(number, item)| after.add(&Usage::of_entry(&id(*number), item)));
             // An entry without a descriptor is not refused for the want of one, and there never are too many.
             let fits = is_within(&after, &limits);
             prop_assert_eq!(cache.insert(&id(number), item.clone()), fits);

@@ -74,7 +74,7 @@ proptest! {
 }
 
 #[test]
-fn a_sparse_map_that_has_been_emptied_holds_no_memory_and_one_that_has_shrunk_little() {
+fn a_sparse_map_gives_memory_back_when_it_shrinks() {
     let bytes = |build: &dyn Fn() -> SparseMap<(FileId, u64)>| {
         let mut kept = None;
         let info = allocation_counter::measure(|| kept = Some(build()));

@@ -68,7 +68,7 @@ impl Drop for Live {
     }
 }
 
-/// Of 8 bytes, as original ids are, or, one in four, longer than fits in place.
+/// Returns an id of 8 bytes, as in the original protocol, or, one in four, one that needs memory of its own.
 fn id(number: u64) -> FileId {
     let text = if number % 4 == 3 { format!("a/path/that/is/longer/{number}") } else { format!("ID{number:06}") };
     FileId::new(text.as_bytes()).expect("is an id")

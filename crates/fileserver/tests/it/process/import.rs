@@ -38,7 +38,7 @@ fn what_is_imported_is_served() {
 }
 
 #[test]
-fn an_import_that_fails_is_one_line_and_leaves_the_database_alone() {
+fn a_failed_import_is_one_line_and_keeps_the_old_database() {
     let collection = Collection::new(LayoutKind::Flat);
     let database = collection.outside().join("imported.db");
     std::fs::write(&database, "something else").unwrap();

@@ -87,7 +87,7 @@ fn resets_in_mid_transfer_leave_nothing_behind() {
     }
 }
 
-/// What has begun is finished, what is idle is closed, what is new is refused, and the port is free again.
+/// Transfers are finished, idle connections closed, new ones refused, and the port is free again.
 #[test]
 fn a_drain_finishes_what_is_in_flight() {
     let (collection, whole) = collection();

@@ -1,4 +1,4 @@
-//! A server on the bench.
+//! Helpers that start a server as a process.
 
 use std::{path::Path, process::Command};
 
@@ -12,13 +12,13 @@ pub(crate) const LARGE: usize = 8 << 20;
 pub(crate) const EVENT_LOOPS: [DriverKind; 5] =
     [DriverKind::Epoll, DriverKind::Reactor, DriverKind::Tokio, DriverKind::TokioUring, DriverKind::Uring];
 
-/// How the server of a law is started.
+/// Setup of the server that a law is tested on.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup {
     pub(crate) drivers: &'static [DriverKind],
-    /// Drivers that are examined at the same time.
+    /// Number of drivers that are tested at the same time.
     pub(crate) at_once: usize,
-    /// Beside driver, address and directory.
+    /// Arguments beside driver, address and directory.
     pub(crate) args: &'static [&'static str],
 }
 
@@ -36,12 +36,12 @@ impl Setup {
         Server::start_command(self.command(driver, root), 1)
     }
 
-    /// Puts the law to every driver; its failures name them.
+    /// Tests the law on every driver; failures name them.
     pub(crate) fn examine(self, law: impl Fn(DriverKind) -> anyhow::Result<()> + Sync) {
         examine(self.drivers, self.at_once, |&driver| law(driver).with_context(|| driver.name()));
     }
 
-    /// Puts the law to a server on every driver, which must then still run and drain.
+    /// Tests the law on a server on every driver, which must then still run and drain.
     pub(crate) fn serve(self, root: &Path, law: impl Fn(&Server, DriverKind) -> anyhow::Result<()> + Sync) {
         self.examine(|driver| {
             let mut server = self.start(driver, root)?;

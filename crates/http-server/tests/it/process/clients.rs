@@ -1,4 +1,4 @@
-//! Clients that we did not write, and the load generator.
+//! Foreign clients, and the load generator.
 
 use std::{path::Path, process::Command};
 

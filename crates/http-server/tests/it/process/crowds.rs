@@ -1,18 +1,18 @@
-//! Thousands of clients who say nothing.
+//! Thousands of silent clients.
 
 use anyhow::{Context, ensure};
 use testkit::{DriverKind, eventually};
 
 use crate::process::bench::{EVENT_LOOPS, Http, PLAIN, Setup};
 
-/// What one connection that keeps silent may cost.
+/// Limit of the memory for one silent connection, in bytes.
 const RESIDENT_BYTES_MAX: u64 = 2 << 10;
 /// Its reads own a buffer each, which the kernel holds while a connection is idle.
 const EXEMPT: DriverKind = DriverKind::TokioUring;
 
 /// Each has been answered once, as browsers are before they fall silent.
 #[test]
-fn five_thousand_idle_connections_cost_little_and_keep_nobody_from_being_served() {
+fn five_thousand_idle_connections_cost_little_memory() {
     const COUNT: usize = 5_000;
     let tree = tempfile::tempdir().unwrap();
     std::fs::write(tree.path().join("a.txt"), "0123456789").unwrap();
@@ -31,7 +31,7 @@ fn five_thousand_idle_connections_cost_little_and_keep_nobody_from_being_served(
         ensure!(process.descriptors()? >= COUNT, "not all connections are open");
         let each = || Ok::<_, anyhow::Error>(process.resident_bytes()?.saturating_sub(before) / COUNT as u64);
         if driver != EXEMPT {
-            // Buffers are given back when nothing has been said for a while.
+            // Buffers are given back by connections that have been silent for a while.
             eventually("an idle connection is small", || Ok(each()? <= RESIDENT_BYTES_MAX))
                 .with_context(|| format!("{:?} bytes each", each()))?;
         }
