@@ -66,9 +66,11 @@ fn cached_get(criterion: &mut Criterion) {
                 session.feed(&server, black_box(input.as_bytes()), now);
                 while let Some(front) = session.outbox().front() {
                     let n = match black_box(front) {
-                        proto::Front::Memory(pieces, count) => pieces[..count].iter().map(|piece| piece.len()).sum(),
-                        proto::Front::File(region) => usize::try_from(region.len).unwrap_or(usize::MAX),
-                        proto::Front::Pipe(_) | proto::Front::Waiting => break,
+                        proto::NextWrite::Memory(pieces, count) => {
+                            pieces[..count].iter().map(|piece| piece.len()).sum()
+                        }
+                        proto::NextWrite::File(region) => usize::try_from(region.len).unwrap_or(usize::MAX),
+                        proto::NextWrite::Pipe(_) | proto::NextWrite::Waiting => break,
                     };
                     session.outbox().advance(n);
                 }

@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use proto::{Front, Limits, Now, Outbox, Peer, Protocol, Session, Step, Taken};
+use proto::{Limits, NextWrite, Now, Outbox, Peer, Protocol, Session, Step, Taken};
 
 /// Requests are single bytes; the reply is a head and a body.
 struct Fixed {
@@ -38,7 +38,7 @@ fn now() -> Now {
 }
 
 fn flush_borrowed(out: &mut Outbox) {
-    while let Some(Front::Memory(pieces, count)) = out.front() {
+    while let Some(NextWrite::Memory(pieces, count)) = out.front() {
         let n = pieces[..count].iter().map(|piece| piece.len()).sum();
         out.advance(n);
     }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use http_server::{HttpOptions, HttpServer, Site, SiteOptions};
-use proto::{Front, Limits, Now, Peer, Session};
+use proto::{Limits, NextWrite, Now, Peer, Session};
 
 const REQUEST: &[u8] = b"GET /small HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: loadgen\r\nAccept: */*\r\n\r\n";
 
@@ -26,7 +26,7 @@ fn main() -> std::io::Result<()> {
     let mut session = Session::new(&server, Peer::new(stdin.as_fd(), 0), Limits::default(), now);
     for _ in 0..count {
         session.feed(&server, black_box(REQUEST), now);
-        if let Some(Front::Memory(pieces, count)) = session.outbox().front() {
+        if let Some(NextWrite::Memory(pieces, count)) = session.outbox().front() {
             let n = black_box(&pieces)[..count].iter().map(|piece| piece.len()).sum();
             session.outbox().advance(n);
         }

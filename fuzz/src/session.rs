@@ -7,7 +7,7 @@ use std::{
 };
 
 use http_server::{HttpOptions, HttpServer, Site, SiteOptions};
-use proto::{Front, Limits, Now, Offer, Peer, Segment, Session, Taken, run_batch};
+use proto::{BatchInput, Limits, NextWrite, Now, Peer, Segment, Session, Taken, run_batch};
 
 use crate::tearing::Tearing;
 
@@ -80,7 +80,7 @@ impl World {
 
     fn offer(&self, session: &mut Session<HttpServer>, mut piece: &[u8], manner: Manner) {
         if manner.batches {
-            return run_batch(&self.server, &mut [Offer { session, lent: piece }], self.now);
+            return run_batch(&self.server, &mut [BatchInput { session, lent: piece }], self.now);
         }
         if !manner.reads {
             return session.feed(&self.server, piece, self.now);
@@ -116,18 +116,18 @@ impl World {
 fn write_some(session: &mut Session<HttpServer>, sink: &mut Vec<u8>, max: usize) {
     let n = match session.outbox().front() {
         None => return,
-        Some(Front::Memory(pieces, count)) => {
+        Some(NextWrite::Memory(pieces, count)) => {
             let all: Vec<u8> = pieces[..count].iter().flat_map(|piece| piece.iter().copied()).collect();
             let n = all.len().min(max);
             sink.extend_from_slice(&all[..n]);
             n
         }
-        Some(Front::File(region)) => {
+        Some(NextWrite::File(region)) => {
             let n = usize::try_from(region.len).unwrap_or(usize::MAX).min(max);
             sink.extend(contents(&region.file, region.offset, n));
             n
         }
-        Some(Front::Pipe(_) | Front::Waiting) => panic!("never made by this server"),
+        Some(NextWrite::Pipe(_) | NextWrite::Waiting) => panic!("never made by this server"),
     };
     session.outbox().advance(n);
 }

@@ -8,10 +8,9 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::{
-    matrix, tidy,
-    workspace::{cargo, run_shown},
-};
+use matrix::workspace::{cargo, run_shown};
+
+use crate::tidy;
 
 /// A step: what it is called, and what does it.
 type Step = (&'static str, fn() -> Result<()>);

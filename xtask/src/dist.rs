@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use flate2::{Compression, GzBuilder};
 use sha2::{Digest, Sha256};
 
-use crate::workspace::{PROGRAMS, cargo, first_line, metadata, root, run_shown};
+use matrix::workspace::{PROGRAMS, cargo, first_line, metadata, root, run_shown};
 
 /// What lies beside the programs: files, and directories with all that is in them.
 const TEXTS: [&str; 5] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "docs"];

@@ -14,7 +14,8 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use sys::socket;
 
 use crate::{
-    Config, Driver, Listeners, Serving, Shutdown,
+    Config, ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, Listeners, MemoryPath, PipePath,
+    ReadBuffer, Serving, Shutdown, Wait,
     accept::{Accepted, Door, Gate, REST, Ticket},
     clock,
     counters::{Counters, Tally},
@@ -37,7 +38,22 @@ const READ_TICK_MIN: Duration = Duration::from_millis(1);
 pub(crate) struct Blocking;
 
 impl Driver for Blocking {
-    const LISTENER_PER_THREAD: bool = false;
+    const DESCRIPTOR: Descriptor = Descriptor {
+        name: "blocking",
+        about: "a thread per connection, plain blocking calls",
+        io: IoModel::Readiness,
+        connection: ConnectionModel::Thread,
+        default_workers: DefaultWorkers::None,
+        listener_per_thread: false,
+        batches: false,
+        waits_in: Wait::Recv,
+        reads_into: ReadBuffer::Session,
+        sends_memory: MemoryPath::Send,
+        sends_files: FilePath::Sendfile,
+        sends_pipes: PipePath::Splice,
+        registers_memory: false,
+        needs: None,
+    };
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;

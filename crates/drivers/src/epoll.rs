@@ -5,7 +5,8 @@ use std::io;
 use proto::Protocol;
 
 use crate::{
-    Driver, Serving,
+    ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer, Serving,
+    Wait,
     accept::Gate,
     event_loop::{EventLoop, Inline},
     on_threads,
@@ -14,7 +15,22 @@ use crate::{
 pub(crate) struct Epoll;
 
 impl Driver for Epoll {
-    const LISTENER_PER_THREAD: bool = true;
+    const DESCRIPTOR: Descriptor = Descriptor {
+        name: "epoll",
+        about: "edge-triggered epoll, one event loop per thread",
+        io: IoModel::Readiness,
+        connection: ConnectionModel::Loop,
+        default_workers: DefaultWorkers::None,
+        listener_per_thread: true,
+        batches: true,
+        waits_in: Wait::Epoll,
+        reads_into: ReadBuffer::Scratch,
+        sends_memory: MemoryPath::Send,
+        sends_files: FilePath::Sendfile,
+        sends_pipes: PipePath::Splice,
+        registers_memory: false,
+        needs: None,
+    };
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;

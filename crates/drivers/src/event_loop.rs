@@ -10,7 +10,7 @@ use std::{
 };
 
 use mio::{Events, Interest, Poll, Token, event::Event, unix::SourceFd};
-use proto::{Now, Peer, Protocol, Session, Spares};
+use proto::{BufferPool, Now, Peer, Protocol, Session};
 use slab::Slab;
 use sys::listen::Listener;
 
@@ -66,7 +66,7 @@ pub(crate) struct Desk<'p, P: Protocol, W> {
     scratch: Vec<u8>,
     /// Connections in the next batch.
     batch_len: usize,
-    spares: Spares,
+    buffers: BufferPool,
     pipes: Pipes,
     tally: Tally,
     limits: proto::Limits,
@@ -105,7 +105,7 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
                 mailbox,
                 scratch: vec![0; if W::BATCH > 1 { BATCH_BYTES } else { READ_BYTES }],
                 batch_len: W::BATCH,
-                spares: Spares::default(),
+                buffers: BufferPool::default(),
                 pipes: Pipes::of_loop(&config.scratch_pipes),
                 tally: Tally::default(),
                 limits: config.limits,

@@ -10,6 +10,7 @@ mod arrived;
 mod blocking;
 mod clock;
 mod counters;
+mod descriptor;
 mod epoll;
 mod event_loop;
 mod farewell;
@@ -30,6 +31,9 @@ mod write;
 use std::{io, panic::resume_unwind, sync::Arc, thread::ScopedJoinHandle};
 
 pub use counters::{Counts, Statistics};
+pub use descriptor::{
+    ConnectionModel, DefaultWorkers, Descriptor, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer, Unavailable, Wait,
+};
 pub use listeners::Listeners;
 pub use pipes::ScratchPipes;
 use proto::{Limits, Protocol};
@@ -42,7 +46,7 @@ pub use table::{DriverKind, UnknownDriver};
 pub struct Config {
     /// Event loops, or runtime threads.
     pub threads: usize,
-    /// Threads beside the event loops that run the protocol: those of `pool` and `reactor`.
+    /// Threads beside the event loops that run the protocol, for drivers with [`Descriptor::default_workers`].
     pub workers: usize,
     /// Connections above this are turned away with [`Protocol::refusal`].
     pub connections_max: usize,
@@ -64,18 +68,16 @@ impl Config {
 
 /// One way of moving bytes. Implementors are tags, never values.
 pub(crate) trait Driver {
-    /// Whether each thread accepts from a listener of its own.
-    const LISTENER_PER_THREAD: bool;
+    const DESCRIPTOR: Descriptor;
 
-    /// Whether it sends [`Config::registered`] without copying it; others send it as any other memory.
-    const REGISTERS_MEMORY: bool = false;
-
-    /// Why this machine cannot run it, if so.
-    fn probe() -> io::Result<()> {
+    /// # Errors
+    /// The reason that this machine cannot run it.
+    fn probe() -> Result<(), Unavailable> {
         Ok(())
     }
 
-    /// Why it cannot send memory of this region as it says it does, on so many threads, if so.
+    /// # Errors
+    /// The reason that it cannot send memory of this region as [`Descriptor::registers_memory`] says, on so many threads.
     fn probe_registered(_region: &Region, _threads: usize) -> io::Result<()> {
         Ok(())
     }

@@ -11,20 +11,38 @@ use std::{
 use proto::Protocol;
 
 use crate::{
-    Driver, Serving,
+    ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer, Serving,
+    Wait,
     blocking::{Guest, accept_on_threads, converse},
     join_all,
 };
 
 /// Connections that may wait for a worker; whoever comes then is turned away.
 const QUEUE_MAX: usize = 1024;
+/// Workers where nobody asks for another number.
+const WORKERS: usize = 64;
 /// How soon an idle connection gives way to one that waits.
 const TICK: Duration = Duration::from_millis(100);
 
 pub(crate) struct Pool;
 
 impl Driver for Pool {
-    const LISTENER_PER_THREAD: bool = false;
+    const DESCRIPTOR: Descriptor = Descriptor {
+        name: "pool",
+        about: "an acceptor, a bounded queue, and workers that each serve one connection at a time",
+        io: IoModel::Readiness,
+        connection: ConnectionModel::Worker,
+        default_workers: DefaultWorkers::Fixed(WORKERS),
+        listener_per_thread: false,
+        batches: false,
+        waits_in: Wait::Recv,
+        reads_into: ReadBuffer::Session,
+        sends_memory: MemoryPath::Send,
+        sends_files: FilePath::Sendfile,
+        sends_pipes: PipePath::Splice,
+        registers_memory: false,
+        needs: None,
+    };
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;

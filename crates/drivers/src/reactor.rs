@@ -6,7 +6,8 @@ use std::{io, sync::Arc, thread};
 use proto::{Now, Protocol, Session};
 
 use crate::{
-    Driver, Serving,
+    ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer, Serving,
+    Wait,
     accept::Gate,
     clock,
     event_loop::{EventLoop, Job, Letter, Workplace},
@@ -40,7 +41,22 @@ impl<P: Protocol> Workplace<P> for Pooled<'_, P> {
 }
 
 impl Driver for Reactor {
-    const LISTENER_PER_THREAD: bool = true;
+    const DESCRIPTOR: Descriptor = Descriptor {
+        name: "reactor",
+        about: "event loops move the bytes, a pool of workers runs the protocol",
+        io: IoModel::Readiness,
+        connection: ConnectionModel::Loop,
+        default_workers: DefaultWorkers::PerProcessor,
+        listener_per_thread: true,
+        batches: false,
+        waits_in: Wait::Epoll,
+        reads_into: ReadBuffer::Scratch,
+        sends_memory: MemoryPath::Send,
+        sends_files: FilePath::Sendfile,
+        sends_pipes: PipePath::Splice,
+        registers_memory: false,
+        needs: None,
+    };
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;

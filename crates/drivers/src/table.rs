@@ -1,11 +1,15 @@
-//! The one table of drivers: the names, the descriptions and the step from a runtime choice to a type.
+//! The one table of drivers, and the step from a choice at run time to a type.
 
 use std::{fmt, io, str::FromStr, sync::Arc};
 
+use clap::{ValueEnum, builder::PossibleValue};
 use proto::Protocol;
 use sys::registered::Region;
 
-use crate::{Config, Driver, Listeners, Serving, Shutdown, blocking, epoll, pool, reactor, tokio, tokio_uring, uring};
+use crate::{
+    Config, Descriptor, Driver, Listeners, Serving, Shutdown, Unavailable, blocking, epoll, pool, reactor, tokio,
+    tokio_uring, uring,
+};
 
 /// No driver has this name.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -19,50 +23,36 @@ fn names() -> String {
 }
 
 macro_rules! drivers {
-    ($($variant:ident = $name:literal, $about:literal => $driver:ty;)+) => {
+    ($($variant:ident => $driver:ty;)+) => {
         /// A driver, chosen at run time.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum DriverKind { $(#[doc = $about] $variant,)+ }
+        pub enum DriverKind { $($variant,)+ }
 
         impl DriverKind {
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
+            pub const fn descriptor(self) -> &'static Descriptor {
+                match self { $(Self::$variant => &<$driver as Driver>::DESCRIPTOR,)+ }
             }
 
-            /// One line for `--list-backends`.
-            pub fn about(self) -> &'static str {
-                match self { $(Self::$variant => $about,)+ }
-            }
-
-            /// Why this machine cannot run it, if so.
-            pub fn probe(self) -> io::Result<()> {
+            /// # Errors
+            /// The reason that this machine cannot run it.
+            pub fn probe(self) -> Result<(), Unavailable> {
                 match self { $(Self::$variant => <$driver as Driver>::probe(),)+ }
             }
 
-            /// Whether it registers memory with the kernel and sends that without copying it.
-            pub fn registers_memory(self) -> bool {
-                match self { $(Self::$variant => <$driver as Driver>::REGISTERS_MEMORY,)+ }
-            }
-
-            /// Why it cannot send memory of this region as [`DriverKind::registers_memory`] says, on so many threads, if
-            /// so.
+            /// # Errors
+            /// The reason that it cannot send memory of this region as [`Descriptor::registers_memory`] says, on so many
+            /// threads.
             pub fn probe_registered(self, region: &Region, threads: usize) -> io::Result<()> {
                 match self { $(Self::$variant => <$driver as Driver>::probe_registered(region, threads),)+ }
-            }
-
-            /// How many sets of listeners it accepts from when it runs `threads` threads.
-            pub fn acceptors(self, threads: usize) -> usize {
-                let per_thread = match self { $(Self::$variant => <$driver as Driver>::LISTENER_PER_THREAD,)+ };
-                if per_thread { threads } else { 1 }
             }
 
             /// Serves until `shutdown` drains and the last connection has closed. The one place where a runtime choice
             /// becomes a type.
             ///
             /// # Errors
-            /// What ends the whole driver: a listener, an event queue or a ring that fails. A connection that fails
+            /// The failure that ends the whole driver: of a listener, an event queue or a ring. A connection that fails
             /// ends alone and quietly.
             pub fn serve<P: Protocol>(
                 self,
@@ -79,18 +69,47 @@ macro_rules! drivers {
 }
 
 drivers! {
-    Blocking = "blocking", "a thread per connection, plain blocking calls" => blocking::Blocking;
-    Pool = "pool", "an acceptor, a bounded queue, and workers that each serve one connection at a time" => pool::Pool;
-    Epoll = "epoll", "edge-triggered epoll, one event loop per thread" => epoll::Epoll;
-    Reactor = "reactor", "event loops move the bytes, a pool of workers runs the protocol" => reactor::Reactor;
-    Tokio = "tokio", "one tokio task per connection on a multi-thread runtime" => tokio::Tokio;
-    TokioUring = "tokio-uring", "one tokio-uring runtime per thread, owned buffers; files and pipes are copied through memory" => tokio_uring::TokioUring;
-    Uring = "uring", "raw io_uring: multishot accept and recv, provided buffers, batched submission" => uring::Uring;
+    Blocking => blocking::Blocking;
+    Pool => pool::Pool;
+    Epoll => epoll::Epoll;
+    Reactor => reactor::Reactor;
+    Tokio => tokio::Tokio;
+    TokioUring => tokio_uring::TokioUring;
+    Uring => uring::Uring;
+}
+
+impl DriverKind {
+    /// Driver that serves where nobody names one.
+    pub const DEFAULT: Self = Self::Epoll;
+    /// Drivers that `auto` tries, the best first. The last one runs everywhere.
+    pub const AUTO: &[Self] = &[Self::Uring, Self::Epoll];
+    /// Driver for the few connections of something beside a server, such as its metrics.
+    pub const AUXILIARY: Self = Self::Blocking;
+
+    pub const fn name(self) -> &'static str {
+        self.descriptor().name
+    }
+
+    /// Number of listeners for each address that it accepts from when it runs `threads` threads.
+    pub fn acceptors(self, threads: usize) -> usize {
+        if self.descriptor().listener_per_thread { threads } else { 1 }
+    }
 }
 
 impl fmt::Display for DriverKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl ValueEnum for DriverKind {
+    fn value_variants<'a>() -> &'a [Self] {
+        Self::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let Descriptor { name, about, .. } = *self.descriptor();
+        Some(PossibleValue::new(name).help(about))
     }
 }
 

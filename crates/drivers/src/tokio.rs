@@ -14,12 +14,13 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use proto::{Peer, Protocol, Session, Spares};
+use proto::{BufferPool, Peer, Protocol, Session};
 use sys::{listen::Listener, socket};
 use tokio::{task::JoinSet, time::sleep};
 
 use crate::{
-    Config, Driver, Serving, Shutdown,
+    Config, ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer,
+    Serving, Shutdown, Wait,
     accept::{Accepted, Door, Gate, REST, Ticket},
     arrived::read_arrived,
     clock,
@@ -41,7 +42,7 @@ const READ_BYTES: usize = 32 * 1024;
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
         read: vec![0; READ_BYTES],
-        spares: Spares::default(),
+        buffers: BufferPool::default(),
         pipes: None,
     });
 }
@@ -50,14 +51,29 @@ thread_local! {
 /// pipe.
 struct Scratch {
     read: Vec<u8>,
-    spares: Spares,
+    buffers: BufferPool,
     pipes: Option<Pipes>,
 }
 
 pub(crate) struct Tokio;
 
 impl Driver for Tokio {
-    const LISTENER_PER_THREAD: bool = false;
+    const DESCRIPTOR: Descriptor = Descriptor {
+        name: "tokio",
+        about: "one tokio task per connection on a multi-thread runtime",
+        io: IoModel::Readiness,
+        connection: ConnectionModel::Task,
+        default_workers: DefaultWorkers::None,
+        listener_per_thread: false,
+        batches: false,
+        waits_in: Wait::Epoll,
+        reads_into: ReadBuffer::Scratch,
+        sends_memory: MemoryPath::Send,
+        sends_files: FilePath::Sendfile,
+        sends_pipes: PipePath::Splice,
+        registers_memory: false,
+        needs: None,
+    };
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;
@@ -234,7 +250,7 @@ impl<P: Protocol> Connection<'_, P> {
         if wrote {
             self.session.resume(self.protocol, clock::now());
         }
-        SCRATCH.with_borrow_mut(|Scratch { spares, .. }| self.session.outbox().give_back(spares));
+        SCRATCH.with_borrow_mut(|Scratch { buffers, .. }| self.session.outbox().return_buffer(buffers));
         Ok(read || wrote)
     }
 
@@ -242,7 +258,7 @@ impl<P: Protocol> Connection<'_, P> {
         if !self.session.wants_read() {
             return Ok(false);
         }
-        SCRATCH.with_borrow_mut(|Scratch { read, spares, .. }| {
+        SCRATCH.with_borrow_mut(|Scratch { read, buffers, .. }| {
             let held = self.session.has_input();
             let space = if held { self.session.recv_space() } else { &mut read[..] };
             let (socket, room) = (self.socket.as_fd(), space.len());
@@ -251,7 +267,7 @@ impl<P: Protocol> Connection<'_, P> {
                 Poll::Ready(received) => received?,
             };
             let now = clock::now();
-            self.session.outbox().lend(spares);
+            self.session.outbox().borrow_buffer(buffers);
             match n {
                 None => {}
                 Some(0) => self.session.end_of_input(),

@@ -16,10 +16,12 @@ use sys::listen::Listener;
 use tokio_uring::net::TcpStream;
 
 use crate::{
-    Config, Driver, Serving, Shutdown,
+    Config, ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer,
+    Serving, Shutdown, Unavailable, Wait,
     accept::{Door, Gate},
     clock,
     counters::{Counters, Tally},
+    descriptor::IO_URING,
     on_threads,
     pipes::Pipes,
     tokio::{Drain, Entrance, Timer},
@@ -40,10 +42,25 @@ const READ_MAX: usize = 16 * 1024;
 pub(crate) struct TokioUring;
 
 impl Driver for TokioUring {
-    const LISTENER_PER_THREAD: bool = true;
+    const DESCRIPTOR: Descriptor = Descriptor {
+        name: "tokio-uring",
+        about: "one tokio-uring runtime per thread, owned buffers; files and pipes are copied through memory",
+        io: IoModel::Completion,
+        connection: ConnectionModel::Task,
+        default_workers: DefaultWorkers::None,
+        listener_per_thread: true,
+        batches: false,
+        waits_in: Wait::Epoll,
+        reads_into: ReadBuffer::Owned,
+        sends_memory: MemoryPath::RingWrite,
+        sends_files: FilePath::ReadWrite,
+        sends_pipes: PipePath::ReadWrite,
+        registers_memory: false,
+        needs: Some(IO_URING),
+    };
 
-    fn probe() -> io::Result<()> {
-        runtime().map(drop)
+    fn probe() -> Result<(), Unavailable> {
+        runtime().map(drop).map_err(|error| Unavailable::without_io_uring(&error))
     }
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
@@ -159,7 +176,7 @@ impl<'a, P: Protocol> Connection<'a, P> {
         loop {
             rest.flush(stream).await?;
             // Whether all has been delivered is not asked here: there is no borrowing the stream's descriptor.
-            if rest.session.starts_lingering(clock::now()) {
+            if rest.session.begin_lingering(clock::now()) {
                 stream.shutdown(Half::Write)?;
             }
             if rest.session.is_done() {

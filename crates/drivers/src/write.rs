@@ -5,7 +5,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd},
 };
 
-use proto::{Front, Outbox, PipeRegion};
+use proto::{NextWrite, Outbox, PipeRegion};
 use sys::{socket, transfer};
 
 use crate::pipes::{Filling, Pipes};
@@ -16,14 +16,14 @@ pub(crate) const WRITE_MAX: usize = Outbox::WRITE_MAX;
 /// Writes once from the front and returns how much; 0 when there is nothing that can be written now.
 #[inline]
 pub(crate) fn write_front(socket: BorrowedFd<'_>, outbox: &mut Outbox, pipes: &mut Pipes) -> io::Result<usize> {
-    let more = outbox.more_after_memory();
+    let more = outbox.has_more_after_memory();
     let n = match outbox.front() {
-        Some(Front::Memory(pieces, count)) => socket::send(socket, &pieces[..count], more)?,
-        Some(Front::File(region)) => {
+        Some(NextWrite::Memory(pieces, count)) => socket::send(socket, &pieces[..count], more)?,
+        Some(NextWrite::File(region)) => {
             transfer::sendfile(socket, region.file.as_fd(), region.offset, region.len.min(WRITE_MAX as u64))?
         }
-        Some(Front::Pipe(_)) => return write_pipe(socket, outbox, pipes),
-        Some(Front::Waiting) | None => return Ok(0),
+        Some(NextWrite::Pipe(_)) => return write_pipe(socket, outbox, pipes),
+        Some(NextWrite::Waiting) | None => return Ok(0),
     };
     outbox.advance(n);
     Ok(n)
@@ -31,8 +31,8 @@ pub(crate) fn write_front(socket: BorrowedFd<'_>, outbox: &mut Outbox, pipes: &m
 
 /// One tee or vmsplice, where the scratch pipe is empty, and one splice.
 fn write_pipe(socket: BorrowedFd<'_>, outbox: &mut Outbox, pipes: &mut Pipes) -> io::Result<usize> {
-    let followed = outbox.more_after_front();
-    let Some(Front::Pipe(region)) = outbox.front() else { return Ok(0) };
+    let followed = outbox.has_more_after_front();
+    let Some(NextWrite::Pipe(region)) = outbox.front() else { return Ok(0) };
     match pipes.fill(region)? {
         Filling::Filled => {}
         Filling::Nowhere => {

@@ -152,10 +152,10 @@ impl<C: Cache<SharedDocument>> Batch<'_, C> {
                     Some(found) => reply::<D>(&Ok(found), self.out, &mut self.tally),
                     None => self.miss::<D>(id),
                 }
-                if !D::KEEPS_ALIVE {
+                if !D::IS_PERSISTENT {
                     // A peer that goes on sending, now or while the document is on its way, must not cause a reset that
                     // overtakes it.
-                    self.flow = Flow::Deliver;
+                    self.flow = Flow::CloseAfterAck;
                 }
                 Some(consumed)
             }

@@ -137,6 +137,7 @@ pub fn dimension() -> Dimension {
         name: kind.name().to_owned(),
         description: kind.about().to_owned(),
         unavailable: None,
+        facts: None,
     };
     Dimension {
         name: "compression",

@@ -124,7 +124,7 @@ impl<S: Store + 'static> Conn<S> {
 
     /// Owed after every look at `input`, of which `step` has come.
     pub(crate) fn looked(&mut self, input: &[u8], step: &mut Step, out: &Outbox, now: Now) {
-        let is_torn = step.consumed < input.len() && !out.is_full() && !out.has_promises();
+        let is_torn = step.consumed < input.len() && !out.is_full() && !out.has_pending_replies();
         self.started = if is_torn { self.started.or(Some(now.instant)) } else { None };
         self.client.seen(now);
         if self.client.is_killed() {
@@ -136,7 +136,7 @@ impl<S: Store + 'static> Conn<S> {
     /// could be let through.
     #[inline]
     pub(crate) fn is_held(&mut self, server: &KvServer<S>, out: &mut Outbox) -> bool {
-        self.held &= out.has_promises();
+        self.held &= out.has_pending_replies();
         let knows_commands = matches!(self.dialect, Dialect::Resp(_) | Dialect::Undecided(_));
         self.held || !knows_commands && server.clients.are_paused() && self.hold(server, out)
     }
@@ -149,7 +149,7 @@ impl<S: Store + 'static> Conn<S> {
 
     /// The parser has seen a part of the request that comes next, so nothing but the parser may read it.
     pub(crate) fn is_mid_request(&self) -> bool {
-        matches!(&self.dialect, Dialect::Resp(parser) if parser.is_torn())
+        matches!(&self.dialect, Dialect::Resp(parser) if parser.is_mid_request())
     }
 
     pub(crate) fn limits<'s>(&self, server: &'s KvServer<S>) -> &'s resp::RequestLimits {

@@ -17,9 +17,9 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use proto::{Flow, Now, Outbox, Promise, Step, Turn};
+use proto::{BatchEntry, Flow, Now, Outbox, Promise, Step};
 use store::{Pin, Scout as _, Store};
-use wire::resp::{self, Fast, Version};
+use wire::resp::{self, FastRequest, Version};
 
 use crate::{
     commands::table::{self, Keys},
@@ -96,7 +96,12 @@ impl Owners {
     }
 
     /// Answers one batch; see [`proto::Protocol::on_ready`].
-    pub(crate) fn run<S: Store + 'static>(&self, server: &KvServer<S>, turns: &mut [Turn<'_, Conn<S>>], now: Now) {
+    pub(crate) fn run<S: Store + 'static>(
+        &self,
+        server: &KvServer<S>,
+        turns: &mut [BatchEntry<'_, Conn<S>>],
+        now: Now,
+    ) {
         let mut keys = Keyspace::new(&server.space, now);
         for turn in turns {
             turn.step = self.turn(server, turn, &mut keys, now);
@@ -109,7 +114,7 @@ impl Owners {
     fn turn<S: Store + 'static>(
         &self,
         server: &KvServer<S>,
-        turn: &mut Turn<'_, Conn<S>>,
+        turn: &mut BatchEntry<'_, Conn<S>>,
         keys: &mut Keyspace<'_, S>,
         now: Now,
     ) -> Step {
@@ -123,7 +128,7 @@ impl Owners {
                 continue;
             }
             // Anything else sees what all commands before it have done.
-            if turn.out.has_promises() {
+            if turn.out.has_pending_replies() {
                 break;
             }
             let one = server.one(turn.conn, &input[begin..], keys, now, turn.out);
@@ -158,7 +163,7 @@ impl Owners {
 
     fn send<S: Store>(
         &self,
-        turn: &mut Turn<'_, Conn<S>>,
+        turn: &mut BatchEntry<'_, Conn<S>>,
         commands: Vec<Errand>,
         bytes: std::ops::Range<usize>,
         now: Now,
@@ -195,8 +200,8 @@ impl Owners {
 /// Key and length of a GET or SET in its usual form.
 #[inline]
 fn usual(input: &[u8]) -> Option<(&[u8], usize)> {
-    resp::fast(input).map(|(command, len)| match command {
-        Fast::Get { key } | Fast::Set { key, .. } => (key, len),
+    resp::parse_fast(input).map(|(command, len)| match command {
+        FastRequest::Get { key } | FastRequest::Set { key, .. } => (key, len),
     })
 }
 

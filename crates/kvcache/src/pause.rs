@@ -98,7 +98,7 @@ mod tests {
         pause.begin(Paused::All, now);
         pause.begin(Paused::Writes, later);
         let mut out = Outbox::default();
-        assert!(pause.hold(&mut out) && out.has_promises());
+        assert!(pause.hold(&mut out) && out.has_pending_replies());
         pause.end(Some(now));
         assert_eq!((pause.what(), pause.waiting()), (Paused::All, 1));
         pause.end(Some(later));

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proto::{Flow, Now, Outbox, Peer, Protocol, Step, Turn};
+use proto::{BatchEntry, Flow, Now, Outbox, Peer, Protocol, Step};
 use store::Store;
 use sys::listen::Address;
 use wire::{
@@ -226,13 +226,13 @@ impl<S: Store + 'static> KvServer<S> {
         let Dialect::Resp(parser) = &mut conn.dialect else { return Heard::Torn(0) };
         let mut args = resp::Args::new();
         match parser.parse(input, limits, &mut args) {
-            Ok(Parsed::Whole { consumed }) if args.is_empty() => Heard::Nothing(consumed),
-            Ok(Parsed::Whole { consumed }) => Heard::Request(args, consumed),
+            Ok(Parsed::Complete { consumed }) if args.is_empty() => Heard::Nothing(consumed),
+            Ok(Parsed::Complete { consumed }) => Heard::Request(args, consumed),
             // Rare, and typed by hand: a copy frees the parser.
             Ok(Parsed::Quoted { consumed }) => {
                 Heard::Quoted(parser.quoted().iter().map(|arg| arg.to_vec()).collect(), consumed)
             }
-            Ok(Parsed::Torn { need }) => Heard::Torn(need),
+            Ok(Parsed::Incomplete { need }) => Heard::Torn(need),
             Err(error) => Heard::Nonsense(error),
         }
     }
@@ -264,12 +264,12 @@ impl<S: Store + 'static> Protocol for KvServer<S> {
     }
 
     fn on_input(&self, conn: &mut Conn<S>, input: &[u8], now: Now, out: &mut Outbox) -> Step {
-        let mut turns = [Turn { conn, input, out, step: Step::open(0) }];
+        let mut turns = [BatchEntry { conn, input, out, step: Step::open(0) }];
         self.on_ready(&mut turns, now);
         turns[0].step
     }
 
-    fn on_ready(&self, turns: &mut [Turn<'_, Conn<S>>], now: Now) {
+    fn on_ready(&self, turns: &mut [BatchEntry<'_, Conn<S>>], now: Now) {
         self.memcached.flush_if_due(self, now);
         match self.owners.get() {
             None => Window::new(self, now).run(turns),

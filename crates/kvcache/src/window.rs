@@ -6,9 +6,9 @@
 //! request for a line first waits for the page's translation, and a processor looks only some hundred instructions
 //! ahead: asked for in a row, all of a group's translations are found at the same time.
 
-use proto::{Flow, Now, Outbox, Step, Turn};
+use proto::{BatchEntry, Flow, Now, Outbox, Step};
 use store::{Attributes, Pin, Scout as _, Store};
-use wire::resp::{Fast, Version, fast, reply};
+use wire::resp::{FastRequest, Version, parse_fast, reply};
 
 use crate::{
     commands::{Refusal, table},
@@ -81,7 +81,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         }
     }
 
-    pub(crate) fn run(mut self, turns: &mut [Turn<'i, Conn<S>>]) {
+    pub(crate) fn run(mut self, turns: &mut [BatchEntry<'i, Conn<S>>]) {
         for at in 0..turns.len() {
             self.turn(turns, at);
         }
@@ -90,7 +90,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     }
 
     /// Takes in what one connection has sent.
-    fn turn(&mut self, turns: &mut [Turn<'i, Conn<S>>], at: usize) {
+    fn turn(&mut self, turns: &mut [BatchEntry<'i, Conn<S>>], at: usize) {
         let input = turns[at].input;
         let (mut step, mut last) = (Step::open(0), None);
         while step.flow == Flow::Open && step.consumed < input.len() && !turns[at].out.is_full() {
@@ -118,7 +118,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
             }
             // Anything else comes after all that came before it.
             self.drain(turns);
-            let Turn { conn, out, .. } = &mut turns[at];
+            let BatchEntry { conn, out, .. } = &mut turns[at];
             let one = match heard {
                 Some(heard) => memcached::answer(self.server, conn, heard, &mut self.keys, out),
                 None => self.server.one(conn, rest, &mut self.keys, self.now, out),
@@ -148,9 +148,9 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     fn usual(&self, conn: &Conn<S>, input: &'i [u8]) -> Option<Usual<'i>> {
         let usual = match &conn.dialect {
             Dialect::Us(us) => us.usual(input, self.server.limits.bulk_bytes_max)?,
-            Dialect::Resp(_) => match fast(input)? {
-                (Fast::Get { key }, len) => Usual { key, deed: Deed::Get, len },
-                (Fast::Set { key, value }, len) => Usual { key, deed: Deed::Set(value), len },
+            Dialect::Resp(_) => match parse_fast(input)? {
+                (FastRequest::Get { key }, len) => Usual { key, deed: Deed::Get, len },
+                (FastRequest::Set { key, value }, len) => Usual { key, deed: Deed::Set(value), len },
             },
             Dialect::Undecided(_) | Dialect::Memcached(_) => return None,
         };
@@ -159,13 +159,13 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     }
 
     #[inline(always)]
-    fn enter(&mut self, turns: &mut [Turn<'i, Conn<S>>], key: &'i [u8], deed: Deed<&'i [u8]>, turn: usize) {
+    fn enter(&mut self, turns: &mut [BatchEntry<'i, Conn<S>>], key: &'i [u8], deed: Deed<&'i [u8]>, turn: usize) {
         let hash = self.server.space.hash(key);
         self.push(turns, Pending { hash, key, hint: S::Hint::default(), deed, turn });
     }
 
     #[inline]
-    fn enter_memcached(&mut self, turns: &mut [Turn<'i, Conn<S>>], single: Single<'i>, turn: usize) {
+    fn enter_memcached(&mut self, turns: &mut [BatchEntry<'i, Conn<S>>], single: Single<'i>, turn: usize) {
         self.memcached.get_or_insert_with(|| Box::new(Pipeline::new(RING))).enter(single);
         // Its deed is in the pipeline.
         let Single { hash, .. } = single;
@@ -173,7 +173,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     }
 
     #[inline(always)]
-    fn push(&mut self, turns: &mut [Turn<'i, Conn<S>>], pending: Pending<'i, S::Hint>) {
+    fn push(&mut self, turns: &mut [BatchEntry<'i, Conn<S>>], pending: Pending<'i, S::Hint>) {
         self.ring[self.entered % RING] = pending;
         self.entered += 1;
         if self.entered - self.begun == GROUP {
@@ -183,7 +183,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
 
     /// A group is complete: it begins, the one before it goes on, and the one before that is run.
     #[inline(always)]
-    fn advance(&mut self, turns: &mut [Turn<'i, Conn<S>>]) {
+    fn advance(&mut self, turns: &mut [BatchEntry<'i, Conn<S>>]) {
         let run_before = self.asked;
         let ask_before = self.begun;
         self.begin(self.entered);
@@ -213,10 +213,10 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
 
     /// Runs the oldest command.
     #[inline(always)]
-    fn leave(&mut self, turns: &mut [Turn<'i, Conn<S>>]) {
+    fn leave(&mut self, turns: &mut [BatchEntry<'i, Conn<S>>]) {
         let Pending { hash, key, hint, deed, turn } = self.ring[self.left % RING];
         self.left += 1;
-        let Turn { conn, out, .. } = &mut turns[turn];
+        let BatchEntry { conn, out, .. } = &mut turns[turn];
         match (&conn.dialect, deed) {
             (Dialect::Resp(_), Deed::Get) => self.get(hint, hash, key, conn.version, out),
             (Dialect::Resp(_), Deed::Set(value)) => self.set(hint, hash, key, value, out),
@@ -228,7 +228,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     }
 
     /// Runs everything that is under way.
-    fn drain(&mut self, turns: &mut [Turn<'i, Conn<S>>]) {
+    fn drain(&mut self, turns: &mut [BatchEntry<'i, Conn<S>>]) {
         self.begin(self.entered);
         self.ask(self.entered);
         while self.left < self.entered {

@@ -3,25 +3,25 @@
 use crate::{Now, Protocol, Session, Step};
 
 /// A connection's session and the bytes its driver lends for it.
-pub struct Offer<'a, P: Protocol> {
+pub struct BatchInput<'a, P: Protocol> {
     pub session: &'a mut Session<P>,
     pub lent: &'a [u8],
 }
 
 /// [`Session::feed`] for several connections, through one [`Protocol::on_ready`].
-pub fn run_batch<P: Protocol>(protocol: &P, offers: &mut [Offer<'_, P>], now: Now) {
-    let mut turns = Vec::with_capacity(offers.len());
-    let mut offered = Vec::with_capacity(offers.len());
-    for offer in offers.iter_mut() {
-        let turn = offer.session.turn(offer.lent, now);
-        offered.push(turn.is_some());
-        turns.extend(turn);
+pub fn run_batch<P: Protocol>(protocol: &P, inputs: &mut [BatchInput<'_, P>], now: Now) {
+    let mut entries = Vec::with_capacity(inputs.len());
+    let mut offered = Vec::with_capacity(inputs.len());
+    for input in inputs.iter_mut() {
+        let entry = input.session.batch_entry(input.lent, now);
+        offered.push(entry.is_some());
+        entries.extend(entry);
     }
-    protocol.on_ready(&mut turns, now);
-    let steps: Vec<Step> = turns.into_iter().map(|turn| turn.step).collect();
+    protocol.on_ready(&mut entries, now);
+    let steps: Vec<Step> = entries.into_iter().map(|entry| entry.step).collect();
     let mut steps = steps.into_iter();
-    for (offer, offered) in offers.iter_mut().zip(offered) {
+    for (input, offered) in inputs.iter_mut().zip(offered) {
         let step = if offered { steps.next() } else { None };
-        offer.session.finish(step.unwrap_or_else(|| Step::open(0)), offer.lent);
+        input.session.finish(step.unwrap_or_else(|| Step::open(0)), input.lent);
     }
 }

@@ -37,21 +37,21 @@ impl Shared {
 pub struct Promise(Arc<Shared>);
 
 /// The waiting half, queued in the connection's outbox.
-pub struct Reply(Arc<Shared>);
+pub struct DeferredReply(Arc<Shared>);
 
 /// The promise was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken;
 
-pub(crate) fn pair(ledger: Ledger) -> (Promise, Reply) {
+pub(crate) fn pair(ledger: Ledger) -> (Promise, DeferredReply) {
     let shared = Arc::new(Shared { state: Mutex::new(State::Open(None)), ledger });
-    (Promise(Arc::clone(&shared)), Reply(shared))
+    (Promise(Arc::clone(&shared)), DeferredReply(shared))
 }
 
 impl Promise {
     /// `answer` was written exactly as [`crate::Protocol::on_input`] would have written it.
     pub fn fulfil(self, answer: Outbox) {
-        self.0.ledger.fetch_add(answer.held(), Ordering::Relaxed);
+        self.0.ledger.fetch_add(answer.held_bytes(), Ordering::Relaxed);
         self.settle(State::Answered(Box::new(answer)));
     }
 
@@ -73,13 +73,13 @@ impl Drop for Promise {
     }
 }
 
-impl Reply {
+impl DeferredReply {
     /// Takes the answer if it is there; `Ready(Ok)` at most once.
     pub fn take(&self) -> Poll<Result<Outbox, Broken>> {
         let mut state = self.0.state();
         match mem::replace(&mut *state, State::Broken) {
             State::Answered(answer) => {
-                self.0.ledger.fetch_sub(answer.held(), Ordering::Relaxed);
+                self.0.ledger.fetch_sub(answer.held_bytes(), Ordering::Relaxed);
                 Poll::Ready(Ok(*answer))
             }
             State::Broken => Poll::Ready(Err(Broken)),
@@ -109,8 +109,8 @@ impl fmt::Debug for Promise {
     }
 }
 
-impl fmt::Debug for Reply {
+impl fmt::Debug for DeferredReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Reply")
+        f.write_str("DeferredReply")
     }
 }

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod buffer_pool;
 mod deferred;
 mod inbox;
 mod limits;
@@ -16,14 +17,13 @@ mod pipe;
 mod protocol;
 mod segment;
 mod session;
-mod spares;
 
-pub use batch::{Offer, run_batch};
-pub use deferred::{Broken, Promise, Reply};
+pub use batch::{BatchInput, run_batch};
+pub use buffer_pool::BufferPool;
+pub use deferred::{Broken, DeferredReply, Promise};
 pub use limits::Limits;
-pub use outbox::{Front, Outbox, Taken};
+pub use outbox::{NextWrite, Outbox, Taken};
 pub use pipe::{CachedPipe, MappedFile, Pages, Pipe, PipeRegion, PipeSource, ScratchPipe};
-pub use protocol::{Flow, Now, Peer, Protocol, Step, Turn};
+pub use protocol::{BatchEntry, Flow, Now, Peer, Protocol, Step};
 pub use segment::{FileRegion, Segment};
 pub use session::Session;
-pub use spares::Spares;

@@ -24,7 +24,7 @@ const QUEUE_MAX: usize = 64;
 /// The next thing a readiness driver should write.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "lives on the stack for one write")]
-pub enum Front<'a> {
+pub enum NextWrite<'a> {
     /// As many as the count says are filled in.
     Memory([IoSlice<'a>; Outbox::IOV], usize),
     File(&'a FileRegion),
@@ -59,9 +59,9 @@ pub struct Outbox {
     /// Made with the first promise.
     ledger: Option<Ledger>,
     /// A promise was dropped: nothing may follow what is queued.
-    cut: bool,
+    is_truncated: bool,
     spare: Vec<u8>,
-    /// Buffers come from [`Spares`] and go back there, whatever their size.
+    /// Buffers come from [`BufferPool`] and go back there, whatever their size.
     borrows: bool,
     emptied: Option<Box<ScratchPipe>>,
 }
@@ -88,25 +88,25 @@ impl Outbox {
     /// The back-pressure: a protocol stops answering, a session stops reading.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.cut
+        self.is_truncated
             || self.queued + self.tail.len() >= HIGH_WATER
             || self.queue.len() >= QUEUE_MAX
-            || self.hidden() >= HIGH_WATER
+            || self.deferred_bytes() >= HIGH_WATER
     }
 
     /// A promise was dropped, and what came before it has been sent.
     #[inline]
     pub fn is_broken(&self) -> bool {
-        self.cut && self.is_idle()
+        self.is_truncated && self.is_idle()
     }
 
     /// Bytes held in memory, including answers that wait behind an open promise.
     #[inline]
-    pub fn held(&self) -> usize {
-        self.queued + self.tail.len() + self.hidden()
+    pub fn held_bytes(&self) -> usize {
+        self.queued + self.tail.len() + self.deferred_bytes()
     }
 
-    fn hidden(&self) -> usize {
+    fn deferred_bytes(&self) -> usize {
         self.ledger.as_ref().map_or(0, |ledger| ledger.load(Ordering::Relaxed))
     }
 
@@ -171,7 +171,7 @@ impl Outbox {
         self.seal();
         // A promise of the other keeps its own ledger: the answer is accounted for there until it is taken.
         self.deferred += other.deferred;
-        self.cut |= other.cut;
+        self.is_truncated |= other.is_truncated;
         other.queue.into_iter().for_each(|segment| self.append(segment));
         self.tail.extend_from_slice(&other.tail);
     }
@@ -182,7 +182,7 @@ impl Outbox {
     }
 
     fn append(&mut self, segment: Segment) {
-        self.queued += segment.held();
+        self.queued += segment.held_bytes();
         self.queue.push_back(segment);
     }
 
@@ -197,16 +197,18 @@ impl Outbox {
 
     /// What to write next, or `None` when nothing is queued.
     #[inline]
-    pub fn front(&mut self) -> Option<Front<'_>> {
+    pub fn front(&mut self) -> Option<NextWrite<'_>> {
         self.settle();
         if self.is_empty() {
             return None;
         }
         if self.queue.front().is_some_and(|segment| segment.memory().is_none()) {
             return Some(match self.queue.front_mut()? {
-                Segment::File(region) => Front::File(region),
-                Segment::Pipe(region) => Front::Pipe(region),
-                Segment::Deferred(_) | Segment::Owned(_) | Segment::Shared(_) | Segment::Mapped(_) => Front::Waiting,
+                Segment::File(region) => NextWrite::File(region),
+                Segment::Pipe(region) => NextWrite::Pipe(region),
+                Segment::Deferred(_) | Segment::Owned(_) | Segment::Shared(_) | Segment::Mapped(_) => {
+                    NextWrite::Waiting
+                }
             });
         }
         let mut iov = [IoSlice::new(&[]); Self::IOV];
@@ -224,11 +226,11 @@ impl Outbox {
                 break;
             }
         }
-        Some(Front::Memory(iov, count))
+        Some(NextWrite::Memory(iov, count))
     }
 
     /// The memory in front is followed by a file or pipe that can be sent at once (worth MSG_MORE).
-    pub fn more_after_memory(&self) -> bool {
+    pub fn has_more_after_memory(&self) -> bool {
         let after = self.queue.iter().find(|segment| segment.memory().is_none());
         matches!(after, Some(Segment::File(_) | Segment::Pipe(_)))
     }
@@ -239,7 +241,7 @@ impl Outbox {
     }
 
     /// The file or pipe in front is followed by what can be sent at once.
-    pub fn more_after_front(&self) -> bool {
+    pub fn has_more_after_front(&self) -> bool {
         match self.queue.get(1) {
             Some(next) => !matches!(next, Segment::Deferred(_)),
             None => !self.tail.is_empty(),
@@ -298,7 +300,7 @@ impl Outbox {
             n -= left;
             self.written = 0;
             if let Some(done) = self.queue.pop_front() {
-                self.queued -= done.held();
+                self.queued -= done.held_bytes();
                 self.reuse(done);
             }
         }
@@ -334,7 +336,7 @@ impl Outbox {
             return Taken::Waiting;
         }
         let Some(mut segment) = self.queue.pop_front() else { return Taken::Nothing };
-        self.queued -= segment.held();
+        self.queued -= segment.held_bytes();
         segment.skip(mem::take(&mut self.written));
         self.in_flight += 1;
         Taken::Segment(segment)

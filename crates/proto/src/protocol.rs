@@ -47,7 +47,7 @@ pub enum Flow {
     Linger,
     /// Like `Linger`, unless the peer turns out to have all of the output already and to have said nothing more: then
     /// like `Close`, as no reset can take anything from it. For a peer that is not expected to say more, and may.
-    Deliver,
+    CloseAfterAck,
     /// Close now; queued output is dropped.
     Abort,
 }
@@ -72,7 +72,7 @@ impl Step {
 
 /// One connection's share of a batch; see [`Protocol::on_ready`].
 #[derive(Debug)]
-pub struct Turn<'a, C> {
+pub struct BatchEntry<'a, C> {
     pub conn: &'a mut C,
     pub input: &'a [u8],
     pub out: &'a mut Outbox,
@@ -98,9 +98,9 @@ pub trait Protocol: Send + Sync + 'static {
 
     /// Everything that became ready in one turn of an event loop, at most [`Protocol::BATCH`] connections of it.
     /// Drivers that see one connection at a time call [`Protocol::on_input`] instead.
-    fn on_ready(&self, turns: &mut [Turn<'_, Self::Conn>], now: Now) {
-        for turn in turns {
-            turn.step = self.on_input(turn.conn, turn.input, now, turn.out);
+    fn on_ready(&self, entries: &mut [BatchEntry<'_, Self::Conn>], now: Now) {
+        for entry in entries {
+            entry.step = self.on_input(entry.conn, entry.input, now, entry.out);
         }
     }
 

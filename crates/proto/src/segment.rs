@@ -4,7 +4,7 @@ use std::{os::fd::OwnedFd, sync::Arc};
 
 use bytes::{Buf, Bytes};
 
-use crate::{PipeRegion, Reply};
+use crate::{DeferredReply, PipeRegion};
 
 /// `len` bytes of a regular file, from `offset`: sent by sendfile or splice.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub enum Segment {
     /// is EFAULT there and SIGBUS here.
     Mapped(Bytes),
     /// An answer that another thread will give; keeps its place in the order.
-    Deferred(Reply),
+    Deferred(DeferredReply),
 }
 
 impl Segment {
@@ -41,7 +41,7 @@ impl Segment {
 
     /// Bytes of ours that this holds in memory; a file, a pipe or a mapping costs nothing to hold.
     #[inline]
-    pub(crate) fn held(&self) -> usize {
+    pub(crate) fn held_bytes(&self) -> usize {
         match self {
             Self::Owned(bytes) => bytes.len(),
             Self::Shared(bytes) => bytes.len(),

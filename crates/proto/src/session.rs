@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Flow, Limits, Now, Outbox, Peer, Protocol, Step, Turn, inbox::Inbox};
+use crate::{BatchEntry, Flow, Limits, Now, Outbox, Peer, Protocol, Step, inbox::Inbox};
 
 /// How long a peer may go on sending what nobody reads any more.
 const LINGER_MAX: Duration = Duration::from_secs(2);
@@ -26,7 +26,7 @@ enum Phase {
     /// Requests are read and answered.
     Open,
     /// What is queued is still sent.
-    Closing(Farewell),
+    Closing(CloseMode),
     /// Our side is closed; input is discarded until the peer closes too.
     Lingering {
         until: Instant,
@@ -37,11 +37,11 @@ enum Phase {
 
 /// How a connection is closed after the last output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Farewell {
+enum CloseMode {
     Close,
     Linger,
     /// `Close` if the peer has everything by then, otherwise `Linger`.
-    Deliver,
+    CloseAfterAck,
 }
 
 /// One connection without its socket.
@@ -90,7 +90,7 @@ impl<P: Protocol> Session<P> {
     pub fn is_done(&self) -> bool {
         match self.phase {
             Phase::Open => self.outbox.is_broken() || self.ended && self.outbox.is_idle(),
-            Phase::Closing(farewell) => self.outbox.is_idle() && (self.ended || farewell == Farewell::Close),
+            Phase::Closing(mode) => self.outbox.is_idle() && (self.ended || mode == CloseMode::Close),
             Phase::Lingering { .. } => self.ended,
             Phase::Aborted => true,
         }
@@ -103,23 +103,23 @@ impl<P: Protocol> Session<P> {
     }
 
     /// The output has been sent, and it matters whether the peer has it: a driver that can tell says so by
-    /// [`Session::delivered`]. Whether it did or not, [`Session::starts_lingering`] is to be asked next.
+    /// [`Session::acknowledged`]. Whether it did or not, [`Session::begin_lingering`] is to be asked next.
     #[inline]
-    pub fn asks_for_delivery(&self) -> bool {
-        self.phase == Phase::Closing(Farewell::Deliver) && !self.ended && self.outbox.is_idle()
+    pub fn is_awaiting_ack(&self) -> bool {
+        self.phase == Phase::Closing(CloseMode::CloseAfterAck) && !self.ended && self.outbox.is_idle()
     }
 
     /// The peer has all of the output, and its input has been read: there is nothing to linger for.
-    pub fn delivered(&mut self) {
-        if self.asks_for_delivery() {
-            self.phase = Phase::Closing(Farewell::Close);
+    pub fn acknowledged(&mut self) {
+        if self.is_awaiting_ack() {
+            self.phase = Phase::Closing(CloseMode::Close);
         }
     }
 
     /// True once, when the output has been sent and the driver must shut the writing side down and go on reading.
     #[inline]
-    pub fn starts_lingering(&mut self, now: Now) -> bool {
-        let lingers = matches!(self.phase, Phase::Closing(Farewell::Linger | Farewell::Deliver));
+    pub fn begin_lingering(&mut self, now: Now) -> bool {
+        let lingers = matches!(self.phase, Phase::Closing(CloseMode::Linger | CloseMode::CloseAfterAck));
         let starts = lingers && !self.ended && self.outbox.is_idle();
         if starts {
             self.phase = Phase::Lingering { until: now.instant + LINGER_MAX, budget: LINGER_BYTES_MAX };
@@ -193,7 +193,7 @@ impl<P: Protocol> Session<P> {
     }
 
     /// This session's share of a batch: held input and `lent` bytes behind it. [`Session::finish`] follows.
-    pub(crate) fn turn<'a>(&'a mut self, lent: &'a [u8], now: Now) -> Option<Turn<'a, P::Conn>> {
+    pub(crate) fn batch_entry<'a>(&'a mut self, lent: &'a [u8], now: Now) -> Option<BatchEntry<'a, P::Conn>> {
         self.quiet_since = now.instant;
         let accepts = self.accepts_input();
         let input = match self.inbox.is_empty() {
@@ -203,7 +203,7 @@ impl<P: Protocol> Session<P> {
                 self.inbox.filled()
             }
         };
-        (accepts && !input.is_empty()).then(|| Turn {
+        (accepts && !input.is_empty()).then(|| BatchEntry {
             conn: &mut self.conn,
             input,
             out: &mut self.outbox,
@@ -227,10 +227,10 @@ impl<P: Protocol> Session<P> {
         }
         self.follow(step.flow);
         match self.phase {
-            Phase::Open if self.outbox.held() > self.limits.output_bytes_max => self.phase = Phase::Aborted,
+            Phase::Open if self.outbox.held_bytes() > self.limits.output_bytes_max => self.phase = Phase::Aborted,
             // A request larger than we are willing to hold.
             Phase::Open if self.inbox.len() >= self.limits.request_bytes_max && !self.outbox.is_full() => {
-                self.phase = Phase::Closing(Farewell::Linger);
+                self.phase = Phase::Closing(CloseMode::Linger);
             }
             Phase::Open => {}
             Phase::Closing(_) | Phase::Aborted => self.inbox.clear(),
@@ -242,9 +242,9 @@ impl<P: Protocol> Session<P> {
         if self.phase == Phase::Open {
             self.phase = match flow {
                 Flow::Open => Phase::Open,
-                Flow::Close => Phase::Closing(Farewell::Close),
-                Flow::Linger => Phase::Closing(Farewell::Linger),
-                Flow::Deliver => Phase::Closing(Farewell::Deliver),
+                Flow::Close => Phase::Closing(CloseMode::Close),
+                Flow::Linger => Phase::Closing(CloseMode::Linger),
+                Flow::CloseAfterAck => Phase::Closing(CloseMode::CloseAfterAck),
                 Flow::Abort => Phase::Aborted,
             };
         }
@@ -308,7 +308,7 @@ impl<P: Protocol> Session<P> {
 
     /// A promise stands before everything else: the peer has nothing to take, so it cannot be the one that stalls.
     fn owes_an_answer(&self) -> bool {
-        !matches!(self.phase, Phase::Lingering { .. } | Phase::Aborted) && self.outbox.is_owing()
+        !matches!(self.phase, Phase::Lingering { .. } | Phase::Aborted) && self.outbox.is_blocked_on_reply()
     }
 
     fn spare_capacity(&self) -> usize {

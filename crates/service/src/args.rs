@@ -2,7 +2,7 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
-use drivers::{DriverKind, UnknownDriver};
+use drivers::{DefaultWorkers, DriverKind, UnknownDriver};
 use proto::Limits;
 use sys::{
     affinity::{self, Cpus},
@@ -48,16 +48,14 @@ pub struct ServiceArgs {
     pub listen: Vec<Address>,
 
     /// The I/O driver; --list-backends describes them, `auto` picks one and says which
-    #[arg(long, value_name = "NAME", default_value = "epoll")]
+    #[arg(long, value_name = "NAME", default_value_t = DriverChoice::Named(DriverKind::DEFAULT))]
     pub driver: DriverChoice,
 
     /// Event loops or runtime threads [default: available processors]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub threads: Option<usize>,
 
-    /// Threads beside the event loops that run the protocol, for the drivers that have such
-    /// [default: 64 for pool, available processors for reactor]
-    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", value_parser = at_least_one, help = workers_help())]
     pub workers: Option<usize>,
 
     #[command(flatten)]
@@ -149,7 +147,7 @@ impl ServiceArgs {
     }
 
     pub(crate) fn workers(&self, driver: DriverKind) -> usize {
-        self.workers.unwrap_or_else(|| if driver == DriverKind::Pool { 64 } else { affinity::available() })
+        self.workers.or(driver.descriptor().default_workers.count()).unwrap_or(1)
     }
 
     /// The limit of connections, given how many files may be open and how many of them the server keeps for itself.
@@ -158,6 +156,19 @@ impl ServiceArgs {
         let possible = usize::try_from(possible).unwrap_or(usize::MAX).max(1);
         self.max_connections.unwrap_or(possible)
     }
+}
+
+fn workers_help() -> String {
+    let defaults = DriverKind::ALL.iter().filter_map(|kind| match kind.descriptor().default_workers {
+        DefaultWorkers::None => None,
+        DefaultWorkers::Fixed(count) => Some(format!("{count} for {kind}")),
+        DefaultWorkers::PerProcessor => Some(format!("available processors for {kind}")),
+    });
+    let defaults: Vec<_> = defaults.collect();
+    format!(
+        "Threads beside the event loops that run the protocol, for the drivers that have such [default: {}]",
+        defaults.join(", ")
+    )
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io::Write};
 
 use anyhow::Context;
 use clap::ValueEnum;
-use drivers::DriverKind;
+use drivers::{Descriptor, DriverKind};
 use serde::Serialize;
 
 use crate::{Program, args::Format};
@@ -28,6 +28,7 @@ impl Dimension {
             name: value.get_name().to_owned(),
             description: value.get_help().map(ToString::to_string).unwrap_or_default(),
             unavailable: None,
+            facts: None,
         });
         Self { name, flag, default: choice_name(default), choices: choices.collect() }
     }
@@ -45,6 +46,9 @@ pub struct Choice {
     pub description: String,
     /// Why this machine cannot run it, if so.
     pub unavailable: Option<String>,
+    /// Facts about a driver; no other choice has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub facts: Option<&'static Descriptor>,
 }
 
 /// Choices that do not go together.
@@ -63,17 +67,12 @@ struct Backends {
 }
 
 pub(crate) fn drivers() -> Dimension {
-    let choice = |kind: &DriverKind| Choice {
-        name: kind.name().to_owned(),
-        description: kind.about().to_owned(),
-        unavailable: kind.probe().err().map(|error| error.to_string()),
-    };
-    Dimension {
-        name: "driver",
-        flag: "--driver",
-        default: DriverKind::Epoll.name().to_owned(),
-        choices: DriverKind::ALL.iter().map(choice).collect(),
+    let mut dimension = Dimension::of("driver", "--driver", &DriverKind::DEFAULT);
+    for (choice, kind) in dimension.choices.iter_mut().zip(DriverKind::ALL) {
+        choice.unavailable = kind.probe().err().map(|error| error.to_string());
+        choice.facts = Some(kind.descriptor());
     }
+    dimension
 }
 
 pub(crate) fn print<C: Program>(format: Format) -> anyhow::Result<()> {
@@ -89,7 +88,7 @@ fn as_text(backends: &Backends) -> String {
     let mut text = String::new();
     for dimension in &backends.dimensions {
         text += &format!("{} ({}, default {})\n", dimension.name, dimension.flag, dimension.default);
-        for Choice { name, description, unavailable } in &dimension.choices {
+        for Choice { name, description, unavailable, .. } in &dimension.choices {
             let unavailable = unavailable.as_ref().map_or_else(String::new, |why| format!(" [not here: {why}]"));
             text += &format!("  {name:<14} {description}{unavailable}\n");
         }

@@ -74,6 +74,7 @@ macro_rules! choices {
                     name: kind.name().to_owned(),
                     description: kind.about().to_owned(),
                     unavailable: None,
+                    facts: None,
                 };
                 $crate::Dimension {
                     name: $dimension,

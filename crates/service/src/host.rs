@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use anyhow::{Context, anyhow, bail};
-use drivers::{Config, DriverKind, Listeners, ScratchPipes, Statistics};
+use drivers::{Config, DriverKind, Listeners, ScratchPipes, Statistics, Unavailable};
 use proto::Protocol;
 use sys::{listen::Address, registered::Region};
 
@@ -82,13 +82,13 @@ impl Host {
         self.config.scratch_pipes = pipes;
     }
 
-    /// Memory that is sent without being copied, on a driver that can ([`DriverKind::registers_memory`]); any other sends
+    /// Memory that is sent without being copied, on a driver that can ([`drivers::Descriptor::registers_memory`]); any other sends
     /// it as it sends all memory.
     ///
     /// # Errors
     /// The driver could, but the kernel refuses, or a socket of an address cannot.
     pub fn set_registered(&mut self, region: Arc<Region>) -> anyhow::Result<()> {
-        if self.driver.registers_memory() {
+        if self.driver.descriptor().registers_memory {
             let driver = self.driver;
             let refused = || format!("driver {driver}: the kernel refuses registered memory (is ulimit -l too low?)");
             driver.probe_registered(&region, self.config.threads).with_context(refused)?;
@@ -164,21 +164,33 @@ impl fmt::Debug for Host {
 fn choose(choice: DriverChoice) -> anyhow::Result<DriverKind> {
     match choice {
         DriverChoice::Named(driver) => {
-            if let Err(why) = driver.probe() {
-                bail!(
-                    "driver {driver}: the kernel refuses io_uring: {why}; try --driver epoll, or Linux 6.1 with kernel.io_uring_disabled=0"
-                );
+            if let Err(Unavailable { why, remedy }) = driver.probe() {
+                bail!("driver {driver}: {why}; try --driver {}, or {remedy}", DriverKind::DEFAULT);
             }
             Ok(driver)
         }
         DriverChoice::Auto => {
-            let (driver, why) = match DriverKind::Uring.probe() {
-                Ok(()) => (DriverKind::Uring, "the kernel offers io_uring".to_owned()),
-                Err(why) => (DriverKind::Epoll, format!("the kernel refuses io_uring: {why}")),
-            };
-            output::advise(format_args!("driver {driver}: {why}"));
-            Ok(driver)
+            let mut refusals = Vec::new();
+            for &driver in DriverKind::AUTO {
+                match driver.probe() {
+                    Ok(()) => {
+                        output::advise(format_args!("driver {driver}: {}", reason(driver, &refusals)));
+                        return Ok(driver);
+                    }
+                    Err(Unavailable { why, .. }) => refusals.push(why),
+                }
+            }
+            bail!("no driver runs here: {}", refusals.join("; "))
         }
+    }
+}
+
+/// Reason that `auto` has picked a driver, given those of the better ones that do not run here.
+fn reason(driver: DriverKind, refusals: &[String]) -> String {
+    match (driver.descriptor().needs, refusals) {
+        (Some(facility), []) => format!("the kernel offers {facility}"),
+        (None, []) => "it runs everywhere".to_owned(),
+        (_, refusals) => refusals.join("; "),
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use proto::{FileRegion, Front, Limits, Now, Peer, Protocol, Session};
+use proto::{FileRegion, Limits, NextWrite, Now, Peer, Protocol, Session};
 
 use crate::HANG;
 
@@ -63,7 +63,7 @@ pub fn converse<P: Protocol>(protocol: &P, input: &[u8], pace: Pace, now: Now) -
             break;
         }
     }
-    let lingers = session.starts_lingering(now);
+    let lingers = session.begin_lingering(now);
     Heard { bytes, closed: lingers || session.is_done(), lingers }
 }
 
@@ -79,24 +79,24 @@ pub fn flush<P: Protocol>(session: &mut Session<P>, sink: &mut Vec<u8>, bytes_ma
         let piece = PIECE.min(left);
         let n = match session.outbox().front() {
             None => break,
-            Some(Front::Memory(pieces, count)) => {
+            Some(NextWrite::Memory(pieces, count)) => {
                 let all: Vec<u8> = pieces[..count].iter().flat_map(|piece| piece.iter().copied()).take(piece).collect();
                 sink.extend_from_slice(&all);
                 all.len()
             }
-            Some(Front::File(region)) => {
+            Some(NextWrite::File(region)) => {
                 let piece = FileRegion { len: region.len.min(piece as u64), ..region.clone() };
                 sink.extend(contents(&piece));
                 piece.len as usize
             }
-            Some(Front::Waiting) => {
+            Some(NextWrite::Waiting) => {
                 while session.outbox().poll_reply(Waker::noop()).is_pending() {
                     assert!(begin.elapsed() < HANG, "no answer");
                     thread::yield_now();
                 }
                 0
             }
-            Some(Front::Pipe(_)) => panic!("a pipe, which only the kernel reads"),
+            Some(NextWrite::Pipe(_)) => panic!("a pipe, which only the kernel reads"),
         };
         session.outbox().advance(n);
         left -= n;

@@ -26,7 +26,9 @@ use anyhow::{Context, bail};
 pub use browser::{Browser, Screen};
 pub use client::{Client, Digest};
 pub use content::{Content, digest};
-pub use drivers::DriverKind;
+pub use drivers::{
+    ConnectionModel, DefaultWorkers, Descriptor, DriverKind, FilePath, IoModel, PipePath, ReadBuffer, Wait,
+};
 pub use examine::examine;
 pub use holdings::Holdings;
 pub use peers::{peer, sibling};
@@ -35,6 +37,11 @@ pub use server::{Finished, Server, fails, run_to_end};
 
 /// Longer than anything takes on a busy machine.
 pub const HANG: Duration = Duration::from_secs(40);
+
+/// Drivers of which a fact is true.
+pub fn drivers_with(fact: impl Fn(&Descriptor) -> bool) -> Vec<DriverKind> {
+    DriverKind::ALL.iter().copied().filter(|kind| fact(kind.descriptor())).collect()
+}
 
 /// Asks again and again until `condition` holds.
 ///

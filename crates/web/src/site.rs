@@ -4,7 +4,7 @@ use std::{borrow::Cow, ops::Range};
 
 use proto::{Now, Outbox};
 use sys::beneath::OpenError;
-use wire::http1::{Connection, Prepared, Request, Status};
+use wire::http1::{Connection, PreparedResponse, Request, Status};
 
 use crate::{Heads, Lookup, path::PathError};
 
@@ -73,7 +73,7 @@ pub enum Route<'a, U> {
 /// Response of one of the server's own resources.
 #[derive(Debug)]
 pub enum Response<'a> {
-    Prepared(Cow<'a, Prepared>),
+    Prepared(Cow<'a, PreparedResponse>),
     /// Page for this status, the same as for any other error.
     Page(Status),
 }

@@ -5,7 +5,7 @@ use std::{borrow::Cow, ops::Range, sync::Arc, time::Instant};
 use proto::{Now, Outbox};
 use serde::Serialize;
 use web::{Heads, Lookup, NotFound, Response, Route, Site, path};
-use wire::http1::{Connection, Method, Prepared, Request, Status, Target};
+use wire::http1::{Connection, Method, PreparedResponse, Request, Status, Target};
 
 use crate::{
     Access, Cache,
@@ -211,8 +211,8 @@ fn status(error: OverlayError) -> Status {
     }
 }
 
-fn redirect(to: &str) -> Prepared {
-    Prepared::draft(Status::MovedPermanently).field("Location", to).field("Content-Length", "0").body(b"")
+fn redirect(to: &str) -> PreparedResponse {
+    PreparedResponse::builder(Status::MovedPermanently).field("Location", to).field("Content-Length", "0").body(b"")
 }
 
 fn failure<'a>(status: Status, why: &str) -> Response<'a> {
@@ -231,16 +231,16 @@ fn rendered<'a>(status: Status, value: &impl Serialize, allow: Option<&str>) -> 
     // Plain structures and strings: nothing in them can fail to be written.
     let Ok(mut body) = serde_json::to_vec(value) else { return Response::Page(Status::InternalError) };
     body.push(b'\n');
-    let mut draft = Prepared::draft(status)
+    let mut builder = PreparedResponse::builder(status)
         .field("Content-Type", "application/json")
         .field("Content-Length", body.len().to_string())
         .field("Cache-Control", "no-store")
         .field("X-Content-Type-Options", "nosniff");
     if status == Status::Unauthorized {
-        draft = draft.field("WWW-Authenticate", "Bearer");
+        builder = builder.field("WWW-Authenticate", "Bearer");
     }
     if let Some(allow) = allow {
-        draft = draft.field("Allow", allow);
+        builder = builder.field("Allow", allow);
     }
-    Response::Prepared(Cow::Owned(draft.body(&body)))
+    Response::Prepared(Cow::Owned(builder.body(&body)))
 }

@@ -1,6 +1,6 @@
 //! Web page that shows the statistics, embedded in the binary.
 
-use wire::http1::{Prepared, Status};
+use wire::http1::{PreparedResponse, Status};
 
 /// Files of the page: name below `/cache/webui/`, media type, contents.
 const FILES: &[(&[u8], &str, &[u8])] = &[
@@ -15,7 +15,7 @@ const POLICY: &str = "default-src 'self'; frame-ancestors 'none'; base-uri 'none
 
 /// Responses for the files, made once.
 #[derive(Debug)]
-pub(crate) struct WebUi(Vec<(&'static [u8], Prepared)>);
+pub(crate) struct WebUi(Vec<(&'static [u8], PreparedResponse)>);
 
 impl WebUi {
     pub(crate) fn new() -> Self {
@@ -23,13 +23,13 @@ impl WebUi {
     }
 
     /// Returns the response for `/cache/webui/` + `name`.
-    pub(crate) fn get(&self, name: &[u8]) -> Option<&Prepared> {
+    pub(crate) fn get(&self, name: &[u8]) -> Option<&PreparedResponse> {
         self.0.iter().find_map(|(known, page)| (*known == name).then_some(page))
     }
 }
 
-fn page(media_type: &str, contents: &[u8]) -> Prepared {
-    Prepared::draft(Status::Ok)
+fn page(media_type: &str, contents: &[u8]) -> PreparedResponse {
+    PreparedResponse::builder(Status::Ok)
         .field("Content-Type", media_type)
         .field("Content-Length", contents.len().to_string())
         .field("Content-Security-Policy", POLICY)

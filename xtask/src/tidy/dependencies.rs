@@ -1,7 +1,7 @@
 //! Rules about which crate may depend on which.
 
 use super::Violation;
-use crate::workspace::Package;
+use matrix::workspace::Package;
 
 /// Servers: a protocol and its stores, which move no bytes themselves.
 const SERVERS: [&str; 5] = ["fileserver", "http-server", "kvcache", "mq-server", "zerocopy"];
@@ -56,7 +56,7 @@ fn check(package: &Package, packages: &[Package]) -> Vec<Violation> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workspace::Dependency;
+    use matrix::workspace::Dependency;
 
     fn package(name: &str, dependencies: &[(&str, Option<&str>)]) -> Package {
         let dependency =

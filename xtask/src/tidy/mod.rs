@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use self::source::SourceFile;
-use crate::workspace::{self, root};
+use matrix::workspace::{self, root};
 
 /// One breach of one rule.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use super::{Outcome, tools};
-use crate::workspace::{PROGRAMS, cargo, metadata, root, run_shown};
+use matrix::workspace::{PROGRAMS, cargo, metadata, root, run_shown};
 
 const TOOL: &str = "fail-the-nth";
 

@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use anyhow::{Context, Result, bail};
 
 use super::{Outcome, tools};
-use crate::workspace::{cargo, root, run_shown};
+use matrix::workspace::{cargo, root, run_shown};
 
 pub(super) fn run(each: Duration) -> Result<Outcome> {
     if !tools::is_installed("cargo-fuzz") {

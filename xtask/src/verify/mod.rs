@@ -14,11 +14,9 @@ use std::{
 
 use anyhow::Result;
 use clap::ValueEnum;
+use matrix::workspace::{cargo, root, run_shown};
 
-use crate::{
-    ci,
-    workspace::{cargo, root, run_shown},
-};
+use crate::ci;
 
 /// For `--cfg`-free sanitizers a target must be named, or build scripts would be instrumented, too.
 const TARGET: &str = "x86_64-unknown-linux-gnu";

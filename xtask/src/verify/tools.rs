@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use crate::workspace::{cargo, metadata, root, run_shown};
+use matrix::workspace::{cargo, metadata, root, run_shown};
 
 /// Where what only verification needs is built: `target/verify`.
 pub(super) fn directory() -> Result<PathBuf> {

@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use proto::{Offer, Protocol, Session, run_batch};
+use proto::{BatchInput, Protocol, Session, run_batch};
 use slab::Slab;
 use sys::socket;
 
@@ -83,14 +83,14 @@ impl<P: Protocol> Slot<P> {
             let lent = match self.exchange(key, &mut session, desk, &mut quota).unwrap_or(Move::Close) {
                 Move::Close => return Next::Close,
                 Move::Wait => {
-                    session.outbox().give_back(&mut desk.spares);
+                    session.outbox().return_buffer(&mut desk.buffers);
                     let deadline = session.deadline(desk.protocol);
                     self.session = Some(session);
                     return Next::Wait(deadline);
                 }
                 Move::Pause => break,
                 Move::Work(n) => {
-                    session.outbox().lend(&mut desk.spares);
+                    session.outbox().borrow_buffer(&mut desk.buffers);
                     &desk.scratch[..n]
                 }
             };
@@ -138,7 +138,7 @@ impl<P: Protocol> Slot<P> {
     /// Few replies are waiting, and there is more to answer.
     fn gathers(&self, session: &mut Session<P>) -> bool {
         let outbox = session.outbox();
-        let is_small = (1..GATHER_MAX).contains(&outbox.held()) && !outbox.has_promises();
+        let is_small = (1..GATHER_MAX).contains(&outbox.held_bytes()) && !outbox.has_pending_replies();
         is_small && self.ready.readable && session.wants_read()
     }
 
@@ -223,7 +223,7 @@ pub(super) fn read_batch<P: Protocol, W: Workplace<P>>(
             Ok(n) if n > 0 => {
                 slot.ready.have_read(n, READ_BYTES);
                 desk.tally.0.bytes_in += n as u64;
-                session.outbox().lend(&mut desk.spares);
+                session.outbox().borrow_buffer(&mut desk.buffers);
                 batch.push((key, session, end..end + n));
                 end = (end + n).next_multiple_of(CACHE_LINE);
             }
@@ -232,13 +232,13 @@ pub(super) fn read_batch<P: Protocol, W: Workplace<P>>(
     }
     let mut offers: Vec<_> = batch
         .iter_mut()
-        .map(|(_, session, lent)| Offer { session: &mut **session, lent: &desk.scratch[lent.clone()] })
+        .map(|(_, session, lent)| BatchInput { session: &mut **session, lent: &desk.scratch[lent.clone()] })
         .collect();
     run_batch(desk.protocol, &mut offers, desk.now);
     let mut replies = 0;
     let len = batch.len();
     for (key, mut session, _) in batch {
-        replies += session.outbox().held();
+        replies += session.outbox().held_bytes();
         slots[key].session = Some(session);
     }
     // The next batch is taken to be like this one.

@@ -94,7 +94,7 @@ impl<P: Protocol> Slot<P> {
         if let Some(sent) = desk.ring.sent(done, self.socket.as_fd(), |segment| session.outbox().recycle(segment)) {
             self.busy = false;
             self.broken |= sent.is_err();
-            session.outbox().give_back(&mut desk.spares);
+            session.outbox().return_buffer(&mut desk.buffers);
         }
     }
 
@@ -184,7 +184,8 @@ impl<P: Protocol> Slot<P> {
 
 /// What a file or pipe follows leaves with it by plain calls, unless it is to be sent without being copied.
 fn leaves_by_ring(outbox: &Outbox, registered: Option<&Region>) -> bool {
-    !outbox.more_after_memory() || registered.is_some_and(|region| outbox.memory().any(|bytes| region.contains(bytes)))
+    !outbox.has_more_after_memory()
+        || registered.is_some_and(|region| outbox.memory().any(|bytes| region.contains(bytes)))
 }
 
 /// Memory to be sent at once: all there is before a promise, a file or a pipe.

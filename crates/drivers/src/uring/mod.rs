@@ -11,15 +11,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proto::{Now, Offer, Peer, Protocol, Session, Spares, run_batch};
+use proto::{BatchInput, BufferPool, Now, Peer, Protocol, Session, run_batch};
 use slab::Slab;
 use sys::{listen::Listener, registered::Region};
 
 use crate::{
-    Config, Driver, Serving, Shutdown,
+    Config, ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer,
+    Serving, Shutdown, Unavailable, Wait,
     accept::{Accepted, Door, Gate, REST},
     clock,
     counters::{Counters, Tally},
+    descriptor::IO_URING,
     mailbox::{Key, Mailbox},
     on_threads,
     pipes::Pipes,
@@ -37,11 +39,25 @@ use ring::{Done, Op, Ring};
 pub(crate) struct Uring;
 
 impl Driver for Uring {
-    const LISTENER_PER_THREAD: bool = true;
-    const REGISTERS_MEMORY: bool = true;
+    const DESCRIPTOR: Descriptor = Descriptor {
+        name: "uring",
+        about: "raw io_uring: multishot accept and recv, provided buffers, batched submission",
+        io: IoModel::Completion,
+        connection: ConnectionModel::Loop,
+        default_workers: DefaultWorkers::None,
+        listener_per_thread: true,
+        batches: true,
+        waits_in: Wait::Ring,
+        reads_into: ReadBuffer::Provided,
+        sends_memory: MemoryPath::RingSend,
+        sends_files: FilePath::Sendfile,
+        sends_pipes: PipePath::Splice,
+        registers_memory: true,
+        needs: Some(IO_URING),
+    };
 
-    fn probe() -> io::Result<()> {
-        ring::probe()
+    fn probe() -> Result<(), Unavailable> {
+        ring::probe().map_err(|error| Unavailable::without_io_uring(&error))
     }
 
     fn probe_registered(region: &Region, threads: usize) -> io::Result<()> {
@@ -77,7 +93,7 @@ struct Desk<'p, P> {
     ring: Ring,
     mailbox: Arc<Mailbox<Key>>,
     pipes: Pipes,
-    spares: Spares,
+    buffers: BufferPool,
     tally: Tally,
     limits: proto::Limits,
     now: Now,
@@ -113,7 +129,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
                 ring: Ring::new(config.registered.as_ref())?,
                 mailbox: Mailbox::new()?,
                 pipes: Pipes::of_loop(&config.scratch_pipes),
-                spares: Spares::default(),
+                buffers: BufferPool::default(),
                 tally: Tally::default(),
                 limits: config.limits,
                 now,
@@ -255,9 +271,9 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
 
     /// Runs the protocol on what has been received, in the kernel's own buffers.
     fn answer_received(&mut self) {
-        let Desk { protocol, ring, spares, now, .. } = &mut self.desk;
+        let Desk { protocol, ring, buffers, now, .. } = &mut self.desk;
         for done in &self.received {
-            self.slots[done.key].session_mut().outbox().lend(spares);
+            self.slots[done.key].session_mut().outbox().borrow_buffer(buffers);
         }
         match &self.received[..] {
             [] => return,
@@ -267,7 +283,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
                     several.iter().filter_map(|done| self.slots[done.key].session.take()).collect();
                 let offers = sessions.iter_mut().zip(several);
                 let mut offers: Vec<_> = offers
-                    .map(|(session, done)| Offer { session: &mut **session, lent: ring.received(*done) })
+                    .map(|(session, done)| BatchInput { session: &mut **session, lent: ring.received(*done) })
                     .collect();
                 run_batch(*protocol, &mut offers, *now);
                 for (done, session) in several.iter().zip(sessions) {

@@ -34,11 +34,11 @@ fn a_cached_document_is_served_without_an_allocation() {
                     let mut len = 0;
                     while let Some(front) = out.front() {
                         let n = match front {
-                            proto::Front::Memory(pieces, count) => {
+                            proto::NextWrite::Memory(pieces, count) => {
                                 pieces[..count].iter().map(|piece| piece.len()).sum()
                             }
-                            proto::Front::File(region) => usize::try_from(region.len).unwrap(),
-                            proto::Front::Pipe(_) | proto::Front::Waiting => panic!("not cached"),
+                            proto::NextWrite::File(region) => usize::try_from(region.len).unwrap(),
+                            proto::NextWrite::Pipe(_) | proto::NextWrite::Waiting => panic!("not cached"),
                         };
                         out.advance(n);
                         len += n;

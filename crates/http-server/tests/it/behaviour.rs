@@ -164,7 +164,7 @@ fn slow_requests_time_out_and_idle_connections_are_closed() {
     world.pass(Duration::from_secs(1));
     session.tick(&world.server, world.now);
     testkit::dialogue::flush(&mut session, &mut bytes, usize::MAX);
-    assert!(bytes.starts_with(b"HTTP/1.1 408 ") && session.starts_lingering(world.now));
+    assert!(bytes.starts_with(b"HTTP/1.1 408 ") && session.begin_lingering(world.now));
 
     let (mut session, mut bytes) = (world.session(), Vec::new());
     session.feed(&world.server, b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n\r\n", world.now);

@@ -1,7 +1,7 @@
 //! Laws of pipelines, which go through the window.
 
 use fastrand::Rng;
-use proto::{Flow, Outbox, Protocol, Step, Turn};
+use proto::{BatchEntry, Flow, Outbox, Protocol, Step};
 use store::HashbrownStore;
 
 use crate::{
@@ -126,7 +126,7 @@ fn a_batch_of_several_connections_runs_each_in_its_own_protocol_and_database() {
     let mut outs = [Outbox::default(), Outbox::default(), Outbox::default()];
     let conns = [&mut resp, &mut memcached, &mut us];
     let turns = conns.into_iter().zip(inputs).zip(&mut outs);
-    let turns = turns.map(|((conn, input), out)| Turn { conn, input, out, step: Step::open(0) });
+    let turns = turns.map(|((conn, input), out)| BatchEntry { conn, input, out, step: Step::open(0) });
     let mut turns: Vec<_> = turns.collect();
     server.on_ready(&mut turns, now());
     assert!(turns.iter().all(|turn| turn.step.consumed == turn.input.len()));

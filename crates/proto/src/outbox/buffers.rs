@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, mem};
 
 use super::Outbox;
-use crate::Spares;
+use crate::BufferPool;
 
 /// The largest buffer that an outbox of its own keeps for the next reply.
 const SPARE_CAPACITY_MAX: usize = 64 * 1024;
@@ -12,10 +12,10 @@ impl Outbox {
     /// Before a protocol writes: a buffer for its replies, unless there is one. A driver that never lends leaves each
     /// outbox its own.
     #[inline]
-    pub fn lend(&mut self, spares: &mut Spares) {
+    pub fn borrow_buffer(&mut self, pool: &mut BufferPool) {
         self.borrows = true;
         if self.tail.capacity() == 0
-            && let Some(buffer) = spares.take()
+            && let Some(buffer) = pool.take()
         {
             self.tail = buffer;
         }
@@ -23,9 +23,9 @@ impl Outbox {
 
     /// After a flush: the buffer goes back, if it is empty.
     #[inline]
-    pub fn give_back(&mut self, spares: &mut Spares) {
+    pub fn return_buffer(&mut self, pool: &mut BufferPool) {
         if self.tail.is_empty() {
-            spares.keep(mem::take(&mut self.tail));
+            pool.keep(mem::take(&mut self.tail));
         }
     }
 

@@ -47,9 +47,9 @@ impl Outbox {
     fn absorb(&mut self, mut answer: Self) {
         answer.seal();
         self.deferred = self.deferred - 1 + answer.deferred;
-        self.cut |= answer.cut;
+        self.is_truncated |= answer.is_truncated;
         for segment in answer.queue {
-            self.queued += segment.held();
+            self.queued += segment.held_bytes();
             match (self.queue.back_mut(), &segment) {
                 // Many small answers leave in one piece.
                 (Some(Segment::Owned(last)), Segment::Owned(bytes)) if bytes.len() <= FLATTEN_MAX => {
@@ -62,9 +62,9 @@ impl Outbox {
 
     /// What came before the dropped promise still goes out; nothing after it will.
     fn cut_off(&mut self, rest: VecDeque<Segment>) {
-        self.queued -= rest.iter().map(Segment::held).sum::<usize>();
+        self.queued -= rest.iter().map(Segment::held_bytes).sum::<usize>();
         self.tail.clear();
-        (self.deferred, self.cut) = (0, true);
+        (self.deferred, self.is_truncated) = (0, true);
         if self.queue.is_empty() {
             self.written = 0;
         }
@@ -72,7 +72,7 @@ impl Outbox {
 
     /// An answer is still to come, or has come and not been looked at. A protocol whose next request must not overtake
     /// it stops here; it is called again once the answer has been taken.
-    pub fn has_promises(&self) -> bool {
+    pub fn has_pending_replies(&self) -> bool {
         self.deferred > 0
     }
 
@@ -82,7 +82,7 @@ impl Outbox {
     }
 
     /// Nothing is being sent, and nothing can be before a promise is settled.
-    pub fn is_owing(&self) -> bool {
+    pub fn is_blocked_on_reply(&self) -> bool {
         self.is_waiting() && self.in_flight == 0
     }
 

@@ -14,14 +14,14 @@ fn front_follows_the_order_of_the_pushes() {
     out.inline().extend_from_slice(b"head");
     out.push_file(file(10));
     out.inline().extend_from_slice(b"tail");
-    assert!(out.more_after_memory());
-    assert!(matches!(out.front(), Some(Front::Memory(iov, 1)) if &*iov[0] == b"head"));
+    assert!(out.has_more_after_memory());
+    assert!(matches!(out.front(), Some(NextWrite::Memory(iov, 1)) if &*iov[0] == b"head"));
     out.advance(4);
     out.advance(6);
-    assert!(matches!(out.front(), Some(Front::File(FileRegion { offset: 13, len: 4, .. }))));
+    assert!(matches!(out.front(), Some(NextWrite::File(FileRegion { offset: 13, len: 4, .. }))));
     out.advance(4);
-    assert!(!out.more_after_memory());
-    assert!(matches!(out.front(), Some(Front::Memory(iov, 1)) if &*iov[0] == b"tail"));
+    assert!(!out.has_more_after_memory());
+    assert!(matches!(out.front(), Some(NextWrite::Memory(iov, 1)) if &*iov[0] == b"tail"));
     out.advance(4);
     assert!(out.front().is_none() && out.is_idle());
 }
@@ -50,9 +50,9 @@ fn inline_bytes_leave_with_the_memory_before_them() {
     let mut out = Outbox::default();
     out.push_shared(&Bytes::from(vec![b'x'; 5000]));
     out.inline().extend_from_slice(b"next");
-    assert!(matches!(out.front(), Some(Front::Memory(iov, 2)) if &*iov[1] == b"next"));
+    assert!(matches!(out.front(), Some(NextWrite::Memory(iov, 2)) if &*iov[1] == b"next"));
     out.advance(5002);
-    assert!(matches!(out.front(), Some(Front::Memory(iov, 1)) if &*iov[0] == b"xt"));
+    assert!(matches!(out.front(), Some(NextWrite::Memory(iov, 1)) if &*iov[0] == b"xt"));
 }
 
 /// Both marks stop a protocol, and a flush starts it again.
@@ -79,8 +79,8 @@ fn a_cut_keeps_the_account_right() {
     answer.inline().extend_from_slice(b"kept");
     kept.fulfil(answer);
     drop(dropped);
-    assert!(matches!(out.front(), Some(Front::Memory(iov, 1)) if &*iov[0] == b"kept"));
-    assert_eq!((out.held(), out.is_broken()), (4, false));
+    assert!(matches!(out.front(), Some(NextWrite::Memory(iov, 1)) if &*iov[0] == b"kept"));
+    assert_eq!((out.held_bytes(), out.is_broken()), (4, false));
     out.advance(4);
     assert!(out.is_broken() && out.is_full() && out.front().is_none());
 }

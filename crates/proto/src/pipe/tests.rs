@@ -3,7 +3,7 @@ use std::{collections::VecDeque, os::fd::AsFd};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Front, Outbox, Segment, Taken};
+use crate::{NextWrite, Outbox, Segment, Taken};
 
 /// What the file of every test holds.
 fn content(range: Range<u64>) -> impl Iterator<Item = u8> {
@@ -98,17 +98,17 @@ impl Trickle<'_> {
     fn run(&mut self, out: &mut Outbox) {
         while let Some((&(n, has_scratch), front)) = self.steps.next().zip(out.front()) {
             let n = match front {
-                Front::Memory(pieces, count) => {
+                NextWrite::Memory(pieces, count) => {
                     let bytes: Vec<u8> = pieces[..count].iter().flat_map(|piece| piece.iter().copied()).collect();
                     self.sent.extend(&bytes[..n.min(bytes.len())]);
                     n.min(bytes.len())
                 }
-                Front::File(region) => {
+                NextWrite::File(region) => {
                     let n = region.len.min(n as u64);
                     self.sent.extend(content(region.offset..region.offset + n));
                     n as usize
                 }
-                Front::Pipe(region) => {
+                NextWrite::Pipe(region) => {
                     if !self.fill(region, n, has_scratch) {
                         assert!(out.fall_back(), "nothing of it has been sent");
                         self.fell_back += 1;
@@ -119,7 +119,7 @@ impl Trickle<'_> {
                     assert!(!self.piped.is_empty() || region.scratch().is_some());
                     n
                 }
-                Front::Waiting => unreachable!("nothing is promised"),
+                NextWrite::Waiting => unreachable!("nothing is promised"),
             };
             out.advance(n);
             if let Some(scratch) = out.emptied_pipe() {
@@ -163,7 +163,7 @@ proptest! {
         let mut driver =
             Trickle { steps: steps.iter().cycle(), piped: VecDeque::new(), sent: Vec::new(), fell_back: 0 };
         driver.run(&mut out);
-        prop_assert!(out.is_idle() && out.held() == 0, "{} bytes held", out.held());
+        prop_assert!(out.is_idle() && out.held_bytes() == 0, "{} bytes held", out.held_bytes());
         prop_assert!(driver.sent == wanted, "{} bytes of {}", driver.sent.len(), wanted.len());
         prop_assert_eq!(driver.fell_back, fallbacks.load(Ordering::Relaxed));
     }
@@ -176,7 +176,7 @@ fn a_region_in_a_scratch_pipe_does_not_fall_back() {
     let mut out = Outbox::default();
     for piece in [Piece::Cached(10, 0, 100, 0), Piece::Pages(50, 200)] {
         push(&piece, &fallbacks, &mut out);
-        let Some(Front::Pipe(region)) = out.front() else { panic!("a pipe") };
+        let Some(NextWrite::Pipe(region)) = out.front() else { panic!("a pipe") };
         let len = region.len;
         match &mut region.source {
             PipeSource::Pages(pages) => pages.scratch = Some(scratch(len)),

@@ -3,7 +3,7 @@ use std::sync::Mutex;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Front, Offer, Promise, Segment, Taken, run_batch};
+use crate::{BatchInput, NextWrite, Promise, Segment, Taken, run_batch};
 
 /// Lines are answered in order: `N` by N bytes of `x` and a newline; `later N` the same by a promise; `bye` closes;
 /// `huh` lingers, `all` does until it is delivered. Short answers are inline, longer ones shared.
@@ -43,7 +43,7 @@ impl Protocol for Lines {
                 Some(n) => self.promises.lock().unwrap().push((out.defer(), n.parse().unwrap())),
                 None if line == "bye" => return Step { flow: Flow::Close, ..Step::open(consumed) },
                 None if line == "huh" => return Step { flow: Flow::Linger, ..Step::open(consumed) },
-                None if line == "all" => return Step { flow: Flow::Deliver, ..Step::open(consumed) },
+                None if line == "all" => return Step { flow: Flow::CloseAfterAck, ..Step::open(consumed) },
                 None => answer(line.parse().unwrap(), out),
             }
         }
@@ -67,7 +67,7 @@ fn session(protocol: &Lines, limits: Limits, now: Now) -> Session<Lines> {
 
 /// Writes at most `max` bytes at a time, until nothing can be written.
 fn borrow_all(s: &mut Session<Lines>, sink: &mut Vec<u8>, max: usize) {
-    while let Some(Front::Memory(iov, count)) = s.outbox.front() {
+    while let Some(NextWrite::Memory(iov, count)) = s.outbox.front() {
         let all: Vec<u8> = iov[..count].iter().flat_map(|piece| piece.iter().copied()).collect();
         let n = all.len().min(max);
         sink.extend_from_slice(&all[..n]);
@@ -113,7 +113,7 @@ proptest! {
         };
         for piece in request.as_bytes().chunks(chunk) {
             if batched {
-                run_batch(&protocol, &mut [Offer { session: &mut s, lent: piece }], now);
+                run_batch(&protocol, &mut [BatchInput { session: &mut s, lent: piece }], now);
             } else if s.has_input() && chunk % 2 == 0 {
                 for &byte in piece {
                     s.recv_space()[0] = byte;
@@ -224,9 +224,9 @@ fn a_lingering_close_discards_input_for_a_bounded_time() {
         let (protocol, begin, mut got) = (Lines::default(), start(), Vec::new());
         let mut s = session(&protocol, Limits::default(), begin);
         s.feed(&protocol, b"1\nhuh\n2\n", begin);
-        assert!(!s.starts_lingering(begin), "output comes first");
+        assert!(!s.begin_lingering(begin), "output comes first");
         borrow_all(&mut s, &mut got, 9);
-        assert!(!s.is_done() && s.starts_lingering(begin) && !s.starts_lingering(begin));
+        assert!(!s.is_done() && s.begin_lingering(begin) && !s.begin_lingering(begin));
         assert!(s.wants_read());
         s.feed(&protocol, b"3\n", begin);
         assert!(!s.is_done() && s.outbox.is_empty());
@@ -246,15 +246,15 @@ fn a_delivery_is_a_close_if_it_is_known_and_a_lingering_close_otherwise() {
         let (protocol, now, mut got) = (Lines::default(), start(), Vec::new());
         let mut s = session(&protocol, Limits::default(), now);
         s.feed(&protocol, b"1\nall\n2\n", now);
-        assert!(!s.asks_for_delivery() && !s.starts_lingering(now), "output comes first");
-        s.delivered();
+        assert!(!s.is_awaiting_ack() && !s.begin_lingering(now), "output comes first");
+        s.acknowledged();
         borrow_all(&mut s, &mut got, 9);
-        assert!(s.asks_for_delivery() && !s.is_done());
+        assert!(s.is_awaiting_ack() && !s.is_done());
         if is_delivered {
-            s.delivered();
+            s.acknowledged();
         }
-        assert_eq!((s.starts_lingering(now), s.is_done()), (!is_delivered, is_delivered));
-        assert!(!s.asks_for_delivery());
+        assert_eq!((s.begin_lingering(now), s.is_done()), (!is_delivered, is_delivered));
+        assert!(!s.is_awaiting_ack());
         s.end_of_input();
         assert_eq!((s.is_done(), &got[..]), (true, &b"x\n"[..]));
     }
@@ -270,7 +270,7 @@ fn a_request_above_the_limit_ends_the_connection() {
             s.feed(&protocol, b"1", now);
         }
     }
-    assert!(!s.wants_read() && s.starts_lingering(now));
+    assert!(!s.wants_read() && s.begin_lingering(now));
 }
 
 /// Half-close is not close: what was received is still answered, even where the outbox was full at the time.

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, io::ErrorKind, time::Duration};
 
 use anyhow::{Context, ensure};
-use testkit::{Client, DriverKind, Holdings, eventually};
+use testkit::{Client, ConnectionModel, DefaultWorkers, Holdings, eventually};
 
 use crate::bench::{Counts, PLAIN, Setup, ask, finds_room, probe};
 
@@ -49,7 +49,7 @@ fn thousands_of_idle_connections_keep_nobody_from_being_served() {
             client.send(b"here\n")?;
             idle.push(client);
         }
-        if bench.driver == DriverKind::Pool {
+        if bench.driver.descriptor().connection == ConnectionModel::Worker {
             for (i, client) in idle.iter_mut().enumerate() {
                 is_answered_or_turned_away(client).with_context(|| format!("connection {i}"))?;
             }
@@ -98,7 +98,7 @@ fn thousands_of_silent_connections_keep_nobody_from_being_served() {
             Ok(answered)
         })?;
         refused += leave_only_the_held(&mut held)?;
-        if bench.driver == DriverKind::Pool {
+        if bench.driver.descriptor().connection == ConnectionModel::Worker {
             ensure!(held.len() <= POOL_WORKERS + POOL_QUEUE, "{} are held", held.len());
         } else {
             ensure!((held.len(), refused) == (COUNT, 0), "{} of {COUNT} are held, {refused} refused", held.len());
@@ -140,7 +140,13 @@ fn leave_only_the_held(clients: &mut Vec<Client>) -> anyhow::Result<usize> {
 fn a_full_queue_turns_newcomers_away_and_keeps_those_who_wait() {
     const NEWCOMERS: usize = 50;
     let args = &["--workers", "1", "--request-timeout", "300s"];
-    let setup = Setup { args, threads: &[1], drivers: |driver| driver == DriverKind::Pool, metrics: true, ..PLAIN };
+    let setup = Setup {
+        args,
+        threads: &[1],
+        drivers: |driver| driver.descriptor().connection == ConnectionModel::Worker,
+        metrics: true,
+        ..PLAIN
+    };
     setup.serve(|server, bench| {
         let mut busy = server.connect()?;
         ask(&mut busy, "in")?;
@@ -245,7 +251,8 @@ fn several_threads_share_the_connections() {
             client.end()?;
             threads.insert(client.read_to_end().with_context(|| format!("connection {i}"))?);
         }
-        let dealt_out = matches!(bench.driver, DriverKind::Epoll | DriverKind::TokioUring | DriverKind::Uring);
+        let facts = bench.driver.descriptor();
+        let dealt_out = facts.listener_per_thread && facts.default_workers == DefaultWorkers::None;
         ensure!(!dealt_out || threads.len() == 2, "{} threads served 50 connections", threads.len());
         Ok(())
     });

@@ -99,11 +99,7 @@ fn io_uring_refused_by_the_kernel_is_one_clear_error() {
     if strace().is_none() {
         return;
     }
-    let setup = Setup {
-        threads: &[1],
-        drivers: |driver| matches!(driver, DriverKind::Uring | DriverKind::TokioUring),
-        ..PLAIN
-    };
+    let setup = Setup { threads: &[1], drivers: |driver| driver.descriptor().needs == Some("io_uring"), ..PLAIN };
     setup.examine(|bench| {
         for error in ["EPERM", "ENOSYS"] {
             let mut command = strace().context("strace")?;
@@ -124,7 +120,7 @@ fn every_driver_is_listed_with_a_description() {
     assert_eq!(finished.code(), Some(0), "{finished:?}");
     for driver in DriverKind::ALL {
         assert!(finished.stdout.contains(&format!("\"{driver}\"")), "{driver}: {finished:?}");
-        assert!(finished.stdout.contains(driver.about()), "{driver}: {finished:?}");
+        assert!(finished.stdout.contains(driver.descriptor().about), "{driver}: {finished:?}");
     }
 }
 

@@ -265,7 +265,7 @@ fn batches_answer_every_connection_alike() {
         client.send(b"widest\n")?;
         client.end()?;
         let widest: usize = String::from_utf8(client.read_to_end()?)?.trim().parse()?;
-        let batches = matches!(bench.driver, testkit::DriverKind::Epoll | testkit::DriverKind::Uring);
+        let batches = bench.driver.descriptor().batches;
         anyhow::ensure!(widest <= 8, "a batch of {widest}");
         anyhow::ensure!(!batches || widest > 1, "the widest batch was {widest}");
         Ok(())

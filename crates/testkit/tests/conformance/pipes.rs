@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, thread, time::Duration};
 use anyhow::{Context, ensure};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use testkit::{
-    Client, DriverKind, Holdings, Server, digest,
+    Client, DriverKind, FilePath, Holdings, PipePath, Server, digest,
     tracing::{calls_during, strace, trace_of, with_faults},
 };
 
@@ -21,6 +21,11 @@ const SMALL: usize = 26_510;
 const KINDS: [&str; 4] = ["pipe", "headed", "chain", "pages"];
 
 const WITH_CONTENT: Setup = Setup { content_bytes: LEN, ..PLAIN };
+
+/// True if pipes and pages reach the socket without being copied through memory.
+fn splices(driver: DriverKind) -> bool {
+    driver.descriptor().sends_pipes == PipePath::Splice
+}
 
 /// One body on a connection that goes on.
 fn fetch(client: &mut Client, bench: &Bench<'_>, kind: &str, len: usize) -> anyhow::Result<()> {
@@ -53,7 +58,7 @@ fn each_falls_back(client: &mut Client, bench: &Bench<'_>, kinds: &[(&str, usize
         fetch(client, bench, kind, len)?;
         let counted = fallbacks(client)? - before;
         // Pages need no pipe there: they are written from the mapping.
-        let wanted = if bench.driver == DriverKind::TokioUring && kind == "pages" { 0 } else { pieces };
+        let wanted = if !splices(bench.driver) && kind == "pages" { 0 } else { pieces };
         ensure!(counted == wanted, "{kind} {len}: {counted} fall-backs instead of {wanted}");
     }
     Ok(())
@@ -68,7 +73,7 @@ fn a_small_cached_response_is_one_tee_and_one_splice() {
     if strace().is_none() {
         return;
     }
-    let setup = Setup { threads: &[1], at_once: 2, drivers: |driver| driver != DriverKind::TokioUring, ..WITH_CONTENT };
+    let setup = Setup { threads: &[1], at_once: 2, drivers: splices, ..WITH_CONTENT };
     setup.serve(|server, bench| {
         let mut client = server.connect()?;
         fetch(&mut client, bench, "headed", SMALL)?;
@@ -162,7 +167,7 @@ fn out_of_descriptors_bodies_are_sent_without_a_pipe() {
         let kinds = [("headed", SMALL, 1), ("chain", 3 * PIPE_LEN, 3), ("pages", LEN, 1)];
         kinds.iter().try_for_each(|&(kind, len, _)| fetch(&mut client, bench, kind, len))?;
         // They keep the one scratch pipe that there is.
-        let holders = if bench.driver == DriverKind::TokioUring { ("pipe", PIPE_LEN) } else { ("pages", LEN) };
+        let holders = if splices(bench.driver) { ("pages", LEN) } else { ("pipe", PIPE_LEN) };
         let stuck = stuck(server, [holders; 3])?;
         let process = Pid::from_raw(server.process().id());
         let hard = getrlimit(Resource::Nofile).maximum;
@@ -240,7 +245,7 @@ fn slow_readers_hold_so_many_scratch_pipes_and_no_more() {
         // Loops that look at the same moment may each make one more.
         let pipes = 2 * (PIPES + bench.threads);
         // There, a file that is being sent has a second descriptor.
-        let files = if bench.driver == DriverKind::TokioUring { READERS } else { 0 };
+        let files = if bench.driver.descriptor().sends_files == FilePath::Sendfile { 0 } else { READERS };
         ensure!(held <= READERS + pipes + files, "{held} descriptors for {READERS} readers");
         let mut client = server.connect()?;
         for (reader, (kind, len)) in readers.iter_mut().zip(kinds.into_iter().cycle()) {
@@ -261,7 +266,7 @@ fn only_the_last_link_of_a_chain_is_pushed() {
     if strace().is_none() {
         return;
     }
-    let setup = Setup { threads: &[1], at_once: 2, drivers: |driver| driver != DriverKind::TokioUring, ..WITH_CONTENT };
+    let setup = Setup { threads: &[1], at_once: 2, drivers: splices, ..WITH_CONTENT };
     setup.serve(|server, bench| {
         let mut client = server.connect()?;
         for kind in ["chain", "pages"] {

@@ -5,7 +5,7 @@ use std::{process::Command, time::Duration};
 use anyhow::ensure;
 use sys::listen::Address;
 use testkit::{
-    Client, DriverKind, Server, digest, run_to_end,
+    Client, Server, digest, run_to_end,
     tracing::{strace, with_faults},
 };
 
@@ -106,7 +106,7 @@ fn uring_sends_registered_memory_without_copying_it() {
     if strace().is_none() {
         return;
     }
-    let setup = Setup { drivers: |driver| driver == DriverKind::Uring, threads: &[1], ..SETUP };
+    let setup = Setup { drivers: |driver| driver.descriptor().registers_memory, threads: &[1], ..SETUP };
     setup.serve(|server, bench| {
         // No plain send is left to carry it.
         with_faults(server, "sendto,sendmsg,sendfile,splice:error=EPERM", || {
@@ -135,7 +135,7 @@ fn what_the_kernel_refuses_is_said_at_start() {
             command.args(["-e", &format!("inject=io_uring_register:error=EPERM:when={nth}")]);
             let server = bench.command();
             command.arg(server.get_program()).args(server.get_args());
-            if bench.driver == DriverKind::Uring {
+            if bench.driver.descriptor().registers_memory {
                 refused_or_served(bench, command, "the kernel refuses registered memory")?;
             }
         }
@@ -144,7 +144,7 @@ fn what_the_kernel_refuses_is_said_at_start() {
 }
 
 fn refused_or_served(bench: &Bench<'_>, command: Command, why: &str) -> anyhow::Result<()> {
-    if bench.driver == DriverKind::Uring {
+    if bench.driver.descriptor().registers_memory {
         let ended = run_to_end(command)?;
         ensure!(ended.code() == Some(1), "{:?}", ended.status);
         ensure!(ended.stderr.contains(why), "{}", ended.stderr);

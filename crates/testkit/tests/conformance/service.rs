@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use sys::listen::{Address, ListenOptions};
-use testkit::{Client, Process, Server, eventually, run_to_end};
+use testkit::{Client, ConnectionModel, Process, Server, eventually, run_to_end};
 
 use crate::bench::{Bench, EXE, PLAIN, Setup, ask, socket_path};
 
@@ -160,7 +160,8 @@ fn connections_have_the_buffers_that_were_asked_for() {
 /// On a unix socket, where a connection attempt fails at once when the queue is full: the kernel takes one more.
 #[test]
 fn so_many_connections_wait_as_were_asked_for() {
-    let setup = Setup { drivers: |driver| driver == testkit::DriverKind::Blocking, threads: &[1], ..PLAIN };
+    let setup =
+        Setup { drivers: |driver| driver.descriptor().connection == ConnectionModel::Thread, threads: &[1], ..PLAIN };
     setup.examine(|bench| {
         let address = format!("unix:{}", socket_path(bench).display());
         for (variable, args, backlog) in
@@ -213,7 +214,7 @@ fn help_shows_the_defaults_of_the_server() {
 
 #[test]
 fn metrics_have_a_default_address_where_the_server_says_so() {
-    let setup = Setup { drivers: |driver| driver == testkit::DriverKind::Epoll, threads: &[1], ..PLAIN };
+    let setup = Setup { drivers: |driver| driver == testkit::DriverKind::DEFAULT, threads: &[1], ..PLAIN };
     setup.examine(|bench| {
         let (usual, said) = (socket_path(bench).with_extension("usual"), socket_path(bench).with_extension("said"));
         for (args, served, other) in [(None, &usual, &said), (Some(&said), &said, &usual)] {

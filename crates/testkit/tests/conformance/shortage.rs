@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use testkit::{
-    Client, DriverKind, Server, digest, eventually,
+    Client, ConnectionModel, DriverKind, Server, Wait, digest, eventually,
     tracing::{strace, with_faults},
 };
 
@@ -70,7 +70,7 @@ fn interrupted_calls_are_invisible() {
     let setup = Setup { content_bytes: 1 << 20, threads: &[1], at_once: 2, ..PLAIN };
     setup.serve(|server, bench| {
         // tokio-uring forgets a submission that fails. The kernel interrupts only waits, and it never waits there.
-        let ring = (bench.driver == DriverKind::Uring).then_some("io_uring_enter");
+        let ring = (bench.driver.descriptor().waits_in == Wait::Ring).then_some("io_uring_enter");
         for calls in ["recvfrom,sendto,sendmsg,sendfile,splice,accept4,epoll_wait"].into_iter().chain(ring) {
             let inject = format!("{calls}:error=EINTR:when=1+3");
             with_faults(server, &inject, || transfers(server, bench))
@@ -97,14 +97,14 @@ fn transfers(server: &Server, bench: &Bench<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `blocking` without a thread for one more: that one is turned away and counted, and the server goes on.
+/// No thread for one more connection: that one is turned away and counted, and the server goes on.
 #[test]
 fn whoever_there_is_no_thread_for_is_turned_away_and_counted() {
     const COUNT: usize = 5;
     if strace().is_none() {
         return;
     }
-    let drivers = |driver| driver == DriverKind::Blocking;
+    let drivers = |driver: DriverKind| driver.descriptor().connection == ConnectionModel::Thread;
     let setup = Setup { drivers, threads: &[1], metrics: true, ..PLAIN };
     setup.serve(|server, bench| {
         let mut inside = server.connect()?;

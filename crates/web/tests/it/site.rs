@@ -12,7 +12,7 @@ use proto::{Now, Outbox};
 use sys::beneath::Metadata;
 use testkit::dialogue::{Heard, Pace, converse};
 use web::{Heads, HttpOptions, Lookup, NotFound, Response, Route, Site, WebServer, path};
-use wire::http1::{Connection, Method, Part, Prepared, Request, Status, Target};
+use wire::http1::{Connection, Method, Part, PreparedResponse, Request, Status, Target};
 
 /// Length of the longest body that is wanted.
 pub(crate) const BODY_MAX: usize = 5_000;
@@ -20,7 +20,7 @@ pub(crate) const BODY_MAX: usize = 5_000;
 #[derive(Debug)]
 pub(crate) struct TestSite {
     files: Vec<(&'static [u8], File)>,
-    own: Prepared,
+    own: PreparedResponse,
     /// Responses that [`Site::on_responses`] was told of.
     pub(crate) responses: AtomicU64,
 }
@@ -46,8 +46,8 @@ impl File {
     }
 }
 
-fn response(status: Status, body: &[u8]) -> Prepared {
-    Prepared::draft(status).field("Content-Length", body.len().to_string()).body(body)
+fn response(status: Status, body: &[u8]) -> PreparedResponse {
+    PreparedResponse::builder(status).field("Content-Length", body.len().to_string()).body(body)
 }
 
 impl Site for TestSite {

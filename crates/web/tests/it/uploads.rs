@@ -139,7 +139,7 @@ fn slow_bodies_time_out() {
     }
     slow.tick(&server, later(upload_timeout));
     flush(&mut slow, &mut bytes, usize::MAX);
-    assert!(bytes.starts_with(b"HTTP/1.1 408 ") && slow.starts_lingering(later(upload_timeout)));
+    assert!(bytes.starts_with(b"HTTP/1.1 408 ") && slow.begin_lingering(later(upload_timeout)));
 
     let mut fast = session(&server, begin);
     fast.feed(&server, put("Content-Length: 1\r\n", "").as_bytes(), begin);

@@ -1,6 +1,6 @@
 use std::{fs, os::unix::fs::FileExt, path::Path, thread, time::Duration};
 
-use proto::{Front, Now, Outbox};
+use proto::{NextWrite, Now, Outbox};
 use sys::{beneath::Metadata, registered::Region};
 
 use super::*;
@@ -55,7 +55,7 @@ fn in_one_pipe(resources: &Arc<Resources>) -> (tempfile::TempDir, CachedFile) {
 fn is_piped(file: &CachedFile, now: Now) -> bool {
     let mut out = Outbox::default();
     file.push_ok(Connection::Implied, now, &mut out);
-    matches!(out.front(), Some(Front::Pipe(_)))
+    matches!(out.front(), Some(NextWrite::Pipe(_)))
 }
 
 /// A change between the look before a filling and the one after it, as seen from here: the metadata is of before, the

@@ -4,12 +4,15 @@ use std::{fmt, path::Path, process::Command, sync::LazyLock, thread, time::Durat
 
 use anyhow::{Context, anyhow, ensure};
 use serde_json::Value;
-use testkit::{DriverKind, Server, examine, http::Http};
+use testkit::{DriverKind, Server, drivers_with, examine, http::Http};
 
 pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_zerocopy");
 pub(crate) const STRATEGIES: &[&str] = &["sendfile", "mmap-write", "vmsplice", "pipe", "uring", "auto"];
-pub(crate) const EVENT_LOOPS: &[DriverKind] =
-    &[DriverKind::Epoll, DriverKind::Reactor, DriverKind::Tokio, DriverKind::TokioUring, DriverKind::Uring];
+/// Drivers whose connections hold no thread.
+pub(crate) static EVENT_LOOPS: LazyLock<Vec<DriverKind>> =
+    LazyLock::new(|| drivers_with(|facts| !facts.holds_a_thread()));
+/// Drivers that map no memory while they serve: nothing but their loops runs, which exist from the start.
+pub(crate) static LOOPS_ALONE: LazyLock<Vec<DriverKind>> = LazyLock::new(|| drivers_with(|facts| facts.batches));
 
 /// Setup of the servers that a law is tested on.
 #[derive(Clone, Copy)]
@@ -26,7 +29,7 @@ pub(crate) const ALL: Setup =
     Setup { strategies: STRATEGIES, drivers: DriverKind::ALL, at_once: 7, args: &["--threads", "1"] };
 pub(crate) const PIPE: Setup = Setup { strategies: &["pipe"], ..ALL };
 /// One server, for laws about what does not depend on how bytes are moved.
-pub(crate) const ONE: Setup = Setup { strategies: &["auto"], drivers: &[DriverKind::Epoll], ..ALL };
+pub(crate) const ONE: Setup = Setup { strategies: &["auto"], drivers: &[DriverKind::DEFAULT], ..ALL };
 
 /// One of the combinations.
 #[derive(Clone, Copy, Debug)]
@@ -134,6 +137,3 @@ pub(crate) fn of_strategy(stats: &Value, name: &str, figure: &str) -> anyhow::Re
 pub(crate) fn fallbacks(stats: &Value) -> f64 {
     stats["fallbacks"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_f64()).sum()
 }
-
-/// Drivers that map no memory while they serve.
-pub(crate) const MAPPING: &[DriverKind] = &[DriverKind::Epoll, DriverKind::Uring];

@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::ValueEnum;
-use proto::{Front, Now, Outbox, Protocol};
+use proto::{NextWrite, Now, Outbox, Protocol};
 use serde_json::Value;
 use sys::beneath::Root;
 use web::{Conn, HttpOptions, MediaTypes};
@@ -41,23 +41,23 @@ impl World {
         let mut got = Vec::new();
         while let Some(front) = out.front() {
             let n = match front {
-                Front::Memory(pieces, count) => {
+                NextWrite::Memory(pieces, count) => {
                     let before = got.len();
                     pieces[..count].iter().for_each(|piece| got.extend_from_slice(piece));
                     got.len() - before
                 }
-                Front::File(region) => {
+                NextWrite::File(region) => {
                     let file = fs::File::from(region.file.try_clone().unwrap());
                     let mut piece = vec![0; region.len as usize];
                     file.read_exact_at(&mut piece, region.offset).unwrap();
                     got.extend(piece);
                     region.len as usize
                 }
-                Front::Pipe(_) => {
+                NextWrite::Pipe(_) => {
                     assert!(out.fall_back(), "nothing of it is on its way");
                     continue;
                 }
-                Front::Waiting => panic!("never made by this server"),
+                NextWrite::Waiting => panic!("never made by this server"),
             };
             out.advance(n);
         }

@@ -10,7 +10,7 @@ use testkit::{
     tracing::{strace, with_faults},
 };
 
-use crate::bench::{ALL, ONE, PIPE, Setup, Site, bytes, number, of_strategy, stats};
+use crate::bench::{ALL, EVENT_LOOPS, LOOPS_ALONE, ONE, PIPE, Setup, Site, bytes, number, of_strategy, stats};
 
 const FILES: usize = 1_500;
 const SIZE: usize = 26_510;
@@ -199,7 +199,7 @@ fn what_the_kernel_refuses_falls_back_and_is_counted() {
             crate::bench::STRATEGIES.iter().find(|known| **known == strategy).expect("a strategy"),
         );
         // A thread for each connection maps its stack, and a driver that reads into memory of its own maps that.
-        let drivers: &[_] = if faults.starts_with("mmap") { crate::bench::MAPPING } else { crate::bench::EVENT_LOOPS };
+        let drivers: &[_] = if faults.starts_with("mmap") { &LOOPS_ALONE } else { &EVENT_LOOPS };
         Setup { strategies, drivers, at_once: 3, ..ALL }.serve(site.path(), |server, _| {
             refused(server, site.path(), faults, counted).with_context(|| faults.to_owned())
         });
@@ -213,7 +213,7 @@ fn a_process_without_descriptors_says_so_and_recovers() {
         return;
     }
     let site = Site::new(&[100]);
-    Setup { drivers: crate::bench::EVENT_LOOPS, at_once: 3, ..PIPE }.serve(site.path(), |server, _| {
+    Setup { drivers: &EVENT_LOOPS, at_once: 3, ..PIPE }.serve(site.path(), |server, _| {
         let mut client = Http::connect(server.address())?;
         ensure!(client.get("/missing")?.status == 404, "before");
         with_faults(server, "openat2:error=EMFILE", || {

@@ -264,5 +264,5 @@ fn what_is_served_after_the_window_is_what_there_is() {
 fn the_same_with_two_threads_and_eviction() {
     const ARGS: &[&str] =
         &["--threads", "2", "--revalidate", "100ms", "--idle-evict", "100ms", "--pipe-budget", "512KiB"];
-    storm(Setup { args: ARGS, drivers: crate::bench::EVENT_LOOPS, at_once: 14, ..ALL });
+    storm(Setup { args: ARGS, drivers: &crate::bench::EVENT_LOOPS, at_once: 14, ..ALL });
 }

@@ -82,7 +82,7 @@ fn media_types_come_from_a_file() {
     }
     let map = dir.path().join("map");
     std::fs::write(&map, "# comment\napplication/x-first one two\ntext/x-second html\n").unwrap();
-    let setup = Setup { drivers: &[DriverKind::Epoll], ..ALL };
+    let setup = Setup { drivers: &[DriverKind::DEFAULT], ..ALL };
     setup.examine(|subject| {
         let mut command = setup.command(subject, dir.path());
         command.arg("--mime-file").arg(&map);

@@ -28,7 +28,7 @@ fn what_is_imported_is_served() {
         let said = format!("{} documents, ", DOCUMENTS.len());
         assert!(finished.stderr.starts_with(&said), "{finished:?}");
         let setup = Setup { backend: fileserver::backend::BackendKind::Sqlite, ..ORIGINAL };
-        let mut server: Server = setup.start(DriverKind::Epoll, &database).unwrap();
+        let mut server: Server = setup.start(DriverKind::DEFAULT, &database).unwrap();
         for (id, size) in DOCUMENTS {
             let got = setup.get(server.address(), id.as_bytes()).unwrap();
             assert!(got == (Status::Found, contents(id, size)), "{id}, {layout}: {} bytes", got.1.len());

@@ -198,7 +198,7 @@ fn a_second_signal_removes_the_sample_as_well() {
 fn a_second_signal_stops_at_once() {
     let collection = Collection::empty(LayoutKind::Flat);
     collection.write("LARGE008", &contents("LARGE008", 8 << 20));
-    let mut server = ORIGINAL.start(DriverKind::Epoll, &collection.root).unwrap();
+    let mut server = ORIGINAL.start(DriverKind::DEFAULT, &collection.root).unwrap();
     let mut reader = Client::connect_narrow(server.address(), 16 << 10).unwrap();
     reader.send(b"LARGE008").unwrap();
     reader.take(100).unwrap();

@@ -18,7 +18,7 @@ fn content_that_cannot_be_served_is_one_line_and_status_1() {
     std::fs::write(tree.path().join("file"), "no database").unwrap();
     for (name, why) in [("missing", "No such file or directory"), ("file", "Not a directory")] {
         let path = tree.path().join(name);
-        let said = fails(ORIGINAL.command(DriverKind::Epoll, &path), 1).stderr;
+        let said = fails(ORIGINAL.command(DriverKind::DEFAULT, &path), 1).stderr;
         let begins = format!("error: cannot serve {}: ", path.display());
         assert!(said.lines().count() == 1 && said.starts_with(&begins) && said.contains(why), "{said}");
     }

@@ -1,16 +1,17 @@
 //! Helpers that start a server as a process.
 
-use std::{path::Path, process::Command};
+use std::{path::Path, process::Command, sync::LazyLock};
 
 use anyhow::{Context, anyhow};
 pub(crate) use testkit::http::{Http, get, get_and_close};
-use testkit::{Content, DriverKind, Server, examine};
+use testkit::{Content, DriverKind, Server, drivers_with, examine};
 
 pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_http-server");
 /// Larger than what the sockets of one connection hold, so that a transfer can be caught in the middle.
 pub(crate) const LARGE: usize = 8 << 20;
-pub(crate) const EVENT_LOOPS: [DriverKind; 5] =
-    [DriverKind::Epoll, DriverKind::Reactor, DriverKind::Tokio, DriverKind::TokioUring, DriverKind::Uring];
+/// Drivers whose connections hold no thread.
+pub(crate) static EVENT_LOOPS: LazyLock<Vec<DriverKind>> =
+    LazyLock::new(|| drivers_with(|facts| !facts.holds_a_thread()));
 
 /// Setup of the server that a law is tested on.
 #[derive(Clone, Copy)]

@@ -118,7 +118,7 @@ fn without_an_argument_the_current_directory_is_served() {
 #[test]
 fn a_second_signal_stops_at_once() {
     let content = content(LARGE);
-    let mut server = PLAIN.start(DriverKind::Epoll, content.dir()).unwrap();
+    let mut server = PLAIN.start(DriverKind::DEFAULT, content.dir()).unwrap();
     let mut reader = Client::connect_narrow(server.address(), 16 << 10).unwrap();
     reader.send(get_and_close("/content").as_bytes()).unwrap();
     reader.take(100).unwrap();

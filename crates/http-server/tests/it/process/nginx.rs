@@ -95,7 +95,7 @@ fn nginx_and_ours_agree_where_the_rfcs_leave_no_choice() {
     }
     write(tree.path(), "large.txt", "l".repeat(100_000));
     let nginx = Nginx::start(&program, tree.path(), scratch.path()).unwrap();
-    let mut ours = PLAIN.start(DriverKind::Epoll, tree.path()).unwrap();
+    let mut ours = PLAIN.start(DriverKind::DEFAULT, tree.path()).unwrap();
     let ask = |address: &Address, request: &str| Http::connect(address)?.ask(request);
     for probe in PROBES {
         let request = probe.replace('\n', "\r\n");

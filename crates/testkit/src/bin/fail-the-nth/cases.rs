@@ -1,6 +1,6 @@
 //! What fails, and in whom.
 
-use testkit::DriverKind;
+use testkit::{ConnectionModel, DriverKind, IoModel, Wait};
 
 /// A system call, and what it says instead of doing its work.
 pub(crate) struct Fault {
@@ -87,15 +87,15 @@ impl Fault {
         match self.who {
             Who::Anyone => true,
             Who::Settled => match core {
-                Core::Driver(driver) => driver != DriverKind::Blocking,
+                Core::Driver(driver) => driver.descriptor().connection != ConnectionModel::Thread,
                 Core::Queue { makes_threads, .. } => !makes_threads,
             },
             Who::Writer => matches!(core, Core::Queue { writes: true, .. }),
             Who::Queue => matches!(core, Core::Queue { .. }),
-            Who::Waiter => matches!(core, Core::Driver(driver) if driver != DriverKind::Uring),
-            Who::Ring => matches!(core, Core::Driver(DriverKind::Uring)),
+            Who::Waiter => matches!(core, Core::Driver(driver) if driver.descriptor().waits_in != Wait::Ring),
+            Who::Ring => matches!(core, Core::Driver(driver) if driver.descriptor().waits_in == Wait::Ring),
             Who::Readiness => match core {
-                Core::Driver(driver) => !matches!(driver, DriverKind::Uring | DriverKind::TokioUring),
+                Core::Driver(driver) => driver.descriptor().io == IoModel::Readiness,
                 Core::Queue { .. } => false,
             },
         }

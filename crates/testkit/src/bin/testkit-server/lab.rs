@@ -27,7 +27,7 @@ use std::{
 
 use anyhow::Context;
 use bytes::Bytes;
-use proto::{Flow, Now, Outbox, Peer, Protocol, Step, Turn};
+use proto::{BatchEntry, Flow, Now, Outbox, Peer, Protocol, Step};
 use rustix::net::sockopt;
 use service::{Host, Statistics, Stop, Timeouts};
 
@@ -88,7 +88,7 @@ impl<'a> Request<'a> {
         Some(match (words.next()?, words.next(), words.next()) {
             ("bye", None, None) => Self::Leave(Flow::Close),
             ("huh", None, None) => Self::Leave(Flow::Linger),
-            ("all", None, None) => Self::Leave(Flow::Deliver),
+            ("all", None, None) => Self::Leave(Flow::CloseAfterAck),
             ("widest", None, None) => Self::Widest,
             ("thread", None, None) => Self::Thread,
             ("entrance", None, None) => Self::Entrance,
@@ -203,7 +203,7 @@ impl<const BATCH: usize> Protocol for Lab<BATCH> {
 
     fn on_input(&self, conn: &mut Conn, input: &[u8], now: Now, out: &mut Outbox) -> Step {
         let mut step = Step::open(0);
-        conn.holds &= out.has_promises();
+        conn.holds &= out.has_pending_replies();
         while !out.is_full() && step.flow == Flow::Open && !conn.holds {
             let rest = &input[step.consumed..];
             let Some(len) = rest.iter().position(|&byte| byte == b'\n') else { break };
@@ -216,7 +216,7 @@ impl<const BATCH: usize> Protocol for Lab<BATCH> {
         step
     }
 
-    fn on_ready(&self, turns: &mut [Turn<'_, Conn>], now: Now) {
+    fn on_ready(&self, turns: &mut [BatchEntry<'_, Conn>], now: Now) {
         self.widest.fetch_max(turns.len(), Ordering::Relaxed);
         for turn in turns {
             turn.step = self.on_input(turn.conn, turn.input, now, turn.out);

@@ -1,0 +1,182 @@
+//! Facts about drivers. Each driver states its own, next to its code; whoever depends on one asks for the fact and never
+//! for a name.
+
+use std::{fmt, io};
+
+use serde::{Serialize, Serializer};
+
+/// Facts about one driver. `--list-backends` prints them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Descriptor {
+    /// Name on the command line.
+    #[serde(skip)]
+    pub name: &'static str,
+    /// Description in one line.
+    #[serde(skip)]
+    pub about: &'static str,
+    pub io: IoModel,
+    pub connection: ConnectionModel,
+    /// Number of [`crate::Config::workers`] where nobody asks for another.
+    pub default_workers: DefaultWorkers,
+    /// True if each thread accepts from a listener of its own: the kernel deals connections out to the threads.
+    pub listener_per_thread: bool,
+    /// True if several connections share one run of the protocol ([`proto::Protocol::on_ready`]).
+    pub batches: bool,
+    pub waits_in: Wait,
+    pub reads_into: ReadBuffer,
+    pub sends_memory: MemoryPath,
+    pub sends_files: FilePath,
+    pub sends_pipes: PipePath,
+    /// True if it sends [`crate::Config::registered`] without copying it; others send it as any other memory.
+    pub registers_memory: bool,
+    /// Facility of the kernel that not every machine offers.
+    pub needs: Option<&'static str>,
+}
+
+impl Descriptor {
+    /// True if the protocol runs on workers while event loops move the bytes.
+    pub fn has_workers_beside_loops(&self) -> bool {
+        self.connection == ConnectionModel::Loop && self.default_workers != DefaultWorkers::None
+    }
+
+    /// True if a connection holds a thread of its own for as long as it is served.
+    pub fn holds_a_thread(&self) -> bool {
+        matches!(self.connection, ConnectionModel::Thread | ConnectionModel::Worker)
+    }
+}
+
+/// Side of an operation on which the kernel reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IoModel {
+    /// System calls move bytes once a descriptor is ready for them.
+    Readiness,
+    /// A ring performs the operations and reports that they are complete.
+    Completion,
+}
+
+/// Place of a connection while it is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConnectionModel {
+    /// A thread of its own.
+    Thread,
+    /// One of a fixed number of threads; further connections wait in a queue.
+    Worker,
+    /// An event loop with many others.
+    Loop,
+    /// A task of its own on a runtime.
+    Task,
+}
+
+/// Threads beside the event loops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefaultWorkers {
+    None,
+    Fixed(usize),
+    /// One for each processor that is available.
+    PerProcessor,
+}
+
+impl DefaultWorkers {
+    /// The number on this machine.
+    pub fn count(self) -> Option<usize> {
+        match self {
+            Self::None => None,
+            Self::Fixed(count) => Some(count),
+            Self::PerProcessor => Some(sys::affinity::available()),
+        }
+    }
+}
+
+impl Serialize for DefaultWorkers {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.count().serialize(serializer)
+    }
+}
+
+/// System call that a thread sleeps in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wait {
+    /// recv(2) with a timeout.
+    Recv,
+    /// epoll_wait(2).
+    Epoll,
+    /// io_uring_enter(2).
+    Ring,
+}
+
+/// Memory that received bytes arrive in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadBuffer {
+    /// The session's own.
+    Session,
+    /// One that the connections of a thread share; an idle connection holds none.
+    Scratch,
+    /// One for each read in flight, so that an idle connection holds one.
+    Owned,
+    /// One that the kernel picks from a ring of provided buffers when bytes arrive.
+    Provided,
+}
+
+/// Way of memory to a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryPath {
+    /// The system calls send and sendmsg.
+    Send,
+    /// The same operations on a ring, all those of a turn in one submission.
+    RingSend,
+    /// Writes of owned buffers on a ring.
+    RingWrite,
+}
+
+/// Way of a file region to a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FilePath {
+    Sendfile,
+    /// Read into memory and written from there.
+    ReadWrite,
+}
+
+/// Way of cached pipes and pages of mapped files to a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PipePath {
+    /// tee or vmsplice into a scratch pipe, and splice out of it.
+    Splice,
+    /// Pipes are teed, read into memory and written from there; pages are written from the mapping.
+    ReadWrite,
+}
+
+/// Reason that this machine cannot run a driver.
+#[derive(Debug)]
+pub struct Unavailable {
+    /// What was tried and how it failed.
+    pub why: String,
+    /// What helps.
+    pub remedy: &'static str,
+}
+
+impl Unavailable {
+    pub(crate) fn without_io_uring(error: &io::Error) -> Self {
+        Self {
+            why: format!("the kernel refuses {IO_URING}: {error}"),
+            remedy: "Linux 6.1 with kernel.io_uring_disabled=0",
+        }
+    }
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; it takes {}", self.why, self.remedy)
+    }
+}
+
+impl std::error::Error for Unavailable {}
+
+/// [`Descriptor::needs`] of drivers on a ring.
+pub(crate) const IO_URING: &str = "io_uring";

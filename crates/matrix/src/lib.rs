@@ -1,0 +1,300 @@
+//! `bench-matrix`: every back end of a server under every workload, beside a null server and peers.
+//!
+//! `setup` decides what to run, `visit` runs one cell once, this module makes the visits in the planned order,
+//! `analysis` turns them into figures. `docs/benchmarking.md` says how to read what it writes.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "bench-matrix talks to its user")]
+
+mod analysis;
+mod args;
+mod backends;
+mod baseline;
+mod cells;
+pub mod client_cost;
+mod climb;
+mod commands;
+mod compare;
+mod cpus;
+pub(crate) mod filter;
+mod flags;
+mod host;
+mod interrupt;
+mod kinds;
+mod latency;
+mod load;
+mod machine;
+mod merge;
+mod pace;
+mod peers;
+mod plan;
+mod presets;
+mod preview;
+mod probe;
+mod process;
+mod progress;
+mod quiet;
+#[cfg(test)]
+mod remote_tests;
+#[cfg(test)]
+mod report_tests;
+#[cfg(test)]
+mod samples;
+#[cfg(test)]
+mod schema_tests;
+mod session;
+mod setup;
+mod significance;
+mod site;
+pub(crate) mod stats;
+pub mod store;
+mod sweep;
+mod syscalls;
+mod tidy;
+mod update_readme;
+mod usage;
+mod variants;
+mod visit;
+mod warm_up;
+mod windows;
+pub mod workspace;
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    path::Path,
+    process::ExitCode,
+    time::Duration,
+};
+
+use anyhow::{Result, bail};
+
+use report::{markdown, output, quotes};
+use results::{self as model, ranks, record, warnings};
+
+#[cfg(test)]
+pub(crate) use self::kinds::names as servers;
+pub use self::{
+    args::Args,
+    usage::{UsageError, usage},
+};
+use self::{
+    cells::Cells,
+    cpus::CpuList,
+    interrupt::Interrupts,
+    kinds::{KINDS, Kind},
+    machine::Machine,
+    model::{Arrivals, Flag, RELEASE, SCHEMA, Setup},
+    record::{Manifest, Planned},
+    session::Session,
+    setup::Placement,
+    site::Scratch,
+    store::Store,
+    visit::Bench,
+    warnings::LOAD_MAX,
+};
+
+pub fn run(args: &Args) -> Result<ExitCode> {
+    match (&args.command, &args.resume) {
+        (Some(command), _) => commands::run(command),
+        (None, Some(directory)) => resume(args, directory),
+        (None, None) => start(args),
+    }
+}
+
+fn start(args: &Args) -> Result<ExitCode> {
+    // Everything that can be wrong with the flags is found before anything is built.
+    if let Some(name) = &args.baseline {
+        baseline::find(name)?;
+    }
+    let kinds = args.kinds()?;
+    args.check()?;
+    let host = host::facts()?;
+    let (server, client) = args.cpus(host.cores, &host::siblings(0))?;
+    let placement = Placement { server, client };
+    let only_shows = args.list || args.dry_run;
+    let _lock = setup::lock(args.force || only_shows)?;
+    let binaries =
+        if args.no_build { setup::built(&kinds, &args.profile)? } else { setup::build(&kinds, &args.profile)? };
+    let growth = args.is_scaling().then(|| placement.growth(host.cores));
+    let mut servers = ask(&kinds, &binaries, &placement, growth.as_deref())?;
+    let mut setups = setup::plan(args, &servers, &placement, &host)?;
+    servers.retain(|cells| setups.iter().any(|setup| setup.server == cells.kind.server()));
+    if only_shows {
+        let matrices: Vec<_> = servers.iter().zip(&setups).map(|(cells, setup)| (cells.kind, setup)).collect();
+        print!("{}", if args.list { preview::lists(&matrices) } else { preview::dry_run(&matrices) });
+        return Ok(ExitCode::SUCCESS);
+    }
+    let notes = setups.iter().flat_map(|setup| &setup.notes);
+    let mut notes: Vec<&String> = notes
+        .filter(|note| {
+            note.contains("not installed") || note.starts_with("Time budget") || note.starts_with("System calls")
+        })
+        .collect();
+    notes.dedup();
+    for note in notes {
+        eprintln!("note: {note}");
+    }
+    if host.load1 > LOAD_MAX {
+        eprintln!("warning: load average {:.2}: something else is running, expect noise", host.load1);
+    }
+    let directory = args.out.clone().unwrap_or_else(|| setup::default_directory(&setups[0]));
+    store::refuse_used(&directory)?;
+    refuse_busy(args, &setups[0])?;
+    let bench = bench(&setups.iter().collect::<Vec<_>>(), &binaries, &placement)?;
+    prepare(&servers, &setups, &bench)?;
+    let there = look_behind(&servers, &setups, &bench)?;
+    for (setup, cells) in setups.iter_mut().zip(&servers) {
+        setup.notes.extend(there.clone());
+        if !calibrate(setup, cells, &bench)? {
+            eprintln!("interrupted before the first visit");
+            return Ok(ExitCode::from(session::EXIT_INTERRUPTED));
+        }
+    }
+    let plan = |setup| Planned { plan: plan::shuffled(&setup), setup };
+    let manifest = Manifest { schema: SCHEMA.to_owned(), matrices: setups.into_iter().map(plan).collect() };
+    let store = Store::create(&directory, &manifest)?;
+    let estimates = manifest.matrices.iter().zip(&servers);
+    let estimates = estimates.map(|(planned, cells)| preview::estimate(cells.kind, &planned.setup));
+    let (visits, seconds) = estimates.fold((0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    eprintln!("{visits} visits, about {}, into {}", preview::minutes(seconds), setup::shown_path(&directory));
+    let visits = vec![Vec::new(); manifest.matrices.len()];
+    measure(args, &manifest, visits, store, &servers, &bench)
+}
+
+fn resume(args: &Args, directory: &Path) -> Result<ExitCode> {
+    let (store, manifest, visits) = Store::open(directory)?;
+    let Some(Planned { setup, .. }) = manifest.matrices.first() else { bail!("the run has no matrix") };
+    let now = setup::git();
+    if now != setup.git && !args.force {
+        let (was, is) = (&setup.git.sha, &now.sha);
+        bail!(
+            "the run was made from {was}, this is {is} or has other changes: figures would mix (--force resumes all the same)"
+        );
+    }
+    let placement = Placement {
+        server: CpuList::parse(&setup.pinning.server_cpus)?,
+        client: CpuList::parse(&setup.pinning.client_cpus)?,
+    };
+    let _lock = setup::lock(args.force)?;
+    let kind_of = |planned: &Planned| KINDS.into_iter().find(|kind| kind.server() == planned.setup.server);
+    let Some(kinds) = manifest.matrices.iter().map(kind_of).collect::<Option<Vec<&dyn Kind>>>() else {
+        bail!("the run has a server that is not known here");
+    };
+    let binaries =
+        if args.no_build { setup::built(&kinds, &setup.profile)? } else { setup::build(&kinds, &setup.profile)? };
+    let is_scaled =
+        |planned: &Planned| planned.setup.cells.iter().any(|cell| cell.factors.contains_key(backends::THREADS));
+    let growth = manifest.matrices.iter().any(is_scaled).then(|| placement.growth(setup.host.cores));
+    let servers = ask(&kinds, &binaries, &placement, growth.as_deref())?;
+    refuse_busy(args, setup)?;
+    let setups = || manifest.matrices.iter().map(|planned| &planned.setup);
+    let bench = bench(&setups().collect::<Vec<_>>(), &binaries, &placement)?;
+    prepare(&servers, setups(), &bench)?;
+    look_behind(&servers, setups(), &bench)?;
+    let visits = manifest.by_matrix(visits);
+    measure(args, &manifest, visits, store, &servers, &bench)
+}
+
+fn ask(
+    kinds: &[&'static dyn Kind],
+    binaries: &Path,
+    placement: &Placement,
+    growth: Option<&[usize]>,
+) -> Result<Vec<Cells>> {
+    let growth = growth.map(<[usize]>::to_vec);
+    kinds.iter().map(|kind| Cells::ask(*kind, binaries, &placement.server, growth.clone())).collect()
+}
+
+/// For all matrices, of which there is one; but for the longest warm-up, which some may have, all are decided alike.
+fn bench(setups: &[&Setup], binaries: &Path, placement: &Placement) -> Result<Bench> {
+    let setup = setups[0];
+    let max_warmup_s = setups.iter().find_map(|setup| setup.max_warmup_s);
+    host::raise_open_files()?;
+    let scratch = Scratch::new()?;
+    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    Ok(Bench {
+        machine: Machine::of(setup.remote.as_ref()),
+        host: setup.remote.as_ref().map_or(loopback, |remote| remote.host),
+        histograms: setup.histograms.then(|| scratch.path().join("histograms")),
+        scratch,
+        loadgen: setup::loadgen(binaries),
+        binaries: binaries.to_path_buf(),
+        timing: placement.timing(setup.slice_s, setup.warmup_s, max_warmup_s),
+        interrupts: Interrupts::watch()?,
+    })
+}
+
+/// Writes what the cells serve. `servers` and `setups`: one for each matrix.
+fn prepare<'a>(servers: &[Cells], setups: impl IntoIterator<Item = &'a Setup>, bench: &Bench) -> Result<()> {
+    let site = bench.scratch.site();
+    servers.iter().zip(setups).try_for_each(|(cells, setup)| cells.prepare(setup, &site))
+}
+
+/// A run whose figures count is not begun beside something else.
+fn refuse_busy(args: &Args, setup: &Setup) -> Result<()> {
+    if args.force || setup.profile != RELEASE { Ok(()) } else { quiet::wait() }
+}
+
+/// Where the servers run on another machine: whether what they need is there, and what it is, in a sentence.
+fn look_behind<'a>(
+    servers: &[Cells],
+    setups: impl IntoIterator<Item = &'a Setup>,
+    bench: &Bench,
+) -> Result<Option<String>> {
+    let Machine::Behind(prefix) = &bench.machine else { return Ok(None) };
+    let mut programs = vec![bench.loadgen.clone()];
+    for (cells, setup) in servers.iter().zip(setups) {
+        programs.extend(cells.programs(&setup.cells));
+    }
+    machine::look(prefix, &programs, &bench.scratch.site()).map(Some)
+}
+
+/// Finds the load that the open loops offer: one closed-loop visit of the reference. `false` when it was interrupted.
+fn calibrate(setup: &mut Setup, cells: &Cells, bench: &Bench) -> Result<bool> {
+    if setup.workloads.iter().all(|workload| workload.arrivals == Arrivals::Closed) {
+        return Ok(true);
+    }
+    let kind = cells.kind;
+    let names = [kind.calibration().to_owned()];
+    let workloads = kinds::select(kind, &names, &bench.timing, setup.quick);
+    let reference = setup.cells.iter().find(|cell| cell.id == setup.reference);
+    let (Some(reference), Some(workload)) = (reference, workloads.first()) else { bail!("nothing to calibrate with") };
+    let Some(attempt) = bench.visit(cells, reference, workload) else { return Ok(false) };
+    match attempt.measured {
+        Some(measured) if !attempt.flags.iter().copied().any(Flag::is_fatal) => {
+            kinds::calibrate(kind, &mut setup.workloads, measured.throughput_rps, &bench.timing);
+            Ok(!bench.interrupts.are_pending())
+        }
+        failed => {
+            let errors = failed.map(|measured| format!("{:?}", measured.errors));
+            let why = attempt.failure.or(errors).unwrap_or_default();
+            bail!("calibration visit of {}: {why}", reference.id)
+        }
+    }
+}
+
+/// Makes the missing visits; then keeps the run as a baseline, or compares it with one, where asked to.
+fn measure(
+    args: &Args,
+    manifest: &Manifest,
+    visits: Vec<Vec<record::Visit>>,
+    store: Store,
+    servers: &[Cells],
+    bench: &Bench,
+) -> Result<ExitCode> {
+    let directory = store.directory().to_path_buf();
+    let time_budget = args.time_budget.map(Duration::from_secs_f64);
+    let (code, report) = Session { manifest, visits, store, servers, bench, time_budget }.run()?;
+    // What was interrupted or failed is no baseline, and is not judged.
+    if code != ExitCode::SUCCESS {
+        return Ok(code);
+    }
+    let judged = match &args.baseline {
+        Some(name) => commands::compare_with(name, &report, &directory, args.gate)?,
+        None => None,
+    };
+    if let Some(name) = &args.save_baseline {
+        println!("baseline {name}: {}", setup::shown_path(&baseline::save(&directory, name)?));
+    }
+    Ok(judged.unwrap_or(code))
+}

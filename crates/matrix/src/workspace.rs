@@ -1,0 +1,76 @@
+//! Where the workspace is, what it is made of, and how its commands are run.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+/// What users run.
+pub const PROGRAMS: [&str; 6] = ["fileserver", "http-server", "kvcache", "loadgen", "mq-server", "zerocopy"];
+
+/// The part of `cargo metadata --no-deps` that is used here.
+#[derive(Debug, Deserialize)]
+pub struct Metadata {
+    pub packages: Vec<Package>,
+    pub target_directory: PathBuf,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Package {
+    pub name: String,
+    pub dependencies: Vec<Dependency>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Dependency {
+    pub name: String,
+    /// `None` is a normal dependency, otherwise `dev` or `build`.
+    pub kind: Option<String>,
+}
+
+/// The workspace's root directory: two above this crate's.
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_path_buf()
+}
+
+pub fn metadata() -> Result<Metadata> {
+    let output = cargo()
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cargo metadata")?;
+    if !output.status.success() {
+        bail!("cargo metadata: {}", output.status);
+    }
+    serde_json::from_slice(&output.stdout).context("cargo metadata: unexpected output")
+}
+
+/// Cargo itself, in the workspace's root.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Runs a command with its output shown; its failure is ours.
+pub fn run_shown(command: &mut Command) -> Result<()> {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+    let status = command.status().with_context(|| format!("{program} {}", words.join(" ")))?;
+    if !status.success() {
+        bail!("{program} {}: {status}", words.join(" "));
+    }
+    Ok(())
+}
+
+/// First line of what a command prints, trimmed; `None` when it fails or says nothing.
+pub fn first_line(program: &str, args: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(args).current_dir(root()).stdin(Stdio::null()).output().ok()?;
+    let stream = if output.stdout.is_empty() { output.stderr } else { output.stdout };
+    let text = String::from_utf8_lossy(&stream);
+    text.lines().next().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned)
+}

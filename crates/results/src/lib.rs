@@ -1,0 +1,35 @@
+//! What `bench-matrix` knows and the report reads: the setup, and `summary.json`. What only the engine reads back
+//! (the plan, the single visits) is in [`record`].
+//!
+//! Plain data; nothing here measures, computes or draws. `docs/benchmarking.md` describes the files in prose.
+//! CPU costs are microseconds per request, latencies microseconds, loads requests per second, rates of use
+//! fractions of one core (1.0 is a core that could do no more). Every list is in the order in which to show it.
+//!
+//! A run measures one matrix per server. A matrix is complete in itself: whoever reads one needs no other.
+
+#![forbid(unsafe_code)]
+
+mod curves;
+pub mod ranks;
+pub mod record;
+mod setup;
+mod summary;
+pub mod warnings;
+
+pub use self::{
+    curves::{BUCKETS_PER_DECADE, Bucket, LoadPoint, bucket_end},
+    setup::{Arrivals, Cell, Flag, Git, Host, NotRun, Pinning, Quote, Quotes, RELEASE, Remote, Role, Setup, Workload},
+    summary::{
+        BlockFigures, BlockValue, CellResult, Comparison, Drift, Effect, Figures, FlagCount, Further, Interval,
+        LatencyFigures, Metric, Noise, Outcome, Progress, QuantilePoint, Ratio, Report, Summary, Topic, WindowPoint,
+    },
+};
+
+/// Version of the three files. A new optional field does not change it; a changed meaning does.
+pub const SCHEMA: &str = "bench-matrix/2";
+
+/// Most points of a latency curve, in a visit as in a summary.
+pub const QUANTILE_POINTS_MAX: usize = 120;
+
+/// Noise floor where no control tells one: nothing is called a difference that is not at least twofold.
+pub const FLOOR_UNKNOWN: f64 = 1.0;
