@@ -1,8 +1,6 @@
 //! The map from paths to entries: looked up once for each request, bounded, revalidated.
 
 mod slots;
-#[cfg(test)]
-mod tests;
 
 use std::{hash::BuildHasher, sync::Arc, time::Duration};
 
@@ -278,3 +276,6 @@ impl<B: Body> PathCache<B> {
         self.shard_at(Self::shard_index(hash))
     }
 }
+
+#[cfg(test)]
+mod tests;

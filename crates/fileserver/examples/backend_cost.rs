@@ -28,7 +28,7 @@ const PAGE_BYTES: [u32; 7] = [1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 <
 /// Size of all documents of one size, in bytes: so many that they fill no cache but the kernel's.
 const COLLECTION_BYTES: usize = 48 << 20;
 const DOCUMENTS_MAX: usize = 2_000;
-/// One turn of a contender: short enough that some turns are not interrupted.
+/// Limit of one turn of a contender: short enough that some turns are not interrupted.
 const TURN_BYTES: usize = 4 << 20;
 const TURN_LOADS_MAX: usize = 100;
 const ROUNDS: usize = 100;
@@ -78,7 +78,7 @@ fn race(contenders: &mut [Contender<'_>], ids: &[FileId], size: usize, rounds: u
     Ok(())
 }
 
-/// A directory of documents of one size.
+/// Directory of documents of one size.
 struct Collection {
     directory: tempfile::TempDir,
     ids: Vec<FileId>,
@@ -115,7 +115,7 @@ fn sqlite(path: &Path, memory_max: u64, mmap_bytes: u64) -> Result<Sqlite> {
     Ok(Sqlite::open(path, SqliteOptions { memory_max, mmap_bytes, ..SqliteOptions::default() })?)
 }
 
-/// Page sizes against each other, with and without a memory map.
+/// Compares page sizes, with and without a memory map.
 fn pages(collection: &Collection) -> Result<Vec<Contender<'_>>> {
     let mut contenders = Vec::new();
     for mmap_bytes in [0, EVERYTHING] {
@@ -129,7 +129,7 @@ fn pages(collection: &Collection) -> Result<Vec<Contender<'_>>> {
     Ok(contenders)
 }
 
-/// The back ends as they are used, and what they consist of.
+/// Compares the back ends as they are used, and their parts.
 fn backends(collection: &Collection, size: usize) -> Result<Vec<Contender<'_>>> {
     let content = collection.content();
     let path = collection.import(ImportOptions::default().page_bytes)?;

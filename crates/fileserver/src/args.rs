@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Flags that say what is served, and which parts the server is made of.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub struct FileArgs {
     /// The directory to serve, or the database with --backend sqlite; a generated sample when missing. A PORT in front of
     /// it is short for --listen 0.0.0.0:PORT

@@ -17,7 +17,7 @@ A database that is being served may be replaced: servers notice.
 Exit status: 0 when every document is in it; 2 bad usage; 1 anything else, and then DB is what it was before.";
 
 /// Writes the documents of a directory to a database for --backend sqlite
-#[derive(Parser, Debug)]
+#[derive(Debug, Parser)]
 #[command(name = "fileserver import", version, max_term_width = 120, after_help = EXAMPLES)]
 struct Options {
     /// Layout of the directory: which file an id means

@@ -31,7 +31,7 @@ const COALESCED: usize = 9;
 const LOADS: usize = 10;
 const COUNTED: usize = 11;
 
-/// The counters of one server.
+/// Counters of one server.
 pub(crate) type Totals = Counters<COUNTED>;
 
 impl From<[u64; COUNTED]> for Statistics {

@@ -9,7 +9,7 @@ use web::TreeArgs;
 use crate::{CacheLimits, Site, SiteOptions};
 
 /// Flags that say what is served, and how it is cached.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub struct HttpArgs {
     #[command(flatten)]
     pub tree: TreeArgs,

@@ -1,4 +1,4 @@
-//! Document root and its cache: which file a path means.
+//! Document root and the cache of its files.
 
 use std::{convert::Infallible, io, ops::Range, path::Path, sync::Arc, time::Duration};
 

@@ -6,8 +6,6 @@ mod flat;
 mod manifest;
 mod path;
 mod table;
-#[cfg(test)]
-mod tests;
 mod tree;
 mod zotero;
 
@@ -64,3 +62,6 @@ impl From<RelativePath> for Located {
         Self { path, chosen_from: None }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(path_of(&once, &root).as_deref(), Some(&b"one"[..]), "read once");
     }
 
-    /// However often ids are looked up; lookups in between use the list that is there.
+    /// The number of lookups does not matter; those in between use the list that is there.
     #[test]
     fn the_file_is_checked_once_an_interval() {
         let directory = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use std::{
 
 /// Path of parts with a `/` between them, none of them empty, `.` or `..`, and none with a NUL: by its text alone, such a
 /// path only leads down. The kernel takes care of links (`sys::beneath`).
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RelativePath(Box<[u8]>);
 
 impl RelativePath {

@@ -24,7 +24,7 @@ fn write(path: &Path, contents: &[u8]) {
     fs::write(path, contents).unwrap();
 }
 
-/// `root/` with a good document under each layout, everything that is none, and `secret` beside it.
+/// Makes `root/` with a good document under each layout, all that is none, and `secret` beside it.
 fn content() -> tempfile::TempDir {
     let outer = tempfile::tempdir().unwrap();
     fs::write(outer.path().join("secret"), SECRET).unwrap();
@@ -59,7 +59,7 @@ fn open(kind: LayoutKind, root: &Path) -> (AnyLayout, Root) {
     (kind.open(root).unwrap(), Root::open(root).unwrap())
 }
 
-/// The path and the contents of what an id means, as a server finds them.
+/// Returns the path and the contents of an id's file, as a server finds them.
 fn read(layout: &AnyLayout, root: &Root, id: &FileId) -> Result<(Vec<u8>, Vec<u8>), OpenError> {
     let located = layout.locate(root, id)?;
     let opened = root.open_file(located.path.as_bytes())?;

@@ -41,7 +41,7 @@ impl<S: Site> Responder<'_, S> {
         self.tally.body(len);
     }
 
-    /// RFC 9110, section 14.6.
+    /// Writes several parts into one body (RFC 9110, section 14.6).
     fn parts(&mut self, file: &S::File, parts: &[Range<u64>], connection: Connection) {
         let heads = S::heads(file);
         let boundary = boundary(&self.server.boundary_key, heads);

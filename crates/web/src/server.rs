@@ -1,4 +1,4 @@
-//! The protocol: requests in, responses out.
+//! Protocol of the server: requests in, responses out.
 //!
 //! The path of a cached GET is `inline(always)`, for the reason given in [`wire::http1::request`].
 

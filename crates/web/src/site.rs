@@ -1,4 +1,4 @@
-//! The part of a web server that finds files: what each server has of its own.
+//! Interface between the front end and each server's own part, which finds the files.
 
 use std::{borrow::Cow, ops::Range};
 

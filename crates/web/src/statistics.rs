@@ -27,7 +27,7 @@ const REVALIDATIONS: usize = 7;
 const OPENS: usize = 8;
 const COUNTED: usize = 9;
 
-/// The counters of one server.
+/// Counters of one server.
 pub(crate) type Totals = Counters<COUNTED>;
 
 impl From<[u64; COUNTED]> for Statistics {

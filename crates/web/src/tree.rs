@@ -19,7 +19,7 @@ use crate::{MediaTypes, MimeFileError, NotFound, path};
 const INDEX: &str = "index.html";
 
 /// Flags that say what is served.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub struct TreeArgs {
     /// The directory to serve
     #[arg(short = 'd', long, value_name = "DIR", default_value = ".")]

@@ -12,7 +12,7 @@ use crate::{CacheOptions, Limits, StrategyChoice};
 const PIPE_SIZE_MIN: u64 = 8 << 10;
 
 /// Flags that say what is served, and how it is cached and sent.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub struct ZerocopyArgs {
     /// The directory to serve
     #[arg(value_name = "DIR", conflicts_with = "root")]

@@ -20,7 +20,7 @@ const EXAMPLES: &str = "Examples:
 Exit status: 0 after a drain asked for by SIGTERM or SIGINT; 2 bad usage; 1 anything else.";
 
 /// A static web server whose cache lies in the kernel's pipes, on seven I/O drivers
-#[derive(Parser, Debug)]
+#[derive(Debug, Parser)]
 #[command(version, max_term_width = 120, after_help = EXAMPLES)]
 struct Options {
     #[command(flatten)]

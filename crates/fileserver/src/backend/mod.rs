@@ -5,8 +5,6 @@ mod error;
 mod filesystem;
 mod sqlite;
 mod table;
-#[cfg(test)]
-mod tests;
 
 use wire::file::FileId;
 
@@ -43,3 +41,6 @@ pub trait Backend: Send + Sync + 'static {
     /// cannot be certain.
     fn is_current(&self, document: &Document, id: &FileId) -> bool;
 }
+
+#[cfg(test)]
+mod tests;

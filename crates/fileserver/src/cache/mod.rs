@@ -14,8 +14,6 @@ mod lru;
 mod map;
 mod refusing;
 mod sparse;
-#[cfg(test)]
-mod tests;
 mod uses;
 
 pub use file_cache::CacheLimits;
@@ -36,9 +34,9 @@ const ENTRY_OVERHEAD_BYTES: usize = 96;
 
 /// Cost of a value; must not change while it is cached.
 pub trait Weigh {
-    /// Memory, in bytes.
+    /// Memory of the value, in bytes.
     fn bytes(&self) -> usize;
-    /// Open files.
+    /// Number of its open files.
     fn descriptors(&self) -> usize;
 }
 
@@ -120,7 +118,7 @@ impl Shortage {
     }
 }
 
-/// A bounded map from ids to documents that any thread may use at any time.
+/// Bounded map from ids to documents that any thread may use at any time.
 pub trait Cache<V: Value>: Send + Sync + Sized + 'static {
     /// True if anything can ever be found in it.
     const KEEPS: bool = true;
@@ -174,3 +172,6 @@ impl<V: Value> Cache<V> for NoCache {
         0
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,8 +4,6 @@
 //! between them, so the map is shared: parts behind a lock each, which are found by the key.
 
 mod tables;
-#[cfg(test)]
-mod tests;
 
 use std::{
     sync::{
@@ -151,3 +149,6 @@ impl<T: Table> RequestMap for Sharded<T> {
         (0..SHARDS).map(|shard| self.shard(shard).len()).sum()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! `/cache/…`: what it says, what it does, and for whom.
+//! Administration at `/cache/…`: responses, effects and access.
 
 use std::{
     collections::BTreeSet,
@@ -77,13 +77,13 @@ fn statistics_have_the_keys_of_the_original_and_more() {
 }
 
 #[test]
-fn a_reset_file_is_opened_anew() {
+fn a_reset_file_is_opened_again() {
     ALL.serve(Site::new(&[26_510]).path(), |server, _| {
         for (count, method) in ["POST", "DELETE", "GET"].into_iter().enumerate() {
             ensure!(Http::connect(server.address())?.get("/26510")?.body == bytes(26_510), "before");
             let got = ask(server, method, "/cache/reset/26510", "", "")?;
             ensure!(got.status == 200 && json(&got)? == serde_json::json!({ "evicted": true }), "{method}: {got:?}");
-            // The client may have its last byte before the server has put the file away.
+            // The client may have its last byte before the server has released the file.
             eventually("nothing is left of it", || Ok(number(&stats(server)?, "/memory/descriptors")? == 0.0))?;
             let stats = stats(server)?;
             ensure!(number(&stats, "/files_total")? == 0.0, "{stats}");
@@ -143,7 +143,7 @@ fn additions_are_limited() {
 }
 
 #[test]
-fn bad_input_is_the_client_s_fault() {
+fn bad_input_is_a_client_error() {
     ALL.serve(Site::new(&[1]).path(), |server, _| {
         for (method, path, status) in [
             ("GET", "/cache/", 404),
@@ -176,7 +176,7 @@ fn bad_input_is_the_client_s_fault() {
     });
 }
 
-/// A body of unknown length, as `curl -T -` sends it: in chunks, up to the limit, and told apart from what it is not.
+/// A body of unknown length, as `curl -T -` sends it: in chunks, and up to the limit.
 #[test]
 fn a_resource_may_arrive_in_chunks() {
     let setup = Setup { args: &["--threads", "1", "--overlay-bytes", "100000"], ..ALL };
@@ -193,7 +193,7 @@ fn a_resource_may_arrive_in_chunks() {
         };
         for (len, by) in [(0, 1), (9, 2), (100_000, 7_777)] {
             let mut got = put("", &in_chunks(len, by))?;
-            // What was there counts for as long as its last response lives, which is a moment longer than its reader.
+            // The old resource counts for as long as its last response lives, which is a moment longer than its reader.
             eventually("there is room", || {
                 if got.status == 413 {
                     got = put("", &in_chunks(len, by))?;
@@ -270,7 +270,7 @@ fn names_of_any_bytes_are_valid_json_and_can_be_reset() {
 
 /// With a token configured, nothing is shown or done without it, except for the page itself, which asks for it.
 #[test]
-fn with_a_token_only_who_knows_it_is_answered() {
+fn with_a_token_only_its_holders_are_answered() {
     const ARGS: &[&str] = &["--threads", "1", "--admin-token", "secret"];
     Setup { args: ARGS, ..ONE }.serve(Site::new(&[1]).path(), |server, _| {
         let (known, wrong) = ("X-Admin-Token: secret\r\n", "Authorization: Bearer secre\r\n");

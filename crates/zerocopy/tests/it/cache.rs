@@ -1,4 +1,4 @@
-//! The cache through its server, without a socket: what is counted when files come, change and go.
+//! The cache through its server, without a socket: counts while files come, change and go.
 
 use std::{
     fs,
@@ -125,7 +125,7 @@ fn idle_files_leave_with_all_they_held() {
     }
 }
 
-/// A head is of the second in which it is sent, and old first pipes do not pile up.
+/// A head has the date of the second in which it is sent, and old first pipes do not pile up.
 #[test]
 fn each_second_has_a_pipe_of_its_own_and_only_one() {
     let mut world = World::new(always(Strategy::Pipe));

@@ -26,7 +26,7 @@ fn counted(server: &Server, site: &Site, subject: Subject, size: usize) -> anyho
     })
 }
 
-/// A file that is in a pipe behind its head is one tee and one splice; the rest is for a new date or look, once a second.
+/// A file in a pipe behind its head is one tee and one splice; the other calls are for a new date or a check, once a second.
 #[test]
 fn a_small_cached_response_is_one_tee_and_one_splice() {
     if strace().is_none() {

@@ -10,7 +10,7 @@ use testkit::{
 
 use crate::bench::{ALL, PIPE, Setup, Site, bytes, number, stats};
 
-/// Larger than what the sockets of one connection hold, so that a transfer can be caught in the middle.
+/// Size of a file that exceeds the buffers of one connection, so that a transfer can be stopped in the middle.
 const LARGE: usize = 8 << 20;
 
 /// Connects a client with a small receive buffer, which has read the head of the response and nothing of the file yet.
@@ -65,10 +65,9 @@ fn resets_in_mid_transfer_leave_nothing_behind() {
     });
 }
 
-/// Those who take nothing hold scratch pipes, more than there may be; all the others are answered, and in the end
-/// they are themselves.
+/// Readers that take nothing hold all scratch pipes. All others are answered meanwhile, and in the end those readers, too.
 #[test]
-fn slow_readers_that_hold_pipes_cost_nobody_else() {
+fn slow_readers_that_hold_pipes_do_not_hold_up_others() {
     const SLOW: usize = 300;
     // `pool` and `blocking` have a thread with each slow reader, and that is all that they have.
     let setup = Setup {
@@ -153,7 +152,7 @@ fn a_drain_finishes_what_is_in_flight() {
     });
 }
 
-/// Nothing of what is idle stays, and what is asked for again comes back.
+/// Nothing of idle files stays, and a file that is requested again comes back.
 #[test]
 fn idle_files_leave_and_come_back() {
     let setup = Setup { args: &["--threads", "1", "--idle-evict", "200ms"], drivers: &[DriverKind::DEFAULT], ..ALL };

@@ -6,8 +6,6 @@ mod import;
 mod problem;
 mod read;
 mod schema;
-#[cfg(test)]
-mod tests;
 
 use std::{
     env,
@@ -94,3 +92,6 @@ impl Backend for Sqlite {
         origin.state.is_unchanged(|| Metadata::at(&self.path))
     }
 }
+
+#[cfg(test)]
+mod tests;

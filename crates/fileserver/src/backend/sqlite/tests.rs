@@ -10,7 +10,7 @@ use super::{
     *,
 };
 
-/// Rows above this are spooled here, so that small tests see both ways.
+/// Size of the largest bodies in memory, so that small tests cover both ways.
 const MEMORY_MAX: u64 = 20_000;
 /// Two changes further apart than this have different times.
 const STEP: Duration = Duration::from_millis(60);
@@ -28,7 +28,7 @@ fn body(size: usize, seed: u64) -> Vec<u8> {
     (0..size).map(|_| random.u8(..)).collect()
 }
 
-/// A directory of documents of every interesting size, and its database.
+/// Directory of documents of every interesting size, and its database.
 struct Collection {
     outer: tempfile::TempDir,
     documents: Vec<(FileId, Vec<u8>)>,
@@ -93,7 +93,7 @@ fn every_document_comes_back_as_it_was() {
     }
 }
 
-/// Beyond what an import reads at once, and a reader at a time.
+/// Size that an import does not read at once, nor a reader.
 #[test]
 fn a_large_document_comes_back_as_it_was() {
     let collection = Collection::new();
@@ -170,7 +170,7 @@ fn a_database_changed_in_place_is_noticed() {
     writer.execute("DELETE FROM documents WHERE id = ?1", [small.as_bytes()]).unwrap();
     assert!(!sqlite.is_current(&before, &small));
     assert_eq!(sqlite.load(&mut reader, &small).unwrap_err(), LoadError::Missing);
-    // Somebody who does not know of digests.
+    // A writer that does not know of digests.
     writer.execute("UPDATE documents SET body = x'00' WHERE id = ?1", ["D9999".as_bytes()]).unwrap();
     assert_eq!(sqlite.load(&mut reader, &id("D9999")).unwrap_err(), LoadError::Failed);
     // A whole document under another's name.
@@ -178,7 +178,7 @@ fn a_database_changed_in_place_is_noticed() {
     assert_eq!(sqlite.load(&mut reader, &id("XX")).unwrap_err(), LoadError::Failed);
 }
 
-/// The locks of this process on a file, as the kernel lists them (proc_locks(5)).
+/// Returns the locks of this process on a file, as the kernel lists them (proc_locks(5)).
 fn locks(path: &Path) -> usize {
     let inode = Metadata::at(path).unwrap().inode;
     let (process, inode) = (format!(" {} ", std::process::id()), format!(":{inode} "));

@@ -57,7 +57,7 @@ proptest! {
     }
 }
 
-/// One hand on one ring would take them in the order they came.
+/// One hand on one ring would take them in the order of insertion.
 #[test]
 fn entries_with_and_without_descriptors_give_way_alike() {
     let cache = LockFree::<Hashbrown, Item>::new(entries(100));

@@ -1,4 +1,4 @@
-//! The mutex cache evicts exactly what a list in the order of use says.
+//! Comparison of the mutex cache with a list in the order of use.
 
 use proptest::prelude::*;
 

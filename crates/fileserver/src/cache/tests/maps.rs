@@ -1,4 +1,4 @@
-//! Every map is a map: what a `BTreeMap` says, it says.
+//! Comparison of every map with a `BTreeMap`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::*;
 enum Change {
     Insert(u64),
     Remove(u64),
-    /// From here to there.
+    /// Inserts a range of numbers.
     Fill(u64, u64),
     Empty(u64, u64),
 }
@@ -26,7 +26,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// Makes `changes` to a map and to the model, and compares what both say of each, and in the end of everything.
+/// Makes `changes` to a map and to the model, and compares them after each change and in the end.
 fn check<M: CacheMap<(FileId, u64)>>(changes: &[Change], look: impl Fn(&M)) -> Result<(), TestCaseError> {
     let (mut map, mut model) = (M::default(), BTreeMap::new());
     let mut version = 0;

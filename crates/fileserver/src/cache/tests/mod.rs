@@ -14,10 +14,10 @@ use std::sync::{
 
 use super::*;
 
-/// A value that says what it costs, and when the last of it is gone.
+/// Value of a given cost, whose clones are counted.
 #[derive(Clone, Debug)]
 struct Item {
-    /// Which insertion it is of.
+    /// Number of the insertion.
     version: u64,
     bytes: usize,
     descriptors: usize,
@@ -74,7 +74,7 @@ fn id(number: u64) -> FileId {
     FileId::new(text.as_bytes()).expect("is an id")
 }
 
-/// Room for so many entries and nothing else to run out of.
+/// Limits of `entries` and of nothing else.
 fn entries(entries: usize) -> CacheLimits {
     CacheLimits { entries, bytes: 1 << 40, descriptors: 1 << 20 }
 }

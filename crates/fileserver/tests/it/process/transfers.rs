@@ -12,7 +12,7 @@ use crate::{
     process::bench::{ALL, FRAMED, ORIGINAL, Setup, head, metric, metrics_address},
 };
 
-/// Larger than what the sockets of one connection hold, so that a transfer can be caught in the middle.
+/// Size of a file that exceeds the buffers of one connection, so that a transfer can be stopped in the middle.
 const LARGE: usize = 8 << 20;
 const ID: &str = "LARGE008";
 

@@ -7,7 +7,7 @@ pub(crate) use testkit::http::{Http, get, get_and_close};
 use testkit::{Content, DriverKind, Server, drivers_with, examine};
 
 pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_http-server");
-/// Larger than what the sockets of one connection hold, so that a transfer can be caught in the middle.
+/// Size of a file that exceeds the buffers of one connection, so that a transfer can be stopped in the middle.
 pub(crate) const LARGE: usize = 8 << 20;
 /// Drivers whose connections hold no thread.
 pub(crate) static EVENT_LOOPS: LazyLock<Vec<DriverKind>> =
