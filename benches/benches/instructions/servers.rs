@@ -13,7 +13,7 @@ use kvcache::{Codec, FrontEnd, KvOptions, KvServer, ServerInfo, Space, SpaceOpti
 use proto::{Limits, NextWrite, Now, Outbox, Peer, Protocol, Session, Step};
 use store::{KeyHasher, PackedStore, PolicyKind, StoreOptions};
 use sys::beneath::Metadata;
-use web::{Absence, Answer, Heads, HttpOptions, Site, Source};
+use web::{Heads, HttpOptions, Lookup, NotFound, Response, Site};
 use wire::{
     http1::{Connection, Part},
     resp::RequestLimits,
@@ -108,8 +108,8 @@ impl Site for Page {
         _: bool,
         _: Now,
         mut send: impl FnMut(&Heads) -> R,
-    ) -> Result<(R, Source), Absence> {
-        if path == b"/small" { Ok((send(&self.0), Source::Cache)) } else { Err(Absence::MISSING) }
+    ) -> Result<(R, Lookup), NotFound> {
+        if path == b"/small" { Ok((send(&self.0), Lookup::Hit)) } else { Err(NotFound::MISSING) }
     }
 
     fn heads(file: &Heads) -> &Heads {
@@ -124,20 +124,20 @@ impl Site for Page {
         out.inline().extend_from_slice(&file.ok.body()[range.start as usize..range.end as usize]);
     }
 
-    fn uploaded(&self, upload: Infallible, _: Vec<u8>, _: Now) -> Answer<'_> {
+    fn on_upload(&self, upload: Infallible, _: Vec<u8>, _: Now) -> Response<'_> {
         match upload {}
     }
 }
 
-fn site() -> Setup<web::Front<Page>> {
+fn site() -> Setup<web::WebServer<Page>> {
     let metadata = Metadata { device: 1, inode: 1, size: 128, modified_ns: 1, changed_ns: 1 };
     let heads = Heads::new(&metadata, "text/plain", &[b'x'; 128], now().unix);
-    setup(web::Front::new(Page(heads), HttpOptions::default()), WRK.as_bytes().to_vec())
+    setup(web::WebServer::new(Page(heads), HttpOptions::default()), WRK.as_bytes().to_vec())
 }
 
 #[library_benchmark]
 #[bench::small(args = (site()), config = at_most(194_000))]
-fn http_get(mut setup: Setup<web::Front<Page>>) -> Setup<web::Front<Page>> {
+fn http_get(mut setup: Setup<web::WebServer<Page>>) -> Setup<web::WebServer<Page>> {
     for _ in 0..TURNS {
         serve(&mut setup);
     }

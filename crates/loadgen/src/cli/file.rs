@@ -8,10 +8,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use clap::{
-    ArgGroup, Args, ValueEnum,
-    builder::{PossibleValuesParser, TypedValueParser as _},
-};
+use clap::{ArgGroup, Args, ValueEnum};
 use layouts::{Layout as _, LayoutKind};
 use loadgen::{
     engine::{Limit, Load, Measured, Pause, Requestor, Reuse},
@@ -79,7 +76,7 @@ pub(super) struct FileArgs {
     #[arg(long, value_enum, default_value = "original")]
     protocol: ProtocolArg,
     /// Organisation of the directory
-    #[arg(long, value_name = "NAME", default_value = "zotero", value_parser = layout_parser())]
+    #[arg(long, value_name = "NAME", value_enum, default_value_t)]
     layout: LayoutKind,
     /// Distribution of the documents: uniform, zipf:EXPONENT, hot:DOCUMENTS:REQUESTS (as in hot:0.1:0.9), sequential
     /// or replay:FILE (a name on each line, in the order of the requests)
@@ -112,13 +109,6 @@ enum ProtocolArg {
     Original,
     /// Lengths and statuses, on connections that are kept
     Framed,
-}
-
-fn layout_parser() -> impl clap::builder::TypedValueParser<Value = LayoutKind> {
-    PossibleValuesParser::new(
-        LayoutKind::ALL.iter().map(|kind| clap::builder::PossibleValue::new(kind.name()).help(kind.about())),
-    )
-    .try_map(|name| name.parse::<LayoutKind>())
 }
 
 pub(super) fn run(args: &FileArgs) -> Result<Outcome, Failure> {
@@ -193,7 +183,7 @@ fn config(args: &FileArgs, load: &Load, catalogue: &Catalogue) -> BTreeMap<Strin
         ("document_bytes", json!(catalogue.bytes())),
         ("documents", json!(catalogue.len())),
         ("id_dist", json!(args.id_dist.to_string())),
-        ("layout", json!(args.layout.name())),
+        ("layout", json!(args.layout.to_string())),
         ("miss_ratio", json!(args.miss_ratio)),
         ("protocol", json!(value_name(args.protocol))),
         ("reps", json!(load.requestor.map(|requestor| requestor.reps))),

@@ -1,4 +1,4 @@
-//! A site of a few files in memory and of resources below `/own/`.
+//! Site of a few files in memory and of resources below `/own/`.
 
 use std::{
     borrow::Cow,
@@ -11,18 +11,18 @@ use bytes::Bytes;
 use proto::{Now, Outbox};
 use sys::beneath::Metadata;
 use testkit::dialogue::{Heard, Pace, converse};
-use web::{Absence, Answer, Front, Heads, HttpOptions, Own, Site, Source, path};
+use web::{Heads, HttpOptions, Lookup, NotFound, Response, Route, Site, WebServer, path};
 use wire::http1::{Connection, Method, Part, PreparedResponse, Request, Status, Target};
 
-/// The longest body that is wanted.
+/// Length of the longest body that is wanted.
 pub(crate) const BODY_MAX: usize = 5_000;
 
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct TestSite {
     files: Vec<(&'static [u8], File)>,
     own: PreparedResponse,
-    /// What [`Site::answered`] was told.
-    pub(crate) answered: AtomicU64,
+    /// Responses that [`Site::on_responses`] was told of.
+    pub(crate) responses: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -31,10 +31,10 @@ pub(crate) struct File {
     body: Bytes,
 }
 
-impl Shelf {
+impl TestSite {
     fn new() -> Self {
         let files = [(&b"/small.txt"[..], 300), (b"/large.txt", 9_000)].map(|(path, len)| (path, File::new(len)));
-        Self { files: files.into(), own: response(Status::Ok, b"own"), answered: AtomicU64::new(0) }
+        Self { files: files.into(), own: response(Status::Ok, b"own"), responses: AtomicU64::new(0) }
     }
 }
 
@@ -50,9 +50,9 @@ fn response(status: Status, body: &[u8]) -> PreparedResponse {
     PreparedResponse::builder(status).field("Content-Length", body.len().to_string()).body(body)
 }
 
-impl Site for Shelf {
+impl Site for TestSite {
     type File = File;
-    /// The path.
+    /// Path of the resource.
     type Upload = Vec<u8>;
 
     fn with_file<R>(
@@ -61,10 +61,10 @@ impl Site for Shelf {
         _: bool,
         _: Now,
         mut send: impl FnMut(&File) -> R,
-    ) -> Result<(R, Source), Absence> {
+    ) -> Result<(R, Lookup), NotFound> {
         let normal = path::normalise(path)?;
-        let (_, file) = self.files.iter().find(|(name, _)| *name == normal).ok_or(Absence::MISSING)?;
-        Ok((send(file), Source::Cache))
+        let (_, file) = self.files.iter().find(|(name, _)| *name == normal).ok_or(NotFound::MISSING)?;
+        Ok((send(file), Lookup::Hit))
     }
 
     fn heads(file: &File) -> &Heads {
@@ -81,31 +81,31 @@ impl Site for Shelf {
         out.push_shared(&file.body.slice(range.start as usize..range.end as usize));
     }
 
-    fn own(&self, request: &Request<'_>, _: Now) -> Own<'_, Vec<u8>> {
-        let Target::Path { path, .. } = request.target else { return Own::File };
-        let Some(name) = path.strip_prefix(b"/own/") else { return Own::File };
+    fn route(&self, request: &Request<'_>, _: Now) -> Route<'_, Vec<u8>> {
+        let Target::Path { path, .. } = request.target else { return Route::File };
+        let Some(name) = path.strip_prefix(b"/own/") else { return Route::File };
         match request.method {
-            Method::Get | Method::Head => Own::Answer(Answer::Prepared(Cow::Borrowed(&self.own))),
+            Method::Get | Method::Head => Route::Respond(Response::Prepared(Cow::Borrowed(&self.own))),
             Method::Put | Method::Post if request.values("x-token").next().is_none() => {
-                Own::Answer(Answer::Page(Status::Unauthorized))
+                Route::Respond(Response::Page(Status::Unauthorized))
             }
-            Method::Put | Method::Post => Own::Upload { upload: name.to_vec(), bytes_max: BODY_MAX },
+            Method::Put | Method::Post => Route::Upload { upload: name.to_vec(), bytes_max: BODY_MAX },
             Method::Delete | Method::Connect | Method::Options | Method::Trace | Method::Patch | Method::Unknown => {
-                Own::File
+                Route::File
             }
         }
     }
 
-    /// Says what it got.
-    fn uploaded(&self, name: Vec<u8>, body: Vec<u8>, _: Now) -> Answer<'_> {
+    /// Responds with what was uploaded.
+    fn on_upload(&self, name: Vec<u8>, body: Vec<u8>, _: Now) -> Response<'_> {
         if name == b"conflict" {
-            return Answer::Page(Status::Conflict);
+            return Response::Page(Status::Conflict);
         }
-        Answer::Prepared(Cow::Owned(response(Status::Created, &[&name[..], b"=", &body].concat())))
+        Response::Prepared(Cow::Owned(response(Status::Created, &[&name[..], b"=", &body].concat())))
     }
 
-    fn answered(&self, responses: u64, _: Now) {
-        self.answered.fetch_add(responses, Ordering::Relaxed);
+    fn on_responses(&self, responses: u64, _: Now) {
+        self.responses.fetch_add(responses, Ordering::Relaxed);
     }
 }
 
@@ -113,17 +113,17 @@ pub(crate) fn now() -> Now {
     Now { instant: Instant::now(), unix: Duration::from_secs(2_000_000_000) }
 }
 
-pub(crate) fn front() -> Front<Shelf> {
-    Front::new(Shelf::new(), HttpOptions::default())
+pub(crate) fn server() -> WebServer<TestSite> {
+    WebServer::new(TestSite::new(), HttpOptions::default())
 }
 
-/// What is said to requests that arrive at once.
-pub(crate) fn ask(front: &Front<Shelf>, input: &str) -> (String, Heard) {
-    let heard = converse(front, input.as_bytes(), Pace::AT_ONCE, now());
+/// Returns the replies to requests that arrive at once.
+pub(crate) fn ask(server: &WebServer<TestSite>, input: &str) -> (String, Heard) {
+    let heard = converse(server, input.as_bytes(), Pace::AT_ONCE, now());
     (String::from_utf8(heard.bytes.clone()).unwrap(), heard)
 }
 
-/// The status codes in a stream whose bodies contain no status line.
+/// Returns the status codes in a stream whose bodies contain no status line.
 pub(crate) fn statuses(stream: &str) -> Vec<&str> {
     stream.split("HTTP/1.1 ").skip(1).map(|response| &response[..3]).collect()
 }

@@ -1,4 +1,4 @@
-//! The protocol: requests in, responses out.
+//! Protocol of the server: requests in, responses out.
 //!
 //! The path of a cached GET is `inline(always)`, for the reason given in [`wire::http1::request`].
 
@@ -10,40 +10,40 @@ use wire::http1::{Connection, HeadParser, Part, Status, empty_lines_len};
 use crate::{
     HttpOptions, Site, Statistics,
     page::{self, Pages},
-    reply::{After, Reply},
+    responder::{Next, Responder},
     statistics::{Tally, Totals},
     upload::Upload,
 };
 
-/// A web server for the files and resources of one site.
+/// Web server for the files and resources of one site.
 #[derive(Debug)]
-pub struct Front<S> {
+pub struct WebServer<S> {
     pub(crate) site: S,
     pub(crate) pages: Pages,
     refusal: Vec<u8>,
     options: HttpOptions,
     totals: Totals,
-    /// Makes boundaries that nobody can foresee and put into a file.
-    pub(crate) boundaries: RandomState,
+    /// Key of multipart boundaries, so that nobody can foresee one and put it into a file.
+    pub(crate) boundary_key: RandomState,
 }
 
-/// What is remembered of a connection between two looks at its input. `U` is [`Site::Upload`].
+/// State of a connection between two batches of input. `U` is [`Site::Upload`].
 #[derive(Debug)]
 pub struct Conn<U> {
     head: HeadParser,
-    /// When the first byte of the request came that is not whole yet.
-    started: Option<Instant>,
-    /// The head has been read, and the body is coming; boxed, since most connections never have one.
+    /// Arrival of the first byte of a request whose head is incomplete.
+    head_started: Option<Instant>,
+    /// Request whose body is arriving; boxed, since most connections never have one.
     upload: Option<Box<Upload<U>>>,
 }
 
 impl<U> Default for Conn<U> {
     fn default() -> Self {
-        Self { head: HeadParser::default(), started: None, upload: None }
+        Self { head: HeadParser::default(), head_started: None, upload: None }
     }
 }
 
-impl<S: Site> Front<S> {
+impl<S: Site> WebServer<S> {
     pub fn new(site: S, options: HttpOptions) -> Self {
         Self {
             site,
@@ -51,7 +51,7 @@ impl<S: Site> Front<S> {
             refusal: page::refusal(),
             options,
             totals: Totals::default(),
-            boundaries: RandomState::new(),
+            boundary_key: RandomState::new(),
         }
     }
 
@@ -64,7 +64,7 @@ impl<S: Site> Front<S> {
     }
 }
 
-impl<S: Site> Protocol for Front<S> {
+impl<S: Site> Protocol for WebServer<S> {
     type Conn = Conn<S::Upload>;
 
     fn open(&self, _: Peer<'_>, _: Now) -> Self::Conn {
@@ -73,21 +73,24 @@ impl<S: Site> Protocol for Front<S> {
 
     fn on_input(&self, conn: &mut Self::Conn, input: &[u8], now: Now, out: &mut Outbox) -> Step {
         let mut consumed = 0;
-        let mut reply = Reply { front: self, now, out, tally: Tally::default() };
+        let mut responder = Responder { server: self, now, out, tally: Tally::default() };
         let mut flow = Flow::Open;
-        while flow == Flow::Open && !reply.out.is_full() {
+        while flow == Flow::Open && !responder.out.is_full() {
             if let Some(upload) = &mut conn.upload {
-                match upload.take(&input[consumed..]) {
+                match upload.feed(&input[consumed..]) {
                     Ok(taken) => consumed += taken,
                     Err(error) => {
-                        flow = reply.unwanted(error, upload.part);
+                        flow = responder.reject_body(error, upload.part);
                         continue;
                     }
                 }
-                if !upload.is_whole() {
+                if !upload.is_complete() {
                     break;
                 }
-                flow = conn.upload.take().map_or(Flow::Open, |upload| reply.uploaded(*upload, input.len() - consumed));
+                flow = conn
+                    .upload
+                    .take()
+                    .map_or(Flow::Open, |upload| responder.finish_upload(*upload, input.len() - consumed));
                 continue;
             }
             consumed += empty_lines_len(&input[consumed..]);
@@ -95,42 +98,42 @@ impl<S: Site> Protocol for Front<S> {
             match conn.head.parse(rest, &self.options.head) {
                 Ok(Some(request)) => {
                     consumed += request.head_len;
-                    conn.started = None;
-                    match reply.answer(&request, input.len() - consumed) {
-                        After::Flow(next) => flow = next,
-                        After::Upload(upload) => conn.upload = Some(upload),
+                    conn.head_started = None;
+                    match responder.answer(&request, input.len() - consumed) {
+                        Next::Flow(next) => flow = next,
+                        Next::Upload(upload) => conn.upload = Some(upload),
                     }
                 }
                 Ok(None) => {
-                    conn.started = if rest.is_empty() { None } else { conn.started.or(Some(now.instant)) };
+                    conn.head_started = if rest.is_empty() { None } else { conn.head_started.or(Some(now.instant)) };
                     break;
                 }
-                Err(refusal) => flow = reply.refuse(refusal),
+                Err(refusal) => flow = responder.refuse(refusal),
             }
         }
-        reply.tally.add_to(&self.totals);
-        self.site.answered(reply.tally.responses(), now);
+        responder.tally.add_to(&self.totals);
+        self.site.on_responses(responder.tally.responses(), now);
         Step { flow, ..Step::open(consumed) }
     }
 
     fn deadline(&self, conn: &Self::Conn, quiet_since: Instant) -> Option<Instant> {
-        let (since, patience) = match (&conn.upload, conn.started) {
+        let (since, timeout) = match (&conn.upload, conn.head_started) {
             (Some(upload), _) => (upload.started, self.options.upload_timeout),
             (None, Some(started)) => (started, self.options.request_timeout),
             (None, None) => (quiet_since, self.options.idle_timeout),
         };
-        // A patience too long to be added has no end.
-        since.checked_add(patience)
+        // A timeout too long to be added never ends.
+        since.checked_add(timeout)
     }
 
     fn on_deadline(&self, conn: &mut Self::Conn, now: Now, out: &mut Outbox) -> Flow {
-        if conn.started.is_none() && conn.upload.is_none() {
+        if conn.head_started.is_none() && conn.upload.is_none() {
             return Flow::Close;
         }
         conn.upload = None;
-        let mut reply = Reply { front: self, now, out, tally: Tally::default() };
-        reply.page(Status::RequestTimeout, Part::Whole, Connection::Close);
-        reply.tally.add_to(&self.totals);
+        let mut responder = Responder { server: self, now, out, tally: Tally::default() };
+        responder.page(Status::RequestTimeout, Part::Whole, Connection::Close);
+        responder.tally.add_to(&self.totals);
         Flow::Linger
     }
 

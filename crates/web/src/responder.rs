@@ -1,4 +1,4 @@
-//! The responses to one batch of requests of one connection.
+//! Writer of the responses to one batch of requests of one connection.
 
 use std::borrow::Cow;
 
@@ -9,48 +9,48 @@ use wire::http1::{
 };
 
 use crate::{
-    Absence, Answer, Front, Own, Site, page,
+    NotFound, Response, Route, Site, WebServer, page,
     statistics::Tally,
-    upload::{Asked, BodyError, Upload},
+    upload::{BodyError, Upload, UploadRequest},
 };
 
-/// What makes a client send the body that it holds back (RFC 9110, section 15.2.1).
+/// Interim response that makes a client send the body that it holds back (RFC 9110, section 15.2.1).
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// See the module's description.
-pub(crate) struct Reply<'a, S> {
-    pub(crate) front: &'a Front<S>,
+pub(crate) struct Responder<'a, S> {
+    pub(crate) server: &'a WebServer<S>,
     pub(crate) now: Now,
     pub(crate) out: &'a mut Outbox,
     pub(crate) tally: Tally,
 }
 
-/// What follows a request's head.
-pub(crate) enum After<U> {
-    /// It has been answered.
+/// Step that follows a request's head.
+pub(crate) enum Next<U> {
+    /// The request has been answered.
     Flow(Flow),
-    /// Its body comes first.
+    /// The body has to arrive first.
     Upload(Box<Upload<U>>),
 }
 
-impl<S: Site> Reply<'_, S> {
-    /// `unread` is how much input follows the request's head.
+impl<S: Site> Responder<'_, S> {
+    /// Answers a request, unless its body has to arrive first. `unread` is the length of the input behind its head.
     #[inline(always)]
-    pub(crate) fn answer(&mut self, request: &Request<'_>, unread: usize) -> After<S::Upload> {
+    pub(crate) fn answer(&mut self, request: &Request<'_>, unread: usize) -> Next<S::Upload> {
         let part = if request.method == Method::Head { Part::Head } else { Part::Whole };
         if let Target::Path { .. } = request.target {
-            match self.front.site.own(request, self.now) {
-                Own::File => {}
-                Own::Answer(answer) => {
+            match self.server.site.route(request, self.now) {
+                Route::File => {}
+                Route::Respond(response) => {
                     let connection = connection(request);
-                    self.own(answer, part, connection);
-                    return After::Flow(flow(request, connection, unread));
+                    self.respond(response, part, connection);
+                    return Next::Flow(flow(request, connection, unread));
                 }
-                Own::Upload { upload, bytes_max } => return self.upload(request, upload, bytes_max, unread),
+                Route::Upload { upload, bytes_max } => return self.upload(request, upload, bytes_max, unread),
             }
         }
-        // A body is not wanted by any other method; its end would have to be found before the next request. So it is
-        // left unread and the connection closed, which also answers `Expect: 100-continue` in time.
+        // No other method wants a body, and its end would have to be found before the next request. So it is left unread
+        // and the connection closed, which also answers `Expect: 100-continue` in time.
         let connection = connection(request);
         match (request.method, request.target) {
             (Method::Get | Method::Head, Target::Path { path, is_encoded, .. }) => {
@@ -60,16 +60,16 @@ impl<S: Site> Reply<'_, S> {
             (Method::Unknown, _) => self.page(Status::NotImplemented, part, connection),
             _ => self.page(Status::MethodNotAllowed, part, connection),
         }
-        After::Flow(flow(request, connection, unread))
+        Next::Flow(flow(request, connection, unread))
     }
 
     #[inline(always)]
     fn file(&mut self, request: &Request<'_>, path: &[u8], encoded: bool, part: Part, connection: Connection) {
-        let Self { front, now, .. } = *self;
+        let Self { server, now, .. } = *self;
         let send = |file: &S::File| self.send(file, request, part, connection);
-        match front.site.with_file(path, encoded, now, send) {
-            Ok(((), source)) => self.tally.source(source),
-            Err(absence) => self.absent(absence, request, part, connection),
+        match server.site.with_file(path, encoded, now, send) {
+            Ok(((), lookup)) => self.tally.lookup(lookup),
+            Err(not_found) => self.not_found(not_found, request, part, connection),
         }
     }
 
@@ -94,21 +94,21 @@ impl<S: Site> Reply<'_, S> {
 
     #[inline(always)]
     pub(crate) fn whole(&mut self, file: &S::File, connection: Connection) {
-        let bytes = self.front.site.push_ok(file, connection, self.now, self.out);
+        let bytes = self.server.site.push_ok(file, connection, self.now, self.out);
         self.tally.response(Status::Ok, bytes);
     }
 
     #[cold]
-    fn absent(&mut self, absence: Absence, request: &Request<'_>, part: Part, connection: Connection) {
-        match absence {
-            Absence::Refused(status) => self.page(status, part, connection),
-            Absence::Moved(path) => {
+    fn not_found(&mut self, not_found: NotFound, request: &Request<'_>, part: Part, connection: Connection) {
+        match not_found {
+            NotFound::Status(status) => self.page(status, part, connection),
+            NotFound::MovedTo(path) => {
                 let mut location = path.into_bytes();
                 if let Target::Path { query: Some(query), .. } = request.target {
                     location.push(b'?');
                     location.extend_from_slice(query);
                 }
-                self.prepared(&page::moved(&location), part, connection);
+                self.prepared(&page::redirect(&location), part, connection);
             }
         }
     }
@@ -116,49 +116,44 @@ impl<S: Site> Reply<'_, S> {
     // --- resources of the server's own ----------------------------------------------------
 
     #[cold]
-    fn upload(
-        &mut self,
-        request: &Request<'_>,
-        remembered: S::Upload,
-        bytes_max: usize,
-        unread: usize,
-    ) -> After<S::Upload> {
+    fn upload(&mut self, request: &Request<'_>, state: S::Upload, bytes_max: usize, unread: usize) -> Next<S::Upload> {
         let part = if request.method == Method::Head { Part::Head } else { Part::Whole };
-        let asked = Asked { remembered, started: self.now.instant, connection: persistence(request), part };
-        let upload = match Upload::new(asked, request.body, bytes_max) {
+        let upload_request =
+            UploadRequest { state, started: self.now.instant, connection: requested_persistence(request), part };
+        let upload = match Upload::new(upload_request, request.body, bytes_max) {
             Ok(upload) => upload,
-            Err(error) => return After::Flow(self.unwanted(error, part)),
+            Err(error) => return Next::Flow(self.reject_body(error, part)),
         };
-        if upload.is_whole() {
-            return After::Flow(self.uploaded(upload, unread));
+        if upload.is_complete() {
+            return Next::Flow(self.finish_upload(upload, unread));
         }
         if request.version == Version::Http11 && expects_continue(request) {
             self.out.inline().extend_from_slice(CONTINUE);
             self.tally.interim(CONTINUE.len() as u64);
         }
-        After::Upload(Box::new(upload))
+        Next::Upload(Box::new(upload))
     }
 
-    /// The answer to a body that is not read, or not to its end.
+    /// Answers a request whose body is not read to its end.
     #[cold]
-    pub(crate) fn unwanted(&mut self, error: BodyError, part: Part) -> Flow {
+    pub(crate) fn reject_body(&mut self, error: BodyError, part: Part) -> Flow {
         self.page(error.status(), part, Connection::Close);
         Flow::Linger
     }
 
-    /// `unread` is how much input follows the body.
+    /// Answers a request whose body has arrived. `unread` is the length of the input behind it.
     #[cold]
-    pub(crate) fn uploaded(&mut self, upload: Upload<S::Upload>, unread: usize) -> Flow {
-        let answer = self.front.site.uploaded(upload.remembered, upload.body, self.now);
-        self.own(answer, upload.part, upload.connection);
+    pub(crate) fn finish_upload(&mut self, upload: Upload<S::Upload>, unread: usize) -> Flow {
+        let response = self.server.site.on_upload(upload.state, upload.body, self.now);
+        self.respond(response, upload.part, upload.connection);
         flow_of(upload.connection, unread > 0)
     }
 
-    fn own(&mut self, answer: Answer<'_>, part: Part, connection: Connection) {
-        match answer {
-            Answer::Prepared(Cow::Borrowed(prepared)) => self.prepared(prepared, part, connection),
-            Answer::Prepared(Cow::Owned(prepared)) => self.prepared(&prepared, part, connection),
-            Answer::Page(status) => self.page(status, part, connection),
+    fn respond(&mut self, response: Response<'_>, part: Part, connection: Connection) {
+        match response {
+            Response::Prepared(Cow::Borrowed(prepared)) => self.prepared(prepared, part, connection),
+            Response::Prepared(Cow::Owned(prepared)) => self.prepared(&prepared, part, connection),
+            Response::Page(status) => self.page(status, part, connection),
         }
     }
 
@@ -171,7 +166,7 @@ impl<S: Site> Reply<'_, S> {
     }
 
     pub(crate) fn page(&mut self, status: Status, part: Part, connection: Connection) {
-        self.prepared(self.front.pages.get(status), part, connection);
+        self.prepared(self.server.pages.get(status), part, connection);
     }
 
     pub(crate) fn prepared(&mut self, prepared: &PreparedResponse, part: Part, connection: Connection) {
@@ -180,15 +175,15 @@ impl<S: Site> Reply<'_, S> {
     }
 }
 
-/// What becomes of the connection after a request whose body, if it has one, is not read.
+/// Returns the fate of the connection after a request whose body, if it has one, is not read.
 #[inline(always)]
 fn connection(request: &Request<'_>) -> Connection {
-    if request.body == Body::Empty { persistence(request) } else { Connection::Close }
+    if request.body == Body::Empty { requested_persistence(request) } else { Connection::Close }
 }
 
-/// What the client has asked for.
+/// Returns what the client has asked for, by its version and its `Connection` field.
 #[inline(always)]
-fn persistence(request: &Request<'_>) -> Connection {
+fn requested_persistence(request: &Request<'_>) -> Connection {
     match request.version {
         _ if !request.should_keep_alive => Connection::Close,
         Version::Http10 => Connection::KeepAlive,
@@ -201,12 +196,12 @@ fn flow(request: &Request<'_>, connection: Connection, unread: usize) -> Flow {
     flow_of(connection, unread > 0 || request.body != Body::Empty)
 }
 
-/// A client that may still be sending is waited for.
+/// Lingers for a client that may still be sending.
 #[inline(always)]
-fn flow_of(connection: Connection, sends: bool) -> Flow {
+fn flow_of(connection: Connection, is_sending: bool) -> Flow {
     match connection {
         Connection::Implied | Connection::KeepAlive => Flow::Open,
-        Connection::Close if sends => Flow::Linger,
+        Connection::Close if is_sending => Flow::Linger,
         Connection::Close => Flow::Close,
     }
 }

@@ -1,7 +1,5 @@
 //! A database may be damaged in any way: each answer is then right, or none.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
-
 use std::{
     fs::{self, OpenOptions},
     os::unix::fs::FileExt,
@@ -9,7 +7,7 @@ use std::{
 };
 
 use fileserver::backend::{
-    Absence, Backend, Body, Document, ImportOptions, Sqlite, SqliteOptions, SqliteReader, import,
+    Backend, Body, Document, ImportOptions, LoadError, Sqlite, SqliteOptions, SqliteReader, import,
 };
 use layouts::Flat;
 use wire::file::FileId;
@@ -132,9 +130,9 @@ impl Tally {
                     assert!(contents(&document) == body(index), "a wrong byte in document {index}, seed {seed}");
                     self.right += 1;
                 }
-                Err(Absence::Missing) => self.missing += 1,
-                Err(Absence::Failed) => self.failed += 1,
-                Err(Absence::Unavailable) => panic!("damage does not pass, seed {seed}"),
+                Err(LoadError::Missing) => self.missing += 1,
+                Err(LoadError::Failed) => self.failed += 1,
+                Err(LoadError::Unavailable) => panic!("damage does not pass, seed {seed}"),
             }
         }
     }
