@@ -42,7 +42,7 @@ fn verdicts<S: FileProtocol>(
     for piece in stream.chunks(size) {
         let mut rest = piece;
         while (verdicts.len() as u32) < requests {
-            let ask = Single(Ask::Document(verdicts.len() as u32 % documents));
+            let ask = Single(DocumentRequest::Document(verdicts.len() as u32 % documents));
             let decoded = client.decode(&mut conn, ask, rest);
             rest = &rest[decoded.consumed..];
             match decoded.progress {
@@ -55,7 +55,7 @@ fn verdicts<S: FileProtocol>(
             }
         }
     }
-    let ask = Single(Ask::Document(verdicts.len() as u32 % documents));
+    let ask = Single(DocumentRequest::Document(verdicts.len() as u32 % documents));
     match client.on_eof(&mut conn, ask) {
         EofOutcome::Done { replies, verdict } => verdicts.push((replies, verdict)),
         EofOutcome::Failed(class) => verdicts.push((Replies::default(), Err(class))),
@@ -119,10 +119,10 @@ fn ids_of_nothing_are_ids_and_of_nothing() {
     let plan = plan(&[b"a", b"b"], FileVerify::None, Sample::ALL);
     let mut client = FileClient::<Original>::new(Arc::clone(&plan), 0, 1);
     for _ in 0..1_000 {
-        let Ask::Nothing(id) = client.unknown() else { panic!("that is a document") };
+        let DocumentRequest::Missing(id) = client.unknown() else { panic!("that is a document") };
         assert!(FileId::original(&id).is_some() && !plan.catalogue().has(&id));
         let mut request = Vec::new();
-        client.encode(Single(Ask::Nothing(id)), &mut request);
+        client.encode(Single(DocumentRequest::Missing(id)), &mut request);
         assert_eq!(request, id);
     }
 }

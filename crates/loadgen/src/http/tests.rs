@@ -7,7 +7,7 @@ use crate::sample::tests::{choosing, draws, one_of};
 /// Asks one question, and keeps so much of what comes.
 fn client(verify: HttpVerify, expectation: &Expectation, bytes_max: usize) -> HttpClient {
     let question = RequestSpec { request: b"GET".to_vec(), expectation: expectation.clone() };
-    HttpClient::keeping(&[question], verify, 0, bytes_max)
+    HttpClient::with_bytes_max(&[question], verify, 0, bytes_max)
 }
 
 /// What became of each request, in order; and how the stream ended if it did so before them.

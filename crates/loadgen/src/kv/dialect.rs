@@ -1,4 +1,4 @@
-//! How each protocol says the few things that are asked: requests, the replies they should get, the replies they got.
+//! How each protocol says the few things that are requested: requests, the replies they should get, the replies they got.
 
 use clap::ValueEnum;
 use wire::{memcached, resp, us};
@@ -86,7 +86,7 @@ pub(super) enum Answer<'a> {
     /// An error, and what the server says about it.
     Refused(&'a [u8]),
     /// A reply, but none that belongs to the request.
-    Alien,
+    Unexpected,
 }
 
 /// The bytes are no reply.
@@ -191,7 +191,7 @@ impl Dialect {
                     matches!(reply, resp::client::Reply::Map(_) | resp::client::Reply::Array(_))
                 }
             };
-            (if describes { Answer::Stored } else { Answer::Alien }, length)
+            (if describes { Answer::Stored } else { Answer::Unexpected }, length)
         }))
     }
 
@@ -203,22 +203,22 @@ impl Dialect {
         input: &'a [u8],
     ) -> Result<Option<(Answer<'a>, usize)>, Broken> {
         match self {
-            Self::Resp | Self::Resp3 => Ok(resp_reply(input)?.map(|(reply, length)| (of_resp(action, &reply), length))),
+            Self::Resp | Self::Resp3 => Ok(resp_reply(input)?.map(|(reply, length)| (resp_answer(action, &reply), length))),
             Self::Us => {
                 let decoded = us::client::ReplyDecoder::default().decode(input);
-                Ok(decoded.map(|(reply, length)| (of_us(action, reply), length)))
+                Ok(decoded.map(|(reply, length)| (us_answer(action, reply), length)))
             }
             Self::Memcached => {
                 let Some((reply, length)) = memcached_reply(input)? else { return Ok(None) };
                 let memcached::client::Reply::Value { key: named, value, .. } = reply else {
-                    return Ok(Some((of_memcached(action, reply), length)));
+                    return Ok(Some((memcached_answer(action, reply), length)));
                 };
                 let Some((end, end_length)) = memcached_reply(&input[length..])? else { return Ok(None) };
                 let is_ours = action.is_get() && named == key && end == memcached::client::Reply::End;
-                Ok(Some((if is_ours { Answer::Value(value) } else { Answer::Alien }, length + end_length)))
+                Ok(Some((if is_ours { Answer::Value(value) } else { Answer::Unexpected }, length + end_length)))
             }
             Self::MemcachedMeta => {
-                Ok(memcached_reply(input)?.map(|(reply, length)| (of_memcached_meta(action, reply), length)))
+                Ok(memcached_reply(input)?.map(|(reply, length)| (meta_answer(action, reply), length)))
             }
         }
     }
@@ -233,7 +233,7 @@ fn memcached_reply(input: &[u8]) -> Result<Option<(memcached::client::Reply<'_>,
     memcached::client::ReplyDecoder::default().decode(input).map_err(|_| Broken)
 }
 
-fn of_resp<'a>(action: Action, reply: &resp::client::Reply<'a>) -> Answer<'a> {
+fn resp_answer<'a>(action: Action, reply: &resp::client::Reply<'a>) -> Answer<'a> {
     use resp::client::Reply;
     match (action, reply) {
         (_, Reply::Error(text)) => Answer::Refused(text),
@@ -241,12 +241,12 @@ fn of_resp<'a>(action: Action, reply: &resp::client::Reply<'a>) -> Answer<'a> {
         (Action::Get | Action::GetMissing, Reply::Null) | (Action::Del, Reply::Integer(0)) => Answer::Absent,
         (Action::Set, Reply::Simple(b"OK")) => Answer::Stored,
         (Action::Del, Reply::Integer(1)) => Answer::Deleted,
-        _ => Answer::Alien,
+        _ => Answer::Unexpected,
     }
 }
 
 /// Values of ours never begin like an error or read like another reply.
-fn of_us(action: Action, reply: us::client::Reply<'_>) -> Answer<'_> {
+fn us_answer(action: Action, reply: us::client::Reply<'_>) -> Answer<'_> {
     use us::client::Reply;
     match (action, reply) {
         (Action::Set, Reply::Ok) => Answer::Stored,
@@ -256,22 +256,22 @@ fn of_us(action: Action, reply: us::client::Reply<'_>) -> Answer<'_> {
         (_, Reply::Value(text)) if text.starts_with(b"ERROR") => Answer::Refused(text),
         (Action::Get | Action::GetMissing, Reply::Value(value)) => Answer::Value(value),
         (Action::Get | Action::GetMissing, Reply::Ok) => Answer::Value(b"OK"),
-        (Action::Set, Reply::Nil) | (Action::Set | Action::Del, Reply::Value(_)) => Answer::Alien,
+        (Action::Set, Reply::Nil) | (Action::Set | Action::Del, Reply::Value(_)) => Answer::Unexpected,
     }
 }
 
-fn of_memcached(action: Action, reply: memcached::client::Reply<'_>) -> Answer<'_> {
+fn memcached_answer(action: Action, reply: memcached::client::Reply<'_>) -> Answer<'_> {
     use memcached::client::Reply;
     match (action, reply) {
         (_, Reply::Error(text)) | (Action::Set, Reply::Line(text @ b"NOT_STORED")) => Answer::Refused(text),
         (Action::Get | Action::GetMissing, Reply::End) | (Action::Del, Reply::Line(b"NOT_FOUND")) => Answer::Absent,
         (Action::Set, Reply::Line(b"STORED")) => Answer::Stored,
         (Action::Del, Reply::Line(b"DELETED")) => Answer::Deleted,
-        _ => Answer::Alien,
+        _ => Answer::Unexpected,
     }
 }
 
-fn of_memcached_meta(action: Action, reply: memcached::client::Reply<'_>) -> Answer<'_> {
+fn meta_answer(action: Action, reply: memcached::client::Reply<'_>) -> Answer<'_> {
     use memcached::client::Reply;
     match (action, reply) {
         (_, Reply::Error(text)) => Answer::Refused(text),
@@ -281,6 +281,6 @@ fn of_memcached_meta(action: Action, reply: memcached::client::Reply<'_>) -> Ans
         (Action::Set, Reply::Meta { code: [b'H', b'D'], .. }) => Answer::Stored,
         (Action::Set, Reply::Meta { code: [b'N', b'S'], .. }) => Answer::Refused(b"NS"),
         (Action::Del, Reply::Meta { code: [b'H', b'D'], .. }) => Answer::Deleted,
-        _ => Answer::Alien,
+        _ => Answer::Unexpected,
     }
 }

@@ -102,7 +102,7 @@ enum Content {
 
 #[derive(Debug, Default)]
 struct Prepared {
-    asked: Vec<(Action, u32)>,
+    requested: Vec<(Action, u32)>,
     requests: Vec<u8>,
     replies: Vec<u8>,
     /// Where the n-th begins, and one more.
@@ -157,10 +157,10 @@ impl Script {
         let mut draw = Draw::new(distribution, space.keys(), seed)?;
         let mut writer =
             Writer { space: &space, dialect, prepared: Prepared::default(), key: Vec::new(), value: Vec::new() };
-        while (writer.prepared.asked.len() as u64) < wanted && writer.bytes() < PREPARED_BYTES_MAX {
+        while (writer.prepared.requested.len() as u64) < wanted && writer.bytes() < PREPARED_BYTES_MAX {
             writer.write_unit(plan, &mut draw);
         }
-        let len = writer.prepared.asked.len();
+        let len = writer.prepared.requested.len();
         if is_in_order && (len as u64) < wanted {
             return Err(ScriptError::SequenceTooLarge);
         }
@@ -267,7 +267,7 @@ impl Script {
     }
 
     /// What was asked at a position: the action, and the number of its key.
-    pub(super) fn asked(&self, position: u32) -> (Action, u32) {
+    pub(super) fn requested(&self, position: u32) -> (Action, u32) {
         match &self.content {
             Content::Prepared(prepared) => prepared.asked[position as usize],
             Content::Each { action, .. } => (*action, position),
@@ -329,13 +329,13 @@ impl Writer<'_> {
         }
         self.dialect.request(action, &self.key, &self.value, &mut self.prepared.requests);
         self.dialect.reply(action, &self.key, &self.value, &mut self.prepared.replies);
-        self.prepared.asked.push((action, number));
+        self.prepared.requested.push((action, number));
     }
 
     /// Notes where the next request begins.
     fn mark(&mut self) {
         let prepared = &mut self.prepared;
-        let before = prepared.asked.last().map_or_else(Replies::default, |(action, _)| action.replies(1));
+        let before = prepared.requested.last().map_or_else(Replies::default, |(action, _)| action.replies(1));
         let last = prepared.marks.last().map_or((0, 0), |mark| (mark.hits, mark.misses));
         // Both buffers stay far below 4 GiB, see PREPARED_BYTES_MAX.
         let offset = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wire::mserve::{HEADER_BYTES, Header, Status};
 
 use super::{
-    plan::{AnswerForm, MqLoad, WantedFile},
+    load::{AnswerForm, MqLoad, WantedFile},
     sink::Piece,
 };
 use crate::{
@@ -162,7 +162,7 @@ impl<'a> Answer<'a> {
 mod tests {
     use sha2::{Digest as _, Sha256};
 
-    use super::{super::plan::tests::plan_of, *};
+    use super::{super::load::tests::plan_of, *};
 
     const BODY: &[u8] = b"the file";
 

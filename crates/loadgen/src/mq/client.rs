@@ -11,14 +11,14 @@ use wire::mserve::Request;
 
 use super::{
     MqError,
-    account::{Account, Report, Settled},
     answer::{Answer, Lengths},
-    conduct::{Crew, Edges, News},
+    coordinator::{Crew, Edges, News},
     directory,
     exchange::Exchange,
     fifo::Fifo,
+    load::{AnswerForm, MqLoad},
     log::Log,
-    plan::{AnswerForm, MqLoad},
+    recorder::{Account, Report, Settled},
     sink::Drain,
 };
 use crate::{

@@ -12,8 +12,8 @@ use sys::{
 };
 
 use super::{
-    account::Account,
     answer::Answer,
+    recorder::Account,
     sink::{Drain, Piece},
 };
 use crate::{

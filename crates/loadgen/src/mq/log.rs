@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::plan::MqLoad;
+use super::load::MqLoad;
 use crate::{
     clock::Nanos,
     request_log::{Gathered, Kept, Reader, RequestLog},

@@ -5,24 +5,24 @@
 //! before the request falls due, has a name that nobody can guess, answers one request and is then removed: what a server
 //! says late, or twice, never becomes part of another answer.
 
-mod account;
 mod answer;
 mod client;
-mod conduct;
+mod coordinator;
 mod directory;
 mod exchange;
 mod fifo;
+mod load;
 mod log;
-mod plan;
 mod processes;
+mod recorder;
 mod sink;
 
 use std::{io, sync::atomic::AtomicBool};
 
-use self::{conduct::conduct, directory::Claim, log::Log, processes::Processes};
+use self::{coordinator::conduct, directory::Claim, log::Log, processes::Processes};
 pub use self::{
     directory::{DirectoryError, Sharing, open as open_directory},
-    plan::{AnswerForm, AnswerSink, ClientKind, MqLoad, WantedFile},
+    load::{AnswerForm, AnswerSink, ClientKind, MqLoad, WantedFile},
     processes::{CLIENT_COMMAND, run_client_process},
 };
 use crate::{

@@ -20,12 +20,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     MqError,
-    account::Written,
     answer::Lengths,
     client::{Client, Place, collector},
-    conduct::{Crew, Edges, News},
+    coordinator::{Crew, Edges, News},
+    load::MqLoad,
     log::Log,
-    plan::MqLoad,
+    recorder::Written,
 };
 use crate::{
     engine::{Collector, LiveStats, Timeline, Window},

@@ -10,7 +10,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{MqError, account::Report, plan::MqLoad};
+use super::{MqError, load::MqLoad, recorder::Report};
 use crate::{
     clock::{self, MILLISECOND, Nanos},
     engine::{CpuTime, Limit, LiveStats, Measured, Pacing, Tally, Timeline, WarmUp, Window},

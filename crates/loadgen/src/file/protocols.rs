@@ -14,31 +14,31 @@ pub trait FileProtocol: Default + Send + 'static {
     fn ask(id: &FileId, out: &mut Vec<u8>);
 
     /// Reads up to the end of a reply, and lends the pieces of its body to `body`.
-    fn listen(&mut self, input: &mut &[u8], body: impl FnMut(&[u8])) -> Heard;
+    fn decode(&mut self, input: &mut &[u8], body: impl FnMut(&[u8])) -> DecodeStep;
 
     /// The connection has ended. `document` is what was asked for, if there is such a thing.
-    fn end(&mut self, document: Option<&Document>) -> Ended;
+    fn end(&mut self, document: Option<&Document>) -> EofMeaning;
 }
 
-/// What [`FileProtocol::listen`] came to.
+/// What [`FileProtocol::decode`] came to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Heard {
+pub enum DecodeStep {
     NeedMore,
-    Reply(Said),
+    Reply(ReplyKind),
     Broken(ErrorClass),
 }
 
 /// What the end of the connection meant.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Ended {
+pub enum EofMeaning {
     /// It completed the reply.
-    Reply(Said),
+    Reply(ReplyKind),
     Early(ErrorClass),
 }
 
-/// What a reply said.
+/// What a reply reply.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Said {
+pub enum ReplyKind {
     /// Here is the document. What a body that is too short fails of is a matter of the protocol.
     Found { if_short: ErrorClass },
     /// There is none.
@@ -57,22 +57,22 @@ impl FileProtocol for Original {
     }
 
     #[inline]
-    fn listen(&mut self, input: &mut &[u8], mut body: impl FnMut(&[u8])) -> Heard {
+    fn decode(&mut self, input: &mut &[u8], mut body: impl FnMut(&[u8])) -> DecodeStep {
         self.0.feed(input);
         body(input);
         *input = &[];
-        Heard::NeedMore
+        DecodeStep::NeedMore
     }
 
     /// What the bytes mean can only be told by who knows the document; and a body that ended too soon looks like a
     /// shorter document, but is more likely a body that ended too soon.
-    fn end(&mut self, document: Option<&Document>) -> Ended {
-        const FOUND: Ended = Ended::Reply(Said::Found { if_short: ErrorClass::ShortBody });
+    fn end(&mut self, document: Option<&Document>) -> EofMeaning {
+        const FOUND: EofMeaning = EofMeaning::Reply(ReplyKind::Found { if_short: ErrorClass::ShortBody });
         match self.0.answer() {
             Answer::Nothing if document.is_some_and(|document| document.length == 0) => FOUND,
-            Answer::Nothing => Ended::Early(ErrorClass::EofEarly),
+            Answer::Nothing => EofMeaning::Early(ErrorClass::EofEarly),
             Answer::NoneSuch if document.is_some_and(|document| document.is_one_nul) => FOUND,
-            Answer::NoneSuch => Ended::Reply(Said::Missing),
+            Answer::NoneSuch => EofMeaning::Reply(ReplyKind::Missing),
             Answer::Bytes(_) => FOUND,
         }
     }
@@ -91,26 +91,26 @@ impl FileProtocol for Framed {
     }
 
     #[inline]
-    fn listen(&mut self, input: &mut &[u8], mut body: impl FnMut(&[u8])) -> Heard {
+    fn decode(&mut self, input: &mut &[u8], mut body: impl FnMut(&[u8])) -> DecodeStep {
         loop {
             match self.replies.next(input) {
                 Ok(Event::Head { status, .. }) => self.status = Some(status),
                 Ok(Event::Body(piece)) => body(piece),
-                Ok(Event::NeedMore) => return Heard::NeedMore,
-                Err(_) => return Heard::Broken(ErrorClass::Protocol),
+                Ok(Event::NeedMore) => return DecodeStep::NeedMore,
+                Err(_) => return DecodeStep::Broken(ErrorClass::Protocol),
                 Ok(Event::End) => {
-                    return Heard::Reply(match self.status {
-                        Some(Status::Found) => Said::Found { if_short: ErrorClass::Length },
-                        Some(Status::Missing) => Said::Missing,
-                        Some(Status::Malformed | Status::Unavailable | Status::Failed) | None => Said::Refused,
+                    return DecodeStep::Reply(match self.status {
+                        Some(Status::Found) => ReplyKind::Found { if_short: ErrorClass::Length },
+                        Some(Status::Missing) => ReplyKind::Missing,
+                        Some(Status::Malformed | Status::Unavailable | Status::Failed) | None => ReplyKind::Refused,
                     });
                 }
             }
         }
     }
 
-    fn end(&mut self, _document: Option<&Document>) -> Ended {
-        Ended::Early(match self.replies.eof() {
+    fn end(&mut self, _document: Option<&Document>) -> EofMeaning {
+        EofMeaning::Early(match self.replies.eof() {
             Eof::Between | Eof::InHead => ErrorClass::EofEarly,
             Eof::InBody => ErrorClass::ShortBody,
         })
