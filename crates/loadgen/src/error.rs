@@ -65,7 +65,7 @@ error_classes! {
 impl ErrorClass {
     /// Returns the class of a failed `socket` or `connect`.
     #[must_use]
-    pub fn of_connect(error: Errno) -> Self {
+    pub fn from_connect_error(error: Errno) -> Self {
         match error {
             Errno::CONNREFUSED | Errno::NOENT => Self::ConnectRefused,
             Errno::TIMEDOUT => Self::ConnectTimeout,

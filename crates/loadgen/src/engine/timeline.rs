@@ -47,7 +47,7 @@ impl Slicer {
     }
 
     /// Adds a warm-up of so many nanoseconds before the window.
-    pub(super) fn after(self, warmup: Nanos) -> Self {
+    pub(super) fn with_warm_up(self, warmup: Nanos) -> Self {
         Self { warmup, ..self }
     }
 
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn the_warm_up_has_whole_intervals_that_end_where_the_window_begins() {
         let (out, slices) = channel();
-        let mut slicer = Slicer::new(100, out).after(250);
+        let mut slicer = Slicer::new(100, out).with_warm_up(250);
         // The first 50 are no whole interval, and from 250 on the window is about to open.
         for since_origin in [0, 49, 50, 149, 150, 249, 250, 251] {
             slicer.warm_up(since_origin, Ok(()), 1, since_origin, None);
@@ -340,7 +340,7 @@ mod tests {
     #[test]
     fn a_warm_up_that_ends_early_ends_where_the_window_begins_too() {
         let (out, slices) = channel();
-        let mut slicer = Slicer::new(100, out).after(1_000);
+        let mut slicer = Slicer::new(100, out).with_warm_up(1_000);
         // It was to be ten intervals at most, and was three; a verdict came before the window was open.
         for since_origin in [0, 150, 250, 299, 301] {
             slicer.warm_up(since_origin, Ok(()), 1, 1, None);

@@ -13,7 +13,7 @@ use wire::file::{FileId, ORIGINAL_ID_BYTES};
 use self::verdict::judge;
 pub use self::{
     catalogue::{Catalogue, CatalogueError, Document},
-    protocols::{EofMeaning, FileProtocol, Framed, DecodeStep, Original, ReplyKind},
+    protocols::{DecodeStep, EofMeaning, FileProtocol, Framed, Original, ReplyKind},
 };
 pub use crate::{
     body::{Body, FileScan, FileVerify},
@@ -28,7 +28,7 @@ use crate::{
 /// The characters of ids in the original protocol.
 const ID_CHARACTERS: &[u8; 36] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
-/// What to ask for, and how to look at the replies. Threads share it.
+/// Documents to ask for, and the checks of their replies. Threads share it.
 #[derive(Debug)]
 pub struct FilePlan {
     catalogue: Catalogue,
@@ -55,9 +55,9 @@ impl FilePlan {
         Ok(Self { catalogue, draw, miss_ratio: miss_ratio.clamp(0.0, 1.0), verify, sample: Sample::ALL, seed })
     }
 
-    /// Looks only at so many of the replies so closely, and of the others at status and length.
+    /// Checks only this sample of the replies in full, and of the others status and length.
     #[must_use]
-    pub fn sampling(self, sample: Sample) -> Self {
+    pub fn with_sample(self, sample: Sample) -> Self {
         Self { sample, ..self }
     }
 
@@ -77,13 +77,13 @@ impl FilePlan {
 /// One request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DocumentRequest {
-    /// For a document, by its place in the catalogue.
+    /// A document, by its place in the catalogue.
     Document(u32),
-    /// For a document that there is not.
+    /// An id of which there is no document.
     Missing([u8; ORIGINAL_ID_BYTES]),
 }
 
-/// Asks for documents in one of the protocols.
+/// Client that asks for documents in one of the protocols.
 #[derive(Debug)]
 pub struct FileClient<S> {
     plan: Arc<FilePlan>,
@@ -96,7 +96,7 @@ pub struct FileClient<S> {
 #[derive(Debug, Default)]
 pub struct FileConn<S> {
     replies: S,
-    /// How much of the current reply is checked, once it has begun.
+    /// Depth to which the current reply is checked, once it has begun.
     verify: Option<FileVerify>,
     body: Body,
 }
@@ -111,7 +111,7 @@ impl<S: FileProtocol> FileClient<S> {
         Self { plan, draw, sampler, protocol: PhantomData }
     }
 
-    /// How much of the current reply is checked, which may have just begun.
+    /// Returns the depth to which the current reply is checked, which may have just begun.
     #[inline]
     fn level(&mut self, conn: &mut FileConn<S>) -> FileVerify {
         let deepest = self.plan.verify;

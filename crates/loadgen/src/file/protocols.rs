@@ -20,7 +20,7 @@ pub trait FileProtocol: Default + Send + 'static {
     fn end(&mut self, document: Option<&Document>) -> EofMeaning;
 }
 
-/// What [`FileProtocol::decode`] came to.
+/// Result of [`FileProtocol::decode`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DecodeStep {
     NeedMore,
@@ -28,7 +28,7 @@ pub enum DecodeStep {
     Broken(ErrorClass),
 }
 
-/// What the end of the connection meant.
+/// Meaning of the end of a connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum EofMeaning {
     /// It completed the reply.
@@ -36,7 +36,7 @@ pub enum EofMeaning {
     Early(ErrorClass),
 }
 
-/// What a reply reply.
+/// Kind of a reply.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ReplyKind {
     /// Here is the document. What a body that is too short fails of is a matter of the protocol.
@@ -64,8 +64,8 @@ impl FileProtocol for Original {
         DecodeStep::NeedMore
     }
 
-    /// What the bytes mean can only be told by who knows the document; and a body that ended too soon looks like a
-    /// shorter document, but is more likely a body that ended too soon.
+    /// Interprets the bytes by the document that was asked for. A body that ended too soon looks like a shorter
+    /// document, but is more likely a body that ended too soon.
     fn end(&mut self, document: Option<&Document>) -> EofMeaning {
         const FOUND: EofMeaning = EofMeaning::Reply(ReplyKind::Found { if_short: ErrorClass::ShortBody });
         match self.0.answer() {

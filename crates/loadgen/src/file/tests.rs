@@ -26,7 +26,7 @@ fn plan(bodies: &[&[u8]], verify: FileVerify, sample: Sample) -> Arc<FilePlan> {
     let catalogue = Catalogue::read(&files, FileScan::LengthAndDigest, |bytes| observed += bytes).expect("readable");
     assert_eq!((observed, u64::from(catalogue.len())), (catalogue.bytes(), bodies.len() as u64));
     let plan = FilePlan::new(catalogue, &KeyDistribution::Sequential, 0.0, verify, SEED).expect("a law");
-    Arc::new(plan.sampling(sample))
+    Arc::new(plan.with_sample(sample))
 }
 
 /// Verdicts on the replies to requests for each document in turn, of which the stream arrives in pieces.

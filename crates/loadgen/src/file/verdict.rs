@@ -1,6 +1,6 @@
-//! Whether a reply is right.
+//! Verdict on a reply.
 
-use super::{catalogue::Document, speech::ReplyKind};
+use super::{catalogue::Document, protocols::ReplyKind};
 use crate::{
     body::{Body, FileVerify},
     error::ErrorClass,
@@ -9,7 +9,12 @@ use crate::{
 
 /// `document` is what was asked for, if there is such a thing.
 #[inline]
-pub(super) fn judge(reply: ReplyKind, body: Body, document: Option<&Document>, verify: FileVerify) -> (Replies, Verdict) {
+pub(super) fn judge(
+    reply: ReplyKind,
+    body: Body,
+    document: Option<&Document>,
+    verify: FileVerify,
+) -> (Replies, Verdict) {
     let (hits, misses) = match reply {
         ReplyKind::Found { .. } => (1, 0),
         ReplyKind::Missing => (0, 1),

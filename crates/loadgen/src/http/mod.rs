@@ -19,7 +19,7 @@ use crate::{
     sample::Sampler,
 };
 
-/// One thing to ask for: the bytes of the request, and what is known of the reply.
+/// Request that is sent again and again: its bytes, and what is known of the reply.
 #[derive(Clone, Debug)]
 pub struct RequestSpec {
     pub request: Vec<u8>,
@@ -48,7 +48,7 @@ struct RequestState {
 pub struct HttpConn {
     decoder: ResponseDecoder,
     head: Head,
-    /// How much of this reply is checked.
+    /// Depth to which this reply is checked.
     verify: HttpVerify,
     body_bytes: u64,
     /// The body is to be compared, and nothing has been different so far.
@@ -76,10 +76,10 @@ impl HttpClient {
         Self { verify, sampler: Sampler::all(), requests, next: first % specs.len() }
     }
 
-    /// Looks only at the replies that `sampler` chooses so closely, and of the others at status and length. Until there is a
-    /// good reply to compare with, all are looked at.
+    /// Checks only the replies that `sampler` chooses in full, and of the others status and length. Until there is a
+    /// good reply to compare with, all are checked.
     #[must_use]
-    pub fn sampling(self, sampler: Sampler) -> Self {
+    pub fn with_sampler(self, sampler: Sampler) -> Self {
         Self { sampler, ..self }
     }
 
@@ -89,7 +89,11 @@ impl HttpClient {
         if !self.verify.compares_content() {
             return 0;
         }
-        self.requests.iter().zip(&other.requests).filter(|(ours, theirs)| !ours.reference.agrees(&theirs.reference)).count()
+        self.requests
+            .iter()
+            .zip(&other.requests)
+            .filter(|(ours, theirs)| !ours.reference.agrees(&theirs.reference))
+            .count()
     }
 }
 
@@ -171,7 +175,7 @@ impl ClientProtocol for HttpClient {
 }
 
 impl RequestState {
-    /// How much of a reply that begins is checked.
+    /// Returns the depth to which a reply that begins is checked.
     #[inline]
     fn level(&self, deepest: HttpVerify, sampler: &mut Sampler) -> HttpVerify {
         if sampler.draw() || self.reference.awaits_body() { deepest } else { deepest.min(HttpVerify::Length) }

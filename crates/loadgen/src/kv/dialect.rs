@@ -1,4 +1,5 @@
-//! How each protocol says the few things that are requested: requests, the replies they should get, the replies they got.
+//! How each protocol says the few things that are requested: requests, the replies they should get, the replies they
+//! got.
 
 use clap::ValueEnum;
 use wire::{memcached, resp, us};
@@ -54,7 +55,7 @@ impl Action {
     }
 }
 
-/// Who a client of Redis's protocol says it is.
+/// User name and password for Redis's protocol.
 #[derive(Clone, Eq, PartialEq)]
 pub struct Login {
     pub user: Option<String>,
@@ -75,7 +76,7 @@ impl Login {
     }
 }
 
-/// One complete reply, as far as it matters.
+/// Complete reply, as far as it matters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Answer<'a> {
     Value(&'a [u8]),
@@ -120,12 +121,12 @@ impl Dialect {
         }
     }
 
-    /// The reply to a get of this key that has this value, byte for byte.
+    /// Appends the reply to a get of this key that has this value, byte for byte.
     pub fn found(self, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
         self.reply(Action::Get, key, value, out);
     }
 
-    /// The reply of a server that has the key, byte for byte.
+    /// Appends the reply of a server that has the key, byte for byte.
     pub(super) fn reply(self, action: Action, key: &[u8], value: &[u8], out: &mut Vec<u8>) {
         let fixed: &[u8] = match (self, action) {
             (Self::Resp | Self::Resp3, Action::Get) => return resp::reply::bulk(out, value),
@@ -157,7 +158,7 @@ impl Dialect {
         out.extend_from_slice(fixed);
     }
 
-    /// What a connection has to say first: nothing, or one command.
+    /// Returns what a connection sends first: nothing, or one command.
     pub(super) fn greeting(self, login: Option<&Login>) -> Vec<u8> {
         let mut words: Vec<&[u8]> = Vec::new();
         match (self, login) {
@@ -179,7 +180,7 @@ impl Dialect {
         greeting
     }
 
-    /// The reply to [`Self::greeting`] and its length, or nothing while it is torn.
+    /// Decodes the reply to [`Self::greeting`], and its length; `None` while it is incomplete.
     pub(super) fn decode_greeting(self, input: &[u8]) -> Result<Option<(Answer<'_>, usize)>, Broken> {
         Ok(resp_reply(input)?.map(|(reply, length)| {
             if let resp::client::Reply::Error(text) = reply {
@@ -195,7 +196,7 @@ impl Dialect {
         }))
     }
 
-    /// The reply to `action` on `key` at the start of `input` and its length, or nothing while it is torn.
+    /// Decodes the reply to `action` on `key` at the start of `input`, and its length; `None` while it is incomplete.
     pub(super) fn decode<'a>(
         self,
         action: Action,
@@ -203,7 +204,9 @@ impl Dialect {
         input: &'a [u8],
     ) -> Result<Option<(Answer<'a>, usize)>, Broken> {
         match self {
-            Self::Resp | Self::Resp3 => Ok(resp_reply(input)?.map(|(reply, length)| (resp_answer(action, &reply), length))),
+            Self::Resp | Self::Resp3 => {
+                Ok(resp_reply(input)?.map(|(reply, length)| (resp_answer(action, &reply), length)))
+            }
             Self::Us => {
                 let decoded = us::client::ReplyDecoder::default().decode(input);
                 Ok(decoded.map(|(reply, length)| (us_answer(action, reply), length)))
@@ -224,7 +227,8 @@ impl Dialect {
     }
 }
 
-/// Decoders start afresh with every piece: only replies that are not as expected get here, and of those few are torn.
+/// Decodes a reply of RESP. Decoders start afresh with every piece: only replies that are not as expected get here, and
+/// few of those are torn.
 fn resp_reply(input: &[u8]) -> Result<Option<(resp::client::Reply<'_>, usize)>, Broken> {
     resp::client::ReplyDecoder::default().decode(input).map_err(|_| Broken)
 }
@@ -245,7 +249,7 @@ fn resp_answer<'a>(action: Action, reply: &resp::client::Reply<'a>) -> Answer<'a
     }
 }
 
-/// Values of ours never begin like an error or read like another reply.
+/// Interprets a reply of the 0x1F protocol. Values of ours never begin like an error or read like another reply.
 fn us_answer(action: Action, reply: us::client::Reply<'_>) -> Answer<'_> {
     use us::client::Reply;
     match (action, reply) {

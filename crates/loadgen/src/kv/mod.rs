@@ -1,7 +1,7 @@
-//! String caches: prepared requests, and replies compared byte for byte with those of a right server.
+//! String caches: prepared requests, and replies that are compared byte for byte with those of a correct server.
 //!
-//! What arrives is compared with a slice of the [`Script`] in one go. Only a reply that differs is decoded, to find out
-//! what it is.
+//! Input is compared with a slice of the [`Script`] in one go. Only a reply that differs is decoded, to find out what
+//! it is.
 
 mod dialect;
 mod script;
@@ -29,10 +29,10 @@ use crate::{
 
 /// A reply that is not the expected one may be longer than that by this much before it is given up.
 const SURPLUS_BYTES_MAX: usize = 64 << 20;
-/// Of what a server says when it refuses, this much is kept.
+/// Limit of the part of a server's error message that is kept, in bytes.
 const ERROR_BYTES_MAX: usize = 200;
 
-/// How much of a reply is checked. Each level includes the ones before it.
+/// Depth to which a reply is checked. Each level includes the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum KvVerify {
     /// Only that it is a reply
@@ -45,15 +45,15 @@ pub enum KvVerify {
     Content,
 }
 
-/// What counts as right.
+/// Rules by which a reply counts as right.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct VerifyRules {
     pub verify: KvVerify,
-    /// Not finding a key that should be there is no error.
+    /// A missing key that should be there is no error.
     pub allow_misses: bool,
 }
 
-/// Walks through a script.
+/// Client that sends the requests of a script.
 #[derive(Debug)]
 pub struct KvClient {
     script: Arc<Script>,
@@ -67,7 +67,7 @@ pub struct KvClient {
     value: Vec<u8>,
 }
 
-/// One connection: where it stands in the script, and in the reply.
+/// State of one connection: its position in the script, and in the reply.
 #[derive(Debug)]
 pub struct KvConn {
     next: u32,
@@ -88,14 +88,14 @@ impl KvClient {
         Self { script, rules, part, next, rng, first_error: None, key: Vec::new(), value: Vec::new() }
     }
 
-    /// What the server said when it refused something for the first time.
+    /// Returns the server's first error message.
     #[must_use]
     pub fn first_error(&self) -> Option<&str> {
         self.first_error.as_deref()
     }
 
-    /// All replies up to `matched` are right: settles those that are whole. `used` bytes of the input have been compared,
-    /// and there `is_more` behind them.
+    /// All replies up to `matched` are right: settles those that are whole. `used` bytes of the input have been
+    /// compared, and there `is_more` behind them.
     fn settle(&self, conn: &mut KvConn, span: Span, matched: usize, used: usize, is_more: bool) -> Option<Decoded> {
         let (mut count, mut end) = self.script.whole_replies(span, matched);
         if is_more && count == span.len && count > 1 {

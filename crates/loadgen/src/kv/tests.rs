@@ -26,7 +26,7 @@ fn client(script: &Arc<Script>, rules: VerifyRules) -> KvClient {
 /// One request's verdict, and whether its reply was a hit or a miss.
 type Outcome = (Verdict, u64, u64);
 
-/// What an engine would make of replies to `span` that arrive in pieces; `Err` ends the connection.
+/// Returns the engine's verdicts on replies to `span` that arrive in pieces; `Err` ends the connection.
 fn outcomes(client: &mut KvClient, mut span: Span, pieces: &[&[u8]]) -> Vec<Outcome> {
     let mut conn = client.open();
     let mut outcomes = Vec::new();
@@ -119,7 +119,7 @@ fn requests_are_what_a_server_reads() {
     assert_eq!(requests, expected);
 }
 
-/// What each level of verification, from none to content, makes of a reply to a get.
+/// Returns the verdict of each level of verification, from none to content, on a reply to a get.
 fn levels(reply: &[u8], allow_misses: bool) -> [Outcome; 4] {
     let script = script(
         Dialect::Resp,
@@ -230,7 +230,7 @@ fn threads_go_through_the_keys_together_each_once() {
 
 #[test]
 fn a_trace_is_asked_for_in_its_order_whichever_connection_is_free() {
-    let trace = Trace::of_lines(b"a\nb\na\nc\nd\na\nb").expect("seven keys");
+    let trace = Trace::from_lines(b"a\nb\na\nc\nd\na\nb").expect("seven keys");
     let gets = ScriptPlan::Mixed {
         mix: Mix { get: 1, set: 0, del: 0 },
         keys: KeyDistribution::Replay(Arc::new(trace)),
@@ -239,14 +239,14 @@ fn a_trace_is_asked_for_in_its_order_whichever_connection_is_free() {
     let script = script(Dialect::Resp, gets, 3, 100);
     let mut client = client(&script, STRICT);
     let (mut one, mut other) = (client.open(), client.open());
-    let mut asked = Vec::new();
+    let mut requested = Vec::new();
     for turn in 0..12 {
         let span = client.next(if turn % 3 == 0 { &mut one } else { &mut other }, 2);
         requested.extend((span.start..span.start + span.len).map(|position| script.requested(position)));
     }
     let expected = [0, 1, 0, 2, 3, 0, 1].map(|key| (Action::Get, key));
     assert!(requested.len() > 14);
-    assert_eq!(asked, expected.into_iter().cycle().take(requested.len()).collect::<Vec<_>>());
+    assert_eq!(requested, expected.into_iter().cycle().take(requested.len()).collect::<Vec<_>>());
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(build(u32::MAX, 1 << 20, ScriptPlan::Each(Action::Set), 10), Ok(u32::MAX));
 }
 
-/// What a server may do to a reply.
+/// Damage that a server may do to a reply.
 #[derive(Clone, Copy, Debug)]
 enum Lie {
     None,
