@@ -17,7 +17,7 @@ use prometheus_client::{
 };
 use proto::{Flow, Limits, Now, Outbox, Peer, Protocol, Step};
 use sys::listen::Address;
-use wire::http1::{Connection, HeadLimits, HeadParser, Method, Part, Prepared, Request, Status, Target};
+use wire::http1::{Connection, HeadLimits, HeadParser, Method, Part, PreparedResponse, Request, Status, Target};
 
 use crate::output;
 
@@ -114,7 +114,7 @@ struct Page {
 }
 
 impl Page {
-    fn answer(&self, request: &Request<'_>) -> Prepared {
+    fn answer(&self, request: &Request<'_>) -> PreparedResponse {
         let Target::Path { path, .. } = request.target else { return text_page(Status::NotFound, "not found\n") };
         match (request.method, path) {
             (Method::Get | Method::Head, b"/metrics") => self.metrics(),
@@ -124,14 +124,14 @@ impl Page {
             }
             (Method::Get | Method::Head, b"/readyz") => text_page(Status::Ok, "ready\n"),
             (Method::Get | Method::Head, _) => text_page(Status::NotFound, "not found\n"),
-            _ => Prepared::draft(Status::MethodNotAllowed)
+            _ => PreparedResponse::builder(Status::MethodNotAllowed)
                 .field("Allow", "GET, HEAD")
                 .field("Content-Length", "0")
                 .body(b""),
         }
     }
 
-    fn metrics(&self) -> Prepared {
+    fn metrics(&self) -> PreparedResponse {
         let mut body = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         match text::encode(&mut body, &registry) {
@@ -141,13 +141,13 @@ impl Page {
     }
 }
 
-fn text_page(status: Status, body: &str) -> Prepared {
+fn text_page(status: Status, body: &str) -> PreparedResponse {
     page(status, "text/plain; charset=utf-8", body)
 }
 
-fn page(status: Status, media_type: &str, body: &str) -> Prepared {
+fn page(status: Status, media_type: &str, body: &str) -> PreparedResponse {
     let length = body.len().to_string();
-    let draft = Prepared::draft(status).field("Content-Type", media_type).field("Cache-Control", "no-store");
+    let draft = PreparedResponse::builder(status).field("Content-Type", media_type).field("Cache-Control", "no-store");
     draft.field("Content-Length", length).body(body.as_bytes())
 }
 
@@ -164,10 +164,10 @@ impl Protocol for Page {
             match head.parse(&input[consumed..], &HeadLimits::default()) {
                 Ok(Some(request)) => {
                     consumed += request.head_len;
-                    let connection = if request.keep_alive { Connection::Implied } else { Connection::Close };
+                    let connection = if request.should_keep_alive { Connection::Implied } else { Connection::Close };
                     let part = if request.method == Method::Head { Part::Head } else { Part::Whole };
                     self.answer(&request).push(part, connection, now.unix, out.inline());
-                    if !request.keep_alive {
+                    if !request.should_keep_alive {
                         return Step { flow: Flow::Linger, ..Step::open(consumed) };
                     }
                 }

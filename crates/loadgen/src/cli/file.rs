@@ -75,23 +75,23 @@ pub(super) struct FileArgs {
     content_option: Option<PathBuf>,
     #[command(flatten)]
     load: LoadArgs,
-    /// How to speak
+    /// Protocol of the server
     #[arg(long, value_enum, default_value = "original")]
     protocol: ProtocolArg,
-    /// How the directory is organised
+    /// Organisation of the directory
     #[arg(long, value_name = "NAME", default_value = "zotero", value_parser = layout_parser())]
     layout: LayoutKind,
-    /// How often each document is asked for: uniform, zipf:EXPONENT, hot:DOCUMENTS:REQUESTS (as in hot:0.1:0.9), sequential
-    /// or replay:FILE (a name on each line, in the order in which somebody asked for them)
+    /// Distribution of the documents: uniform, zipf:EXPONENT, hot:DOCUMENTS:REQUESTS (as in hot:0.1:0.9), sequential
+    /// or replay:FILE (a name on each line, in the order of the requests)
     #[arg(long, value_name = "LAW", default_value = "uniform")]
     id_dist: DistributionArg,
     /// Share of the requests for a document that there is not
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = ratio)]
     miss_ratio: f64,
-    /// How much of each reply is checked
+    /// Level to which each reply is checked
     #[arg(long, default_value = "sha256", value_parser = verify_parser::<FileVerify>("sha256"))]
     verify: VerifyArg<FileVerify>,
-    /// As the original client: this many requestors [default: 10]
+    /// Requestors, as the original client has them [default: 10]
     #[arg(long, value_name = "N", value_parser = count::<REQUESTORS_MAX>)]
     requestors: Option<usize>,
     /// Requests of each requestor [default: 30]

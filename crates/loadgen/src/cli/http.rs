@@ -57,8 +57,7 @@ pub(super) struct HttpArgs {
     load: LoadArgs,
     #[command(flatten)]
     tls: TlsArgs,
-    /// A connection for each request, of which the server is told (Connection: close); latency counts from the attempt
-    /// to connect
+    /// Open a connection for each request, which says so (Connection: close); latency counts from the attempt to connect
     #[arg(long)]
     no_keep_alive: bool,
     /// Method of every request [default: GET, with a body POST]
@@ -70,13 +69,13 @@ pub(super) struct HttpArgs {
     /// Body of every request: the bytes of this file
     #[arg(long, value_name = "FILE")]
     body_file: Option<PathBuf>,
-    /// How much of each reply is checked
+    /// Level to which each reply is checked
     #[arg(long, default_value = "content", value_parser = verify_parser::<HttpVerify>("sha256 with --expect-sha256 or --content-dir, otherwise content"))]
     verify: VerifyArg<HttpVerify>,
-    /// With --verify sha256, all or sample=1/N: the body's digest, one per URL in their order
+    /// Digest of the body for --verify sha256, all or sample=1/N, one per URL in their order
     #[arg(long, value_name = "HEX", conflicts_with = "content_dir")]
     expect_sha256: Vec<Digest>,
-    /// With --verify sha256, all or sample=1/N: the bodies are the files of this directory, found by the URL's path
+    /// Directory whose files the bodies are, by the URL's path, for --verify sha256, all or sample=1/N
     #[arg(long, value_name = "DIR")]
     content_dir: Option<PathBuf>,
     /// Add a request header, 'Name: value'; repeatable

@@ -84,7 +84,7 @@ pub(super) struct LoadArgs {
     /// Also count by intervals of 100 ms: in the JSON result, and with --out as timeline.hlog
     #[arg(long)]
     timeline: bool,
-    /// How the threads talk to the kernel
+    /// Interface of the threads to the kernel
     #[arg(long, value_enum, value_name = "NAME", default_value_t)]
     engine: EngineKind,
     /// Measure for 0.2 s what the generator itself can do, and warn of results above 80 % of it [auto: for runs of 5 s or

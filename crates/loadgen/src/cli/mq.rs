@@ -76,7 +76,7 @@ pub(super) struct MqArgs {
     /// The server's queue: /NAME or, as the server prints it, mq:/NAME
     #[arg(value_name = "QUEUE")]
     queue: String,
-    /// What to ask for, as the server knows it; several are asked for in turn
+    /// Files to ask for, as the server knows them; several are asked for in turn
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<String>,
     /// The server's directory of FIFOs: it belongs to this user or to root, and nobody else may use it (mkdir -m 700)
@@ -88,16 +88,16 @@ pub(super) struct MqArgs {
     shared_fifo_dir: bool,
     #[command(flatten)]
     load: LoadArgs,
-    /// What a client is
+    /// Kind of each client
     #[arg(long, value_enum, default_value = "thread")]
     spawn: ClientKind,
-    /// Where answers go
+    /// Destination of the answers
     #[arg(long, value_enum, default_value = "read")]
     sink: AnswerSink,
     /// --sink read asks for this many bytes at once
     #[arg(long, value_name = "BYTES", default_value = "131072", value_parser = count::<BUFFER_BYTES_MAX>)]
     buffer_size: usize,
-    /// How much of each answer is checked
+    /// Level to which each answer is checked
     #[arg(long, default_value = "all", value_parser = verify_parser::<FileVerify>("sha256 if digests are known and the sink is read, otherwise length"))]
     verify: VerifyArg<FileVerify>,
     /// A directory with the files that the server should have

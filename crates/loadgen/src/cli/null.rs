@@ -29,7 +29,7 @@ const EXAMPLE: &str = "Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct NullArgs {
-    /// What to answer in
+    /// Protocol of the answers
     #[arg(long, value_enum)]
     protocol: NullProtocol,
     /// Address to listen on: 127.0.0.1:8080 (port 0 picks a free one), unix:/path, or for mq the queue: mq:/name

@@ -19,10 +19,10 @@ use super::{Failure, Outcome, eprint_line, print, progress::ProgressMode, reques
 
 #[derive(Args, Debug)]
 pub(super) struct OutputArgs {
-    /// How to print the result
+    /// Format of the printed result
     #[arg(long, value_enum, default_value = "text")]
     format: OutputFormat,
-    /// What to show on standard error meanwhile
+    /// Progress on standard error
     #[arg(long, value_enum, default_value = "auto")]
     pub(super) progress: ProgressMode,
     /// Also write result.json, latency.hlog (HdrHistogram log) and latency.hgrm (percentiles, for HdrHistogram's plotter)

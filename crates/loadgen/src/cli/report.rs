@@ -42,7 +42,7 @@ pub(super) struct ReportArgs {
     /// Set the results side by side, with their ratios to the first
     #[arg(long, conflicts_with = "out")]
     compare: bool,
-    /// How to print
+    /// Format of the output
     #[arg(long, value_enum, default_value = "text")]
     format: OutputFormat,
     /// Also write the result into this directory, which must not hold another, with its histograms as .hlog and .hgrm

@@ -25,7 +25,7 @@ pub(super) struct RequestLogArgs {
     /// uniform sample of all, and of the last, the slowest and the failed ones a tenth as many each
     #[arg(long, value_name = "FILE", conflicts_with = "rate_sweep")]
     request_log: Option<LogFile>,
-    /// How many requests the sample of --request-log has; of fewer it has all
+    /// Requests in the sample of --request-log, which has all of a smaller run
     #[arg(long, value_name = "N", default_value = "10000", requires = "request_log", value_parser = count::<SIZE_MAX>)]
     request_log_size: usize,
 }

@@ -26,7 +26,7 @@ use crate::{
     engine::{Collector, Limit, LiveStats, Pacing, Schedule, Slicer, Timeline, Window, begin_of, share},
     error::ErrorClass,
     protocol::Verdict,
-    request_log::{Heard, Recorder},
+    request_log::{Received, Recorder},
     sample::Sampler,
 };
 
@@ -178,7 +178,7 @@ impl<'a> Client<'a> {
         let free = clock::now();
         // It has waited for this client to be free as long as anything may take.
         if free >= due.saturating_add(timeout) {
-            let (verdict, heard) = (Err(ErrorClass::Timeout), Heard::default());
+            let (verdict, heard) = (Err(ErrorClass::Timeout), Received::default());
             self.recorder.leave(due, free);
             self.settle(CompletedRequest {
                 file,
@@ -199,7 +199,7 @@ impl<'a> Client<'a> {
         let was_tried = fifos.is_ok();
         let (heard, verdict) = match fifos {
             Ok(fifos) => self.exchange(&fifos, file, sent + timeout)?,
-            Err(class) => (Heard::default(), Err(class)),
+            Err(class) => (Received::default(), Err(class)),
         };
         self.settle(CompletedRequest { file, due, free, sent, was_tried, heard, ended: clock::now(), verdict });
         Some(())
@@ -219,7 +219,7 @@ impl<'a> Client<'a> {
         Ok(Fifos { data, status })
     }
 
-    fn exchange(&mut self, fifos: &Fifos<'_>, file: usize, deadline: Nanos) -> Option<(Heard, Verdict)> {
+    fn exchange(&mut self, fifos: &Fifos<'_>, file: usize, deadline: Nanos) -> Option<(Received, Verdict)> {
         let status = fifos.status.as_ref();
         let mut message = Vec::new();
         let request = Request::new(
@@ -230,7 +230,7 @@ impl<'a> Client<'a> {
         match request {
             Ok(request) => request.encode(&mut message),
             // The paths were checked with the command line.
-            Err(_) => return Some((Heard::default(), Err(ErrorClass::WriteError))),
+            Err(_) => return Some((Received::default(), Err(ErrorClass::WriteError))),
         }
         let mut exchange = Exchange {
             window: self.window,
@@ -239,7 +239,7 @@ impl<'a> Client<'a> {
             data: &fifos.data.reader,
             status: status.map(|fifo| &fifo.reader),
             deadline,
-            heard: Heard::default(),
+            heard: Received::default(),
         };
         let answer = Answer::new(self.plan, file, self.lengths, self.sampler.draw());
         let verdict = exchange.run(&self.resources.queue, &message, answer)?;

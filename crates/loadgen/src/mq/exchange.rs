@@ -21,7 +21,7 @@ use crate::{
     engine::Window,
     error::ErrorClass,
     protocol::Verdict,
-    request_log::Heard,
+    request_log::Received,
 };
 
 /// Longest wait before the interrupt flag is checked.
@@ -35,7 +35,7 @@ pub(super) struct Exchange<'a, 'w> {
     pub(super) data: &'a Reader,
     pub(super) status: Option<&'a Reader>,
     pub(super) deadline: Nanos,
-    pub(super) heard: Heard,
+    pub(super) heard: Received,
 }
 
 /// Reasons why an exchange ends early.

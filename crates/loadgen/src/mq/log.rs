@@ -7,17 +7,17 @@ use parking_lot::Mutex;
 use super::load::MqLoad;
 use crate::{
     clock::Nanos,
-    request_log::{Gathered, Kept, Reader, RequestLog},
+    request_log::{Kept, LogBuilder, LogNames, RequestLog},
 };
 
 /// Log that is shared by all threads that read reports of clients.
 #[derive(Clone, Debug)]
-pub(super) struct Log(Arc<Mutex<Gathered>>);
+pub(super) struct Log(Arc<Mutex<LogBuilder>>);
 
 impl Log {
     /// Makes a log, if the load asks for one.
     pub(super) fn of(plan: &MqLoad) -> Option<Self> {
-        plan.request_log.map(|size| Self(Arc::new(Mutex::new(Gathered::new(size)))))
+        plan.request_log.map(|size| Self(Arc::new(Mutex::new(LogBuilder::new(size)))))
     }
 
     /// Adds the requests that a client has kept, or a part of them.
@@ -28,12 +28,12 @@ impl Log {
     /// Takes the log, of a window that was opened at `opened`.
     pub(super) fn read(&self, plan: &MqLoad, opened: Nanos) -> RequestLog {
         let mut gathered = self.0.lock();
-        std::mem::replace(&mut *gathered, Gathered::new(0)).read(opened, plan)
+        std::mem::replace(&mut *gathered, LogBuilder::new(0)).read(opened, plan)
     }
 }
 
 /// Names of clients and files. Clients have no connections; the client's number stands in their place.
-impl Reader for MqLoad {
+impl LogNames for MqLoad {
     fn connection(&self, client: usize, _: usize) -> u64 {
         client as u64
     }

@@ -10,7 +10,7 @@ use crate::{
     error::ErrorClass,
     histogram::{decode, encode},
     protocol::Verdict,
-    request_log::{Event, Heard, Kept, Recorder},
+    request_log::{Event, Kept, Received, Recorder},
 };
 
 /// A request that has got its verdict.
@@ -25,7 +25,7 @@ pub(super) struct CompletedRequest {
     pub(super) sent: Nanos,
     /// True if it came to that.
     pub(super) was_tried: bool,
-    pub(super) heard: Heard,
+    pub(super) heard: Received,
     pub(super) ended: Nanos,
     pub(super) verdict: Verdict,
 }
@@ -141,7 +141,7 @@ impl<'a> ClientRecorder<'a> {
     }
 
     fn record(&mut self, completed: CompletedRequest) {
-        let CompletedRequest { file, due, sent, was_tried, heard: Heard { first_byte, bytes }, ended, verdict, .. } =
+        let CompletedRequest { file, due, sent, was_tried, heard: Received { first_byte, bytes }, ended, verdict, .. } =
             completed;
         let Some(recorder) = &mut self.recorder else { return };
         recorder.add(Event {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     fn completed(due: Nanos, ended: Nanos, verdict: Verdict) -> CompletedRequest {
-        let heard = Heard { first_byte: Some(due + 7), bytes: 3 };
+        let heard = Received { first_byte: Some(due + 7), bytes: 3 };
         CompletedRequest { file: 0, due, free: due + 2, sent: due + 5, was_tried: true, heard, ended, verdict }
     }
 

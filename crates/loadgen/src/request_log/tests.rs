@@ -30,11 +30,11 @@ fn event(finished: Nanos, latency: Nanos, verdict: Verdict) -> Event {
 
 /// Makes the log of threads that saw these events, each (finished, latency, verdict).
 fn log(size: usize, seed: u64, threads: &[Vec<(Nanos, Nanos, Verdict)>]) -> RequestLog {
-    let mut gathered = Gathered::new(size);
+    let mut builder = LogBuilder::new(size);
     for (thread, events) in threads.iter().enumerate() {
-        gathered.add(thread, kept(size, seed, thread, events));
+        builder.add(thread, kept(size, seed, thread, events));
     }
-    gathered.read(OPENED, &client())
+    builder.read(OPENED, &client())
 }
 
 fn kept(size: usize, seed: u64, thread: usize, events: &[(Nanos, Nanos, Verdict)]) -> Kept {
@@ -44,7 +44,7 @@ fn kept(size: usize, seed: u64, thread: usize, events: &[(Nanos, Nanos, Verdict)
 }
 
 /// Each thread has ten connections.
-impl Reader for HttpClient {
+impl LogNames for HttpClient {
     fn connection(&self, thread: usize, slot: usize) -> u64 {
         (10 * thread + slot) as u64
     }
@@ -109,9 +109,9 @@ fn slowest_of_an_open_loop_counts_from_the_schedule() {
     for n in 0..20 {
         recorder.add(Event { due: Some(OPENED - 10 * n), ..event(OPENED + n, 20 - n, Ok(())) });
     }
-    let mut gathered = Gathered::new(10);
-    gathered.add(0, recorder.close());
-    assert_eq!(finished(&gathered.read(OPENED, &client()), Reason::Slowest), [19]);
+    let mut builder = LogBuilder::new(10);
+    builder.add(0, recorder.close());
+    assert_eq!(finished(&builder.read(OPENED, &client()), Reason::Slowest), [19]);
 }
 
 /// Pieces come as from processes: one after the other or by turns, in any order.
@@ -134,12 +134,12 @@ fn the_log_does_not_depend_on_the_order_of_arrival() {
             }
         }
         fastrand::Rng::with_seed(9).shuffle(&mut pieces);
-        let mut gathered = Gathered::new(size);
+        let mut builder = LogBuilder::new(size);
         for (thread, text) in pieces {
-            gathered.add(thread, serde_json::from_str(&text).expect("JSON"));
-            assert!(gathered.lists[0].len() <= 2 * size && gathered.lists[1].len() <= size.div_ceil(5));
+            builder.add(thread, serde_json::from_str(&text).expect("JSON"));
+            assert!(builder.lists[0].len() <= 2 * size && builder.lists[1].len() <= size.div_ceil(5));
         }
-        assert_eq!(gathered.read(OPENED, &client()), whole, "{size} in pieces of {most}");
+        assert_eq!(builder.read(OPENED, &client()), whole, "{size} in pieces of {most}");
     }
     assert_eq!(Kept { seen: 3, ..Kept::default() }.pieces(5).map(|piece| piece.seen).collect::<Vec<_>>(), [3]);
 }

@@ -346,7 +346,7 @@ pub struct ServerUsage {
     /// Instructions executed, where the processor counts them (perf_event_open).
     #[serde(default)]
     pub instructions: Option<u64>,
-    /// CountedModes of the processor in which instructions were counted.
+    /// Modes of the processor in which instructions were counted.
     #[serde(default)]
     pub instructions_modes: Option<CountedModes>,
     /// Reason why instructions were not counted; null under --no-instructions.

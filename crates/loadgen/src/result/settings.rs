@@ -7,9 +7,8 @@ use serde::Serialize;
 
 use super::never_negative;
 
-/// The options in force. Each kind of run has more of its own, which docs/loadgen-result.md lists.
-///
-/// A type for the schema alone: a result keeps its settings in a map, because each command writes its own.
+/// Options in force. Each kind of run has more of its own, which docs/loadgen-result.md lists.
+// A type for the schema alone: a result keeps its settings in a map, because each command writes its own.
 #[derive(Debug, JsonSchema, Serialize)]
 #[schemars(transform = never_negative)]
 pub struct Settings {

@@ -1,4 +1,4 @@
-//! The command line: exit codes, formats, files.
+//! The command line: exit status, formats, files, signals.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -6,15 +6,18 @@ use std::{
     time::Duration,
 };
 
+use loadgen::histogram::decode;
 use sha2::{Digest as _, Sha256};
 
-use super::{
-    Run, loadgen,
-    support::socket_server::{Act, Server, ok},
+use super::support::{
+    Run, check_sums, loadgen,
+    null_server::NullServer,
+    schema,
+    socket_server::{Act, Server, ok},
 };
 
 #[test]
-fn bad_usage_is_2_with_a_clear_line() {
+fn bad_usage_has_exit_status_2() {
     let url = "http://127.0.0.1:9/";
     let cases: &[&[&str]] = &[
         &[],
@@ -58,7 +61,7 @@ fn bad_usage_is_2_with_a_clear_line() {
 }
 
 #[test]
-fn a_target_that_is_not_there_is_1_with_the_reason() {
+fn an_absent_server_has_exit_status_1_with_the_reason() {
     // Bound and dropped: nobody listens there.
     let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
     let refused = loadgen(&["http", "-n", "1", &format!("http://127.0.0.1:{port}/")]);
@@ -76,7 +79,7 @@ fn a_target_that_is_not_there_is_1_with_the_reason() {
 }
 
 #[test]
-fn programs_are_told_by_class_that_nobody_is_there() {
+fn an_absent_server_has_a_result_with_its_error_class() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
     let address = format!("127.0.0.1:{port}");
     let documents = tempfile::tempdir().expect("a directory");
@@ -90,7 +93,7 @@ fn programs_are_told_by_class_that_nobody_is_there() {
         assert_eq!(output.status.code(), Some(1), "{kind}");
         assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: cannot connect to "), "{kind}");
         let printed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a result");
-        super::result_schema::check(&printed);
+        schema::check(&printed);
         assert_eq!(
             (&printed["kind"], &printed["errors"]),
             (&kind.into(), &serde_json::json!({ "connect_refused": 1 }))
@@ -99,26 +102,26 @@ fn programs_are_told_by_class_that_nobody_is_there() {
             printed["ok"] == 0 && printed["latency_us"].is_null() && printed["histogram"].is_string(),
             "{printed:#}"
         );
-        super::check_sums(&serde_json::from_value(printed).expect("a result"));
+        check_sums(&serde_json::from_value(printed).expect("a result"));
         let csv = loadgen(&[arguments, &["--format", "csv"]].concat());
         assert_eq!(String::from_utf8_lossy(&csv.stdout).lines().count(), 2);
     }
 }
 
 #[test]
-fn targets_and_amounts_are_understood_as_other_tools_spell_them() {
+fn targets_and_amounts_may_be_spelled_as_in_other_tools() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let run =
         Run::http(&format!("{}/page", server.address()), &["-c", "1", "-R", "1k/s", "-d", "0.05", "--warmup", "0"]);
     run.assert_errors(&[]);
     assert_eq!((&run.result.config["rate"], &run.result.config["duration_s"]), (&1_000.0.into(), &0.05.into()));
-    let null = super::null_server::Null::start("resp", "127.0.0.1:0", &[]);
+    let null = NullServer::start("resp", "127.0.0.1:0", &[]);
     let url = format!("redis://{}/", null.address);
     Run::kv(&url, &["-c", "1", "-n", "9", "--keys", "9", "--constant-values"]).assert_errors(&[]);
 }
 
 #[test]
-fn a_directory_with_a_result_is_not_written_to_again() {
+fn a_directory_with_a_result_is_refused() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().to_str().expect("UTF-8");
@@ -143,7 +146,7 @@ fn a_directory_with_a_result_is_not_written_to_again() {
 }
 
 #[test]
-fn a_cpu_that_is_not_there_is_1_at_once() {
+fn an_absent_cpu_has_exit_status_1_at_once() {
     let server = Server::start(|_| Act::Say(ok("x")));
     // The second thread cannot be pinned, and the first does not run for a minute.
     let output = loadgen(&["http", "-c", "2", "-t", "2", "--pin", "0,1000", "-d", "60s", &server.url()]);
@@ -153,7 +156,7 @@ fn a_cpu_that_is_not_there_is_1_at_once() {
 }
 
 #[test]
-fn failures_are_3_and_counted_on_standard_error() {
+fn failures_have_exit_status_3_and_are_counted() {
     let server = Server::start(|_| Act::SayAndClose(Vec::new()));
     let run = Run::http(&server.url(), &["-c", "1", "-n", "3"]);
     assert_eq!(run.code, Some(3));
@@ -182,7 +185,7 @@ fn text_and_csv_say_what_json_says() {
 }
 
 #[test]
-fn where_nothing_was_verified_there_is_no_latency() {
+fn without_a_verified_reply_there_is_no_latency() {
     let server = Server::start(|_| Act::SayAndClose(Vec::new()));
     for pace in [&[][..], &["-R", "1000"]] {
         let options = [&["-c", "1", "-n", "3"], pace].concat();
@@ -204,15 +207,8 @@ fn where_nothing_was_verified_there_is_no_latency() {
     }
 }
 
-/// What is stored in base64.
-pub(crate) fn histogram(encoded: &str) -> hdrhistogram::Histogram<u64> {
-    use base64::Engine as _;
-    let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).expect("base64");
-    hdrhistogram::serialization::Deserializer::new().deserialize(&mut &bytes[..]).expect("a histogram")
-}
-
 #[test]
-fn results_are_stored_and_histograms_can_be_read_back() {
+fn stored_results_and_histograms_can_be_read_back() {
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
     let server = Server::start(|_| Act::Say(ok("x")));
     let directory = tempfile::tempdir().expect("a directory");
@@ -222,7 +218,7 @@ fn results_are_stored_and_histograms_can_be_read_back() {
     let stored = std::fs::read(out.join("result.json")).expect("stored");
     assert_eq!(serde_json::from_slice::<loadgen::result::RunResult>(&stored).expect("a result"), run.result);
 
-    let response = histogram(&run.result.histogram);
+    let response = decode(&run.result.histogram).expect("a histogram");
     assert_eq!(response.len(), 50);
     assert!((response.max() as f64 / 1e3 - run.result.latency_us.max).abs() < 1.0);
 
@@ -231,7 +227,7 @@ fn results_are_stored_and_histograms_can_be_read_back() {
     let tags: Vec<_> = entries
         .filter_map(|entry| match entry {
             LogEntry::Interval(interval) => {
-                assert_eq!(histogram(interval.encoded_histogram()).len(), 50);
+                assert_eq!(decode(interval.encoded_histogram()).expect("a histogram").len(), 50);
                 Some(interval.tag().expect("tagged").as_str().to_owned())
             }
             LogEntry::BaseTime(_) | LogEntry::StartTime(_) => None,
@@ -241,7 +237,7 @@ fn results_are_stored_and_histograms_can_be_read_back() {
 }
 
 #[test]
-fn bodies_can_be_known_beforehand() {
+fn bodies_are_checked_against_digests_and_files() {
     let server = Server::start(|_| Act::Say(ok("known")));
     let (url, hex) =
         (server.url(), |body: &str| Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect::<String>());
@@ -261,7 +257,7 @@ fn bodies_can_be_known_beforehand() {
 }
 
 #[test]
-fn several_urls_are_asked_in_turn_each_with_its_own_body() {
+fn several_urls_are_asked_in_turn() {
     let server = Server::start(|n| Act::Say(ok(["a", "bb", "ccc"][n as usize % 3])));
     let (a, b) = (format!("{}a", server.url()), format!("{}b", server.url()));
     let run = Run::http(&server.url(), &["-c", "1", "-n", "30", "-P", "2", &a, &b]);
@@ -270,7 +266,7 @@ fn several_urls_are_asked_in_turn_each_with_its_own_body() {
 }
 
 #[test]
-fn the_servers_usage_is_read() {
+fn the_usage_of_the_server_is_measured() {
     let server = Server::start(|_| Act::Say(ok("x")));
     // The server is this very process.
     let pid = std::process::id().to_string();
@@ -292,7 +288,7 @@ fn the_servers_usage_is_read() {
 }
 
 #[test]
-fn an_interrupt_ends_the_run_early_and_what_was_measured_says_so() {
+fn an_interrupted_run_has_a_marked_result() {
     for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
         interrupted_by(signal);
     }

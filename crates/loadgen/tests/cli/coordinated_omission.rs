@@ -1,10 +1,14 @@
-//! The truth about a stall: a server process that is stopped for a while, and what an open loop makes of it.
+//! Coordinated omission: a server process is stopped for a while, and an open loop must measure the whole stall.
 
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Run, null_server::Null};
+use super::support::{
+    Run,
+    null_server::NullServer,
+    socket_server::{Act, Server, ok},
+};
 
 const RATE: f64 = 5_000.0;
 const SECONDS: f64 = 4.0;
@@ -29,7 +33,7 @@ fn stall(pid: Pid) -> Duration {
 /// Requests that fall due in a stall of length S wait for the rest of it, and all others hardly: of the requests of a time
 /// T, evenly due, the share that waits longer than x is (S - x) / T, so that the 99th percentile is S - T / 100.
 #[test]
-fn a_stall_shows_in_the_response_time_as_it_was_and_not_in_the_service_time() {
+fn response_time_has_the_whole_stall_and_service_time_has_not() {
     // Both engines wait for the clock most of the time, and can do that side by side.
     std::thread::scope(|scope| {
         for engine in ["epoll", "uring"] {
@@ -41,9 +45,9 @@ fn a_stall_shows_in_the_response_time_as_it_was_and_not_in_the_service_time() {
     });
 }
 
-/// What was wrong, if anything.
+/// Runs an open loop with one stall, and returns the law that did not hold, if any.
 fn one_stall(engine: &str) -> Result<(), String> {
-    let null = Null::start("http", "127.0.0.1:0", &[]);
+    let null = NullServer::start("http", "127.0.0.1:0", &[]);
     let pid = null.pid();
     let stopper = std::thread::spawn(move || stall(pid));
     let (rate, duration) = (RATE.to_string(), format!("{SECONDS}s"));
@@ -74,12 +78,12 @@ fn one_stall(engine: &str) -> Result<(), String> {
 }
 
 #[test]
-fn a_closed_loop_gets_the_samples_that_it_did_not_take() {
+fn a_closed_loop_gets_corrected_samples() {
     // One connection, 100 requests of 5 ms, and one of them takes 500 ms: its place would have been taken by about 50 others,
     // with 490, 480, … ms left to wait.
-    let server = super::support::socket_server::Server::start(|n| {
+    let server = Server::start(|n| {
         std::thread::sleep(Duration::from_millis(if n == 50 { 500 } else { 5 }));
-        super::support::socket_server::Act::Say(super::support::socket_server::ok("x"))
+        Act::Say(ok("x"))
     });
     let run = Run::http(&server.url(), &["-c", "1", "-n", "100"]);
     run.assert_errors(&[]);

@@ -1,8 +1,8 @@
-//! Lying and dying servers: every outcome in its own class, and the sums exact.
+//! `loadgen http` against faulty servers: every outcome has its own class, and the sums are exact.
 
-use super::{
-    Run,
-    support::socket_server::{Act, Server, http_request, ok, reply},
+use super::support::{
+    Run, loadgen,
+    socket_server::{Act, Server, http_request, ok, reply},
 };
 
 /// One connection, so that the order of requests is known.
@@ -19,7 +19,7 @@ fn a_good_server_makes_no_errors() {
 }
 
 #[test]
-fn without_keep_alive_every_request_has_a_connection_and_says_so_whether_or_not_the_server_closes() {
+fn without_keep_alive_every_request_has_a_connection() {
     for closes in [true, false] {
         let server = Server::answering(http_request, move |_, request| {
             let is_told = String::from_utf8_lossy(request).contains("\r\nConnection: close\r\n");
@@ -63,7 +63,7 @@ fn a_body_with_another_content_is_counted() {
 }
 
 #[test]
-fn threads_that_see_different_bodies_find_out() {
+fn bodies_that_differ_between_threads_are_found() {
     // Two threads with one connection each: a barrier lets each get one of the first two requests.
     let barrier = std::sync::Barrier::new(2);
     let server = Server::start(move |n| {
@@ -93,7 +93,7 @@ fn a_truncated_body_is_short() {
 }
 
 #[test]
-fn a_close_before_or_inside_the_head_is_early() {
+fn a_close_before_or_inside_the_head_is_an_early_eof() {
     for bytes in ["", "HTTP/1.1 200"] {
         let server = Server::start(move |n| if n == 3 { Act::SayAndClose(bytes.into()) } else { Act::Say(ok("x")) });
         Run::http(&server.url(), ONE).assert_errors(&[("eof_early", 1)]);
@@ -101,7 +101,7 @@ fn a_close_before_or_inside_the_head_is_early() {
 }
 
 #[test]
-fn a_close_inside_a_pipeline_fails_what_was_sent() {
+fn a_close_inside_a_pipeline_fails_the_requests_behind() {
     // The third reply is followed by a close that nobody announced: the other seven were sent in vain.
     let server = Server::start(|n| if n == 2 { Act::SayAndClose(ok("x")) } else { Act::Say(ok("x")) });
     let run = Run::http(&server.url(), &["-c", "1", "-n", "10", "-P", "10"]);
@@ -116,7 +116,7 @@ fn a_reset_is_a_reset() {
 }
 
 #[test]
-fn babble_is_a_protocol_error() {
+fn invalid_http_is_a_protocol_error() {
     let babble: [&[u8]; 4] = [
         b"220 smtp.example ready\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx",
@@ -130,7 +130,7 @@ fn babble_is_a_protocol_error() {
 }
 
 #[test]
-fn more_than_was_asked_for_is_a_protocol_error() {
+fn a_surplus_reply_is_a_protocol_error() {
     let server = Server::start(|n| {
         let mut bytes = ok("x");
         if n == 3 {
@@ -153,7 +153,7 @@ fn silence_is_a_timeout() {
 }
 
 #[test]
-fn a_server_that_is_silent_from_the_start_does_not_go_unnoticed_when_time_is_the_limit() {
+fn timeouts_count_when_a_duration_is_the_limit() {
     let server = Server::start(|_| Act::FallSilent);
     let options = ["-c", "2", "-d", "100ms", "--warmup", "0s", "--timeout", "300ms"];
     Run::http(&server.url(), &options).assert_errors(&[("timeout", 2)]);
@@ -189,7 +189,7 @@ fn a_body_that_ends_with_the_connection_is_complete() {
 }
 
 #[test]
-fn a_server_that_goes_away_is_refused_connections() {
+fn a_vanished_server_is_connect_refused() {
     let (listener, url) = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("http://{}/", listener.local_addr().expect("bound"));
@@ -239,7 +239,7 @@ fn running_out_of_descriptors_has_its_own_class() {
 }
 
 #[test]
-fn drops_of_bytes_make_a_reply() {
+fn a_reply_may_come_byte_by_byte() {
     // Every byte in its own segment, head and body torn everywhere.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/", listener.local_addr().expect("bound"));
@@ -266,7 +266,7 @@ fn drops_of_bytes_make_a_reply() {
 }
 
 #[test]
-fn a_method_and_a_body_are_sent_as_they_were_given_and_replies_to_them_checked() {
+fn a_method_and_a_body_are_sent_as_given() {
     /// A head, and ten bytes.
     fn framing(input: &[u8]) -> Option<usize> {
         http_request(input).map(|head| head + 10).filter(|&end| input.len() >= end)
@@ -289,7 +289,7 @@ fn a_method_and_a_body_are_sent_as_they_were_given_and_replies_to_them_checked()
         assert_eq!(run.result.config["body_bytes"], 10);
     }
     for options in [&["-X", "HEAD"][..], &["-X", "no method"], &["--body", "x", "--body-file", path]] {
-        let refused = super::loadgen(&[&["http", "http://127.0.0.1:1/"], options].concat());
+        let refused = loadgen(&[&["http", "http://127.0.0.1:1/"], options].concat());
         assert_eq!(refused.status.code(), Some(2), "{options:?}");
     }
 }

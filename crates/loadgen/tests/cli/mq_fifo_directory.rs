@@ -1,4 +1,4 @@
-//! The directory of FIFOs: whose it may be, and what a run that was killed leaves in it.
+//! `loadgen mq`: the owner and mode of its directory of FIFOs, and the leftovers of killed runs in it.
 
 use std::{
     fs::{Permissions, create_dir, remove_dir, set_permissions},
@@ -10,13 +10,14 @@ use std::{
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 use super::{
-    loadgen,
     mq::{text, waiting},
-    private_directory,
-    support::queue_server::{Act, QueueServer},
+    support::{
+        loadgen, private_directory,
+        queue_server::{Act, QueueServer},
+    },
 };
 
-/// One request over FIFOs in this directory, for which a server waits in another or in none: it is refused before it is asked.
+/// Sends one request over FIFOs in this directory. The server waits in another directory, so the request must be refused before it is sent.
 fn ask(server: &QueueServer, directory: &Path, options: &[&str]) -> Output {
     let directory = directory.to_str().expect("a temporary directory's name is text");
     let name = server.name();
@@ -32,7 +33,7 @@ fn assert_refused(output: &Output, words: &[&str]) {
 }
 
 #[test]
-fn only_a_private_directory_is_taken_unless_a_shared_one_is_asked_for() {
+fn a_shared_directory_needs_an_option() {
     let server = QueueServer::start(|_, _| Act::say(b"x"));
     let path = Path::new(server.fifos());
     assert_eq!(ask(&server, path, &[]).status.code(), Some(0));
@@ -47,9 +48,9 @@ fn only_a_private_directory_is_taken_unless_a_shared_one_is_asked_for() {
     assert_eq!(server.received(), 1 + 5, "nothing was asked over what was refused");
 }
 
-/// What counts is what was opened.
+/// The directory that was opened is the one that is checked.
 #[test]
-fn a_link_is_as_private_as_the_directory_behind_it() {
+fn a_link_is_judged_by_its_directory() {
     let server = QueueServer::start(|_, _| Act::say(b"x"));
     let place = private_directory();
     let link = place.path().join("link");
@@ -60,7 +61,7 @@ fn a_link_is_as_private_as_the_directory_behind_it() {
 }
 
 #[test]
-fn what_is_missing_no_directory_or_another_users_is_refused() {
+fn missing_and_foreign_directories_are_refused() {
     let server = QueueServer::start(|_, _| Act::say(b"x"));
     let place = private_directory();
     let directory = place.path().join("directory");
@@ -82,7 +83,7 @@ fn what_is_missing_no_directory_or_another_users_is_refused() {
     remove_dir(&directory).expect("nothing is in it");
 }
 
-/// Answers only who asks for `answered`.
+/// Starts a server that answers only requests for `answered`.
 fn choosy() -> QueueServer {
     QueueServer::start(|_, request| if request.path == b"answered" { Act::say(b"x") } else { Act::default() })
 }
@@ -94,7 +95,7 @@ fn assert_answered(server: &QueueServer, options: &[&str]) {
 }
 
 #[test]
-fn what_a_killed_run_leaves_the_next_one_removes() {
+fn the_next_run_removes_what_a_killed_one_left() {
     for (spawn, left_by_clients) in [("thread", 3), ("process", 0)] {
         let server = choosy();
         let mut killed = waiting(&server, spawn);
@@ -112,7 +113,7 @@ fn what_a_killed_run_leaves_the_next_one_removes() {
 }
 
 #[test]
-fn a_run_that_lives_keeps_what_is_its_own() {
+fn the_fifos_of_a_living_run_are_kept() {
     let server = choosy();
     let living = waiting(&server, "thread");
     let its_own = server.left();

@@ -1,4 +1,4 @@
-//! The command lines of docs/recipes.md, on shorter runs and other ports; and the options that its tables name.
+//! docs/recipes.md: its command lines work, in shorter runs on other ports, and the options in its tables exist.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -7,14 +7,14 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use super::{
-    kv::Cache,
+use super::support::{
+    cache::Cache,
     loadgen,
-    null_server::Null,
-    support::socket_server::{Act, Server, resp_request},
+    null_server::NullServer,
+    socket_server::{Act, Server, resp_request},
 };
 
-/// How many lines there are at least; fewer would mean that they are not found.
+/// Least number of lines; fewer would mean that they are not found.
 const LINES_MIN: usize = 15;
 /// The shell's own command among ours.
 const WAIT: &str = "wait";
@@ -26,7 +26,7 @@ fn document() -> String {
     std::fs::read_to_string(path).expect("published")
 }
 
-/// The lines of the code blocks that are ours, and where the shell is to wait for those behind which an ampersand stands.
+/// Collects our lines of the code blocks, and the places where the shell waits for lines with an ampersand.
 fn command_lines(document: &str) -> Vec<Vec<String>> {
     let mut is_code = false;
     let mut lines = Vec::new();
@@ -44,7 +44,7 @@ fn command_lines(document: &str) -> Vec<Vec<String>> {
     lines
 }
 
-/// SET and GET, answered from a map.
+/// Starts a server that answers SET and GET from a map.
 fn resp_map() -> Server {
     let map = Arc::new(Mutex::new(HashMap::<Vec<u8>, Vec<u8>>::new()));
     Server::answering(resp_request, move |_, request| {
@@ -64,7 +64,7 @@ fn resp_map() -> Server {
     })
 }
 
-/// The same, but over in a moment: of a number at most this much.
+/// Shortens a command line to a run of a moment, against these servers.
 fn shortened(arguments: &[String], servers: &HashMap<&str, String>) -> Vec<String> {
     let most = |text: &str, most: f64| text.parse::<f64>().expect("a number").min(most).to_string();
     let is_kv = arguments[0] == "kv";
@@ -101,7 +101,7 @@ fn shortened(arguments: &[String], servers: &HashMap<&str, String>) -> Vec<Strin
     short
 }
 
-/// To its end, with something to say.
+/// Panics unless a run succeeds and prints something.
 fn succeeds((line, child): (String, Child)) {
     let output = child.wait_with_output().expect("it ends");
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -113,7 +113,7 @@ fn succeeds((line, child): (String, Child)) {
 fn the_command_lines_of_the_recipes_work() {
     let lines = command_lines(&document());
     assert!(lines.len() >= LINES_MIN, "{lines:?}");
-    let (http, resp, memcached) = (Null::start("http", "127.0.0.1:0", &[]), resp_map(), Cache::memcached());
+    let (http, resp, memcached) = (NullServer::start("http", "127.0.0.1:0", &[]), resp_map(), Cache::memcached());
     let mut servers = HashMap::from([("127.0.0.1:8080", http.address.clone()), ("127.0.0.1:6379", resp.address())]);
     if let Some(memcached) = &memcached {
         servers.insert("127.0.0.1:11211", memcached.target.clone());
@@ -143,7 +143,7 @@ fn the_command_lines_of_the_recipes_work() {
     assert!(Path::new(&directory.path().join("wrk2-like/latency.hgrm")).exists());
 }
 
-/// What stands between backticks in the second column of a table: our options.
+/// Collects our options: the words between backticks in the second column of a table.
 fn options_of_tables(document: &str) -> BTreeSet<(String, String)> {
     let mut options = BTreeSet::new();
     let mut command = String::new();

@@ -1,69 +1,48 @@
-//! The published schema of results. Every result that any of these tests gets is checked against it.
+//! The published schema of results: it is that of the types, and tells right results from wrong ones.
 
-use std::sync::OnceLock;
-
-use jsonschema::Validator;
-use loadgen::error::ErrorClass;
 use serde_json::{Value, json};
 
-fn published() -> Value {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/loadgen-result.schema.json");
-    serde_json::from_slice(&std::fs::read(path).expect("published")).expect("JSON")
-}
+use super::support::{
+    loadgen, schema,
+    socket_server::{Act, Server, ok},
+};
 
-/// A newer program may say more than the schema knows of, this one may not: every field must be in it.
-fn closed(mut schema: Value) -> Value {
-    match &mut schema {
-        Value::Object(object) => {
-            object.values_mut().for_each(|value| *value = closed(value.take()));
-            let is_described = object.get("properties").is_some_and(|properties| properties.get("mode").is_none());
-            if is_described && object.get("type") == Some(&json!("object")) {
-                object.insert("additionalProperties".to_owned(), json!(false));
-            }
-        }
-        Value::Array(values) => values.iter_mut().for_each(|value| *value = closed(value.take())),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+/// Set to write the schema anew after a change of the types.
+const UPDATE: &str = "QUINTET_UPDATE_SCHEMAS";
+
+#[test]
+fn the_published_schema_is_that_of_the_types() {
+    let derived = loadgen::result::schema().to_value();
+    if std::env::var_os(UPDATE).is_some() {
+        let text = serde_json::to_string_pretty(&derived).expect("JSON") + "\n";
+        std::fs::write(schema::path(), text).expect("written");
     }
-    schema
-}
-
-/// Panics with what is wrong.
-pub(crate) fn check(result: &Value) {
-    static CLOSED: OnceLock<Validator> = OnceLock::new();
-    let validator = CLOSED.get_or_init(|| jsonschema::validator_for(&closed(published())).expect("a schema"));
-    let wrong: Vec<_> =
-        validator.iter_errors(result).map(|error| format!("{}: {error}", error.instance_path())).collect();
-    assert!(wrong.is_empty(), "{}\n{result:#}", wrong.join("\n"));
+    let is_published = schema::published() == derived;
+    assert!(
+        is_published,
+        "docs/schema is stale: {UPDATE}=1 cargo test -p loadgen --test cli the_published_schema writes it anew"
+    );
 }
 
 #[test]
-fn the_schema_knows_every_error_class_and_no_other() {
-    let schema = published();
-    let classes = schema["properties"]["errors"]["propertyNames"]["enum"].as_array().expect("an array").clone();
-    let mut listed: Vec<_> = classes.iter().map(|class| class.as_str().expect("text")).collect();
-    let mut known: Vec<_> = ErrorClass::ALL.iter().map(|class| class.name()).collect();
-    listed.sort_unstable();
-    known.sort_unstable();
-    assert_eq!(listed, known);
-}
-
-#[test]
-fn the_published_schema_lets_new_fields_pass_and_finds_wrong_ones() {
-    let validator = jsonschema::validator_for(&published()).expect("a schema");
-    assert!(jsonschema::meta::is_valid(&published()));
-    let server = super::support::socket_server::Server::start(|_| {
-        super::support::socket_server::Act::Say(super::support::socket_server::ok("x"))
-    });
-    let output = super::loadgen(&["http", "-c", "1", "-n", "3", "--format", "json", &server.url()]);
+fn the_schema_allows_new_fields_and_finds_wrong_ones() {
+    let validator = jsonschema::validator_for(&schema::published()).expect("a schema");
+    assert!(jsonschema::meta::is_valid(&schema::published()));
+    let server = Server::start(|_| Act::Say(ok("x")));
+    let output = loadgen(&["http", "-c", "1", "-n", "3", "--format", "json", &server.url()]);
     let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    check(&result);
+    schema::check(&result);
     let with = |pointer: &str, value: Value| {
         let mut changed = result.clone();
         *changed.pointer_mut(pointer).expect(pointer) = value;
         validator.is_valid(&changed)
     };
     assert!(!with("/schema", json!(2)) && !with("/requests", json!(-1)) && !with("/errors", json!({"other": 1})));
+    assert!(!with("/duration_s", json!(-1.0)) && !with("/kind", json!("smtp")) && !with("/config/mode", json!("ajar")));
     assert!(!with("/latency_us/p99", json!(null)) && !with("/histogram", json!(null)));
+    let mut older = result.clone();
+    older.as_object_mut().expect("an object").remove("hits");
+    assert!(!validator.is_valid(&older), "every field that this version writes is required");
     let mut newer = result.clone();
     newer["later"] = json!(1);
     assert!(validator.is_valid(&newer) && validator.is_valid(&result));

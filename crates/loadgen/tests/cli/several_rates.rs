@@ -1,4 +1,4 @@
-//! Several rates, ramps, timelines, and what the generator says about itself.
+//! Several rates and sweeps, and beside them `--ramp`, `--timeline` and `--self-check`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,18 +6,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
+use super::support::{
     Run,
-    file::Documents,
-    loadgen, mq_faults,
-    null_server::Null,
-    support::{
-        queue_server::{Act as Answer, QueueServer},
-        socket_server::{Act, Server, line_request, ok, resp_request, us_request},
-    },
+    documents::Documents,
+    loadgen,
+    null_server::NullServer,
+    queue_server::{Act as Answer, QueueServer},
+    socket_server::{Act, Server, line_request, ok, resp_request, us_request},
 };
 
-/// Ten milliseconds for each request: four connections do at most 400 a second.
+/// Starts a server that takes ten milliseconds for each request, so that four connections do at most 400 a second.
 fn slow_server() -> Server {
     Server::start(|_| {
         std::thread::sleep(Duration::from_millis(10));
@@ -25,7 +23,7 @@ fn slow_server() -> Server {
     })
 }
 
-/// A queue's, which is as slow.
+/// Starts a queue's server that is as slow.
 fn slow_queue() -> QueueServer {
     let pieces = vec![b"first".to_vec(), b"last".to_vec()];
     QueueServer::start(move |_, _| Answer {
@@ -36,7 +34,7 @@ fn slow_queue() -> QueueServer {
 }
 
 #[test]
-fn several_rates_are_steps_and_each_is_a_result_of_its_own() {
+fn each_of_several_rates_is_a_step_with_its_own_result() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().to_str().expect("UTF-8");
@@ -51,7 +49,7 @@ fn several_rates_are_steps_and_each_is_a_result_of_its_own() {
     assert_eq!(String::from_utf8(csv.stdout).expect("UTF-8").lines().count(), 3);
 }
 
-/// That there is a step of 20 requests for each of the three rates, as it was stored.
+/// Panics unless there is a step of 20 requests for each of the three rates, as it was stored.
 fn check_steps(run: &Run, directory: &std::path::Path) {
     run.assert_errors(&[]);
     let rates: Vec<_> = run.result.steps.iter().map(|step| step.rate).collect();
@@ -68,7 +66,7 @@ fn check_steps(run: &Run, directory: &std::path::Path) {
 }
 
 #[test]
-fn clients_of_a_queue_run_several_rates_too_and_no_fifo_serves_two_of_them() {
+fn queue_clients_run_several_rates_with_fresh_fifos() {
     for spawn in ["thread", "process"] {
         let names = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&names);
@@ -79,7 +77,7 @@ fn clients_of_a_queue_run_several_rates_too_and_no_fifo_serves_two_of_them() {
         let directory = tempfile::tempdir().expect("a directory");
         let out = directory.path().to_str().expect("UTF-8");
         let options = ["--clients", "2", "-R", "50,100.5,150", "-n", "20", "--out", out, "--spawn", spawn];
-        let run = mq_faults::run(&server, &options);
+        let run = Run::mq(&server, &options);
         check_steps(&run, directory.path());
         assert!(run.result.steps.iter().all(|step| step.result.first_byte_us.is_some()), "{:?}", run.result);
         let names = names.lock().expect("nobody panics with it");
@@ -99,10 +97,10 @@ fn clients_of_a_queue_run_several_rates_too_and_no_fifo_serves_two_of_them() {
 }
 
 #[test]
-fn a_sweep_finds_the_capacity_and_ends_when_the_server_cannot_keep_up() {
+fn a_sweep_ends_when_the_server_cannot_keep_up() {
     let options = ["-c", "4", "--rate-sweep", "25%..425%/200%", "-d", "600ms", "--warmup", "100ms"];
     let over_sockets = Run::http(&slow_server().url(), &options);
-    for run in [over_sockets, mq_faults::run(&slow_queue(), &options)] {
+    for run in [over_sockets, Run::mq(&slow_queue(), &options)] {
         run.assert_errors(&[]);
         let capacity = run.result.capacity.expect("measured first");
         assert!(capacity.throughput_rps > 0.0 && capacity.throughput_rps <= 400.0, "{capacity:?}");
@@ -152,7 +150,7 @@ fn connections_are_opened_over_the_ramp() {
 }
 
 #[test]
-fn clients_of_a_queue_begin_over_the_ramp_and_an_open_loop_grows_from_nothing() {
+fn queue_clients_begin_over_the_ramp() {
     for spawn in ["thread", "process"] {
         // The name of a FIFO ends with the number of its client, and that of its request.
         let first_asked = Arc::new(Mutex::new(BTreeMap::<usize, Instant>::new()));
@@ -164,7 +162,7 @@ fn clients_of_a_queue_begin_over_the_ramp_and_an_open_loop_grows_from_nothing() 
             Answer::say(b"x")
         });
         let options = ["--clients", "6", "--ramp", "600ms", "-d", "500ms", "--warmup", "0s", "--spawn", spawn];
-        let run = mq_faults::run(&server, &options);
+        let run = Run::mq(&server, &options);
         run.assert_errors(&[]);
         let first_asked: Vec<Instant> = first_asked.lock().expect("nobody panics with it").values().copied().collect();
         assert!(first_asked.len() == 6 && first_asked.is_sorted(), "{spawn}: {first_asked:?}");
@@ -176,7 +174,7 @@ fn clients_of_a_queue_begin_over_the_ramp_and_an_open_loop_grows_from_nothing() 
         let server = QueueServer::start(|_, _| Answer::say(b"x"));
         let options =
             ["--clients", "2", "-R", "200", "--ramp", "600ms", "-d", "500ms", "--warmup", "0s", "--spawn", spawn];
-        let run = mq_faults::run(&server, &options);
+        let run = Run::mq(&server, &options);
         run.assert_errors(&[]);
         // Half of what the full rate would be in the ramp, and then all of it; each client may round.
         let (all, measured) = (server.received(), run.result.requests);
@@ -185,7 +183,7 @@ fn clients_of_a_queue_begin_over_the_ramp_and_an_open_loop_grows_from_nothing() 
 }
 
 #[test]
-fn a_timeline_shows_when_and_its_rows_add_up() {
+fn a_timeline_shows_a_stall_and_adds_up() {
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
     // Silent for 350 ms from request 200 on, which falls due after 400 ms.
     let server = Server::start(|n| {
@@ -211,7 +209,7 @@ fn a_timeline_shows_when_and_its_rows_add_up() {
     for entry in IntervalLogIterator::new(&log) {
         let LogEntry::Interval(interval) = entry.expect("a log") else { continue };
         let (count, starts) = found.entry(interval.tag().expect("tagged").as_str().to_owned()).or_default();
-        *count += super::command_line::histogram(interval.encoded_histogram()).len();
+        *count += loadgen::histogram::decode(interval.encoded_histogram()).expect("a histogram").len();
         starts.push(interval.start_timestamp());
     }
     assert_eq!(found.keys().collect::<Vec<_>>(), ["response", "service"]);
@@ -222,7 +220,7 @@ fn a_timeline_shows_when_and_its_rows_add_up() {
 }
 
 #[test]
-fn a_self_check_says_what_the_generator_could_do() {
+fn a_self_check_measures_the_ceiling() {
     let server = slow_server();
     let run = Run::http(&server.url(), &["-c", "2", "-n", "20", "--self-check"]);
     let saturation = &run.result.saturation;
@@ -264,11 +262,11 @@ fn every_protocol_that_has_a_null_server_has_a_ceiling() {
         assert!((100.0..1e9).contains(&ceiling(&Run::kv(&server.address(), &kv))), "{protocol}");
     }
     let documents = Documents::with([vec![b'x'; 1_000]]);
-    let null = Null::start("file", "127.0.0.1:0", &["--body-size", "1000"]);
+    let null = NullServer::start("file", "127.0.0.1:0", &["--body-size", "1000"]);
     let file = [&options[..], &["--layout", "flat", "--protocol", "framed"]].concat();
     let kept = ceiling(&Run::file(&null.address, documents.path(), &file));
     // A connection for each request costs more.
-    let http = Null::start("http", "127.0.0.1:0", &[]);
+    let http = NullServer::start("http", "127.0.0.1:0", &[]);
     let url = format!("http://{}/", http.address);
     let once = ceiling(&Run::http(&url, &[&options[..], &["--no-keep-alive"]].concat()));
     assert!(kept > 100.0 && once > 100.0, "{kept} {once}");

@@ -1,4 +1,4 @@
-//! Servers that take their time: stalls, drips and silence, alike in every protocol and on both engines.
+//! Stalls, drips and silence, in every protocol and on both engines.
 
 use std::{
     process::{Command, Stdio},
@@ -7,16 +7,16 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{
+use super::support::{
     Run,
-    file::{Documents, framed},
-    support::socket_server::{Act, Server, framed_request, http_request, ok, resp_request},
+    documents::{Documents, framed},
+    socket_server::{Act, Server, framed_request, http_request, ok, resp_request},
 };
 
 const BODY: &[u8] = b"the body of the document";
 
-/// Ten requests, one after the other, of which the fourth is treated as `fourth` says, in each protocol and on each engine;
-/// `check` sees what they came to.
+/// Runs ten requests, one after the other, of which the fourth is treated as `fourth` says, in each protocol and on each engine.
+/// `check` sees the results.
 fn each(options: &[&str], fourth: fn(Vec<u8>) -> Act, check: impl Fn(&str, &Run)) {
     let documents = Documents::with([BODY.to_vec()]);
     let behave = move |answer: Vec<u8>| {
@@ -36,7 +36,7 @@ fn each(options: &[&str], fourth: fn(Vec<u8>) -> Act, check: impl Fn(&str, &Run)
 }
 
 #[test]
-fn a_reply_that_drips_in_time_is_right_and_as_slow_as_it_was() {
+fn a_reply_that_drips_in_time_is_right() {
     let drip = |answer| Act::Drip(answer, Duration::from_millis(5));
     each(&[], drip, |which, run| {
         run.assert_errors(&[]);
@@ -46,7 +46,7 @@ fn a_reply_that_drips_in_time_is_right_and_as_slow_as_it_was() {
 }
 
 #[test]
-fn a_reply_that_drips_for_too_long_is_a_timeout_but_not_of_its_first_byte() {
+fn a_reply_that_drips_too_long_is_a_timeout() {
     let drip = |answer| Act::Drip(answer, Duration::from_millis(60));
     each(&["--timeout", "400ms", "--first-byte-timeout", "300ms"], drip, |which, run| {
         run.assert_errors(&[("timeout", 1)]);
@@ -55,7 +55,7 @@ fn a_reply_that_drips_for_too_long_is_a_timeout_but_not_of_its_first_byte() {
 }
 
 #[test]
-fn silence_is_a_timeout_of_the_first_byte_if_that_comes_first() {
+fn silence_is_a_timeout_of_whichever_limit_is_first() {
     for (options, class) in [
         (&["--timeout", "5s", "--first-byte-timeout", "200ms"][..], "timeout_first_byte"),
         (&["--timeout", "200ms", "--first-byte-timeout", "5s"], "timeout"),
@@ -84,7 +84,7 @@ fn a_stall_that_ends_in_time_is_no_error() {
 }
 
 #[test]
-fn a_generator_that_was_held_up_reads_what_has_come_before_it_calls_it_late() {
+fn a_stopped_generator_reads_before_it_judges_lateness() {
     const HELD_UP: Duration = Duration::from_millis(1_200);
     for engine in ["epoll", "uring"] {
         let (asked, was_asked) = std::sync::mpsc::sync_channel(100);

@@ -1,18 +1,18 @@
-//! Where connections come from, and what is left of them.
+//! `--source-address`, `--fast-open` and `--linger-zero`.
 
 use std::collections::HashSet;
 
-use super::{
+use super::support::{
     Run,
-    file::{Documents, framed},
+    documents::{Documents, framed},
     loadgen,
-    support::socket_server::{Act, Server, framed_request, ok, reply, resp_request},
+    socket_server::{Act, Server, framed_request, ok, reply, resp_request},
 };
 
 const FOUR: [&str; 4] = ["127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"];
 
 #[test]
-fn the_server_sees_the_addresses_in_turn_on_both_engines() {
+fn source_addresses_are_used_in_turn_on_both_engines() {
     for engine in ["epoll", "uring"] {
         let server = Server::start(|_| Act::SayAndClose(reply("200 OK", "Connection: close\r\n", 1, "x")));
         let options = ["-c", "1", "-n", "12", "--no-keep-alive", "--source-address", "127.0.0.1-127.0.0.4"];
@@ -26,7 +26,7 @@ fn the_server_sees_the_addresses_in_turn_on_both_engines() {
 }
 
 #[test]
-fn connections_that_are_kept_are_spread_over_a_list_and_without_one_the_kernel_decides() {
+fn kept_connections_are_spread_over_the_source_addresses() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let run = Run::http(&server.url(), &["-c", "4", "-n", "40", "--source-address", "127.0.0.7,127.0.0.5-127.0.0.6"]);
     run.assert_errors(&[]);
@@ -41,7 +41,7 @@ fn connections_that_are_kept_are_spread_over_a_list_and_without_one_the_kernel_d
 }
 
 #[test]
-fn what_cannot_be_a_source_is_said_before_the_run() {
+fn an_impossible_source_is_refused_before_the_run() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let url = server.url();
     for (source, target, code, why) in [
@@ -58,8 +58,8 @@ fn what_cannot_be_a_source_is_said_before_the_run() {
     assert_eq!(server.connections(), 0);
 }
 
-/// In a network namespace of its own, where every listener takes part in a fast open (TCP_FASTOPEN on it would ask for
-/// that, too): runs that open fast, and one that does not, with the kernel's count of clients' fast opens behind each.
+/// Script for a network namespace of its own, in which every listener takes part in a fast open: two runs that open fast and one that
+/// does not, each followed by the kernel's count of clients' fast opens.
 const FAST_OPENS: &str = r#"
 ip link set lo up && echo 1027 > /proc/sys/net/ipv4/tcp_fastopen || exit 77
 "$LOADGEN" null --protocol http --listen 127.0.0.1:8080 > "$READY" & server=$!
@@ -71,7 +71,7 @@ for options in "--fast-open --engine epoll" "--fast-open --engine uring" "--engi
 done
 "#;
 
-/// The values of the kernel's `TCPFastOpenActive`, one after the other.
+/// Returns the values of the kernel's `TCPFastOpenActive`, one after the other.
 fn fast_opens(netstat: &str) -> Vec<u64> {
     let rows: Vec<Vec<&str>> = netstat
         .lines()
@@ -86,7 +86,7 @@ fn fast_opens(netstat: &str) -> Vec<u64> {
 }
 
 #[test]
-fn with_a_cookie_requests_go_out_with_the_syn_on_both_engines() {
+fn a_fast_open_sends_requests_with_the_syn_on_both_engines() {
     let directory = tempfile::tempdir().expect("a directory");
     let output = std::process::Command::new("unshare")
         .args(["--net", "--map-root-user", "sh", "-c", FAST_OPENS])
@@ -113,7 +113,7 @@ fn a_fast_open_needs_tcp() {
     assert!(output.status.code() == Some(1) && stderr.contains("--fast-open to unix:/run/x.sock"), "{stderr}");
 }
 
-/// Connections to this server of which the generator's side is in TIME_WAIT, by the generator's address. Before the first
+/// Finds the connections to this server of which the generator's side is in TIME_WAIT, by the generator's address. Before the first
 /// of them these are connections to another test's server, which had the same port not long ago.
 fn left_behind(server: &Server) -> HashSet<String> {
     let port = server.address().rsplit_once(':').map(|(_, port)| port.parse::<u16>().expect("a port"));
@@ -127,7 +127,7 @@ fn left_behind(server: &Server) -> HashSet<String> {
 }
 
 #[test]
-fn with_a_linger_of_zero_closed_connections_leave_nothing_behind_on_both_engines() {
+fn a_linger_of_zero_leaves_no_time_wait_on_both_engines() {
     let key = ["--workload", "connection-per-request", "--mix", "get=1", "--constant-values", "--keys", "9"];
     for engine in ["epoll", "uring"] {
         for (option, expected) in [(&["--linger-zero"][..], 0..=5), (&[], 200..=310)] {
@@ -144,9 +144,9 @@ fn with_a_linger_of_zero_closed_connections_leave_nothing_behind_on_both_engines
     }
 }
 
-/// Every command's last connections are those that it closes itself, at the end of the run.
+/// Every command closes its last connections itself, at the end of the run.
 #[test]
-fn the_connections_that_a_run_ends_with_are_closed_as_it_was_asked_for() {
+fn the_last_connections_of_a_run_linger_as_asked() {
     let http = |option: &[&str]| {
         let server = Server::start(|_| Act::Say(ok("x")));
         let others = left_behind(&server);

@@ -79,10 +79,10 @@ pub(super) struct KvArgs {
     /// RESP: every connection begins with this password, or name and password
     #[arg(long, value_name = "[USER:]PASSWORD", env = "LOADGEN_AUTH", hide_env_values = true)]
     auth: Option<LoginArg>,
-    /// How to speak
+    /// Protocol of the server
     #[arg(long, value_enum, default_value = "resp")]
     protocol: Dialect,
-    /// What to ask for [default: get, with --mix mix]
+    /// Commands of the run [default: get, with --mix mix]
     #[arg(long, value_enum)]
     workload: Option<Workload>,
     /// Shares of get, set and del, chosen by chance; for the workloads mix and connection-per-request
@@ -94,8 +94,8 @@ pub(super) struct KvArgs {
     /// Bytes of each key
     #[arg(long, value_name = "N", default_value = "16", value_parser = count::<KEY_BYTES_MAX>)]
     key_size: usize,
-    /// How often each key is chosen: uniform, zipf:EXPONENT, hot:KEYS:REQUESTS (as in hot:0.1:0.9), sequential or
-    /// replay:FILE (a key on each line, in the order in which somebody asked for them; keys are numbered as they come)
+    /// Distribution of the keys: uniform, zipf:EXPONENT, hot:KEYS:REQUESTS (as in hot:0.1:0.9), sequential or
+    /// replay:FILE (a key on each line, in the order of the requests; keys are numbered as they come)
     /// [default: uniform; sequential for del]
     #[arg(long, value_name = "LAW")]
     key_dist: Option<DistributionArg>,
@@ -118,7 +118,7 @@ pub(super) struct KvArgs {
     /// Store all keys first
     #[arg(long)]
     preload: bool,
-    /// How much of each reply is checked
+    /// Level to which each reply is checked
     #[arg(long, default_value = "content", value_parser = verify_parser::<KvVerify>("content").without_sample(NO_SAMPLE))]
     verify: VerifyArg<KvVerify>,
 }

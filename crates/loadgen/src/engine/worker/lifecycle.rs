@@ -12,7 +12,7 @@ use crate::{
     clock::{self, Nanos},
     error::ErrorClass,
     protocol::{Batch as _, ClientProtocol, Replies},
-    request_log::Heard,
+    request_log::Received,
 };
 
 impl<P: ClientProtocol> Worker<'_, P> {
@@ -168,7 +168,7 @@ impl<P: ClientProtocol> Worker<'_, P> {
     /// Fails all that is left of a batch.
     pub(super) fn fail(&mut self, slot: usize, pending: Pending<P::Request>, class: ErrorClass, now: Nanos) {
         let replies = Replies { count: pending.request.left(), ..Replies::default() };
-        self.settle(slot, pending, Outcome { replies, verdict: Err(class), heard: Heard::default(), at: now });
+        self.settle(slot, pending, Outcome { replies, verdict: Err(class), heard: Received::default(), at: now });
     }
 
     /// Fails a request before there is anything to send it on. Returns false if it was not to be sent anyway.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{clock::Nanos, protocol::Batch, request_log::Heard};
+use crate::{clock::Nanos, protocol::Batch, request_log::Received};
 
 /// Requests that travel together and have no verdict yet.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ pub(super) struct Pipeline<R> {
     /// Batches that were sent on an earlier socket, which the server closed without an answer to them.
     resend: VecDeque<Pending<R>>,
     /// Part of the oldest reply that has arrived, as long as it is not complete.
-    partial: Heard,
+    partial: Received,
     /// Requests that may still be sent; more than there can be if there is no limit.
     reps_left: u64,
     /// Between two requests of a requestor: nothing is sent, and no connection opened.
@@ -52,7 +52,7 @@ impl<R: Batch> Pipeline<R> {
         Self {
             inflight: VecDeque::with_capacity(batches),
             resend: VecDeque::new(),
-            partial: Heard::default(),
+            partial: Received::default(),
             reps_left: reps.unwrap_or(u64::MAX),
             is_pausing: false,
         }
@@ -140,7 +140,7 @@ impl<R: Batch> Pipeline<R> {
     }
 
     #[inline]
-    pub(super) fn take_partial(&mut self) -> Heard {
+    pub(super) fn take_partial(&mut self) -> Received {
         std::mem::take(&mut self.partial)
     }
 

@@ -18,7 +18,7 @@ use crate::{
     clock::{self, Nanos},
     error::ErrorClass,
     protocol::{ClientProtocol, Replies, Verdict},
-    request_log::{Event, Gathered, Heard, Reader, Recorder, RequestLog},
+    request_log::{Event, LogBuilder, LogNames, Received, Recorder, RequestLog},
 };
 
 /// Statistics of one thread. Everything that a run reports of its requests goes through it.
@@ -43,7 +43,7 @@ pub(super) struct Outcome {
     pub(super) replies: Replies,
     pub(super) verdict: Verdict,
     /// Bytes of the replies, and the time of the first one.
-    pub(super) heard: Heard,
+    pub(super) heard: Received,
     pub(super) at: Nanos,
 }
 
@@ -276,7 +276,7 @@ pub(in super::super) fn merge_logs<P: ClientProtocol>(
     opened: Nanos,
     reports: &mut [ThreadReport<P>],
 ) -> RequestLog {
-    let mut gathered = Gathered::new(size);
+    let mut gathered = LogBuilder::new(size);
     for (thread, report) in reports.iter_mut().enumerate() {
         if let Some(log) = report.log.take() {
             gathered.add(thread, log.close());
@@ -286,7 +286,7 @@ pub(in super::super) fn merge_logs<P: ClientProtocol>(
 }
 
 /// Names of what the threads' logs have as numbers.
-impl<P: ClientProtocol> Reader for [ThreadReport<P>] {
+impl<P: ClientProtocol> LogNames for [ThreadReport<P>] {
     fn connection(&self, thread: usize, slot: usize) -> u64 {
         self[thread].first_connection + slot as u64
     }

@@ -1,4 +1,4 @@
-//! Message queue servers of a few lines, each with one peculiarity.
+//! Message queue servers of a few lines whose behaviour a test decides, request by request.
 
 use std::{
     io::Write,
@@ -16,7 +16,7 @@ use sys::mqueue::{Queue, QueueName, QueueSize};
 use tempfile::TempDir;
 use wire::mserve::{Header, Request, Status};
 
-/// What becomes of a request. Each is acted upon by a thread of its own.
+/// Behaviour after a request. Each request has a thread of its own.
 #[derive(Clone, Default)]
 pub(crate) struct Act {
     /// Written into the FIFO one after the other, with a pause of `between`; none is a FIFO that is never opened.
@@ -46,7 +46,7 @@ pub(crate) fn header(status: Status, length: usize) -> Vec<u8> {
     Header { status, length: length as u64 }.encode().to_vec()
 }
 
-/// A queue, a directory for FIFOs, and perhaps somebody who answers. All are gone when it is dropped.
+/// A queue, a directory for FIFOs, and a thread that answers, unless it is deaf. All are gone when it is dropped.
 pub(crate) struct QueueServer {
     name: QueueName,
     fifos: TempDir,
@@ -56,7 +56,7 @@ pub(crate) struct QueueServer {
 }
 
 impl QueueServer {
-    /// `behave` is asked once per request, with a number that counts them from 0.
+    /// Starts a server. `behave` is asked once per request, with a number that counts them from 0.
     pub(crate) fn start(behave: impl Fn(u64, &Request<'_>) -> Act + Send + 'static) -> Self {
         let (mut server, queue) = Self::make(8);
         let (over, received, fifos) =
@@ -65,7 +65,7 @@ impl QueueServer {
         server
     }
 
-    /// Nobody takes what is put on the queue, which has room for so many messages.
+    /// Makes a queue for so many messages that nobody receives.
     pub(crate) fn deaf(messages_max: usize) -> Self {
         Self::make(messages_max).0
     }
@@ -77,7 +77,7 @@ impl QueueServer {
             format!("/loadgen-test-{}-{number}", std::process::id()).parse().expect("the name of a queue");
         let size = QueueSize { messages_max, message_bytes_max: 512 };
         let queue = Queue::create(&name, size, 0o600).expect("a queue");
-        let fifos = crate::private_directory();
+        let fifos = super::private_directory();
         let (is_over, received) = (Arc::default(), Arc::default());
         (Self { name, fifos, is_over, received, receiver: None }, queue)
     }
@@ -94,7 +94,7 @@ impl QueueServer {
         self.received.load(Ordering::SeqCst)
     }
 
-    /// What lies in the directory, sorted.
+    /// Returns the files in the directory, sorted.
     pub(crate) fn left(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.fifos.path()).expect("a directory");
         let mut left: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -157,7 +157,7 @@ fn perform(act: &Act, data: &Path, status: Option<&Path>) {
     }
 }
 
-/// The FIFO, open for writing; none if nobody reads it.
+/// Opens a FIFO for writing; `None` if nobody reads it.
 fn writer(path: &Path) -> Option<std::fs::File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();

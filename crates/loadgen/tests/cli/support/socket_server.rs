@@ -1,4 +1,4 @@
-//! Servers of a few lines, each with one peculiarity.
+//! Servers of a few lines whose behaviour a test decides, request by request.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What to do after a request.
+/// Behaviour after a request.
 pub(crate) enum Act {
     /// Send these bytes and go on.
     Say(Vec<u8>),
@@ -35,54 +35,54 @@ pub(crate) struct Server {
     acceptor: Option<JoinHandle<()>>,
 }
 
-/// The length of the request at the start of what has arrived, once it is whole.
+/// Returns the length of the request at the start of the input, once it is whole.
 type Framing = fn(&[u8]) -> Option<usize>;
 
-/// Anything up to an empty line.
+/// Frames requests that end with an empty line.
 pub(crate) fn http_request(input: &[u8]) -> Option<usize> {
     input.windows(4).position(|window| window == b"\r\n\r\n").map(|end| end + 4)
 }
 
-/// Arrays of bulk strings without line breaks, of at most nine.
+/// Frames arrays of at most nine bulk strings without line breaks.
 pub(crate) fn resp_request(input: &[u8]) -> Option<usize> {
     let words = usize::from(input.get(1)? - b'0');
     let mut line_ends = input.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
     line_ends.nth(2 * words).map(|(end, _)| end + 1)
 }
 
-/// Anything up to a line break.
+/// Frames requests that end with a line break.
 pub(crate) fn line_request(input: &[u8]) -> Option<usize> {
     input.iter().position(|&byte| byte == b'\n').map(|end| end + 1)
 }
 
-/// Anything up to the unit separator.
+/// Frames requests that end with the unit separator.
 pub(crate) fn us_request(input: &[u8]) -> Option<usize> {
     input.iter().position(|&byte| byte == 0x1f).map(|end| end + 1)
 }
 
-/// A length of two bytes, and an id of that length.
+/// Frames requests of a length in two bytes and an id of that length.
 pub(crate) fn framed_request(input: &[u8]) -> Option<usize> {
     let end = 2 + usize::from(u16::from_be_bytes([*input.first()?, *input.get(1)?]));
     (input.len() >= end).then_some(end)
 }
 
-/// Eight characters.
+/// Frames requests of eight characters.
 pub(crate) fn original_request(input: &[u8]) -> Option<usize> {
     (input.len() >= 8).then_some(8)
 }
 
 impl Server {
-    /// `behave` is asked once per HTTP request, with a number that counts the requests of all connections from 0.
+    /// Starts a server. `behave` is asked once per HTTP request, with a number that counts the requests of all connections from 0.
     pub(crate) fn start(behave: impl Fn(u64) -> Act + Send + Sync + 'static) -> Self {
         Self::of(http_request, behave)
     }
 
-    /// The same for other protocols.
+    /// Starts a server of another protocol.
     pub(crate) fn of(framing: Framing, behave: impl Fn(u64) -> Act + Send + Sync + 'static) -> Self {
         Self::answering(framing, move |number, _| behave(number))
     }
 
-    /// `behave` is shown the request, too.
+    /// Starts a server whose `behave` is shown the request, too.
     pub(crate) fn answering(framing: Framing, behave: impl Fn(u64, &[u8]) -> Act + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("bound").port();
@@ -113,17 +113,17 @@ impl Server {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Connections accepted so far; the generator's probe is one of them.
+    /// Returns the number of connections accepted so far; the generator's probe is one of them.
     pub(crate) fn connections(&self) -> u64 {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// When they were accepted.
+    /// Returns the times at which connections were accepted.
     pub(crate) fn accepted(&self) -> Vec<Instant> {
         self.accepted.lock().expect("not poisoned").iter().map(|(time, _)| *time).collect()
     }
 
-    /// Where they came from.
+    /// Returns the addresses that they came from.
     pub(crate) fn peers(&self) -> Vec<String> {
         self.accepted.lock().expect("not poisoned").iter().map(|(_, peer)| peer.to_string()).collect()
     }
@@ -196,7 +196,7 @@ fn wait_for_end(mut socket: TcpStream) {
     while socket.read(&mut buffer).is_ok_and(|length| length > 0) {}
 }
 
-/// `200 OK` with this body.
+/// Makes a reply `200 OK` with this body.
 pub(crate) fn ok(body: &str) -> Vec<u8> {
     reply("200 OK", "", body.len(), body)
 }
