@@ -23,7 +23,7 @@ pub enum KeyDistribution {
 
 /// Keys in the order in which they were asked for, as numbers: 0 is the one that was asked for first, 1 the next that
 /// differs from it, and so on.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     keys: Vec<u32>,
     distinct: u32,
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn zipf_has_the_frequencies_of_its_law_wherever_they_are_scattered_to() {
+    fn zipf_has_the_frequencies_of_its_law() {
         let (keys, draws) = (1_000, 1_000_000);
         let mut found = counts(KeyDistribution::Zipf(0.99), keys, draws);
         found.sort_unstable_by(|a, b| b.cmp(a));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_may_begin_anywhere() {
+    fn keys_in_order_may_begin_anywhere() {
         let mut draw = Draw::new(&KeyDistribution::Sequential, 3, 1).expect("valid");
         draw.begin_as(2, 3);
         assert_eq!([draw.key(), draw.key(), draw.key()], [2, 0, 1]);

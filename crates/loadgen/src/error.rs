@@ -6,7 +6,7 @@ use rustix::io::Errno;
 macro_rules! error_classes {
     ($($(#[doc = $doc:literal])+ $class:ident = $name:literal,)+) => {
         /// Class of a request's failure.
-        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum ErrorClass { $($(#[doc = $doc])+ $class,)+ }
 
         impl ErrorClass {

@@ -8,7 +8,7 @@ use super::window::Window;
 use crate::clock::{self, Nanos};
 
 /// CPU time, and how much of it was the kernel's.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct CpuTime {
     pub total: Nanos,
     /// Part of [`Self::total`]. The kernel samples the mode in which a thread runs, some hundred times a second.
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn work_of_our_own_is_no_work_of_the_kernel() {
+    fn user_time_is_not_counted_as_kernel_time() {
         let window = Window::default();
         window.open(0);
         let mut cpu = CpuWindow::default();

@@ -159,15 +159,15 @@ mod tests {
     }
 
     #[test]
-    fn more_than_three_per_cent_in_five_windows_is_a_trend_up_and_down() {
+    fn a_trend_of_more_than_three_per_cent_is_not_steady() {
         let line = |percent: u64| -> Vec<u64> { (0..5).map(|step| 40_000 + step * 100 * percent).collect() };
         assert_eq!(closed(&line(3)), Some(4));
         assert_eq!(closed(&line(4)), None);
         let falling: Vec<u64> = line(4).into_iter().rev().collect();
         assert_eq!(closed(&falling), None);
-        // A slow climb is not steady for being slow: 1 % a window.
-        let climb: Vec<u64> = (0..30).map(|step| (20_000.0 * 1.01_f64.powi(step)) as u64).collect();
-        assert_eq!(closed(&climb), None);
+        // A slow rise is not steady for being slow: 1 % a window.
+        let rise: Vec<u64> = (0..30).map(|step| (20_000.0 * 1.01_f64.powi(step)) as u64).collect();
+        assert_eq!(closed(&rise), None);
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn few_requests_need_not_agree_better_than_chance_lets_them() {
+    fn few_requests_are_steady_within_chance() {
         // 50 a second: 5 ± 2 in a window.
         assert_eq!(closed(&[3, 7, 4, 6, 7]), Some(4));
         // 200 a second, from 8 to 32 in a window, is no chance.
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_without_replies_begins_anew() {
+    fn a_window_without_replies_starts_over() {
         let steady = || window(1_000, 100.0, Pacing::Closed);
         let four = || std::iter::repeat_with(steady).take(4);
         assert_eq!(first_steady(four().chain([window(0, 1.0, Pacing::Closed)]).chain(four())), None);

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn the_warm_up_has_whole_intervals_that_end_where_the_window_begins() {
+    fn warm_up_intervals_are_whole_and_end_at_the_window() {
         let (out, slices) = channel();
         let mut slicer = Slicer::new(100, out).with_warm_up(250);
         // The first 50 are no whole interval, and from 250 on the window is about to open.
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_up_that_ends_early_ends_where_the_window_begins_too() {
+    fn a_short_warm_up_also_ends_at_the_window() {
         let (out, slices) = channel();
         let mut slicer = Slicer::new(100, out).with_warm_up(1_000);
         // It was to be ten intervals at most, and was three; a verdict came before the window was open.
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn timelines_of_several_processes_add_up_as_those_of_threads_do() {
+    fn timelines_of_processes_add_up_like_those_of_threads() {
         let count = |times: &[u64]| {
             let collector = Collector::start(100).expect("a thread");
             let mut slicer = collector.slicer();

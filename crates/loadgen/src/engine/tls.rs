@@ -15,7 +15,7 @@ use rustls::{
 };
 
 /// Authorities that are trusted to vouch for a server.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// The authorities that the system trusts.
     System,
@@ -131,7 +131,7 @@ pub(super) struct Session {
 }
 
 /// State of a session after some input.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TlsState {
     pub(super) is_handshaking: bool,
     /// The server has said that nothing more will come.

@@ -75,7 +75,7 @@ impl FilePlan {
 }
 
 /// One request.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DocumentRequest {
     /// A document, by its place in the catalogue.
     Document(u32),

@@ -21,7 +21,7 @@ pub trait FileProtocol: Default + Send + 'static {
 }
 
 /// Result of [`FileProtocol::decode`].
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeStep {
     NeedMore,
     Reply(ReplyKind),
@@ -29,7 +29,7 @@ pub enum DecodeStep {
 }
 
 /// Meaning of the end of a connection.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EofMeaning {
     /// It completed the reply.
     Reply(ReplyKind),
@@ -37,13 +37,13 @@ pub enum EofMeaning {
 }
 
 /// Kind of a reply.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyKind {
-    /// Here is the document. What a body that is too short fails of is a matter of the protocol.
+    /// The document. `if_short` is the class of a body that is too short, which depends on the protocol.
     Found { if_short: ErrorClass },
-    /// There is none.
+    /// There is no such document.
     Missing,
-    /// There may be one, and it is not to be had.
+    /// There may be one, but the server cannot send it.
     Refused,
 }
 

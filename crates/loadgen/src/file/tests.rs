@@ -100,7 +100,7 @@ fn each_reply_is_judged_by_its_own_bytes() {
 }
 
 #[test]
-fn what_is_not_chosen_is_only_measured() {
+fn unsampled_replies_are_only_measured() {
     let plan = plan(&[b"first", b"other"], FileVerify::Sha256, one_of(3));
     let wrong: Vec<_> = (0..300).map(|_| framed(Status::Found, b"wrong")).collect();
     let chosen = draws(Sampler::new(one_of(3), SEED, 0), wrong.len());
@@ -115,7 +115,7 @@ fn what_is_not_chosen_is_only_measured() {
 }
 
 #[test]
-fn ids_of_nothing_are_ids_and_of_nothing() {
+fn ids_of_missing_documents_are_valid_and_unknown() {
     let plan = plan(&[b"a", b"b"], FileVerify::None, Sample::ALL);
     let mut client = FileClient::<Original>::new(Arc::clone(&plan), 0, 1);
     for _ in 0..1_000 {

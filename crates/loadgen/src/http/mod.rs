@@ -26,7 +26,7 @@ pub struct RequestSpec {
     pub expectation: Expectation,
 }
 
-/// Asks the specs in turn.
+/// Client that sends the requests in turn.
 #[derive(Debug)]
 pub struct HttpClient {
     verify: HttpVerify,
@@ -35,7 +35,7 @@ pub struct HttpClient {
     next: usize,
 }
 
-/// A spec, and what has been learned from the replies to it.
+/// A request, and what has been learned from the replies to it.
 #[derive(Debug)]
 struct RequestState {
     request: Vec<u8>,
@@ -59,7 +59,7 @@ pub struct HttpConn {
 const NO_HEAD: Head = Head { status: 0, body: BodyLength::Exact(0), persistence: Persistence::KeepAlive };
 
 impl HttpClient {
-    /// `specs` must not be empty; `first` is the one to begin with, so that threads do not march in step.
+    /// `specs` must not be empty; `first` is the one to begin with, so that threads do not send the same request at the same time.
     #[must_use]
     pub fn new(specs: &[RequestSpec], verify: HttpVerify, first: usize) -> Self {
         Self::with_bytes_max(specs, verify, first, REFERENCE_BYTES_MAX)
@@ -83,7 +83,7 @@ impl HttpClient {
         Self { sampler, ..self }
     }
 
-    /// How many specs got bodies that differ from those `other` got: each thread keeps its own reference.
+    /// Returns the number of requests whose replies differ from those that `other` got: each thread keeps its own reference.
     #[must_use]
     pub fn disagreements(&self, other: &Self) -> usize {
         if !self.verify.compares_content() {

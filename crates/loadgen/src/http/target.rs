@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue, Method, Uri};
 use crate::engine::{Endpoint, EndpointError};
 
 /// Target as given, taken apart.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     place: Place,
     is_tls: bool,
@@ -26,7 +26,7 @@ pub struct RequestParts<'a> {
     pub body: Option<&'a [u8]>,
 }
 
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     Tcp { host: String, port: u16 },
     Unix(PathBuf),

@@ -87,7 +87,7 @@ fn chosen<const N: usize>(bodies: [&str; N], chosen: [bool; N]) -> [Verdict; N] 
 }
 
 #[test]
-fn a_reply_that_was_only_measured_does_not_keep_others_from_being_compared() {
+fn unsampled_replies_do_not_stop_the_comparison_of_others() {
     use ErrorClass::{Content, Length};
     let (good, wrong) = (Ok(()), Err(Content));
     assert_eq!(chosen(["right", "right", "wrong"], [false, true, true]), [good, good, wrong]);
@@ -238,7 +238,7 @@ proptest! {
     }
 
     #[test]
-    fn verdicts_are_those_promised_however_replies_are_torn_and_however_little_is_kept(
+    fn verdicts_do_not_depend_on_tearing_or_on_what_is_kept(
         replies in prop::collection::vec((prop::option::weighted(0.9, prop::sample::select(&BODIES[..])), any::<bool>()), 1..12),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
         expectation in expectation(),

@@ -46,7 +46,7 @@ pub enum Expectation {
 
 /// Body that replies are compared with.
 ///
-/// If it is not given it grows from the replies themselves, so that many connections can be checked from their first
+/// A body that is not given grows from the replies themselves, so that many connections can be checked from their first
 /// byte on: whoever is ahead extends it, everyone else is compared with what is there. It is settled, and grows no
 /// more, with the first reply that was verified to its end. What lies beyond the bytes that are kept is compared by its
 /// hash, which the same reply settles.
@@ -63,7 +63,7 @@ pub struct Reference {
 }
 
 /// Extent to which the body is known.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
     /// The part that replies have brought so far.
     Growing,
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_reply_of_another_length_brought_is_forgotten_and_nobody_is_blamed_for_it() {
+    fn a_reply_of_another_length_leaves_no_reference_behind() {
         let (mut reference, tail) = (keeping(100, Expectation::Nothing), &mut Tail::default());
         reference.settle_length(6);
         assert!(reference.compare(0, b"abc", tail), "this one goes on below");
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_a_body_whose_beginning_had_the_wrong_digest_cannot_be_right() {
+    fn a_body_that_began_with_a_wrong_digest_cannot_be_right() {
         for bytes_max in [100, 5] {
             let mut reference = keeping(bytes_max, Expectation::Digest(digest_of(b"right")));
             assert!(!hears(&mut reference, &[b"wrong"]));

@@ -1,5 +1,4 @@
-//! How each protocol says the few things that are requested: requests, the replies they should get, the replies they
-//! got.
+//! Protocols of string caches: requests, the replies that they should get, and decoding of the replies that they got.
 
 use clap::ValueEnum;
 use wire::{memcached, resp, us};
@@ -56,7 +55,7 @@ impl Action {
 }
 
 /// User name and password for Redis's protocol.
-#[derive(Clone, Eq, PartialEq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Login {
     pub user: Option<String>,
     pub password: String,
@@ -77,7 +76,7 @@ impl Login {
 }
 
 /// Complete reply, as far as it matters.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer<'a> {
     Value(&'a [u8]),
     /// There is no such key.
@@ -91,7 +90,7 @@ pub(super) enum Answer<'a> {
 }
 
 /// The bytes are no reply.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Broken;
 
 impl Dialect {

@@ -46,7 +46,7 @@ pub enum KvVerify {
 }
 
 /// Rules by which a reply counts as right.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerifyRules {
     pub verify: KvVerify,
     /// A missing key that should be there is no error.

@@ -19,7 +19,7 @@ const PREPARED_MIN: u64 = 1 << 20;
 const PREPARED_BYTES_MAX: usize = 256 << 20;
 
 /// Shares of the actions in a random sequence.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
     pub get: u32,
     pub set: u32,
@@ -53,7 +53,7 @@ pub enum ScriptError {
 }
 
 /// Positions in a script that make one batch.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub(super) start: u32,
     pub(super) len: u32,

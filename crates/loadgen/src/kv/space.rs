@@ -15,7 +15,7 @@ const WORDS: [&str; 16] = [
 pub const JSON_BYTES_MIN: usize = 64;
 
 /// Content of a value.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
     /// Letters and digits that depend on the key.
     Letters,

@@ -75,7 +75,7 @@ fn right_replies(script: &Script, span: Span) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn the_slow_way_agrees_with_the_fast_one() {
+fn decoding_agrees_with_comparing() {
     for dialect in DIALECTS {
         for plan in [
             EVERYTHING,
@@ -107,7 +107,7 @@ fn the_slow_way_agrees_with_the_fast_one() {
 }
 
 #[test]
-fn requests_are_what_a_server_reads() {
+fn a_server_parses_the_requests() {
     let script = script(Dialect::Resp, ScriptPlan::Workflow { keys: KeyDistribution::Sequential }, 3, 3);
     let mut requests = Vec::new();
     script.write_requests(Span { start: 0, len: 3 }, &mut requests);
@@ -160,7 +160,7 @@ fn each_level_of_verification_adds_one_check() {
 }
 
 #[test]
-fn what_a_server_says_when_it_refuses_is_kept() {
+fn the_first_error_message_of_a_server_is_kept() {
     let script = script(Dialect::Memcached, ScriptPlan::Each(Action::Set), 2, 2);
     let mut client = client(&script, STRICT);
     let replies: &[u8] = b"SERVER_ERROR out of memory\r\nERROR\r\n";
@@ -229,7 +229,7 @@ fn threads_go_through_the_keys_together_each_once() {
 }
 
 #[test]
-fn a_trace_is_asked_for_in_its_order_whichever_connection_is_free() {
+fn a_trace_keeps_its_order_over_all_connections() {
     let trace = Trace::from_lines(b"a\nb\na\nc\nd\na\nb").expect("seven keys");
     let gets = ScriptPlan::Mixed {
         mix: Mix { get: 1, set: 0, del: 0 },
@@ -269,7 +269,7 @@ fn a_connection_asks_in_order_and_whole_batches_beyond_the_end() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn a_script_that_does_not_fit_is_refused() {
     let build = |keys, value, plan, batch| {
         let space = KeySpace::new(keys, 16, Values::Constant, value..=value).expect("it fits");
         Script::new(space, Dialect::Resp, &plan, batch, None, 1).map(|script| script.positions())

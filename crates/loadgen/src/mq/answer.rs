@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_answer_is_judged_as_far_as_its_bytes_tell() {
+    fn a_bare_answer_is_judged_by_its_bytes() {
         let levels = |body: &[u8]| {
             [FileVerify::None, FileVerify::Status, FileVerify::Length, FileVerify::Sha256]
                 .map(|verify| judge(AnswerForm::Bare, verify, true, b"", body))
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_believed_only_as_far_as_the_file_bears_it_out() {
+    fn a_header_must_agree_with_the_file() {
         use ErrorClass::{EofEarly, Length, Protocol, ShortBody, Status as Refused};
         for form in [AnswerForm::Framed, AnswerForm::Status] {
             let judge = |head: &[u8], body| judge(form, FileVerify::Sha256, true, head, body);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_or_broken_is_an_error_however_little_is_checked() {
+    fn refusals_and_broken_answers_fail_at_every_level() {
         let judge = |head: &[u8], body| judge(AnswerForm::Framed, FileVerify::None, true, head, body);
         assert_eq!(judge(&header(Status::Overloaded, 0), b""), Err(ErrorClass::Status));
         assert_eq!(judge(&header(Status::Ok, 9), BODY), Err(ErrorClass::ShortBody));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_good_answer_says_how_long_a_file_is() {
+    fn the_first_good_answer_sets_the_length_of_a_file() {
         let plan = load_of(vec![WantedFile { path: "f".into(), length: None, digest: None }]);
         let lengths = Lengths::of(&plan);
         let end = |bytes| {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_chosen_is_measured_once_the_length_is_known() {
+    fn unsampled_answers_are_only_measured_once_the_length_is_known() {
         let judge = |lengths: &Lengths, plan: &MqLoad, is_chosen, body: &[u8]| {
             let mut answer = Answer::new(plan, 0, lengths, is_chosen);
             answer.take(&Piece::Seen(body));

@@ -22,7 +22,7 @@ const REMOVAL_TIMEOUT: Duration = Duration::from_secs(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Users with whom a directory of FIFOs may be shared.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Sharing {
     /// Nobody: it belongs to this user or to root, and to the owner alone.
     Private,
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_dead_runs_left_is_removed_and_nothing_else() {
+    fn only_the_fifos_of_dead_runs_are_removed() {
         let temporary = crate::mq::private_directory();
         let directory = open(temporary.path(), Sharing::Private).expect("it is private");
         let living = DirectoryLock::acquire(temporary.path(), Sharing::Private, "loadgen-1-a-").expect("a lock");
@@ -225,7 +225,7 @@ mod tests {
 
     /// Runs that start while others remove stale ones keep their locks.
     #[test]
-    fn who_has_staked_a_claim_keeps_it_whoever_sweeps() {
+    fn a_living_run_keeps_its_lock_while_others_clean_up() {
         let temporary = crate::mq::private_directory();
         std::thread::scope(|scope| {
             for thread in 0..4 {

@@ -52,7 +52,7 @@ impl From<ErrorClass> for Aborted {
 }
 
 /// State of a FIFO.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
     Open,
     Ended,

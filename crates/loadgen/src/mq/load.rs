@@ -66,7 +66,7 @@ pub struct WantedFile {
 }
 
 /// Way in which the server reports success or failure.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum AnswerForm {
     /// It does not: the answer is the file, or nothing.
     Bare,
@@ -145,7 +145,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_plan_survives_the_way_to_another_process() {
+    fn a_load_survives_serialisation() {
         let sample = Sample::one_of(1_000).expect("a share");
         let files = vec![WantedFile { path: "a b".into(), length: Some(7), digest: Some([9; 32]) }];
         let plan = MqLoad { sample, ..load_of(files) };

@@ -141,8 +141,9 @@ impl<'a> ClientRecorder<'a> {
     }
 
     fn record(&mut self, completed: CompletedRequest) {
-        let CompletedRequest { file, due, sent, was_tried, heard: Received { first_byte, bytes }, ended, verdict, .. } =
-            completed;
+        let CompletedRequest {
+            file, due, sent, was_tried, heard: Received { first_byte, bytes }, ended, verdict, ..
+        } = completed;
         let Some(recorder) = &mut self.recorder else { return };
         recorder.add(Event {
             due: self.is_open_loop.then_some(due),
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_loop_counts_answers_inside_the_window_and_failures_behind_it_too() {
+    fn a_closed_loop_counts_answers_in_the_window_and_late_failures() {
         let window = Window::default();
         let mut recorder = recorder(&window, false, false);
         for (due, ended) in [(10, 99), (50, 100), (150, 199), (150, 200)] {
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_loop_counts_what_falls_due_inside_the_window_however_late_and_from_then_on() {
+    fn an_open_loop_counts_requests_due_in_the_window_however_late() {
         let window = Window::default();
         let mut recorder = recorder(&window, true, true);
         recorder.settle(completed(99, 150, Ok(())));
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_falls_due_before_the_window_waits_too_but_has_no_value_of_its_own() {
+    fn requests_due_before_the_window_count_only_as_backlog() {
         let window = Window::default();
         let mut recorder = recorder(&window, true, true);
         for (due, left, ended) in [(80, 85, 150), (90, 150, 160), (110, 160, 170), (180, 180, 190), (210, 210, 220)] {
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_survives_the_way_to_another_process() {
+    fn a_report_survives_serialisation() {
         let window = Window::default();
         let mut recorder = recorder(&window, true, true);
         recorder.leave(120, 125);

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_is_none_is_not_understood() {
+    fn a_length_out_of_range_is_an_error() {
         for stream in [b"\0\x01a\0\0".as_slice(), b"\x04\x01aaaa"] {
             assert_eq!(FramedScan::default().count(stream), Err(Unparsable));
         }

@@ -88,7 +88,7 @@ impl NullServer {
 }
 
 /// Error of a request whose end cannot be found; the connection is closed.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unparsable;
 
 /// Replies to the requests of one connection.

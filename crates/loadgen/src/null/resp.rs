@@ -17,7 +17,7 @@ const SHAPES_MAX: usize = 4;
 const BURST_BYTES: usize = 64 << 10;
 const RUN_BYTES_MIN: usize = 32 << 10;
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Get,
     Set,
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_ends_the_connection() {
+    fn an_invalid_command_ends_the_connection() {
         for text in ["GET a\r\n", "*1\r\nPING\r\n", "*x\r\n", "*1\r\n$-1\r\n", "*1\n$4\nPING\n"] {
             assert_eq!(answers(&[text.as_bytes()], 1, 1), Err(Unparsable), "{text:?}");
         }
