@@ -88,7 +88,7 @@ pub enum Progress {
     /// The reply is not complete.
     NeedMore,
     /// These replies are complete, and all are right or all fail in the same way. Of several the last is not followed
-    /// by bytes that nobody asked for: the reply that is must come alone.
+    /// by bytes that belong to no request: such a reply must come alone.
     Done { replies: Replies, verdict: Verdict, then: Then },
     /// The stream makes no sense any more.
     Broken(ErrorClass),

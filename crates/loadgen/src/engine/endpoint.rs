@@ -106,7 +106,7 @@ impl Endpoint {
         }
         match self {
             Self::Tcp(address) => self.connect_in_time(address, source, timeout).map(drop),
-            // Decided at once. A blocking attempt would wait for ever on a full queue, which is still somebody's.
+            // Decided at once. A blocking attempt would wait for ever on a full queue, which belongs to a server all the same.
             Self::Unix(_) => self.connect(ConnectOptions::default()).map(drop).map_err(Into::into),
         }
     }

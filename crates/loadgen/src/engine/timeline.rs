@@ -99,7 +99,7 @@ impl Slicer {
     /// Hands over what has been counted.
     pub(crate) fn flush(&mut self) {
         if let Some(slice) = self.current.take() {
-            // Nobody listens only after everything has been counted.
+            // The receiver is gone only after everything has been counted.
             let _ = self.out.send(slice);
         }
     }

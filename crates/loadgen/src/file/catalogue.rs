@@ -17,7 +17,7 @@ pub struct Document {
     pub id: FileId,
     /// Bytes.
     pub length: u64,
-    /// Unless nobody asked for it.
+    /// `None` if it was not asked for.
     pub digest: Option<[u8; 32]>,
     /// True if the original protocol cannot tell this document from a missing one.
     pub is_one_nul: bool,

@@ -66,8 +66,8 @@ impl FilePlan {
         &self.catalogue
     }
 
-    fn document(&self, ask: DocumentRequest) -> Option<&Document> {
-        match ask {
+    fn document(&self, request: DocumentRequest) -> Option<&Document> {
+        match request {
             DocumentRequest::Document(place) => Some(self.catalogue.document(place)),
             DocumentRequest::Missing(_) => None,
         }
@@ -147,23 +147,23 @@ impl<S: FileProtocol> ClientProtocol for FileClient<S> {
     }
 
     #[inline]
-    fn encode(&self, Single(ask): Single<DocumentRequest>, out: &mut Vec<u8>) {
-        match ask {
-            DocumentRequest::Document(place) => S::ask(&self.plan.catalogue.document(place).id, out),
+    fn encode(&self, Single(request): Single<DocumentRequest>, out: &mut Vec<u8>) {
+        match request {
+            DocumentRequest::Document(place) => S::encode_request(&self.plan.catalogue.document(place).id, out),
             DocumentRequest::Missing(id) => {
                 // It is an id by construction; without one nothing would be sent, and the request time out.
                 if let Some(id) = FileId::original(&id) {
-                    S::ask(&id, out);
+                    S::encode_request(&id, out);
                 }
             }
         }
     }
 
     #[inline]
-    fn decode(&mut self, conn: &mut FileConn<S>, Single(ask): Single<DocumentRequest>, input: &[u8]) -> Decoded {
+    fn decode(&mut self, conn: &mut FileConn<S>, Single(request): Single<DocumentRequest>, input: &[u8]) -> Decoded {
         let mut rest = input;
         let verify = self.level(conn);
-        let document = self.plan.document(ask).filter(|_| verify == FileVerify::Sha256);
+        let document = self.plan.document(request).filter(|_| verify == FileVerify::Sha256);
         let step = conn.replies.decode(&mut rest, |piece| match document {
             Some(document) => conn.body.hash(piece, document.length),
             None => conn.body.pass(piece.len() as u64),
@@ -174,16 +174,16 @@ impl<S: FileProtocol> ClientProtocol for FileClient<S> {
             DecodeStep::Reply(reply) => {
                 conn.verify = None;
                 let body = std::mem::take(&mut conn.body);
-                let (replies, verdict) = judge(reply, body, self.plan.document(ask), verify);
+                let (replies, verdict) = judge(reply, body, self.plan.document(request), verify);
                 Progress::Done { replies, verdict, then: Then::KeepAlive }
             }
         };
         Decoded { consumed: input.len() - rest.len(), progress }
     }
 
-    fn on_eof(&mut self, conn: &mut FileConn<S>, Single(ask): Single<DocumentRequest>) -> EofOutcome {
+    fn on_eof(&mut self, conn: &mut FileConn<S>, Single(request): Single<DocumentRequest>) -> EofOutcome {
         let verify = self.level(conn);
-        let document = self.plan.document(ask);
+        let document = self.plan.document(request);
         match conn.replies.end(document) {
             EofMeaning::Early(class) => EofOutcome::Failed(class),
             EofMeaning::Reply(reply) => {
@@ -194,8 +194,8 @@ impl<S: FileProtocol> ClientProtocol for FileClient<S> {
     }
 
     /// The document's place in the catalogue; the largest number for what there is not.
-    fn operation(&self, Single(ask): Single<DocumentRequest>, _index: u64) -> u32 {
-        match ask {
+    fn operation(&self, Single(request): Single<DocumentRequest>, _index: u64) -> u32 {
+        match request {
             DocumentRequest::Document(place) => place,
             DocumentRequest::Missing(_) => u32::MAX,
         }

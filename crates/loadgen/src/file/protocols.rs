@@ -11,7 +11,7 @@ use crate::error::ErrorClass;
 /// A protocol: the replies of one connection.
 pub trait FileProtocol: Default + Send + 'static {
     /// Appends a request.
-    fn ask(id: &FileId, out: &mut Vec<u8>);
+    fn encode_request(id: &FileId, out: &mut Vec<u8>);
 
     /// Reads up to the end of a reply, and lends the pieces of its body to `body`.
     fn decode(&mut self, input: &mut &[u8], body: impl FnMut(&[u8])) -> DecodeStep;
@@ -52,7 +52,7 @@ pub enum ReplyKind {
 pub struct Original(OriginalReply);
 
 impl FileProtocol for Original {
-    fn ask(id: &FileId, out: &mut Vec<u8>) {
+    fn encode_request(id: &FileId, out: &mut Vec<u8>) {
         write_original_request(out, id);
     }
 
@@ -86,7 +86,7 @@ pub struct Framed {
 }
 
 impl FileProtocol for Framed {
-    fn ask(id: &FileId, out: &mut Vec<u8>) {
+    fn encode_request(id: &FileId, out: &mut Vec<u8>) {
         write_framed_request(out, id);
     }
 

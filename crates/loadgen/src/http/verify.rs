@@ -47,7 +47,7 @@ pub enum Expectation {
 /// Body that replies are compared with.
 ///
 /// A body that is not given grows from the replies themselves, so that many connections can be checked from their first
-/// byte on: whoever is ahead extends it, everyone else is compared with what is there. It is settled, and grows no
+/// byte on: the reply that is ahead extends it, all others are compared with what is there. It is settled, and grows no
 /// more, with the first reply that was verified to its end. What lies beyond the bytes that are kept is compared by its
 /// hash, which the same reply settles.
 #[derive(Debug)]
@@ -186,7 +186,7 @@ impl Reference {
     pub fn accept(&mut self, length: u64, tail: &Tail) -> bool {
         match self.extent {
             Extent::Whole => true,
-            // Without a hash its beginning was compared with what was dropped, and nobody knows.
+            // Without a hash its beginning was compared with what was dropped, so it cannot be judged.
             Extent::Hashed(hash) => tail.hash().is_none_or(|own| own == hash),
             Extent::Growing => self.settle(length, tail),
         }

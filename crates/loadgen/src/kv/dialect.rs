@@ -61,7 +61,7 @@ pub struct Login {
     pub password: String,
 }
 
-/// Passwords are shown to nobody.
+/// Shows no password.
 impl std::fmt::Debug for Login {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()

@@ -258,7 +258,7 @@ mod tests {
             assert_eq!(judge(&lengths, &plan, false, b"the file!"), Err(ErrorClass::Length));
             assert_eq!(judge(&lengths, &plan, true, b"the fool"), content);
         }
-        // Whoever asks for less does not get more by chance.
+        // A lower level is not raised for want of a length.
         let plan = MqLoad { verify: FileVerify::None, ..plan(None) };
         assert_eq!(judge(&Lengths::of(&plan), &plan, false, b""), Ok(()));
     }

@@ -368,7 +368,7 @@ impl Shared<'_> {
     fn run_client_thread(self, index: usize, slicer: Option<Slicer>, events: &Sender<ClientEvent>) {
         let Self { plan, resources, window, lengths, live, log, start_lock } = self;
         let prepared = Client::prepare(plan, resources, window, lengths, index, (live, index), slicer);
-        // Whoever conducts may have left after an error: then nobody listens, and the window is stopped.
+        // The coordinator may have left after an error: then there is no receiver, and the window is stopped.
         let _ = events.send(ClientEvent::Ready);
         drop(start_lock.read());
         let mut report = prepared.map(|client| Box::new(client.run()));

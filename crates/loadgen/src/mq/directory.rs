@@ -128,7 +128,7 @@ fn lock(directory: &Directory, name: &str) -> io::Result<Reader> {
                 return Err(fifo::of_open(error));
             }
         };
-        // Whoever has it locked will remove it, by its name: until then there must be no other of that name.
+        // The run that has it locked will remove it, by its name: until then there must be no other of that name.
         let mut looks = REMOVAL_TIMEOUT.as_millis() / POLL_INTERVAL.as_millis();
         while !lock.try_lock()? {
             looks = looks.checked_sub(1).ok_or(io::ErrorKind::WouldBlock)?;
@@ -141,7 +141,7 @@ fn lock(directory: &Directory, name: &str) -> io::Result<Reader> {
     Err(io::ErrorKind::ResourceBusy.into())
 }
 
-/// Removes the FIFOs of runs that are dead. Whose lock is held lives, wherever that is: a process id would mean
+/// Removes the FIFOs of dead runs. A run whose lock is held is alive, in whichever container. A process id would mean
 /// something else in another container, and after a while in the same.
 fn remove_stale(directory: &Directory) {
     let Ok(names) = directory.names() else { return };

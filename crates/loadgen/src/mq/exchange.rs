@@ -143,7 +143,7 @@ impl Exchange<'_, '_> {
                 Err(_) => return Err(ErrorClass::Fifo.into()),
             }
             if answer.heard()?.is_some() {
-                // What stands behind it is the file, or nothing that anybody asked for.
+                // Behind it stands the file, or something that was not requested.
                 return Ok(Flow::Ended);
             }
         }

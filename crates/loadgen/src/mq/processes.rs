@@ -126,7 +126,7 @@ fn read_output(stdout: ChildStdout, index: usize, live: &LiveStats, log: Option<
             Err(error) => ended = Err(MqError::Lost(error.to_string())),
         }
     }
-    // Nobody listens any more after an error.
+    // The receiver is gone after an error.
     let _ = events.send(ClientEvent::Ended(ended));
 }
 
@@ -181,7 +181,7 @@ impl Drop for Processes {
 /// Runs [`CLIENT_COMMAND`].
 ///
 /// # Errors
-/// There is no task on standard input, or nobody reads what is said.
+/// There is no task on standard input, or the output is closed.
 pub fn run_client_process() -> std::io::Result<()> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;

@@ -84,7 +84,7 @@ impl NullQueue {
         loop {
             while let Some(received) = self.queue.try_receive(&mut buffer)? {
                 let (directories, message) = (Arc::clone(&self.directories), buffer[..received.bytes].to_vec());
-                // Neither a request that cannot be served nor a thread that cannot be had has anybody to tell.
+                // There is no channel for an error: neither for a request that cannot be served nor for a thread that cannot be started.
                 let _ = std::thread::Builder::new().spawn(move || answer(&directories, &message));
             }
             let waited_for = |file| PollFd::from_borrowed_fd(file, PollFlags::IN);

@@ -345,8 +345,8 @@ impl<'a> Dialer<'a> {
         };
     }
 
-    /// Keeps a socket that the server is about to close. Whoever closes first keeps the port for a minute, and it
-    /// should be the server.
+    /// Keeps a socket that the server is about to close. The side that closes first keeps the port for a minute, and
+    /// that should be the server.
     pub(super) fn keep_parting(&mut self, socket: OwnedFd, kernel: &mut Kernel) {
         if self.parting.len() < PARTING_MAX {
             self.parting.push_back(socket);
