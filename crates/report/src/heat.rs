@@ -26,7 +26,7 @@ const LEGEND: [f64; 8] = [0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 4.0];
 
 /// The columns of each matrix: as many matrices as needed, of about equal width.
 fn parts(view: &View<'_>) -> Vec<Range<usize>> {
-    // Kinds list the climbs last.
+    // Servers list the load sweeps last.
     let count = view.workloads().iter().take_while(|workload| is_compared(workload)).count();
     let parts = count.div_ceil(COLUMNS_MAX).max(1);
     (0..parts).map(|part| part * count / parts..(part + 1) * count / parts).collect()

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use results::{Figures, Flag, Interval, Noise, Outcome, Ratio, Report, Role, Summary, Workload};
 
-const COLUMNS: [&str; 38] = [
+const COLUMNS: [&str; 36] = [
     "matrix",
     "cell",
     "role",
@@ -35,8 +35,6 @@ const COLUMNS: [&str; 38] = [
     "p999_us",
     "max_us",
     "flags",
-    "p",
-    "p_holm",
     "syscalls_per_request",
     "run_queue_wait",
     "peak_rss_bytes",
@@ -99,7 +97,7 @@ fn figure_fields(figures: &Figures) -> Vec<String> {
         flags.join(" "),
     ]);
     let further = &figures.further;
-    fields.extend([further.p, further.p_holm, further.syscalls_per_request, further.run_queue_wait].map(number));
+    fields.extend([further.syscalls_per_request, further.run_queue_wait].map(number));
     fields.push(further.peak_rss_bytes.map_or_else(String::new, |bytes| bytes.to_string()));
     fields.push(number(further.instructions_per_request));
     fields.push(number(further.warmup_s));
@@ -125,7 +123,7 @@ pub fn quote(field: &str) -> String {
 pub fn table(summary: &Summary) -> String {
     let setup = &summary.setup;
     let mut rows = vec![vec!["server CPU per request".to_owned()]];
-    let workloads: Vec<&Workload> = setup.workloads.iter().filter(|workload| !workload.is_climb()).collect();
+    let workloads: Vec<&Workload> = setup.workloads.iter().filter(|workload| !workload.is_load_sweep()).collect();
     rows[0].extend(workloads.iter().map(|workload| workload.name.clone()));
     for cell in &setup.cells {
         let mut row = vec![cell.id.clone()];

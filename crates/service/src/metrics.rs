@@ -1,14 +1,10 @@
-//! `--metrics`: a small web server of its own, for Prometheus and for whoever asks whether the server is alive.
+//! `--metrics`: a small web server of its own, for Prometheus and for health checks.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    thread,
-    time::Duration,
-};
+use std::{fmt, sync::Arc, thread, time::Duration};
 
 use anyhow::{Context, anyhow};
 use drivers::{Config, DriverKind, Listeners, ScratchPipes, Shutdown, Statistics};
+use parking_lot::Mutex;
 pub use prometheus_client::registry::Registry;
 use prometheus_client::{
     collector::Collector,
@@ -23,7 +19,7 @@ use crate::output;
 
 /// Scrapers are few.
 const CONNECTIONS_MAX: usize = 64;
-/// How long a scraper may keep its connection between two scrapes, and take over a request.
+/// Time that a scraper may keep its connection between two scrapes, and take over a request.
 const PATIENCE: Duration = Duration::from_secs(90);
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -41,7 +37,7 @@ impl Metrics {
             listeners.map_err(|(address, why)| anyhow!(why).context(format!("cannot listen on {address}")))?;
         let bound = listeners.addresses()[0].clone();
         let shutdown = Shutdown::default();
-        let (protocol, stop) = (Page { registry: Mutex::new(registry), server }, shutdown.clone());
+        let (protocol, stop) = (MetricsPage { registry: Mutex::new(registry), server }, shutdown.clone());
         let serve = move || {
             if let Err(error) = DriverKind::AUXILIARY.serve(Arc::new(protocol), listeners, &config(), &stop) {
                 tracing::error!("metrics are no longer served: {error}");
@@ -90,7 +86,7 @@ pub fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value:
     gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)
 }
 
-/// What the threads of a driver count.
+/// Counters of a driver's threads.
 #[derive(Debug)]
 pub(crate) struct Connections(pub(crate) Statistics);
 
@@ -107,13 +103,13 @@ impl Collector for Connections {
 }
 
 /// The protocol of the metrics server.
-struct Page {
+struct MetricsPage {
     registry: Mutex<Registry>,
-    /// Of the server that is watched.
+    /// Shutdown of the server that is watched.
     server: Shutdown,
 }
 
-impl Page {
+impl MetricsPage {
     fn answer(&self, request: &Request<'_>) -> PreparedResponse {
         let Target::Path { path, .. } = request.target else { return text_page(Status::NotFound, "not found\n") };
         match (request.method, path) {
@@ -133,7 +129,7 @@ impl Page {
 
     fn metrics(&self) -> PreparedResponse {
         let mut body = String::new();
-        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let registry = self.registry.lock();
         match text::encode(&mut body, &registry) {
             Ok(()) => page(Status::Ok, OPEN_METRICS, &body),
             Err(_) => text_page(Status::InternalError, "the metrics cannot be written\n"),
@@ -151,7 +147,7 @@ fn page(status: Status, media_type: &str, body: &str) -> PreparedResponse {
     draft.field("Content-Length", length).body(body.as_bytes())
 }
 
-impl Protocol for Page {
+impl Protocol for MetricsPage {
     type Conn = HeadParser;
 
     fn open(&self, _: Peer<'_>, _: Now) -> HeadParser {
@@ -209,7 +205,7 @@ mod tests {
     fn metrics_and_readiness_are_served() {
         let (server, mut registry) = (Shutdown::default(), Registry::default());
         registry.register_collector(Box::new(Connections(Statistics::default())));
-        let protocol = Page { registry: Mutex::new(registry), server: server.clone() };
+        let protocol = MetricsPage { registry: Mutex::new(registry), server: server.clone() };
         let listeners = Listeners::bind(&["127.0.0.1:0".parse().unwrap()], 1).unwrap();
         let (address, shutdown) = (listeners.addresses()[0].clone(), Shutdown::default());
         thread::scope(|scope| {

@@ -36,7 +36,7 @@ impl Level for FileVerify {
 }
 
 /// The value of --verify: a level, or the deepest that there is, and the share of replies that it applies to.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct VerifyArg<L> {
     /// The level, unless it is the deepest.
     level: Option<L>,

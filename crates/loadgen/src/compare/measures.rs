@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::result::{Latency, RunResult};
 
 /// Unit of a figure.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     RequestsPerSecond,

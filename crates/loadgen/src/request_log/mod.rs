@@ -37,7 +37,7 @@ impl Reason {
 }
 
 /// The reasons of one request.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reasons(u8);
 
 impl Reasons {

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use serde_json::json;
@@ -113,12 +113,10 @@ fn requestors_sleep_between_their_requests() {
     let documents = Arc::new(Documents::of(&[10, 20, 30]));
     for (server, options) in [(documents.serve_original(), FLAT), (documents.serve_framed(), FRAMED)] {
         let knobs = ["--requestors", "3", "--reps", "5", "--sleep-avg", "20", "--sleep-stddev", "0"];
-        let begin = Instant::now();
         let run = Run::file(&server.address(), documents.path(), &[options, &knobs, &["--threads", "2"]].concat());
         run.assert_errors(&[]);
         assert_eq!(run.result.ok, 15);
         // Four sleeps of 20 ms lie between five requests; none is needed behind the last.
-        assert!(begin.elapsed() >= Duration::from_millis(80));
         assert!(run.result.duration_s >= 0.08, "{}", run.result.duration_s);
         assert_eq!(server.connections(), 1 + if options == FLAT { 15 } else { 3 });
         for (name, value) in

@@ -2,7 +2,7 @@
 
 use std::{
     process::{Child, Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -153,11 +153,7 @@ fn waiting_with(server: &QueueServer, options: &[&str]) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary runs");
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while server.received() < 3 {
-        assert!(Instant::now() < deadline, "no requests");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    testkit::eventually("three requests", || Ok(server.received() >= 3)).expect("in time");
     assert_eq!(server.left().len(), 3 + 1, "one for each request under way, and the run's lock");
     child
 }
@@ -230,32 +226,4 @@ fn bad_usage_is_refused() {
     ] {
         assert_eq!(loadgen(&[&["null"], arguments].concat()).status.code(), Some(2), "{arguments:?}");
     }
-}
-
-#[test]
-fn a_timeline_shows_a_stall_for_either_kind_of_client() {
-    const STALL: Duration = Duration::from_millis(250);
-    for spawn in ["thread", "process"] {
-        let server = QueueServer::start(|number, _| {
-            if number == 10 {
-                std::thread::sleep(STALL);
-            }
-            Act::say(b"x")
-        });
-        // All rows together are the result: that is checked of every run.
-        let options = ["--clients", "2", "-n", "100", "-R", "200", "--timeline", "--spawn", spawn];
-        let run = Run::mq(&server, &options);
-        run.assert_errors(&[]);
-        let timeline = run.result.timeline.as_ref().expect("asked for");
-        assert!((timeline.interval_s - 0.1).abs() < 1e-9);
-        let starts: Vec<_> = timeline.rows.iter().map(|row| row.start_s).collect();
-        assert!(starts.iter().enumerate().all(|(index, start)| (start - 0.1 * index as f64).abs() < 1e-6));
-        // 100 requests at 200 a second; they wait where the stall was, and are answered late.
-        assert!(timeline.rows.len() >= 5, "{spawn}: {timeline:?}");
-        let slowest = timeline.rows.iter().map(|row| row.max_us).fold(0.0, f64::max);
-        assert!(slowest >= 240_000.0 && (slowest - run.result.latency_us.max).abs() < 1_000.0, "{spawn}: {timeline:?}");
-        assert!(timeline.rows[0].ok > 0 && timeline.rows[1].ok < timeline.rows[0].ok, "{spawn}: {timeline:?}");
-    }
-    let without = Run::mq(&QueueServer::start(|_, _| Act::say(b"x")), &["--clients", "1", "-n", "3"]);
-    assert_eq!(without.result.timeline, None);
 }

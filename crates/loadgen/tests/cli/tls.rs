@@ -18,7 +18,7 @@ use super::support::{
 };
 
 /// Behaviour of a server on its connections.
-#[derive(Clone, Copy, Eq, PartialEq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
     /// Answers every request.
     Good,

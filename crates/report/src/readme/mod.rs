@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use results::{RELEASE, Report, SCHEMA, Summary};
 
-pub use self::selection::Offer;
+pub use self::selection::KnownWorkload;
 use self::selection::Selection;
 
 const README: &str = "README.md";
@@ -24,7 +24,7 @@ const IMAGES: &str = "docs/images";
 ///
 /// # Errors
 /// Another schema, a run that may not be [quoted](why_not), a README without markers, and those of the file system.
-pub fn write(report: &Report, root: &Path, offers: impl Fn(&str) -> Vec<Offer>) -> Result<Vec<PathBuf>> {
+pub fn write(report: &Report, root: &Path, offers: impl Fn(&str) -> Vec<KnownWorkload>) -> Result<Vec<PathBuf>> {
     if report.schema != SCHEMA {
         bail!("schema {}, not {SCHEMA}", report.schema);
     }
@@ -97,7 +97,7 @@ mod tests {
         Report { schema: SCHEMA.to_owned(), matrices }
     }
 
-    fn offers(_server: &str) -> Vec<Offer> {
+    fn offers(_server: &str) -> Vec<KnownWorkload> {
         Vec::new()
     }
 

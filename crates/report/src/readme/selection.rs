@@ -3,7 +3,7 @@
 use results::{Cell, Outcome, Role, Summary, Workload};
 
 /// Workload that there is for a server.
-pub struct Offer {
+pub struct KnownWorkload {
     pub name: String,
     /// True if a run has it that names none.
     pub is_usual: bool,
@@ -28,7 +28,7 @@ pub(super) struct Selection {
 impl Selection {
     /// The workloads of a quick run first, then the open loops, then the others, as many as fit, in the matrix's order; the
     /// back ends that differ from the reference in one choice, cheapest first, then peers, the null server and the control.
-    pub(super) fn of(whole: &Summary, offers: &[Offer]) -> Self {
+    pub(super) fn of(whole: &Summary, offers: &[KnownWorkload]) -> Self {
         let workloads = workloads(whole, offers);
         let mut summary = whole.clone();
         summary.setup.workloads = workloads;
@@ -39,7 +39,7 @@ impl Selection {
         let ids: Vec<&str> = cells.iter().map(|cell| cell.id.as_str()).collect();
         summary.results.retain(|result| ids.contains(&result.cell.as_str()));
         summary.setup.cells = cells;
-        let is_missing = |offer: &&Offer| {
+        let is_missing = |offer: &&KnownWorkload| {
             offer.is_usual && !whole.setup.workloads.iter().any(|workload| workload.name == offer.name)
         };
         Self {
@@ -81,10 +81,10 @@ fn selects_back_ends(command: &str) -> bool {
     })
 }
 
-fn workloads(whole: &Summary, offers: &[Offer]) -> Vec<Workload> {
+fn workloads(whole: &Summary, offers: &[KnownWorkload]) -> Vec<Workload> {
     let is_quick = |workload: &Workload| offers.iter().any(|offer| offer.is_quick && offer.name == workload.name);
-    // A climb has only curves, and who misses more has less to do.
-    let is_comparable = |workload: &&Workload| !workload.is_climb() && !workload.allows_misses;
+    // A load sweep has only curves, and who misses more has less to do.
+    let is_comparable = |workload: &&Workload| !workload.is_load_sweep() && !workload.allows_misses;
     let mut ranked: Vec<(usize, &Workload)> =
         whole.setup.workloads.iter().enumerate().filter(|(_, workload)| is_comparable(workload)).collect();
     ranked.sort_by_key(|(place, workload)| (!is_quick(workload), !workload.is_open(), *place));
@@ -159,8 +159,8 @@ mod tests {
     use crate::sample;
 
     /// As if a run had all workloads of the matrix, and a quick run as well.
-    fn offers(whole: &Summary) -> Vec<Offer> {
-        let offer = |workload: &Workload| Offer { name: workload.name.clone(), is_usual: true, is_quick: true };
+    fn offers(whole: &Summary) -> Vec<KnownWorkload> {
+        let offer = |workload: &Workload| KnownWorkload { name: workload.name.clone(), is_usual: true, is_quick: true };
         whole.setup.workloads.iter().map(offer).collect()
     }
 
@@ -168,7 +168,7 @@ mod tests {
     fn few_columns_and_rows_are_all_there() {
         let whole = sample::summary();
         let selection = Selection::of(&whole, &offers(&whole));
-        let compared = whole.setup.workloads.iter().filter(|workload| !workload.is_climb()).count();
+        let compared = whole.setup.workloads.iter().filter(|workload| !workload.is_load_sweep()).count();
         assert_eq!(selection.summary.setup.workloads.len(), compared.min(COLUMNS_MAX));
         assert_eq!((selection.cells_left, selection.summary.setup.cells.len()), (0, whole.setup.cells.len()));
         let costs: Vec<f64> = (selection.summary.setup.cells.iter())

@@ -82,7 +82,7 @@ impl FromStr for LoginArg {
 }
 
 /// Shares of the commands: `get=9,set=1`.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MixArg(pub(super) Mix);
 
 impl FromStr for MixArg {

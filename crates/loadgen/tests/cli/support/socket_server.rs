@@ -105,6 +105,14 @@ impl Server {
         Self { port, connections, accepted, is_over, acceptor: Some(acceptor) }
     }
 
+    /// Starts a server that takes ten milliseconds for each request, so that four connections do at most 400 a second.
+    pub(crate) fn slow() -> Self {
+        Self::start(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            Act::Say(ok("x"))
+        })
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}/", self.port)
     }
