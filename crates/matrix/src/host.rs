@@ -43,7 +43,7 @@ pub(crate) fn facts() -> Result<Host> {
 
 /// Servers are other processes of the same user: what may be counted here may be counted there.
 fn instruction_counter() -> String {
-    match InstructionCounter::of_process(std::process::id()).map(|counter| counter.modes()) {
+    match InstructionCounter::for_process(std::process::id()).map(|counter| counter.modes()) {
         Ok(CountedModes::UserAndKernel) => "instructions of user and kernel are counted".to_owned(),
         Ok(CountedModes::User) => "instructions are counted, without the kernel's".to_owned(),
         Err(why) => format!("instructions are not counted ({why})"),

@@ -1,4 +1,4 @@
-//! What a client counts, and how a process tells it.
+//! Statistics of one client, and their form between processes.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,25 @@ use crate::{
     request_log::{Event, Kept, Received, Recorder},
 };
 
-/// A request, and what came of it.
+/// A request that has got its verdict.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Settled {
-    /// Of the plan's.
+pub(super) struct CompletedRequest {
+    /// Number of the file among those of the load.
     pub(super) file: usize,
     pub(super) due: Nanos,
-    /// When the client had nothing else to do.
+    /// Time from which the client had nothing else to do.
     pub(super) free: Nanos,
-    /// When the client began to put it on the queue, or would have.
+    /// Time at which the client began to put it on the queue, or would have.
     pub(super) sent: Nanos,
-    /// It came to that.
+    /// True if it came to that.
     pub(super) was_tried: bool,
     pub(super) heard: Received,
     pub(super) ended: Nanos,
     pub(super) verdict: Verdict,
 }
 
-/// The books of one client.
-pub(super) struct Account<'a> {
+/// Statistics of one client.
+pub(super) struct ClientRecorder<'a> {
     window: &'a Window,
     is_open_loop: bool,
     counts_by_issue: bool,
@@ -40,25 +40,25 @@ pub(super) struct Account<'a> {
     slicer: Option<Slicer>,
     recorder: Option<Box<Recorder>>,
     backlog: Backlog,
-    /// When the last request ended.
+    /// End of the last request.
     last: Nanos,
 }
 
-/// The books when they are closed.
+/// Statistics of a client that has ended.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct ClientReport {
     pub(super) tally: Tally,
     /// Inside the window.
     pub(super) cpu: CpuTime,
     pub(super) last: Nanos,
     pub(super) was_abandoned: bool,
-    /// Of a process; threads share one.
+    /// Timeline of a process; threads share one.
     pub(super) timeline: Option<Timeline>,
-    /// For the log of requests, until that has it.
+    /// Requests for the log, until that has them.
     pub(super) kept: Option<Kept>,
 }
 
-impl<'a> Account<'a> {
+impl<'a> ClientRecorder<'a> {
     pub(super) fn new(window: &'a Window, is_open_loop: bool, counts_by_issue: bool) -> Self {
         Self {
             window,
@@ -73,12 +73,12 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// Also counts by intervals, and keeps single requests.
+    /// Adds a timeline, and a log of requests.
     pub(super) fn with(self, slicer: Option<Slicer>, recorder: Option<Recorder>) -> Self {
         Self { slicer, recorder: recorder.map(Box::new), ..self }
     }
 
-    /// Bytes have arrived, whatever becomes of their request.
+    /// Counts bytes that have arrived, whatever becomes of their request.
     #[inline]
     pub(super) fn received(&mut self, bytes: u64, now: Nanos) {
         self.cpu.note(self.window, now);
@@ -93,9 +93,9 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// A request that fell due at `due` leaves the client `now`, or fails in place of leaving. It was kept waiting if the
-    /// one before had not ended when it fell due.
-    pub(super) fn left(&mut self, due: Nanos, now: Nanos) {
+    /// Takes note that a request that fell due at `due` leaves the client `now`, or fails in place of leaving. It was
+    /// kept waiting if the one before had not ended when it fell due.
+    pub(super) fn leave(&mut self, due: Nanos, now: Nanos) {
         if !self.is_open_loop {
             return;
         }
@@ -106,8 +106,8 @@ impl<'a> Account<'a> {
     }
 
     /// The one place where requests get their verdict; the same rules as the engine's.
-    pub(super) fn settle(&mut self, settled: Settled) {
-        let Settled { due, free, sent, heard, ended, verdict, .. } = settled;
+    pub(super) fn settle(&mut self, completed: CompletedRequest) {
+        let CompletedRequest { due, free, sent, heard, ended, verdict, .. } = completed;
         self.last = self.last.max(ended);
         self.cpu.note(self.window, ended);
         let is_counted = match verdict {
@@ -118,7 +118,7 @@ impl<'a> Account<'a> {
         if !is_counted {
             return;
         }
-        self.record(settled);
+        self.record(completed);
         if let Some(slicer) = &mut self.slicer {
             let response = self.is_open_loop.then(|| ended.saturating_sub(due));
             slicer.settle(self.window.elapsed(ended), verdict, 1, ended.saturating_sub(sent), response);
@@ -140,8 +140,10 @@ impl<'a> Account<'a> {
         }
     }
 
-    fn record(&mut self, settled: Settled) {
-        let Settled { file, due, sent, was_tried, heard: Received { first_byte, bytes }, ended, verdict, .. } = settled;
+    fn record(&mut self, completed: CompletedRequest) {
+        let CompletedRequest {
+            file, due, sent, was_tried, heard: Received { first_byte, bytes }, ended, verdict, ..
+        } = completed;
         let Some(recorder) = &mut self.recorder else { return };
         recorder.add(Event {
             due: self.is_open_loop.then_some(due),
@@ -162,19 +164,19 @@ impl<'a> Account<'a> {
         }
     }
 
-    pub(super) fn close(mut self, was_abandoned: bool) -> Report {
+    pub(super) fn close(mut self, was_abandoned: bool) -> ClientReport {
         self.cpu.note(self.window, Nanos::MAX);
         if let Some(slicer) = &mut self.slicer {
             slicer.flush();
         }
         let kept = self.recorder.map(|recorder| recorder.close());
-        Report { cpu: self.cpu.used(), tally: self.tally, last: self.last, was_abandoned, timeline: None, kept }
+        ClientReport { cpu: self.cpu.used(), tally: self.tally, last: self.last, was_abandoned, timeline: None, kept }
     }
 }
 
-/// A [`Report`] as a process writes it, behind what it has kept.
+/// A [`ClientReport`] as a process writes it, behind the requests for the log.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct Written {
+pub(super) struct ReportMessage {
     ok: u64,
     errors: BTreeMap<String, u64>,
     bytes_in: u64,
@@ -190,8 +192,8 @@ pub(super) struct Written {
     timeline: Option<Timeline>,
 }
 
-impl From<&Report> for Written {
-    fn from(report: &Report) -> Self {
+impl From<&ClientReport> for ReportMessage {
+    fn from(report: &ClientReport) -> Self {
         let tally = &report.tally;
         Self {
             ok: tally.ok,
@@ -211,9 +213,9 @@ impl From<&Report> for Written {
     }
 }
 
-impl Written {
-    /// The report; `None` if it is not one of this version's.
-    pub(super) fn read(&self) -> Option<Report> {
+impl ReportMessage {
+    /// Decodes the report; `None` if it is not one of this version's.
+    pub(super) fn read(&self) -> Option<ClientReport> {
         let mut tally = Tally::new();
         tally.ok = self.ok;
         for (name, count) in &self.errors {
@@ -227,7 +229,7 @@ impl Written {
         tally.first_byte = decode(&self.first_byte)?;
         let timeline = self.timeline.clone();
         let Self { cpu, last, was_abandoned, .. } = *self;
-        Some(Report { tally, cpu, last, was_abandoned, timeline, kept: None })
+        Some(ClientReport { tally, cpu, last, was_abandoned, timeline, kept: None })
     }
 }
 
@@ -235,68 +237,68 @@ impl Written {
 mod tests {
     use super::*;
 
-    fn account(window: &Window, is_open_loop: bool, counts_by_issue: bool) -> Account<'_> {
+    fn recorder(window: &Window, is_open_loop: bool, counts_by_issue: bool) -> ClientRecorder<'_> {
         window.open(100);
         window.close(200);
-        Account::new(window, is_open_loop, counts_by_issue)
+        ClientRecorder::new(window, is_open_loop, counts_by_issue)
     }
 
-    fn settled(due: Nanos, ended: Nanos, verdict: Verdict) -> Settled {
+    fn completed(due: Nanos, ended: Nanos, verdict: Verdict) -> CompletedRequest {
         let heard = Received { first_byte: Some(due + 7), bytes: 3 };
-        Settled { file: 0, due, free: due + 2, sent: due + 5, was_tried: true, heard, ended, verdict }
+        CompletedRequest { file: 0, due, free: due + 2, sent: due + 5, was_tried: true, heard, ended, verdict }
     }
 
     #[test]
-    fn a_closed_loop_counts_answers_inside_the_window_and_failures_behind_it_too() {
+    fn a_closed_loop_counts_answers_in_the_window_and_late_failures() {
         let window = Window::default();
-        let mut account = account(&window, false, false);
+        let mut recorder = recorder(&window, false, false);
         for (due, ended) in [(10, 99), (50, 100), (150, 199), (150, 200)] {
-            account.settle(settled(due, ended, Ok(())));
-            account.settle(settled(due, ended, Err(ErrorClass::Timeout)));
+            recorder.settle(completed(due, ended, Ok(())));
+            recorder.settle(completed(due, ended, Err(ErrorClass::Timeout)));
         }
-        let report = account.close(false);
+        let report = recorder.close(false);
         assert_eq!((report.tally.ok, report.tally.failed(), report.last), (2, 3, 200));
         assert_eq!(report.tally.first_byte.max(), 2, "from the sending");
         assert!(report.tally.response.is_empty());
     }
 
     #[test]
-    fn an_open_loop_counts_what_falls_due_inside_the_window_however_late_and_from_then_on() {
+    fn an_open_loop_counts_requests_due_in_the_window_however_late() {
         let window = Window::default();
-        let mut account = account(&window, true, true);
-        account.settle(settled(99, 150, Ok(())));
-        account.settle(settled(100, 1_100, Ok(())));
-        let tally = account.close(false).tally;
+        let mut recorder = recorder(&window, true, true);
+        recorder.settle(completed(99, 150, Ok(())));
+        recorder.settle(completed(100, 1_100, Ok(())));
+        let tally = recorder.close(false).tally;
         assert_eq!((tally.ok, tally.response.max(), tally.service.max(), tally.first_byte.max()), (1, 1_000, 995, 7));
         assert_eq!(tally.lag.max(), 3, "until it was free nothing could be sent");
     }
 
     #[test]
-    fn what_falls_due_before_the_window_waits_too_but_has_no_value_of_its_own() {
+    fn requests_due_before_the_window_count_only_as_backlog() {
         let window = Window::default();
-        let mut account = account(&window, true, true);
+        let mut recorder = recorder(&window, true, true);
         for (due, left, ended) in [(80, 85, 150), (90, 150, 160), (110, 160, 170), (180, 180, 190), (210, 210, 220)] {
-            account.left(due, left);
-            account.settle(Settled { sent: left, ..settled(due, ended, Ok(())) });
+            recorder.leave(due, left);
+            recorder.settle(CompletedRequest { sent: left, ..completed(due, ended, Ok(())) });
         }
-        let backlog = account.close(false).tally.backlog;
+        let backlog = recorder.close(false).tally.backlog;
         assert_eq!((backlog.len(), backlog.max(), backlog.min()), (2, 2, 0), "of those due at 110 and 180");
     }
 
     #[test]
-    fn a_report_survives_the_way_to_another_process() {
+    fn a_report_survives_serialisation() {
         let window = Window::default();
-        let mut account = account(&window, true, true);
-        account.left(120, 125);
-        account.settle(settled(120, 4_000_000, Ok(())));
-        account.left(121, 4_000_000);
-        account.settle(settled(121, 5_000, Err(ErrorClass::QueueFull)));
-        account.received(77, 150);
-        account.received(77, 250);
-        account.sent(9, 150);
-        let report = account.close(true);
-        let text = serde_json::to_string(&Written::from(&report)).expect("JSON");
-        let read = serde_json::from_str::<Written>(&text).expect("JSON").read().expect("a report");
+        let mut recorder = recorder(&window, true, true);
+        recorder.leave(120, 125);
+        recorder.settle(completed(120, 4_000_000, Ok(())));
+        recorder.leave(121, 4_000_000);
+        recorder.settle(completed(121, 5_000, Err(ErrorClass::QueueFull)));
+        recorder.received(77, 150);
+        recorder.received(77, 250);
+        recorder.sent(9, 150);
+        let report = recorder.close(true);
+        let text = serde_json::to_string(&ReportMessage::from(&report)).expect("JSON");
+        let read = serde_json::from_str::<ReportMessage>(&text).expect("JSON").read().expect("a report");
         assert_eq!((read.tally.ok, read.tally.bytes_in, read.tally.bytes_out), (1, 77, 9));
         assert!(read.tally.errors().eq(report.tally.errors()));
         for (ours, theirs) in [

@@ -10,19 +10,20 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{MqError, account::Report, plan::MqLoad};
+use super::{MqError, load::MqLoad, recorder::ClientReport};
 use crate::{
     clock::{self, MILLISECOND, Nanos},
     engine::{CpuTime, Limit, LiveStats, Measured, Pacing, Tally, Timeline, WarmUp, Window},
     usage::{ServerProbe, ServerReading},
 };
 
-/// How often the main thread looks at the interrupt flag and reports progress.
-const OBSERVE_EVERY: Nanos = 50 * MILLISECOND;
-/// From telling the clients when to begin until they do: a message to every process takes its time.
+/// Interval at which the main thread checks the interrupt flag and reports progress.
+const OBSERVE_INTERVAL: Nanos = 50 * MILLISECOND;
+/// Time from telling the clients when to begin until they do: a message to every process takes its time.
 const LEAD: Nanos = 2 * MILLISECOND;
 
-/// When to begin, to count and to stop counting, nanoseconds of the monotonic clock, which all processes share.
+/// Times to begin, to start counting and to stop counting, in nanoseconds of the monotonic clock, which all processes
+/// share.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(super) struct Edges {
     pub(super) origin: Nanos,
@@ -42,72 +43,72 @@ impl Edges {
         Self { origin, start, end }
     }
 
-    pub(super) fn tell(self, window: &Window) {
+    pub(super) fn apply(self, window: &Window) {
         window.set_origin(self.origin);
         window.open(self.start);
         window.close(self.end);
     }
 }
 
-/// What a client has to say.
+/// Message of a client.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum ClientEvent {
     /// It can begin.
     Ready,
     /// It is over.
-    Ended(Result<Box<Report>, MqError>),
+    Ended(Result<Box<ClientReport>, MqError>),
 }
 
 /// Clients that have been started.
-pub(super) trait Crew {
-    fn news(&self) -> &Receiver<News>;
+pub(super) trait Clients {
+    fn events(&self) -> &Receiver<ClientEvent>;
 
     fn live(&self) -> &LiveStats;
 
-    /// Once all are ready.
-    fn go(&mut self, edges: Edges);
+    /// Starts the clients, once all are ready.
+    fn start(&mut self, edges: Edges);
 
-    /// What is under way is dropped.
+    /// Stops the clients. Requests in flight are dropped.
     fn stop(&mut self);
 
-    /// What clients that share a timeline have counted, once all have ended.
+    /// Returns the timeline that the clients share, once all have ended.
     fn timeline(&mut self) -> Option<Timeline>;
 }
 
-/// Conducts a run to its end.
-pub(super) fn conduct(
+/// Coordinates a run to its end.
+pub(super) fn coordinate(
     plan: &MqLoad,
-    crew: &mut impl Crew,
+    clients: &mut impl Clients,
     server: Option<&ServerProbe>,
     interrupt: &AtomicBool,
     mut observe: impl FnMut(&LiveStats),
 ) -> Result<Measured<()>, MqError> {
-    let mut course = Course { plan, server, before: None, after: None, reports: Vec::with_capacity(plan.clients) };
-    let mut failure = course.assemble(crew).err();
+    let mut course = RunCourse { plan, server, before: None, after: None, reports: Vec::with_capacity(plan.clients) };
+    let mut failure = course.wait_until_ready(clients).err();
     if plan.warmup.is_zero() {
         course.read_before();
     }
     if failure.is_some() {
-        crew.stop();
+        clients.stop();
     }
     let edges = Edges::from_now(plan);
-    crew.go(edges);
+    clients.start(edges);
     let mut stopped = None;
     while course.reports.len() < plan.clients {
         if stopped.is_none() && (failure.is_some() || interrupt.load(Ordering::Relaxed)) {
-            crew.stop();
+            clients.stop();
             stopped = Some(clock::now());
         }
         let rest = course.rest(edges, clock::now());
-        match crew.news().recv_timeout(Duration::from_nanos(rest)) {
-            Ok(News::Ended(Ok(report))) => course.reports.push(*report),
-            Ok(News::Ended(Err(error))) => {
+        match clients.events().recv_timeout(Duration::from_nanos(rest)) {
+            Ok(ClientEvent::Ended(Ok(report))) => course.reports.push(*report),
+            Ok(ClientEvent::Ended(Err(error))) => {
                 failure = failure.or(Some(error));
                 // It counts as one that has ended.
-                course.reports.push(Report::nothing());
+                course.reports.push(ClientReport::nothing());
             }
-            Ok(News::Ready) => {}
-            Err(RecvTimeoutError::Timeout) => observe(crew.live()),
+            Ok(ClientEvent::Ready) => {}
+            Err(RecvTimeoutError::Timeout) => observe(clients.live()),
             Err(RecvTimeoutError::Disconnected) => return Err(failure.unwrap_or(MqError::Panicked)),
         }
         course.read_at(edges, clock::now());
@@ -116,7 +117,7 @@ pub(super) fn conduct(
         Some(failure) => Err(failure),
         None => {
             let mut measured = course.measured(edges, stopped.filter(|_| interrupt.load(Ordering::Relaxed)));
-            if let Some(shared) = crew.timeline() {
+            if let Some(shared) = clients.timeline() {
                 measured.timeline = Some(shared);
             }
             Ok(measured)
@@ -124,25 +125,25 @@ pub(super) fn conduct(
     }
 }
 
-struct Course<'a> {
+struct RunCourse<'a> {
     plan: &'a MqLoad,
     server: Option<&'a ServerProbe>,
     before: Option<ServerReading>,
     after: Option<ServerReading>,
-    reports: Vec<Report>,
+    reports: Vec<ClientReport>,
 }
 
-impl Course<'_> {
+impl RunCourse<'_> {
     /// Waits until every client is ready, or has failed to be.
-    fn assemble(&mut self, crew: &impl Crew) -> Result<(), MqError> {
+    fn wait_until_ready(&mut self, clients: &impl Clients) -> Result<(), MqError> {
         let mut failure = None;
         for _ in 0..self.plan.clients {
-            match crew.news().recv() {
-                Ok(News::Ready) => {}
-                Ok(News::Ended(outcome)) => {
+            match clients.events().recv() {
+                Ok(ClientEvent::Ready) => {}
+                Ok(ClientEvent::Ended(outcome)) => {
                     let lost = || MqError::Lost("it was not ready".to_owned());
                     failure = failure.or_else(|| Some(outcome.err().unwrap_or_else(lost)));
-                    self.reports.push(Report::nothing());
+                    self.reports.push(ClientReport::nothing());
                 }
                 Err(_) => return Err(MqError::Panicked),
             }
@@ -150,11 +151,11 @@ impl Course<'_> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Until the next thing to do.
+    /// Returns the time until the next thing to do.
     fn rest(&self, edges: Edges, now: Nanos) -> Nanos {
         let edge = if self.before.is_none() && self.server.is_some() { edges.start } else { edges.end };
-        let until = if edge > now { edge - now } else { OBSERVE_EVERY };
-        until.min(OBSERVE_EVERY)
+        let until = if edge > now { edge - now } else { OBSERVE_INTERVAL };
+        until.min(OBSERVE_INTERVAL)
     }
 
     fn read_before(&mut self) {
@@ -219,7 +220,7 @@ impl Course<'_> {
     }
 }
 
-impl Report {
+impl ClientReport {
     fn nothing() -> Self {
         Self { tally: Tally::new(), cpu: CpuTime::default(), last: 0, was_abandoned: false, timeline: None, kept: None }
     }

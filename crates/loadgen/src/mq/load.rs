@@ -1,4 +1,4 @@
-//! What the clients are to do.
+//! Load of the clients.
 
 use std::{
     hash::{BuildHasher as _, Hasher as _, RandomState},
@@ -9,29 +9,29 @@ use std::{
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::directory::{NAME, Sharing};
+use super::directory::{PREFIX, Sharing};
 use crate::{
     body::FileVerify,
     engine::{Limit, Pacing},
     sample::Sample,
 };
 
-/// Everything that a client needs to know. Processes get it as JSON.
+/// Load that clients put on a server. Processes get it as JSON.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct MqLoad {
-    /// As mq_overview(7) has it: `/NAME`.
+    /// Name of the queue as mq_overview(7) has it: `/NAME`.
     pub queue: String,
-    /// Where the server looks for FIFOs.
+    /// Directory in which the server looks for FIFOs.
     pub fifo_directory: PathBuf,
     pub sharing: Sharing,
-    /// With which the names of all FIFOs of the run begin: see [`MqLoad::new_prefix`].
+    /// Prefix of the names of all FIFOs of the run: see [`MqLoad::new_prefix`].
     pub prefix: String,
     /// Asked for in turn; at least one.
     pub files: Vec<WantedFile>,
     pub form: AnswerForm,
     pub sink: AnswerSink,
     pub verify: FileVerify,
-    /// Of which answers as much is checked; of the others it is the length.
+    /// Sample of the answers that are checked in full; of the others the length is checked.
     pub sample: Sample,
     /// [`AnswerSink::Read`] asks for this much at once.
     pub buffer_bytes: usize,
@@ -41,31 +41,32 @@ pub struct MqLoad {
     pub cpus: Option<String>,
     pub pacing: Pacing,
     pub limit: Limit,
-    /// How long clients begin one after the other in a closed loop, and the rate of an open loop grows from 0.
+    /// Time over which the clients of a closed loop begin one after the other, and the rate of an open loop grows from
+    /// 0.
     pub ramp: Duration,
-    /// From the beginning to what is measured, the ramp included.
+    /// Time from the beginning to the measured window, the ramp included.
     pub warmup: Duration,
-    /// Also count by intervals of this length.
+    /// Length of the intervals by which requests are also counted.
     pub timeline: Option<Duration>,
-    /// Keep a log of requests, of which this many are a sample of all. Each client keeps as many.
+    /// Size of the sample in the log of requests, if one is kept. Each client keeps as many.
     pub request_log: Option<usize>,
-    /// For one request, from its sending to the end of its answer.
+    /// Limit of one request, from its sending to the end of its answer.
     pub timeout: Duration,
     pub seed: u64,
 }
 
-/// One file that is asked for.
+/// File that is asked for.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct WantedFile {
-    /// As the server knows it.
+    /// Path as the server knows it.
     pub path: String,
     /// Bytes; `None` until the first good answer has said so.
     pub length: Option<u64>,
     pub digest: Option<[u8; 32]>,
 }
 
-/// How the server tells success from failure.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+/// Way in which the server reports success or failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum AnswerForm {
     /// It does not: the answer is the file, or nothing.
     Bare,
@@ -75,7 +76,7 @@ pub enum AnswerForm {
     Status,
 }
 
-/// Where answers go.
+/// Destination of the answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
 pub enum AnswerSink {
     /// Into a buffer
@@ -84,7 +85,7 @@ pub enum AnswerSink {
     Splice,
 }
 
-/// What a client is.
+/// Kind of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
 pub enum ClientKind {
     /// A thread
@@ -94,19 +95,19 @@ pub enum ClientKind {
 }
 
 impl MqLoad {
-    /// One that no other run has, and that nobody can guess.
+    /// Returns a prefix that no other run has, and that nobody can guess.
     #[must_use]
     pub fn new_prefix() -> String {
         // The keys of std's hashers are the system's randomness; seeds of fastrand are times.
         let random = RandomState::new().build_hasher().finish();
-        format!("{NAME}{}-{random:016x}-", std::process::id())
+        format!("{PREFIX}{}-{random:016x}-", std::process::id())
     }
 
     pub(super) fn cpus(&self) -> Option<sys::affinity::Cpus> {
         self.cpus.as_deref().and_then(|text| text.parse().ok())
     }
 
-    /// Requests are counted by when they fall due, not by when they are answered.
+    /// Returns true if requests are counted by when they fall due, not by when they are answered.
     pub(super) fn counts_by_issue(&self) -> bool {
         self.pacing != Pacing::Closed || matches!(self.limit, Limit::Requests(_))
     }
@@ -116,8 +117,8 @@ impl MqLoad {
 pub(super) mod tests {
     use super::*;
 
-    /// One client that asks for these.
-    pub(in super::super) fn plan_of(files: Vec<WantedFile>) -> MqLoad {
+    /// Makes the load of one client that asks for these.
+    pub(in super::super) fn load_of(files: Vec<WantedFile>) -> MqLoad {
         MqLoad {
             queue: "/nowhere".into(),
             fifo_directory: "/nowhere".into(),
@@ -144,10 +145,10 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_plan_survives_the_way_to_another_process() {
+    fn a_load_survives_serialisation() {
         let sample = Sample::one_of(1_000).expect("a share");
         let files = vec![WantedFile { path: "a b".into(), length: Some(7), digest: Some([9; 32]) }];
-        let plan = MqLoad { sample, ..plan_of(files) };
+        let plan = MqLoad { sample, ..load_of(files) };
         let text = serde_json::to_string(&plan).expect("JSON");
         let read: MqLoad = serde_json::from_str(&text).expect("a plan");
         assert_eq!(format!("{read:?}"), format!("{plan:?}"));
