@@ -4,17 +4,18 @@ use std::{net::IpAddr, path::PathBuf};
 
 use anyhow::Result;
 use clap::Parser;
+use servers::PresetPart;
 
 use super::{
     baseline,
     commands::{Command, GateArgs},
     cpus::CpuList,
     filter::{self, hint},
-    kinds::{self, KINDS, Kind},
+    kinds::{self, SUBJECTS, Subject},
     model::Remote,
     pace::Wish,
     peers::{self, Peer},
-    presets::{Part, Preset},
+    presets::Preset,
     variants::Variants,
     warm_up,
 };
@@ -170,14 +171,14 @@ impl Args {
         self.max_warmup.is_some() && self.max_warmup_s().is_some()
     }
 
-    pub(crate) fn kinds(&self) -> Result<Vec<&'static dyn Kind>> {
+    pub(crate) fn kinds(&self) -> Result<Vec<&'static Subject>> {
         check_names("--servers", &self.servers, &kinds::names())?;
         let is_in_preset = |server: &str| self.preset.is_none_or(|preset| preset.part(server).is_some());
         if let Some((name, preset)) = self.servers.iter().find(|name| !is_in_preset(name)).zip(self.preset) {
             return Err(usage(format!("--servers `{name}`: the preset `{}` does not measure it", preset.name)));
         }
         let is_named = |server: &str| self.servers.is_empty() || self.servers.iter().any(|name| name == server);
-        Ok(KINDS.into_iter().filter(|kind| is_named(kind.server()) && is_in_preset(kind.server())).collect())
+        Ok(SUBJECTS.iter().filter(|kind| is_named(kind.server()) && is_in_preset(kind.server())).collect())
     }
 
     /// Whether the number of threads is a dimension.
@@ -186,14 +187,14 @@ impl Args {
     }
 
     /// What the preset says of a kind.
-    pub(crate) fn part(&self, kind: &dyn Kind) -> Option<&'static Part> {
+    pub(crate) fn part(&self, kind: &Subject) -> Option<&'static PresetPart> {
         self.preset?.part(kind.server())
     }
 
     /// The filter of a kind, unparsed.
-    pub(crate) fn filter(&self, kind: &dyn Kind) -> Option<String> {
+    pub(crate) fn filter(&self, kind: &Subject) -> Option<String> {
         match (self.part(kind), self.filter.as_slice()) {
-            (Some(part), _) => Some(part.filter.to_owned()),
+            (Some(part), _) => Some(part.filter.clone()),
             (None, []) => None,
             (None, [only]) => Some(only.clone()),
             (None, several) => Some(several.iter().map(|text| format!("({text})")).collect::<Vec<_>>().join(" and ")),
@@ -201,10 +202,10 @@ impl Args {
     }
 
     /// The names of the workloads of a kind that were asked for; perhaps none.
-    pub(crate) fn workloads(&self, kind: &dyn Kind) -> Vec<String> {
+    pub(crate) fn workloads(&self, kind: &Subject) -> Vec<String> {
         let names = kind.workloads(self.quick).into_iter().map(|workload| workload.name);
         let is_wanted = |name: &String| match (self.part(kind), self.workload.as_slice()) {
-            (Some(part), _) => part.workloads.contains(&name.as_str()),
+            (Some(part), _) => part.workloads.contains(name),
             (None, []) => kind.is_usual(name) && (!self.quick || kind.is_quick(name)),
             (None, given) => given.contains(name),
         };
@@ -212,7 +213,7 @@ impl Args {
     }
 
     /// The peers of a kind that were asked for.
-    pub(crate) fn peers(&self, kind: &dyn Kind) -> Vec<&'static dyn Peer> {
+    pub(crate) fn peers(&self, kind: &Subject) -> Vec<&'static dyn Peer> {
         let is_named = |peer: &&dyn Peer| self.against.iter().any(|name| name == peer.name());
         kind.peers().iter().copied().filter(is_named).collect()
     }
@@ -378,7 +379,7 @@ mod tests {
         );
         let error = parse(&["--preset", "stores", "--servers", "kvcache,http-server"]).check().unwrap_err();
         assert!(error.is::<crate::UsageError>() && error.to_string().contains("`http-server`: the preset `stores`"));
-        assert_eq!(parse(&[]).kinds().unwrap().len(), KINDS.len(), "all, where none is named");
+        assert_eq!(parse(&[]).kinds().unwrap().len(), SUBJECTS.len(), "all, where none is named");
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, path::Path, process::Command};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
+use super::model::Connection;
+
 /// The dimension of `--preset scaling`, which no server lists.
 pub(crate) const THREADS: &str = "threads";
 pub(crate) const THREADS_FLAG: &str = "--threads";
@@ -31,6 +33,15 @@ pub(crate) struct Choice {
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) unavailable: Option<String>,
+    /// Facts about a driver; no other choice has any.
+    #[serde(default)]
+    pub(crate) facts: Option<Facts>,
+}
+
+/// The part of a driver's facts that is used here.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(crate) struct Facts {
+    connection: Connection,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -57,18 +68,20 @@ pub(crate) struct Combination {
     pub(crate) unavailable: Option<String>,
     /// The dimensions whose choices do not go together, here or anywhere.
     pub(crate) conflict: Vec<String>,
+    /// Place of a connection while it is served, where a driver was chosen.
+    pub(crate) connection: Option<Connection>,
 }
 
 impl Backends {
     /// Asks the server, and leaves out the dimensions that are `decided` elsewhere.
-    pub(crate) fn ask(server: &Path, decided: &[&str]) -> Result<Self> {
+    pub(crate) fn ask(server: &Path, decided: &[String]) -> Result<Self> {
         let what = || format!("{} --list-backends", server.file_name().unwrap_or_default().to_string_lossy());
         let output = Command::new(server).args(["--list-backends", "--format", "json"]).output().with_context(what)?;
         if !output.status.success() {
             bail!("{}: {}: {}", what(), output.status, String::from_utf8_lossy(&output.stderr).trim());
         }
         let mut backends = Self::parse(&output.stdout).with_context(what)?;
-        backends.dimensions.retain(|dimension| !decided.contains(&dimension.name.as_str()));
+        backends.dimensions.retain(|dimension| !decided.contains(&dimension.name));
         Ok(backends)
     }
 
@@ -82,6 +95,7 @@ impl Backends {
                 format!("{threads} threads on as many CPUs")
             },
             unavailable: None,
+            facts: None,
         };
         self.dimensions.push(Dimension {
             name: THREADS.to_owned(),
@@ -109,6 +123,7 @@ impl Backends {
             differs_in: Vec::new(),
             unavailable: None,
             conflict: Vec::new(),
+            connection: None,
         };
         let mut combinations = vec![nothing];
         for dimension in &self.dimensions {
@@ -172,6 +187,7 @@ impl Combination {
         }
         next.differs_in.extend((choice.name != dimension.default).then(|| dimension.name.clone()));
         next.description = join(&self.description, "; ", &choice.description);
+        next.connection = self.connection.or(choice.facts.map(|facts| facts.connection));
         next.unavailable = self.unavailable.clone().or_else(|| choice.unavailable.clone());
         next
     }
@@ -190,8 +206,8 @@ pub(crate) mod tests {
     pub(crate) fn sample() -> Backends {
         let json = br#"{"schema": 1, "server": "http-server", "dimensions": [{"name": "driver", "flag": "--driver",
             "default": "epoll", "choices": [
-              {"name": "blocking", "description": "a thread per connection", "unavailable": null},
-              {"name": "pool", "description": "workers", "unavailable": null},
+              {"name": "blocking", "description": "a thread per connection", "unavailable": null, "facts": {"connection": "thread"}},
+              {"name": "pool", "description": "workers", "unavailable": null, "facts": {"connection": "worker"}},
               {"name": "epoll", "description": "one loop", "unavailable": null},
               {"name": "uring", "description": "raw io_uring", "unavailable": "io_uring is disabled"}]}], "invalid": []}"#;
         Backends::parse(json).unwrap()
@@ -199,7 +215,13 @@ pub(crate) mod tests {
 
     /// A file server: without a cache map there is nothing for the default eviction to do.
     pub(crate) fn files() -> Backends {
-        let choice = |name: &str| Choice { name: name.to_owned(), description: name.to_owned(), unavailable: None };
+        let worker = Facts { connection: Connection::Worker };
+        let choice = |name: &str| Choice {
+            name: name.to_owned(),
+            description: name.to_owned(),
+            unavailable: None,
+            facts: (name == "pool").then_some(worker),
+        };
         let dimension = |(name, choices): (&str, &[&str])| Dimension {
             name: name.to_owned(),
             flag: format!("--{name}"),
@@ -233,7 +255,7 @@ pub(crate) mod tests {
             flag: format!("--{name}"),
             default: choices[0].to_owned(),
             choices: choices
-                .map(|name| Choice { name: name.to_owned(), description: name.to_owned(), unavailable: None })
+                .map(|name| Choice { name: name.to_owned(), description: name.to_owned(), unavailable: None, facts: None })
                 .to_vec(),
         };
         let dimensions = [
@@ -249,7 +271,7 @@ pub(crate) mod tests {
     #[test]
     fn combinations_are_the_product_and_say_what_cannot_run() {
         let mut backends = sample();
-        let choice = |name: &str| Choice { name: name.into(), description: name.into(), unavailable: None };
+        let choice = |name: &str| Choice { name: name.into(), description: name.into(), unavailable: None, facts: None };
         backends.dimensions.push(Dimension {
             name: "body".into(),
             flag: "--body".into(),

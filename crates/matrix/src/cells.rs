@@ -12,7 +12,7 @@ use super::{
     backends::{Backends, Combination, THREADS, THREADS_FLAG},
     cpus::CpuList,
     filter::{Filter, Product, Vocabulary},
-    kinds::{self, Kind},
+    kinds::{self, Subject},
     model::{Cell, Role, Setup, Workload},
     peers::{self, Peer},
     variants,
@@ -23,7 +23,7 @@ const CONTROL: &str = "control-aa";
 
 /// One of our servers, built, and what it says of itself: how the cells of a matrix are started.
 pub(crate) struct Cells {
-    pub(crate) kind: &'static dyn Kind,
+    pub(crate) kind: &'static Subject,
     executable: PathBuf,
     backends: Backends,
     cpus: CpuList,
@@ -44,7 +44,7 @@ pub(crate) struct Selection {
 impl Cells {
     /// Asks the built server for its back ends.
     pub(crate) fn ask(
-        kind: &'static dyn Kind,
+        kind: &'static Subject,
         binaries: &Path,
         cpus: &CpuList,
         growth: Option<Vec<usize>>,
@@ -194,6 +194,7 @@ impl Cells {
             server: self.backends.server.clone(),
             command: self.shown_command(&combination, workloads),
             factors: combination.factors,
+            connection: combination.connection,
             description: combination.description,
             version: None,
             config: None,
@@ -261,9 +262,8 @@ impl Cells {
     }
 
     fn arguments(&self, combination: &Combination, connections: &str) -> Vec<String> {
-        let driver = combination.factors.get("driver").map(String::as_str);
         let flags = kinds::without(&combination.flags, &[THREADS_FLAG]);
-        self.kind.server_arguments(&flags, driver, &self.cpus_of(&combination.factors), connections)
+        self.kind.server_arguments(&flags, combination.connection, &self.cpus_of(&combination.factors), connections)
     }
 
     fn shown_command(&self, combination: &Combination, workloads: &[Workload]) -> String {
@@ -281,6 +281,7 @@ impl Cells {
             role: Role::Null,
             server: "loadgen".to_owned(),
             factors: [].into(),
+            connection: None,
             description: self.kind.null_description().to_owned(),
             version: None,
             command: format!(

@@ -1,13 +1,14 @@
 use super::{
     super::{
         backends,
-        kinds::{KINDS, Timing, select as workloads_of},
+        kinds::{SUBJECTS, Timing, select as workloads_of},
+        presets::{Preset, quotes},
     },
     *,
 };
 
 fn cells(kind: usize, backends: Backends) -> Cells {
-    let kind = KINDS[kind];
+    let kind = &SUBJECTS[kind];
     let executable = Path::new("target").join(kind.server());
     Cells { kind, executable, backends, cpus: CpuList::parse("0").unwrap(), growth: None }
 }
@@ -24,7 +25,7 @@ fn files() -> Cells {
     cells(2, backends::tests::files())
 }
 
-fn workloads(kind: &dyn Kind) -> Vec<Workload> {
+fn workloads(kind: &Subject) -> Vec<Workload> {
     let timing = Timing { slice_s: 1.0, warmup_s: 1.0, max_warmup_s: None, client_cpus: "1".into(), client_threads: 1 };
     let names: Vec<String> = kind.workloads(false).into_iter().map(|workload| workload.name).collect();
     workloads_of(kind, &names, &timing, false)
@@ -119,11 +120,11 @@ fn what_a_preset_quotes_is_a_row_of_it_that_can_run() {
     let mut backends = backends::tests::files();
     let maps = backends.dimensions.iter_mut().find(|dimension| dimension.name == "cache-map").unwrap();
     maps.choices.push(backends::Choice { name: "sparse".to_owned(), ..maps.choices[0].clone() });
-    let part = super::super::presets::Preset::named("seeds").unwrap().part("fileserver").unwrap();
-    let selection = select_in(&cells(2, backends), part.filter, None).unwrap().unwrap();
+    let part = Preset::named("seeds").unwrap().part("fileserver").unwrap();
+    let selection = select_in(&cells(2, backends), &part.filter, None).unwrap().unwrap();
     assert!(selection.unavailable.is_empty(), "{:?}", selection.unavailable);
     let ids = ids(&selection);
-    let rows = part.quotes().unwrap().rows;
+    let rows = quotes(part).unwrap().rows;
     assert_eq!(rows.len(), 4);
     for row in rows {
         assert!(ids.contains(&row.cell.as_str()), "{} is not in {ids:?}", row.cell);
@@ -268,8 +269,8 @@ fn a_scaled_server_gets_as_many_cpus_as_threads_and_the_reference_has_one() {
     let mut backends = backends::tests::cache();
     backends.scale(2);
     let cells = Cells { growth: Some(vec![2, 0]), ..cells(1, backends) };
-    let part = super::super::presets::Preset::named("scaling").unwrap().part("kvcache").unwrap();
-    let selection = select_in(&cells, part.filter, None).unwrap().unwrap();
+    let part = Preset::named("scaling").unwrap().part("kvcache").unwrap();
+    let selection = select_in(&cells, &part.filter, None).unwrap().unwrap();
     let ours = ["kvcache/epoll", "kvcache/epoll/threads=2", "kvcache/uring", "kvcache/uring/threads=2"];
     assert_eq!(ids(&selection), [&ours[..], &["null", "control-aa"]].concat());
     let workloads = workloads(cells.kind);

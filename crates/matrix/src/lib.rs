@@ -81,7 +81,7 @@ use self::{
     cells::Cells,
     cpus::CpuList,
     interrupt::Interrupts,
-    kinds::{KINDS, Kind},
+    kinds::Subject,
     machine::Machine,
     model::{Arrivals, Flag, RELEASE, SCHEMA, Setup},
     record::{Manifest, Planned},
@@ -176,8 +176,8 @@ fn resume(args: &Args, directory: &Path) -> Result<ExitCode> {
         client: CpuList::parse(&setup.pinning.client_cpus)?,
     };
     let _lock = setup::lock(args.force)?;
-    let kind_of = |planned: &Planned| KINDS.into_iter().find(|kind| kind.server() == planned.setup.server);
-    let Some(kinds) = manifest.matrices.iter().map(kind_of).collect::<Option<Vec<&dyn Kind>>>() else {
+    let kind_of = |planned: &Planned| kinds::named(&planned.setup.server);
+    let Some(kinds) = manifest.matrices.iter().map(kind_of).collect::<Option<Vec<&Subject>>>() else {
         bail!("the run has a server that is not known here");
     };
     let binaries =
@@ -196,7 +196,7 @@ fn resume(args: &Args, directory: &Path) -> Result<ExitCode> {
 }
 
 fn ask(
-    kinds: &[&'static dyn Kind],
+    kinds: &[&'static Subject],
     binaries: &Path,
     placement: &Placement,
     growth: Option<&[usize]>,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{
-    kinds::Kind,
+    kinds::Subject,
     model::{Role, Setup},
     plan, warm_up,
 };
@@ -12,13 +12,13 @@ use super::{
 const VISIT_OVERHEAD_S: f64 = 0.15;
 
 /// Planned visits and about how many seconds they take.
-pub(crate) fn estimate(kind: &dyn Kind, setup: &Setup) -> (usize, f64) {
+pub(crate) fn estimate(kind: &Subject, setup: &Setup) -> (usize, f64) {
     let (visits, seconds) = block(kind, setup, setup.slice_s);
     (visits * setup.blocks as usize, seconds * f64::from(setup.blocks))
 }
 
 /// The same of one block, with slices of that length.
-pub(crate) fn block(kind: &dyn Kind, setup: &Setup, slice_s: f64) -> (usize, f64) {
+pub(crate) fn block(kind: &Subject, setup: &Setup, slice_s: f64) -> (usize, f64) {
     let mut visits = 0;
     let mut seconds = 0.0;
     for (cell, workload) in
@@ -33,7 +33,7 @@ pub(crate) fn block(kind: &dyn Kind, setup: &Setup, slice_s: f64) -> (usize, f64
 }
 
 /// What `--list` prints.
-pub(crate) fn list(kind: &dyn Kind, setup: &Setup) -> String {
+pub(crate) fn list(kind: &Subject, setup: &Setup) -> String {
     let mut text = String::new();
     for (cell, workload) in setup.selected() {
         let role = match cell.role {
@@ -51,12 +51,12 @@ pub(crate) fn list(kind: &dyn Kind, setup: &Setup) -> String {
 }
 
 /// `--list` of every matrix.
-pub(crate) fn lists(matrices: &[(&dyn Kind, &Setup)]) -> String {
+pub(crate) fn lists(matrices: &[(&Subject, &Setup)]) -> String {
     matrices.iter().map(|(kind, setup)| list(*kind, setup)).collect::<Vec<_>>().join("\n")
 }
 
 /// What `--dry-run` prints: how the plans came about, and every visit in its order: the matrices take turns, block by block.
-pub(crate) fn dry_run(matrices: &[(&dyn Kind, &Setup)]) -> String {
+pub(crate) fn dry_run(matrices: &[(&Subject, &Setup)]) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     for (kind, setup) in matrices {
@@ -79,7 +79,7 @@ pub(crate) fn dry_run(matrices: &[(&dyn Kind, &Setup)]) -> String {
     text
 }
 
-fn total(kind: &dyn Kind, setup: &Setup) -> String {
+fn total(kind: &Subject, setup: &Setup) -> String {
     let (visits, seconds) = estimate(kind, setup);
     format!("{visits} visits in {} blocks, about {}\n", setup.blocks, minutes(seconds))
 }
@@ -100,7 +100,7 @@ mod tests {
     fn the_list_names_every_combination_and_the_time() {
         let mut setup = samples::setup();
         setup.not_run = vec![NotRun { cell: "null".into(), workload: "open".into(), reason: "no reason".into() }];
-        let text = list(kinds::KINDS[0], &setup);
+        let text = list(&kinds::SUBJECTS[0], &setup);
         assert_eq!(text.lines().count(), 6 * 2 + 1);
         assert!(text.contains("n/a: no reason") && text.contains("reference"));
         assert!(text.ends_with("33 visits in 3 blocks, about 1 min 11 s\n"), "{text}");
@@ -110,13 +110,13 @@ mod tests {
     fn a_dry_run_prints_the_plans_in_the_order_of_the_run() {
         let setup = samples::setup();
         let other = Setup { server: "kvcache".to_owned(), blocks: 1, ..samples::setup() };
-        let both = dry_run(&[(kinds::KINDS[0], &setup), (kinds::KINDS[1], &other)]);
+        let both = dry_run(&[(&kinds::SUBJECTS[0], &setup), (&kinds::SUBJECTS[1], &other)]);
         let blocks: Vec<&str> = both.lines().filter(|line| line.contains(", block ")).collect();
         assert_eq!(
             blocks,
             ["http-server, block 1/3", "kvcache, block 1/1", "http-server, block 2/3", "http-server, block 3/3"]
         );
-        let text = dry_run(&[(kinds::KINDS[0], &setup)]);
+        let text = dry_run(&[(&kinds::SUBJECTS[0], &setup)]);
         let shown = text.lines().filter(|line| line.starts_with("   ")).map(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();
             (words[1].to_owned(), words[2].to_owned())

@@ -15,7 +15,7 @@ use super::{
     cells::Cells,
     cpus::CpuList,
     interrupt::Interrupts,
-    kinds::{self, KINDS, Timing},
+    kinds::{self, Timing},
     machine::Machine,
     model::{Cell, Role},
     samples,
@@ -110,7 +110,7 @@ fn a_server_in_another_namespace_is_measured_over_the_wire_and_is_gone_afterward
     let Some(binaries) = binaries().unwrap() else { return };
     let wire = Wire::new().unwrap();
     let bench = bench(&binaries, &wire);
-    let of_kind = |server: &str| KINDS.into_iter().find(|kind| kind.server() == server).unwrap();
+    let of_kind = |server: &str| kinds::named(server).unwrap();
     for (server, workload) in [("http-server", "get-128B-c64"), ("kvcache", "mc-text-get-P100")] {
         let cpus = CpuList::parse("0").unwrap();
         let cells = Cells::ask(of_kind(server), &binaries, &cpus, None).unwrap();

@@ -2,7 +2,7 @@
 
 use super::{
     analysis,
-    model::{Arrivals, Cell, Git, Host, Pinning, RELEASE, Role, Setup, Summary, Workload},
+    model::{Arrivals, Cell, Connection, Git, Host, Pinning, RELEASE, Role, Setup, Summary, Workload},
     plan,
     record::{HostDuring, Measured, Planned, ServerCost, Visit},
 };
@@ -14,6 +14,11 @@ pub(crate) fn cell(id: &str, role: Role, driver: Option<&str>) -> Cell {
         role,
         server: id.split('/').next().unwrap_or(id).to_owned(),
         factors: driver.map(|driver| ("driver".to_owned(), driver.to_owned())).into_iter().collect(),
+        connection: match driver {
+            Some("blocking") => Some(Connection::Thread),
+            Some("pool") => Some(Connection::Worker),
+            _ => driver.map(|_| Connection::Loop),
+        },
         description: String::new(),
         version: None,
         command: String::new(),

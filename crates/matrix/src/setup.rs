@@ -12,10 +12,10 @@ use super::{
     cells::{Cells, Selection},
     cpus::CpuList,
     filter::{self, Filter, Vocabulary, hint},
-    kinds::{self, Kind, Timing},
+    kinds::{self, Subject, Timing},
     model::{Arrivals, Cell, Git, Host, NotRun, Pinning, Setup, Workload},
     pace::{self, Pace},
-    presets::Part,
+    presets,
     preview,
     sweep::{self, Sweep},
     syscalls, warm_up,
@@ -29,7 +29,7 @@ const QUICK_RETRIES: u32 = 1;
 const RETRIES: u32 = 2;
 
 /// Builds what is measured and what measures, with the output shown, and returns where it lies.
-pub(crate) fn build(kinds: &[&dyn Kind], profile: &str) -> Result<PathBuf> {
+pub(crate) fn build(kinds: &[&Subject], profile: &str) -> Result<PathBuf> {
     let mut command = cargo();
     command.args(["build", "--profile", profile]);
     // By binary: the package `zerocopy` shares its name with one that others of ours depend on, which makes `-p` ambiguous.
@@ -44,7 +44,7 @@ pub(crate) fn build(kinds: &[&dyn Kind], profile: &str) -> Result<PathBuf> {
 ///
 /// # Errors
 /// Something of it was not.
-pub(crate) fn built(kinds: &[&dyn Kind], profile: &str) -> Result<PathBuf> {
+pub(crate) fn built(kinds: &[&Subject], profile: &str) -> Result<PathBuf> {
     let directory = workspace::metadata()?.target_directory.join(profile_directory(profile));
     let missing = programs(kinds).into_iter().find(|program| !directory.join(program).is_file());
     match missing {
@@ -54,7 +54,7 @@ pub(crate) fn built(kinds: &[&dyn Kind], profile: &str) -> Result<PathBuf> {
 }
 
 /// What is measured and what measures, by name.
-fn programs(kinds: &[&dyn Kind]) -> Vec<&'static str> {
+fn programs(kinds: &[&Subject]) -> Vec<&'static str> {
     let servers = kinds.iter().map(|kind| kind.server());
     let peers = kinds.iter().flat_map(|kind| kind.peers()).filter(|peer| peer.is_built()).map(|peer| peer.name());
     servers.chain(peers).chain(["loadgen"]).collect()
@@ -127,8 +127,7 @@ fn setups(
 ) -> Result<Vec<Setup>> {
     let sweep = Sweep::parse(&args.vary, &args.fix, vocabulary)?;
     let (mut setups, mut kinds) = (Vec::<Setup>::new(), Vec::new());
-    let can_be_there = |cells: &&Cells| args.remote().is_none() || cells.kind.speaks_tcp();
-    for cells in servers.iter().filter(|cells| sweep.concerns(&cells.dimensions())).filter(can_be_there) {
+    for cells in servers.iter().filter(|cells| sweep.concerns(&cells.dimensions())) {
         let said = args.filter(cells.kind).map(|text| filter::parse(&text)).transpose()?;
         let wanted = sweep::both(said, sweep.expression(&cells.dimensions()));
         let filter = wanted.map(|wanted| Filter::of(&wanted, vocabulary)).transpose()?.unwrap_or_default();
@@ -191,7 +190,7 @@ fn setup(
     args: &Args,
     seed: u64,
     pace: &Pace,
-    kind: &dyn Kind,
+    kind: &Subject,
     selection: Selection,
     workloads: Vec<Workload>,
     pinning: Pinning,
@@ -223,13 +222,13 @@ fn setup(
         syscalls: args.syscalls && syscalls::is_possible(),
         histograms: args.hist,
         host: host.clone(),
-        quotes: args.part(kind).and_then(Part::quotes),
+        quotes: args.part(kind).and_then(presets::quotes),
     };
     setup.not_run = not_run(&setup, kind, &selection.unavailable);
     setup
 }
 
-fn not_run(setup: &Setup, kind: &dyn Kind, unavailable: &[(String, String)]) -> Vec<NotRun> {
+fn not_run(setup: &Setup, kind: &Subject, unavailable: &[(String, String)]) -> Vec<NotRun> {
     let why = |(cell, workload): (&Cell, &Workload)| {
         let reason = unavailable.iter().find(|(id, _)| *id == cell.id).map(|(_, reason)| reason.clone());
         let open_files = setup.host.open_files_hard;
@@ -239,7 +238,7 @@ fn not_run(setup: &Setup, kind: &dyn Kind, unavailable: &[(String, String)]) -> 
     setup.selected().filter_map(why).collect()
 }
 
-fn notes(args: &Args, pace: &Pace, kind: &dyn Kind, selection: &Selection, workloads: &[Workload]) -> Vec<String> {
+fn notes(args: &Args, pace: &Pace, kind: &Subject, selection: &Selection, workloads: &[Workload]) -> Vec<String> {
     let mut notes = vec![
         "Every visit starts a fresh server process; a block visits every cell and workload once, in random order."
             .to_owned(),

@@ -1,17 +1,23 @@
 //! The files that every server serves: fixed sizes, pseudo-random printable content, the same in every run.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, File},
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, bail};
 use nix::fcntl::{Flock, FlockArg};
+use servers::LoadKind;
 use tempfile::TempDir;
 
-/// Sizes in bytes: a tiny reply, the page of http-server's original, a page of memory, a usual page, a picture, a download.
-pub(crate) const SIZES: [u64; 6] = [128, 1_470, 4 << 10, 26_510, 100_000, 1 << 20];
 const SEED: u64 = 0x5157_4e54;
+
+/// Returns the sizes in bytes that any server of load kind `http` is asked for.
+fn sizes() -> BTreeSet<u64> {
+    let servers = servers::all().iter().filter(|server| server.load == LoadKind::Http);
+    servers.flat_map(|server| &server.workloads).map(|workload| workload.body_bytes).collect()
+}
 
 pub(crate) fn file_name(bytes: u64) -> String {
     format!("{bytes}.txt")
@@ -104,7 +110,7 @@ fn make_memory(site: &Path) -> Result<Option<Locked>> {
 
 fn write_site(site: &Path) -> Result<()> {
     fs::create_dir(site).with_context(|| format!("{}", site.display()))?;
-    for bytes in SIZES {
+    for bytes in sizes() {
         let path = site.join(file_name(bytes));
         fs::write(&path, content(bytes, bytes)).with_context(|| format!("{}", path.display()))?;
     }
@@ -135,7 +141,7 @@ mod tests {
     #[test]
     fn the_site_has_a_file_of_each_size_with_the_same_printable_content_every_time() {
         let (first, second) = (Scratch::new().unwrap(), Scratch::new().unwrap());
-        for bytes in SIZES {
+        for bytes in sizes() {
             let read = |scratch: &Scratch| fs::read(scratch.site().join(file_name(bytes))).unwrap();
             let body = read(&first);
             assert_eq!(body.len() as u64, bytes);

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use report::readme;
 use results::Report;
 
-use crate::{kinds::offers, usage, workspace};
+use crate::{kinds::known_workloads, usage, workspace};
 
 const RESULTS: &str = "bench-results";
 const SUMMARY: &str = "summary.json";
@@ -29,7 +29,7 @@ pub(crate) fn run(run: Option<&Path>) -> Result<ExitCode> {
     if let Some((summary, why)) = refused {
         return Err(usage(format!("{}: {why}", summary.setup.server)));
     }
-    for changed in readme::write(&report, &root, offers)? {
+    for changed in readme::write(&report, &root, known_workloads)? {
         println!("written: {}", changed.display());
     }
     Ok(ExitCode::SUCCESS)

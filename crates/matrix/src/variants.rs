@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::{
-    kinds::{Kind, OPEN_FRACTION},
+    kinds::{Subject, OPEN_FRACTION},
     model::{Arrivals, Workload},
 };
 use crate::usage;
@@ -120,7 +120,7 @@ impl Variants {
     }
 
     /// Refuses numbers that none of the workloads can take.
-    pub(crate) fn check<'a>(&self, all: impl Iterator<Item = (&'a dyn Kind, &'a Workload)> + Clone) -> Result<()> {
+    pub(crate) fn check<'a>(&self, all: impl Iterator<Item = (&'a Subject, &'a Workload)> + Clone) -> Result<()> {
         if !self.rate.is_empty() && !all.clone().any(|(_, workload)| workload.is_open()) {
             return Err(usage("--rate: none of the workloads that are left is an open loop"));
         }
@@ -174,7 +174,7 @@ fn variant(own: &Workload, connections: Option<u32>, pipeline: Option<u32>, rate
 mod tests {
     use super::{
         super::{
-            kinds::{self, KINDS},
+            kinds::{self, SUBJECTS},
             samples,
         },
         *,
@@ -237,8 +237,8 @@ mod tests {
     /// What a kind says of a workload it says of its variants.
     #[test]
     fn every_kind_knows_the_variants_of_its_workloads() {
-        for kind in KINDS {
-            let names: Vec<String> = kinds::offers(kind.server()).into_iter().map(|offer| offer.name).collect();
+        for kind in SUBJECTS.iter() {
+            let names: Vec<String> = kind.workloads(false).into_iter().map(|workload| workload.name).collect();
             let own = kinds::select(kind, &names, &timing(), false);
             let other = kinds::select_varied(kind, &names, &variants(&[3], &[], &[]), &timing(), false);
             assert_eq!(own.len(), other.len());
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_was_chosen_is_offered_and_a_share_is_taken_of_the_capacity() {
-        let (http, names) = (KINDS[0], ["get-128B-c64-open".to_owned()]);
+        let (http, names) = (&SUBJECTS[0], ["get-128B-c64-open".to_owned()]);
         let rates = variants(&[], &[], &["20000", "0.25x"]);
         let mut workloads = kinds::select_varied(http, &names, &rates, &timing(), false);
         kinds::calibrate(http, &mut workloads, 100_000.0, &timing());
@@ -272,10 +272,10 @@ mod tests {
 
     #[test]
     fn numbers_that_no_workload_can_take_are_bad_usage() {
-        let (http, mq) = (KINDS[0], KINDS[4]);
+        let (http, mq) = (&SUBJECTS[0], &SUBJECTS[4]);
         let workloads = samples::setup().workloads;
         let (closed, open) = (&workloads[0], &workloads[1]);
-        let error = |variants: Variants, kind: &dyn Kind, workload| {
+        let error = |variants: Variants, kind: &Subject, workload| {
             variants.check([(kind, workload)].into_iter()).err().map(|error| error.to_string())
         };
         assert!(error(variants(&[], &[], &["0.3x"]), http, closed).is_some_and(|error| error.starts_with("--rate: ")));

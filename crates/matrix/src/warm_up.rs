@@ -5,7 +5,7 @@ use loadgen::engine::WarmUp;
 
 use super::{
     args::Args,
-    kinds::Kind,
+    kinds::Subject,
     model::{Setup, Workload},
     record::Measured,
 };
@@ -44,12 +44,12 @@ pub(crate) fn check(given: Option<f64>, least_s: f64) -> Result<()> {
 }
 
 /// What holds for the visits of a kind: a generator that cannot see the server warms it up by a run of its own.
-pub(crate) fn of_kind(args: &Args, kind: &dyn Kind) -> Option<f64> {
+pub(crate) fn of_kind(args: &Args, kind: &Subject) -> Option<f64> {
     args.max_warmup_s().filter(|_| kind.warms_up_until_steady() && args.remote().is_none())
 }
 
 /// In a sentence, where it is not a fixed time in the whole run.
-pub(crate) fn note(args: &Args, kind: &dyn Kind) -> Option<String> {
+pub(crate) fn note(args: &Args, kind: &Subject) -> Option<String> {
     let (least_s, most_s) = (args.warmup_s(), args.max_warmup_s()?);
     Some(match of_kind(args, kind) {
         Some(_) => format!(

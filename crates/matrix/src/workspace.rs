@@ -8,9 +8,6 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-/// What users run.
-pub const PROGRAMS: [&str; 6] = ["fileserver", "http-server", "kvcache", "loadgen", "mq-server", "zerocopy"];
-
 /// The part of `cargo metadata --no-deps` that is used here.
 #[derive(Debug, Deserialize)]
 pub struct Metadata {

@@ -143,6 +143,9 @@ pub struct Cell {
     pub server: String,
     /// The level of each factor (`driver` → `uring`); empty for peers and the null server.
     pub factors: BTreeMap<String, String>,
+    /// Place of a connection while it is served, of a server that has drivers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<Connection>,
     /// One line on what it is.
     pub description: String,
     /// What the program says its version is; peers only.
@@ -155,6 +158,20 @@ pub struct Cell {
     /// The workloads it is selected for; `None` is all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only_under: Option<Vec<String>>,
+}
+
+/// Place of a connection while it is served, as a driver says it of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Connection {
+    /// A thread of its own.
+    Thread,
+    /// One of a fixed number of threads.
+    Worker,
+    /// An event loop with many others.
+    Loop,
+    /// A task of its own on a runtime.
+    Task,
 }
 
 impl Cell {

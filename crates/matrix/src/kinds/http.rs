@@ -1,231 +1,117 @@
-//! `http-server`: files of three sizes, asked for with GET.
+//! Load kind `http`: files of several sizes, asked for with GET.
+//!
+//! Of a workload with checks the file is asked for so many times and hashed before the load, under which lengths are
+//! compared: comparing or hashing large bodies would make the generator the limit.
 
-use std::collections::BTreeMap;
+use servers::{Server, Workload as Spec};
 
 use super::{
     super::{
-        model::{Cell, Role, Workload},
-        peers::{Peer, web},
+        model::{Role, Workload},
         site,
     },
-    Kind, Spec, Target, Timing,
+    Load, Target, Timing, words,
 };
 
-const CALIBRATION: &str = "get-128B-c64";
+const CHECK_CONNECTIONS: u32 = 4;
+/// Bytes that the generator hashes in a second.
+const CHECK_BYTES_PER_S: f64 = 500e6;
 
-const SPECS: [Spec; 7] = [
-    Spec {
-        name: CALIBRATION,
-        title: "128-byte file, 64 connections",
-        short: ["128 B", "c64"],
-        body_bytes: 128,
-        connections: 64,
-        pipeline: 1,
-        is_open: false,
-        is_climb: false,
-        is_quick: true,
-    },
-    Spec {
-        name: "get-128B-c64-open",
-        title: "128-byte file, 64 connections, the same offered load for all",
-        short: ["128 B", "open"],
-        body_bytes: 128,
-        connections: 64,
-        pipeline: 1,
-        is_open: true,
-        is_climb: false,
-        is_quick: true,
-    },
-    Spec {
-        name: "get-26KB-c64",
-        title: "26,510-byte file, 64 connections",
-        short: ["26 KB", "c64"],
-        body_bytes: 26_510,
-        connections: 64,
-        pipeline: 1,
-        is_open: false,
-        is_climb: false,
-        is_quick: true,
-    },
-    Spec {
-        name: "get-1MiB-c16",
-        title: "1 MiB file, 16 connections",
-        short: ["1 MiB", "c16"],
-        body_bytes: 1 << 20,
-        connections: 16,
-        pipeline: 1,
-        is_open: false,
-        is_climb: false,
-        is_quick: true,
-    },
-    Spec {
-        name: "pipelined-16",
-        title: "128-byte file, 64 connections, 16 requests outstanding on each",
-        short: ["128 B", "piped 16"],
-        body_bytes: 128,
-        connections: 64,
-        pipeline: 16,
-        is_open: false,
-        is_climb: false,
-        is_quick: true,
-    },
-    Spec {
-        name: "conns-9000",
-        title: "128-byte file, 9,000 connections",
-        short: ["128 B", "c9000"],
-        body_bytes: 128,
-        connections: 9_000,
-        pipeline: 1,
-        is_open: false,
-        is_climb: false,
-        is_quick: false,
-    },
-    Spec {
-        name: "climb-128B-c64",
-        title: "128-byte file, 64 connections, loads from a tenth of the capacity to all of it",
-        short: ["128 B", "climb"],
-        body_bytes: 128,
-        connections: 64,
-        pipeline: 1,
-        is_open: false,
-        is_climb: true,
-        is_quick: false,
-    },
-];
+pub(super) struct Http;
 
-/// What wrk asked the original for, and the same with as many connections as `pool` and `blocking` can take. wrk counted
-/// 1,687 bytes per response, which are a page of this size and our header.
-const ORIGINAL: [Spec; 2] = [
-    Spec {
-        name: "original-c10000",
-        title: "1,470-byte file, 10,000 connections: wrk -c10000",
-        short: ["1.5 KB", "c10000"],
-        body_bytes: 1_470,
-        connections: 10_000,
-        is_quick: false,
-        ..SPECS[0]
-    },
-    Spec {
-        name: "original-c1000",
-        title: "1,470-byte file, 1,000 connections",
-        short: ["1.5 KB", "c1000"],
-        body_bytes: 1_470,
-        connections: 1_000,
-        is_quick: false,
-        ..SPECS[0]
-    },
-];
+fn url(target: &Target<'_>) -> String {
+    format!("http://{}/{}", target.address, site::file_name(target.workload.body_bytes))
+}
 
-pub(super) struct HttpServer;
-
-impl Kind for HttpServer {
-    fn server(&self) -> &'static str {
-        "http-server"
-    }
-
-    fn load_command(&self, _role: Role) -> &'static str {
+impl Load for Http {
+    fn command(&self, _role: Role) -> &'static str {
         "http"
     }
 
-    fn workloads(&self, _is_quick: bool) -> Vec<Workload> {
-        SPECS.iter().chain(&ORIGINAL).map(Spec::workload).collect()
-    }
-
-    fn is_usual(&self, workload: &str) -> bool {
-        ORIGINAL.iter().all(|spec| spec.name != workload)
-    }
-
-    fn is_quick(&self, workload: &str) -> bool {
-        SPECS.iter().any(|spec| spec.name == workload && spec.is_quick)
-    }
-
-    fn calibration(&self) -> &'static str {
-        CALIBRATION
-    }
-
-    fn note(&self) -> Option<&'static str> {
-        None
-    }
-
-    fn quick_note(&self) -> &'static str {
-        "peers run the 128-byte workloads only"
-    }
-
-    fn quick_retry_budget_s(&self) -> f64 {
-        165.0
-    }
-
-    fn peers(&self) -> &'static [&'static dyn Peer] {
-        &web::PEERS
-    }
-
-    fn varies(&self, _workload: &str, _dimension: &str) -> bool {
-        true
-    }
-
-    fn answers(&self, _role: Role, _server: &str, _workload: &Workload) -> bool {
-        true
-    }
-
-    fn why_not(&self, cell: &Cell, workload: &Workload, is_quick: bool) -> Option<String> {
-        let is_basic = workload.body_bytes == 128 && workload.pipeline == 1;
-        (is_quick && cell.role == Role::Peer && !is_basic).then(|| "left out of a quick run".to_owned())
-    }
-
-    fn content_arguments(
-        &self,
-        _factors: &BTreeMap<String, String>,
-        _workload: Option<&Workload>,
-        site: &str,
-    ) -> Vec<String> {
-        vec!["-d".to_owned(), site.to_owned()]
-    }
-
     fn null_arguments(&self, bytes: &str, _site: &str) -> Vec<String> {
-        ["null", "--protocol", "http", "--listen", "127.0.0.1:0", "--body-size", bytes].map(str::to_owned).to_vec()
+        words(["null", "--protocol", "http", "--listen", "127.0.0.1:0", "--body-size", bytes])
     }
 
-    fn listener(&self, _workload: &Workload) -> usize {
-        0
+    fn load_arguments(&self, _server: &Server, spec: &Spec, target: &Target<'_>) -> Vec<String> {
+        let mut words = Vec::new();
+        words.extend(spec.checks.iter().flat_map(|_| ["--verify", "length"].map(str::to_owned)));
+        words.extend(spec.connection_per_request.then(|| "--no-keep-alive".to_owned()));
+        words.extend_from_slice(&spec.load_arguments);
+        words.push(url(target));
+        words
     }
 
-    fn load_arguments(&self, target: &Target<'_>) -> Vec<String> {
-        vec![format!("http://{}/{}", target.address, site::file_name(target.workload.body_bytes))]
+    fn preload_arguments(&self, _server: &Server, spec: &Spec, target: &Target<'_>, timing: &Timing) -> Vec<String> {
+        let (checks, connections) = (spec.checks.unwrap_or(1).to_string(), CHECK_CONNECTIONS.to_string());
+        let load = self.command(target.role);
+        let asked = [load, "-n", &checks, "-c", &connections, "-t", "1", "--pin", &timing.client_cpus];
+        let checked = ["--format", "json", "--verify", "sha256", "--content-dir", target.site];
+        [words(asked), words(checked), vec![url(target)]].concat()
     }
 
-    fn preload_arguments(&self, _target: &Target<'_>, _timing: &Timing) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn preload_s(&self, _workload: &Workload) -> f64 {
-        0.0
+    fn preload_s(&self, _server: &Server, spec: &Spec, workload: &Workload) -> f64 {
+        f64::from(spec.checks.unwrap_or(0)) * workload.body_bytes as f64 / CHECK_BYTES_PER_S
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{super::samples, cannot_run},
+        super::{super::samples, Subject, arguments, cannot_run, named, select},
         *,
     };
 
-    #[test]
-    fn every_file_that_is_asked_for_is_on_the_site() {
-        assert!(SPECS.iter().chain(&ORIGINAL).all(|spec| site::SIZES.contains(&spec.body_bytes)));
-        assert_eq!(SPECS.iter().filter(|spec| spec.is_quick).count(), 5);
+    fn timing() -> Timing {
+        Timing { slice_s: 0.5, warmup_s: 0.3, max_warmup_s: None, client_cpus: "1".into(), client_threads: 1 }
+    }
+
+    fn workload(server: &str, name: &str) -> Workload {
+        select(subject(server), &[name.to_owned()], &timing(), false).remove(0)
+    }
+
+    fn subject(server: &str) -> &'static Subject {
+        named(server).unwrap()
     }
 
     #[test]
-    fn the_originals_load_is_asked_for_by_name_or_preset_and_needs_ten_thousand_descriptors() {
-        let workloads = HttpServer.workloads(false);
-        let original = workloads.iter().find(|workload| workload.name == "original-c10000").unwrap();
-        assert!(!HttpServer.is_usual(&original.name) && HttpServer.is_usual("conns-9000"));
+    fn a_workload_by_name_or_preset_only_needs_its_descriptors() {
+        let http = subject("http-server");
+        let original = workload("http-server", "original-c10000");
+        assert!(!http.is_usual(&original.name) && http.is_usual("conns-9000"));
         let why_not = |driver, open_files| {
             let cell = samples::cell("http-server/x", Role::Ours, Some(driver));
-            cannot_run(&HttpServer, &cell, original, open_files, true)
+            cannot_run(http, &cell, &original, open_files, true)
         };
         assert_eq!(why_not("epoll", 10_200), None);
         assert!(why_not("epoll", 10_199).unwrap().contains("10199 open files"));
         assert!(why_not("pool", 1 << 20).unwrap().contains("a worker per connection"));
+    }
+
+    #[test]
+    fn every_role_is_asked_the_same_and_checked_before() {
+        let common = "-d 500ms --warmup 300ms --pin 1 --format json --server-pid PID --timeline --verify length";
+        let kept = workload("zerocopy", "cached-26KB-c500");
+        assert_eq!(kept.command, format!("loadgen http -t 1 -c 500 {common} http://ADDR/26510.txt"));
+        let closed = workload("zerocopy", "cached-26KB-c500-close");
+        assert_eq!(closed.command, format!("loadgen http -t 1 -c 500 {common} --no-keep-alive http://ADDR/26510.txt"));
+        let preload = closed.preload.clone().unwrap();
+        assert!(preload.starts_with("loadgen http -n 16 -c 4 -t 1 "), "{preload}");
+        assert!(preload.ends_with("--verify sha256 --content-dir SITE http://ADDR/26510.txt"), "{preload}");
+        for role in [Role::Ours, Role::Peer, Role::Null, Role::Control] {
+            let target = Target { workload: &closed, role, address: "ADDR", site: "SITE" };
+            let words = arguments(subject("zerocopy"), &target, &timing(), "PID").join(" ");
+            assert_eq!(closed.command, format!("loadgen {words}"));
+        }
+    }
+
+    #[test]
+    fn strategies_are_compared_under_every_size_and_drivers_under_some() {
+        let zerocopy = subject("zerocopy");
+        for workload in zerocopy.workloads(false) {
+            assert!(zerocopy.varies(&workload.name, "strategy"), "{}", workload.name);
+        }
+        let (some, other) = ("cached-26KB-c64", "cached-128B-c64");
+        assert!(zerocopy.varies(some, "driver") && !zerocopy.varies(other, "driver"));
+        assert!(!zerocopy.is_usual("cached-26KB-c500-close"), "the preset has it");
     }
 }

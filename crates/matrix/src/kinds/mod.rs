@@ -1,163 +1,346 @@
-//! Kinds of servers: what each is asked for, what must be stored in it first, how it is started and loaded, and who
-//! stands beside it. Whatever differs between an HTTP server and a cache is said here and nowhere else.
+//! The servers as subjects of measurement: what each is asked for, what must be stored in it first, how it is started and
+//! loaded, and who stands beside it. What holds for one server is in its descriptor (crate `servers`), what holds for
+//! every server of a load kind is in that kind's [`Load`]. Nothing here knows a server by name.
 
 mod file;
 mod http;
 mod kv;
 mod mq;
-mod zerocopy;
 
 use std::{
     collections::BTreeMap,
     ffi::OsString,
     net::{IpAddr, SocketAddr},
     path::Path,
+    sync::LazyLock,
 };
 
 use anyhow::Result;
 use report::readme::KnownWorkload;
+use servers::{LoadKind, Server, Workload as Spec};
 
 use super::{
     climb,
     cpus::CpuList,
-    model::{Arrivals, Cell, Role, Workload},
-    peers::Peer,
-    variants::Variants,
+    model::{Arrivals, Cell, Connection, Role, Workload},
+    peers::{self, Peer},
+    variants::{self, Variants},
 };
 
 /// Fraction of the reference's capacity that an open loop offers to every cell.
 pub(crate) const OPEN_FRACTION: f64 = 0.5;
 /// Descriptors that a server needs besides its connections.
 const SPARE_DESCRIPTORS: u64 = 200;
-/// How long a requestor that sleeps after each request needs for one: the generator's default is 100 ± 50 ms.
+/// Time that a requestor needs for a request if it sleeps after each: the generator's default is 100 ± 50 ms.
 const TURN_S: f64 = 0.11;
 /// Connections beyond which a thread or a worker per connection is not a sensible thing to measure.
 const THREADS_MAX: u32 = 1024;
 
-/// All kinds that can be measured, in the order of their matrices.
-pub(crate) static KINDS: [&dyn Kind; 5] =
-    [&http::HttpServer, &kv::KvCache, &file::FileServer, &zerocopy::Zerocopy, &mq::MqServer];
+/// All servers that can be measured, in the order of their matrices.
+pub(crate) static SUBJECTS: LazyLock<Vec<Subject>> =
+    LazyLock::new(|| servers::all().iter().map(Subject::of).collect());
 
-/// One of our servers, as something to be measured. A matrix has one kind.
-pub(crate) trait Kind: Sync {
-    /// Package, executable, and the name of the matrix.
-    fn server(&self) -> &'static str;
+/// One of our servers, as something to be measured. A matrix has one.
+pub(crate) struct Subject {
+    descriptor: &'static Server,
+    load: &'static dyn Load,
+    peers: Vec<&'static dyn Peer>,
+}
 
-    /// The subcommand of the load generator against a cell of this role.
-    fn load_command(&self, role: Role) -> &'static str;
+/// A load kind: how the servers of a subcommand of the load generator are asked.
+trait Load: Sync {
+    /// Returns the subcommand against a cell of this role.
+    fn command(&self, role: Role) -> &'static str;
 
-    /// Dimensions of the server that are chosen by the workload, not by the cell: what is spoken.
-    fn decided(&self) -> &'static [&'static str] {
-        &[]
+    /// Makes a workload from its descriptor. A quick run may scale it down.
+    fn workload(&self, _server: &Server, spec: &Spec, _is_quick: bool) -> Workload {
+        base(spec)
     }
 
-    /// Every workload, in the order of the report's columns. A quick run may scale them down.
-    fn workloads(&self, is_quick: bool) -> Vec<Workload>;
+    /// True if a connection may have several requests outstanding.
+    fn pipelines(&self, spec: &Spec) -> bool {
+        !spec.connection_per_request
+    }
 
-    /// Whether a quick run has the workload.
-    fn is_quick(&self, workload: &str) -> bool;
-
-    /// Whether a run has the workload that names none.
-    fn is_usual(&self, _workload: &str) -> bool {
+    /// True if the null server, or a peer of that name, can answer the workload at all.
+    fn answers(&self, _role: Role, _server: &str, _spec: &Spec) -> bool {
         true
     }
 
-    /// The closed loop whose throughput is the capacity that open loops are a fraction of.
-    fn calibration(&self) -> &'static str;
-
-    /// What holds for all workloads and is not in their titles, in a sentence.
-    fn note(&self) -> Option<&'static str>;
-
-    /// What a quick run does differently, beside leaving out workloads; part of a sentence.
-    fn quick_note(&self) -> &'static str;
-
-    /// A quick run repeats flagged visits only if all visits are still expected to take no longer than this.
-    fn quick_retry_budget_s(&self) -> f64;
-
-    /// Other servers that do the same.
-    fn peers(&self) -> &'static [&'static dyn Peer];
-
-    /// Whether back ends that differ in this dimension are worth comparing under the workload, when nobody asked.
-    fn varies(&self, workload: &str, dimension: &str) -> bool;
-
-    /// Whether a connection may have several requests outstanding under the workload.
-    fn pipelines(&self, _workload: &str) -> bool {
-        true
+    /// Returns why a cell that could answer the workload cannot run it.
+    fn why_not(&self, _cell: &Cell, _workload: &Workload) -> Option<String> {
+        None
     }
 
-    /// Whether the null server, or a peer of that name, can answer the workload at all.
-    fn answers(&self, role: Role, server: &str, workload: &Workload) -> bool;
-
-    /// Whether it is reached over TCP, so that it may run on another host.
-    fn speaks_tcp(&self) -> bool {
-        true
-    }
-
-    /// Why a cell that could answer the workload cannot run it here, or is left out of a quick run.
-    fn why_not(&self, cell: &Cell, workload: &Workload, is_quick: bool) -> Option<String>;
-
-    /// Writes what the servers of this kind serve beside the files that are there for all; `executable` is ours.
+    /// Writes what the servers serve beside the files that are there for all; `executable` is ours.
     ///
     /// # Errors
     /// Those of the file system, or of what the executable is asked to do.
-    fn prepare(&self, _cells: &[Cell], _workloads: &[Workload], _site: &Path, _executable: &Path) -> Result<()> {
+    fn prepare(
+        &self,
+        _server: &Server,
+        _cells: &[Cell],
+        _workloads: &[Workload],
+        _site: &Path,
+        _executable: &Path,
+    ) -> Result<()> {
         Ok(())
     }
 
-    /// Arguments of our server for what it serves; `site` is the directory of the files, and without a workload they are
-    /// shown and stand for all.
-    fn content_arguments(
+    /// Returns the values of the placeholders in a server's arguments, beside `{site}`. Without a workload they are shown
+    /// and stand for all.
+    fn places(
         &self,
-        factors: &BTreeMap<String, String>,
-        workload: Option<&Workload>,
-        site: &str,
-    ) -> Vec<String>;
-
-    /// Arguments of our server for where and how it serves: `backend` chooses, `connections` come at once.
-    fn server_arguments(
-        &self,
-        backend: &[String],
-        driver: Option<&str>,
-        cpus: &CpuList,
-        connections: &str,
-    ) -> Vec<String> {
-        server_arguments(backend, driver, cpus, connections)
+        _server: &Server,
+        _factors: &BTreeMap<String, String>,
+        _spec: Option<&Spec>,
+        _site: &str,
+    ) -> Vec<(&'static str, String)> {
+        Vec::new()
     }
 
-    /// Arguments of `loadgen null`; `bytes` is the size of a body or value.
+    /// Returns the arguments that say where our server listens and on which CPUs it serves; `backend` chooses.
+    fn server_arguments(&self, backend: &[String], cpus: &CpuList) -> Vec<String> {
+        let mut words: Vec<String> = ["--listen", ANY_PORT].map(str::to_owned).to_vec();
+        words.extend_from_slice(backend);
+        words.extend(["--threads", &cpus.len().to_string(), "--pin", cpus.text()].map(str::to_owned));
+        words
+    }
+
+    /// Returns the arguments of `loadgen null`; `bytes` is the size of a body or value.
     fn null_arguments(&self, bytes: &str, site: &str) -> Vec<String>;
 
-    /// What the null server is.
+    /// Describes the null server.
     fn null_description(&self) -> &'static str {
         "a bare epoll loop that always sends the same answer, which it copies from memory"
     }
 
-    /// The generator's arguments for how many ask at once, and how much.
+    /// Returns the generator's arguments for how many ask at once, and how much.
     fn amount_arguments(&self, workload: &Workload, timing: &Timing) -> Vec<String> {
         amount_arguments(workload, timing)
     }
 
-    /// Whether the generator can warm it up until the load is steady.
+    /// True if the generator can warm it up until the load is steady.
     fn warms_up_until_steady(&self) -> bool {
         true
     }
 
-    /// About how long a load takes.
-    fn load_s(&self, workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
+    /// Estimates the time that a load takes.
+    fn load_s(&self, _spec: Option<&Spec>, workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
         load_s(workload, slice_s, warmup_s)
     }
 
-    /// Which of the addresses that our server prints is the one to load.
-    fn listener(&self, workload: &Workload) -> usize;
+    /// Returns which of the addresses that our server prints is the one to load.
+    fn listener(&self, _spec: &Spec) -> usize {
+        0
+    }
 
-    /// What the generator asks a server for, and where.
-    fn load_arguments(&self, target: &Target<'_>) -> Vec<String>;
+    /// Returns the generator's arguments for what it asks a server for, and where.
+    fn load_arguments(&self, server: &Server, spec: &Spec, target: &Target<'_>) -> Vec<String>;
 
-    /// The generator's arguments to store the keys of a workload that has some, or to check its documents.
-    fn preload_arguments(&self, target: &Target<'_>, timing: &Timing) -> Vec<String>;
+    /// Returns the generator's arguments that store the keys of a workload that has some, or check its documents.
+    fn preload_arguments(&self, server: &Server, spec: &Spec, target: &Target<'_>, timing: &Timing) -> Vec<String>;
 
-    /// About how long that takes, for the estimate of a run's time.
-    fn preload_s(&self, workload: &Workload) -> f64;
+    /// Estimates the time that this takes.
+    fn preload_s(&self, server: &Server, spec: &Spec, workload: &Workload) -> f64;
+}
+
+impl Subject {
+    fn of(descriptor: &'static Server) -> Self {
+        let load: &dyn Load = match descriptor.load {
+            LoadKind::Http => &http::Http,
+            LoadKind::Kv => &kv::Kv,
+            LoadKind::File => &file::File,
+            LoadKind::Mq => &mq::Mq,
+        };
+        Self { descriptor, load, peers: peers::of(descriptor) }
+    }
+
+    /// Returns the descriptor of a workload or of a variant of it.
+    fn spec(&self, workload: &str) -> Option<&'static Spec> {
+        self.descriptor.workload(variants::plain(workload))
+    }
+
+    /// Package, executable, and name of the matrix.
+    pub(crate) fn server(&self) -> &'static str {
+        &self.descriptor.name
+    }
+
+    /// Dimensions of the server that are chosen by the workload, not by the cell.
+    pub(crate) fn decided(&self) -> &'static [String] {
+        &self.descriptor.decided_by_workload
+    }
+
+    /// Every workload, in the order of the report's columns.
+    pub(crate) fn workloads(&self, is_quick: bool) -> Vec<Workload> {
+        let specs = self.descriptor.workloads.iter();
+        specs.map(|spec| self.load.workload(self.descriptor, spec, is_quick)).collect()
+    }
+
+    /// True if a quick run has the workload.
+    pub(crate) fn is_quick(&self, workload: &str) -> bool {
+        self.spec(workload).is_some_and(|spec| spec.quick)
+    }
+
+    /// True if a run has the workload that names none.
+    pub(crate) fn is_usual(&self, workload: &str) -> bool {
+        self.spec(workload).is_some_and(|spec| spec.usual)
+    }
+
+    /// Closed loop whose throughput is the capacity that open loops are a fraction of.
+    pub(crate) fn calibration(&self) -> &'static str {
+        &self.descriptor.calibration
+    }
+
+    /// Sentences about all workloads that are not in their titles.
+    pub(crate) fn note(&self) -> Option<&'static str> {
+        self.descriptor.note.as_deref()
+    }
+
+    /// What a quick run does differently, beside leaving out workloads; part of a sentence.
+    pub(crate) fn quick_note(&self) -> &'static str {
+        &self.descriptor.quick_note
+    }
+
+    /// A quick run repeats flagged visits only if all visits are still expected to take no longer than this.
+    pub(crate) fn quick_retry_budget_s(&self) -> f64 {
+        self.descriptor.quick_retry_budget_s
+    }
+
+    /// Other servers that do the same.
+    pub(crate) fn peers(&self) -> &[&'static dyn Peer] {
+        &self.peers
+    }
+
+    /// True if back ends that differ in this dimension are worth comparing under the workload, when nobody asked.
+    pub(crate) fn varies(&self, workload: &str, dimension: &str) -> bool {
+        let varies = |spec: &Spec| spec.varies.as_ref().is_none_or(|names| names.iter().any(|name| name == dimension));
+        self.spec(workload).is_some_and(varies)
+    }
+
+    pub(crate) fn pipelines(&self, workload: &str) -> bool {
+        self.spec(workload).is_some_and(|spec| self.load.pipelines(spec))
+    }
+
+    pub(crate) fn answers(&self, role: Role, server: &str, workload: &Workload) -> bool {
+        self.spec(&workload.name).is_some_and(|spec| self.load.answers(role, server, spec))
+    }
+
+    /// Returns why a cell that could answer the workload cannot run it here, or is left out of a quick run.
+    fn why_not(&self, cell: &Cell, workload: &Workload, is_quick: bool) -> Option<String> {
+        let has_peers = self.spec(&workload.name).is_none_or(|spec| spec.peers_in_quick);
+        if is_quick && cell.role == Role::Peer && !has_peers {
+            return Some("left out of a quick run".to_owned());
+        }
+        self.load.why_not(cell, workload)
+    }
+
+    pub(crate) fn prepare(
+        &self,
+        cells: &[Cell],
+        workloads: &[Workload],
+        site: &Path,
+        executable: &Path,
+    ) -> Result<()> {
+        self.load.prepare(self.descriptor, cells, workloads, site, executable)
+    }
+
+    /// Returns the arguments of our server for what it serves; `site` is the directory of the files. Without a workload
+    /// they are shown and stand for all.
+    pub(crate) fn content_arguments(
+        &self,
+        factors: &BTreeMap<String, String>,
+        workload: Option<&Workload>,
+        site: &str,
+    ) -> Vec<String> {
+        let spec = workload.and_then(|workload| self.spec(&workload.name));
+        let places = self.load.places(self.descriptor, factors, spec, site);
+        let places = places.iter().map(|(name, value)| (*name, value.as_str()));
+        let values: Vec<(&str, &str)> = places.chain([("site", site)]).collect();
+        servers::expand(&self.descriptor.arguments, &values)
+    }
+
+    /// Returns the arguments of our server for where and how it serves: `backend` chooses, `connections` come at once.
+    pub(crate) fn server_arguments(
+        &self,
+        backend: &[String],
+        connection: Option<Connection>,
+        cpus: &CpuList,
+        connections: &str,
+    ) -> Vec<String> {
+        let mut words = self.load.server_arguments(backend, cpus);
+        let is_chosen = |name: &String| backend.iter().any(|word| word == name);
+        // A worker serves one connection until it closes: fewer would leave connections unserved.
+        if connection == Some(Connection::Worker) || self.descriptor.worker_per_connection.iter().any(is_chosen) {
+            words.extend(["--workers", connections].map(str::to_owned));
+        }
+        words
+    }
+
+    pub(crate) fn null_arguments(&self, bytes: &str, site: &str) -> Vec<String> {
+        self.load.null_arguments(bytes, site)
+    }
+
+    pub(crate) fn null_description(&self) -> &'static str {
+        self.load.null_description()
+    }
+
+    pub(crate) fn warms_up_until_steady(&self) -> bool {
+        self.load.warms_up_until_steady()
+    }
+
+    pub(crate) fn load_s(&self, workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
+        self.load.load_s(self.spec(&workload.name), workload, slice_s, warmup_s)
+    }
+
+    pub(crate) fn listener(&self, workload: &Workload) -> usize {
+        self.spec(&workload.name).map_or(0, |spec| self.load.listener(spec))
+    }
+
+    fn load_arguments(&self, target: &Target<'_>) -> Vec<String> {
+        let spec = self.spec(&target.workload.name);
+        spec.map_or_else(Vec::new, |spec| self.load.load_arguments(self.descriptor, spec, target))
+    }
+
+    pub(crate) fn preload_arguments(&self, target: &Target<'_>, timing: &Timing) -> Vec<String> {
+        let spec = self.spec(&target.workload.name);
+        spec.map_or_else(Vec::new, |spec| self.load.preload_arguments(self.descriptor, spec, target, timing))
+    }
+
+    pub(crate) fn preload_s(&self, workload: &Workload) -> f64 {
+        let spec = self.spec(&workload.name).filter(|_| workload.prepared().is_some());
+        spec.map_or(0.0, |spec| self.load.preload_s(self.descriptor, spec, workload))
+    }
+}
+
+/// Returns the subject of that name.
+pub(crate) fn named(server: &str) -> Option<&'static Subject> {
+    SUBJECTS.iter().find(|subject| subject.server() == server)
+}
+
+/// Makes a workload of what every load kind has. Commands are still missing; an open loop's rate is found by a calibration
+/// visit.
+fn base(spec: &Spec) -> Workload {
+    Workload {
+        name: spec.name.clone(),
+        title: spec.title.clone(),
+        short: spec.short.clone(),
+        body_bytes: spec.body_bytes,
+        keys: None,
+        documents: spec.checks,
+        repetitions: None,
+        allows_misses: false,
+        connections: spec.connections,
+        pipeline: spec.pipeline,
+        arrivals: match spec.arrivals {
+            servers::Arrivals::Closed => Arrivals::Closed,
+            servers::Arrivals::Open => Arrivals::Open { rate_rps: 0.0, fraction: OPEN_FRACTION, capacity_rps: 0.0 },
+            servers::Arrivals::LoadSweep => Arrivals::LoadSweep,
+        },
+        adds: spec.server_arguments.clone(),
+        command: String::new(),
+        preload: None,
+    }
 }
 
 /// Whom the generator is to ask, for what, and where the files are that replies are compared with.
@@ -168,61 +351,20 @@ pub(crate) struct Target<'a> {
     pub(crate) site: &'a str,
 }
 
-/// The workloads of a server, in their order; none for a name that is none of ours.
-pub(crate) fn offers(server: &str) -> Vec<KnownWorkload> {
-    let Some(kind) = KINDS.iter().find(|kind| kind.server() == server) else { return Vec::new() };
-    let offer = |workload: Workload| KnownWorkload {
-        is_usual: kind.is_usual(&workload.name),
-        is_quick: kind.is_quick(&workload.name),
+/// Returns the workloads of a server, in their order; none for a name that is none of ours.
+pub(crate) fn known_workloads(server: &str) -> Vec<KnownWorkload> {
+    let Some(subject) = named(server) else { return Vec::new() };
+    let known = |workload: Workload| KnownWorkload {
+        is_usual: subject.is_usual(&workload.name),
+        is_quick: subject.is_quick(&workload.name),
         name: workload.name,
     };
-    kind.workloads(false).into_iter().map(offer).collect()
+    subject.workloads(false).into_iter().map(known).collect()
 }
 
-/// The names of the servers that can be measured.
+/// Returns the names of the servers that can be measured.
 pub(crate) fn names() -> Vec<&'static str> {
-    KINDS.iter().map(|kind| kind.server()).collect()
-}
-
-/// What every table of workloads says of one.
-struct Spec {
-    name: &'static str,
-    title: &'static str,
-    short: [&'static str; 2],
-    body_bytes: u64,
-    connections: u32,
-    pipeline: u32,
-    is_open: bool,
-    /// At rising loads, instead of one.
-    is_climb: bool,
-    is_quick: bool,
-}
-
-impl Spec {
-    /// Commands and what only caches have are still missing; an open loop's rate is found by a calibration visit.
-    fn workload(&self) -> Workload {
-        let open = Arrivals::Open { rate_rps: 0.0, fraction: OPEN_FRACTION, capacity_rps: 0.0 };
-        Workload {
-            name: self.name.to_owned(),
-            title: self.title.to_owned(),
-            short: self.short.map(str::to_owned),
-            body_bytes: self.body_bytes,
-            keys: None,
-            documents: None,
-            repetitions: None,
-            allows_misses: false,
-            connections: self.connections,
-            pipeline: self.pipeline,
-            arrivals: match (self.is_climb, self.is_open) {
-                (true, _) => Arrivals::LoadSweep,
-                (false, true) => open,
-                (false, false) => Arrivals::Closed,
-            },
-            adds: Vec::new(),
-            command: String::new(),
-            preload: None,
-        }
-    }
+    SUBJECTS.iter().map(Subject::server).collect()
 }
 
 /// How the load is timed and placed; the same for all workloads of a run.
@@ -243,13 +385,13 @@ impl Timing {
 }
 
 /// The workloads of a kind so named, in its order, with the commands that make them.
-pub(crate) fn select(kind: &dyn Kind, names: &[String], timing: &Timing, is_quick: bool) -> Vec<Workload> {
+pub(crate) fn select(kind: &Subject, names: &[String], timing: &Timing, is_quick: bool) -> Vec<Workload> {
     select_varied(kind, names, &Variants::default(), timing, is_quick)
 }
 
 /// The same as they are to be varied.
 pub(crate) fn select_varied(
-    kind: &dyn Kind,
+    kind: &Subject,
     names: &[String],
     variants: &Variants,
     timing: &Timing,
@@ -265,7 +407,7 @@ pub(crate) fn select_varied(
 }
 
 /// Sets the load that the open workloads offer, from the reference's capacity.
-pub(crate) fn calibrate(kind: &dyn Kind, workloads: &mut [Workload], capacity_rps: f64, timing: &Timing) {
+pub(crate) fn calibrate(kind: &Subject, workloads: &mut [Workload], capacity_rps: f64, timing: &Timing) {
     for workload in workloads {
         if let Arrivals::Open { rate_rps, fraction, .. } = workload.arrivals {
             let (rate_rps, fraction) = match rate_rps > 0.0 {
@@ -281,10 +423,10 @@ pub(crate) fn calibrate(kind: &dyn Kind, workloads: &mut [Workload], capacity_rp
 }
 
 /// The generator's arguments against the server `pid`.
-pub(crate) fn arguments(kind: &dyn Kind, target: &Target<'_>, timing: &Timing, pid: &str) -> Vec<String> {
+pub(crate) fn arguments(kind: &Subject, target: &Target<'_>, timing: &Timing, pid: &str) -> Vec<String> {
     let workload = target.workload;
-    let mut words = vec![kind.load_command(target.role).to_owned()];
-    words.extend(kind.amount_arguments(workload, timing));
+    let mut words = vec![kind.load.command(target.role).to_owned()];
+    words.extend(kind.load.amount_arguments(workload, timing));
     let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
     if workload.pipeline > 1 {
         flag("-P", workload.pipeline.to_string());
@@ -338,7 +480,7 @@ fn time_arguments(workload: &Workload, timing: &Timing) -> [String; 4] {
     ["-d".to_owned(), part(timing.slice_s), "--warmup".to_owned(), part(timing.warmup_s)]
 }
 
-fn show_commands(kind: &dyn Kind, workload: &mut Workload, timing: &Timing) {
+fn show_commands(kind: &Subject, workload: &mut Workload, timing: &Timing) {
     let shown = |arguments: Vec<String>| format!("loadgen {}", arguments.join(" "));
     let target = Target { workload, role: Role::Ours, address: "ADDR", site: "SITE" };
     let command = shown(arguments(kind, &target, timing, "PID"));
@@ -374,28 +516,19 @@ pub(crate) fn without(arguments: &[String], options: &[&str]) -> Vec<String> {
     words
 }
 
+fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+    words.map(str::to_owned).to_vec()
+}
+
 /// The beginning of a text, for an error message.
 pub(crate) fn shortened(text: &str) -> String {
     const CHARACTERS_MAX: usize = 200;
     text.chars().take(CHARACTERS_MAX).collect()
 }
 
-/// Our server's arguments but for what it serves and what the workload adds.
-fn server_arguments(backend: &[String], driver: Option<&str>, cpus: &CpuList, connections: &str) -> Vec<String> {
-    let mut words: Vec<String> = ["--listen", ANY_PORT].map(str::to_owned).to_vec();
-    words.extend_from_slice(backend);
-    let threads = cpus.len().to_string();
-    words.extend(["--threads", &threads, "--pin", cpus.text()].map(str::to_owned));
-    if driver == Some("pool") {
-        // A worker serves one connection until it closes: fewer would leave connections unserved.
-        words.extend(["--workers", connections].map(str::to_owned));
-    }
-    words
-}
-
 /// Why `cell` cannot run `workload` here, if it cannot.
 pub(crate) fn cannot_run(
-    kind: &dyn Kind,
+    kind: &Subject,
     cell: &Cell,
     workload: &Workload,
     open_files: u64,
@@ -409,10 +542,10 @@ pub(crate) fn cannot_run(
         return Some(format!("{connections} connections need more than the {open_files} open files allowed here"));
     }
     if connections > THREADS_MAX {
-        match cell.factors.get("driver").map(String::as_str) {
-            Some("blocking") => return Some(format!("a thread per connection: {connections} threads")),
-            Some("pool") => return Some(format!("a worker per connection: {connections} workers")),
-            _ => {}
+        match cell.connection {
+            Some(Connection::Thread) => return Some(format!("a thread per connection: {connections} threads")),
+            Some(Connection::Worker) => return Some(format!("a worker per connection: {connections} workers")),
+            Some(Connection::Loop | Connection::Task) | None => {}
         }
     }
     kind.why_not(cell, workload, is_quick)

@@ -4,25 +4,25 @@ fn timing() -> Timing {
     Timing { slice_s: 0.5, warmup_s: 0.3, max_warmup_s: None, client_cpus: "1".into(), client_threads: 1 }
 }
 
-fn http() -> &'static dyn Kind {
-    KINDS[0]
+fn http() -> &'static Subject {
+    &SUBJECTS[0]
 }
 
-fn workloads(kind: &dyn Kind) -> Vec<Workload> {
+fn workloads(kind: &Subject) -> Vec<Workload> {
     let names: Vec<String> = kind.workloads(false).into_iter().map(|workload| workload.name).collect();
     select(kind, &names, &timing(), false)
 }
 
 #[test]
 fn names_of_workloads_are_unique_over_all_kinds() {
-    let all: Vec<String> = KINDS.iter().flat_map(|kind| workloads(*kind)).map(|workload| workload.name).collect();
+    let all: Vec<String> = SUBJECTS.iter().flat_map(workloads).map(|workload| workload.name).collect();
     let unique: std::collections::BTreeSet<&String> = all.iter().collect();
     assert_eq!(unique.len(), all.len());
 }
 
 #[test]
 fn every_kind_is_calibrated_with_a_closed_loop_that_its_reference_answers() {
-    for kind in KINDS {
+    for kind in SUBJECTS.iter() {
         let workloads = workloads(kind);
         let calibration = workloads.iter().find(|workload| workload.name == kind.calibration()).unwrap();
         assert_eq!(calibration.arrivals, Arrivals::Closed);
@@ -51,9 +51,9 @@ fn the_generator_is_asked_for_exactly_the_workload() {
 }
 
 #[test]
-fn a_warm_up_with_a_limit_is_asked_for_where_the_generator_has_one_and_not_in_a_climb() {
+fn a_warm_up_with_a_limit_is_asked_for_where_the_generator_has_one_and_not_in_a_load_sweep() {
     let timing = Timing { max_warmup_s: Some(1.2), ..timing() };
-    for kind in KINDS {
+    for kind in SUBJECTS.iter() {
         let names: Vec<String> = kind.workloads(false).into_iter().map(|workload| workload.name).collect();
         for workload in select(kind, &names, &timing, false) {
             let has_one = workload.command.contains(" --warmup 300ms --max-warmup 1200ms ");

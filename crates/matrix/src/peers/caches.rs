@@ -107,10 +107,10 @@ impl Peer for Memcached {
 mod tests {
     use std::path::Path;
 
-    use super::{super::super::kinds::KINDS, *};
+    use super::{super::super::kinds::SUBJECTS, *};
 
     fn started(peer: &dyn Peer, workload: &str) -> String {
-        let workloads = KINDS.iter().flat_map(|kind| kind.workloads(false));
+        let workloads = SUBJECTS.iter().flat_map(|kind| kind.workloads(false));
         let workload = &workloads.into_iter().find(|known| known.name == workload).unwrap();
         let address = "127.0.0.1:7001".parse().unwrap();
         let (site, scratch, binaries) = (Path::new("/s"), Path::new("/c"), Path::new("/b"));

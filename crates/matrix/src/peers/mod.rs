@@ -11,9 +11,10 @@ use std::{
 };
 
 use anyhow::Result;
+use servers::Server;
 
 use super::{
-    kinds::KINDS,
+    kinds::{SUBJECTS, Subject},
     model::{Cell, Role, Workload},
 };
 use crate::workspace::first_line;
@@ -73,10 +74,24 @@ pub(crate) struct Place<'a> {
     pub(crate) binaries: &'a Path,
 }
 
-/// The names `--against` knows.
+/// Returns the peers of a server, in the order of its descriptor.
+///
+/// # Panics
+/// There is none of a name that the descriptor has, which a test finds.
+pub(crate) fn of(server: &Server) -> Vec<&'static dyn Peer> {
+    let others = || web::PEERS.iter().chain(&caches::PEERS).copied();
+    let find = |id: &String| -> &'static dyn Peer {
+        let ours = || servers::named(id).map(|server| -> &'static dyn Peer { Box::leak(Box::new(OwnServer(server))) });
+        let found = others().find(|peer| peer.id() == id).or_else(ours);
+        found.unwrap_or_else(|| panic!("crates/{}/bench.toml: no peer `{id}`", server.name))
+    };
+    server.peers.iter().map(find).collect()
+}
+
+/// Returns the names that `--against` knows.
 pub(crate) fn names() -> Vec<&'static str> {
     let mut names: Vec<&str> = Vec::new();
-    for peer in KINDS.iter().flat_map(|kind| kind.peers()) {
+    for peer in SUBJECTS.iter().flat_map(Subject::peers) {
         if !names.contains(&peer.name()) {
             names.push(peer.name());
         }
@@ -94,6 +109,7 @@ pub(crate) fn cell(peer: &dyn Peer, binaries: &Path) -> Option<Cell> {
         role: Role::Peer,
         server: peer.name().to_owned(),
         factors: [].into(),
+        connection: None,
         description: peer.description().to_owned(),
         version: Some(version.trim_start_matches("nginx version: ").to_owned()),
         command,
@@ -120,13 +136,51 @@ pub(crate) fn executable(peer: &dyn Peer, binaries: &Path) -> PathBuf {
     candidates.find(|candidate| candidate.is_file()).unwrap_or_else(|| peer.executable().into())
 }
 
+/// One of our servers with its default back end, beside another.
+struct OwnServer(&'static Server);
+
+impl OwnServer {
+    fn words(&self, address: &str, site: &str) -> Vec<String> {
+        let mut words = ["--listen", address, "--threads", "1"].map(str::to_owned).to_vec();
+        words.extend(servers::expand(&self.0.arguments, &[("site", site)]));
+        words
+    }
+}
+
+impl Peer for OwnServer {
+    fn name(&self) -> &'static str {
+        &self.0.name
+    }
+
+    fn is_built(&self) -> bool {
+        true
+    }
+
+    fn version_option(&self) -> &'static str {
+        "--version"
+    }
+
+    fn description(&self) -> &'static str {
+        "ours, one thread, default back end"
+    }
+
+    fn shown(&self) -> (String, Option<String>) {
+        (format!("{} {}", self.name(), self.words("ADDR", "SITE").join(" ")), None)
+    }
+
+    fn arguments(&self, place: &Place<'_>) -> Result<Vec<OsString>> {
+        let words = self.words(&place.address.to_string(), &place.site.to_string_lossy());
+        Ok(words.into_iter().map(OsString::from).collect())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_is_shown_of_a_peer_names_nothing_of_the_machine() {
-        for peer in KINDS.iter().flat_map(|kind| kind.peers()) {
+        for peer in SUBJECTS.iter().flat_map(Subject::peers) {
             let (command, config) = peer.shown();
             let shown = command + &config.unwrap_or_default();
             let words = ["ADDR", "PORT", "CONF"];
@@ -138,7 +192,7 @@ mod tests {
     #[test]
     fn every_peer_has_a_name_of_its_own_and_its_cells_an_id() {
         assert_eq!(names(), ["nginx", "lighttpd", "redis", "memcached", "http-server"]);
-        for kind in KINDS {
+        for kind in SUBJECTS.iter() {
             let ids: std::collections::BTreeSet<&str> = kind.peers().iter().map(|peer| peer.id()).collect();
             assert_eq!(ids.len(), kind.peers().len());
         }

@@ -1,5 +1,4 @@
-//! nginx and lighttpd: no access log, an open file cache, connections that are never closed for their age. And our own
-//! http-server, beside zerocopy.
+//! nginx and lighttpd: no access log, an open file cache, connections that are never closed for their age.
 
 use std::{ffi::OsString, fs};
 
@@ -9,9 +8,6 @@ use super::{OPEN_FILES, Peer, Place};
 
 pub(crate) static PEERS: [&dyn Peer; 3] =
     [&WebServer::Nginx { sendfile: true }, &WebServer::Nginx { sendfile: false }, &WebServer::Lighttpd];
-/// What stands beside a server of files that does not speak HTTP.
-pub(crate) static NGINX: [&dyn Peer; 1] = [&WebServer::Nginx { sendfile: true }];
-pub(crate) static BESIDE_ZEROCOPY: [&dyn Peer; 2] = [&WebServer::Nginx { sendfile: true }, &HttpServer];
 
 /// What stands for the address and the site in the configuration that is shown.
 const SHOWN_ADDRESS: &str = "ADDR";
@@ -123,42 +119,6 @@ mimetype.assign = ( \".txt\" => \"text/plain\" )
                 OPEN_FILES / 2,
             ),
         }
-    }
-}
-
-/// Ours, with its default back end.
-struct HttpServer;
-
-impl HttpServer {
-    fn words(address: &str, site: &str) -> [String; 6] {
-        ["--listen", address, "--threads", "1", "-d", site].map(str::to_owned)
-    }
-}
-
-impl Peer for HttpServer {
-    fn name(&self) -> &'static str {
-        "http-server"
-    }
-
-    fn is_built(&self) -> bool {
-        true
-    }
-
-    fn version_option(&self) -> &'static str {
-        "--version"
-    }
-
-    fn description(&self) -> &'static str {
-        "ours, one thread, default back end"
-    }
-
-    fn shown(&self) -> (String, Option<String>) {
-        (format!("{} {}", self.name(), Self::words(SHOWN_ADDRESS, SHOWN_DIRECTORY).join(" ")), None)
-    }
-
-    fn arguments(&self, place: &Place<'_>) -> Result<Vec<OsString>> {
-        let words = Self::words(&place.address.to_string(), &place.site.to_string_lossy());
-        Ok(words.map(OsString::from).to_vec())
     }
 }
 

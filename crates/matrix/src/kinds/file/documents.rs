@@ -18,63 +18,52 @@ const MANIFEST: &str = "manifest";
 /// Below the site.
 const DIRECTORY: &str = "documents";
 
-/// So many documents, in sizes that rise evenly from `first_bytes` to `last_bytes`.
-#[derive(Debug)]
-pub(super) struct Documents {
-    name: &'static str,
-    pub(super) count: u32,
-    first_bytes: u64,
-    last_bytes: u64,
-}
+/// A set of documents, on disk.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Documents<'a>(pub(super) &'a servers::Documents);
 
-pub(super) static MIXED: Documents =
-    Documents { name: "mixed", count: 30, first_bytes: 100 << 10, last_bytes: 2 << 20 };
-pub(super) static KB10: Documents = Documents::alike("10KB", 100, 10_000);
-pub(super) static KB100: Documents = Documents::alike("100KB", 30, 100_000);
-pub(super) static MB1: Documents = Documents::alike("1MB", 16, 1_000_000);
-pub(super) static MB2: Documents = Documents::alike("2MB", 16, 2_000_000);
-
-impl Documents {
-    const fn alike(name: &'static str, count: u32, bytes: u64) -> Self {
-        Self { name, count, first_bytes: bytes, last_bytes: bytes }
+impl Documents<'_> {
+    pub(super) fn count(self) -> u32 {
+        self.0.count
     }
 
-    fn bytes_of(&self, number: u32) -> u64 {
-        let steps = u64::from(self.count - 1);
-        self.first_bytes + (self.last_bytes - self.first_bytes) * u64::from(number) / steps
+    fn bytes_of(self, number: u32) -> u64 {
+        let steps = u64::from(self.0.count - 1).max(1);
+        self.0.first_bytes + (self.0.last_bytes - self.0.first_bytes) * u64::from(number) / steps
     }
 
-    pub(super) fn mean_bytes(&self) -> u64 {
-        (0..self.count).map(|number| self.bytes_of(number)).sum::<u64>() / u64::from(self.count)
+    pub(super) fn mean_bytes(self) -> u64 {
+        (0..self.0.count).map(|number| self.bytes_of(number)).sum::<u64>() / u64::from(self.0.count)
     }
 
-    /// Where the documents are in a layout, below the site.
-    pub(super) fn place(&self, layout: &str) -> String {
-        format!("{DIRECTORY}/{}/{layout}", self.name)
+    /// Returns the place of the documents in a layout, below the site.
+    pub(super) fn place(self, layout: &str) -> String {
+        format!("{DIRECTORY}/{}/{layout}", self.0.name)
     }
 
-    /// Where the database with the documents is, below the site.
-    pub(super) fn database(&self) -> String {
-        format!("{DIRECTORY}/{}/documents.db", self.name)
+    /// Returns the place of the database with the documents, below the site.
+    pub(super) fn database(self) -> String {
+        format!("{DIRECTORY}/{}/documents.db", self.0.name)
     }
 
-    /// Where the one document of the null server is, below the site.
-    pub(super) fn null_place(&self) -> String {
-        format!("{DIRECTORY}/{}/null", self.name)
+    /// Returns the place of the null server's one document, below the site.
+    pub(super) fn null_place(self) -> String {
+        format!("{DIRECTORY}/{}/null", self.0.name)
     }
 
     /// Paths below the site as servers of files know the documents.
-    pub(super) fn paths(&self) -> impl Iterator<Item = String> {
+    pub(super) fn paths(self) -> impl Iterator<Item = String> {
+        let count = self.0.count;
         let place = self.place(LAYOUT);
-        (0..self.count).map(move |number| format!("{place}/{}", relative(LAYOUT, &id(number))))
+        (0..count).map(move |number| format!("{place}/{}", relative(LAYOUT, &id(number))))
     }
 
     /// Writes what is not there yet: the documents in these layouts, and what the null server's replies are compared
     /// with.
-    pub(super) fn write(&self, site: &Path, layouts: &[&str]) -> Result<()> {
+    pub(super) fn write(self, site: &Path, layouts: &[&str]) -> Result<()> {
         let first = site.join(self.place(LAYOUT));
         if !first.exists() {
-            for number in 0..self.count {
+            for number in 0..self.0.count {
                 let seed = u64::from(number) << 32;
                 write_file(&first.join(relative(LAYOUT, &id(number))), &site::content(self.bytes_of(number), seed))?;
             }
@@ -85,13 +74,13 @@ impl Documents {
     }
 
     /// The same files under other names.
-    fn link(&self, site: &Path, layout: &str) -> Result<()> {
+    fn link(self, site: &Path, layout: &str) -> Result<()> {
         let (first, other) = (site.join(self.place(LAYOUT)), site.join(self.place(layout)));
         if other.exists() {
             return Ok(());
         }
         let mut lines = String::new();
-        for number in 0..self.count {
+        for number in 0..self.0.count {
             let (id, path) = (id(number), relative(layout, &id(number)));
             let (file, link) = (first.join(relative(LAYOUT, &id)), other.join(&path));
             make_parent(&link)?;
@@ -105,7 +94,7 @@ impl Documents {
     }
 
     /// Makes the database, with the server's own import.
-    pub(super) fn import(&self, site: &Path, executable: &Path) -> Result<()> {
+    pub(super) fn import(self, site: &Path, executable: &Path) -> Result<()> {
         let database = site.join(self.database());
         if database.exists() {
             return Ok(());
@@ -120,12 +109,12 @@ impl Documents {
     }
 }
 
-/// Ids that both protocols can ask for.
+/// Returns an id that both protocols can ask for.
 fn id(number: u32) -> String {
     format!("DOC{number:05}")
 }
 
-/// Where a layout has a document.
+/// Returns the place of a document in a layout.
 fn relative(layout: &str, id: &str) -> String {
     match layout {
         FLAT | TREE => id.to_owned(),
@@ -148,19 +137,26 @@ fn make_parent(path: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
+    fn set(name: &str, count: u32, first_bytes: u64, last_bytes: u64) -> servers::Documents {
+        servers::Documents { name: name.to_owned(), count, first_bytes, last_bytes }
+    }
+
     #[test]
     fn sizes_rise_from_the_first_to_the_last_and_have_the_mean_of_the_null_document() {
-        assert_eq!((MIXED.bytes_of(0), MIXED.bytes_of(29)), (100 << 10, 2 << 20));
-        assert!((1..MIXED.count).all(|number| MIXED.bytes_of(number - 1) < MIXED.bytes_of(number)));
-        let middle = u64::midpoint(100 << 10, 2 << 20);
-        assert!(MIXED.mean_bytes().abs_diff(middle) < 2);
-        assert!((0..KB10.count).all(|number| KB10.bytes_of(number) == 10_000));
+        let mixed = set("mixed", 30, 100 << 10, 2 << 20);
+        let mixed = Documents(&mixed);
+        assert_eq!((mixed.bytes_of(0), mixed.bytes_of(29)), (100 << 10, 2 << 20));
+        assert!((1..mixed.count()).all(|number| mixed.bytes_of(number - 1) < mixed.bytes_of(number)));
+        assert!(mixed.mean_bytes().abs_diff(u64::midpoint(100 << 10, 2 << 20)) < 2);
+        let alike = set("alike", 1, 10_000, 10_000);
+        assert_eq!(Documents(&alike).mean_bytes(), 10_000);
     }
 
     #[test]
     fn every_layout_has_the_same_documents_and_no_two_are_alike() {
         let site = tempfile::tempdir().unwrap();
-        let few = Documents { name: "few", count: 3, first_bytes: 100, last_bytes: 300 };
+        let few = set("few", 3, 100, 300);
+        let few = Documents(&few);
         few.write(site.path(), &[LAYOUT, FLAT, TREE, MANIFEST]).unwrap();
         few.write(site.path(), &[LAYOUT, FLAT]).unwrap();
         let read = |path: String| fs::read(site.path().join(path)).unwrap();
@@ -183,6 +179,7 @@ mod tests {
     #[test]
     fn an_import_that_fails_says_why() {
         let site = tempfile::tempdir().unwrap();
-        assert!(KB10.import(site.path(), Path::new("/bin/false")).unwrap_err().to_string().contains("import"));
+        let any = set("any", 3, 100, 300);
+        assert!(Documents(&any).import(site.path(), Path::new("/bin/false")).unwrap_err().to_string().contains("import"));
     }
 }
