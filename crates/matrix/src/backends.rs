@@ -187,7 +187,7 @@ impl Combination {
         }
         next.differs_in.extend((choice.name != dimension.default).then(|| dimension.name.clone()));
         next.description = join(&self.description, "; ", &choice.description);
-        next.connection = self.connection.or(choice.facts.map(|facts| facts.connection));
+        next.connection = self.connection.or_else(|| choice.facts.map(|facts| facts.connection));
         next.unavailable = self.unavailable.clone().or_else(|| choice.unavailable.clone());
         next
     }
@@ -255,7 +255,12 @@ pub(crate) mod tests {
             flag: format!("--{name}"),
             default: choices[0].to_owned(),
             choices: choices
-                .map(|name| Choice { name: name.to_owned(), description: name.to_owned(), unavailable: None, facts: None })
+                .map(|name| Choice {
+                    name: name.to_owned(),
+                    description: name.to_owned(),
+                    unavailable: None,
+                    facts: None,
+                })
                 .to_vec(),
         };
         let dimensions = [
@@ -271,7 +276,8 @@ pub(crate) mod tests {
     #[test]
     fn combinations_are_the_product_and_say_what_cannot_run() {
         let mut backends = sample();
-        let choice = |name: &str| Choice { name: name.into(), description: name.into(), unavailable: None, facts: None };
+        let choice =
+            |name: &str| Choice { name: name.into(), description: name.into(), unavailable: None, facts: None };
         backends.dimensions.push(Dimension {
             name: "body".into(),
             flag: "--body".into(),

@@ -15,7 +15,6 @@ use super::{
     kinds::{self, Subject},
     model::{Cell, Role, Setup, Workload},
     peers::{self, Peer},
-    variants,
 };
 
 const NULL: &str = "null";
@@ -182,7 +181,7 @@ impl Cells {
         unavailable.extend(combination.unavailable.clone().map(|reason| (id.clone(), reason)));
         let is_asked_for = |product: &Product, workload: &Workload| {
             let mut dimensions = combination.differs_in.iter();
-            product.accepts("workload", variants::plain(&workload.name))
+            product.accepts("workload", kinds::plain(&workload.name))
                 && dimensions.all(|dimension| product.names(dimension) || self.kind.varies(&workload.name, dimension))
         };
         let is_compared = |workload: &Workload| products.iter().any(|product| is_asked_for(product, workload));

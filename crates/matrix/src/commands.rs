@@ -14,8 +14,8 @@ use super::{
     merge,
     model::Report,
     session::{EXIT_INCOMPLETE, say},
-    setup,
     store::{self, Store},
+    workspace,
 };
 
 /// `--fail-on-regression`: something became slower, certainly and by more than was allowed.
@@ -79,7 +79,7 @@ pub(crate) fn run(command: &Command) -> Result<ExitCode> {
             let visits = manifest.by_matrix(visits);
             let report = analysis::with_counts(&manifest, &visits, &store::counts(run)?);
             say(&report);
-            println!("report: {}", setup::shown_path(&store.write_summary(&manifest, &visits, &report)?));
+            println!("report: {}", workspace::shown_path(&store.write_summary(&manifest, &visits, &report)?));
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -116,7 +116,7 @@ fn merged(runs: &[PathBuf], out: &Path, is_forced: bool) -> Result<ExitCode> {
     counts.iter().try_for_each(|count| store.append_count(count))?;
     let report = analysis::with_counts(&manifest, &visits, &counts);
     say(&report);
-    println!("report: {}", setup::shown_path(&store.write_summary(&manifest, &visits, &report)?));
+    println!("report: {}", workspace::shown_path(&store.write_summary(&manifest, &visits, &report)?));
     Ok(ExitCode::SUCCESS)
 }
 

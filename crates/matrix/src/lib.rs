@@ -156,7 +156,7 @@ fn start(args: &Args) -> Result<ExitCode> {
     let estimates = manifest.matrices.iter().zip(&servers);
     let estimates = estimates.map(|(planned, cells)| preview::estimate(cells.kind, &planned.setup));
     let (visits, seconds) = estimates.fold((0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    eprintln!("{visits} visits, about {}, into {}", preview::minutes(seconds), setup::shown_path(&directory));
+    eprintln!("{visits} visits, about {}, into {}", preview::minutes(seconds), workspace::shown_path(&directory));
     let visits = vec![Vec::new(); manifest.matrices.len()];
     measure(args, &manifest, visits, store, &servers, &bench)
 }
@@ -202,7 +202,7 @@ fn ask(
     growth: Option<&[usize]>,
 ) -> Result<Vec<Cells>> {
     let growth = growth.map(<[usize]>::to_vec);
-    kinds.iter().map(|kind| Cells::ask(*kind, binaries, &placement.server, growth.clone())).collect()
+    kinds.iter().map(|kind| Cells::ask(kind, binaries, &placement.server, growth.clone())).collect()
 }
 
 /// For all matrices, of which there is one; but for the longest warm-up, which some may have, all are decided alike.
@@ -294,7 +294,7 @@ fn measure(
         None => None,
     };
     if let Some(name) = &args.save_baseline {
-        println!("baseline {name}: {}", setup::shown_path(&baseline::save(&directory, name)?));
+        println!("baseline {name}: {}", workspace::shown_path(&baseline::save(&directory, name)?));
     }
     Ok(judged.unwrap_or(code))
 }

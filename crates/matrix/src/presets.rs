@@ -87,9 +87,9 @@ mod tests {
         for server in servers::all() {
             for (name, part) in &server.presets {
                 Preset::named(name).unwrap();
-                if let Some(quotes) = super::quotes(part) {
-                    let under = quotes.rows.iter().filter_map(|row| row.workload.as_ref());
-                    let mut under = under.chain([&quotes.workload]);
+                if let Some(quoted) = quotes(part) {
+                    let under = quoted.rows.iter().filter_map(|row| row.workload.as_ref());
+                    let mut under = under.chain([&quoted.workload]);
                     assert!(under.all(|name| part.workloads.contains(name)), "{}", server.name);
                 }
             }
@@ -98,19 +98,19 @@ mod tests {
 
     #[test]
     fn the_originals_figures_are_quoted_as_it_printed_them() {
-        let quotes = super::quotes(Preset::named("seeds").unwrap().part("fileserver").unwrap()).unwrap();
+        let quoted = quotes(Preset::named("seeds").unwrap().part("fileserver").unwrap()).unwrap();
         let figures: Vec<(f64, f64)> =
-            quotes.rows.iter().map(|row| (row.mean_ms.unwrap(), row.worst_ms.unwrap())).collect();
+            quoted.rows.iter().map(|row| (row.mean_ms.unwrap(), row.worst_ms.unwrap())).collect();
         assert_eq!(figures, [(0.51, 26.26), (1.10, 46.33), (0.30, 22.25), (0.58, 23.37)]);
-        let quotes = super::quotes(Preset::named("seeds").unwrap().part("zerocopy").unwrap()).unwrap();
+        let quoted = quotes(Preset::named("seeds").unwrap().part("zerocopy").unwrap()).unwrap();
         let figures: Vec<(f64, f64)> =
-            quotes.rows.iter().map(|row| (row.rate_rps.unwrap(), row.mean_ms.unwrap())).collect();
+            quoted.rows.iter().map(|row| (row.rate_rps.unwrap(), row.mean_ms.unwrap())).collect();
         assert_eq!(figures, [(2_488.75, 200.904), (2_536.79, 197.1)]);
-        let quotes = super::quotes(Preset::named("seeds").unwrap().part("mq-server").unwrap()).unwrap();
-        let figures: Vec<f64> = quotes.rows.iter().map(|row| row.total_ms.unwrap()).collect();
+        let quoted = quotes(Preset::named("seeds").unwrap().part("mq-server").unwrap()).unwrap();
+        let figures: Vec<f64> = quoted.rows.iter().map(|row| row.total_ms.unwrap()).collect();
         assert_eq!(figures, [11_043.2, 5_851.8, 5_843.2, 5_891.3]);
-        let quotes = super::quotes(Preset::named("seeds").unwrap().part("kvcache").unwrap()).unwrap();
-        let figures: Vec<(&str, &str, f64)> = (quotes.rows.iter())
+        let quoted = quotes(Preset::named("seeds").unwrap().part("kvcache").unwrap()).unwrap();
+        let figures: Vec<(&str, &str, f64)> = (quoted.rows.iter())
             .map(|row| (row.workload.as_deref().unwrap(), row.cell.split('/').next().unwrap(), row.rate_rps.unwrap()))
             .collect();
         let expected = [
@@ -126,9 +126,9 @@ mod tests {
             ("original-workflow-P100", "redis", 1_250_000.0),
         ];
         assert_eq!(figures, expected);
-        let quotes = super::quotes(Preset::named("seeds").unwrap().part("http-server").unwrap()).unwrap();
+        let quoted = quotes(Preset::named("seeds").unwrap().part("http-server").unwrap()).unwrap();
         let figures: Vec<(&str, Option<f64>, Option<f64>)> =
-            quotes.rows.iter().map(|row| (row.cell.as_str(), row.rate_rps, row.mean_ms)).collect();
+            quoted.rows.iter().map(|row| (row.cell.as_str(), row.rate_rps, row.mean_ms)).collect();
         let expected = [
             ("http-server/pool", Some(4_601.36), Some(78.96)),
             ("http-server/epoll", Some(33_886.3), Some(71.94)),
@@ -141,8 +141,8 @@ mod tests {
     fn seeds_has_the_table_of_each_original_and_the_presets_are_all_described() {
         let seeds = Preset::named("seeds").unwrap();
         for server in servers::all() {
-            let quotes = seeds.part(&server.name).and_then(super::quotes).unwrap_or_else(|| panic!("{}", server.name));
-            assert!(quotes.source.contains("machine"), "{}: whose machine, or that it is not known", server.name);
+            let quoted = seeds.part(&server.name).and_then(quotes).unwrap_or_else(|| panic!("{}", server.name));
+            assert!(quoted.source.contains("machine"), "{}: whose machine, or that it is not known", server.name);
         }
         for preset in &PRESETS {
             assert!(servers::all().iter().any(|server| server.presets.contains_key(preset.name)), "{}", preset.name);

@@ -52,7 +52,7 @@ pub(crate) fn list(kind: &Subject, setup: &Setup) -> String {
 
 /// `--list` of every matrix.
 pub(crate) fn lists(matrices: &[(&Subject, &Setup)]) -> String {
-    matrices.iter().map(|(kind, setup)| list(*kind, setup)).collect::<Vec<_>>().join("\n")
+    matrices.iter().map(|(kind, setup)| list(kind, setup)).collect::<Vec<_>>().join("\n")
 }
 
 /// What `--dry-run` prints: how the plans came about, and every visit in its order: the matrices take turns, block by block.
@@ -64,7 +64,7 @@ pub(crate) fn dry_run(matrices: &[(&Subject, &Setup)]) -> String {
         for note in &setup.notes {
             let _ = writeln!(text, "  {note}");
         }
-        text += &total(*kind, setup);
+        text += &total(kind, setup);
     }
     let plans: Vec<_> = matrices.iter().map(|(_, setup)| plan::shuffled(setup)).collect();
     for block in 0..plans.iter().map(Vec::len).max().unwrap_or(0) {

@@ -16,10 +16,10 @@ use super::{
     progress::Progress,
     quotes,
     record::{Manifest, Visit},
-    setup,
     store::{self, Store},
     syscalls,
     visit::Bench,
+    workspace,
 };
 
 /// Some visits failed, or a gate with `--strict` was inconclusive.
@@ -56,8 +56,8 @@ impl Session<'_> {
         let path = self.store.write_summary(self.manifest, &self.visits, &report)?;
         let end = outcome?;
         say(&report);
-        println!("report: {}", setup::shown_path(&path));
-        let again = format!("cargo xtask bench-matrix --resume {}", setup::shown_path(self.store.directory()));
+        println!("report: {}", workspace::shown_path(&path));
+        let again = format!("cargo xtask bench-matrix --resume {}", workspace::shown_path(self.store.directory()));
         let has_failed = report.matrices.iter().any(|summary| summary.progress.visits_failed > 0);
         let code = match end {
             End::Interrupted => {
@@ -147,7 +147,7 @@ impl Session<'_> {
         };
         let block = u32::try_from(turn.block).context("block")?;
         progress.begin(block, cell, workload, due.attempt);
-        let started_utc = setup::now_utc();
+        let started_utc = workspace::now_utc();
         let began = Instant::now();
         let Some(attempt) = self.bench.visit(&self.servers[turn.matrix], cell, workload) else { return Ok(None) };
         Ok(Some(Visit {

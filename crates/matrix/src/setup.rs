@@ -15,8 +15,7 @@ use super::{
     kinds::{self, Subject, Timing},
     model::{Arrivals, Cell, Git, Host, NotRun, Pinning, Setup, Workload},
     pace::{self, Pace},
-    presets,
-    preview,
+    presets, preview,
     sweep::{self, Sweep},
     syscalls, warm_up,
 };
@@ -133,8 +132,12 @@ fn setups(
         let filter = wanted.map(|wanted| Filter::of(&wanted, vocabulary)).transpose()?.unwrap_or_default();
         let accepted: Vec<String> =
             args.workloads(cells.kind).into_iter().filter(|name| filter.accepts("workload", name)).collect();
-        let timing = placement.timing(pace.slice_s, args.warmup_s(), warm_up::of_kind(args, cells.kind));
-        let workloads = kinds::select_varied(cells.kind, &accepted, &args.variants, &timing, args.quick);
+        let timing = placement.timing(
+            pace.slice_s,
+            args.warmup_s(),
+            warm_up::of_subject(args.max_warmup_s(), cells.kind, args.remote().is_some()),
+        );
+        let workloads = kinds::select_with(cells.kind, &accepted, &timing, args.quick, |own| args.variants.of(own));
         if workloads.is_empty() {
             continue;
         }
@@ -198,7 +201,7 @@ fn setup(
 ) -> Setup {
     let mut setup = Setup {
         server: kind.server().to_owned(),
-        created_utc: now_utc(),
+        created_utc: workspace::now_utc(),
         git: git(),
         rustc: first_line("rustc", &["--version"]).unwrap_or_default(),
         profile: args.profile.clone(),
@@ -208,7 +211,7 @@ fn setup(
         blocks: pace.blocks,
         slice_s: pace.slice_s,
         warmup_s: args.warmup_s(),
-        max_warmup_s: warm_up::of_kind(args, kind),
+        max_warmup_s: warm_up::of_subject(args.max_warmup_s(), kind, args.remote().is_some()),
         retries_max: if args.quick { QUICK_RETRIES } else { RETRIES },
         retry_budget_s: args.quick.then_some(kind.quick_retry_budget_s()),
         not_run: Vec::new(),
@@ -247,7 +250,7 @@ fn notes(args: &Args, pace: &Pace, kind: &Subject, selection: &Selection, worklo
     notes.extend(args.preset.map(|preset| format!("Preset `{}`: {}.", preset.name, preset.about)));
     notes.extend(kind.note().map(str::to_owned));
     notes.extend(pace.note.clone());
-    notes.extend(warm_up::note(args, kind));
+    notes.extend(warm_up::note(args.warmup_s(), args.max_warmup_s(), kind, args.remote().is_some()));
     if let Some(remote) = args.remote() {
         let (prefix, host) = (remote.prefix.join(" "), remote.host);
         notes.push(format!(
@@ -298,10 +301,6 @@ pub(crate) fn git() -> Git {
     }
 }
 
-pub(crate) fn now_utc() -> String {
-    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
-}
-
 pub(crate) fn default_directory(setup: &Setup) -> PathBuf {
     let stamp: String = setup.created_utc.chars().filter(|character| !matches!(character, '-' | ':')).collect();
     workspace::root().join("bench-results").join(format!("{stamp}-{}", setup.git.sha))
@@ -325,12 +324,6 @@ fn shown_command(words: impl Iterator<Item = String>, seed: Option<u64>) -> Stri
     }
     shown.extend(seed.map(|seed| format!("--seed {seed}")));
     shown.join(" ")
-}
-
-/// A path as the user would type it: relative to the current directory where it is below it.
-pub(crate) fn shown_path(path: &Path) -> String {
-    let relative = std::env::current_dir().ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_path_buf));
-    relative.as_deref().unwrap_or(path).display().to_string()
 }
 
 /// Prevents two matrices at once on one machine, whoever runs them; held until dropped.

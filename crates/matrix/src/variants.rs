@@ -6,13 +6,11 @@ use anyhow::Result;
 use clap::Args;
 
 use super::{
-    kinds::{Subject, OPEN_FRACTION},
+    kinds::{OPEN_FRACTION, Subject, VARIANT_MARK},
     model::{Arrivals, Workload},
 };
 use crate::usage;
 
-/// Between a workload's own name and what is different.
-const MARK: char = '@';
 /// What a rate as a share of the capacity ends with.
 const TIMES: char = 'x';
 const CONNECTIONS_MAX: i64 = 1_000_000;
@@ -79,11 +77,6 @@ impl Rate {
             Self::PerSecond(rate_rps) => Arrivals::Open { rate_rps, fraction: 0.0, capacity_rps: 0.0 },
         }
     }
-}
-
-/// The name of the workload that this one is a variant of; its own, if it is none.
-pub(crate) fn plain(workload: &str) -> &str {
-    workload.split(MARK).next().unwrap_or(workload)
 }
 
 impl Variants {
@@ -160,7 +153,7 @@ fn variant(own: &Workload, connections: Option<u32>, pipeline: Option<u32>, rate
     .flatten()
     .collect();
     Workload {
-        name: parts.iter().fold(own.name.clone(), |name, part| format!("{name}{MARK}{part}")),
+        name: parts.iter().fold(own.name.clone(), |name, part| format!("{name}{VARIANT_MARK}{part}")),
         title: format!("{}; here {}", own.title, words.join(", ")),
         short: [format!("{} {}", own.short[0], own.short[1]), parts.join(" ")],
         connections: connections.unwrap_or(own.connections),
@@ -208,7 +201,7 @@ mod tests {
         assert_eq!(crossed.len(), 8);
         assert!(crossed.contains(&"open@c8@P3@0.7x".to_owned()), "{crossed:?}");
         assert_eq!(names(&variants(&[7, 7], &[], &[])).len(), 2, "each once");
-        assert!(crossed.iter().all(|name| ["closed", open].contains(&plain(name))));
+        assert!(crossed.iter().all(|name| ["closed", open].contains(&kinds::plain(name))));
         assert!(crossed.iter().all(|name| !name.contains(['/', ' '])), "they are part of names of files");
     }
 
@@ -240,7 +233,7 @@ mod tests {
         for kind in SUBJECTS.iter() {
             let names: Vec<String> = kind.workloads(false).into_iter().map(|workload| workload.name).collect();
             let own = kinds::select(kind, &names, &timing(), false);
-            let other = kinds::select_varied(kind, &names, &variants(&[3], &[], &[]), &timing(), false);
+            let other = kinds::select_with(kind, &names, &timing(), false, |own| variants(&[3], &[], &[]).of(own));
             assert_eq!(own.len(), other.len());
             for (own, other) in own.iter().zip(&other) {
                 assert!(other.name.ends_with("@c3") && other.command.contains(" 3 "), "{}", other.command);
@@ -261,7 +254,7 @@ mod tests {
     fn a_rate_that_was_chosen_is_offered_and_a_share_is_taken_of_the_capacity() {
         let (http, names) = (&SUBJECTS[0], ["get-128B-c64-open".to_owned()]);
         let rates = variants(&[], &[], &["20000", "0.25x"]);
-        let mut workloads = kinds::select_varied(http, &names, &rates, &timing(), false);
+        let mut workloads = kinds::select_with(http, &names, &timing(), false, |own| rates.of(own));
         kinds::calibrate(http, &mut workloads, 100_000.0, &timing());
         let offered = [(20_000.0, 0.2), (25_000.0, 0.25)];
         for (workload, (rate_rps, fraction)) in workloads.iter().zip(offered) {

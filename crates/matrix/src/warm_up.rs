@@ -4,7 +4,6 @@ use anyhow::Result;
 use loadgen::engine::WarmUp;
 
 use super::{
-    args::Args,
     kinds::Subject,
     model::{Setup, Workload},
     record::Measured,
@@ -43,18 +42,19 @@ pub(crate) fn check(given: Option<f64>, least_s: f64) -> Result<()> {
     }
 }
 
-/// What holds for the visits of a kind: a generator that cannot see the server warms it up by a run of its own.
-pub(crate) fn of_kind(args: &Args, kind: &Subject) -> Option<f64> {
-    args.max_warmup_s().filter(|_| kind.warms_up_until_steady() && args.remote().is_none())
+/// Returns the longest warm-up of a server's visits: a generator that cannot see the server warms it up by a run of its own,
+/// for a fixed time.
+pub(crate) fn of_subject(longest_s: Option<f64>, subject: &Subject, is_remote: bool) -> Option<f64> {
+    longest_s.filter(|_| subject.warms_up_until_steady() && !is_remote)
 }
 
 /// In a sentence, where it is not a fixed time in the whole run.
-pub(crate) fn note(args: &Args, kind: &Subject) -> Option<String> {
-    let (least_s, most_s) = (args.warmup_s(), args.max_warmup_s()?);
-    Some(match of_kind(args, kind) {
+pub(crate) fn note(least_s: f64, longest_s: Option<f64>, subject: &Subject, is_remote: bool) -> Option<String> {
+    let most_s = longest_s?;
+    Some(match of_subject(longest_s, subject, is_remote) {
         Some(_) => format!(
             "A visit warms up until no trend above 3 % leads through five windows of 100 ms, for {least_s} to {most_s} s; \
-             a climb's steps for a fixed time."
+             a load sweep's steps for a fixed time."
         ),
         None => {
             format!("A visit warms up for {least_s} s, steady or not: this load has no warm-up that ends by itself.")

@@ -18,7 +18,10 @@ pub mod warnings;
 
 pub use self::{
     curves::{BUCKETS_PER_DECADE, Bucket, LoadPoint, bucket_end},
-    setup::{Arrivals, Cell, Connection, Flag, Git, Host, NotRun, Pinning, Quote, Quotes, RELEASE, Remote, Role, Setup, Workload},
+    setup::{
+        Arrivals, Cell, Connection, Flag, Git, Host, NotRun, Pinning, Quote, Quotes, RELEASE, Remote, Role, Setup,
+        Workload,
+    },
     summary::{
         BlockFigures, BlockValue, CellResult, Comparison, Drift, Effect, Figures, FlagCount, Interval, LatencyFigures,
         Metric, Noise, Outcome, Progress, QuantilePoint, Ratio, Report, SecondaryFigures, Summary, Topic, WindowPoint,

@@ -12,11 +12,8 @@ use servers::{Server, Workload as Spec};
 
 use self::documents::{Documents, LAYOUT};
 use super::{
-    super::{
-        model::{Cell, Role, Workload},
-        variants,
-    },
-    Load, Target, Timing, base, words,
+    super::model::{Cell, Role, Workload},
+    Load, Target, Timing, base, plain, words,
 };
 
 const ORIGINAL: &str = "original";
@@ -106,7 +103,7 @@ impl Load for File {
         let layouts: BTreeSet<String> = cells.iter().filter_map(|cell| factor(cell, "layout")).collect();
         let layouts: Vec<&str> = layouts.iter().map(String::as_str).collect();
         let needs_database = cells.iter().any(|cell| factor(cell, "backend").is_some_and(|name| name == SQLITE));
-        let specs = workloads.iter().filter_map(|workload| server.workload(variants::plain(&workload.name)));
+        let specs = workloads.iter().filter_map(|workload| server.workload(plain(&workload.name)));
         for documents in specs.filter_map(|spec| documents(server, spec)) {
             documents.write(site, &layouts)?;
             if needs_database {

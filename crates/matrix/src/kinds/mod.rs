@@ -24,7 +24,6 @@ use super::{
     cpus::CpuList,
     model::{Arrivals, Cell, Connection, Role, Workload},
     peers::{self, Peer},
-    variants::{self, Variants},
 };
 
 /// Fraction of the reference's capacity that an open loop offers to every cell.
@@ -37,8 +36,7 @@ const TURN_S: f64 = 0.11;
 const THREADS_MAX: u32 = 1024;
 
 /// All servers that can be measured, in the order of their matrices.
-pub(crate) static SUBJECTS: LazyLock<Vec<Subject>> =
-    LazyLock::new(|| servers::all().iter().map(Subject::of).collect());
+pub(crate) static SUBJECTS: LazyLock<Vec<Subject>> = LazyLock::new(|| servers::all().iter().map(Subject::of).collect());
 
 /// One of our servers, as something to be measured. A matrix has one.
 pub(crate) struct Subject {
@@ -158,7 +156,7 @@ impl Subject {
 
     /// Returns the descriptor of a workload or of a variant of it.
     fn spec(&self, workload: &str) -> Option<&'static Spec> {
-        self.descriptor.workload(variants::plain(workload))
+        self.descriptor.workload(plain(workload))
     }
 
     /// Package, executable, and name of the matrix.
@@ -235,13 +233,7 @@ impl Subject {
         self.load.why_not(cell, workload)
     }
 
-    pub(crate) fn prepare(
-        &self,
-        cells: &[Cell],
-        workloads: &[Workload],
-        site: &Path,
-        executable: &Path,
-    ) -> Result<()> {
+    pub(crate) fn prepare(&self, cells: &[Cell], workloads: &[Workload], site: &Path, executable: &Path) -> Result<()> {
         self.load.prepare(self.descriptor, cells, workloads, site, executable)
     }
 
@@ -311,6 +303,14 @@ impl Subject {
         let spec = self.spec(&workload.name).filter(|_| workload.prepared().is_some());
         spec.map_or(0.0, |spec| self.load.preload_s(self.descriptor, spec, workload))
     }
+}
+
+/// Mark between a workload's own name and what is different in a variant of it.
+pub(crate) const VARIANT_MARK: char = '@';
+
+/// Returns the name of the workload that this one is a variant of; its own, if it is none.
+pub(crate) fn plain(workload: &str) -> &str {
+    workload.split(VARIANT_MARK).next().unwrap_or(workload)
 }
 
 /// Returns the subject of that name.
@@ -386,20 +386,20 @@ impl Timing {
 
 /// The workloads of a kind so named, in its order, with the commands that make them.
 pub(crate) fn select(kind: &Subject, names: &[String], timing: &Timing, is_quick: bool) -> Vec<Workload> {
-    select_varied(kind, names, &Variants::default(), timing, is_quick)
+    select_with(kind, names, timing, is_quick, |own| own)
 }
 
-/// The same as they are to be varied.
-pub(crate) fn select_varied(
+/// Selects the same and varies them.
+pub(crate) fn select_with(
     kind: &Subject,
     names: &[String],
-    variants: &Variants,
     timing: &Timing,
     is_quick: bool,
+    vary: impl FnOnce(Vec<Workload>) -> Vec<Workload>,
 ) -> Vec<Workload> {
     let mut workloads = kind.workloads(is_quick);
     workloads.retain(|workload| names.contains(&workload.name));
-    let mut workloads = variants.of(workloads);
+    let mut workloads = vary(workloads);
     for workload in &mut workloads {
         show_commands(kind, workload, timing);
     }

@@ -13,10 +13,7 @@ use std::{
 use anyhow::Result;
 use servers::Server;
 
-use super::{
-    kinds::{SUBJECTS, Subject},
-    model::{Cell, Role, Workload},
-};
+use super::model::{Cell, Role, Workload};
 use crate::workspace::first_line;
 
 /// Connections and files that one worker may have open.
@@ -91,9 +88,9 @@ pub(crate) fn of(server: &Server) -> Vec<&'static dyn Peer> {
 /// Returns the names that `--against` knows.
 pub(crate) fn names() -> Vec<&'static str> {
     let mut names: Vec<&str> = Vec::new();
-    for peer in SUBJECTS.iter().flat_map(Subject::peers) {
-        if !names.contains(&peer.name()) {
-            names.push(peer.name());
+    for name in servers::all().iter().flat_map(|server| &server.peers).filter_map(|id| id.split('/').next()) {
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
     names
@@ -176,7 +173,10 @@ impl Peer for OwnServer {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::kinds::{SUBJECTS, Subject},
+        *,
+    };
 
     #[test]
     fn what_is_shown_of_a_peer_names_nothing_of_the_machine() {

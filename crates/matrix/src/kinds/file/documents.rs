@@ -180,6 +180,8 @@ mod tests {
     fn an_import_that_fails_says_why() {
         let site = tempfile::tempdir().unwrap();
         let any = set("any", 3, 100, 300);
-        assert!(Documents(&any).import(site.path(), Path::new("/bin/false")).unwrap_err().to_string().contains("import"));
+        assert!(
+            Documents(&any).import(site.path(), Path::new("/bin/false")).unwrap_err().to_string().contains("import")
+        );
     }
 }
