@@ -12,12 +12,12 @@ use sha2::{Digest, Sha256};
 
 use matrix::workspace::{cargo, first_line, metadata, root, run_shown};
 
-/// What lies beside the programs: files, and directories with all that is in them.
+/// Texts beside the programs: files, and directories with all that is in them.
 const TEXTS: [&str; 5] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "docs"];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where the archive and SHA256SUMS go [default: target/dist]
+    /// Directory of the archive and SHA256SUMS [default: target/dist]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 

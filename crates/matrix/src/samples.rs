@@ -1,11 +1,11 @@
 //! Made-up runs for tests.
 
-use super::{
-    analysis,
-    model::{Arrivals, Cell, Connection, Git, Host, Pinning, RELEASE, Role, Setup, Summary, Workload},
-    plan,
+use results::{
+    Arrivals, Cell, Connection, Git, Host, Pinning, RELEASE, Role, Setup, Summary, Workload,
     record::{HostDuring, Measured, Planned, ServerCost, Visit},
 };
+
+use crate::{judge::analysis, plan::order};
 
 pub(crate) fn cell(id: &str, role: Role, driver: Option<&str>) -> Cell {
     Cell {
@@ -150,7 +150,7 @@ pub(crate) fn visit() -> Visit {
 pub(crate) fn summary() -> Summary {
     let mut setup = setup();
     setup.cells[3].version = Some("Redis server v=7.0.15 sha=0".to_owned());
-    let planned = Planned { plan: plan::shuffled(&setup), setup };
+    let planned = Planned { plan: order::shuffled(&setup), setup };
     let visits: Vec<Visit> = (planned.setup.selected())
         .map(|(cell, workload)| {
             let mut measured = measured(4.0);

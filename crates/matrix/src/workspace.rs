@@ -1,4 +1,4 @@
-//! Where the workspace is, what it is made of, and how its commands are run.
+//! The workspace: its directory, its packages, and its commands.
 
 use std::{
     path::{Path, PathBuf},

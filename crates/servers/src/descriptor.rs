@@ -29,7 +29,7 @@ pub struct Server {
     pub calibration: String,
     /// Sentences about all workloads that are not in their titles.
     pub note: Option<String>,
-    /// What a quick run does differently, beside leaving out workloads; part of a sentence.
+    /// Differences of a quick run, beside leaving out workloads; part of a sentence.
     pub quick_note: String,
     /// A quick run repeats flagged visits only if all visits are still expected to take no longer than this.
     pub quick_retry_budget_s: f64,
@@ -144,7 +144,7 @@ pub struct Workload {
     pub documents: Option<String>,
     /// Requests of each requestor, which sleeps between them.
     pub repetitions: Option<u32>,
-    /// Where the clients put what they receive, `read` or `splice`; of load kind `mq`, as the following.
+    /// Place of what the clients receive, `read` or `splice`; of load kind `mq`, as the following.
     pub sink: Option<String>,
     /// Requests of each client in a full and in a quick run, instead of a slice of time.
     pub rounds: Option<[u32; 2]>,

@@ -2,7 +2,7 @@
 
 use super::{Violation, source::SourceFile};
 
-/// Where `unsafe` may be written.
+/// Directories in which `unsafe` may be written.
 const UNSAFE_ROOMS: [&str; 3] = ["crates/sys/", "crates/drivers/src/uring/", "crates/store/src/packed/"];
 /// Crates that hold such a room cannot forbid unsafe code as a whole.
 const UNSAFE_CRATES: [&str; 3] = ["crates/sys/", "crates/drivers/", "crates/store/"];
