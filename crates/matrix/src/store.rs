@@ -262,7 +262,7 @@ mod tests {
     /// The visits that a run makes from what it has, in order: valid at once, but every fifth one only when repeated.
     fn to_the_end(manifest: &Manifest, made: Vec<Visit>) -> Vec<Visit> {
         let mut visits = manifest.by_matrix(made);
-        let (mut turn, mut order) = (order::Turn::default(), Vec::new());
+        let (mut turn, mut order) = (order::BlockOfMatrix::default(), Vec::new());
         while let Some((next, due)) = order::next_of_run(manifest, &visits, turn) {
             turn = next;
             let planned = &manifest.matrices[turn.matrix];

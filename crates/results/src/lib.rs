@@ -1,4 +1,4 @@
-//! What `bench-matrix` knows and the report reads: the setup, and `summary.json`. What only the engine reads back
+//! Data that `bench-matrix` writes and the report reads: the setup, and `summary.json`. What only the engine reads back
 //! (the plan, the single visits) is in [`record`].
 //!
 //! Plain data; nothing here measures, computes or draws. `docs/benchmarking.md` describes the files in prose.
