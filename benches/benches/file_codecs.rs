@@ -1,4 +1,4 @@
-//! The codecs of servers of files: fileserver's two protocols, and mq-server's messages. 100 requests each.
+//! The codecs of file servers: the two protocols of fileserver, and the messages of mq-server. 100 requests each.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +8,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use wire::{
     file::{
         Dialect, FileId, Framed, Original, Request, Status,
-        client::{Event, FramedReplies, ask_framed, ask_original},
+        client::{Event, FramedReplies, write_framed_request, write_original_request},
     },
     mserve,
 };
@@ -19,7 +19,7 @@ fn ids() -> impl Iterator<Item = FileId> {
     (0..DEPTH).filter_map(|at| FileId::new(format!("DOC{at:05}").as_bytes()))
 }
 
-/// How many documents are asked for.
+/// Parses all requests and returns their number.
 fn read<D: Dialect>(mut input: &[u8]) -> u64 {
     let mut count = 0;
     while let Request::Get { id, consumed } = D::request(input) {
@@ -35,15 +35,15 @@ fn requests(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(DEPTH));
     let (mut original, mut framed) = (Vec::new(), Vec::new());
     for id in ids() {
-        ask_original(&mut original, &id);
-        ask_framed(&mut framed, &id);
+        write_original_request(&mut original, &id);
+        write_framed_request(&mut framed, &id);
     }
     assert_eq!((read::<Original>(&original), read::<Framed>(&framed)), (DEPTH, DEPTH));
     group.bench_function("original", |bencher| bencher.iter(|| read::<Original>(black_box(&original))));
     group.bench_function("framed", |bencher| bencher.iter(|| read::<Framed>(black_box(&framed))));
 }
 
-/// How many replies there are, and how many bytes in their bodies.
+/// Decodes all replies, and returns their number and the bytes of their bodies.
 fn read_replies(decoder: &mut FramedReplies, mut input: &[u8]) -> (u64, usize) {
     let (mut count, mut bytes) = (0, 0);
     loop {

@@ -1,16 +1,18 @@
-//! What a cache costs per operation, without a server: a million keys of 16 bytes with values of 12.
+//! The cost of a cache per operation, without a server: a million keys of 16 bytes with values of 12.
 
 use std::hint::black_box;
 
+use clap::ValueEnum;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use store::{
-    Attributes, Cache, HashbrownStore, KeyHasher, Moment, Options, Packed, Pin, PolicyKind, Scout as _, StdStore, Store,
+    Attributes, Cache, HashbrownStore, KeyHasher, Moment, PackedStore, Pin, PolicyKind, Scout as _, StdStore, Store,
+    StoreOptions,
 };
 
 const KEYS: u64 = 1_000_000;
 /// Operations per turn, on keys at random.
 const TURN: usize = 4096;
-/// Commands under way at once where a pipeline lets a server look ahead.
+/// Commands in flight at once, where a pipeline lets a server prefetch.
 const WINDOW: usize = 12;
 const VALUE: &[u8] = b"twelve bytes";
 const NOW: Moment = Moment { unix_ms: 1_700_000_000_000 };
@@ -26,17 +28,17 @@ fn key(number: u64) -> Key {
 }
 
 fn filled<S: Store>(policy: PolicyKind, limit: Option<usize>) -> Cache<S> {
-    let options = Options { hasher: KeyHasher::with_seed(1), advise: |_| (), release: |_| () };
+    let options = StoreOptions { hasher: KeyHasher::with_seed(1), advise: |_| (), release: |_| () };
     let mut cache = Cache::<S>::new(options, policy, limit, 1);
     for number in 0..KEYS {
         let key = key(number);
         let hash = cache.store().hash(&key);
-        cache.set(hash, &key, VALUE, PLAIN, NOW).expect("something gives way");
+        cache.set(hash, &key, VALUE, PLAIN, NOW).expect("an entry is evicted");
     }
     cache
 }
 
-/// Other keys at each turn, so that caches of the processor do not help.
+/// Returns other keys at each turn, so that the processor's caches do not help.
 struct Keys(Vec<Key>, usize);
 
 impl Keys {
@@ -51,7 +53,7 @@ impl Keys {
     }
 }
 
-/// Runs an operation on every key, looking ahead: first for the table's memory, then for the entry's.
+/// Runs an operation on every key with prefetching: first of the table's memory, then of the entry's.
 fn windowed<S: Store>(cache: &mut Cache<S>, keys: &[Key], mut run: impl FnMut(&mut Cache<S>, u64, &Key)) {
     let mut hashes = [0; WINDOW];
     let (scout, pin) = (cache.scout(), Pin::new());
@@ -98,12 +100,12 @@ fn store<S: Store>(c: &mut Criterion, name: &str) {
     group.finish();
 }
 
-/// What a new entry costs when another one has to go for it.
+/// Measures an insertion that has to evict an entry.
 fn eviction<S: Store>(c: &mut Criterion, name: &str) {
     let held = filled::<S>(PolicyKind::NoEviction, None).bytes();
     let mut group = c.benchmark_group("eviction");
     group.throughput(Throughput::Elements(TURN as u64));
-    for &policy in PolicyKind::ALL.iter().filter(|policy| policy.name().starts_with("allkeys-")) {
+    for &policy in PolicyKind::value_variants().iter().filter(|policy| policy.to_string().starts_with("allkeys-")) {
         let mut cache = filled::<S>(policy, Some(held / 2));
         let mut next = KEYS;
         group.bench_function(format!("{name}/{policy}"), |b| {
@@ -124,12 +126,12 @@ fn eviction<S: Store>(c: &mut Criterion, name: &str) {
 fn stores(c: &mut Criterion) {
     store::<StdStore>(c, "std");
     store::<HashbrownStore>(c, "hashbrown");
-    store::<Packed>(c, "packed");
+    store::<PackedStore>(c, "packed");
 }
 
 fn evictions(c: &mut Criterion) {
     eviction::<HashbrownStore>(c, "hashbrown");
-    eviction::<Packed>(c, "packed");
+    eviction::<PackedStore>(c, "packed");
 }
 
 criterion_group! {

@@ -25,7 +25,7 @@ pub struct Shell {
     at_once: Vec<AtOnce>,
     /// Sockets' files, which go at the end.
     files: Vec<PathBuf>,
-    /// How long after the drain timeout the process is ended.
+    /// Time between the drain timeout and the end of the process.
     margin: Duration,
 }
 
@@ -56,7 +56,7 @@ impl Shell {
         })
     }
 
-    /// Where a server registers what it counts.
+    /// Registry of the server's metrics.
     pub fn registry(&mut self) -> &mut Registry {
         &mut self.registry
     }
@@ -66,7 +66,7 @@ impl Shell {
         self.stop.clone()
     }
 
-    /// What is in flight has this long to finish after SIGTERM or SIGINT.
+    /// Time that requests in flight have to finish after SIGTERM or SIGINT.
     pub fn drain_timeout(&self) -> Duration {
         self.args.drain_timeout
     }
@@ -90,9 +90,9 @@ impl Shell {
         self.files = files;
     }
 
-    /// Watches for signals, calls `ready`, announces the `endpoints` and serves until `serve` returns, which it has to do
-    /// after the [`Stop`] has said so. It does not return where that takes longer than the drain timeout: the process
-    /// exits, so [`Shell::at_end`] is the place for what must not be missed.
+    /// Watches for signals, calls `ready`, announces the `endpoints` and serves until `serve` returns, which it has
+    /// to do after the [`Stop`] has said so. It does not return where that takes longer than the drain timeout: the
+    /// process exits, so [`Shell::at_end`] is the place for what must not be missed.
     ///
     /// # Errors
     /// Those of `serve` and of [`Shell::at_end`]; metrics that cannot be served.

@@ -1,99 +1,67 @@
-//! Which entry gives way when memory runs out.
+//! The choice of the entry that is evicted when memory runs out.
 //!
-//! An access word is the clock of the last use (24 bits of seconds) above 8 bits that mean something else to each
-//! policy.
+//! An access word is the clock of the last use (24 bits of seconds) above 8 bits that each policy uses in its own way.
 
 mod fifo;
 mod ghost;
-mod ring;
+mod queue;
 mod sample;
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
-pub use self::sample::SAMPLE;
+use clap::ValueEnum;
+
+pub use self::sample::SAMPLE_SIZE;
 use self::{fifo::Fifo, sample::Random};
 use crate::Store;
 
-/// The one list of policies.
-macro_rules! policies {
-    ($($(#[doc = $about:literal])+ $kind:ident = $name:literal,)+) => {
-        /// An eviction policy; the names are Redis's where Redis has it.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum PolicyKind {
-            $($(#[doc = $about])+ $kind,)+
-        }
-
-        impl PolicyKind {
-            pub const ALL: &[Self] = &[$(Self::$kind,)+];
-
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$kind => $name,)+ }
-            }
-
-            pub fn about(self) -> &'static str {
-                match self { $(Self::$kind => concat!($($about,)+),)+ }
-            }
-        }
-    };
-}
-
-policies! {
+/// An eviction policy, named as in Redis where Redis has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PolicyKind {
     /// refuse writes instead
-    NoEviction = "noeviction",
+    #[value(name = "noeviction")]
+    NoEviction,
     /// S3-FIFO: a small queue in front of a main one, and a memory of what left it
-    AllKeysS3Fifo = "allkeys-s3fifo",
+    #[value(name = "allkeys-s3fifo")]
+    AllKeysS3Fifo,
     /// the least recently used of a sample
-    AllKeysLru = "allkeys-lru",
+    #[value(name = "allkeys-lru")]
+    AllKeysLru,
     /// the least frequently used of a sample
-    AllKeysLfu = "allkeys-lfu",
+    #[value(name = "allkeys-lfu")]
+    AllKeysLfu,
     /// any
-    AllKeysRandom = "allkeys-random",
+    #[value(name = "allkeys-random")]
+    AllKeysRandom,
     /// the least recently used of a sample of what expires
-    VolatileLru = "volatile-lru",
+    #[value(name = "volatile-lru")]
+    VolatileLru,
     /// the least frequently used of a sample of what expires
-    VolatileLfu = "volatile-lfu",
+    #[value(name = "volatile-lfu")]
+    VolatileLfu,
     /// any that expires
-    VolatileRandom = "volatile-random",
+    #[value(name = "volatile-random")]
+    VolatileRandom,
     /// what expires first, of a sample
-    VolatileTtl = "volatile-ttl",
-}
-
-/// Not the name of a policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownPolicy(pub String);
-
-impl fmt::Display for UnknownPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
-        write!(f, "unknown eviction policy `{}`; there are {}", self.0, names.join(", "))
-    }
-}
-
-impl std::error::Error for UnknownPolicy {}
-
-impl FromStr for PolicyKind {
-    type Err = UnknownPolicy;
-
-    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
-        let found = Self::ALL.iter().copied().find(|kind| kind.name() == name);
-        found.ok_or_else(|| UnknownPolicy(name.to_owned()))
-    }
+    #[value(name = "volatile-ttl")]
+    VolatileTtl,
 }
 
 impl fmt::Display for PolicyKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        let value = self.to_possible_value().expect("no policy is hidden");
+        f.write_str(value.get_name())
     }
 }
 
-/// What the low byte of access words means.
+/// Use of the low byte of access words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scheme {
-    /// Nothing: the clock says it all.
+    /// Unused: the clock is enough.
     Clock,
     /// A logarithmic count of uses.
     Count,
-    /// What [`Fifo`] says.
+    /// The bits of [`Fifo`].
     Queue,
 }
 
@@ -112,117 +80,124 @@ impl Scheme {
     }
 }
 
-/// A policy at work.
+/// A policy with its state.
 #[derive(Debug)]
 pub struct Policy {
     kind: PolicyKind,
     scheme: Scheme,
     random: Random,
     queues: Fifo,
-    /// Whether anything will have to be given up: without a limit, queues would be memory for nothing.
-    is_armed: bool,
+    /// True if the store has a limit: without one, queues would be a waste of memory.
+    is_limited: bool,
 }
 
 impl Policy {
-    /// A policy for a store that has a limit.
+    /// Makes a policy for a store that has a limit.
     pub fn new(kind: PolicyKind, seed: u64) -> Self {
-        Self { kind, scheme: Scheme::of(kind), random: Random::new(seed), queues: Fifo::new(), is_armed: true }
+        Self { kind, scheme: Scheme::of(kind), random: Random::new(seed), queues: Fifo::new(), is_limited: true }
     }
 
     pub fn kind(&self) -> PolicyKind {
         self.kind
     }
 
-    /// Words of the policy before mean something else to this one; that wears off as entries are used.
+    /// Changes the policy. It misreads the words of the policy before; that wears off as entries are used.
     pub fn set_kind(&mut self, kind: PolicyKind) {
         (self.kind, self.scheme) = (kind, Scheme::of(kind));
     }
 
-    /// Whether the store has a limit.
-    pub fn set_armed(&mut self, is_armed: bool) {
-        self.is_armed = is_armed;
+    /// Tells the policy if the store has a limit.
+    pub fn set_limited(&mut self, is_limited: bool) {
+        self.is_limited = is_limited;
     }
 
-    /// Begins anew with so many entries; owed after the kind or the limit has changed.
+    /// Begins again with this number of entries. Has to be called after the kind or the limit has changed.
     pub fn restart(&mut self, entries: usize) {
         self.queues.restart(if self.has_queues() { entries } else { 0 });
     }
 
     #[inline]
     fn has_queues(&self) -> bool {
-        self.scheme == Scheme::Queue && self.is_armed
+        self.scheme == Scheme::Queue && self.is_limited
     }
 
-    /// The word of an entry that has just been used.
+    /// Returns the word of an entry that has just been used.
     #[inline]
-    pub fn hit(&mut self, word: u32, clock: u32) -> u32 {
+    pub fn on_use(&mut self, word: u32, clock: u32) -> u32 {
         let low = match self.scheme {
             Scheme::Clock => word & 0xff,
-            Scheme::Queue => Fifo::used(word),
+            Scheme::Queue => Fifo::on_use(word),
             Scheme::Count => sample::count_use(word, clock, &mut self.random),
         };
         low | clock << 8
     }
 
-    /// A new entry is there, or (`before`: its word) one has moved to this place.
+    /// Notes a new entry, or one that has moved to this location; `before` is then its old word.
     #[inline]
-    pub fn added<S: Store>(&mut self, store: &mut S, place: S::Place, hash: u64, clock: u32, before: Option<u32>) {
+    pub fn on_insert<S: Store>(
+        &mut self,
+        store: &mut S,
+        location: S::Location,
+        hash: u64,
+        clock: u32,
+        before: Option<u32>,
+    ) {
         let low = match self.scheme {
-            Scheme::Queue if self.is_armed => self.queues.added(store, place, hash, before),
+            Scheme::Queue if self.is_limited => self.queues.on_insert(store, location, hash, before),
             Scheme::Clock | Scheme::Queue => 0,
             Scheme::Count => before.map_or(sample::COUNT_NEW, |before| before & 0xff),
         };
-        store.set_access(place, low | clock << 8);
+        store.set_access(location, low | clock << 8);
     }
 
-    /// Compaction has given an entry this handle.
-    pub fn moved<S: Store>(&mut self, store: &S, handle: u32) {
+    /// Notes the new handle of an entry that compaction has moved.
+    pub fn on_move<S: Store>(&mut self, store: &S, handle: u32) {
         if self.has_queues() {
-            self.queues.moved(store, handle);
+            self.queues.on_move(store, handle);
         }
     }
 
-    /// The entry to give up; the caller removes it. `None`: there is nothing that may be given up.
-    pub fn victim<S: Store>(&mut self, store: &mut S, clock: u32) -> Option<S::Place> {
+    /// Returns the entry to evict, which the caller removes; `None` if no entry may be evicted.
+    pub fn choose_victim<S: Store>(&mut self, store: &mut S, clock: u32) -> Option<S::Location> {
         if self.has_queues()
-            && let Some(place) = self.queues.victim(store)
+            && let Some(location) = self.queues.choose_victim(store)
         {
-            return Some(place);
+            return Some(location);
         }
-        sample::victim(self.kind, store, clock, &mut self.random)
+        sample::choose_victim(self.kind, store, clock, &mut self.random)
     }
 
-    /// The last victim has been given up.
-    pub fn evicted(&mut self, hash: u64) {
+    /// Notes that the last victim has been removed.
+    pub fn on_evict(&mut self, hash: u64) {
         if self.has_queues() {
-            self.queues.evicted(hash);
+            self.queues.on_evict(hash);
         }
     }
 
-    /// All entries are gone.
-    pub fn cleared(&mut self) {
+    /// Notes that all entries are gone.
+    pub fn on_clear(&mut self) {
         self.queues.restart(0);
     }
 
-    /// Memory of the policy's own.
+    /// Returns the memory of the policy itself.
     #[inline]
     pub fn bytes(&self) -> usize {
         if self.has_queues() { self.queues.bytes() } else { 0 }
     }
 
-    /// Bytes by which [`Policy::bytes`] may grow for one new entry.
+    /// Returns the bytes by which [`Policy::bytes`] may grow for one new entry.
     #[inline]
     pub fn growth(&self) -> usize {
         if self.has_queues() { Fifo::GROWTH } else { 0 }
     }
 
-    /// Seconds since the last use.
+    /// Returns the seconds since the last use.
     pub fn idle_s(word: u32, clock: u32) -> u32 {
         sample::idle_s(word, clock)
     }
 
-    /// How often an entry has been used: by the LFU policies a logarithm, from 0 to 255; by S3-FIFO up to 3; no other
-    /// policy counts.
+    /// Returns the frequency of uses: a logarithm from 0 to 255 under the LFU policies, at most 3 under S3-FIFO, and 0 under
+    /// the others, which do not count.
     pub fn frequency(&self, word: u32, clock: u32) -> u8 {
         match self.scheme {
             Scheme::Clock => 0,

@@ -17,8 +17,8 @@ use crate::beneath::resolve;
 #[derive(Debug)]
 pub struct Directory(OwnedFd);
 
-/// The writing side of a FIFO. It never waits: what the FIFO has no room for is `WouldBlock`, and `BrokenPipe` says that
-/// nobody reads any more (Rust's runtime ignores SIGPIPE).
+/// The writing side of a FIFO. It never waits: what the FIFO has no room for is `WouldBlock`, and `BrokenPipe` says
+/// that nobody reads any more (Rust's runtime ignores SIGPIPE).
 #[derive(Debug)]
 pub struct Writer(OwnedFd);
 
@@ -26,7 +26,7 @@ pub struct Writer(OwnedFd);
 #[derive(Debug)]
 pub struct Reader(OwnedFd);
 
-/// Whose a directory is, and who may do what in it.
+/// Owner and permissions of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ownership {
     /// A user id.
@@ -36,14 +36,14 @@ pub struct Ownership {
 }
 
 impl Ownership {
-    /// Nobody but its owner, and root, can list, search or change it. Where there is an access control list, the bits of
-    /// the group are the most that it grants to anybody (acl(5)), so this speaks for lists, too.
+    /// Nobody but its owner, and root, can list, search or change it. Where there is an access control list, the bits
+    /// of the group are the most that it grants to anybody (acl(5)), so this speaks for lists, too.
     pub fn is_for_owner_alone(self) -> bool {
         self.mode & 0o077 == 0
     }
 }
 
-/// Why a name is not a FIFO that can be written into.
+/// Reason that a name is not a FIFO that can be written into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// Empty, longer than a name may be, `.`, `..`, or with a `/` or a NUL in it.
@@ -97,7 +97,7 @@ impl Directory {
         Ok(Self(directory))
     }
 
-    /// Of the directory that is open, whatever has its name by now.
+    /// Returns the ownership of the open directory, whatever has its name by now.
     ///
     /// # Errors
     /// Those of fstat(2).
@@ -155,8 +155,8 @@ impl Directory {
 
     fn open_fifo(&self, name: &[u8], access: OFlags) -> Result<OwnedFd, OpenError> {
         check_name(name)?;
-        // Opening some devices does something, so a look comes first. It decides nothing else: the name may mean something
-        // else by the time it is opened, and what counts is what was opened.
+        // Opening some devices does something, so a look comes first. It decides nothing else: the name may mean
+        // something else by the time it is opened, and what counts is what was opened.
         let look = fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW);
         if !look.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_fifo()) {
             return Err(self.explain(name, look.err().unwrap_or(Errno::NOTSUP)));
@@ -222,8 +222,8 @@ impl From<Writer> for OwnedFd {
 }
 
 impl Reader {
-    /// Locks the FIFO (flock(2)) for as long as this is open, unless somebody else has; whether it could. The lock goes
-    /// with the process, however that ends. It keeps nobody from reading or writing.
+    /// Locks the FIFO (flock(2)) for as long as this is open; false if another process has it. The lock goes with the
+    /// process, however that ends, and keeps no process from reading or writing.
     ///
     /// # Errors
     /// Those of flock(2).
@@ -277,7 +277,7 @@ pub fn raise_capacity(pipe: impl AsFd, bytes: usize) -> io::Result<usize> {
     Ok(pipe::fcntl_setpipe_size(&pipe, bytes)?)
 }
 
-/// What a pipe holds, in bytes (FIONREAD).
+/// Returns the number of bytes in a pipe (FIONREAD).
 ///
 /// # Errors
 /// Those of ioctl(2).

@@ -2,14 +2,14 @@
 
 use wire::file::{
     FileId, Status,
-    client::{Answer, Eof, Event, FramedReplies, OriginalReply, ask_framed, ask_original},
+    client::{Eof, Event, FramedReplies, OriginalAnswer, OriginalReply, write_framed_request, write_original_request},
 };
 
 use super::catalogue::Document;
 use crate::error::ErrorClass;
 
 /// A protocol: the replies of one connection.
-pub trait Speech: Default + Send + 'static {
+pub trait FileProtocol: Default + Send + 'static {
     /// Appends a request.
     fn ask(id: &FileId, out: &mut Vec<u8>);
 
@@ -20,7 +20,7 @@ pub trait Speech: Default + Send + 'static {
     fn end(&mut self, document: Option<&Document>) -> Ended;
 }
 
-/// What [`Speech::listen`] came to.
+/// What [`FileProtocol::listen`] came to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Heard {
     NeedMore,
@@ -51,9 +51,9 @@ pub enum Said {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Original(OriginalReply);
 
-impl Speech for Original {
+impl FileProtocol for Original {
     fn ask(id: &FileId, out: &mut Vec<u8>) {
-        ask_original(out, id);
+        write_original_request(out, id);
     }
 
     #[inline]
@@ -69,11 +69,11 @@ impl Speech for Original {
     fn end(&mut self, document: Option<&Document>) -> Ended {
         const FOUND: Ended = Ended::Reply(Said::Found { if_short: ErrorClass::ShortBody });
         match self.0.answer() {
-            Answer::Nothing if document.is_some_and(|document| document.length == 0) => FOUND,
-            Answer::Nothing => Ended::Early(ErrorClass::EofEarly),
-            Answer::NoneSuch if document.is_some_and(|document| document.is_one_nul) => FOUND,
-            Answer::NoneSuch => Ended::Reply(Said::Missing),
-            Answer::Bytes(_) => FOUND,
+            OriginalAnswer::Empty if document.is_some_and(|document| document.length == 0) => FOUND,
+            OriginalAnswer::Empty => Ended::Early(ErrorClass::EofEarly),
+            OriginalAnswer::Missing if document.is_some_and(|document| document.is_one_nul) => FOUND,
+            OriginalAnswer::Missing => Ended::Reply(Said::Missing),
+            OriginalAnswer::Bytes(_) => FOUND,
         }
     }
 }
@@ -85,9 +85,9 @@ pub struct Framed {
     status: Option<Status>,
 }
 
-impl Speech for Framed {
+impl FileProtocol for Framed {
     fn ask(id: &FileId, out: &mut Vec<u8>) {
-        ask_framed(out, id);
+        write_framed_request(out, id);
     }
 
     #[inline]

@@ -1,22 +1,21 @@
 //! The store that is made for speed and size: one owner, two cache misses for a lookup, 8 bytes beside key and value.
 //!
-//! A `Table` of one-line groups leads from the hash to a block of the `Arena`, where header, key and value are
-//! together. Nothing ever stops to rearrange everything: segments of the table divide one by one, and pages of the
-//! arena change hands one by one. `unsafe` is in four leaves: `memory` (bytes of chunks, prefetch), `group` (one load
-//! of all tags), `segment` and `table` (pointers to segments); blocks are slices, with bounds.
+//! A `Table` of groups, one cache line each, leads from the hash to a block of the `Arena`, where header, key and value are
+//! together. No operation ever rearranges the whole store: segments of the table split one by one, and pages of the arena
+//! change their size class one by one. `unsafe` is in five modules: `memory` (bytes of chunks, prefetch), `group` (one load
+//! of all tags), `segment`, `table` and `scout` (pointers to segments). Blocks are slices, with bounds.
 
+mod address;
 mod arena;
 mod classes;
 mod copy;
 mod entry;
+mod external;
 mod group;
 mod memory;
-mod outside;
 mod scout;
 mod segment;
 mod table;
-#[cfg(test)]
-mod tests;
 mod traversal;
 
 use std::sync::Arc;
@@ -26,42 +25,44 @@ use self::{
     arena::Arena,
     classes::{UNIT, class_of},
     entry::Header,
+    external::ExternalStrings,
     group::tag_of,
     memory::prefetch,
-    outside::Outside,
-    table::{Blocks, Table},
+    segment::Blocks,
+    table::Table,
 };
-use crate::{Attributes, KeyHasher, Options, Store, View};
+use crate::{Attributes, EntryView, KeyHasher, Store, StoreOptions};
 
 /// The packed store.
 ///
 /// It holds at most 32 GiB of entries, values that are kept as [`bytes::Bytes`] not included.
 #[derive(Debug)]
-pub struct Packed {
+pub struct PackedStore {
     table: Table,
     arena: Arena,
-    outside: Outside,
-    options: Options,
+    external: ExternalStrings,
+    options: StoreOptions,
     scout: Arc<PackedScout>,
 }
 
-/// The block of an entry. One that is out of date shows something else or nothing, and does no harm beyond the store.
+/// The block of an entry. One that is out of date leads to another entry or to none, and does no harm beyond the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(u32);
+pub struct Location(u32);
 
-/// The block of the first entry whose hash looks right, and when that was. The default is of a time before all others.
+/// The block of the first entry whose tag matches, and the generation in which it was found. The default is of a generation
+/// before all others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hint {
     block: u32,
-    era: u64,
+    generation: u64,
 }
 
-impl Store for Packed {
-    type Place = Place;
+impl Store for PackedStore {
+    type Location = Location;
     type Hint = Hint;
     type Scout = PackedScout;
 
-    fn new(options: Options) -> Self {
+    fn new(options: StoreOptions) -> Self {
         Self::with_scout(options, Arc::default())
     }
 
@@ -77,105 +78,105 @@ impl Store for Packed {
     // --- lookup ---------------------------------------------------------------------------
 
     #[inline(always)]
-    fn find_hinted(&self, hint: Hint, hash: u64, key: &[u8]) -> Option<Place> {
-        // A block that was an entry's is one as long as no block has been freed.
-        if hint.era == self.arena.era() && self.is_key(hint.block, key) {
-            return Some(Place(hint.block));
+    fn find_hinted(&self, hint: Hint, hash: u64, key: &[u8]) -> Option<Location> {
+        // A block that held an entry still holds it as long as no block has been freed.
+        if hint.generation == self.arena.generation() && self.is_key(hint.block, key) {
+            return Some(Location(hint.block));
         }
         self.find(hash, key)
     }
 
     #[inline(always)]
-    fn find(&self, hash: u64, key: &[u8]) -> Option<Place> {
+    fn find(&self, hash: u64, key: &[u8]) -> Option<Location> {
         let group = self.table.home(hash);
-        // Not `Iterator::find`: the compiler would make a call of its closure.
+        // Not `Iterator::find`: the compiler would not inline its closure.
         for slot in group.with_tag(tag_of(hash)) {
             if self.is_key(group.block(slot), key) {
-                return Some(Place(group.block(slot)));
+                return Some(Location(group.block(slot)));
             }
         }
-        if group.is_passed() { self.find_further(hash, key) } else { None }
+        if group.has_overflowed() { self.find_in_overflow(hash, key) } else { None }
     }
 
     #[inline(always)]
-    fn view(&self, place: Place) -> View<'_> {
-        let block = self.arena.block(place.0);
+    fn view(&self, location: Location) -> EntryView<'_> {
+        let block = self.arena.block(location.0);
         let header = Header::read(block);
         let attributes = header.attributes(block);
-        if header.has_outside() {
-            return self.view_outside(header, block, attributes);
+        if header.has_external() {
+            return self.view_with_external(header, block, attributes);
         }
-        View { key: header.key(block), value: header.value(block), attributes, shared: None }
+        EntryView { key: header.key(block), value: header.value(block), attributes, shared: None }
     }
 
     #[inline(always)]
-    fn expires_at(&self, place: Place) -> u64 {
-        let block = self.arena.block(place.0);
+    fn expires_at(&self, location: Location) -> u64 {
+        let block = self.arena.block(location.0);
         Header::read(block).expires_at(block)
     }
 
     #[inline(always)]
-    fn plain_value(&self, place: Place) -> Option<&[u8]> {
-        let block = self.arena.block(place.0);
+    fn plain_value(&self, location: Location) -> Option<&[u8]> {
+        let block = self.arena.block(location.0);
         let header = Header::read(block);
         header.is_plain().then(|| header.value(block))
     }
 
     #[inline]
-    fn access(&self, place: Place) -> u32 {
-        entry::access(self.arena.block(place.0))
+    fn access(&self, location: Location) -> u32 {
+        entry::access(self.arena.block(location.0))
     }
 
     #[inline]
-    fn set_access(&mut self, place: Place, word: u32) {
-        entry::set_access(self.arena.block_mut(place.0), word);
+    fn set_access(&mut self, location: Location, word: u32) {
+        entry::set_access(self.arena.block_mut(location.0), word);
     }
 
     #[inline]
-    fn handle(&self, place: Place) -> u32 {
-        place.0
+    fn handle(&self, location: Location) -> u32 {
+        location.0
     }
 
     #[inline]
-    fn place(&self, handle: u32) -> Option<Place> {
-        self.arena.is_live(handle).then_some(Place(handle))
+    fn locate(&self, handle: u32) -> Option<Location> {
+        self.arena.is_live(handle).then_some(Location(handle))
     }
 
     // --- change ---------------------------------------------------------------------------
 
     #[inline]
-    fn insert(&mut self, hash: u64, key: &[u8], value: &[u8], attributes: Attributes) -> Place {
-        let header = Header::of(key.len(), value.len(), attributes);
-        let at = match header.has_outside() {
+    fn insert(&mut self, hash: u64, key: &[u8], value: &[u8], attributes: Attributes) -> Location {
+        let header = Header::new(key.len(), value.len(), attributes);
+        let at = match header.has_external() {
             false => self.write(header, key, value, attributes),
-            true => self.write_outside(header, key, value, attributes),
+            true => self.write_with_external(header, key, value, attributes),
         };
-        let Self { table, arena, outside, options, .. } = self;
-        table.insert(hash, at, header.expires(), &Entries { arena, outside, hasher: &options.hasher });
-        Place(at)
+        let Self { table, arena, external, options, .. } = self;
+        table.insert(hash, at, header.expires(), &Entries { arena, external, hasher: &options.hasher });
+        Location(at)
     }
 
     #[inline(always)]
-    fn replace(&mut self, hash: u64, place: Place, value: &[u8], attributes: Attributes) -> (Place, bool) {
-        let block = self.arena.block_mut(place.0);
+    fn replace(&mut self, hash: u64, location: Location, value: &[u8], attributes: Attributes) -> (Location, bool) {
+        let block = self.arena.block_mut(location.0);
         let old = Header::read(block);
         let new = old.with(value.len(), attributes);
         // The usual case: everything is as long as it was.
         if new == old && !new.is_shared() {
             new.write_attributes(block, attributes);
             new.write_value(block, value);
-            return (place, false);
+            return (location, false);
         }
-        self.reshape(hash, place, new, value, attributes)
+        self.reshape(hash, location, new, value, attributes)
     }
 
-    fn set_expiry(&mut self, place: Place, expires_at: u64) -> bool {
-        let block = self.arena.block_mut(place.0);
+    fn set_expiry(&mut self, location: Location, expires_at: u64) -> bool {
+        let block = self.arena.block_mut(location.0);
         Header::read(block).set_expiry(block, expires_at)
     }
 
-    fn set_encoding(&mut self, place: Place, encoding: u8) {
-        let block = self.arena.block_mut(place.0);
+    fn set_encoding(&mut self, location: Location, encoding: u8) {
+        let block = self.arena.block_mut(location.0);
         let header = Header::read(block);
         if header.is_live() {
             header.with_encoding(encoding).write(block);
@@ -183,16 +184,16 @@ impl Store for Packed {
     }
 
     #[inline]
-    fn remove(&mut self, hash: u64, place: Place) {
-        if !self.table.remove(hash, place.0) {
+    fn remove(&mut self, hash: u64, location: Location) {
+        if !self.table.remove(hash, location.0) {
             return;
         }
-        let block = self.arena.block(place.0);
+        let block = self.arena.block(location.0);
         let header = Header::read(block);
-        if header.has_outside() {
-            self.forget_outside(header, place);
+        if header.has_external() {
+            self.remove_external(header, location);
         }
-        self.arena.free(place.0);
+        self.arena.free(location.0);
     }
 
     fn clear(&mut self) {
@@ -201,19 +202,19 @@ impl Store for Packed {
 
     // --- traversal ------------------------------------------------------------------------
 
-    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(View<'_>)) -> u64 {
+    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(EntryView<'_>)) -> u64 {
         self.scan_group(cursor, visit)
     }
 
-    fn sample(&self, random: u64) -> Option<Place> {
-        self.sample_block(random).map(Place)
+    fn sample(&self, random: u64) -> Option<Location> {
+        self.sample_block(random).map(Location)
     }
 
-    fn sample_expiring(&self, random: u64) -> Option<Place> {
-        self.sample_expiring_block(random).map(Place)
+    fn sample_expiring(&self, random: u64) -> Option<Location> {
+        self.sample_expiring_block(random).map(Location)
     }
 
-    fn sweep_expiring(&self, cursor: u64, found: &mut Vec<Place>) -> u64 {
+    fn sweep_expiring(&self, cursor: u64, found: &mut Vec<Location>) -> u64 {
         self.sweep_segment(cursor, found)
     }
 
@@ -231,22 +232,22 @@ impl Store for Packed {
 
     #[inline]
     fn bytes(&self) -> usize {
-        self.arena.bytes() + self.table.bytes() + self.outside.bytes()
+        self.arena.bytes() + self.table.bytes() + self.external.bytes()
     }
 
     #[inline]
     fn growth(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize {
-        let header = Header::of(key_len, value_len, attributes);
+        let header = Header::new(key_len, value_len, attributes);
         let block = self.table.growth() + self.arena.growth(class_of(header.block_len()));
-        match header.has_outside() {
+        match header.has_external() {
             false => block,
-            true => block + outside_bytes(header, key_len, value_len) + self.outside.growth(2),
+            true => block + external_bytes(header, key_len, value_len) + self.external.growth(2),
         }
     }
 
     fn footprint(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize {
-        let header = Header::of(key_len, value_len, attributes);
-        classes::units(class_of(header.block_len())) * UNIT + outside_bytes(header, key_len, value_len)
+        let header = Header::new(key_len, value_len, attributes);
+        classes::units(class_of(header.block_len())) * UNIT + external_bytes(header, key_len, value_len)
     }
 
     fn compact(
@@ -256,8 +257,8 @@ impl Store for Packed {
         attributes: Attributes,
         moved: &mut dyn FnMut(u32),
     ) -> bool {
-        let class = class_of(Header::of(key_len, value_len, attributes).block_len());
-        // An empty page that was kept for such an entry is no use if it has a block already.
+        let class = class_of(Header::new(key_len, value_len, attributes).block_len());
+        // The reserve is of no use for an entry of this size if there is a free block already.
         if self.arena.has_free(class) && self.arena.release_reserve() {
             return true;
         }
@@ -266,23 +267,23 @@ impl Store for Packed {
         hashes.iter().for_each(|&hash| prefetch(self.table.home(hash)));
         for (&from, &hash) in page.live.iter().zip(&hashes) {
             let to = self.arena.allocate(page.class);
-            // All of it: the access word goes along.
+            // The whole block: the access word goes along.
             self.arena.copy((from, 0), (to, 0), classes::units(page.class) * UNIT);
             self.table.moved(hash, from, to);
             moved(to);
         }
-        self.arena.vacated(page);
+        self.arena.finish_vacating(page);
         true
     }
 }
 
-impl Packed {
-    /// An empty store, of which scouts hear that it is in the place of the one before.
-    fn with_scout(options: Options, scout: Arc<PackedScout>) -> Self {
-        // The era of the arena comes last: whoever sees it sees the table.
+impl PackedStore {
+    /// Makes an empty store, which takes over the scout of the store before.
+    fn with_scout(options: StoreOptions, scout: Arc<PackedScout>) -> Self {
+        // The generation of the arena is published last: a scout that reads it sees the new table.
         let table = Table::new(&options, Arc::clone(&scout));
         let arena = Arena::new(&options, Arc::clone(&scout));
-        Self { table, arena, outside: Outside::default(), options, scout }
+        Self { table, arena, external: ExternalStrings::default(), options, scout }
     }
 
     #[inline(always)]
@@ -294,8 +295,8 @@ impl Packed {
 
     #[cold]
     #[inline(never)]
-    fn find_further(&self, hash: u64, key: &[u8]) -> Option<Place> {
-        self.table.find_further(hash, |block| self.is_key(block, key)).map(Place)
+    fn find_in_overflow(&self, hash: u64, key: &[u8]) -> Option<Location> {
+        self.table.find_in_overflow(hash, |block| self.is_key(block, key)).map(Location)
     }
 
     #[inline]
@@ -311,9 +312,9 @@ impl Packed {
 
     #[cold]
     #[inline(never)]
-    fn write_outside(&mut self, header: Header, key: &[u8], value: &[u8], attributes: Attributes) -> u32 {
-        let key_number = header.is_long_key().then(|| self.outside.add(key));
-        let value_number = header.is_shared().then(|| self.outside.add(value));
+    fn write_with_external(&mut self, header: Header, key: &[u8], value: &[u8], attributes: Attributes) -> u32 {
+        let key_number = header.is_long_key().then(|| self.external.add(key));
+        let value_number = header.is_shared().then(|| self.external.add(value));
         let key = key_number.as_ref().map_or(key, |number| number);
         let value = value_number.as_ref().map_or(value, |number| number);
         self.write(header, key, value, attributes)
@@ -321,25 +322,25 @@ impl Packed {
 
     #[cold]
     #[inline(never)]
-    fn forget_outside(&mut self, header: Header, place: Place) {
-        let block = self.arena.block(place.0);
+    fn remove_external(&mut self, header: Header, location: Location) {
+        let block = self.arena.block(location.0);
         if header.is_long_key() {
-            self.outside.remove(header.key(block));
+            self.external.remove(header.key(block));
         }
         if header.is_shared() {
-            self.outside.remove(header.value(block));
+            self.external.remove(header.value(block));
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn view_outside<'s>(&'s self, header: Header, block: &'s [u8], attributes: Attributes) -> View<'s> {
-        let shared = if header.is_shared() { self.outside.get(header.value(block)) } else { None };
+    fn view_with_external<'s>(&'s self, header: Header, block: &'s [u8], attributes: Attributes) -> EntryView<'s> {
+        let shared = if header.is_shared() { self.external.get(header.value(block)) } else { None };
         let value: &[u8] = match shared {
             Some(shared) => shared,
             None => header.value(block),
         };
-        View { key: self.key(header, block), value, attributes, shared }
+        EntryView { key: self.key(header, block), value, attributes, shared }
     }
 
     #[cold]
@@ -348,54 +349,61 @@ impl Packed {
     }
 
     fn entries(&self) -> Entries<'_> {
-        Entries { arena: &self.arena, outside: &self.outside, hasher: &self.options.hasher }
+        Entries { arena: &self.arena, external: &self.external, hasher: &self.options.hasher }
     }
 
-    /// Replaces a value by one of another length, or with other things beside it.
+    /// Replaces a value by one of another length, or with other attributes beside it.
     #[inline(never)]
-    fn reshape(&mut self, hash: u64, place: Place, new: Header, value: &[u8], attributes: Attributes) -> (Place, bool) {
-        let block = self.arena.block(place.0);
+    fn reshape(
+        &mut self,
+        hash: u64,
+        location: Location,
+        new: Header,
+        value: &[u8],
+        attributes: Attributes,
+    ) -> (Location, bool) {
+        let block = self.arena.block(location.0);
         let old = Header::read(block);
         if !old.is_live() {
-            return (place, false);
+            return (location, false);
         }
         if old.is_shared() {
-            self.outside.remove(old.value(block));
+            self.external.remove(old.value(block));
         }
-        let number = new.is_shared().then(|| self.outside.add(value));
+        let number = new.is_shared().then(|| self.external.add(value));
         let value = number.as_ref().map_or(value, |number| number);
         let (old_class, new_class) = (class_of(old.block_len()), class_of(new.block_len()));
         let at = match old_class == new_class {
-            true => place.0,
+            true => location.0,
             false => self.arena.allocate(new_class),
         };
-        self.arena.copy((place.0, old.key_at()), (at, new.key_at()), old.key_len());
+        self.arena.copy((location.0, old.key_at()), (at, new.key_at()), old.key_len());
         let block = self.arena.block_mut(at);
         new.write(block);
         new.write_attributes(block, attributes);
         new.write_value(block, value);
-        if at != place.0 {
-            self.table.moved(hash, place.0, at);
-            self.arena.free(place.0);
+        if at != location.0 {
+            self.table.moved(hash, location.0, at);
+            self.arena.free(location.0);
         }
         if new.expires() != old.expires() {
             self.table.set_expiring(hash, at, new.expires());
         }
-        (Place(at), at != place.0)
+        (Location(at), at != location.0)
     }
 }
 
-/// Memory of strings that have no place in the block.
-fn outside_bytes(header: Header, key_len: usize, value_len: usize) -> usize {
-    let key = if header.is_long_key() { Outside::footprint(key_len) } else { 0 };
-    let value = if header.is_shared() { Outside::footprint(value_len) } else { 0 };
+/// Returns the memory of the strings that are stored outside of the block.
+fn external_bytes(header: Header, key_len: usize, value_len: usize) -> usize {
+    let key = if header.is_long_key() { ExternalStrings::footprint(key_len) } else { 0 };
+    let value = if header.is_shared() { ExternalStrings::footprint(value_len) } else { 0 };
     key + value
 }
 
 /// Entries as the table sees them.
 struct Entries<'s> {
     arena: &'s Arena,
-    outside: &'s Outside,
+    external: &'s ExternalStrings,
     hasher: &'s KeyHasher,
 }
 
@@ -404,7 +412,7 @@ impl<'s> Entries<'s> {
     fn key(&self, header: Header, block: &'s [u8]) -> &'s [u8] {
         match header.is_long_key() {
             false => header.key(block),
-            true => self.outside.get(header.key(block)).map_or(&[], |key| key),
+            true => self.external.get(header.key(block)).map_or(&[], |key| key),
         }
     }
 }
@@ -421,3 +429,6 @@ impl Blocks for Entries<'_> {
         prefetch(self.arena.block(at).as_ptr());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! What every store, every policy and every cache has to do.
+//! The laws of every store, every policy and every cache.
 
 mod entries;
 mod eviction;
@@ -8,20 +8,20 @@ mod memory;
 mod model;
 mod traces;
 
-use store::{Cache, KeyHasher, Moment, Options, PolicyKind, Store};
+use store::{Cache, KeyHasher, Moment, PolicyKind, Store, StoreOptions};
 
-/// The tests of stores, for each of them.
+/// Declares the tests of all stores.
 macro_rules! for_each_store {
     ($($name:ident: $store:ty,)+) => { $(mod $name {
         use store::PolicyKind;
 
         #[test]
-        fn a_cache_does_what_a_naive_map_with_expiry_does() {
+        fn a_cache_behaves_like_a_map_with_expiry() {
             crate::model::check::<$store>();
         }
 
         #[test]
-        fn a_scan_shows_every_entry_that_stays() {
+        fn a_scan_visits_every_entry_that_stays() {
             crate::laws::scan_shows_what_stays::<$store>();
         }
 
@@ -41,17 +41,18 @@ macro_rules! for_each_store {
         }
 
         #[test]
-        fn compaction_tells_every_new_handle() {
+        fn compaction_reports_every_new_handle() {
             crate::laws::compaction_tells_every_new_handle::<$store>();
         }
 
         #[test]
         fn the_limit_holds_under_every_policy() {
-            PolicyKind::ALL.iter().for_each(|&policy| crate::eviction::the_limit_holds::<$store>(policy));
+            let policies = <PolicyKind as clap::ValueEnum>::value_variants();
+            policies.iter().for_each(|&policy| crate::eviction::the_limit_holds::<$store>(policy));
         }
 
         #[test]
-        fn volatile_policies_spare_what_does_not_expire() {
+        fn volatile_policies_keep_entries_that_do_not_expire() {
             crate::eviction::volatile_policies_spare_what_does_not_expire::<$store>();
         }
 
@@ -71,12 +72,12 @@ macro_rules! for_each_store {
         }
 
         #[test]
-        fn queues_stay_short_whatever_comes_and_goes() {
+        fn queues_stay_short_under_churn() {
             crate::eviction::queues_stay_short::<$store>();
         }
 
         #[test]
-        fn other_sizes_get_the_memory_of_what_was_there() {
+        fn entries_of_other_sizes_get_the_memory() {
             crate::eviction::other_sizes_get_the_memory::<$store>();
         }
     })+ };
@@ -85,11 +86,11 @@ macro_rules! for_each_store {
 for_each_store! {
     std_store: store::StdStore,
     hashbrown_store: store::HashbrownStore,
-    packed_store: store::Packed,
+    packed_store: store::PackedStore,
 }
 
-fn options() -> Options {
-    Options {
+fn options() -> StoreOptions {
+    StoreOptions {
         hasher: KeyHasher::with_seed(1),
         advise: |_| (),
 

@@ -2,30 +2,30 @@
 
 use super::{Method, Request, date};
 
-/// What is known about the file that a request selects.
+/// Validators of the file that a request selects.
 #[derive(Clone, Copy, Debug)]
 pub struct Validators<'a> {
-    /// A strong entity tag with its quotes.
+    /// Strong entity tag with its quotes.
     pub etag: &'a [u8],
-    /// Last modification, seconds since the epoch.
+    /// Last modification in seconds since the epoch.
     pub modified: u64,
 }
 
-/// What the preconditions of a request come to.
+/// Result of the preconditions of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    Serve,
-    /// 304: the client has it.
+pub enum Precondition {
+    Met,
+    /// 304: the client has the file.
     NotModified,
-    /// 412.
+    /// 412: a precondition does not hold.
     Failed,
 }
 
-/// Evaluates the preconditions in the order of RFC 9110, section 13.2.2. A date that cannot be read, or that is given
-/// twice, is as good as none.
-pub fn evaluate(request: &Request<'_>, validators: Validators<'_>) -> Verdict {
-    if !request.conditional {
-        return Verdict::Serve;
+/// Evaluates the preconditions in the order of RFC 9110, section 13.2.2. A date that cannot be parsed, or that is given
+/// twice, counts as none.
+pub fn evaluate(request: &Request<'_>, validators: Validators<'_>) -> Precondition {
+    if !request.is_conditional {
+        return Precondition::Met;
     }
     let date = |name| date::parse_date(only(request.values(name))?);
     let current = match listed(request, "if-match", validators.etag, Comparison::Strong) {
@@ -33,34 +33,34 @@ pub fn evaluate(request: &Request<'_>, validators: Validators<'_>) -> Verdict {
         None => date("if-unmodified-since").is_none_or(|limit| validators.modified <= limit),
     };
     if !current {
-        return Verdict::Failed;
+        return Precondition::Failed;
     }
     let is_read = matches!(request.method, Method::Get | Method::Head);
     match listed(request, "if-none-match", validators.etag, Comparison::Weak) {
-        Some(true) if is_read => Verdict::NotModified,
-        Some(true) => Verdict::Failed,
-        Some(false) => Verdict::Serve,
+        Some(true) if is_read => Precondition::NotModified,
+        Some(true) => Precondition::Failed,
+        Some(false) => Precondition::Met,
         None if is_read && date("if-modified-since").is_some_and(|since| validators.modified <= since) => {
-            Verdict::NotModified
+            Precondition::NotModified
         }
-        None => Verdict::Serve,
+        None => Precondition::Met,
     }
 }
 
-/// RFC 9110, section 8.8.3.2.
+/// Comparison of entity tags (RFC 9110, section 8.8.3.2).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Comparison {
     Strong,
     Weak,
 }
 
-/// The value of a field that makes sense once.
+/// Returns the value of a field that may be given only once.
 pub(super) fn only<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
     let first = values.next()?;
     values.next().is_none().then_some(first)
 }
 
-/// Whether a field of this name lists `etag`; `None` when there is no such field.
+/// True if a field of this name lists `etag`; `None` if there is no such field.
 fn listed(request: &Request<'_>, name: &str, etag: &[u8], comparison: Comparison) -> Option<bool> {
     let mut found = None;
     for value in request.values(name) {
@@ -69,7 +69,8 @@ fn listed(request: &Request<'_>, name: &str, etag: &[u8], comparison: Comparison
     found
 }
 
-/// Entity tags may contain commas, so the list is walked from quote to quote. It ends at the first thing that is no tag.
+/// True if a list of entity tags has `etag`. Tags may contain commas, so the list is parsed from quote to quote. It
+/// ends at the first element that is no tag.
 fn in_list(mut list: &[u8], etag: &[u8], comparison: Comparison) -> bool {
     loop {
         while let [b' ' | b'\t' | b',', rest @ ..] = list {
@@ -94,44 +95,44 @@ mod tests {
     const ETAG: &[u8] = b"\"a,b\"";
     const MODIFIED: u64 = 784_111_777;
 
-    fn verdict(method: &str, fields: &str) -> Verdict {
+    fn outcome(method: &str, fields: &str) -> Precondition {
         let head = format!("{method} / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
         let request = HeadParser::default().parse(head.as_bytes(), &HeadLimits::default()).unwrap().unwrap();
         evaluate(&request, Validators { etag: ETAG, modified: MODIFIED })
     }
 
-    /// RFC 9110, sections 13.1.1 to 13.1.4 and 13.2.2, case by case.
+    /// Cases of RFC 9110, sections 13.1.1 to 13.1.4 and 13.2.2.
     #[test]
     fn preconditions_are_judged_in_the_order_of_the_rfc() {
         let date = |seconds| String::from_utf8(format_date(seconds).to_vec()).unwrap();
         let (before, same, after) = (date(MODIFIED - 1), date(MODIFIED), date(MODIFIED + 1));
         let cases = [
-            (String::new(), Verdict::Serve),
-            ("If-Match: \"a,b\"\r\n".into(), Verdict::Serve),
-            ("If-Match: *\r\n".into(), Verdict::Serve),
-            ("If-Match: \"zz\"\r\n".into(), Verdict::Failed),
-            ("If-Match: W/\"a,b\"\r\n".into(), Verdict::Failed),
-            ("If-Match: \"zz\"\r\nIf-Match: \"a,b\"\r\n".into(), Verdict::Serve),
-            (format!("If-Unmodified-Since: {before}\r\n"), Verdict::Failed),
-            (format!("If-Unmodified-Since: {same}\r\n"), Verdict::Serve),
-            (format!("If-Match: \"a,b\"\r\nIf-Unmodified-Since: {before}\r\n"), Verdict::Serve),
-            ("If-None-Match: \"a,b\"\r\n".into(), Verdict::NotModified),
-            ("if-none-match: , \"zz\" ,\tW/\"a,b\"\r\n".into(), Verdict::NotModified),
-            ("If-None-Match: *\r\n".into(), Verdict::NotModified),
-            ("If-None-Match: \"a\", \"b\"\r\n".into(), Verdict::Serve),
-            ("If-None-Match: a,b\r\n".into(), Verdict::Serve),
-            ("If-None-Match: \"a,b\r\n".into(), Verdict::Serve),
-            (format!("If-Modified-Since: {before}\r\n"), Verdict::Serve),
-            (format!("If-Modified-Since: {same}\r\n"), Verdict::NotModified),
-            (format!("If-Modified-Since: {after}\r\n"), Verdict::NotModified),
-            (format!("If-None-Match: \"zz\"\r\nIf-Modified-Since: {after}\r\n"), Verdict::Serve),
-            (format!("If-Modified-Since: {after}\r\nIf-Modified-Since: {after}\r\n"), Verdict::Serve),
-            ("If-Modified-Since: last week\r\n".into(), Verdict::Serve),
-            ("If-Match: \"zz\"\r\nIf-None-Match: \"a,b\"\r\n".into(), Verdict::Failed),
+            (String::new(), Precondition::Met),
+            ("If-Match: \"a,b\"\r\n".into(), Precondition::Met),
+            ("If-Match: *\r\n".into(), Precondition::Met),
+            ("If-Match: \"zz\"\r\n".into(), Precondition::Failed),
+            ("If-Match: W/\"a,b\"\r\n".into(), Precondition::Failed),
+            ("If-Match: \"zz\"\r\nIf-Match: \"a,b\"\r\n".into(), Precondition::Met),
+            (format!("If-Unmodified-Since: {before}\r\n"), Precondition::Failed),
+            (format!("If-Unmodified-Since: {same}\r\n"), Precondition::Met),
+            (format!("If-Match: \"a,b\"\r\nIf-Unmodified-Since: {before}\r\n"), Precondition::Met),
+            ("If-None-Match: \"a,b\"\r\n".into(), Precondition::NotModified),
+            ("if-none-match: , \"zz\" ,\tW/\"a,b\"\r\n".into(), Precondition::NotModified),
+            ("If-None-Match: *\r\n".into(), Precondition::NotModified),
+            ("If-None-Match: \"a\", \"b\"\r\n".into(), Precondition::Met),
+            ("If-None-Match: a,b\r\n".into(), Precondition::Met),
+            ("If-None-Match: \"a,b\r\n".into(), Precondition::Met),
+            (format!("If-Modified-Since: {before}\r\n"), Precondition::Met),
+            (format!("If-Modified-Since: {same}\r\n"), Precondition::NotModified),
+            (format!("If-Modified-Since: {after}\r\n"), Precondition::NotModified),
+            (format!("If-None-Match: \"zz\"\r\nIf-Modified-Since: {after}\r\n"), Precondition::Met),
+            (format!("If-Modified-Since: {after}\r\nIf-Modified-Since: {after}\r\n"), Precondition::Met),
+            ("If-Modified-Since: last week\r\n".into(), Precondition::Met),
+            ("If-Match: \"zz\"\r\nIf-None-Match: \"a,b\"\r\n".into(), Precondition::Failed),
         ];
         for (fields, want) in &cases {
-            assert_eq!((verdict("GET", fields), verdict("HEAD", fields)), (*want, *want), "{fields:?}");
+            assert_eq!((outcome("GET", fields), outcome("HEAD", fields)), (*want, *want), "{fields:?}");
         }
-        assert_eq!(verdict("DELETE", "If-None-Match: *\r\n"), Verdict::Failed);
+        assert_eq!(outcome("DELETE", "If-None-Match: *\r\n"), Precondition::Failed);
     }
 }

@@ -12,7 +12,7 @@ fn number(key: &[u8]) -> u32 {
 }
 
 #[test]
-fn a_scan_shows_what_stays_whatever_happens_meanwhile() {
+fn a_scan_visits_every_entry_that_stays() {
     const STAY: u32 = 3000;
     for churn in [0, 5, 40] {
         let mut store = store();
@@ -37,7 +37,7 @@ fn a_scan_shows_what_stays_whatever_happens_meanwhile() {
 }
 
 #[test]
-fn a_scan_of_a_store_that_stands_still_shows_nothing_twice() {
+fn a_scan_of_an_unchanged_store_visits_no_entry_twice() {
     let mut store = store();
     (0..2000).for_each(|number| _ = store.set(&key(number), b"", plain()));
     let mut seen = Vec::new();
@@ -71,7 +71,7 @@ fn any_number_is_a_cursor() {
 }
 
 #[test]
-fn a_sweep_finds_all_that_expires_and_nothing_else() {
+fn a_sweep_finds_exactly_the_entries_that_expire() {
     for rarity in [1, 3, 1000] {
         let mut store = store();
         for number in 0..20_000 {
@@ -88,7 +88,7 @@ fn a_sweep_finds_all_that_expires_and_nothing_else() {
                 break;
             }
         }
-        let mut numbers: Vec<u32> = found.iter().map(|&place| number(store.view(place).key)).collect();
+        let mut numbers: Vec<u32> = found.iter().map(|&location| number(store.view(location).key)).collect();
         numbers.sort_unstable();
         assert_eq!(numbers, (0..20_000).step_by(rarity as usize).collect::<Vec<_>>());
         assert!(steps <= 64);
@@ -107,10 +107,10 @@ fn a_sample_is_even_enough() {
     let mut all = HashMap::<u32, u32>::new();
     let mut some = HashMap::<u32, u32>::new();
     for _ in 0..ENTRIES * EACH {
-        let place = store.sample(random.u64(..)).expect("there are entries");
-        *all.entry(number(store.view(place).key)).or_default() += 1;
-        let place = store.sample_expiring(random.u64(..)).expect("there are such entries");
-        *some.entry(number(store.view(place).key)).or_default() += 1;
+        let location = store.sample(random.u64(..)).expect("there are entries");
+        *all.entry(number(store.view(location).key)).or_default() += 1;
+        let location = store.sample_expiring(random.u64(..)).expect("there are such entries");
+        *some.entry(number(store.view(location).key)).or_default() += 1;
     }
     assert!(all.len() as u32 > ENTRIES * 99 / 100, "{} of {ENTRIES} came up", all.len());
     assert!(all.values().all(|&count| count < EACH * 20), "{:?}", all.values().max());

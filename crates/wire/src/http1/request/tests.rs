@@ -4,7 +4,7 @@ use super::*;
 
 const LIMITS: HeadLimits = HeadLimits { line_bytes_max: 200, head_bytes_max: 1000 };
 
-/// What a parse comes to, with everything borrowed made owned.
+/// Result of a parse, with everything borrowed made owned.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Torn,
@@ -34,11 +34,11 @@ fn parse(input: &[u8]) -> Outcome {
 fn whole(head: &str) -> Request<'_> {
     let mut parser = HeadParser::default();
     let request = parser.parse(head.as_bytes(), &HeadLimits::default()).expect("valid").expect("whole");
-    assert!(!parser.is_torn() && request.head_len == head.len());
+    assert!(!parser.is_mid_request() && request.head_len == head.len());
     request
 }
 
-/// Pieces that make likely and unlikely heads.
+/// Pieces of likely and unlikely heads.
 fn pieces() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         Just(b"GET / HTTP/1.1\r\n".to_vec()),
@@ -58,36 +58,36 @@ fn pieces() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// The verdict on a head is a function of its bytes and not of how they arrive, and no bytes panic.
+    /// The result depends on the bytes of a head and not on the pieces in which they arrive, and no bytes panic.
     #[test]
-    fn the_verdict_does_not_depend_on_fragmentation(input in pieces(), cuts in proptest::collection::vec(1..60_usize, 0..40)) {
+    fn the_result_does_not_depend_on_fragmentation(input in pieces(), cuts in proptest::collection::vec(1..60_usize, 0..40)) {
         prop_assert_eq!(parse_torn(&input, cuts.into_iter()), parse(&input));
         prop_assert_eq!(parse_torn(&input, std::iter::repeat(1)), parse(&input));
     }
 
-    /// Whatever follows a head is not looked at.
+    /// Bytes behind a head do not change its result.
     #[test]
-    fn what_follows_a_head_does_not_matter(rest in proptest::collection::vec(any::<u8>(), 0..100)) {
+    fn bytes_behind_a_head_do_not_matter(rest in proptest::collection::vec(any::<u8>(), 0..100)) {
         let head = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
         prop_assert_eq!(parse(&[head, &rest[..]].concat()), parse(head));
     }
 }
 
 #[test]
-fn everything_needed_is_read_from_a_head() {
+fn every_part_of_a_head_is_parsed() {
     let request = whole(
         "GET /a%20b?c=%d HTTP/1.1\r\nHOST: [::1]:80\r\nAccept: x\r\nconnection: Foo , Close\r\nIf-None-Match: \"q\"\r\nAccept:  y \r\n\r\n",
     );
-    assert_eq!(request.target, Target::Path { path: b"/a%20b", query: Some(b"c=%d"), encoded: true });
+    assert_eq!(request.target, Target::Path { path: b"/a%20b", query: Some(b"c=%d"), is_encoded: true });
     assert_eq!((request.method, request.version, request.body), (Method::Get, Version::Http11, Body::Empty));
-    assert!(request.conditional && !request.keep_alive);
+    assert!(request.is_conditional && !request.should_keep_alive);
     assert_eq!(request.values("accept").collect::<Vec<_>>(), [b"x", b"y"]);
     assert_eq!(request.values("If-None-Match").collect::<Vec<_>>(), [b"\"q\""]);
     assert_eq!(request.values("missing").count(), 0);
 }
 
 #[test]
-fn connections_persist_as_the_version_says_unless_told_otherwise() {
+fn persistence_follows_version_and_connection_field() {
     for (version, field, keep) in [
         ("1.1", "", true),
         ("1.1", "Connection: close\r\n", false),
@@ -98,21 +98,21 @@ fn connections_persist_as_the_version_says_unless_told_otherwise() {
         ("1.0", "Connection: close\r\nConnection: keep-alive\r\n", false),
     ] {
         let head = format!("GET / HTTP/{version}\r\nHost: h\r\n{field}\r\n");
-        assert_eq!(whole(&head).keep_alive, keep, "{head:?}");
+        assert_eq!(whole(&head).should_keep_alive, keep, "{head:?}");
     }
 }
 
 #[test]
 fn targets_come_in_four_forms() {
-    let path = |path| Target::Path { path, query: None, encoded: false };
+    let path = |path| Target::Path { path, query: None, is_encoded: false };
     for (line, want) in [
         ("GET /a", path(b"/a")),
-        ("GET /a%zz", Target::Path { path: b"/a%zz", query: None, encoded: true }),
-        ("GET /a?%zz", Target::Path { path: b"/a", query: Some(b"%zz"), encoded: false }),
+        ("GET /a%zz", Target::Path { path: b"/a%zz", query: None, is_encoded: true }),
+        ("GET /a?%zz", Target::Path { path: b"/a", query: Some(b"%zz"), is_encoded: false }),
         ("GET /\u{e9}", path("/\u{e9}".as_bytes())),
         ("GET http://h/a", path(b"/a")),
         ("GET HTTPS://h:1", path(b"/")),
-        ("GET http://h?q", Target::Path { path: b"/", query: Some(b"q"), encoded: false }),
+        ("GET http://h?q", Target::Path { path: b"/", query: Some(b"q"), is_encoded: false }),
         ("OPTIONS *", Target::Server),
         ("OPTIONS http://h", Target::Server),
         ("CONNECT h:443", Target::Authority(b"h:443")),
@@ -201,14 +201,14 @@ fn methods_are_case_sensitive_tokens() {
     }
 }
 
-/// A head that comes byte by byte is not searched again from its start each time.
+/// A head that arrives byte by byte is not searched again from its start each time.
 #[test]
 fn a_torn_head_is_searched_once() {
     let head = format!("GET / HTTP/1.1\r\nHost: h\r\nx: {}", "a".repeat(150));
     let mut parser = HeadParser::default();
     for end in 1..=head.len() {
         assert!(parser.parse(&head.as_bytes()[..end], &LIMITS).unwrap().is_none());
-        assert!(parser.is_torn());
+        assert!(parser.is_mid_request());
         assert_eq!(parser.scan.searched(), end);
     }
 }
@@ -216,9 +216,9 @@ fn a_torn_head_is_searched_once() {
 #[test]
 fn only_whole_empty_lines_are_skipped() {
     for (input, skipped) in [("\r\n\r\nGET", 4), ("\r", 0), ("\nGET", 0), ("GET\r\n", 0), ("", 0)] {
-        assert_eq!(skip_empty_lines(input.as_bytes()), skipped);
+        assert_eq!(empty_lines_len(input.as_bytes()), skipped);
     }
     let mut parser = HeadParser::default();
     assert!(parser.parse(b"\r", &LIMITS).unwrap().is_none());
-    assert!(!parser.is_torn(), "it may be skipped yet");
+    assert!(!parser.is_mid_request(), "it may be skipped yet");
 }

@@ -5,19 +5,19 @@ use proptest::{collection::vec, prelude::*};
 use crate::memcached::{
     Limits, MetaFlags, MetaKey, Parsed, Request, RequestParser,
     client::{DecodeError, LINE_BYTES_MAX, Reply, ReplyDecoder},
-    reply::{self, About, Code, Item},
+    reply::{self, Code, Item, MetaFields},
 };
 
 fn meta<'a>(line: &'a [u8]) -> (MetaKey<'a>, MetaFlags<'a>) {
     match RequestParser::default().parse(line, &Limits::default()) {
-        Ok(Parsed::Whole { request: Request::MetaGet { key, flags }, .. }) => (key, flags),
+        Ok(Parsed::Complete { request: Request::MetaGet { key, flags }, .. }) => (key, flags),
         other => panic!("{other:?}"),
     }
 }
 
-/// Each observed of memcached 1.6.18.
+/// Replies that memcached 1.6.18 was observed to send.
 #[test]
-fn meta_replies_repeat_what_was_asked_for() {
+fn meta_replies_repeat_the_requested_flags() {
     let item = Item { length: 3, flags: 7, cas: 27, ..Item::default() };
     let claimed = Item { is_stale: true, is_claimed: true, ..item };
     let won = Item { is_stale: true, is_won: true, ttl_seconds: Some(30), cas: 29, ..item };
@@ -30,24 +30,24 @@ fn meta_replies_repeat_what_was_asked_for() {
     ] {
         let (key, flags) = meta(request.as_bytes());
         let mut out = Vec::new();
-        reply::meta_value_header(&mut out, 3, &key, &flags, About::Item(&item));
+        reply::meta_value_header(&mut out, 3, &key, &flags, MetaFields::Item(&item));
         assert_eq!(out.escape_ascii().to_string(), expected.escape_default().to_string());
     }
     let (key, flags) = meta(b"mg zz s O123 k c\r\n");
     let mut out = Vec::new();
-    reply::meta(&mut out, Code::Miss, &key, &flags, About::Nothing);
-    reply::meta(&mut out, Code::Done, &key, &flags, About::Item(&item));
+    reply::meta(&mut out, Code::Miss, &key, &flags, MetaFields::Nothing);
+    reply::meta(&mut out, Code::Done, &key, &flags, MetaFields::Item(&item));
     assert_eq!(out, b"EN O123 kzz\r\nHD s3 O123 kzz c27\r\n");
 }
 
-/// `ms` and `ma` leave out what only `mg` tells.
+/// `ms` and `ma` leave out the flags that only `mg` returns.
 #[test]
-fn each_command_tells_what_it_can() {
+fn each_meta_command_returns_its_flags() {
     let (key, flags) = meta(b"mg zz s f t c l h k\r\n");
     for (about, expected) in [
-        (About::Nothing, "HD kzz\r\n"),
-        (About::Stored { cas: 9 }, "HD c9 kzz\r\n"),
-        (About::Number { cas: 23, ttl_seconds: None }, "HD t-1 c23 kzz\r\n"),
+        (MetaFields::Nothing, "HD kzz\r\n"),
+        (MetaFields::Stored { cas: 9 }, "HD c9 kzz\r\n"),
+        (MetaFields::Number { cas: 23, ttl_seconds: None }, "HD t-1 c23 kzz\r\n"),
     ] {
         let mut out = Vec::new();
         reply::meta(&mut out, Code::Done, &key, &flags, about);
@@ -83,7 +83,7 @@ fn every_kind_of_reply_is_understood() {
 }
 
 #[test]
-fn what_is_no_reply_is_refused() {
+fn bytes_that_are_no_reply_are_refused() {
     for (input, expected) in [
         (b"END\n".as_slice(), DecodeError::Line),
         (b"VALUE a 0\r\n", DecodeError::Line),
@@ -99,7 +99,7 @@ fn what_is_no_reply_is_refused() {
 
 proptest! {
     #[test]
-    fn values_survive_the_wire_in_pieces(
+    fn values_are_decoded_from_pieces(
         values in vec(("[!-~]{1,20}", any::<u32>(), vec(any::<u8>(), 0..50), any::<Option<u64>>()), 0..6),
         size in 1_usize..40,
     ) {
