@@ -8,14 +8,14 @@
 mod browser;
 mod client;
 mod content;
-pub mod dialogue;
-mod examine;
+pub mod in_memory;
+mod check;
 mod holdings;
 pub mod http;
-mod peers;
+mod programs;
 mod process;
 mod server;
-pub mod tracing;
+pub mod strace;
 
 use std::{
     thread,
@@ -29,9 +29,9 @@ pub use content::{Content, digest};
 pub use drivers::{
     ConnectionModel, DefaultWorkers, Descriptor, DriverKind, FilePath, IoModel, PipePath, ReadBuffer, Wait,
 };
-pub use examine::examine;
+pub use check::examine;
 pub use holdings::Holdings;
-pub use peers::{peer, sibling};
+pub use programs::{peer, sibling};
 pub use process::Process;
 pub use server::{Finished, Server, fails, run_to_end};
 

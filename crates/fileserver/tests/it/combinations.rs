@@ -100,7 +100,7 @@ fn the_request_map_holds_the_open_connections() {
         let wanted = contents(DOCUMENTS[2].0, DOCUMENTS[2].1);
         for session in &mut sessions {
             let mut bytes = Vec::new();
-            testkit::dialogue::flush(session, &mut bytes, usize::MAX);
+            testkit::in_memory::flush(session, &mut bytes, usize::MAX);
             assert!(bytes.ends_with(&wanted) && bytes.len() == 9 + wanted.len());
         }
         sessions.truncate(40);

@@ -16,7 +16,7 @@ use fileserver::{
 };
 use layouts::LayoutKind;
 use proto::{Now, Session};
-use testkit::dialogue::{self, Heard, Pace};
+use testkit::in_memory::{self, Heard, Pace};
 use wire::file::{
     Status,
     client::{Event, FramedReplies},
@@ -190,12 +190,12 @@ impl World {
     }
 
     pub(crate) fn session(&self) -> Session<FileServer> {
-        dialogue::session(&self.server, self.now)
+        in_memory::session(&self.server, self.now)
     }
 
     /// Returns all output for `input`, which arrives in chunks.
     pub(crate) fn exchange(&self, input: &[u8], chunk: usize) -> Heard {
-        dialogue::converse(&self.server, input, Pace { arrives: chunk, ..Pace::AT_ONCE }, self.now)
+        in_memory::converse(&self.server, input, Pace { arrives: chunk, ..Pace::AT_ONCE }, self.now)
     }
 
     /// Requests each of the ids in the server's protocol. Returns statuses and documents.

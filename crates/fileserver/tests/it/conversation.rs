@@ -94,7 +94,7 @@ fn half_a_request_has_a_deadline() {
     let world = World::new(&PLAIN, &collection);
     let mut session = world.session();
     session.feed(&world.server, &frame(SMALL.0.as_bytes()), world.now);
-    testkit::dialogue::flush(&mut session, &mut Vec::new(), usize::MAX);
+    testkit::in_memory::flush(&mut session, &mut Vec::new(), usize::MAX);
     session.sent(world.now);
     let mut later = world.now;
     later.instant += Duration::from_secs(61);

@@ -140,7 +140,7 @@ fn a_full_queue_is_reported_as_unavailable() {
     writer.execute_batch("COMMIT").unwrap();
     let mut replies = sessions.iter_mut().map(|session| {
         let mut bytes = Vec::new();
-        testkit::dialogue::flush(session, &mut bytes, usize::MAX);
+        testkit::in_memory::flush(session, &mut bytes, usize::MAX);
         replies(&bytes).remove(0)
     });
     for (id, reply) in ids.iter().zip(&mut replies) {

@@ -163,19 +163,19 @@ fn slow_requests_time_out_and_idle_connections_are_closed() {
     }
     world.pass(Duration::from_secs(1));
     session.tick(&world.server, world.now);
-    testkit::dialogue::flush(&mut session, &mut bytes, usize::MAX);
+    testkit::in_memory::flush(&mut session, &mut bytes, usize::MAX);
     assert!(bytes.starts_with(b"HTTP/1.1 408 ") && session.begin_lingering(world.now));
 
     let (mut session, mut bytes) = (world.session(), Vec::new());
     session.feed(&world.server, b"GET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n\r\n", world.now);
-    testkit::dialogue::flush(&mut session, &mut bytes, usize::MAX);
+    testkit::in_memory::flush(&mut session, &mut bytes, usize::MAX);
     let answered = bytes.len();
     world.pass(idle_timeout - Duration::from_secs(1));
     session.tick(&world.server, world.now);
     assert!(!session.is_done());
     world.pass(Duration::from_secs(1));
     session.tick(&world.server, world.now);
-    testkit::dialogue::flush(&mut session, &mut bytes, usize::MAX);
+    testkit::in_memory::flush(&mut session, &mut bytes, usize::MAX);
     assert_eq!((session.is_done(), bytes.len()), (true, answered));
 }
 

@@ -8,7 +8,7 @@ use std::{
 use http_server::{HttpOptions, HttpServer, Site, SiteOptions};
 use proto::{Now, Session};
 use testkit::{
-    dialogue::{self, Heard, Pace},
+    in_memory::{self, Heard, Pace},
     http::Response,
 };
 
@@ -45,7 +45,7 @@ impl World {
     }
 
     pub(crate) fn session(&self) -> Session<HttpServer> {
-        dialogue::session(&self.server, self.now)
+        in_memory::session(&self.server, self.now)
     }
 
     /// Returns all output for `input`, which arrives in chunks.
@@ -54,7 +54,7 @@ impl World {
     }
 
     pub(crate) fn converse(&self, input: &[u8], pace: Pace) -> Answer {
-        let Heard { bytes, closed, lingers } = dialogue::converse(&self.server, input, pace, self.now);
+        let Heard { bytes, closed, lingers } = in_memory::converse(&self.server, input, pace, self.now);
         Answer { bytes, closed, lingers }
     }
 

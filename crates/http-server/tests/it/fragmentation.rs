@@ -2,7 +2,7 @@
 
 use http_server::SiteOptions;
 use proptest::prelude::*;
-use testkit::dialogue::Pace;
+use testkit::in_memory::Pace;
 
 use crate::common::World;
 

@@ -5,7 +5,7 @@ use std::{io::ErrorKind, time::Duration};
 use anyhow::{Context, ensure};
 use testkit::{Client, Content, Server, digest};
 
-use crate::bench::{Bench, PLAIN, Setup, probe};
+use crate::case::{Bench, PLAIN, Setup, probe};
 
 const LEN: usize = 8 << 20;
 /// What a new pipe holds (pipe(7)).

@@ -5,7 +5,7 @@ use std::{collections::HashSet, io::ErrorKind, time::Duration};
 use anyhow::{Context, ensure};
 use testkit::{Client, ConnectionModel, DefaultWorkers, Holdings, eventually};
 
-use crate::bench::{Counts, PLAIN, Setup, ask, finds_room, probe};
+use crate::case::{Counts, PLAIN, Setup, ask, finds_room, probe};
 
 /// What `pool` has when nothing is said, and how many connections may wait for them.
 const POOL_WORKERS: usize = 64;

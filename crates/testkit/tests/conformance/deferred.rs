@@ -9,7 +9,7 @@ use std::{
 use anyhow::ensure;
 use testkit::eventually;
 
-use crate::bench::{PLAIN, Setup, ask};
+use crate::case::{PLAIN, Setup, ask};
 
 #[test]
 fn deferred_replies_keep_their_order() {

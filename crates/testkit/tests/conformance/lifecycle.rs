@@ -6,9 +6,9 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use testkit::{Client, DriverKind, Finished, Server, eventually, run_to_end, tracing::strace};
+use testkit::{Client, DriverKind, Finished, Server, eventually, run_to_end, strace::strace};
 
-use crate::bench::{EXE, PLAIN, Setup, ask, socket_path};
+use crate::case::{EXE, PLAIN, Setup, ask, socket_path};
 
 fn says_one_error_line(finished: &Finished, code: i32, about: &[&str]) -> anyhow::Result<()> {
     ensure!(finished.code() == Some(code), "{finished:?}");

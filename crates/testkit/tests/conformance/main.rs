@@ -2,7 +2,7 @@
 //!
 //! One test is one law, put to every driver with one and with two threads. A failure names them.
 
-mod bench;
+mod case;
 mod bodies;
 mod crowds;
 mod deferred;

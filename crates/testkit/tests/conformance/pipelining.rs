@@ -5,7 +5,7 @@ use std::{thread, time::Duration};
 use anyhow::Context;
 use testkit::{Client, Server};
 
-use crate::bench::{Bench, PLAIN, Setup, ask};
+use crate::case::{Bench, PLAIN, Setup, ask};
 
 /// Lines of every kind, the same for the same count, and the replies to them.
 fn script(count: usize, server: &Bench<'_>) -> (Vec<u8>, Vec<u8>) {

@@ -7,10 +7,10 @@ use anyhow::{Context, ensure};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use testkit::{
     Client, DriverKind, FilePath, Holdings, PipePath, Server, digest,
-    tracing::{calls_during, strace, trace_of, with_faults},
+    strace::{calls_during, strace, trace_of, with_faults},
 };
 
-use crate::bench::{Bench, PLAIN, Setup, trace_path};
+use crate::case::{Bench, PLAIN, Setup, trace_path};
 
 const LEN: usize = 1 << 20;
 const PAGE: usize = 4 << 10;

@@ -6,10 +6,10 @@ use anyhow::ensure;
 use sys::listen::Address;
 use testkit::{
     Client, Server, digest, run_to_end,
-    tracing::{strace, with_faults},
+    strace::{strace, with_faults},
 };
 
-use crate::bench::{Bench, PLAIN, Setup, probe, socket_path};
+use crate::case::{Bench, PLAIN, Setup, probe, socket_path};
 
 const LEN: usize = 4 << 20;
 const SETUP: Setup = Setup { content_bytes: LEN, args: &["--registered"], ..PLAIN };

@@ -11,7 +11,7 @@ use anyhow::{Context, ensure};
 use sys::listen::{Address, ListenOptions};
 use testkit::{Client, ConnectionModel, Process, Server, eventually, run_to_end};
 
-use crate::bench::{Bench, EXE, PLAIN, Setup, ask, socket_path};
+use crate::case::{Bench, EXE, PLAIN, Setup, ask, socket_path};
 
 /// The reply to one line, in words.
 fn words(client: &mut Client, line: &str) -> anyhow::Result<Vec<usize>> {
@@ -59,7 +59,7 @@ fn a_server_sees_what_its_driver_counts() {
         inside.truncate(1);
         eventually("2 have left", || Ok(words(&mut inside[0], "counts")? == [3, 1, 1]))?;
         drop(inside);
-        eventually("there is room again", || crate::bench::finds_room(server))
+        eventually("there is room again", || crate::case::finds_room(server))
     });
 }
 

@@ -8,10 +8,10 @@ use std::{
 use anyhow::{Context, ensure};
 use testkit::{
     Client, ConnectionModel, DriverKind, Server, Wait, digest, eventually,
-    tracing::{strace, with_faults},
+    strace::{strace, with_faults},
 };
 
-use crate::bench::{Bench, Counts, PLAIN, Setup, ask, probe};
+use crate::case::{Bench, Counts, PLAIN, Setup, ask, probe};
 
 const LIMIT: u32 = 64;
 

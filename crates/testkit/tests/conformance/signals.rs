@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow, ensure};
 use sys::listen::Address;
 use testkit::{Client, Server, digest, eventually};
 
-use crate::bench::{Bench, PLAIN, Setup, ask};
+use crate::case::{Bench, PLAIN, Setup, ask};
 
 const DRAIN: Setup = Setup { content_bytes: 8 << 20, ..PLAIN };
 

@@ -8,7 +8,7 @@ use std::{
 use anyhow::ensure;
 use testkit::Client;
 
-use crate::bench::{PLAIN, Setup, ask, probe};
+use crate::case::{PLAIN, Setup, ask, probe};
 
 const IDLE: Setup = Setup { args: &["--idle-timeout", "700ms"], content_bytes: 4 << 20, ..PLAIN };
 

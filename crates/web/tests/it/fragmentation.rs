@@ -1,7 +1,7 @@
 //! Replies do not depend on how requests and bodies are torn, nor on how replies trickle away.
 
 use proptest::prelude::*;
-use testkit::dialogue::{Pace, converse};
+use testkit::in_memory::{Pace, converse};
 
 use crate::site::{now, server};
 

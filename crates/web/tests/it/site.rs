@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use proto::{Now, Outbox};
 use sys::beneath::Metadata;
-use testkit::dialogue::{Heard, Pace, converse};
+use testkit::in_memory::{Heard, Pace, converse};
 use web::{Heads, HttpOptions, Lookup, NotFound, Response, Route, Site, WebServer, path};
 use wire::http1::{Connection, Method, Part, PreparedResponse, Request, Status, Target};
 

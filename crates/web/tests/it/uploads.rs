@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proto::Now;
-use testkit::dialogue::{flush, session};
+use testkit::in_memory::{flush, session};
 use web::HttpOptions;
 
 use crate::site::{BODY_MAX, ask, now, server, statuses};

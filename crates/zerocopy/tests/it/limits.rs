@@ -7,7 +7,7 @@ use testkit::{
     Client, Server,
     http::Http,
     peer,
-    tracing::{strace, with_faults},
+    strace::{strace, with_faults},
 };
 
 use crate::bench::{ALL, EVENT_LOOPS, LOOPS_ALONE, ONE, PIPE, Setup, Site, bytes, number, of_strategy, stats};

@@ -6,7 +6,7 @@ use anyhow::ensure;
 use testkit::{
     DriverKind, PipePath, Server, drivers_with,
     http::Http,
-    tracing::{calls_during, strace},
+    strace::{calls_during, strace},
 };
 
 use crate::bench::{PIPE, Setup, Site, Subject, bytes};

@@ -28,7 +28,7 @@ use cases::FAULTS;
 use clap::Parser;
 use rounds::{Tally, survive};
 use subjects::Subject;
-use testkit::tracing::strace;
+use testkit::strace::strace;
 
 /// Command line.
 #[derive(Parser)]

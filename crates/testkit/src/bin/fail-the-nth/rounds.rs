@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, bail, ensure};
-use testkit::{Server, eventually, tracing::faults_during};
+use testkit::{Server, eventually, strace::faults_during};
 
 use crate::{
     cases::{Core, FAULTS, Fault, When},

@@ -2,20 +2,20 @@
 
 #![forbid(unsafe_code)]
 
-mod lab;
-mod later;
-mod shelf;
+mod protocol;
+mod delayed;
+mod bodies;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use clap::Parser;
-use lab::Lab;
+use protocol::Lab;
 use service::{Cli, Host, ScratchPipes, ServiceArgs};
-use shelf::Shelf;
+use bodies::Shelf;
 use sys::listen::Address;
 
-/// Answers lines: what a line may say is described in lab.rs.
+/// Answers lines: what a line may say is described in protocol.rs.
 #[derive(Debug, Parser)]
 #[command(version, about)]
 struct Args {

@@ -7,7 +7,7 @@
 //! | `ID MS big` | the same and 100,000 bytes of `x` |
 //! | `ID MS hold` | nothing, after MS milliseconds; what follows is looked at only then |
 //! | `ID MS drop` | none: the promise is dropped |
-//! | `KIND N` | the line and the first N bytes of the content file, as a KIND of segment (see shelf.rs) |
+//! | `KIND N` | the line and the first N bytes of the content file, as a KIND of segment (see bodies.rs) |
 //! | `fallbacks` | how often a cached pipe or pages were sent in another way |
 //! | `widest` | the most connections that one `on_ready` saw |
 //! | `thread` | the name of the thread that the protocol runs on |
@@ -32,8 +32,8 @@ use rustix::net::sockopt;
 use service::{Host, Statistics, Stop, Timeouts};
 
 use crate::{
-    later::Later,
-    shelf::{Kind, Shelf},
+    delayed::Later,
+    bodies::{Kind, Shelf},
 };
 
 const BIG: &[u8] = &[b'x'; 100_000];
