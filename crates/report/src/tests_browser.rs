@@ -35,23 +35,23 @@ impl World {
     /// As if the address had been sent to somebody.
     fn go(&self, place: &str) -> Result<()> {
         // Otherwise only the fragment changes, and nothing is loaded.
-        self.browser.go("about:blank")?;
-        self.browser.go(&format!("file://{}{place}", self.directory.path().join("report.html").display()))
+        self.browser.open("about:blank")?;
+        self.browser.open(&format!("file://{}{place}", self.directory.path().join("report.html").display()))
     }
 
     fn hash(&self) -> Result<String> {
-        Ok(serde_json::from_value(self.browser.run("return location.hash")?)?)
+        Ok(serde_json::from_value(self.browser.run_script("return location.hash")?)?)
     }
 
     fn shown(&self) -> Result<Vec<String>> {
-        Ok(serde_json::from_value(self.browser.run(SHOWN)?)?)
+        Ok(serde_json::from_value(self.browser.run_script(SHOWN)?)?)
     }
 
     fn is_calm(&self) -> Result<()> {
-        let complaints = self.browser.complaints()?;
+        let complaints = self.browser.console_messages()?;
         ensure!(complaints.is_empty(), "{complaints:?}");
         ensure!(
-            self.browser.run("return performance.getEntriesByType('resource').length")? == 0,
+            self.browser.run_script("return performance.getEntriesByType('resource').length")? == 0,
             "something was loaded"
         );
         Ok(())
@@ -73,7 +73,7 @@ fn in_a_browser_the_report_does_what_it_says() -> Result<()> {
         ("scripts off", nothing_is_missing_without_scripts),
     ];
     for (name, law) in laws {
-        world.browser.look(DESK)?;
+        world.browser.emulate(DESK)?;
         law(&world).context(name)?;
         world.is_calm().context(name)?;
     }
@@ -97,19 +97,21 @@ fn state_is_kept(world: &World) -> Result<()> {
     let places = "return [...document.querySelectorAll('#heat0-w .row')]
         .map(row => [row.dataset.r, +row.getAttribute('transform').match(/ ([0-9.]+)/)[1]])
         .sort((a, b) => a[1] - b[1]).map(row => row[0])";
-    let drawn = browser.run(places)?;
-    browser.run("document.querySelector('#heat0-w .colh').dispatchEvent(new MouseEvent('click'))")?;
-    let by_cost = browser.run(places)?;
+    let drawn = browser.run_script(places)?;
+    browser.run_script("document.querySelector('#heat0-w .colh').dispatchEvent(new MouseEvent('click'))")?;
+    let by_cost = browser.run_script(places)?;
     ensure!(by_cost[0] == "s9" && by_cost != drawn, "the null server is the cheapest: {by_cost}");
     let tick = browser.text("#latency [data-us]")?;
     ensure!(tick.ends_with(" ms"), "{tick}");
     let address = world.hash()?;
     world.go(&address)?;
     ensure!(world.shown()? == sorted, "{address}: {:?}", world.shown()?);
-    ensure!(browser.run(places)? == by_cost, "{address}");
+    ensure!(browser.run_script(places)? == by_cost, "{address}");
     ensure!(browser.text("#latency [data-us]")? == tick, "{address}");
     // What cannot be understood hides nothing, and says why.
-    browser.run("const it = document.querySelector('#filter'); it.value = ''; it.dispatchEvent(new Event('input'))")?;
+    browser.run_script(
+        "const it = document.querySelector('#filter'); it.value = ''; it.dispatchEvent(new Event('input'))",
+    )?;
     browser.type_into("#filter", "drivr=uring")?;
     ensure!(world.shown()?.len() == 55 && browser.text("#fcount")?.contains("no key “drivr”"));
     ensure!(browser.count("#filter[aria-invalid=true]")? == 1);
@@ -119,26 +121,26 @@ fn state_is_kept(world: &World) -> Result<()> {
 fn a_cell_opens_its_section(world: &World) -> Result<()> {
     let browser = &world.browser;
     world.open(vec![sample::summary()], "")?;
-    ensure!(browser.run("return document.querySelector('#cell-s1-0').checkVisibility()")? == false);
+    ensure!(browser.run_script("return document.querySelector('#cell-s1-0').checkVisibility()")? == false);
     browser.click("#heat0-w a[href='#cell-s1-0']")?;
-    browser.until("it is unfolded", "document.querySelector('#cell-s1-0').checkVisibility()")?;
+    browser.wait_until("it is unfolded", "document.querySelector('#cell-s1-0').checkVisibility()")?;
     ensure!(world.hash()? == "#cell-s1-0");
     let text = browser.text("#cell-s1-0")?;
     ensure!(text.contains("http-server --driver uring") && text.contains("0.975 × epoll"), "{text}");
     world.go("#cell-s2-1")?;
-    browser.until("an address leads there, too", "document.querySelector('#cell-s2-1').checkVisibility()")
+    browser.wait_until("an address leads there, too", "document.querySelector('#cell-s2-1').checkVisibility()")
 }
 
 fn keys_switch_curves(world: &World) -> Result<()> {
     let browser = &world.browser;
     world.open(vec![sample::crossed()], "")?;
     let hidden = "return document.querySelectorAll('#interaction .pic > svg.w:first-of-type g.off').length";
-    ensure!(browser.run(hidden)? == 0);
+    ensure!(browser.run_script(hidden)? == 0);
     browser.click("#interaction [data-key]")?;
-    ensure!(browser.run(hidden)? == 2, "a curve and its name: {}", browser.run(hidden)?);
+    ensure!(browser.run_script(hidden)? == 2, "a curve and its name: {}", browser.run_script(hidden)?);
     ensure!(browser.count("#interaction [data-key][aria-pressed=false]")? == 1);
     browser.click("#interaction [data-key]")?;
-    ensure!(browser.run(hidden)? == 0);
+    ensure!(browser.run_script(hidden)? == 0);
     Ok(())
 }
 
@@ -147,7 +149,7 @@ fn matrices_are_apart(world: &World) -> Result<()> {
     world.open(vec![sample::summary(), sample::cache()], "#f=driver%3During&m2-f=driver%3Depoll")?;
     ensure!(!browser.text("#fcount")?.is_empty() && !browser.text("#m2-fcount")?.is_empty());
     let kept = |table: &str| {
-        browser.run(&format!("return document.querySelector('{table} tbody tr:not(.off) th').textContent"))
+        browser.run_script(&format!("return document.querySelector('{table} tbody tr:not(.off) th').textContent"))
     };
     ensure!(kept("#raw")? == "uring" && kept("#m2-raw")? == "epoll");
     Ok(())
@@ -159,7 +161,7 @@ fn the_data_can_be_saved(world: &World) -> Result<()> {
     let content = |name: &str| -> Result<String> {
         let script =
             format!("return fetch(document.querySelector('#dl a[download=\"{name}\"]').href).then(it => it.text())");
-        Ok(serde_json::from_value(browser.run(&script)?)?)
+        Ok(serde_json::from_value(browser.run_script(&script)?)?)
     };
     let saved: Vec<Summary> = serde_json::from_str(&content("summary.json")?)?;
     ensure!(saved[0].results.len() == sample::summary().results.len());
@@ -174,27 +176,30 @@ fn the_keyboard_reaches_everything(world: &World) -> Result<()> {
     let focus_on = |selector: &str| {
         eventually(&format!("{selector} is reached"), || {
             browser.press(TAB)?;
-            Ok(browser.run(&format!("return document.activeElement.matches({})", json!(selector)))? == true)
+            Ok(browser.run_script(&format!("return document.activeElement.matches({})", json!(selector)))? == true)
         })
     };
     focus_on("nav a")?;
     focus_on("#theme")?;
     focus_on("#filter")?;
     focus_on("#heat0-w .colh")?;
-    let outline = browser.run("return getComputedStyle(document.activeElement).outlineStyle")?;
+    let outline = browser.run_script("return getComputedStyle(document.activeElement).outlineStyle")?;
     ensure!(outline == "solid", "the focus can be seen: {outline}");
     browser.press(ENTER)?;
     ensure!(world.hash()? == "#s=get-128B-c64", "{}", world.hash()?);
     focus_on("#heat0-w a.cell")?;
-    ensure!(browser.run("return document.querySelector('#tip').hidden")? == false, "what has the focus is read out");
-    browser.run("document.querySelector('#latency').focus(); document.querySelector('[data-unit]').focus()")?;
+    ensure!(
+        browser.run_script("return document.querySelector('#tip').hidden")? == false,
+        "what has the focus is read out"
+    );
+    browser.run_script("document.querySelector('#latency').focus(); document.querySelector('[data-unit]').focus()")?;
     focus_on("#load [data-key]")?;
     browser.press(ENTER)?;
     ensure!(browser.count("#load [data-key][aria-pressed=false]")? == 1);
-    browser.run("document.querySelector('#cells summary').focus()")?;
+    browser.run_script("document.querySelector('#cells summary').focus()")?;
     browser.press(ENTER)?;
-    browser.until("a cell is unfolded", "document.querySelector('#cells details').open")?;
-    browser.run("document.querySelector('#table .scroll').focus()")?;
+    browser.wait_until("a cell is unfolded", "document.querySelector('#cells details').open")?;
+    browser.run_script("document.querySelector('#table .scroll').focus()")?;
     focus_on("#raw th[tabindex]")?;
     browser.press(ENTER)?;
     ensure!(browser.count("#raw th[aria-sort=ascending]")? == 1);
@@ -207,25 +212,25 @@ fn every_screen_holds_the_page(world: &World) -> Result<()> {
     let mut papers = Vec::new();
     for (index, matrices) in samples.into_iter().enumerate() {
         world.open(matrices, "")?;
-        browser.run("document.querySelectorAll('details').forEach(it => it.open = true)")?;
+        browser.run_script("document.querySelectorAll('details').forEach(it => it.open = true)")?;
         for is_dark in [false, true] {
             for (width, is_phone) in [(320, true), (390, true), (768, false), (1280, false)] {
                 let screen = Screen { width, is_phone, is_dark };
-                browser.look(screen)?;
-                ensure!(browser.run("return innerWidth")? == width, "{screen:?} had to be widened");
-                let reach = browser.run("return document.documentElement.scrollWidth")?;
+                browser.emulate(screen)?;
+                ensure!(browser.run_script("return innerWidth")? == width, "{screen:?} had to be widened");
+                let reach = browser.run_script("return document.documentElement.scrollWidth")?;
                 ensure!(reach.as_u64() <= Some(u64::from(width)), "sample {index} on {screen:?} is {reach} wide");
             }
-            papers.push(browser.run("return getComputedStyle(document.documentElement).backgroundColor")?);
+            papers.push(browser.run_script("return getComputedStyle(document.documentElement).backgroundColor")?);
         }
     }
     ensure!(papers[0] != papers[1], "{papers:?}");
-    browser.look(Screen { is_dark: true, ..PHONE })?;
+    browser.emulate(Screen { is_dark: true, ..PHONE })?;
     browser.click("#theme")?;
-    let chosen = browser.run("return getComputedStyle(document.documentElement).backgroundColor")?;
+    let chosen = browser.run_script("return getComputedStyle(document.documentElement).backgroundColor")?;
     ensure!(chosen == papers[0], "the reader's choice goes before the system's: {chosen}");
     browser.click("#theme")?;
-    browser.run("localStorage.clear()")?;
+    browser.run_script("localStorage.clear()")?;
     Ok(())
 }
 
@@ -234,10 +239,10 @@ fn nothing_is_missing_without_scripts(world: &World) -> Result<()> {
     browser.allow_scripts(false)?;
     world.open(vec![sample::summary()], "#cell-s1-0")?;
     for screen in [DESK, PHONE] {
-        browser.look(screen)?;
+        browser.emulate(screen)?;
         let is_seen = |selector: &str| {
             let seen = format!("return document.querySelector({})?.checkVisibility() === true", json!(selector));
-            Ok::<bool, anyhow::Error>(browser.run(&seen)? == true)
+            Ok::<bool, anyhow::Error>(browser.run_script(&seen)? == true)
         };
         for part in ["matrix", "effects", "latency", "load", "within", "histogram", "cpu", "drift"] {
             let drawing = if screen.is_phone { "n" } else { "w" };

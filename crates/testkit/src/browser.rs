@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use ureq::Agent;
 
-use crate::{HANG, eventually, peer};
+use crate::{HANG, eventually, installed_program};
 
 /// How WebDriver calls a reference to an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
@@ -46,7 +46,10 @@ impl Browser {
     /// # Errors
     /// It is there and does not start.
     pub fn start() -> Result<Option<Self>> {
-        let (Some(driver), Some(chromium)) = (peer("chromedriver")?, peer("chromium")?) else { return Ok(None) };
+        let (Some(driver), Some(chromium)) = (installed_program("chromedriver")?, installed_program("chromium")?)
+        else {
+            return Ok(None);
+        };
         clear_leftovers()?;
         let directory = tempfile::Builder::new().prefix(&format!("{LEFTOVERS}{}-", process::id())).tempdir()?;
         // Neither the driver nor, by its pipe to the driver, the browser outlives a test that is killed.
@@ -88,7 +91,7 @@ impl Browser {
     ///
     /// # Errors
     /// The browser's.
-    pub fn look(&self, Screen { width, is_phone, is_dark }: Screen) -> Result<()> {
+    pub fn emulate(&self, Screen { width, is_phone, is_dark }: Screen) -> Result<()> {
         let metrics = json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": is_phone});
         self.command("Emulation.setDeviceMetricsOverride", &metrics)?;
         let scheme = if is_dark { "dark" } else { "light" };
@@ -111,7 +114,7 @@ impl Browser {
     ///
     /// # Errors
     /// The browser's.
-    pub fn go(&self, url: &str) -> Result<()> {
+    pub fn open(&self, url: &str) -> Result<()> {
         self.post("url", &json!({"url": url})).map(drop)
     }
 
@@ -119,7 +122,7 @@ impl Browser {
     ///
     /// # Errors
     /// What it throws.
-    pub fn run(&self, script: &str) -> Result<Value> {
+    pub fn run_script(&self, script: &str) -> Result<Value> {
         self.post("execute/sync", &json!({"script": script, "args": []}))
     }
 
@@ -127,8 +130,8 @@ impl Browser {
     ///
     /// # Errors
     /// It does not within [`HANG`]: `what`, and the text of the page.
-    pub fn until(&self, what: &str, expression: &str) -> Result<()> {
-        let holds = || Ok(self.run(&format!("return Boolean({expression})"))? == true);
+    pub fn wait_until(&self, what: &str, expression: &str) -> Result<()> {
+        let holds = || Ok(self.run_script(&format!("return Boolean({expression})"))? == true);
         eventually(what, holds).with_context(|| format!("the page says: {:?}", self.text("main")))
     }
 
@@ -137,7 +140,7 @@ impl Browser {
     /// # Errors
     /// There is none.
     pub fn text(&self, selector: &str) -> Result<String> {
-        let text = self.run(&format!("return document.querySelector({})?.textContent", json!(selector)))?;
+        let text = self.run_script(&format!("return document.querySelector({})?.textContent", json!(selector)))?;
         text.as_str().map(str::to_owned).ok_or_else(|| anyhow!("no {selector}"))
     }
 
@@ -146,7 +149,7 @@ impl Browser {
     /// # Errors
     /// The browser's.
     pub fn count(&self, selector: &str) -> Result<u64> {
-        let count = self.run(&format!("return document.querySelectorAll({}).length", json!(selector)))?;
+        let count = self.run_script(&format!("return document.querySelectorAll({}).length", json!(selector)))?;
         count.as_u64().context("no number")
     }
 
@@ -184,7 +187,7 @@ impl Browser {
     ///
     /// # Errors
     /// The browser's.
-    pub fn complaints(&self) -> Result<Vec<String>> {
+    pub fn console_messages(&self) -> Result<Vec<String>> {
         let entries = self.post("se/log", &json!({"type": "browser"}))?;
         let messages = entries.as_array().into_iter().flatten().filter_map(|entry| entry["message"].as_str());
         // Every browser asks for it, and few servers have one.

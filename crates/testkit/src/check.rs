@@ -6,7 +6,7 @@ use std::thread;
 ///
 /// # Panics
 /// With every breach, once all have been examined. An error should name its subject.
-pub fn examine<T: Sync>(subjects: &[T], at_once: usize, law: impl Fn(&T) -> anyhow::Result<()> + Sync) {
+pub fn check_each<T: Sync>(subjects: &[T], at_once: usize, law: impl Fn(&T) -> anyhow::Result<()> + Sync) {
     assert!(!subjects.is_empty(), "nothing to examine");
     let mut breaches = Vec::new();
     for subjects in subjects.chunks(at_once) {
@@ -34,7 +34,7 @@ mod tests {
     fn every_subject_is_examined_and_every_breach_is_told() {
         let examined = AtomicUsize::new(0);
         let outcome = std::panic::catch_unwind(|| {
-            examine(&[1, 2, 3, 4, 5], 2, |&number| {
+            check_each(&[1, 2, 3, 4, 5], 2, |&number| {
                 examined.fetch_add(1, Ordering::Relaxed);
                 anyhow::ensure!(number % 2 == 1, "{number} is even");
                 Ok(())

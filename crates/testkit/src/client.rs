@@ -32,12 +32,12 @@ impl Client {
     }
 
     /// A small receive buffer makes the server feel a slow reader soon.
-    pub fn connect_narrow(address: &Address, buffer_bytes: usize) -> io::Result<Self> {
+    pub fn connect_with_buffer(address: &Address, buffer_bytes: usize) -> io::Result<Self> {
         Self::connect_with(address, |socket| socket.set_recv_buffer_size(buffer_bytes))
     }
 
     /// To a unix socket, without waiting where its queue is full.
-    pub fn connect_now(address: &Address) -> io::Result<Self> {
+    pub fn connect_nonblocking(address: &Address) -> io::Result<Self> {
         let client = Self::connect_with(address, |socket| socket.set_nonblocking(true))?;
         client.0.set_nonblocking(false)?;
         Ok(client)
@@ -70,15 +70,15 @@ impl Client {
     }
 
     /// Half-close: no more will be sent.
-    pub fn end(&self) -> anyhow::Result<()> {
+    pub fn half_close(&self) -> anyhow::Result<()> {
         self.0.shutdown(Shutdown::Write).context("cannot half-close")
     }
 
     /// The bytes and the end of input in one TCP segment, as far as a client can ask for that.
-    pub fn send_and_end(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+    pub fn send_and_half_close(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         self.0.set_tcp_cork(true).context("cannot cork")?;
         self.send(bytes)?;
-        self.end()
+        self.half_close()
     }
 
     /// Closes with a reset instead of an end.
@@ -97,7 +97,7 @@ impl Client {
     }
 
     /// One read that does not wait: `None` when nothing has come, 0 at the end.
-    pub fn read_now(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    pub fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match rustix::net::recv(&self.0, buffer, RecvFlags::DONTWAIT) {
             Ok((n, _)) => Ok(Some(n)),
             Err(Errno::AGAIN) => Ok(None),
@@ -135,7 +135,7 @@ impl Client {
     }
 
     /// The end came, whether in an orderly way or by a reset.
-    pub fn expect_gone(&mut self) -> anyhow::Result<()> {
+    pub fn expect_disconnect(&mut self) -> anyhow::Result<()> {
         let mut buffer = [0; 64];
         match self.read(&mut buffer) {
             Ok(0) => Ok(()),
@@ -152,7 +152,7 @@ impl Client {
     }
 
     /// All that comes until the end or a reset, whatever it is.
-    pub fn read_until_gone(&mut self) -> (Vec<u8>, io::Result<()>) {
+    pub fn read_until_disconnect(&mut self) -> (Vec<u8>, io::Result<()>) {
         let mut got = Vec::new();
         let outcome = self.each(256 * 1024, |bytes| got.extend_from_slice(bytes));
         (got, outcome)
@@ -183,7 +183,7 @@ impl Client {
     }
 
     /// A second handle to the same connection, for another thread.
-    pub fn another(&self) -> io::Result<Self> {
+    pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self(self.0.try_clone()?))
     }
 }

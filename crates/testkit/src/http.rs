@@ -55,10 +55,10 @@ pub struct Http {
 
 impl Http {
     pub fn connect(address: &Address) -> anyhow::Result<Self> {
-        Self::over(Client::connect(address).with_context(|| format!("cannot connect to {address}"))?)
+        Self::from_client(Client::connect(address).with_context(|| format!("cannot connect to {address}"))?)
     }
 
-    pub fn over(client: Client) -> anyhow::Result<Self> {
+    pub fn from_client(client: Client) -> anyhow::Result<Self> {
         Ok(Self { client, unread: Vec::new() })
     }
 
@@ -67,8 +67,8 @@ impl Http {
     }
 
     /// Half-close.
-    pub fn end(&self) -> anyhow::Result<()> {
-        self.client.end()
+    pub fn half_close(&self) -> anyhow::Result<()> {
+        self.client.half_close()
     }
 
     /// The next response, which must be whole.

@@ -14,21 +14,21 @@ use crate::HANG;
 
 /// How bytes come and go, in pieces of at least one byte.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct Chunking {
     /// What arrives at a time.
-    pub arrives: usize,
+    pub input_bytes: usize,
     /// What leaves at a time, before more arrives.
-    pub leaves: usize,
+    pub output_bytes: usize,
 }
 
-impl Pace {
+impl Chunking {
     /// Everything arrives at once, and every reply leaves.
-    pub const AT_ONCE: Self = Self { arrives: usize::MAX, leaves: usize::MAX };
+    pub const UNLIMITED: Self = Self { input_bytes: usize::MAX, output_bytes: usize::MAX };
 }
 
 /// What was said, and what became of the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct Transcript {
     pub bytes: Vec<u8>,
     /// The protocol has ended the connection.
     pub closed: bool,
@@ -46,31 +46,31 @@ pub fn session<P: Protocol>(protocol: &P, now: Now) -> Session<P> {
 ///
 /// # Panics
 /// When output is not what was promised: a file shorter than its region, or a pipe, for which it takes a driver.
-pub fn converse<P: Protocol>(protocol: &P, input: &[u8], pace: Pace, now: Now) -> Heard {
+pub fn exchange<P: Protocol>(protocol: &P, input: &[u8], chunking: Chunking, now: Now) -> Transcript {
     let (mut session, mut bytes) = (session(protocol, now), Vec::new());
-    for piece in input.chunks(pace.arrives) {
+    for piece in input.chunks(chunking.input_bytes) {
         // A driver does not read what the session has no room for.
-        while !session.wants_read() && flush(&mut session, &mut bytes, pace.leaves) > 0 {
+        while !session.wants_read() && flush(&mut session, &mut bytes, chunking.output_bytes) > 0 {
             session.resume(protocol, now);
         }
         session.feed(protocol, piece, now);
-        flush(&mut session, &mut bytes, pace.leaves);
+        flush(&mut session, &mut bytes, chunking.output_bytes);
     }
     loop {
-        let flushed = flush(&mut session, &mut bytes, pace.leaves);
+        let flushed = flush(&mut session, &mut bytes, chunking.output_bytes);
         session.resume(protocol, now);
         if flushed == 0 && session.outbox().is_idle() {
             break;
         }
     }
     let lingers = session.begin_lingering(now);
-    Heard { bytes, closed: lingers || session.is_done(), lingers }
+    Transcript { bytes, closed: lingers || session.is_done(), lingers }
 }
 
 /// Moves at most so many bytes of output, those of files included, to `sink`; waits for promises. How many there were.
 ///
 /// # Panics
-/// See [`converse`].
+/// See [`exchange`].
 pub fn flush<P: Protocol>(session: &mut Session<P>, sink: &mut Vec<u8>, bytes_max: usize) -> usize {
     /// Less than a file or a reply, so that none of them leaves in one go.
     const PIECE: usize = 10_000;
@@ -86,7 +86,7 @@ pub fn flush<P: Protocol>(session: &mut Session<P>, sink: &mut Vec<u8>, bytes_ma
             }
             Some(NextWrite::File(region)) => {
                 let piece = FileRegion { len: region.len.min(piece as u64), ..region.clone() };
-                sink.extend(contents(&piece));
+                sink.extend(read_region(&piece));
                 piece.len as usize
             }
             Some(NextWrite::Waiting) => {
@@ -108,7 +108,7 @@ pub fn flush<P: Protocol>(session: &mut Session<P>, sink: &mut Vec<u8>, bytes_ma
 ///
 /// # Panics
 /// They cannot be read.
-pub fn contents(region: &FileRegion) -> Vec<u8> {
+pub fn read_region(region: &FileRegion) -> Vec<u8> {
     let file = region.file.try_clone().map(File::from).expect("a descriptor");
     let mut bytes = vec![0; region.len as usize];
     file.read_exact_at(&mut bytes, region.offset).expect("the file is as long as was said");

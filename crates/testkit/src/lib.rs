@@ -6,14 +6,14 @@
 #![forbid(unsafe_code)]
 
 mod browser;
+mod check;
 mod client;
 mod content;
-pub mod in_memory;
-mod check;
 mod holdings;
 pub mod http;
-mod programs;
+pub mod in_memory;
 mod process;
+mod programs;
 mod server;
 pub mod strace;
 
@@ -24,16 +24,16 @@ use std::{
 
 use anyhow::{Context, bail};
 pub use browser::{Browser, Screen};
+pub use check::check_each;
 pub use client::{Client, Digest};
 pub use content::{Content, digest};
 pub use drivers::{
     ConnectionModel, DefaultWorkers, Descriptor, DriverKind, FilePath, IoModel, PipePath, ReadBuffer, Wait,
 };
-pub use check::examine;
-pub use holdings::Holdings;
-pub use programs::{peer, sibling};
+pub use holdings::ResourceCounts;
 pub use process::Process;
-pub use server::{Finished, Server, fails, run_to_end};
+pub use programs::{installed_program, workspace_program};
+pub use server::{Finished, Server, expect_failure, run_to_end};
 
 /// Longer than anything takes on a busy machine.
 pub const HANG: Duration = Duration::from_secs(40);

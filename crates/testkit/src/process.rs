@@ -65,7 +65,7 @@ impl Process {
         })
     }
 
-    pub fn go_on(self) -> io::Result<()> {
+    pub fn resume(self) -> io::Result<()> {
         self.signal(Signal::CONT)
     }
 

@@ -16,18 +16,18 @@ const DIRECTORIES: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
 ///
 /// # Errors
 /// It is missing and must not be.
-pub fn peer(program: &str) -> anyhow::Result<Option<PathBuf>> {
+pub fn installed_program(program: &str) -> anyhow::Result<Option<PathBuf>> {
     let path = env::var_os("PATH").unwrap_or_default();
     let directories = env::split_paths(&path).chain(DIRECTORIES.map(PathBuf::from));
     let found = directories.map(|directory| directory.join(program)).find(|candidate| candidate.is_file());
     found_or_skipped(found, program, "is not installed", must_be_there())
 }
 
-/// Another program of this workspace, built into the directory of `exe`; otherwise like [`peer`].
+/// Another program of this workspace, built into the directory of `exe`; otherwise like [`installed_program`].
 ///
 /// # Errors
 /// It has not been built and must be there.
-pub fn sibling(exe: &Path, program: &str) -> anyhow::Result<Option<PathBuf>> {
+pub fn workspace_program(exe: &Path, program: &str) -> anyhow::Result<Option<PathBuf>> {
     let candidate = exe.with_file_name(program);
     let found = candidate.is_file().then_some(candidate);
     found_or_skipped(found, program, "has not been built (cargo test --workspace does)", must_be_there())
@@ -60,10 +60,10 @@ mod tests {
 
     #[test]
     fn what_is_installed_is_found() {
-        assert!(peer("sh").unwrap().unwrap().is_file());
+        assert!(installed_program("sh").unwrap().unwrap().is_file());
         let exe = env::current_exe().unwrap();
         let name = exe.file_name().unwrap().to_str().unwrap();
-        assert_eq!(sibling(&exe, name).unwrap().as_deref(), Some(&*exe));
+        assert_eq!(workspace_program(&exe, name).unwrap().as_deref(), Some(&*exe));
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl Server {
 
     /// Lets it drain with transfers in flight: what is left of each must arrive, and has this digest. Whatever else
     /// has to be so during the drain is up to `meanwhile`.
-    pub fn finish(
+    pub fn drain_with_transfers(
         &mut self,
         transfers: Vec<Client>,
         whole: Digest,
@@ -138,7 +138,7 @@ impl Server {
     }
 
     /// Stops it by two signals while something keeps the drain, which the first one begins, from ending.
-    pub fn stop_at_once(&mut self) -> anyhow::Result<()> {
+    pub fn stop_by_second_signal(&mut self) -> anyhow::Result<()> {
         self.terminate()?;
         self.expect_refusal()?;
         ensure!(self.is_running()?, "there was nothing in flight");
@@ -170,7 +170,7 @@ impl Drop for Server {
 ///
 /// # Panics
 /// Something of that is not so.
-pub fn fails(command: Command, code: i32) -> Finished {
+pub fn expect_failure(command: Command, code: i32) -> Finished {
     let finished = run_to_end(command).expect("it ends by itself");
     let errors = finished.stderr.lines().filter(|line| line.starts_with("error: ")).count();
     assert_eq!((finished.code(), &*finished.stdout, errors), (Some(code), "", 1), "{finished:?}");

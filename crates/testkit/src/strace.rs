@@ -41,7 +41,7 @@ pub fn with_faults(server: &Server, inject: &str, body: impl FnOnce() -> anyhow:
 ///
 /// # Errors
 /// Those of `body`; the server cannot be traced.
-pub fn faults_during(
+pub fn count_faults(
     server: &Server,
     log: &Path,
     inject: &str,
@@ -58,14 +58,14 @@ pub fn faults_during(
 ///
 /// # Errors
 /// Those of `body`; the server cannot be traced.
-pub fn calls_during(
+pub fn count_calls(
     server: &Server,
     log: &Path,
     calls: &str,
     body: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<BTreeMap<String, usize>> {
     let mut counts = BTreeMap::new();
-    for line in trace_of(server, log, calls, body)? {
+    for line in record_calls(server, log, calls, body)? {
         let call = line.split_once('(').map(|(name, _)| name);
         *counts.entry(call.with_context(|| format!("trace line {line:?}"))?.to_owned()).or_default() += 1;
     }
@@ -76,7 +76,7 @@ pub fn calls_during(
 ///
 /// # Errors
 /// Those of `body`; the server cannot be traced.
-pub fn trace_of(
+pub fn record_calls(
     server: &Server,
     log: &Path,
     calls: &str,

@@ -106,7 +106,7 @@ fn the_second_interrupt_ends_it_at_once() {
 #[test]
 fn a_killed_run_leaves_no_server_behind_and_goes_on_where_it_was() {
     let Some(place) = Place::with(&["http-server"]) else { return };
-    if testkit::peer("setpriv").expect("required").is_none() {
+    if testkit::installed_program("setpriv").expect("required").is_none() {
         return;
     }
     let mut child = with_a_visit(&place);

@@ -48,7 +48,7 @@ impl Place {
     /// `None` where not all of the servers have been built; why has been said.
     pub(crate) fn with(servers: &[&str]) -> Option<Self> {
         for program in servers.iter().chain(&["loadgen"]) {
-            testkit::sibling(Path::new(XTASK), program).expect("required")?;
+            testkit::workspace_program(Path::new(XTASK), program).expect("required")?;
         }
         let place = Self { directory: tempfile::tempdir().unwrap() };
         fs::create_dir(place.scratch()).unwrap();

@@ -6,7 +6,7 @@ use super::{AnyBackend, BackendKind, Body, Document, Filesystem, FilesystemOptio
 pub(super) fn contents(document: &Document) -> Vec<u8> {
     match &document.body {
         Body::Memory(bytes) => bytes.to_vec(),
-        Body::File(region) => testkit::in_memory::contents(region),
+        Body::File(region) => testkit::in_memory::read_region(region),
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 use clap::ValueEnum;
 use fileserver::cache::CacheMapKind;
 use layouts::LayoutKind;
-use testkit::examine;
+use testkit::check_each;
 use wire::file::Status;
 
 use crate::common::{Collection, DATABASE, PLAIN, Setup, World, caches, settle};
@@ -89,7 +89,7 @@ fn cases() -> Vec<(LayoutKind, usize, &'static str, Change)> {
 
 #[test]
 fn every_change_is_seen_at_once_without_an_interval() {
-    examine(&cases(), 16, |&(layout, size, name, change)| {
+    check_each(&cases(), 16, |&(layout, size, name, change)| {
         let collection = collection(layout, size);
         let world = World::new(&Setup { layout, revalidate: Duration::ZERO, ..PLAIN }, &collection);
         expect(world.get(ID), Some(vec![b'a'; size]))?;
@@ -101,7 +101,7 @@ fn every_change_is_seen_at_once_without_an_interval() {
 
 #[test]
 fn no_stale_byte_is_served_after_the_interval() {
-    examine(&cases(), 16, |&(layout, size, name, change)| {
+    check_each(&cases(), 16, |&(layout, size, name, change)| {
         let collection = collection(layout, size);
         let mut world = World::new(&Setup { layout, ..PLAIN }, &collection);
         expect(world.get(ID), Some(vec![b'a'; size]))?;
@@ -171,7 +171,7 @@ fn concurrent_readers_see_whole_versions_in_order() {
     // A version is its number, repeated over a size that wanders over every threshold.
     let contents = |version: usize| (version as u16).to_le_bytes().repeat(1 + version * 7_919 % 30_000);
     let choices: Vec<_> = caches().collect();
-    examine(&choices, 2, |&choice| {
+    check_each(&choices, 2, |&choice| {
         for readers in [0, 2] {
             let collection = Collection::empty(LayoutKind::Flat);
             collection.write(ID, &contents(0));

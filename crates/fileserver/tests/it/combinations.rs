@@ -7,7 +7,7 @@ use fileserver::{
     requests::RequestMapKind,
 };
 use layouts::LayoutKind;
-use testkit::examine;
+use testkit::check_each;
 use wire::file::Status;
 
 use crate::common::{Collection, DATABASE, DOCUMENTS, PLAIN, Setup, World, caches, contents, frame};
@@ -85,7 +85,7 @@ fn every_combination_serves_every_document() {
 #[test]
 fn the_request_map_holds_the_open_connections() {
     let collection = Collection::new(LayoutKind::Flat);
-    examine(RequestMapKind::value_variants(), 3, |&requests| {
+    check_each(RequestMapKind::value_variants(), 3, |&requests| {
         let setup = Setup { choice: Combination { requests, ..PLAIN.choice }, ..PLAIN };
         let world = World::new(&setup, &collection);
         let mut sessions: Vec<_> = (0..100).map(|_| world.session()).collect();

@@ -16,7 +16,7 @@ use fileserver::{
 };
 use layouts::LayoutKind;
 use proto::{Now, Session};
-use testkit::in_memory::{self, Heard, Pace};
+use testkit::in_memory::{self, Chunking, Transcript};
 use wire::file::{
     Status,
     client::{Event, FramedReplies},
@@ -194,8 +194,8 @@ impl World {
     }
 
     /// Returns all output for `input`, which arrives in chunks.
-    pub(crate) fn exchange(&self, input: &[u8], chunk: usize) -> Heard {
-        in_memory::converse(&self.server, input, Pace { arrives: chunk, ..Pace::AT_ONCE }, self.now)
+    pub(crate) fn exchange(&self, input: &[u8], chunk: usize) -> Transcript {
+        in_memory::exchange(&self.server, input, Chunking { input_bytes: chunk, ..Chunking::UNLIMITED }, self.now)
     }
 
     /// Requests each of the ids in the server's protocol. Returns statuses and documents.

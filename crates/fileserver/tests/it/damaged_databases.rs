@@ -34,7 +34,7 @@ fn body(index: usize) -> Vec<u8> {
 fn contents(document: &Document) -> Vec<u8> {
     match &document.body {
         Body::Memory(bytes) => bytes.to_vec(),
-        Body::File(region) => testkit::in_memory::contents(region),
+        Body::File(region) => testkit::in_memory::read_region(region),
     }
 }
 

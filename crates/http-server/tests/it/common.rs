@@ -8,8 +8,8 @@ use std::{
 use http_server::{HttpOptions, HttpServer, Site, SiteOptions};
 use proto::{Now, Session};
 use testkit::{
-    in_memory::{self, Heard, Pace},
     http::Response,
+    in_memory::{self, Chunking, Transcript},
 };
 
 pub(crate) struct World {
@@ -50,11 +50,11 @@ impl World {
 
     /// Returns all output for `input`, which arrives in chunks.
     pub(crate) fn exchange(&self, input: &[u8], chunk: usize) -> Answer {
-        self.converse(input, Pace { arrives: chunk, ..Pace::AT_ONCE })
+        self.converse(input, Chunking { input_bytes: chunk, ..Chunking::UNLIMITED })
     }
 
-    pub(crate) fn converse(&self, input: &[u8], pace: Pace) -> Answer {
-        let Heard { bytes, closed, lingers } = in_memory::converse(&self.server, input, pace, self.now);
+    pub(crate) fn converse(&self, input: &[u8], chunking: Chunking) -> Answer {
+        let Transcript { bytes, closed, lingers } = in_memory::exchange(&self.server, input, chunking, self.now);
         Answer { bytes, closed, lingers }
     }
 

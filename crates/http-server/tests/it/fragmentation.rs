@@ -2,7 +2,7 @@
 
 use http_server::SiteOptions;
 use proptest::prelude::*;
-use testkit::in_memory::Pace;
+use testkit::in_memory::Chunking;
 
 use crate::common::World;
 
@@ -49,14 +49,14 @@ proptest! {
     fn replies_do_not_depend_on_fragmentation(
         picks in proptest::collection::vec(0..REQUESTS.len(), 0..90),
         last in 0..LAST.len(),
-        arrives in 1..300_usize,
-        leaves in 1..40_000_usize,
+        input_bytes in 1..300_usize,
+        output_bytes in 1..40_000_usize,
     ) {
         let world = world();
         let mut input: String = picks.iter().map(|&pick| REQUESTS[pick]).collect();
         input += LAST[last];
         let whole = world.exchange(input.as_bytes(), input.len().max(1));
-        let torn = world.converse(input.as_bytes(), Pace { arrives, leaves });
+        let torn = world.converse(input.as_bytes(), Chunking { input_bytes, output_bytes });
         prop_assert!(whole.bytes == torn.bytes && whole.closed == torn.closed);
         let methods: Vec<&str> = picks.iter().map(|&pick| REQUESTS[pick].trim_start().split(' ').next().unwrap()).collect();
         let extra = usize::from(!matches!(LAST[last], "" | "GET /a.t"));

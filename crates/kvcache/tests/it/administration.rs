@@ -19,13 +19,13 @@ fn a_killed_idle_connection_closes_at_once_on_every_driver() -> anyhow::Result<(
         let victim_id = id(&mut victim)?;
         ask(&mut other, "PING", "+PONG\r\n")?;
         ask(&mut killer, &format!("CLIENT KILL ID {victim_id}"), ":1\r\n")?;
-        victim.expect_gone()?;
+        victim.expect_disconnect()?;
         ask(&mut other, "PING", "+PONG\r\n")?;
         ask(&mut killer, &format!("CLIENT KILL ID {victim_id}"), ":0\r\n")?;
         // A client that kills itself is answered before it is closed.
         ask(&mut killer, "CLIENT KILL SKIPME no", ":2\r\n")?;
         killer.expect_end()?;
-        other.expect_gone()?;
+        other.expect_disconnect()?;
     }
     Ok(())
 }
@@ -136,7 +136,7 @@ fn settings_change_together_or_not_at_all() -> anyhow::Result<()> {
     ask(&mut stranger, "PING", "+PONG\r\n")?;
     // Idle connections are closed although their deadline was a day away.
     ask(&mut stranger, "CONFIG SET timeout 1", "+OK\r\n")?;
-    stranger.expect_gone()
+    stranger.expect_disconnect()
 }
 
 #[test]

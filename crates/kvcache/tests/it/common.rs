@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 use sys::listen::Address;
-use testkit::{Client, DriverKind, Finished, Server, eventually, examine, run_to_end};
+use testkit::{Client, DriverKind, Finished, Server, check_each, eventually, run_to_end};
 
 pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_kvcache");
 
@@ -53,7 +53,7 @@ impl Kv {
 }
 
 pub(crate) fn on_every_driver(test: impl Fn(DriverKind) -> anyhow::Result<()> + Sync) {
-    examine(DriverKind::ALL, 2, |&driver| test(driver).with_context(|| driver.to_string()));
+    check_each(DriverKind::ALL, 2, |&driver| test(driver).with_context(|| driver.to_string()));
 }
 
 /// Returns the port that a server listens at.
@@ -145,7 +145,9 @@ impl Drop for Foreign {
 /// is to be skipped.
 pub(crate) fn python(modules: &[&str]) -> anyhow::Result<Option<PathBuf>> {
     let named = env::var_os("QUINTET_PYTHON").map(PathBuf::from);
-    let Some(python) = named.map_or_else(|| testkit::peer("python3"), |path| Ok(Some(path)))? else { return Ok(None) };
+    let Some(python) = named.map_or_else(|| testkit::installed_program("python3"), |path| Ok(Some(path)))? else {
+        return Ok(None);
+    };
     let mut command = Command::new(&python);
     command.args(["-c", &format!("import {}", modules.join(", "))]);
     let finished = run_to_end(command)?;

@@ -75,7 +75,7 @@ fn binaries() -> Result<Option<PathBuf>> {
     // Tests lie in deps/, one below.
     let beside = exe.parent().context("no directory")?;
     for program in ["loadgen", "http-server", "kvcache"] {
-        if testkit::sibling(beside, program)?.is_none() {
+        if testkit::workspace_program(beside, program)?.is_none() {
             return Ok(None);
         }
     }
@@ -87,7 +87,7 @@ fn binaries() -> Result<Option<PathBuf>> {
         eprintln!("skipped: {why}");
         return Ok(None);
     }
-    Ok(testkit::peer("ip")?.and_then(|_| beside.parent().map(PathBuf::from)))
+    Ok(testkit::installed_program("ip")?.and_then(|_| beside.parent().map(PathBuf::from)))
 }
 
 fn bench(binaries: &std::path::Path, wire: &Wire) -> Bench {

@@ -5,7 +5,7 @@ use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt, process::Command, 
 use clap::ValueEnum;
 use mq_server::{OwnedQueue, dispatch::DispatchKind};
 use sys::mqueue::{Queue, QueueSize};
-use testkit::{eventually, fails, run_to_end};
+use testkit::{eventually, expect_failure, run_to_end};
 
 use crate::{
     client::{Fifo, ask, fetch},
@@ -24,7 +24,7 @@ fn sigterm_answers_queued_requests_and_removes_the_queue() {
         eventually("it stands still", || server.process().is_paused()).unwrap();
         let answers: Vec<_> = (0..8).map(|_| ask(&world, "file")).collect();
         server.terminate().unwrap();
-        server.process().go_on().unwrap();
+        server.process().resume().unwrap();
         answers.into_iter().for_each(|mut answer| assert!(answer.read_to_end() == contents));
         assert_eq!(server.wait().unwrap().code(), Some(0), "{}", server.stderr());
         assert_eq!(world.queued(), None);
@@ -69,7 +69,7 @@ fn a_living_servers_queue_is_not_taken() {
     let world = World::new();
     let contents = world.file("file", 10);
     let mut server = world.process(&[]);
-    let second = fails(world.command(&["--max-messages", "5"]), 1);
+    let second = expect_failure(world.command(&["--max-messages", "5"]), 1);
     assert!(second.stderr.contains("belongs to a server that is running"), "{second:?}");
     assert_eq!(fetch(&world, "file").unwrap(), contents);
     assert_eq!(server.stop().unwrap().code(), Some(0));
@@ -96,12 +96,12 @@ fn a_replaced_queue_has_its_requests_answered_first() {
 #[test]
 fn a_refused_queue_size_is_an_error_that_names_the_setting() {
     let world = World::new();
-    let error = fails(world.command(&["--max-messages", "70000"]), 1);
+    let error = expect_failure(world.command(&["--max-messages", "70000"]), 1);
     assert!(error.stderr.contains("fs.mqueue.msg_max=70000"), "{error:?}");
     assert_eq!(world.queued(), None);
     drop(OwnedQueue::acquire(&world.queue, SMALLER, true, 0o600).unwrap());
     world.send("file;fifo");
-    let error = fails(world.command(&["--max-messages", "70000"]), 1);
+    let error = expect_failure(world.command(&["--max-messages", "70000"]), 1);
     assert!(error.stderr.contains("its requests are still in it"), "{error:?}");
     assert_eq!(world.queued(), Some(1));
 }
@@ -116,7 +116,7 @@ fn the_queue_is_removed_on_every_way_out() {
     assert_eq!(error.code(), Some(1));
     assert!(error.stderr.contains(&address) && world.queued().is_none(), "{error:?}");
     fs::rename(world.root(), world.root().with_extension("moved")).unwrap();
-    let error = fails(world.command(&[]), 1);
+    let error = expect_failure(world.command(&[]), 1);
     assert!(error.stderr.contains("cannot open the directory") && world.queued().is_none(), "{error:?}");
     fs::rename(world.root().with_extension("moved"), world.root()).unwrap();
     // A second signal, while a transfer keeps the drain from ending.

@@ -23,9 +23,9 @@ fn fetch(
     (step, pause): (usize, Duration),
 ) -> anyhow::Result<()> {
     let line = format!("{kind} {len}\n");
-    let mut client = Client::connect_narrow(server.address(), if pause.is_zero() { 1 << 20 } else { 16 << 10 })?;
+    let mut client = Client::connect_with_buffer(server.address(), if pause.is_zero() { 1 << 20 } else { 16 << 10 })?;
     client.send(line.as_bytes())?;
-    client.end()?;
+    client.half_close()?;
     client.expect(line.as_bytes())?;
     let got = client.digest(step, pause).context(line)?;
     ensure!(got.len == len as u64, "{kind}: {} bytes instead of {len}", got.len);
@@ -91,11 +91,11 @@ fn pipelined_bodies_of_every_kind_keep_their_order() {
         }
         // In two pieces, too: what has to be held, and is followed by the end of input, is answered all the same.
         for cut in [requests.len(), 4 << 10] {
-            let mut client = Client::connect_narrow(server.address(), 32 << 10)?;
+            let mut client = Client::connect_with_buffer(server.address(), 32 << 10)?;
             client.send(&requests[..cut])?;
             std::thread::sleep(Duration::from_millis(20));
             client.send(&requests[cut..])?;
-            client.end()?;
+            client.half_close()?;
             client.expect_all(&replies)?;
         }
         Ok(())
@@ -108,7 +108,7 @@ fn a_cached_pipe_survives_readers_that_leave_in_the_middle() {
     WITH_CONTENT.serve(|server, bench| {
         let line = format!("pipe {PIPE_LEN}\n");
         for _ in 0..40 {
-            let mut leaver = Client::connect_narrow(server.address(), 4 << 10)?;
+            let mut leaver = Client::connect_with_buffer(server.address(), 4 << 10)?;
             leaver.send(line.repeat(20).as_bytes())?;
             leaver.expect(line.as_bytes())?;
             leaver.take(1_000)?;
@@ -133,14 +133,14 @@ fn a_file_that_shrinks_in_mid_transfer_closes_the_connection() {
         let line = |kind: &str| format!("{kind} {LEN}\n");
         let mut readers = Vec::new();
         for kind in ["file", "mapped", "pages"] {
-            let mut client = Client::connect_narrow(server.address(), 16 << 10)?;
+            let mut client = Client::connect_with_buffer(server.address(), 16 << 10)?;
             client.send(line(kind).as_bytes())?;
             client.expect(line(kind).as_bytes())?;
             readers.push((kind, client));
         }
         content.truncate(100_000)?;
         for (kind, mut client) in readers {
-            let (got, outcome) = client.read_until_gone();
+            let (got, outcome) = client.read_until_disconnect();
             let closed = outcome.as_ref().map_or_else(|error| error.kind() == ErrorKind::ConnectionReset, |()| true);
             ensure!(closed, "{kind}: {outcome:?} after {} bytes", got.len());
             ensure!(got.len() < LEN, "{kind}: a whole body from half a file");
@@ -152,7 +152,7 @@ fn a_file_that_shrinks_in_mid_transfer_closes_the_connection() {
         for kind in ["file", "mapped", "pages"] {
             let mut client = server.connect()?;
             client.send(line(kind).as_bytes())?;
-            let (got, _) = client.read_until_gone();
+            let (got, _) = client.read_until_disconnect();
             ensure!(got.len() < LEN, "{kind}: a whole body from half a file");
         }
         probe(&server)?;

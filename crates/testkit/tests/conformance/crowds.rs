@@ -3,7 +3,7 @@
 use std::{collections::HashSet, io::ErrorKind, time::Duration};
 
 use anyhow::{Context, ensure};
-use testkit::{Client, ConnectionModel, DefaultWorkers, Holdings, eventually};
+use testkit::{Client, ConnectionModel, DefaultWorkers, ResourceCounts, eventually};
 
 use crate::case::{Counts, PLAIN, Setup, ask, finds_room, probe};
 
@@ -29,10 +29,10 @@ fn resets_in_mid_transfer_leave_nothing_behind() {
             probe(server)
         };
         round(40)?; // Scratch pipes and worker threads exist now.
-        let before = process.settled_holdings()?;
+        let before = process.settled_resources()?;
         round(500)?;
         // Scratch pipes are kept for reuse, up to a limit; a leak would be in the hundreds.
-        process.is_back_at(before, Holdings { descriptors: 16, threads: 4 })
+        process.wait_until_released(before, ResourceCounts { descriptors: 16, threads: 4 })
     });
 }
 
@@ -121,7 +121,7 @@ fn leave_only_the_held(clients: &mut Vec<Client>) -> anyhow::Result<usize> {
     let (mut held, mut refused) = (Vec::new(), 0);
     for (i, mut client) in clients.drain(..).enumerate() {
         let mut said = [0; 64];
-        match client.read_now(&mut said).with_context(|| format!("connection {i}"))? {
+        match client.try_read(&mut said).with_context(|| format!("connection {i}"))? {
             None => held.push(client),
             Some(0) => {}
             Some(n) => {
@@ -178,7 +178,7 @@ fn a_client_that_hesitates_in_a_crowd_is_served() {
         let mut crowd = (0..100).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;
         std::thread::sleep(Duration::from_millis(200)); // A fifth of the patience that `pool` has.
         for client in &mut crowd {
-            client.send_and_end(b"here\n")?;
+            client.send_and_half_close(b"here\n")?;
         }
         let served =
             |(i, client): (usize, &mut Client)| client.expect_all(b"here\n").with_context(|| format!("client {i}"));
@@ -233,7 +233,7 @@ fn connections_reset_before_they_are_accepted_disturb_nobody() {
         for _ in 0..200 {
             Client::connect(server.address())?.reset()?;
         }
-        server.process().go_on()?;
+        server.process().resume()?;
         probe(server)
     });
 }
@@ -248,7 +248,7 @@ fn several_threads_share_the_connections() {
         let mut threads = HashSet::new();
         for (i, client) in clients.iter_mut().enumerate() {
             client.send(b"thread\n")?;
-            client.end()?;
+            client.half_close()?;
             threads.insert(client.read_to_end().with_context(|| format!("connection {i}"))?);
         }
         let facts = bench.driver.descriptor();

@@ -28,7 +28,7 @@ fn waits_for_deferred_replies_overlap() {
         let begin = Instant::now();
         let mut client = server.connect()?;
         client.send(&b"w 500\n".repeat(60))?;
-        client.end()?;
+        client.half_close()?;
         client.expect_all(&b"w\n".repeat(60))?;
         let took = begin.elapsed();
         ensure!(took >= Duration::from_millis(500), "a promise was kept early, after {took:?}");
@@ -61,7 +61,7 @@ fn input_held_for_an_empty_answer_is_looked_at_again() {
         client.send(b"h 60 hold\nd\n")?;
         client.expect(b"d\n")?;
         client.send(b"h 60 hold\ne\n")?;
-        client.end()?;
+        client.half_close()?;
         client.expect_all(b"e\n")
     });
 }
@@ -71,7 +71,7 @@ fn a_half_close_waits_for_open_promises() {
     PLAIN.serve(|server, _| {
         let mut client = server.connect()?;
         client.send(b"h 100\ni 50\nj\n")?;
-        client.end()?;
+        client.half_close()?;
         client.expect_all(b"h\ni\nj\n")
     });
 }
@@ -134,7 +134,7 @@ fn more_deferred_replies_than_the_outbox_holds() {
         let replies: String = (0..400).map(|i| format!("{i}\n")).collect();
         let mut client = server.connect()?;
         client.send(requests.as_bytes())?;
-        client.end()?;
+        client.half_close()?;
         client.expect_all(replies.as_bytes())
     });
 }
@@ -150,7 +150,7 @@ fn large_answers_behind_an_open_promise_are_all_sent() {
             let mut client = server.connect()?;
             client.send(b"slow 200\n")?;
             client.send(&b"b 0 big\n".repeat(50))?;
-            client.end()?;
+            client.half_close()?;
             client.expect_all(replies.as_bytes())
         };
         for _ in 0..3 {

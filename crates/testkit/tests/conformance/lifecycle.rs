@@ -40,7 +40,7 @@ fn a_unix_socket_serves_and_leaves_no_file() {
             let mut client = server.connect()?;
             client.send(b"soon 20\n")?;
             client.send(line.as_bytes())?;
-            client.end()?;
+            client.half_close()?;
             client.expect(b"soon\n")?;
             client.expect(line.as_bytes())?;
             client.expect_all(&bench.content.bytes()[..len]).context(line)?;

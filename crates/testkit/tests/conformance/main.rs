@@ -2,8 +2,8 @@
 //!
 //! One test is one law, put to every driver with one and with two threads. A failure names them.
 
-mod case;
 mod bodies;
+mod case;
 mod crowds;
 mod deferred;
 mod lifecycle;

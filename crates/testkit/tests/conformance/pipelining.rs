@@ -37,7 +37,7 @@ fn pipelined_requests_are_all_answered_after_a_half_close() {
         let requests: Vec<u8> = (0..20_000).flat_map(|i| format!("{i}\n").into_bytes()).collect();
         let mut client = server.connect()?;
         client.send(&requests)?;
-        client.end()?;
+        client.half_close()?;
         client.expect_all(&requests)
     });
 }
@@ -49,9 +49,9 @@ fn a_peer_that_reads_only_after_sending_a_lot_gets_every_reply() {
         let line = format!("{}\n", "z".repeat(5_000));
         let requests = line.repeat(1_600).into_bytes();
         let mut client = server.connect()?;
-        let mut sender = client.another()?;
+        let mut sender = client.try_clone()?;
         thread::scope(|scope| {
-            let sending = scope.spawn(|| sender.send(&requests).and_then(|()| sender.end()));
+            let sending = scope.spawn(|| sender.send(&requests).and_then(|()| sender.half_close()));
             thread::sleep(Duration::from_millis(300)); // Long enough for every buffer on the way to be full.
             client.expect_all(&requests)?;
             sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -84,7 +84,7 @@ fn tear(
 ) -> anyhow::Result<()> {
     let mut random = Random(seed);
     let mut client = server.connect()?;
-    let mut sender = client.another()?;
+    let mut sender = client.try_clone()?;
     thread::scope(|scope| {
         let sending = scope.spawn(move || {
             let (mut rest, mut random) = (requests, Random(seed + 100));
@@ -96,7 +96,7 @@ fn tear(
                     thread::sleep(Duration::from_micros(200));
                 }
             }
-            sender.end()
+            sender.half_close()
         });
         let mut got = Vec::new();
         let mut buffer = vec![0; read_max];
@@ -131,7 +131,7 @@ fn a_request_and_the_end_in_one_segment_are_both_seen() {
     PLAIN.serve(|server, _| {
         for _ in 0..50 {
             let mut client = server.connect()?;
-            client.send_and_end(b"last\n")?;
+            client.send_and_half_close(b"last\n")?;
             client.expect_all(b"last\n")?;
         }
         Ok(())
@@ -144,7 +144,7 @@ fn a_half_close_without_a_whole_request_ends_the_connection() {
     PLAIN.serve(|server, _| {
         for torn in [&b""[..], b"half a li"] {
             let mut client = server.connect()?;
-            client.send_and_end(torn)?;
+            client.send_and_half_close(torn)?;
             client.expect_end()?;
         }
         Ok(())
@@ -160,7 +160,7 @@ fn output_that_is_pending_at_a_half_close_is_still_sent() {
             let line = format!("{kind} 6000000\n");
             client.send(line.as_bytes())?;
             client.expect(line.as_bytes())?; // So it is on its way.
-            client.end()?;
+            client.half_close()?;
             client.expect_all(bench.content.bytes())?;
         }
         Ok(())
@@ -172,13 +172,13 @@ fn output_that_is_pending_at_a_half_close_is_still_sent() {
 fn a_lingering_close_lets_a_talkative_peer_read_its_last_reply() {
     PLAIN.serve(|server, _| {
         let mut client = server.connect()?;
-        let mut sender = client.another()?;
+        let mut sender = client.try_clone()?;
         client.send(b"huh\n")?;
         for _ in 0..20 {
             let _ = sender.send(&[b'm'; 10_000]); // The server may have had enough of it.
             thread::sleep(Duration::from_millis(2));
         }
-        client.end()?;
+        client.half_close()?;
         client.expect_all(b"huh\n")
     });
 }
@@ -190,7 +190,7 @@ fn a_delivery_is_not_overtaken_by_a_reset() {
     setup.serve(|server, bench| {
         for len in [10, 50_000, 2_000_000] {
             for kind in ["shared", "file"] {
-                let mut client = Client::connect_narrow(server.address(), 16 << 10)?;
+                let mut client = Client::connect_with_buffer(server.address(), 16 << 10)?;
                 let line = format!("{kind} {len}\n");
                 client.send(format!("{line}all\n").as_bytes())?;
                 client.expect(line.as_bytes())?; // So it is on its way.
@@ -226,11 +226,11 @@ fn a_request_that_never_ends_is_cut_off_at_the_limit() {
     setup.serve(|server, _| {
         let mut client = server.connect()?;
         ask(&mut client, &"l".repeat(90_000))?;
-        let mut sender = client.another()?;
+        let mut sender = client.try_clone()?;
         thread::scope(|scope| {
             // Whether the end comes as an error of this or of the read below is a matter of timing.
-            scope.spawn(move || sender.send(&[b'n'; 3_000_000]).and_then(|()| sender.end()));
-            client.expect_gone()
+            scope.spawn(move || sender.send(&[b'n'; 3_000_000]).and_then(|()| sender.half_close()));
+            client.expect_disconnect()
         })
     });
 }
@@ -250,20 +250,20 @@ fn batches_answer_every_connection_alike() {
             for client in &mut clients {
                 client.send(&requests)?;
             }
-            server.process().go_on()?;
+            server.process().resume()?;
             for client in &mut clients {
                 client.expect(&replies)?;
             }
         }
         for client in &clients {
-            client.end()?;
+            client.half_close()?;
         }
         for client in &mut clients {
             client.expect_end()?;
         }
         let mut client = server.connect()?;
         client.send(b"widest\n")?;
-        client.end()?;
+        client.half_close()?;
         let widest: usize = String::from_utf8(client.read_to_end()?)?.trim().parse()?;
         let batches = bench.driver.descriptor().batches;
         anyhow::ensure!(widest <= 8, "a batch of {widest}");

@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, thread, time::Duration};
 use anyhow::{Context, ensure};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use testkit::{
-    Client, DriverKind, FilePath, Holdings, PipePath, Server, digest,
-    strace::{calls_during, strace, trace_of, with_faults},
+    Client, DriverKind, FilePath, PipePath, ResourceCounts, Server, digest,
+    strace::{count_calls, record_calls, strace, with_faults},
 };
 
 use crate::case::{Bench, PLAIN, Setup, trace_path};
@@ -77,7 +77,7 @@ fn a_small_cached_response_is_one_tee_and_one_splice() {
     setup.serve(|server, bench| {
         let mut client = server.connect()?;
         fetch(&mut client, bench, "headed", SMALL)?;
-        let mut calls = calls_during(server, &trace_path(bench), CALLS, || {
+        let mut calls = count_calls(server, &trace_path(bench), CALLS, || {
             (0..COUNT).try_for_each(|_| fetch(&mut client, bench, "headed", SMALL))
         })?;
         // How threads and loops wake each other is their own affair.
@@ -103,7 +103,7 @@ fn scratch_pipes_are_used_again() {
         };
         round(&mut client)?;
         let calls =
-            calls_during(server, &trace_path(bench), "pipe,pipe2", || (0..5).try_for_each(|_| round(&mut client)))?;
+            count_calls(server, &trace_path(bench), "pipe,pipe2", || (0..5).try_for_each(|_| round(&mut client)))?;
         ensure!(calls.is_empty(), "{calls:?}");
         ensure!(fallbacks(&mut client)? == 0, "something fell back");
         Ok(())
@@ -146,7 +146,7 @@ fn a_tee_cut_short_is_noticed() {
 /// Readers that have stopped in the middle, each holding a scratch pipe.
 fn stuck<'a>(server: &Server, kinds: impl IntoIterator<Item = (&'a str, usize)>) -> anyhow::Result<Vec<Client>> {
     let stop = |(kind, len): (&str, usize)| -> anyhow::Result<Client> {
-        let mut client = Client::connect_narrow(server.address(), 4 << 10)?;
+        let mut client = Client::connect_with_buffer(server.address(), 4 << 10)?;
         // More than any buffer on the way takes.
         client.send(format!("{kind} {len}\n").repeat(1_000).as_bytes())?;
         client.take(1_000)?;
@@ -214,19 +214,19 @@ fn readers_that_leave_take_their_scratch_pipes_along() {
             |client: &mut Client| KINDS.iter().zip(lens).try_for_each(|(kind, len)| fetch(client, bench, kind, len));
         let before = {
             (0..10).try_for_each(|_| all(&mut server.connect()?))?;
-            server.process().settled_holdings()?
+            server.process().settled_resources()?
         };
         for _ in 0..8 {
             for (kind, len) in KINDS.into_iter().zip(lens) {
                 let line = format!("{kind} {len}\n");
-                let mut leaver = Client::connect_narrow(server.address(), 4 << 10)?;
+                let mut leaver = Client::connect_with_buffer(server.address(), 4 << 10)?;
                 leaver.send(line.repeat(100).as_bytes())?;
                 leaver.take(5_000)?;
                 leaver.reset()?;
             }
             all(&mut server.connect()?)?;
         }
-        server.process().is_back_at(before, Holdings { descriptors: SPARE, threads: 0 })
+        server.process().wait_until_released(before, ResourceCounts { descriptors: SPARE, threads: 0 })
     });
 }
 
@@ -239,9 +239,9 @@ fn slow_readers_hold_so_many_scratch_pipes_and_no_more() {
     setup.serve(|server, bench| {
         let kinds = [("pipe", PIPE_LEN), ("headed", PIPE_LEN - PAGE), ("chain", 3 * PIPE_LEN), ("pages", LEN)];
         kinds.iter().try_for_each(|&(kind, len)| fetch(&mut server.connect()?, bench, kind, len))?;
-        let before = server.process().settled_holdings()?;
+        let before = server.process().settled_resources()?;
         let mut readers = stuck(server, kinds.into_iter().cycle().take(READERS))?;
-        let held = server.process().settled_holdings()?.descriptors - before.descriptors;
+        let held = server.process().settled_resources()?.descriptors - before.descriptors;
         // Loops that look at the same moment may each make one more.
         let pipes = 2 * (PIPES + bench.threads);
         // There, a file that is being sent has a second descriptor.
@@ -272,7 +272,7 @@ fn only_the_last_link_of_a_chain_is_pushed() {
         for kind in ["chain", "pages"] {
             fetch(&mut client, bench, kind, 3 * PIPE_LEN)?;
             let calls =
-                trace_of(server, &trace_path(bench), "splice", || fetch(&mut client, bench, kind, 3 * PIPE_LEN))?;
+                record_calls(server, &trace_path(bench), "splice", || fetch(&mut client, bench, kind, 3 * PIPE_LEN))?;
             let is_pushed = |call: &String| !call.contains("SPLICE_F_MORE");
             let links = calls.iter().position(is_pushed).context("nothing is pushed")?;
             ensure!(links >= 2, "{kind}: {calls:#?}");

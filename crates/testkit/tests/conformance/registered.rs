@@ -30,8 +30,8 @@ fn registered_memory_arrives_whole_and_in_order() {
     SETUP.serve(|server, bench| {
         let (requests, lens) = requests(12);
         for window in [8 << 10, 1 << 20] {
-            let mut client = Client::connect_narrow(server.address(), window)?;
-            client.send_and_end(&requests)?;
+            let mut client = Client::connect_with_buffer(server.address(), window)?;
+            client.send_and_half_close(&requests)?;
             let got = client.digest(30_000, Duration::from_micros(200))?;
             let wanted = replies(bench, &lens);
             ensure!(got.len == wanted.len() as u64 && got.sha256 == digest(&wanted), "window {window}: wrong bytes");
@@ -52,8 +52,8 @@ fn registered_memory_keeps_its_place_among_other_segments() {
             wanted.extend(line.bytes());
             wanted.extend(&bench.content.bytes()[..len]);
         }
-        let mut client = Client::connect_narrow(server.address(), 16 << 10)?;
-        client.send_and_end(&requests)?;
+        let mut client = Client::connect_with_buffer(server.address(), 16 << 10)?;
+        client.send_and_half_close(&requests)?;
         client.expect_all(&wanted)
     });
 }
@@ -64,9 +64,9 @@ fn registered_memory_keeps_its_place_among_other_segments() {
 fn what_is_sent_is_not_lent_again_before_it_has_arrived() {
     SETUP.serve(|server, bench| {
         let lens: Vec<usize> = (0..60).map(|n| 250_000 + 7_001 * (n % 11)).collect();
-        let mut client = Client::connect_narrow(server.address(), 4 << 10)?;
+        let mut client = Client::connect_with_buffer(server.address(), 4 << 10)?;
         let requests: String = lens.iter().map(|len| format!("lent {len}\n")).collect();
-        client.send_and_end(requests.as_bytes())?;
+        client.send_and_half_close(requests.as_bytes())?;
         // Until the buffers on the way are full.
         std::thread::sleep(Duration::from_millis(100));
         for len in lens {
@@ -83,9 +83,9 @@ fn what_is_sent_is_not_lent_again_before_it_has_arrived() {
 fn peers_that_leave_in_the_middle_leave_nothing_behind() {
     SETUP.serve(|server, bench| {
         probe(server)?;
-        let before = server.process().settled_holdings()?;
+        let before = server.process().settled_resources()?;
         for round in 0..40 {
-            let mut leaver = Client::connect_narrow(server.address(), 4 << 10)?;
+            let mut leaver = Client::connect_with_buffer(server.address(), 4 << 10)?;
             leaver.send(format!("registered {LEN}\n").repeat(3).as_bytes())?;
             leaver.take(1_000 * round + 1)?;
             match round % 2 {
@@ -93,10 +93,10 @@ fn peers_that_leave_in_the_middle_leave_nothing_behind() {
                 _ => drop(leaver),
             }
             let mut client = server.connect()?;
-            client.send_and_end(b"registered 40000\n")?;
+            client.send_and_half_close(b"registered 40000\n")?;
             client.expect_all(&replies(bench, &[40_000]))?;
         }
-        server.process().is_back_at(before, testkit::Holdings { descriptors: 0, threads: 1 })
+        server.process().wait_until_released(before, testkit::ResourceCounts { descriptors: 0, threads: 1 })
     });
 }
 
@@ -111,7 +111,7 @@ fn uring_sends_registered_memory_without_copying_it() {
         // No plain send is left to carry it.
         with_faults(server, "sendto,sendmsg,sendfile,splice:error=EPERM", || {
             let mut client = server.connect()?;
-            client.send_and_end(format!("registered {LEN}\n").as_bytes())?;
+            client.send_and_half_close(format!("registered {LEN}\n").as_bytes())?;
             client.expect_all(&replies(bench, &[LEN]))
         })
     });
@@ -154,7 +154,7 @@ fn refused_or_served(bench: &Bench<'_>, command: Command, why: &str) -> anyhow::
     let mut server = Server::start_command(command, 1)?;
     let mut client = server.connect()?;
     client.send(b"registered 40000\n")?;
-    client.end()?;
+    client.half_close()?;
     client.expect_all(&replies(bench, &[40_000]))?;
     ensure!(server.stop()?.success(), "{}", server.stderr());
     Ok(())

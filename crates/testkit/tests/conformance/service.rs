@@ -176,8 +176,8 @@ fn so_many_connections_wait_as_were_asked_for() {
             // It sits in accept(2), and takes one more when it goes on.
             server.process().pause()?;
             eventually("it is paused", || server.process().is_paused())?;
-            let waiting: Vec<_> = (0..20).map_while(|_| Client::connect_now(server.address()).ok()).collect();
-            server.process().go_on()?;
+            let waiting: Vec<_> = (0..20).map_while(|_| Client::connect_nonblocking(server.address()).ok()).collect();
+            server.process().resume()?;
             ensure!(waiting.len() == backlog + 1, "{} connections wait, {backlog} were asked for", waiting.len());
             drop(waiting);
             ensure!(server.stop()?.success(), "{}", server.stderr());

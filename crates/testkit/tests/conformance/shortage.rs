@@ -82,12 +82,12 @@ fn interrupted_calls_are_invisible() {
 
 fn transfers(server: &Server, bench: &Bench<'_>) -> anyhow::Result<()> {
     for kind in ["shared", "file", "mapped"] {
-        let mut client = Client::connect_narrow(server.address(), 32 << 10)?;
+        let mut client = Client::connect_with_buffer(server.address(), 32 << 10)?;
         let line = format!("{kind} {}\n", 1 << 20);
         client.send(b"before 10\n")?;
         client.send(line.as_bytes())?;
         client.send(b"after\n")?;
-        client.end()?;
+        client.half_close()?;
         client.expect(b"before\n")?;
         client.expect(line.as_bytes())?;
         let body = client.take(1 << 20)?;

@@ -26,7 +26,7 @@ fn a_drain_finishes_what_is_in_flight() {
         promised.send(b"a 900\nb\nc 100 big\n")?;
         let mut transfers = Vec::new();
         for kind in ["shared", "file", "mapped"] {
-            let mut client = Client::connect_narrow(server.address(), 16 << 10)?;
+            let mut client = Client::connect_with_buffer(server.address(), 16 << 10)?;
             let line = format!("{kind} {}\n", 8 << 20);
             client.send(line.as_bytes())?;
             client.expect(line.as_bytes())?;
@@ -73,7 +73,7 @@ fn a_drain_answers_what_has_arrived() {
                 client.send(&requests)?;
             }
             server.terminate()?;
-            server.process().go_on()?;
+            server.process().resume()?;
             for (i, client) in clients.iter_mut().enumerate() {
                 client.expect_all(&requests).with_context(|| format!("connection {i}"))?;
             }
@@ -98,7 +98,7 @@ fn whoever_is_stopped_and_goes_on_loses_nobody() {
             while transfers.iter().any(|(_, transfer)| !transfer.is_finished()) {
                 server.process().pause()?;
                 thread::sleep(Duration::from_millis(5));
-                server.process().go_on()?;
+                server.process().resume()?;
                 thread::sleep(Duration::from_millis(5));
             }
             transfers.into_iter().try_for_each(|(kind, transfer)| {
@@ -110,10 +110,10 @@ fn whoever_is_stopped_and_goes_on_loses_nobody() {
 }
 
 fn slow_transfer(server: &Server, bench: &Bench<'_>, kind: &str) -> anyhow::Result<()> {
-    let mut client = Client::connect_narrow(server.address(), 16 << 10)?;
+    let mut client = Client::connect_with_buffer(server.address(), 16 << 10)?;
     let line = format!("{kind} {}\n", 8 << 20);
     client.send(line.as_bytes())?;
-    client.end()?;
+    client.half_close()?;
     client.expect(line.as_bytes())?;
     let got = client.digest(64 << 10, Duration::from_millis(1))?;
     ensure!(got.sha256 == digest(bench.content.bytes()), "{} bytes, or wrong ones", got.len);
@@ -132,7 +132,7 @@ fn a_second_signal_stops_at_once() {
         ensure!(server.is_running()?, "ended with a promise open");
         let status = server.stop()?;
         ensure!(status.code() == Some(1), "{status}");
-        client.expect_gone()
+        client.expect_disconnect()
     });
 }
 
@@ -148,7 +148,7 @@ fn the_drain_timeout_is_honoured() {
         let status = server.stop()?;
         ensure!(begin.elapsed() >= Duration::from_millis(600), "early, after {:?}", begin.elapsed());
         ensure!(status.code() == Some(0), "{status}");
-        client.expect_gone()
+        client.expect_disconnect()
     });
 }
 
@@ -179,8 +179,8 @@ fn nobody_hangs_who_connects_during_a_drain() {
         for _ in 0..100 {
             let Ok(mut late) = Client::connect(server.address()) else { break };
             let _ = late.send(b"late\n");
-            let _ = late.end();
-            let (got, _) = late.read_until_gone();
+            let _ = late.half_close();
+            let (got, _) = late.read_until_disconnect();
             ensure!(got.is_empty() || got == b"late\n", "got {:?}", got.escape_ascii().to_string());
         }
         busy.expect_all(b"b\n")?;

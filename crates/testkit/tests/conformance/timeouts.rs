@@ -32,7 +32,7 @@ fn an_idle_connection_is_closed_and_activity_postpones_that() {
 fn a_slow_reader_is_not_idle() {
     IDLE.serve(|server, bench| {
         for kind in ["shared", "file"] {
-            let mut client = Client::connect_narrow(server.address(), 16 << 10)?;
+            let mut client = Client::connect_with_buffer(server.address(), 16 << 10)?;
             let line = format!("{kind} {}\n", 4 << 20);
             client.send(line.as_bytes())?;
             client.expect(line.as_bytes())?;
@@ -81,7 +81,7 @@ fn a_promise_kept_while_the_server_stood_still_is_sent() {
             thread::sleep(Duration::from_millis(100));
             server.process().pause()?;
             thread::sleep(Duration::from_millis(700));
-            server.process().go_on()?;
+            server.process().resume()?;
             client.expect(b"late\n")?;
         }
         Ok(())
@@ -93,7 +93,7 @@ fn a_request_that_does_not_end_in_time_is_told_so() {
     let setup = Setup { args: &["--request-timeout", "600ms"], ..PLAIN };
     setup.serve(|server, _| {
         let mut client = server.connect()?;
-        let mut sender = client.another()?;
+        let mut sender = client.try_clone()?;
         let since = Instant::now();
         thread::scope(|scope| {
             scope.spawn(move || {
@@ -101,7 +101,7 @@ fn a_request_that_does_not_end_in_time_is_told_so() {
                 while sender.send(b"t").is_ok() && since.elapsed() < Duration::from_secs(3) {
                     thread::sleep(Duration::from_millis(50));
                 }
-                sender.end()
+                sender.half_close()
             });
             client.expect_all(b"timeout\n")?;
             ensure!(since.elapsed() >= Duration::from_millis(600), "closed early, after {:?}", since.elapsed());
@@ -121,7 +121,7 @@ fn a_reader_that_stalls_is_cut_off() {
         let before = process.descriptors()?;
         let mut stalled = Vec::new();
         for kind in ["shared", "file", "mapped"] {
-            let mut client = Client::connect_narrow(server.address(), 16 << 10)?;
+            let mut client = Client::connect_with_buffer(server.address(), 16 << 10)?;
             let line = format!("{kind} {}\n", 8 << 20);
             client.send(line.as_bytes())?;
             client.expect(line.as_bytes())?;
@@ -129,7 +129,7 @@ fn a_reader_that_stalls_is_cut_off() {
         }
         testkit::eventually("their descriptors are closed", || Ok(process.descriptors()? <= before))?;
         for mut client in stalled {
-            let (got, _) = client.read_until_gone();
+            let (got, _) = client.read_until_disconnect();
             ensure!(got.len() < 8 << 20, "got it all without reading");
         }
         Ok(())
@@ -142,7 +142,7 @@ fn a_reader_that_is_only_slow_is_not_cut_off() {
     let setup = Setup { args: &["--stall-timeout", "1500ms"], content_bytes: 2 << 20, ..PLAIN };
     setup.serve(|server, bench| {
         for kind in ["shared", "file", "mapped"] {
-            let mut client = Client::connect_narrow(server.address(), 64 << 10)?;
+            let mut client = Client::connect_with_buffer(server.address(), 64 << 10)?;
             let line = format!("{kind} {}\n", 2 << 20);
             client.send(line.as_bytes())?;
             client.expect(line.as_bytes())?;

@@ -1,7 +1,7 @@
 //! Replies do not depend on how requests and bodies are torn, nor on how replies trickle away.
 
 use proptest::prelude::*;
-use testkit::in_memory::{Pace, converse};
+use testkit::in_memory::{Chunking, exchange};
 
 use crate::site::{now, server};
 
@@ -35,10 +35,10 @@ const LAST: &[&str] = &[
 #[test]
 fn requests_are_as_long_as_they_say() {
     for request in REQUESTS {
-        let heard = converse(
+        let heard = exchange(
             &server(),
             format!("{request}GET /own/last HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes(),
-            Pace::AT_ONCE,
+            Chunking::UNLIMITED,
             now(),
         );
         assert!(heard.bytes.ends_with(b"\r\n\r\nown") && !heard.closed, "{request}");
@@ -52,24 +52,24 @@ proptest! {
     fn replies_do_not_depend_on_fragmentation(
         picks in proptest::collection::vec(0..REQUESTS.len(), 0..90),
         last in 0..LAST.len(),
-        arrives in 1..200_usize,
-        leaves in 1..20_000_usize,
+        input_bytes in 1..200_usize,
+        output_bytes in 1..20_000_usize,
     ) {
         let (server, now) = (server(), now());
         let mut input: String = picks.iter().map(|&pick| REQUESTS[pick]).collect();
         input += LAST[last];
-        let whole = converse(&server, input.as_bytes(), Pace::AT_ONCE, now);
-        let torn = converse(&server, input.as_bytes(), Pace { arrives, leaves }, now);
+        let whole = exchange(&server, input.as_bytes(), Chunking::UNLIMITED, now);
+        let torn = exchange(&server, input.as_bytes(), Chunking { input_bytes, output_bytes }, now);
         // The input that has arrived by then decides between close and linger, but never the replies.
         prop_assert!(whole.bytes == torn.bytes && whole.closed == torn.closed);
         prop_assert_eq!(whole.closed, !matches!(last, 0 | 2 | 4));
     }
 
     #[test]
-    fn no_input_panics(input in "(PUT|GET) /(own/a|small.txt) HTTP/1.1\r\n(Host: h\r\n|X-Token: t\r\n|Content-Length: [0-9]{1,2}\r\n|Transfer-Encoding: chunked\r\n|Range: bytes=[0-9,-]{1,9}\r\n){0,5}\r\n([a-z]{0,40}|([0-9a]\r\n[a-z]{0,9}\r\n){0,4})", arrives in 1..50_usize) {
+    fn no_input_panics(input in "(PUT|GET) /(own/a|small.txt) HTTP/1.1\r\n(Host: h\r\n|X-Token: t\r\n|Content-Length: [0-9]{1,2}\r\n|Transfer-Encoding: chunked\r\n|Range: bytes=[0-9,-]{1,9}\r\n){0,5}\r\n([a-z]{0,40}|([0-9a]\r\n[a-z]{0,9}\r\n){0,4})", input_bytes in 1..50_usize) {
         let (server, now) = (server(), now());
-        let whole = converse(&server, input.as_bytes(), Pace::AT_ONCE, now);
-        let torn = converse(&server, input.as_bytes(), Pace { arrives, leaves: 7 }, now);
+        let whole = exchange(&server, input.as_bytes(), Chunking::UNLIMITED, now);
+        let torn = exchange(&server, input.as_bytes(), Chunking { input_bytes, output_bytes: 7 }, now);
         prop_assert!(whole.bytes == torn.bytes && whole.closed == torn.closed);
     }
 }

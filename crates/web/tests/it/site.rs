@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use proto::{Now, Outbox};
 use sys::beneath::Metadata;
-use testkit::in_memory::{Heard, Pace, converse};
+use testkit::in_memory::{Chunking, Transcript, exchange};
 use web::{Heads, HttpOptions, Lookup, NotFound, Response, Route, Site, WebServer, path};
 use wire::http1::{Connection, Method, Part, PreparedResponse, Request, Status, Target};
 
@@ -118,8 +118,8 @@ pub(crate) fn server() -> WebServer<TestSite> {
 }
 
 /// Returns the replies to requests that arrive at once.
-pub(crate) fn ask(server: &WebServer<TestSite>, input: &str) -> (String, Heard) {
-    let heard = converse(server, input.as_bytes(), Pace::AT_ONCE, now());
+pub(crate) fn ask(server: &WebServer<TestSite>, input: &str) -> (String, Transcript) {
+    let heard = exchange(server, input.as_bytes(), Chunking::UNLIMITED, now());
     (String::from_utf8(heard.bytes.clone()).unwrap(), heard)
 }
 

@@ -41,8 +41,8 @@ mod tests {
                 fs::write(site.path().join(name), vec![b'x'; *bytes])?;
             }
             let server = serve(site.path(), "127.0.0.1:0", flags)?;
-            browser.look(DESKTOP)?;
-            browser.go(&format!("http://{}/cache/webui/", server.address()))?;
+            browser.emulate(DESKTOP)?;
+            browser.open(&format!("http://{}/cache/webui/", server.address()))?;
             Ok(Some(Self { browser, server, site, _alone: alone }))
         }
 
@@ -72,12 +72,12 @@ mod tests {
         }
 
         fn is_live(&self) -> Result<()> {
-            self.browser.until("the page is live", "document.querySelector('.state.live')")
+            self.browser.wait_until("the page is live", "document.querySelector('.state.live')")
         }
 
         fn rows(&self) -> Result<Vec<String>> {
             let names = "return [...document.querySelectorAll('#file-rows th')].map(it => it.textContent)";
-            Ok(serde_json::from_value(self.browser.run(names)?)?)
+            Ok(serde_json::from_value(self.browser.run_script(names)?)?)
         }
 
         /// Waits until the table lists these files, in any order.
@@ -111,16 +111,17 @@ mod tests {
         world.is_live()?;
         world.under_load("/page.html", || {
             let rate = "parseInt(document.querySelector('#rate .now').textContent.replaceAll(',', ''))";
-            browser.until("requests are counted", &format!("{rate} > 1"))?;
-            browser.until("latency has its curves", "document.querySelectorAll('#latency polyline').length >= 4")?;
-            browser.until("the mix has an area", "document.querySelector('#mix polygon')")?;
+            browser.wait_until("requests are counted", &format!("{rate} > 1"))?;
+            browser
+                .wait_until("latency has its curves", "document.querySelectorAll('#latency polyline').length >= 4")?;
+            browser.wait_until("the mix has an area", "document.querySelector('#mix polygon')")?;
             let points = "document.querySelector('#rate polyline').getAttribute('points')";
-            let before = browser.run(&format!("return {points}"))?;
-            browser.until("the line goes on", &format!("{points} !== {before}"))
+            let before = browser.run_script(&format!("return {points}"))?;
+            browser.wait_until("the line goes on", &format!("{points} !== {before}"))
         })?;
         world.has_rows(&["/page.html"])?;
         ensure!(browser.text("#verdict")?.contains("1 file is kept"), "{}", browser.text("#verdict")?);
-        ensure!(browser.complaints()?.is_empty(), "{:?}", browser.complaints()?);
+        ensure!(browser.console_messages()?.is_empty(), "{:?}", browser.console_messages()?);
         Ok(())
     }
 
@@ -147,12 +148,14 @@ mod tests {
         world.has_rows(&[&shown])?;
         ensure!(world.browser.count("img")? == 0, "the name became an element");
         world.browser.click("#raw-box summary")?;
-        world.browser.until("the JSON is shown", "document.querySelector('#raw-text').textContent.includes('<img')")?;
-        // Reading anything fails while a dialogue is open.
+        world
+            .browser
+            .wait_until("the JSON is shown", "document.querySelector('#raw-text').textContent.includes('<img')")?;
+        // Reading anything fails while a dialog is open.
         ensure!(world.browser.count("img")? == 0, "the JSON became an element");
         world.browser.click("#file-rows button")?;
         world.has_rows(&[])?;
-        ensure!(world.browser.complaints()?.is_empty(), "{:?}", world.browser.complaints()?);
+        ensure!(world.browser.console_messages()?.is_empty(), "{:?}", world.browser.console_messages()?);
         Ok(())
     }
 
@@ -164,18 +167,18 @@ mod tests {
         for path in [&format!("/{long}"), "/page.html", "/%3Cimg%20src=x%20onerror=alert(1)%3E.txt"] {
             world.get(path)?;
         }
-        world.browser.until("the files are there", "document.querySelectorAll('#file-rows tr').length === 3")?;
+        world.browser.wait_until("the files are there", "document.querySelectorAll('#file-rows tr').length === 3")?;
         let (browser, mut papers) = (&world.browser, Vec::new());
         for is_dark in [false, true] {
             for (width, is_phone) in [(320, true), (360, true), (768, false), (1280, false)] {
                 let screen = Screen { width, is_phone, is_dark };
-                browser.look(screen)?;
+                browser.emulate(screen)?;
                 let fits = "document.querySelector('#rate svg').clientWidth < innerWidth \
                             && document.documentElement.scrollWidth <= innerWidth";
-                browser.until(&format!("{screen:?} holds everything"), fits)?;
-                ensure!(browser.run("return innerWidth")? == width, "{screen:?} had to be widened");
+                browser.wait_until(&format!("{screen:?} holds everything"), fits)?;
+                ensure!(browser.run_script("return innerWidth")? == width, "{screen:?} had to be widened");
             }
-            papers.push(browser.run("return getComputedStyle(document.documentElement).backgroundColor")?);
+            papers.push(browser.run_script("return getComputedStyle(document.documentElement).backgroundColor")?);
         }
         ensure!(papers[0] != papers[1], "{papers:?}");
         Ok(())
@@ -185,17 +188,17 @@ mod tests {
     fn a_token_is_asked_for_and_kept_over_a_reload() -> Result<()> {
         let Some(world) = World::open(&[], &["--admin-token", "secret"])? else { return Ok(()) };
         let browser = &world.browser;
-        browser.until("a token is asked for", "!document.querySelector('#access').hidden")?;
+        browser.wait_until("a token is asked for", "!document.querySelector('#access').hidden")?;
         browser.type_into("#token", "wrong\u{e007}")?;
-        browser.until(
+        browser.wait_until(
             "a wrong one is refused",
             "document.querySelector('#access-why').textContent.includes('not accept')",
         )?;
         browser.type_into("#token", "secret\u{e007}")?;
         world.is_live()?;
-        browser.go(&format!("http://{}/cache/webui/", world.server.address()))?;
+        browser.open(&format!("http://{}/cache/webui/", world.server.address()))?;
         world.is_live()?;
-        browser.until("and not asked for again", "document.querySelector('#access').hidden")
+        browser.wait_until("and not asked for again", "document.querySelector('#access').hidden")
     }
 
     #[test]
@@ -206,10 +209,10 @@ mod tests {
         world.server.stop()?;
         let told = "!document.querySelector('#alert').hidden && \
                     document.querySelector('#alert').textContent.startsWith('No answer from the server')";
-        world.browser.until("the page says so", told)?;
+        world.browser.wait_until("the page says so", told)?;
         world.server = serve(world.site.path(), &address, &[])?;
         world.is_live()?;
-        world.browser.until("and says no more of it", "document.querySelector('#alert').hidden")
+        world.browser.wait_until("and says no more of it", "document.querySelector('#alert').hidden")
     }
 
     #[test]
@@ -224,24 +227,29 @@ mod tests {
         let focus_on = |selector: &str| {
             eventually(&format!("{selector} is reached"), || {
                 browser.press(TAB)?;
-                Ok(browser.run(&format!("return document.activeElement.matches('{selector}')"))? == true)
+                Ok(browser.run_script(&format!("return document.activeElement.matches('{selector}')"))? == true)
             })
         };
         focus_on("#rate")?;
-        browser.until("two samples", "document.querySelector('#rate polyline')?.points.length >= 3")?;
+        browser.wait_until("two samples", "document.querySelector('#rate polyline')?.points.length >= 3")?;
         browser.press(LEFT)?;
-        browser
-            .until("a moment before is read out", "document.querySelector('#rate .now').textContent.includes('ago')")?;
+        browser.wait_until(
+            "a moment before is read out",
+            "document.querySelector('#rate .now').textContent.includes('ago')",
+        )?;
         focus_on("#search")?;
         "txt".chars().try_for_each(|key| browser.press(key))?;
         world.has_rows(&["/large.txt", "/small.txt"])?;
         focus_on("#file-head th:nth-child(3) button")?;
         browser.press('\u{e007}')?;
-        browser
-            .until("sizes fall", "document.querySelector('#file-head th:nth-child(3)').ariaSort === 'descending'")?;
+        browser.wait_until(
+            "sizes fall",
+            "document.querySelector('#file-head th:nth-child(3)').ariaSort === 'descending'",
+        )?;
         ensure!(world.rows()? == ["/large.txt", "/small.txt"], "{:?}", world.rows()?);
         browser.press('\u{e007}')?;
-        browser.until("and rise", "document.querySelector('#file-head th:nth-child(3)').ariaSort === 'ascending'")?;
+        browser
+            .wait_until("and rise", "document.querySelector('#file-head th:nth-child(3)').ariaSort === 'ascending'")?;
         ensure!(world.rows()? == ["/small.txt", "/large.txt"], "{:?}", world.rows()?);
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::{fmt, path::Path, process::Command, sync::LazyLock, thread, time::Durat
 
 use anyhow::{Context, anyhow, ensure};
 use serde_json::Value;
-use testkit::{DriverKind, Server, drivers_with, examine, http::Http};
+use testkit::{DriverKind, Server, check_each, drivers_with, http::Http};
 
 pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_zerocopy");
 pub(crate) const STRATEGIES: &[&str] = &["sendfile", "mmap-write", "vmsplice", "pipe", "uring", "auto"];
@@ -60,7 +60,7 @@ impl Setup {
     pub(crate) fn examine(self, law: impl Fn(Subject) -> anyhow::Result<()> + Sync) {
         let drivers = |&strategy| self.drivers.iter().map(move |&driver| Subject { strategy, driver });
         let subjects: Vec<_> = self.strategies.iter().flat_map(drivers).collect();
-        examine(&subjects, self.at_once, |&subject| law(subject).with_context(|| subject.to_string()));
+        check_each(&subjects, self.at_once, |&subject| law(subject).with_context(|| subject.to_string()));
     }
 
     /// Tests the law on a server of every combination, which must then still run and drain.

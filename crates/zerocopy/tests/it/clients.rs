@@ -3,7 +3,7 @@
 use std::{path::Path, process::Command};
 
 use anyhow::{Context, ensure};
-use testkit::{Server, peer, run_to_end, sibling};
+use testkit::{Server, installed_program, run_to_end, workspace_program};
 
 use crate::bench::{ALL, EXE, Setup, Site, bytes, number, stats};
 
@@ -25,7 +25,7 @@ fn url(server: &Server, path: &str) -> String {
 
 #[test]
 fn curl_is_served() {
-    let Some(curl) = peer("curl").unwrap() else { return };
+    let Some(curl) = installed_program("curl").unwrap() else { return };
     let curl = |args: &[&str]| run(&curl, &[&["-q", "-sS", "--noproxy", "*", "--max-time", "30"], args].concat());
     let site = Site::new(&[26_510, 3 << 20]);
     ALL.serve(site.path(), |server, subject| {
@@ -59,7 +59,7 @@ fn curl_is_served() {
 /// HTTP/1.0 with keep-alive, which has a head and so a pipe of its own.
 #[test]
 fn ab_sees_no_request_fail() {
-    let Some(ab) = peer("ab").unwrap() else { return };
+    let Some(ab) = installed_program("ab").unwrap() else { return };
     let figure = |report: &str, label: &str| -> Option<u64> {
         report.lines().find_map(|line| line.trim().strip_prefix(label)?.split_whitespace().next()?.parse().ok())
     };
@@ -86,7 +86,7 @@ fn ab_sees_no_request_fail() {
 /// Every body is compared with the files, in a pipeline and one by one.
 #[test]
 fn loadgen_verifies_every_byte() {
-    let Some(loadgen) = sibling(Path::new(EXE), "loadgen").unwrap() else { return };
+    let Some(loadgen) = workspace_program(Path::new(EXE), "loadgen").unwrap() else { return };
     let site = Site::new(&[128, 26_510, 300_000]);
     let directory = site.path().display().to_string();
     LOADED.serve(site.path(), |server, _| {

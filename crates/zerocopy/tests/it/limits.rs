@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use testkit::{
     Client, Server,
     http::Http,
-    peer,
+    installed_program,
     strace::{strace, with_faults},
 };
 
@@ -137,7 +137,7 @@ fn without_a_cache_all_files_are_served_right() {
 #[test]
 fn connections_leave_descriptors_for_cache_and_scratch_pipes() {
     const CONNECTIONS: usize = 10;
-    let Some(prlimit) = peer("prlimit").unwrap() else { return };
+    let Some(prlimit) = installed_program("prlimit").unwrap() else { return };
     // Descriptors of the cache, of 256 scratch pipes, and of everything else.
     let kept = 100 + 2 * 256 + 512;
     let site = Site::new(&[100]);
@@ -153,7 +153,7 @@ fn connections_leave_descriptors_for_cache_and_scratch_pipes() {
             ensure!(client.get("/100")?.body == bytes(100), "there is room for it");
             clients.push(client);
         }
-        let (refusal, _) = Client::connect(server.address())?.read_until_gone();
+        let (refusal, _) = Client::connect(server.address())?.read_until_disconnect();
         ensure!(refusal.starts_with(b"HTTP/1.1 503 "), "{}", refusal.escape_ascii());
         server.drain()
     });

@@ -6,7 +6,7 @@ use anyhow::ensure;
 use testkit::{
     DriverKind, PipePath, Server, drivers_with,
     http::Http,
-    strace::{calls_during, strace},
+    strace::{count_calls, strace},
 };
 
 use crate::bench::{PIPE, Setup, Site, Subject, bytes};
@@ -18,7 +18,7 @@ fn counted(server: &Server, site: &Site, subject: Subject, size: usize) -> anyho
     ensure!(client.get(&format!("/{size}"))?.body == bytes(size), "before");
     let log = site.path().join(format!("{}-{}-{size}.trace", subject.strategy, subject.driver));
     let calls = "tee,splice,vmsplice,sendfile,write,writev,sendto,sendmsg,openat2,statx,newfstatat,pipe2";
-    calls_during(server, &log, calls, || {
+    count_calls(server, &log, calls, || {
         for _ in 0..REQUESTS {
             ensure!(client.get(&format!("/{size}"))?.body == bytes(size), "wrong bytes");
         }

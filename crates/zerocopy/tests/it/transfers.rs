@@ -4,7 +4,7 @@ use std::{thread, time::Duration};
 
 use anyhow::ensure;
 use testkit::{
-    Client, Digest, DriverKind, Holdings, PipePath, Server, digest, eventually,
+    Client, Digest, DriverKind, PipePath, ResourceCounts, Server, digest, eventually,
     http::{Http, get, get_and_close},
 };
 
@@ -15,7 +15,7 @@ const LARGE: usize = 8 << 20;
 
 /// Connects a client with a small receive buffer, which has read the head of the response and nothing of the file yet.
 fn begin(server: &Server, request: &str) -> anyhow::Result<Client> {
-    let mut client = Http::over(Client::connect_narrow(server.address(), 16 << 10)?)?;
+    let mut client = Http::from_client(Client::connect_with_buffer(server.address(), 16 << 10)?)?;
     client.send(request)?;
     client.skip_head()
 }
@@ -54,11 +54,11 @@ fn resets_in_mid_transfer_leave_nothing_behind() {
             })
         };
         idle()?;
-        let before = server.process().settled_holdings()?;
+        let before = server.process().settled_resources()?;
         round(150)?;
         idle()?;
         // Pipes are kept for reuse, up to a limit; a leak would be in the hundreds.
-        server.process().is_back_at(before, Holdings { descriptors: 40, threads: 4 })?;
+        server.process().wait_until_released(before, ResourceCounts { descriptors: 40, threads: 4 })?;
         let head = Http::connect(server.address())?.ask(&format!("HEAD /{LARGE} HTTP/1.1\r\nHost: h\r\n\r\n"))?;
         ensure!(head.field("content-length") == Some(&*LARGE.to_string()), "{head:?}");
         Ok(())
@@ -129,7 +129,7 @@ fn a_file_cut_in_mid_transfer_ends_its_connection_only() {
         let mut reader = begin(&server, &get_and_close(&large()))?;
         let path = site.path().join(LARGE.to_string());
         std::fs::File::options().write(true).open(&path)?.set_len(1 << 20)?;
-        let (body, _) = reader.read_until_gone();
+        let (body, _) = reader.read_until_disconnect();
         // A copy is whole, and pages in pipes have been cleared; everything else ends where the file does.
         let is_kept = matches!(subject.strategy, "uring" | "pipe");
         ensure!(is_kept || body.len() < LARGE, "{} bytes of a file that was cut", body.len());
@@ -148,7 +148,7 @@ fn a_drain_finishes_what_is_in_flight() {
     PIPE.examine(|subject| {
         let mut server = PIPE.start(subject, site.path())?;
         let transfers = (0..3).map(|_| begin(&server, &get(&large()))).collect::<anyhow::Result<Vec<_>>>()?;
-        server.finish(transfers, whole, || Ok(()))
+        server.drain_with_transfers(transfers, whole, || Ok(()))
     });
 }
 

@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow, bail};
 use fileserver::{ProtocolKind, backend::BackendKind};
 use layouts::LayoutKind;
 use sys::listen::Address;
-use testkit::{Client, DriverKind, Server, eventually, examine};
+use testkit::{Client, DriverKind, Server, check_each, eventually};
 use wire::file::Status;
 
 use crate::common::{Collection, frame};
@@ -68,7 +68,7 @@ impl Setup {
     /// Tests the law on every driver; failures name them.
     pub(crate) fn examine(self, law: impl Fn(DriverKind) -> anyhow::Result<()> + Sync) {
         let named = |driver: DriverKind| format!("{driver}, {}, {}", self.protocol, self.backend);
-        examine(DriverKind::ALL, self.at_once, |&driver| law(driver).with_context(|| named(driver)));
+        check_each(DriverKind::ALL, self.at_once, |&driver| law(driver).with_context(|| named(driver)));
     }
 
     /// Tests the law on a server on every driver, which must then still run and drain.

@@ -64,7 +64,7 @@ fn read_originals(server: &Server, noise: &[u8], is_over: &AtomicBool, bodies: &
     while !is_over.load(Ordering::Relaxed) {
         let mut client = Client::connect(server.address())?;
         client.send(ID.as_bytes())?;
-        let (body, _) = client.read_until_gone();
+        let (body, _) = client.read_until_disconnect();
         let is_true = (0..VERSIONS).any(|number| version(noise, number).starts_with(&body));
         ensure!(is_true || body == [0], "{} bytes of no version", body.len());
         bodies.fetch_add(u64::from(body.len() > 1), Ordering::Relaxed);

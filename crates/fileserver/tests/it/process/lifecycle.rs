@@ -182,13 +182,14 @@ fn a_second_signal_removes_the_sample_as_well() {
         command.args(["--backend", backend, "--listen", "127.0.0.1:0"]).env("TMPDIR", temporary.path());
         let mut server = Server::start_command(command, 1).unwrap();
         // A transfer in flight keeps the drain from ending by itself.
-        let mut readers: Vec<_> = (0..8).map(|_| Client::connect_narrow(server.address(), 4 << 10).unwrap()).collect();
+        let mut readers: Vec<_> =
+            (0..8).map(|_| Client::connect_with_buffer(server.address(), 4 << 10).unwrap()).collect();
         for reader in &mut readers {
             reader.send(b"SAMPLE06").unwrap();
             reader.take(100).unwrap();
         }
         assert!(fs::read_dir(temporary.path()).unwrap().count() > 0, "there is no sample");
-        server.stop_at_once().unwrap();
+        server.stop_by_second_signal().unwrap();
         let left = fs::read_dir(temporary.path()).unwrap().count();
         assert_eq!(left, 0, "{backend}: {}", server.stderr());
     }
@@ -199,8 +200,8 @@ fn a_second_signal_stops_at_once() {
     let collection = Collection::empty(LayoutKind::Flat);
     collection.write("LARGE008", &contents("LARGE008", 8 << 20));
     let mut server = ORIGINAL.start(DriverKind::DEFAULT, &collection.root).unwrap();
-    let mut reader = Client::connect_narrow(server.address(), 16 << 10).unwrap();
+    let mut reader = Client::connect_with_buffer(server.address(), 16 << 10).unwrap();
     reader.send(b"LARGE008").unwrap();
     reader.take(100).unwrap();
-    server.stop_at_once().unwrap();
+    server.stop_by_second_signal().unwrap();
 }

@@ -75,7 +75,7 @@ fn pipelined_requests_are_answered_in_order() {
                 let got = reply(&mut client).with_context(|| format!("reply {n}"))?;
                 ensure!(got == whole(pick), "reply {n}: {:?}, {} bytes", got.0, got.1.len());
             }
-            client.end()?;
+            client.half_close()?;
             client.expect_end()
         });
     }
@@ -92,11 +92,11 @@ fn a_half_closed_client_gets_its_answers() {
                 let mut client = Client::connect(server.address())?;
                 let got = match setup.protocol {
                     ProtocolKind::Original => {
-                        client.send_and_end(id)?;
+                        client.send_and_half_close(id)?;
                         (Status::Found, client.read_to_end()?)
                     }
                     ProtocolKind::Framed => {
-                        client.send_and_end(&[frame(id), frame(b"MISSING9")].concat())?;
+                        client.send_and_half_close(&[frame(id), frame(b"MISSING9")].concat())?;
                         let got = reply(&mut client)?;
                         ensure!(reply(&mut client)?.0 == Status::Missing, "the second reply");
                         client.expect_end()?;
@@ -118,7 +118,7 @@ fn a_client_that_sends_too_much_gets_every_byte() {
         setup.serve(&collection, |server| {
             let (id, size) = DOCUMENTS[5];
             for more in [1, 100, 100_000] {
-                let mut client = Client::connect_narrow(server.address(), 16 << 10)?;
+                let mut client = Client::connect_with_buffer(server.address(), 16 << 10)?;
                 client.send(&[id.as_bytes(), &vec![b'X'; more]].concat())?;
                 let got = client.read_to_end().with_context(|| format!("{more} bytes too many"))?;
                 ensure!(got == contents(id, size), "{} bytes after {more} too many", got.len());
@@ -137,7 +137,7 @@ fn a_client_that_keeps_sending_gets_every_byte_and_the_end() {
             for number in [2, 4, 5] {
                 let (id, size) = DOCUMENTS[number];
                 // Of the last one most has not been sent yet, as its reader has little room.
-                let mut client = Client::connect_narrow(server.address(), 16 << 10)?;
+                let mut client = Client::connect_with_buffer(server.address(), 16 << 10)?;
                 client.send(id.as_bytes())?;
                 let mut got = client.take(1)?;
                 for _ in 0..3 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use fileserver::ProtocolKind;
 use layouts::LayoutKind;
-use testkit::{Client, Digest, Holdings, Server, digest, eventually};
+use testkit::{Client, Digest, ResourceCounts, Server, digest, eventually};
 
 use crate::{
     common::{Collection, contents, frame, settle},
@@ -27,14 +27,14 @@ fn collection() -> (Collection, Digest) {
 
 /// A reader with little room, to whom the document has begun to be sent: it has read the first byte of it.
 fn begin(setup: Setup, server: &Server) -> anyhow::Result<Client> {
-    let mut client = Client::connect_narrow(server.address(), 16 << 10)?;
+    let mut client = Client::connect_with_buffer(server.address(), 16 << 10)?;
     match setup.protocol {
         ProtocolKind::Original => client.send(ID.as_bytes())?,
         ProtocolKind::Framed => {
             client.send(&frame(ID.as_bytes()))?;
             let (_, len) = head(&mut client)?;
             ensure!(len == LARGE, "{len} bytes announced");
-            client.end()?;
+            client.half_close()?;
         }
     }
     client.take(1)?;
@@ -65,7 +65,7 @@ fn resets_in_mid_transfer_leave_nothing_behind() {
             let mut server = Server::start_command(command, 1)?;
             let round = |count: usize| -> anyhow::Result<()> {
                 for _ in 0..count {
-                    let mut client = Client::connect_narrow(server.address(), 16 << 10)?;
+                    let mut client = Client::connect_with_buffer(server.address(), 16 << 10)?;
                     match setup.protocol {
                         ProtocolKind::Original => client.send(ID.as_bytes())?,
                         ProtocolKind::Framed => client.send(&frame(ID.as_bytes()).repeat(3))?,
@@ -77,10 +77,10 @@ fn resets_in_mid_transfer_leave_nothing_behind() {
             };
             round(20)?; // Pipes and worker threads exist now.
             metric(&metrics, "request_map_entries")?;
-            let before = server.process().settled_holdings()?;
+            let before = server.process().settled_resources()?;
             round(300)?;
             // Pipes are kept for reuse, up to a limit; a leak would be in the hundreds.
-            server.process().is_back_at(before, Holdings { descriptors: 16, threads: 4 })?;
+            server.process().wait_until_released(before, ResourceCounts { descriptors: 16, threads: 4 })?;
             eventually("the request map is empty", || Ok(metric(&metrics, "request_map_entries")? == 0))?;
             server.drain()
         });
@@ -98,7 +98,8 @@ fn a_drain_finishes_what_is_in_flight() {
             let address = server.address().clone();
             let mut idle = Client::connect(&address)?;
             let transfers = (0..3).map(|_| begin(setup, &server)).collect::<anyhow::Result<Vec<_>>>()?;
-            server.finish(transfers, whole, || idle.expect_gone().context("the idle connection"))?;
+            server
+                .drain_with_transfers(transfers, whole, || idle.expect_disconnect().context("the idle connection"))?;
             let mut command = setup.command(driver, &content);
             command.args(["--listen", &address.to_string()]);
             Server::start_command(command, 2).context("on the same port")?.drain()

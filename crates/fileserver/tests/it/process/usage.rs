@@ -2,7 +2,7 @@
 
 use std::{net::TcpListener, path::Path, process::Command};
 
-use testkit::{DriverKind, fails, run_to_end};
+use testkit::{DriverKind, expect_failure, run_to_end};
 
 use crate::process::bench::{EXE, ORIGINAL};
 
@@ -18,7 +18,7 @@ fn content_that_cannot_be_served_is_one_line_and_status_1() {
     std::fs::write(tree.path().join("file"), "no database").unwrap();
     for (name, why) in [("missing", "No such file or directory"), ("file", "Not a directory")] {
         let path = tree.path().join(name);
-        let said = fails(ORIGINAL.command(DriverKind::DEFAULT, &path), 1).stderr;
+        let said = expect_failure(ORIGINAL.command(DriverKind::DEFAULT, &path), 1).stderr;
         let begins = format!("error: cannot serve {}: ", path.display());
         assert!(said.lines().count() == 1 && said.starts_with(&begins) && said.contains(why), "{said}");
     }
@@ -26,13 +26,13 @@ fn content_that_cannot_be_served_is_one_line_and_status_1() {
         let path = tree.path().join(name);
         let mut command = command(&["--backend", "sqlite"]);
         command.arg(&path);
-        let said = fails(command, 1).stderr;
+        let said = expect_failure(command, 1).stderr;
         let begins = format!("error: cannot serve {}: ", path.display());
         assert!(said.lines().count() == 1 && said.starts_with(&begins), "{said}");
     }
     let mut command = command(&["--layout", "manifest"]);
     command.arg(tree.path());
-    assert!(fails(command, 1).stderr.contains("manifest.tsv"));
+    assert!(expect_failure(command, 1).stderr.contains("manifest.tsv"));
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn a_busy_port_is_one_line_and_status_1() {
     ORIGINAL.examine(|driver| {
         let mut command = command(&["--driver", driver.name(), "--listen", &busy]);
         command.arg(tree.path());
-        let said = fails(command, 1).stderr;
+        let said = expect_failure(command, 1).stderr;
         let begins = format!("error: cannot listen on {busy}: ");
         anyhow::ensure!(said.lines().count() == 1 && said.starts_with(&begins) && said.contains("in use"), "{said}");
         Ok(())
@@ -72,7 +72,7 @@ fn bad_usage_names_the_choices() {
         (&["1", "dir", "surplus"], &["surplus"]),
         (&["1", "dir", "--listen", "127.0.0.1:2"], &["PORT 1", "--listen"]),
     ] {
-        let finished = fails(command(arguments), 2);
+        let finished = expect_failure(command(arguments), 2);
         for word in said {
             assert!(finished.stderr.contains(word), "{arguments:?}: {word:?} is not in {}", finished.stderr);
         }
@@ -110,7 +110,7 @@ fn every_choice_and_every_bad_combination_is_listed() {
                 dimensions.iter().find(|dimension| dimension["name"] == **name).unwrap()["flag"].as_str().unwrap();
             command.args([flag, choice.as_str().unwrap()]);
         }
-        let said = fails(command, 2).stderr;
+        let said = expect_failure(command, 2).stderr;
         assert!(said.contains(entry["reason"].as_str().unwrap()), "{entry}: {said}");
     }
 }

@@ -4,7 +4,7 @@ use std::{path::Path, process::Command, sync::LazyLock};
 
 use anyhow::{Context, anyhow};
 pub(crate) use testkit::http::{Http, get, get_and_close};
-use testkit::{Content, DriverKind, Server, drivers_with, examine};
+use testkit::{Content, DriverKind, Server, check_each, drivers_with};
 
 pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_http-server");
 /// Size of a file that exceeds the buffers of one connection, so that a transfer can be stopped in the middle.
@@ -39,7 +39,7 @@ impl Setup {
 
     /// Tests the law on every driver; failures name them.
     pub(crate) fn examine(self, law: impl Fn(DriverKind) -> anyhow::Result<()> + Sync) {
-        examine(self.drivers, self.at_once, |&driver| law(driver).with_context(|| driver.name()));
+        check_each(self.drivers, self.at_once, |&driver| law(driver).with_context(|| driver.name()));
     }
 
     /// Tests the law on a server on every driver, which must then still run and drain.

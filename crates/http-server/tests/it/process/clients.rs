@@ -3,7 +3,7 @@
 use std::{path::Path, process::Command};
 
 use anyhow::{Context, ensure};
-use testkit::{Server, peer, run_to_end, sibling};
+use testkit::{Server, installed_program, run_to_end, workspace_program};
 
 use crate::process::bench::{EXE, Http, PLAIN, Setup, content};
 
@@ -37,7 +37,7 @@ fn tree() -> tempfile::TempDir {
 
 #[test]
 fn curl_is_served() {
-    let Some(curl) = peer("curl").unwrap() else { return };
+    let Some(curl) = installed_program("curl").unwrap() else { return };
     let curl = |args: &[&str]| run(&curl, &[&["-q", "-sS", "--noproxy", "*", "--max-time", "30"], args].concat());
     let tree = tree();
     PLAIN.serve(tree.path(), |server, driver| {
@@ -63,7 +63,7 @@ fn curl_is_served() {
 /// Parts, several of them, and a download that goes on where it was broken off.
 #[test]
 fn curl_gets_parts() {
-    let Some(curl) = peer("curl").unwrap() else { return };
+    let Some(curl) = installed_program("curl").unwrap() else { return };
     let curl = |args: &[&str]| run(&curl, &[&["-q", "-sS", "--noproxy", "*", "--max-time", "30"], args].concat());
     let content = content(3 << 20);
     std::fs::write(content.dir().join("digits.txt"), "0123456789abcdef").unwrap();
@@ -107,7 +107,7 @@ fn media_types_come_from_the_map_first() {
 
 #[test]
 fn curl_is_served_over_a_unix_socket() {
-    let Some(curl) = peer("curl").unwrap() else { return };
+    let Some(curl) = installed_program("curl").unwrap() else { return };
     let content = content(3 << 20);
     PLAIN.examine(|driver| {
         let socket = content.dir().join(format!("{driver}.sock")).display().to_string();
@@ -124,7 +124,7 @@ fn curl_is_served_over_a_unix_socket() {
 
 #[test]
 fn wrk_meets_no_error() {
-    let Some(wrk) = peer("wrk").unwrap() else { return };
+    let Some(wrk) = installed_program("wrk").unwrap() else { return };
     let tree = tree();
     LOADED.serve(tree.path(), |server, _| {
         for path in ["/small.txt", "/middle.txt"] {
@@ -139,7 +139,7 @@ fn wrk_meets_no_error() {
 
 #[test]
 fn ab_sees_no_request_fail() {
-    let Some(ab) = peer("ab").unwrap() else { return };
+    let Some(ab) = installed_program("ab").unwrap() else { return };
     let tree = tree();
     LOADED.serve(tree.path(), |server, _| {
         for (args, kept) in [(&["-k"][..], Some(2_000)), (&[], None)] {
@@ -157,7 +157,7 @@ fn ab_sees_no_request_fail() {
 /// Every body is compared with the files, in a pipeline and one by one.
 #[test]
 fn loadgen_verifies_every_byte() {
-    let Some(loadgen) = sibling(Path::new(EXE), "loadgen").unwrap() else { return };
+    let Some(loadgen) = workspace_program(Path::new(EXE), "loadgen").unwrap() else { return };
     let tree = tree();
     let directory = tree.path().display().to_string();
     LOADED.serve(tree.path(), |server, _| {

@@ -119,8 +119,8 @@ fn without_an_argument_the_current_directory_is_served() {
 fn a_second_signal_stops_at_once() {
     let content = content(LARGE);
     let mut server = PLAIN.start(DriverKind::DEFAULT, content.dir()).unwrap();
-    let mut reader = Client::connect_narrow(server.address(), 16 << 10).unwrap();
+    let mut reader = Client::connect_with_buffer(server.address(), 16 << 10).unwrap();
     reader.send(get_and_close("/content").as_bytes()).unwrap();
     reader.take(100).unwrap();
-    server.stop_at_once().unwrap();
+    server.stop_by_second_signal().unwrap();
 }

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Context;
 use sys::listen::Address;
-use testkit::{Client, DriverKind, eventually, http::Response, peer};
+use testkit::{Client, DriverKind, eventually, http::Response, installed_program};
 
 use crate::{
     common::write,
@@ -88,7 +88,7 @@ const PROBES: &[&str] = &[
 
 #[test]
 fn nginx_and_ours_agree_where_the_rfcs_leave_no_choice() {
-    let Some(program) = peer("nginx").unwrap() else { return };
+    let Some(program) = installed_program("nginx").unwrap() else { return };
     let (tree, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for (name, contents) in [("index.html", "<p>home"), ("a.txt", "0123456789"), ("sub/index.html", "<p>sub")] {
         write(tree.path(), name, contents);

@@ -91,9 +91,9 @@ fn a_pipeline_is_answered_in_order_after_a_half_close() {
     }
     PLAIN.serve(tree.path(), |server, _| {
         let requests: String = (0..200).map(|i| get(&format!("/{}", i % FILES))).collect();
-        let mut client = Http::over(Client::connect_narrow(server.address(), 32 << 10)?)?;
+        let mut client = Http::from_client(Client::connect_with_buffer(server.address(), 32 << 10)?)?;
         client.send(&requests)?;
-        client.end()?;
+        client.half_close()?;
         for i in 0..200 {
             let got = client.response("GET").with_context(|| format!("response {i}"))?;
             ensure!(got.status == 200 && got.body == contents(i % FILES).as_bytes(), "response {i}: {}", got.status);

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use testkit::{Client, Digest, Holdings, Server, digest};
+use testkit::{Client, Digest, ResourceCounts, Server, digest};
 
 use crate::process::bench::{Http, LARGE, PLAIN, Setup, TWO_THREADS, content, get, get_and_close};
 
 /// Connects a client with a small receive buffer, which has read the head of the response and nothing of the file yet.
 fn begin(server: &Server, request: &str) -> anyhow::Result<Client> {
-    let mut client = Http::over(Client::connect_narrow(server.address(), 16 << 10)?)?;
+    let mut client = Http::from_client(Client::connect_with_buffer(server.address(), 16 << 10)?)?;
     client.send(request)?;
     client.skip_head()
 }
@@ -37,10 +37,10 @@ fn resets_in_mid_transfer_leave_nothing_behind() {
             Ok(())
         };
         round(40)?; // Pipes and worker threads exist now.
-        let before = server.process().settled_holdings()?;
+        let before = server.process().settled_resources()?;
         round(500)?;
         // Pipes are kept for reuse, up to a limit; a leak would be in the hundreds.
-        server.process().is_back_at(before, Holdings { descriptors: 16, threads: 4 })?;
+        server.process().wait_until_released(before, ResourceCounts { descriptors: 16, threads: 4 })?;
         let head = Http::connect(server.address())?.ask("HEAD /content HTTP/1.1\r\nHost: h\r\n\r\n")?;
         ensure!(head.field("content-length") == Some(&*LARGE.to_string()), "{head:?}");
         Ok(())
@@ -59,7 +59,7 @@ fn a_drain_finishes_what_is_in_flight() {
             let mut idle = Http::connect(&address)?;
             ensure!(idle.get("/missing")?.status == 404, "before");
             let transfers = (0..3).map(|_| begin(&server, &get("/content"))).collect::<anyhow::Result<Vec<_>>>()?;
-            server.finish(transfers, whole, || idle.expect_end().context("the idle connection"))?;
+            server.drain_with_transfers(transfers, whole, || idle.expect_end().context("the idle connection"))?;
             let mut command = setup.command(driver, content.dir());
             command.args(["--listen", &address.to_string()]);
             Server::start_command(command, 2).context("on the same port")?.drain()

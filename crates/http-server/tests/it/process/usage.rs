@@ -2,7 +2,7 @@
 
 use std::{net::TcpListener, process::Command};
 
-use testkit::fails;
+use testkit::expect_failure;
 
 use crate::process::bench::{EXE, PLAIN};
 
@@ -13,7 +13,7 @@ fn a_missing_directory_is_one_line_and_status_1() {
     for (name, why) in [("missing", "No such file or directory"), ("file", "Not a directory")] {
         let root = tree.path().join(name);
         PLAIN.examine(|driver| {
-            let finished = fails(PLAIN.command(driver, &root), 1);
+            let finished = expect_failure(PLAIN.command(driver, &root), 1);
             let begins = format!("error: cannot serve {}: ", root.display());
             let said = &finished.stderr;
             anyhow::ensure!(said.lines().count() == 1 && said.starts_with(&begins) && said.contains(why), "{said}");
@@ -31,7 +31,7 @@ fn a_busy_port_is_one_line_and_status_1() {
         PLAIN.examine(|driver| {
             let mut command = Command::new(EXE);
             command.args(["--driver", driver.name(), "--threads", threads, "--listen", &busy, "-d"]).arg(tree.path());
-            let said = fails(command, 1).stderr;
+            let said = expect_failure(command, 1).stderr;
             let begins = format!("error: cannot listen on {busy}: ");
             anyhow::ensure!(
                 said.lines().count() == 1 && said.starts_with(&begins) && said.contains("in use"),
@@ -52,7 +52,7 @@ fn a_bad_map_of_media_types_is_one_line_and_status_1() {
         }
         let mut command = Command::new(EXE);
         command.args(["--listen", "127.0.0.1:0", "--mime-file"]).arg(&map).arg("-d").arg(tree.path());
-        let said = fails(command, 1).stderr;
+        let said = expect_failure(command, 1).stderr;
         assert!(said.lines().count() == 1 && said.contains(why) && said.contains("mime.types"), "{said}");
     }
 }
@@ -72,7 +72,7 @@ fn bad_usage_is_status_2() {
     ] {
         let mut command = Command::new(EXE);
         command.args(args);
-        let said = fails(command, 2).stderr;
+        let said = expect_failure(command, 2).stderr;
         assert!(args.iter().any(|arg| said.lines().next().is_some_and(|line| line.contains(arg))), "{args:?}: {said}");
     }
 }

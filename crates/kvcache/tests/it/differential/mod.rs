@@ -54,7 +54,7 @@ const SETUPS: [&[&str]; 5] = [
 
 #[test]
 fn random_commands_are_answered_as_by_redis() -> anyhow::Result<()> {
-    let Some(exe) = testkit::peer("redis-server")? else { return Ok(()) };
+    let Some(exe) = testkit::installed_program("redis-server")? else { return Ok(()) };
     let number = |name: &str, default: u64| match env::var(name) {
         Ok(text) => text.parse().with_context(|| format!("{name}={text}")),
         Err(_) => Ok(default),

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use fastrand::Rng;
 use sys::listen::Address;
-use testkit::{Client, peer};
+use testkit::{Client, installed_program};
 
 use crate::common::{Foreign, Kv};
 
@@ -297,7 +297,7 @@ impl Requests {
 }
 
 fn compare(seed: u64, requests: usize, mut make: impl FnMut(&mut Requests) -> String) -> anyhow::Result<()> {
-    let Some(program) = peer("memcached")? else { return Ok(()) };
+    let Some(program) = installed_program("memcached")? else { return Ok(()) };
     let scratch = tempfile::tempdir()?;
     let address = Address::Unix(scratch.path().join("memcached.sock"));
     let mut command = Command::new(program);

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Context;
 use sys::listen::Address;
-use testkit::{Client, peer};
+use testkit::{Client, installed_program};
 
 use crate::common::{Foreign, Kv, exchange};
 
@@ -24,7 +24,7 @@ pub(crate) struct Proxy {
 impl Proxy {
     /// Starts twemproxy, unless it is not installed.
     pub(crate) fn start(redis: bool, servers: &[&Address]) -> anyhow::Result<Option<Self>> {
-        let Some(program) = peer("nutcracker")? else { return Ok(None) };
+        let Some(program) = installed_program("nutcracker")? else { return Ok(None) };
         let scratch = tempfile::tempdir()?;
         let socket = scratch.path().join("proxy.sock");
         let servers: String = servers.iter().map(|server| format!("   - {server}:1\n")).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use clap::ValueEnum;
 use kvcache::StoreKind;
-use testkit::{Client, examine};
+use testkit::{Client, check_each};
 
 use crate::common::{Kv, exchange, on_every_driver};
 
@@ -35,7 +35,7 @@ fn all_protocols_see_the_same_keys_on_every_driver() {
 /// Every store keeps memcached's attributes, and the order of commands of all protocols.
 #[test]
 fn all_protocols_see_the_same_keys_in_every_store() {
-    examine(StoreKind::value_variants(), 2, |store| {
+    check_each(StoreKind::value_variants(), 2, |store| {
         let kv = Kv::start(["--store", &service::choice_name(store), "--compression", "gzip"])?;
         let long = "long ".repeat(30);
         let (mut us, mut memcached) = (Client::connect(kv.us())?, Client::connect(kv.memcached())?);
@@ -147,7 +147,7 @@ fn a_request_that_is_cut_off_stores_nothing() {
     for (address, request) in [(kv.memcached(), &b"set half 0 0 10\r\n12345"[..]), (kv.us(), b"SET half 12345")] {
         let mut client = Client::connect(address).unwrap();
         client.send(request).unwrap();
-        client.end().unwrap();
+        client.half_close().unwrap();
         client.expect_end().unwrap();
     }
     let mut client = Client::connect(kv.memcached()).unwrap();
@@ -161,7 +161,7 @@ fn other_protocols_are_refused_at_the_memcached_address() {
     for request in [&b"\x80\x01\x00\x00"[..], b"POST / HTTP/1.1\r\n"] {
         let mut client = Client::connect(kv.memcached()).unwrap();
         client.send(request).unwrap();
-        client.expect_gone().unwrap();
+        client.expect_disconnect().unwrap();
     }
     let status = kv.server.stderr();
     ensure_no_panic(&status).unwrap();

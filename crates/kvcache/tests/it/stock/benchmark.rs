@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use testkit::peer;
+use testkit::installed_program;
 
 use crate::common::{port, run, start};
 
@@ -11,7 +11,7 @@ const TESTS: &str = "ping_inline,ping_mbulk,set,get,incr,mset";
 
 #[test]
 fn redis_benchmark_runs_its_string_tests() -> anyhow::Result<()> {
-    let Some(program) = peer("redis-benchmark")? else { return Ok(()) };
+    let Some(program) = installed_program("redis-benchmark")? else { return Ok(()) };
     for (pipeline, threads) in [("1", "1"), ("16", "2")] {
         let server = start(&["--threads", threads])?;
         let mut command = Command::new(&program);

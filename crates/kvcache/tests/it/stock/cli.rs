@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
-use testkit::{Server, peer};
+use testkit::{Server, installed_program};
 
 use crate::common::{port, run, start};
 
@@ -14,7 +14,7 @@ struct Cli {
 
 impl Cli {
     fn start(args: &[&str]) -> anyhow::Result<Option<Self>> {
-        let Some(program) = peer("redis-cli")? else { return Ok(None) };
+        let Some(program) = installed_program("redis-cli")? else { return Ok(None) };
         Ok(Some(Self { program, server: start(args)? }))
     }
 

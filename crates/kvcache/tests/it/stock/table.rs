@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{bail, ensure};
-use testkit::{Client, peer};
+use testkit::{Client, installed_program};
 use wire::resp::client::{Reply, ReplyDecoder};
 
 use crate::{
@@ -51,7 +51,7 @@ fn add(list: &Reply<'_>, commands: &mut BTreeMap<String, Command>) -> anyhow::Re
 
 #[test]
 fn commands_are_described_as_by_redis() -> anyhow::Result<()> {
-    let Some(exe) = peer("redis-server")? else { return Ok(()) };
+    let Some(exe) = installed_program("redis-server")? else { return Ok(()) };
     let (redis, server) = (Redis::start(&exe)?, start(&[])?);
     let theirs = commands(&mut Client::connect(redis.address())?)?;
     let ours = commands(&mut server.connect()?)?;

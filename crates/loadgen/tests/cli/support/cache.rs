@@ -17,7 +17,7 @@ pub(crate) struct Cache {
 impl Cache {
     /// Starts `program` with the arguments that `arguments` makes of a socket's path; `None` if it is not installed.
     pub(crate) fn start(program: &str, arguments: impl FnOnce(&str) -> Vec<String>) -> Option<Self> {
-        let program = testkit::peer(program).expect("installed where it is required")?;
+        let program = testkit::installed_program(program).expect("installed where it is required")?;
         let directory = tempfile::tempdir().expect("a directory");
         let socket = directory.path().join("cache.sock");
         let path = socket.to_str().expect("UTF-8");

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, bail, ensure};
-use testkit::{Server, eventually, strace::faults_during};
+use testkit::{Server, eventually, strace::count_faults};
 
 use crate::{
     cases::{Core, FAULTS, Fault, When},
@@ -103,7 +103,7 @@ fn round(subject: &Subject, server: &mut Server, fault: &Fault, when: When) -> a
     let in_vain = when == When::Every || is_silent;
     let (requests, patience) = if in_vain { (REQUESTS_IN_VAIN, IN_VAIN) } else { (REQUESTS, PATIENCE) };
     let mut failures = Vec::new();
-    let injected = faults_during(server, &subject.log(), &inject, || {
+    let injected = count_faults(server, &subject.log(), &inject, || {
         failures = subject.load(server, requests, patience)?;
         if when == When::Every { is_at_rest(server) } else { Ok(()) }
     });

@@ -2,17 +2,17 @@
 
 #![forbid(unsafe_code)]
 
-mod protocol;
-mod delayed;
 mod bodies;
+mod delayed;
+mod protocol;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
+use bodies::Shelf;
 use clap::Parser;
 use protocol::Lab;
 use service::{Cli, Host, ScratchPipes, ServiceArgs};
-use bodies::Shelf;
 use sys::listen::Address;
 
 /// Answers lines: what a line may say is described in protocol.rs.

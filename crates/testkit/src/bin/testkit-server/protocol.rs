@@ -32,8 +32,8 @@ use rustix::net::sockopt;
 use service::{Host, Statistics, Stop, Timeouts};
 
 use crate::{
-    delayed::Later,
     bodies::{Kind, Shelf},
+    delayed::Later,
 };
 
 const BIG: &[u8] = &[b'x'; 100_000];
