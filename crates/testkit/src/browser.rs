@@ -1,4 +1,4 @@
-//! A browser of its own for each test, driven over [WebDriver](https://www.w3.org/TR/webdriver2/).
+//! A browser for each test, driven over [WebDriver](https://www.w3.org/TR/webdriver2/).
 
 use std::{
     ffi::OsStr,
@@ -15,19 +15,19 @@ use ureq::Agent;
 
 use crate::{HANG, eventually, installed_program};
 
-/// How WebDriver calls a reference to an element.
+/// Key of a reference to an element in WebDriver's JSON.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 const READY: &str = "was started successfully on port ";
-/// What browsers leave lies in directories of this name and the number of the test's process.
+/// Prefix of the temporary directories of browsers; the id of the test's process follows.
 const LEFTOVERS: &str = "testkit-browser-";
 
-/// How the page is looked at.
+/// A screen that the browser emulates.
 #[derive(Clone, Copy, Debug)]
 pub struct Screen {
-    /// CSS pixels.
+    /// Width in CSS pixels.
     pub width: u32,
     pub is_phone: bool,
-    /// What the system is said to prefer.
+    /// True if the system prefers a dark colour scheme.
     pub is_dark: bool,
 }
 
@@ -36,15 +36,15 @@ pub struct Browser {
     agent: Agent,
     session: String,
     driver: Child,
-    /// Whatever driver and browser write, a profile above all. `None` once it has been removed.
+    /// Directory for the files of driver and browser, such as the profile. `None` once it has been removed.
     directory: Option<TempDir>,
 }
 
 impl Browser {
-    /// `None` where there is no browser, which has been said.
+    /// Starts a browser. `None` where none is installed, which standard error then says.
     ///
     /// # Errors
-    /// It is there and does not start.
+    /// One is installed and does not start.
     pub fn start() -> Result<Option<Self>> {
         let (Some(driver), Some(chromium)) = (installed_program("chromedriver")?, installed_program("chromium")?)
         else {
@@ -52,7 +52,7 @@ impl Browser {
         };
         clear_leftovers()?;
         let directory = tempfile::Builder::new().prefix(&format!("{LEFTOVERS}{}-", process::id())).tempdir()?;
-        // Neither the driver nor, by its pipe to the driver, the browser outlives a test that is killed.
+        // The driver must not outlive a test that is killed. The browser ends with its pipe to the driver.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL"]).arg(driver);
         command.arg("--port=0").env("TMPDIR", directory.path()).env("HOME", directory.path());
@@ -67,7 +67,7 @@ impl Browser {
         let service = format!("http://127.0.0.1:{}", port.context("chromedriver has not started")?);
         let options = json!({
             "binary": chromium,
-            // In a container it has neither the right to make sandboxes nor much shared memory.
+            // In a container a browser may make no sandboxes and has little shared memory.
             "args": ["--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars"],
         });
         let wanted = json!({"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}});
@@ -87,25 +87,25 @@ impl Browser {
         self.post("goog/cdp/execute", &json!({"cmd": name, "params": parameters}))
     }
 
-    /// As on such a screen.
+    /// Emulates a screen.
     ///
     /// # Errors
-    /// The browser's.
+    /// The browser fails.
     pub fn emulate(&self, Screen { width, is_phone, is_dark }: Screen) -> Result<()> {
         let metrics = json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": is_phone});
         self.command("Emulation.setDeviceMetricsOverride", &metrics)?;
         let scheme = if is_dark { "dark" } else { "light" };
-        // Without it the page would still be scrolling when something on it is clicked.
+        // Otherwise the page would still be scrolling when something on it is clicked.
         let still = json!({"name": "prefers-reduced-motion", "value": "reduce"});
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}, still]);
         self.command("Emulation.setEmulatedMedia", &json!({"media": "screen", "features": features}))?;
         Ok(())
     }
 
-    /// Whether pages may run scripts, from the next one on.
+    /// Allows or forbids scripts, from the next page on.
     ///
     /// # Errors
-    /// The browser's.
+    /// The browser fails.
     pub fn allow_scripts(&self, allowed: bool) -> Result<()> {
         self.command("Emulation.setScriptExecutionDisabled", &json!({"value": !allowed})).map(drop)
     }
@@ -113,15 +113,15 @@ impl Browser {
     /// Opens a page, and waits until it has loaded.
     ///
     /// # Errors
-    /// The browser's.
+    /// The browser fails.
     pub fn open(&self, url: &str) -> Result<()> {
         self.post("url", &json!({"url": url})).map(drop)
     }
 
-    /// What a function body returns in the page; a promise is waited for.
+    /// Runs a function body in the page and returns its value; a promise is awaited.
     ///
     /// # Errors
-    /// What it throws.
+    /// The script throws.
     pub fn run_script(&self, script: &str) -> Result<Value> {
         self.post("execute/sync", &json!({"script": script, "args": []}))
     }
@@ -129,50 +129,50 @@ impl Browser {
     /// Waits until an expression holds in the page.
     ///
     /// # Errors
-    /// It does not within [`HANG`]: `what`, and the text of the page.
+    /// It does not hold within [`HANG`]; the error has `what` and the text of the page.
     pub fn wait_until(&self, what: &str, expression: &str) -> Result<()> {
         let holds = || Ok(self.run_script(&format!("return Boolean({expression})"))? == true);
         eventually(what, holds).with_context(|| format!("the page says: {:?}", self.text("main")))
     }
 
-    /// The text of the first such element, hidden or not.
+    /// Returns the text of the first element that matches, hidden or not.
     ///
     /// # Errors
-    /// There is none.
+    /// No element matches.
     pub fn text(&self, selector: &str) -> Result<String> {
         let text = self.run_script(&format!("return document.querySelector({})?.textContent", json!(selector)))?;
         text.as_str().map(str::to_owned).ok_or_else(|| anyhow!("no {selector}"))
     }
 
-    /// How many such elements there are.
+    /// Counts the elements that match.
     ///
     /// # Errors
-    /// The browser's.
+    /// The browser fails.
     pub fn count(&self, selector: &str) -> Result<u64> {
         let count = self.run_script(&format!("return document.querySelectorAll({}).length", json!(selector)))?;
         count.as_u64().context("no number")
     }
 
-    /// As a person would: it has to be there, visible and not covered.
+    /// Clicks an element, which must be visible and not covered.
     ///
     /// # Errors
-    /// It is not.
+    /// It is missing, hidden or covered.
     pub fn click(&self, selector: &str) -> Result<()> {
         self.post(&format!("element/{}/click", self.element(selector)?), &json!({})).map(drop)
     }
 
-    /// As a person would, behind what is there.
+    /// Types text into an element, after the text it has.
     ///
     /// # Errors
-    /// It cannot be typed into.
+    /// The element cannot be typed into.
     pub fn type_into(&self, selector: &str, text: &str) -> Result<()> {
         self.post(&format!("element/{}/value", self.element(selector)?), &json!({"text": text})).map(drop)
     }
 
-    /// Presses a key wherever the focus is.
+    /// Presses a key in the element that has the focus.
     ///
     /// # Errors
-    /// The browser's.
+    /// The browser fails.
     pub fn press(&self, key: char) -> Result<()> {
         let strokes = json!([{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]);
         self.post("actions", &json!({"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]})).map(drop)
@@ -183,28 +183,28 @@ impl Browser {
         element[ELEMENT].as_str().map(str::to_owned).with_context(|| format!("no {selector}"))
     }
 
-    /// What the browser complains of: scripts that failed, and what the page's policy did not let through.
+    /// Returns the errors and warnings of the console, such as failed scripts and violations of the page's policy.
     ///
     /// # Errors
-    /// The browser's.
+    /// The browser fails.
     pub fn console_messages(&self) -> Result<Vec<String>> {
         let entries = self.post("se/log", &json!({"type": "browser"}))?;
         let messages = entries.as_array().into_iter().flatten().filter_map(|entry| entry["message"].as_str());
-        // Every browser asks for it, and few servers have one.
+        // Every browser requests a favicon, and few servers have one.
         Ok(messages.filter(|message| !message.contains("/favicon.ico")).map(str::to_owned).collect())
     }
 }
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Ends the browser; without a session there is none.
+        // Ends the browser, if there is a session.
         let _ = self.agent.delete(&self.session).call();
         let _ = self.driver.kill();
         let _ = self.driver.wait();
         let Some(directory) = self.directory.take() else { return };
         // The browser's last processes may still be writing.
         let path = directory.keep();
-        let removed = eventually("what the browser wrote is removed", || Ok(remove(&path).is_ok()));
+        let removed = eventually("the files of the browser are removed", || Ok(remove(&path).is_ok()));
         assert!(removed.is_ok() || std::thread::panicking(), "{removed:?}");
     }
 }
@@ -216,14 +216,14 @@ fn remove(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes what browsers have left whose tests were killed.
+/// Removes the directories of browsers whose tests were killed.
 fn clear_leftovers() -> Result<()> {
     for entry in fs::read_dir(std::env::temp_dir())? {
         let path = entry?.path();
         let name = path.file_name().and_then(OsStr::to_str).and_then(|name| name.strip_prefix(LEFTOVERS));
         let Some((process, _)) = name.and_then(|name| name.split_once('-')) else { continue };
         if !Path::new("/proc").join(process).exists() {
-            // Somebody else may be doing the same.
+            // Another test may be removing it at the same time.
             let _ = remove(&path);
         }
     }

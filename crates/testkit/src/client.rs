@@ -1,4 +1,4 @@
-//! One end of a connection, in the hands of a test.
+//! A test's end of a connection.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -22,7 +22,7 @@ pub struct Digest {
     pub len: u64,
 }
 
-/// A connected socket, TCP or unix; no call on it takes longer than [`HANG`].
+/// A connected socket, TCP or unix, whose reads and writes time out after [`HANG`].
 #[derive(Debug)]
 pub struct Client(Socket);
 
@@ -31,12 +31,12 @@ impl Client {
         Self::connect_with(address, |_| Ok(()))
     }
 
-    /// A small receive buffer makes the server feel a slow reader soon.
+    /// Connects with a receive buffer of this size. A small one makes the server notice a slow reader soon.
     pub fn connect_with_buffer(address: &Address, buffer_bytes: usize) -> io::Result<Self> {
         Self::connect_with(address, |socket| socket.set_recv_buffer_size(buffer_bytes))
     }
 
-    /// To a unix socket, without waiting where its queue is full.
+    /// Connects to a unix socket; fails at once where its backlog is full.
     pub fn connect_nonblocking(address: &Address) -> io::Result<Self> {
         let client = Self::connect_with(address, |socket| socket.set_nonblocking(true))?;
         client.0.set_nonblocking(false)?;
@@ -55,8 +55,8 @@ impl Client {
         if domain != Domain::UNIX {
             socket.set_tcp_nodelay(true)?;
         }
-        // With a timeout of its own a socket is interrupted for good by whatever comes up, be it the end of a ring that this
-        // thread had (signal(7)); the connection is made meanwhile, and asking again waits for it.
+        // A socket with a timeout is not restarted after an interruption, such as the end of a ring that this thread had
+        // (signal(7)). The connection is made meanwhile, and a second connect(2) waits for it.
         while let Err(error) = socket.connect(&address) {
             if error.kind() != ErrorKind::Interrupted {
                 return Err(error);
@@ -69,12 +69,12 @@ impl Client {
         self.0.write_all(bytes).context("cannot send")
     }
 
-    /// Half-close: no more will be sent.
+    /// Ends the sending half of the connection.
     pub fn half_close(&self) -> anyhow::Result<()> {
         self.0.shutdown(Shutdown::Write).context("cannot half-close")
     }
 
-    /// The bytes and the end of input in one TCP segment, as far as a client can ask for that.
+    /// Sends the bytes and the end of input in one TCP segment, as far as a client can ask for that.
     pub fn send_and_half_close(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         self.0.set_tcp_cork(true).context("cannot cork")?;
         self.send(bytes)?;
@@ -96,7 +96,7 @@ impl Client {
         }
     }
 
-    /// One read that does not wait: `None` when nothing has come, 0 at the end.
+    /// Reads without waiting: `None` when nothing has arrived, 0 at the end.
     pub fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match rustix::net::recv(&self.0, buffer, RecvFlags::DONTWAIT) {
             Ok((n, _)) => Ok(Some(n)),
@@ -105,7 +105,7 @@ impl Client {
         }
     }
 
-    /// Exactly `len` bytes.
+    /// Reads exactly `len` bytes.
     pub fn take(&mut self, len: usize) -> anyhow::Result<Vec<u8>> {
         let mut got = vec![0; len];
         let mut filled = 0;
@@ -117,24 +117,24 @@ impl Client {
         Ok(got)
     }
 
-    /// Reads as much as `wanted` is long, which must be the same.
+    /// Reads as many bytes as `wanted` has, which must be equal to it.
     pub fn expect(&mut self, wanted: &[u8]) -> anyhow::Result<()> {
         let got = self.take(wanted.len()).with_context(|| format!("expecting {}", brief(wanted)))?;
         same(&got, wanted)
     }
 
-    /// Reads to the end; what comes must be `wanted`.
+    /// Reads to the end; all that arrives must be equal to `wanted`.
     pub fn expect_all(&mut self, wanted: &[u8]) -> anyhow::Result<()> {
         let got = self.read_to_end().with_context(|| format!("expecting {} and the end", brief(wanted)))?;
         same(&got, wanted)
     }
 
-    /// Nothing more comes but the end.
+    /// Expects the end, and nothing before it.
     pub fn expect_end(&mut self) -> anyhow::Result<()> {
         self.expect_all(b"")
     }
 
-    /// The end came, whether in an orderly way or by a reset.
+    /// Expects the end, by a close or by a reset, and nothing before it.
     pub fn expect_disconnect(&mut self) -> anyhow::Result<()> {
         let mut buffer = [0; 64];
         match self.read(&mut buffer) {
@@ -145,20 +145,32 @@ impl Client {
         }
     }
 
+    /// Reads one line, whose end is left out.
+    pub fn read_line(&mut self) -> anyhow::Result<String> {
+        let mut line = Vec::new();
+        loop {
+            match self.take(1).with_context(|| format!("in a line, after {}", brief(&line)))?[..] {
+                [b'\n'] => return Ok(String::from_utf8(line)?),
+                [byte] => line.push(byte),
+                _ => bail!("one byte was asked for"),
+            }
+        }
+    }
+
     pub fn read_to_end(&mut self) -> anyhow::Result<Vec<u8>> {
         let mut got = Vec::new();
         self.each(256 * 1024, |bytes| got.extend_from_slice(bytes)).with_context(|| format!("got {}", brief(&got)))?;
         Ok(got)
     }
 
-    /// All that comes until the end or a reset, whatever it is.
+    /// Reads until the end or an error, and returns both the bytes and the error.
     pub fn read_until_disconnect(&mut self) -> (Vec<u8>, io::Result<()>) {
         let mut got = Vec::new();
         let outcome = self.each(256 * 1024, |bytes| got.extend_from_slice(bytes));
         (got, outcome)
     }
 
-    /// Digest of all that comes, read `step` bytes at a time with a `pause` after each.
+    /// Reads to the end, `step` bytes at a time with a `pause` after each, and returns the digest.
     pub fn digest(&mut self, step: usize, pause: Duration) -> anyhow::Result<Digest> {
         let (mut hasher, mut len) = (Sha256::new(), 0);
         let outcome = self.each(step, |bytes| {
@@ -182,7 +194,7 @@ impl Client {
         }
     }
 
-    /// A second handle to the same connection, for another thread.
+    /// Returns a second handle to the same connection, for another thread.
     pub fn try_clone(&self) -> io::Result<Self> {
         Ok(Self(self.0.try_clone()?))
     }
@@ -218,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ring_that_goes_meanwhile_keeps_nobody_from_connecting() {
+    fn connecting_survives_the_end_of_a_ring() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = Address::Tcp(listener.local_addr().expect("it is bound"));
         let rings: Vec<_> = DriverKind::ALL.iter().filter(|driver| driver.descriptor().needs.is_some()).collect();
@@ -226,8 +238,8 @@ mod tests {
             let Ok(()) = driver.probe() else { continue };
             let begin = Instant::now();
             while begin.elapsed() < Duration::from_millis(50) {
-                let mut client = Client::connect(&address).expect("somebody listens");
-                listener.accept().expect("somebody came").0.write_all(b"here").expect("there is room");
+                let mut client = Client::connect(&address).expect("it listens");
+                listener.accept().expect("the client has connected").0.write_all(b"here").expect("there is room");
                 client.expect(b"here").expect("it is connected");
             }
         }

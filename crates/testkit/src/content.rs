@@ -1,4 +1,4 @@
-//! Files of bytes that repeat nowhere, and their digests.
+//! Files of pseudo-random bytes, which repeat nowhere, and digests.
 
 use std::{fs, fs::File, io::Write, path::Path};
 
@@ -14,10 +14,10 @@ pub struct Content {
 }
 
 impl Content {
-    /// Pseudo-random bytes, the same for the same length.
+    /// Writes a file of pseudo-random bytes, the same for the same length.
     pub fn new(len: usize) -> anyhow::Result<Self> {
         let dir = TempDir::with_prefix("testkit-").context("cannot make a temporary directory")?;
-        let bytes = noise(len);
+        let bytes = pseudo_random(len);
         fs::write(dir.path().join("content"), &bytes).context("cannot write the content file")?;
         Ok(Self { dir, bytes })
     }
@@ -26,7 +26,7 @@ impl Content {
         self.dir.path().join("content")
     }
 
-    /// For more temporary files.
+    /// Directory of the file, with room for more temporary files.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -35,7 +35,7 @@ impl Content {
         &self.bytes
     }
 
-    /// Cuts the file in place.
+    /// Truncates the file in place.
     pub fn truncate(&self, len: u64) -> anyhow::Result<()> {
         let mut file = File::options().write(true).open(self.path())?;
         file.set_len(len)?;
@@ -43,8 +43,8 @@ impl Content {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014), seeded with the length.
-fn noise(len: usize) -> Vec<u8> {
+/// Returns output of SplitMix64 (Steele, Lea, Flood 2014), seeded with the length.
+fn pseudo_random(len: usize) -> Vec<u8> {
     let mut state = len as u64;
     let words = std::iter::repeat_with(|| {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -56,7 +56,7 @@ fn noise(len: usize) -> Vec<u8> {
     words.flat_map(u64::to_le_bytes).take(len).collect()
 }
 
-/// SHA-256.
+/// Returns the SHA-256 digest of `bytes`.
 pub fn digest(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }

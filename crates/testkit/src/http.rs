@@ -1,4 +1,4 @@
-//! A client of web servers that reads one response after the other.
+//! A client of web servers that reads one response after another.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use sys::listen::Address;
 
 use crate::Client;
 
-/// A response, taken apart.
+/// A parsed response.
 #[derive(Debug, PartialEq)]
 pub struct Response {
     pub status: u16,
@@ -16,7 +16,10 @@ pub struct Response {
 }
 
 impl Response {
-    /// The value of the only field of this name.
+    /// Returns the value of the only field of this name.
+    ///
+    /// # Panics
+    /// Two fields have this name.
     pub fn field(&self, name: &str) -> Option<&str> {
         let mut values = self.fields.iter().filter(|(field, _)| field.eq_ignore_ascii_case(name));
         let value = values.next().map(|(_, value)| &**value);
@@ -24,10 +27,10 @@ impl Response {
         value
     }
 
-    /// The first response to `method` in a stream and what is behind it; `None` when it is not whole yet.
+    /// Splits a stream into its first response, which answers `method`, and the rest; `None` while that is incomplete.
     ///
     /// # Panics
-    /// When it is none that a server of ours may give: without a date, or of unknown length.
+    /// The response is one that no server of this workspace may give: malformed, without a date, or of unknown length.
     pub fn split<'a>(stream: &'a [u8], method: &str) -> Option<(Self, &'a [u8])> {
         let end = stream.windows(4).position(|four| four == b"\r\n\r\n")?;
         let (head, rest) = (std::str::from_utf8(&stream[..end]).expect("a head of text"), &stream[end + 4..]);
@@ -66,12 +69,12 @@ impl Http {
         self.client.send(request.as_bytes())
     }
 
-    /// Half-close.
+    /// Ends the sending half of the connection.
     pub fn half_close(&self) -> anyhow::Result<()> {
         self.client.half_close()
     }
 
-    /// The next response, which must be whole.
+    /// Reads the next response, which must be complete.
     pub fn response(&mut self, method: &str) -> anyhow::Result<Response> {
         match self.response_or_end(method)? {
             Some(response) => Ok(response),
@@ -79,7 +82,7 @@ impl Http {
         }
     }
 
-    /// The next response; `None` when the connection ends before it is whole.
+    /// Reads the next response; `None` when the connection ends before it is complete.
     pub fn response_or_end(&mut self, method: &str) -> anyhow::Result<Option<Response>> {
         let mut chunk = vec![0; 1 << 20];
         loop {
@@ -96,6 +99,7 @@ impl Http {
         }
     }
 
+    /// Sends a request and reads its response.
     pub fn ask(&mut self, request: &str) -> anyhow::Result<Response> {
         self.send(request)?;
         self.response(request.split(' ').next().unwrap_or_default())
@@ -105,13 +109,13 @@ impl Http {
         self.ask(&get(target))
     }
 
-    /// Nothing more comes but the end.
+    /// Expects the end of the connection, and nothing before it.
     pub fn expect_end(&mut self) -> anyhow::Result<()> {
         ensure!(self.unread.is_empty(), "{} bytes behind the last response", self.unread.len());
         self.client.expect_end()
     }
 
-    /// The head of the next response is left out; what follows it is still to be read.
+    /// Reads the head of the next response, which must be a 200; its body can then be read from the client.
     pub fn skip_head(mut self) -> anyhow::Result<Client> {
         while !self.unread.ends_with(b"\r\n\r\n") {
             self.unread.extend(self.client.take(1)?);
@@ -121,12 +125,12 @@ impl Http {
     }
 }
 
-/// A request for `target`.
+/// Returns a request for `target`.
 pub fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n")
 }
 
-/// The last request of a connection.
+/// Returns a request for `target` that is the last one of its connection.
 pub fn get_and_close(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
 }

@@ -1,4 +1,4 @@
-//! A protocol's side of a conversation, through its session and without a socket.
+//! A protocol's session in memory, without a socket.
 
 use std::{
     fs::File,
@@ -12,40 +12,40 @@ use proto::{FileRegion, Limits, NextWrite, Now, Peer, Protocol, Session};
 
 use crate::HANG;
 
-/// How bytes come and go, in pieces of at least one byte.
+/// Sizes of the pieces in which bytes come and go, of at least one byte.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunking {
-    /// What arrives at a time.
+    /// Input per read.
     pub input_bytes: usize,
-    /// What leaves at a time, before more arrives.
+    /// Output per write, before more is read.
     pub output_bytes: usize,
 }
 
 impl Chunking {
-    /// Everything arrives at once, and every reply leaves.
+    /// All input in one read, and all output in one write.
     pub const UNLIMITED: Self = Self { input_bytes: usize::MAX, output_bytes: usize::MAX };
 }
 
-/// What was said, and what became of the connection.
+/// Output of a session, and the end of its connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transcript {
     pub bytes: Vec<u8>,
     /// The protocol has ended the connection.
     pub closed: bool,
-    /// It did so to a peer that may still be sending.
+    /// It did so with a lingering close, since the peer may still be sending.
     pub lingers: bool,
 }
 
-/// A session for `protocol`, whose peer has no address.
+/// Returns a session for `protocol`, whose peer has no address.
 pub fn session<P: Protocol>(protocol: &P, now: Now) -> Session<P> {
     let stdin = std::io::stdin();
     Session::new(protocol, Peer::new(stdin.as_fd(), 0), Limits::default(), now)
 }
 
-/// All that `protocol` says to `input`. The other side reads and writes at this pace, and does not close.
+/// Feeds `input` to a session of `protocol`, in pieces, and returns all its output. The peer does not close.
 ///
 /// # Panics
-/// When output is not what was promised: a file shorter than its region, or a pipe, for which it takes a driver.
+/// The output is a file shorter than its region, or a pipe, which only a driver can send.
 pub fn exchange<P: Protocol>(protocol: &P, input: &[u8], chunking: Chunking, now: Now) -> Transcript {
     let (mut session, mut bytes) = (session(protocol, now), Vec::new());
     for piece in input.chunks(chunking.input_bytes) {
@@ -67,12 +67,13 @@ pub fn exchange<P: Protocol>(protocol: &P, input: &[u8], chunking: Chunking, now
     Transcript { bytes, closed: lingers || session.is_done(), lingers }
 }
 
-/// Moves at most so many bytes of output, those of files included, to `sink`; waits for promises. How many there were.
+/// Moves at most `bytes_max` bytes of output, those of files included, to `sink`, and returns their number. Waits for
+/// promises.
 ///
 /// # Panics
 /// See [`exchange`].
 pub fn flush<P: Protocol>(session: &mut Session<P>, sink: &mut Vec<u8>, bytes_max: usize) -> usize {
-    /// Less than a file or a reply, so that none of them leaves in one go.
+    /// Limit of one step: less than a file or a long reply, so that those take several.
     const PIECE: usize = 10_000;
     let (begin, mut left) = (Instant::now(), bytes_max);
     while left > 0 {
@@ -91,12 +92,12 @@ pub fn flush<P: Protocol>(session: &mut Session<P>, sink: &mut Vec<u8>, bytes_ma
             }
             Some(NextWrite::Waiting) => {
                 while session.outbox().poll_reply(Waker::noop()).is_pending() {
-                    assert!(begin.elapsed() < HANG, "no answer");
+                    assert!(begin.elapsed() < HANG, "a promise is not kept");
                     thread::yield_now();
                 }
                 0
             }
-            Some(NextWrite::Pipe(_)) => panic!("a pipe, which only the kernel reads"),
+            Some(NextWrite::Pipe(_)) => panic!("only a driver can send a pipe"),
         };
         session.outbox().advance(n);
         left -= n;
@@ -104,13 +105,13 @@ pub fn flush<P: Protocol>(session: &mut Session<P>, sink: &mut Vec<u8>, bytes_ma
     bytes_max - left
 }
 
-/// The bytes of a file that would be sent.
+/// Reads the bytes of a file that would be sent.
 ///
 /// # Panics
 /// They cannot be read.
 pub fn read_region(region: &FileRegion) -> Vec<u8> {
     let file = region.file.try_clone().map(File::from).expect("a descriptor");
     let mut bytes = vec![0; region.len as usize];
-    file.read_exact_at(&mut bytes, region.offset).expect("the file is as long as was said");
+    file.read_exact_at(&mut bytes, region.offset).expect("the file is as long as its region says");
     bytes
 }

@@ -1,7 +1,7 @@
-//! What end-to-end tests share: servers as processes, clients that behave and clients that do not, content to verify.
+//! Tools of the end-to-end tests: servers as processes, clients that behave and clients that do not, content to verify.
 //!
-//! Never part of the product. Every wait in here is bounded by [`HANG`], which only says that something hangs: no test
-//! asks how long anything took.
+//! Never part of the product. Every wait is bounded by [`HANG`]. Running into that bound means only that something hangs:
+//! no test asserts that anything was fast.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,6 @@ mod browser;
 mod check;
 mod client;
 mod content;
-mod holdings;
 pub mod http;
 pub mod in_memory;
 mod process;
@@ -30,23 +29,22 @@ pub use content::{Content, digest};
 pub use drivers::{
     ConnectionModel, DefaultWorkers, Descriptor, DriverKind, FilePath, IoModel, PipePath, ReadBuffer, Wait,
 };
-pub use holdings::ResourceCounts;
-pub use process::Process;
+pub use process::{Process, ResourceCounts};
 pub use programs::{installed_program, workspace_program};
 pub use server::{Finished, Server, expect_failure, run_to_end};
 
-/// Longer than anything takes on a busy machine.
+/// Bound of every wait: longer than anything takes on a busy machine.
 pub const HANG: Duration = Duration::from_secs(40);
 
-/// Drivers of which a fact is true.
-pub fn drivers_with(fact: impl Fn(&Descriptor) -> bool) -> Vec<DriverKind> {
-    DriverKind::ALL.iter().copied().filter(|kind| fact(kind.descriptor())).collect()
+/// Returns the drivers whose descriptor satisfies `predicate`.
+pub fn drivers_with(predicate: impl Fn(&Descriptor) -> bool) -> Vec<DriverKind> {
+    DriverKind::ALL.iter().copied().filter(|kind| predicate(kind.descriptor())).collect()
 }
 
-/// Asks again and again until `condition` holds.
+/// Polls `condition` until it holds.
 ///
 /// # Errors
-/// `what`, when it does not within [`HANG`], or the condition's own error.
+/// It does not hold within [`HANG`], or it fails; the error names `what`.
 pub fn eventually(what: &str, mut condition: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
     let begin = Instant::now();
     while !condition().with_context(|| what.to_owned())? {

@@ -1,13 +1,26 @@
 //! A running process, seen from outside (proc(5)).
 
-use std::{fs, io, time::Duration};
+use std::{io, thread, time::Duration};
 
 use anyhow::Context;
+use procfs::process::Process as ProcEntry;
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::eventually;
+
+/// Time between two counts: when both are equal, nothing is under way.
+const SETTLING_TIME: Duration = Duration::from_millis(150);
 
 /// A process, by its id.
 #[derive(Clone, Copy, Debug)]
 pub struct Process(i32);
+
+/// Kernel resources that a process has, to see whether it gives them back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResourceCounts {
+    pub descriptors: usize,
+    pub threads: usize,
+}
 
 impl Process {
     pub fn new(id: u32) -> Self {
@@ -18,30 +31,51 @@ impl Process {
         self.0
     }
 
-    /// Open descriptors.
+    /// Counts the open descriptors.
     pub fn descriptors(self) -> anyhow::Result<usize> {
-        self.entries("fd")
+        self.proc_entry()?.fd_count().with_context(|| format!("cannot count the descriptors of process {}", self.0))
     }
 
+    /// Counts the threads.
     pub fn threads(self) -> anyhow::Result<usize> {
-        self.entries("task")
+        let threads = self.proc_entry()?.tasks();
+        Ok(threads.with_context(|| format!("cannot count the threads of process {}", self.0))?.count())
     }
 
-    fn entries(self, of: &str) -> anyhow::Result<usize> {
-        let path = format!("/proc/{}/{of}", self.0);
-        Ok(fs::read_dir(&path).with_context(|| format!("cannot list {path}"))?.count())
+    pub fn resources(self) -> anyhow::Result<ResourceCounts> {
+        Ok(ResourceCounts { descriptors: self.descriptors()?, threads: self.threads()? })
     }
 
-    /// Resident memory, in bytes.
+    /// Returns the resources once they no longer change.
+    pub fn settled_resources(self) -> anyhow::Result<ResourceCounts> {
+        let mut last = self.resources()?;
+        eventually("the resources of the process settle", || {
+            thread::sleep(SETTLING_TIME);
+            let now = self.resources()?;
+            Ok(std::mem::replace(&mut last, now) == now)
+        })?;
+        Ok(last)
+    }
+
+    /// Waits until the process has no more than `before`, plus `spare` descriptors and threads that it may keep for
+    /// reuse.
+    pub fn wait_until_released(self, before: ResourceCounts, spare: ResourceCounts) -> anyhow::Result<()> {
+        eventually("descriptors and threads are released", || {
+            let now = self.resources()?;
+            Ok(now.descriptors <= before.descriptors + spare.descriptors
+                && now.threads <= before.threads + spare.threads)
+        })
+        .with_context(|| format!("{before:?} before, {:?} after", self.resources()))
+    }
+
+    /// Returns the resident memory, in bytes.
     pub fn resident_bytes(self) -> anyhow::Result<u64> {
-        let path = format!("/proc/{}/status", self.0);
-        let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-        let kib: u64 = line.trim().trim_end_matches(" kB").parse().context("VmRSS is no number")?;
-        Ok(kib * 1024)
+        let status = self.proc_entry()?.status();
+        let status = status.with_context(|| format!("cannot read the status of process {}", self.0))?;
+        Ok(status.vmrss.context("no VmRSS")? * 1024)
     }
 
-    /// CPU time of all its threads.
+    /// Returns the CPU time of all its threads.
     pub fn cpu(self) -> io::Result<Duration> {
         sys::clock::process_cpu(self.0)
     }
@@ -50,23 +84,23 @@ impl Process {
         self.signal(Signal::TERM)
     }
 
-    /// Stops it where it is, so that what is sent to it meanwhile arrives all at once.
+    /// Stops the process until [`Process::resume`]: all that is sent to it meanwhile is there at once when it goes on.
     pub fn pause(self) -> io::Result<()> {
         self.signal(Signal::STOP)
     }
 
-    /// Whether all its threads stand still.
+    /// Returns true if all its threads are stopped.
     pub fn is_paused(self) -> anyhow::Result<bool> {
-        let path = format!("/proc/{}/task", self.0);
-        let mut threads = fs::read_dir(&path).with_context(|| format!("cannot list {path}"))?;
-        threads.try_fold(true, |so_far, thread| {
-            let status = fs::read_to_string(thread?.path().join("status"))?;
-            Ok(so_far && status.contains("\nState:\tT"))
-        })
+        let mut threads = self.proc_entry()?.tasks()?;
+        threads.try_fold(true, |so_far, thread| Ok(so_far && thread?.status()?.state.starts_with('T')))
     }
 
     pub fn resume(self) -> io::Result<()> {
         self.signal(Signal::CONT)
+    }
+
+    fn proc_entry(self) -> anyhow::Result<ProcEntry> {
+        ProcEntry::new(self.0).with_context(|| format!("no process {}", self.0))
     }
 
     fn signal(self, signal: Signal) -> io::Result<()> {

@@ -5,12 +5,13 @@ use std::{
     io::{self, BufRead, BufReader, Read},
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    sync::{Arc, mpsc},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, anyhow, bail, ensure};
+use parking_lot::Mutex;
 use sys::listen::Address;
 
 use crate::{Client, Digest, HANG, Process, eventually};
@@ -20,7 +21,7 @@ use crate::{Client, Digest, HANG, Process, eventually};
 pub struct Server {
     child: Child,
     addresses: Vec<Address>,
-    stderr: Kept,
+    stderr: CapturedStream,
 }
 
 /// A process that has ended.
@@ -39,7 +40,7 @@ impl Finished {
 }
 
 impl Server {
-    /// Starts a server with one `--listen`, or none.
+    /// Starts a server that listens on one address.
     pub fn start<S: AsRef<OsStr>>(exe: &Path, args: impl IntoIterator<Item = S>) -> anyhow::Result<Self> {
         let mut command = Command::new(exe);
         command.args(args);
@@ -49,11 +50,11 @@ impl Server {
     /// Starts a server and waits for as many ready lines as it has addresses to listen on.
     ///
     /// # Errors
-    /// Its standard error, when it ends or keeps silent instead.
+    /// It ends or prints no ready line; the error holds its standard error.
     pub fn start_command(mut command: Command, addresses: usize) -> anyhow::Result<Self> {
         sys::limits::raise_open_files();
         let mut child = spawn(&mut command)?;
-        let stderr = Kept::start(child.stderr.take());
+        let stderr = CapturedStream::start(child.stderr.take());
         let lines = lines_of(child.stdout.take());
         let mut server = Self { child, addresses: Vec::new(), stderr };
         let begin = Instant::now();
@@ -70,7 +71,7 @@ impl Server {
         Process::new(self.child.id())
     }
 
-    /// The first address, with the port that the kernel chose.
+    /// Returns the first address, with the port that the kernel chose.
     pub fn address(&self) -> &Address {
         &self.addresses[0]
     }
@@ -83,29 +84,29 @@ impl Server {
         Client::connect(self.address()).with_context(|| format!("cannot connect to {}", self.address()))
     }
 
-    /// What it has written to standard error so far.
+    /// Returns its standard error so far.
     pub fn stderr(&self) -> String {
         self.stderr.text()
     }
 
-    /// Asks it to drain (SIGTERM); [`Server::wait`] follows.
+    /// Makes it drain, by SIGTERM; [`Server::wait`] follows.
     pub fn terminate(&self) -> anyhow::Result<()> {
         self.process().terminate().context("cannot send SIGTERM")
     }
 
-    /// Still running?
+    /// Returns true while the process runs.
     pub fn is_running(&mut self) -> anyhow::Result<bool> {
         Ok(self.child.try_wait()?.is_none())
     }
 
-    /// Waits until it has ended by itself; then [`Server::stderr`] is all it has said.
+    /// Waits until it has ended by itself. [`Server::stderr`] is complete then.
     pub fn wait(&mut self) -> anyhow::Result<ExitStatus> {
         let status = wait(&mut self.child).with_context(|| format!("its standard error: {}", self.stderr()))?;
         eventually("its standard error ends", || Ok(self.stderr.reader.is_finished()))?;
         Ok(status)
     }
 
-    /// Drains it; it must have nothing to complain about, and have said what to try.
+    /// Drains it. It must have logged the line that says how to try it, and no warning or error.
     pub fn drain(&mut self) -> anyhow::Result<()> {
         ensure!(self.is_running()?, "it has ended by itself: {}", self.stderr());
         let status = self.stop()?;
@@ -117,8 +118,8 @@ impl Server {
         Ok(())
     }
 
-    /// Lets it drain with transfers in flight: what is left of each must arrive, and has this digest. Whatever else
-    /// has to be so during the drain is up to `meanwhile`.
+    /// Drains it with transfers in flight. The rest of each must arrive and have the digest `whole`; `meanwhile` checks
+    /// anything else that must hold during the drain.
     pub fn drain_with_transfers(
         &mut self,
         transfers: Vec<Client>,
@@ -137,11 +138,11 @@ impl Server {
         Ok(())
     }
 
-    /// Stops it by two signals while something keeps the drain, which the first one begins, from ending.
+    /// Stops it by two signals: the first begins a drain that something in flight keeps from ending.
     pub fn stop_by_second_signal(&mut self) -> anyhow::Result<()> {
         self.terminate()?;
         self.expect_refusal()?;
-        ensure!(self.is_running()?, "there was nothing in flight");
+        ensure!(self.is_running()?, "nothing was in flight");
         let status = self.stop()?;
         ensure!(status.code() == Some(1), "{status}: {}", self.stderr());
         Ok(())
@@ -160,16 +161,16 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It has ended by itself, or now has to.
+        // Both fail if it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Runs to the end, which must come with this exit status, nothing on standard output, and one line of error.
+/// Runs a command that must end with this exit status, nothing on standard output, and one `error: ` line.
 ///
 /// # Panics
-/// Something of that is not so.
+/// It does not.
 pub fn expect_failure(command: Command, code: i32) -> Finished {
     let finished = run_to_end(command).expect("it ends by itself");
     let errors = finished.stderr.lines().filter(|line| line.starts_with("error: ")).count();
@@ -180,7 +181,7 @@ pub fn expect_failure(command: Command, code: i32) -> Finished {
 /// Runs a command that is expected to end by itself.
 pub fn run_to_end(mut command: Command) -> anyhow::Result<Finished> {
     let mut child = spawn(&mut command)?;
-    let (stdout, stderr) = (Kept::start(child.stdout.take()), Kept::start(child.stderr.take()));
+    let (stdout, stderr) = (CapturedStream::start(child.stdout.take()), CapturedStream::start(child.stderr.take()));
     match wait(&mut child) {
         Ok(status) => Ok(Finished { status, stdout: stdout.finish(), stderr: stderr.finish() }),
         Err(error) => {
@@ -219,24 +220,24 @@ fn lines_of(stdout: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String
     lines
 }
 
-/// A stream that is read to its end by a thread of its own.
+/// Output of a process, which a thread reads to its end.
 #[derive(Debug)]
-struct Kept {
+struct CapturedStream {
     text: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,
 }
 
-impl Kept {
+impl CapturedStream {
     fn start(stream: Option<impl Read + Send + 'static>) -> Self {
         let text = Arc::<Mutex<Vec<u8>>>::default();
-        let kept = Arc::clone(&text);
+        let captured = Arc::clone(&text);
         let reader = thread::spawn(move || {
             let Some(mut stream) = stream else { return };
             let mut chunk = [0; 4096];
             loop {
                 match stream.read(&mut chunk) {
                     Ok(0) => return,
-                    Ok(n) => kept.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&chunk[..n]),
+                    Ok(n) => captured.lock().extend_from_slice(&chunk[..n]),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(_) => return,
                 }
@@ -246,12 +247,12 @@ impl Kept {
     }
 
     fn text(&self) -> String {
-        String::from_utf8_lossy(&self.text.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+        String::from_utf8_lossy(&self.text.lock()).into_owned()
     }
 
     fn finish(self) -> String {
-        // A reader that panicked has kept what it read before.
+        // A reader that panicked has captured all that it read before.
         let _ = self.reader.join();
-        String::from_utf8_lossy(&self.text.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+        String::from_utf8_lossy(&self.text.lock()).into_owned()
     }
 }

@@ -1,4 +1,4 @@
-//! A running server under strace(1): calls of it that are counted, or that go wrong.
+//! A running server under strace(1): its system calls are recorded or counted, or made to fail.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use anyhow::Context;
 
 use crate::{Process, Server, eventually};
 
-/// strace, where it is installed and allowed to trace.
+/// Returns a command that runs strace, where it is installed and may trace.
 #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 pub fn strace() -> Option<Command> {
     let works = Command::new("strace").args(["-f", "-qq", "-o", "/dev/null", "true"]).output();
@@ -26,7 +26,7 @@ pub fn strace() -> Option<Command> {
     Some(command)
 }
 
-/// `body` while these calls of the server go wrong (`inject=`).
+/// Runs `body` while the server's calls fail as `inject` says, in the syntax of strace's `inject=`.
 ///
 /// # Errors
 /// Those of `body`; the server cannot be traced.
@@ -37,7 +37,7 @@ pub fn with_faults(server: &Server, inject: &str, body: impl FnOnce() -> anyhow:
     attached(tracer, server, body)
 }
 
-/// The same, and how often it came to pass; `log` is a file for the trace.
+/// Does the same as [`with_faults`] and returns the number of calls that failed; `log` is a file for the trace.
 ///
 /// # Errors
 /// Those of `body`; the server cannot be traced.
@@ -54,7 +54,7 @@ pub fn count_faults(
     Ok(fs::read_to_string(log).context("the trace")?.matches("(INJECTED)").count())
 }
 
-/// How often the server made each of these calls during `body`; `log` is a file for the trace.
+/// Counts each of these calls that the server makes during `body`; `log` is a file for the trace.
 ///
 /// # Errors
 /// Those of `body`; the server cannot be traced.
@@ -72,7 +72,7 @@ pub fn count_calls(
     Ok(counts)
 }
 
-/// The calls themselves, in their order, as strace writes them.
+/// Records these calls that the server makes during `body`, in their order and as strace writes them.
 ///
 /// # Errors
 /// Those of `body`; the server cannot be traced.
@@ -86,25 +86,21 @@ pub fn record_calls(
     tracer.args(["-f", "-qq", "-e", &format!("trace={calls}"), "-e", "signal=none", "-o"]).arg(log);
     attached(tracer, server, body)?;
     let trace = fs::read_to_string(log).context("the trace")?;
-    // The thread comes first. A call that another thread interrupts has a second line, which says that it is resumed.
+    // A line begins with the thread. A call that another thread interrupts has a second line, which says that it is resumed.
     let calls = trace.lines().filter_map(|line| line.split_once(' ')).map(|(_, call)| call.trim_start());
     Ok(calls.filter(|call| !call.starts_with("<... ")).map(str::to_owned).collect())
 }
 
 fn attached(mut tracer: Command, server: &Server, body: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
-    let pid = server.process().id().to_string();
-    tracer.args(["-p", &pid]);
+    let threads = procfs::process::Process::new(server.process().id())?;
+    tracer.args(["-p", &server.process().id().to_string()]);
     let mut tracer = tracer.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-    let outcome = eventually("every thread of it is traced", || {
-        let mut threads = fs::read_dir(format!("/proc/{pid}/task"))?;
-        // A thread that has ended meanwhile has nothing to say.
-        threads.try_fold(true, |so_far, thread| {
-            let status = fs::read_to_string(thread?.path().join("status")).unwrap_or_default();
-            Ok(so_far && !status.contains("TracerPid:\t0\n"))
-        })
+    let outcome = eventually("every thread of the server is traced", || {
+        // A thread that has ended meanwhile has no status, and need not be traced.
+        Ok(threads.tasks()?.flatten().filter_map(|thread| thread.status().ok()).all(|status| status.tracerpid != 0))
     });
     let outcome = outcome.and_then(|()| body());
-    // A tracer that goes in the middle of an injection leaves ENOSYS behind: let the server come to rest.
+    // A tracer that ends in the middle of an injection leaves ENOSYS behind: let the server become idle first.
     thread::sleep(Duration::from_millis(200));
     Process::new(tracer.id()).terminate()?;
     tracer.wait()?;
