@@ -1,24 +1,20 @@
-//! Every kind of segment, whole and true, to fast and to slow readers.
+//! Bodies of every kind of segment, complete and unchanged, for fast and for slow readers.
 
 use std::{io::ErrorKind, time::Duration};
 
 use anyhow::{Context, ensure};
 use testkit::{Client, Content, Server, digest};
 
-use crate::case::{Bench, PLAIN, Setup, probe};
+use crate::case::{Case, PAGE_BYTES, PIPE_BYTES, PLAIN, Setup, probe};
 
 const LEN: usize = 8 << 20;
-/// What a new pipe holds (pipe(7)).
-const PIPE_LEN: usize = 64 << 10;
-/// What the head of a cached pipe takes.
-const PAGE: usize = 4 << 10;
 const CHAIN_LEN: usize = 1_000_000;
 
 const WITH_CONTENT: Setup = Setup { content_bytes: LEN, args: &["--registered"], ..PLAIN };
 
 fn fetch(
     server: &Server,
-    bench: &Bench<'_>,
+    case: &Case<'_>,
     (kind, len): (&str, usize),
     (step, pause): (usize, Duration),
 ) -> anyhow::Result<()> {
@@ -29,51 +25,51 @@ fn fetch(
     client.expect(line.as_bytes())?;
     let got = client.digest(step, pause).context(line)?;
     ensure!(got.len == len as u64, "{kind}: {} bytes instead of {len}", got.len);
-    ensure!(got.sha256 == digest(&bench.content.bytes()[..len]), "{kind} {len}: wrong bytes");
+    ensure!(got.sha256 == digest(&case.content.bytes()[..len]), "{kind} {len}: wrong bytes");
     Ok(())
 }
 
 #[test]
-fn every_kind_of_body_is_whole_for_a_fast_reader() {
-    WITH_CONTENT.serve(|server, bench| {
+fn every_kind_of_body_is_complete_for_a_fast_reader() {
+    WITH_CONTENT.check_server(|server, case| {
         for kind in ["shared", "file", "mapped", "pages", "chain", "registered"] {
             for len in [1, 2_048, 2_049, 300_000, LEN] {
                 if kind == "chain" && len > CHAIN_LEN {
                     continue;
                 }
-                fetch(server, bench, (kind, len), (1 << 20, Duration::ZERO))?;
+                fetch(server, case, (kind, len), (1 << 20, Duration::ZERO))?;
             }
         }
-        for len in [1, 4_096, 26_510, PIPE_LEN] {
-            fetch(server, bench, ("pipe", len), (1 << 20, Duration::ZERO))?;
-            fetch(server, bench, ("headed", len.min(PIPE_LEN - PAGE)), (1 << 20, Duration::ZERO))?;
+        for len in [1, 4_096, 26_510, PIPE_BYTES] {
+            fetch(server, case, ("pipe", len), (1 << 20, Duration::ZERO))?;
+            fetch(server, case, ("headed", len.min(PIPE_BYTES - PAGE_BYTES)), (1 << 20, Duration::ZERO))?;
         }
         Ok(())
     });
 }
 
-/// Pitfalls 2 and 3: only a reader that makes the socket full shows what happens to the rest.
+/// Only a slow reader fills the socket, so that the rest of a body is sent later.
 #[test]
-fn every_kind_of_body_is_whole_for_a_slow_reader() {
-    WITH_CONTENT.serve(|server, bench| {
+fn every_kind_of_body_is_complete_for_a_slow_reader() {
+    WITH_CONTENT.check_server(|server, case| {
         for kind in ["shared", "file", "mapped", "pages", "registered"] {
-            fetch(server, bench, (kind, LEN), (64 << 10, Duration::from_millis(1)))?;
+            fetch(server, case, (kind, LEN), (64 << 10, Duration::from_millis(1)))?;
         }
-        fetch(server, bench, ("chain", CHAIN_LEN), (64 << 10, Duration::from_millis(1)))?;
-        fetch(server, bench, ("headed", PIPE_LEN - PAGE), (2_000, Duration::from_millis(1)))?;
-        fetch(server, bench, ("pipe", PIPE_LEN), (2_000, Duration::from_millis(1)))
+        fetch(server, case, ("chain", CHAIN_LEN), (64 << 10, Duration::from_millis(1)))?;
+        fetch(server, case, ("headed", PIPE_BYTES - PAGE_BYTES), (2_000, Duration::from_millis(1)))?;
+        fetch(server, case, ("pipe", PIPE_BYTES), (2_000, Duration::from_millis(1)))
     });
 }
 
-/// Pitfall 15: tee has no offset, so pipelined replies from one cached pipe need scratch pipes of their own.
+/// Tee has no offset, so pipelined replies from one cached pipe need scratch pipes of their own.
 #[test]
 fn pipelined_bodies_of_every_kind_keep_their_order() {
-    WITH_CONTENT.serve(|server, bench| {
+    WITH_CONTENT.check_server(|server, case| {
         let (mut requests, mut replies) = (Vec::new(), Vec::new());
         for i in 0..60 {
             for (kind, len) in [
                 ("file", 3_000 + i),
-                ("pipe", PIPE_LEN - 5),
+                ("pipe", PIPE_BYTES - 5),
                 ("shared", 9_000),
                 ("mapped", 5_000 + i),
                 ("headed", 26_510),
@@ -86,10 +82,10 @@ fn pipelined_bodies_of_every_kind_keep_their_order() {
                 let line = format!("{kind} {len}\n");
                 requests.extend(line.bytes());
                 replies.extend(line.bytes());
-                replies.extend(&bench.content.bytes()[..len]);
+                replies.extend(&case.content.bytes()[..len]);
             }
         }
-        // In two pieces, too: what has to be held, and is followed by the end of input, is answered all the same.
+        // In two pieces, too: requests that are held back before the end of input are answered as well.
         for cut in [requests.len(), 4 << 10] {
             let mut client = Client::connect_with_buffer(server.address(), 32 << 10)?;
             client.send(&requests[..cut])?;
@@ -102,11 +98,11 @@ fn pipelined_bodies_of_every_kind_keep_their_order() {
     });
 }
 
-/// Several slow readers of one cached pipe, some of whom leave in the middle: the cached bytes stay what they are.
+/// The cached bytes stay the same when some of several slow readers leave in the middle.
 #[test]
-fn a_cached_pipe_survives_readers_that_leave_in_the_middle() {
-    WITH_CONTENT.serve(|server, bench| {
-        let line = format!("pipe {PIPE_LEN}\n");
+fn a_cached_pipe_survives_readers_that_disconnect() {
+    WITH_CONTENT.check_server(|server, case| {
+        let line = format!("pipe {PIPE_BYTES}\n");
         for _ in 0..40 {
             let mut leaver = Client::connect_with_buffer(server.address(), 4 << 10)?;
             leaver.send(line.repeat(20).as_bytes())?;
@@ -115,19 +111,19 @@ fn a_cached_pipe_survives_readers_that_leave_in_the_middle() {
             leaver.reset()?;
         }
         for _ in 0..3 {
-            fetch(server, bench, ("pipe", PIPE_LEN), (1 << 20, Duration::ZERO))?;
+            fetch(server, case, ("pipe", PIPE_BYTES), (1 << 20, Duration::ZERO))?;
         }
         Ok(())
     });
 }
 
-/// A file that shrinks under a transfer ends with a closed connection, never with wrong bytes in full length, and never
-/// with the end of the process.
+/// A file that shrinks during a transfer ends in a closed connection. The body is never complete with wrong bytes, and
+/// the process never ends.
 #[test]
-fn a_file_that_shrinks_in_mid_transfer_closes_the_connection() {
-    PLAIN.examine(|bench| {
+fn a_file_that_shrinks_during_a_transfer_closes_it() {
+    PLAIN.check(|case| {
         let content = Content::new(LEN)?;
-        let mut command = bench.command();
+        let mut command = case.command();
         command.arg("--content").arg(content.path());
         let mut server = Server::start_command(command, 1)?;
         let line = |kind: &str| format!("{kind} {LEN}\n");
@@ -144,11 +140,11 @@ fn a_file_that_shrinks_in_mid_transfer_closes_the_connection() {
             let closed = outcome.as_ref().map_or_else(|error| error.kind() == ErrorKind::ConnectionReset, |()| true);
             ensure!(closed, "{kind}: {outcome:?} after {} bytes", got.len());
             ensure!(got.len() < LEN, "{kind}: a whole body from half a file");
-            // What came before the kernel noticed may end in zeros of the page that was cut.
+            // Bytes sent before the kernel noticed may end in zeros of the page that was cut.
             let whole = got.len().min(100_000);
             ensure!(got[..whole] == content.bytes()[..whole], "{kind}: wrong bytes");
         }
-        // Asked for once more, from the start: the same.
+        // The same holds for a new request.
         for kind in ["file", "mapped", "pages"] {
             let mut client = server.connect()?;
             client.send(line(kind).as_bytes())?;

@@ -1,27 +1,32 @@
-//! A driver on the bench: the server of the test protocol running on it, and everything a law wants to know about it.
+//! A case of a law: the test server on one driver, with one number of threads.
 
-use std::{panic::resume_unwind, path::Path, process::Command, thread};
+use std::{path::PathBuf, process::Command};
 
 use anyhow::{Context, anyhow};
 use sys::listen::Address;
-use testkit::{Client, Content, DriverKind, Server, eventually};
+use testkit::{Client, Content, DriverKind, Server, check_each, eventually};
+
+/// Capacity of a new pipe (pipe(7)).
+pub(crate) const PIPE_BYTES: usize = 64 << 10;
+/// Part of a pipe that the head of a cached response takes.
+pub(crate) const PAGE_BYTES: usize = 4 << 10;
 
 pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_testkit-server");
 
-/// How the server of a law is started.
+/// Setting of a law: the server's arguments, and the cases.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup {
     pub(crate) args: &'static [&'static str],
     pub(crate) threads: &'static [usize],
     pub(crate) drivers: fn(DriverKind) -> bool,
-    /// Bytes of the content file; 0: none.
+    /// Size of the content file; 0 means that there is none.
     pub(crate) content_bytes: usize,
-    /// Drivers that are examined at the same time.
-    pub(crate) at_once: usize,
-    /// Started by a shell that may open so many files.
+    /// Number of cases that run at the same time.
+    pub(crate) parallel: usize,
+    /// Limit of the server's open files.
     pub(crate) open_files: Option<u32>,
-    /// With `--metrics`, for [`Bench::counts`].
-    pub(crate) metrics: bool,
+    /// True if the server has `--metrics`, for [`Case::counts`].
+    pub(crate) has_metrics: bool,
 }
 
 pub(crate) const PLAIN: Setup = Setup {
@@ -29,20 +34,20 @@ pub(crate) const PLAIN: Setup = Setup {
     threads: &[1, 2],
     drivers: |_| true,
     content_bytes: 0,
-    at_once: 14,
+    parallel: 14,
     open_files: None,
-    metrics: false,
+    has_metrics: false,
 };
 
 /// One driver with one number of threads.
-pub(crate) struct Bench<'a> {
+pub(crate) struct Case<'a> {
     pub(crate) driver: DriverKind,
     pub(crate) threads: usize,
     pub(crate) setup: Setup,
     pub(crate) content: &'a Content,
 }
 
-/// Connections as the server counts them.
+/// The server's counts of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) accepted: usize,
@@ -50,8 +55,8 @@ pub(crate) struct Counts {
     pub(crate) open: usize,
 }
 
-impl Bench<'_> {
-    /// The command of the server, `--listen` excepted.
+impl Case<'_> {
+    /// Returns the command of the server, without `--listen`.
     pub(crate) fn command(&self) -> Command {
         let mut command = match self.setup.open_files {
             None => Command::new(EXE),
@@ -65,7 +70,7 @@ impl Bench<'_> {
         if self.setup.content_bytes > 0 {
             command.arg("--content").arg(self.content.path());
         }
-        if self.setup.metrics {
+        if self.setup.has_metrics {
             command.args(["--metrics", &self.metrics().to_string()]);
         }
         command.args(self.setup.args);
@@ -76,7 +81,7 @@ impl Bench<'_> {
         Address::Unix(socket_path(self).with_extension("metrics"))
     }
 
-    /// What the server counts.
+    /// Reads the counts from the server's metrics.
     pub(crate) fn counts(&self) -> anyhow::Result<Counts> {
         let mut scraper = Client::connect(&self.metrics())?;
         scraper.send(b"GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")?;
@@ -89,8 +94,8 @@ impl Bench<'_> {
         Ok(Counts { accepted: count("accepted_total")?, refused: count("refused_total")?, open: count("open")? })
     }
 
-    /// Waits until the server counts as many: it adds up after the fact.
-    pub(crate) fn comes_to_count(&self, wanted: Counts) -> anyhow::Result<()> {
+    /// Waits until the server's counts are `wanted`: it counts a connection shortly after it has served it.
+    pub(crate) fn expect_counts(&self, wanted: Counts) -> anyhow::Result<()> {
         eventually("connections are counted right", || Ok(self.counts().is_ok_and(|counts| counts == wanted)))
             .with_context(|| format!("{:?} instead of {wanted:?}", self.counts()))
     }
@@ -101,40 +106,25 @@ impl Bench<'_> {
 }
 
 impl Setup {
-    /// Puts the law to every driver.
-    pub(crate) fn examine(self, law: impl Fn(&Bench<'_>) -> anyhow::Result<()> + Sync) {
+    /// Checks the law in every case.
+    pub(crate) fn check(self, law: impl Fn(&Case<'_>) -> anyhow::Result<()> + Sync) {
         let content = Content::new(self.content_bytes).expect("content for the law");
-        let subjects: Vec<_> = DriverKind::ALL
+        let cases: Vec<_> = DriverKind::ALL
             .iter()
             .filter(|&&driver| (self.drivers)(driver))
             .flat_map(|&driver| self.threads.iter().map(move |&threads| (driver, threads)))
+            .map(|(driver, threads)| Case { driver, threads, setup: self, content: &content })
             .collect();
-        assert!(!subjects.is_empty(), "nothing to examine");
-        let mut failures = Vec::new();
-        for subjects in subjects.chunks(self.at_once) {
-            thread::scope(|scope| {
-                let (law, content) = (&law, &content);
-                let examinations: Vec<_> = subjects
-                    .iter()
-                    .map(|&(driver, threads)| {
-                        let bench = Bench { driver, threads, setup: self, content };
-                        scope.spawn(move || law(&bench).with_context(|| format!("{driver}, threads {threads}")))
-                    })
-                    .collect();
-                for examination in examinations {
-                    let outcome = examination.join().unwrap_or_else(|panic| resume_unwind(panic));
-                    failures.extend(outcome.err().map(|error| format!("{error:#}")));
-                }
-            });
-        }
-        assert!(failures.is_empty(), "{}", failures.join("\n"));
+        check_each(&cases, self.parallel, |case| {
+            law(case).with_context(|| format!("{}, threads {}", case.driver, case.threads))
+        });
     }
 
-    /// Puts the law to a server on every driver, which must then still serve and drain.
-    pub(crate) fn serve(self, law: impl Fn(&Server, &Bench<'_>) -> anyhow::Result<()> + Sync) {
-        self.examine(|bench| {
-            let mut server = bench.start()?;
-            law(&server, bench).map_err(|error| anyhow!("{error:#}\n  it said: {}", server.stderr()))?;
+    /// Checks the law on a running server in every case. The server must then still answer, and drain.
+    pub(crate) fn check_server(self, law: impl Fn(&Server, &Case<'_>) -> anyhow::Result<()> + Sync) {
+        self.check(|case| {
+            let mut server = case.start()?;
+            law(&server, case).map_err(|error| anyhow!("{error:#}\n  it said: {}", server.stderr()))?;
             probe(&server).context("the next good request")?;
             let status = server.stop()?;
             anyhow::ensure!(status.success(), "{status}: {}", server.stderr());
@@ -143,32 +133,31 @@ impl Setup {
     }
 }
 
-/// A good request is answered.
+/// Sends a good request, which must be answered.
 pub(crate) fn probe(server: &Server) -> anyhow::Result<()> {
     let mut client = server.connect()?;
     ask(&mut client, "probe")
 }
 
-/// A request that finds room is answered. Where the server is full, it is told so, or loses the connection: a refusal
-/// does not wait for what has been sent, and may be lost to the reset that answers that.
-pub(crate) fn finds_room(server: &Server) -> anyhow::Result<bool> {
+/// Returns true if the server answers a request, and false if it is full. A full server sends a refusal without reading
+/// the request, so that a reset may overtake the refusal.
+pub(crate) fn is_admitted(server: &Server) -> anyhow::Result<bool> {
     let mut client = server.connect()?;
     Ok(client.send(b"room\n").is_ok() && client.take(5).is_ok_and(|got| got == b"room\n"))
 }
 
-/// One line, echoed.
+/// Sends a line, which must be echoed.
 pub(crate) fn ask(client: &mut Client, id: &str) -> anyhow::Result<()> {
     client.send(format!("{id}\n").as_bytes())?;
     client.expect(format!("{id}\n").as_bytes())
 }
 
-/// A socket file's path in the directory of the content.
-pub(crate) fn socket_path(bench: &Bench<'_>) -> std::path::PathBuf {
-    let dir: &Path = bench.content.dir();
-    dir.join(format!("{}-{}.sock", bench.driver, bench.threads))
+/// Returns the path of a socket file, in the directory of the content.
+pub(crate) fn socket_path(case: &Case<'_>) -> PathBuf {
+    case.content.dir().join(format!("{}-{}.sock", case.driver, case.threads))
 }
 
-/// Where the server's calls are written down.
-pub(crate) fn trace_path(bench: &Bench<'_>) -> std::path::PathBuf {
-    socket_path(bench).with_extension("trace")
+/// Returns the path of a file for the trace of the server's calls.
+pub(crate) fn trace_path(case: &Case<'_>) -> PathBuf {
+    socket_path(case).with_extension("trace")
 }

@@ -1,4 +1,4 @@
-//! Replies that another thread gives.
+//! Deferred replies, which another thread gives.
 
 use std::{
     panic::resume_unwind,
@@ -13,7 +13,7 @@ use crate::case::{PLAIN, Setup, ask};
 
 #[test]
 fn deferred_replies_keep_their_order() {
-    PLAIN.serve(|server, _| {
+    PLAIN.check_server(|server, _| {
         let mut client = server.connect()?;
         client.send(b"a 300\nb\nc 100\nd\ne 200 big\nf 0\ng\n")?;
         let big = "x".repeat(100_000);
@@ -24,7 +24,7 @@ fn deferred_replies_keep_their_order() {
 /// 60 promises of 500 ms in a row would take 30 s.
 #[test]
 fn waits_for_deferred_replies_overlap() {
-    PLAIN.serve(|server, _| {
+    PLAIN.check_server(|server, _| {
         let begin = Instant::now();
         let mut client = server.connect()?;
         client.send(&b"w 500\n".repeat(60))?;
@@ -38,8 +38,8 @@ fn waits_for_deferred_replies_overlap() {
 }
 
 #[test]
-fn a_request_behind_an_open_promise_waits_for_its_turn() {
-    PLAIN.serve(|server, _| {
+fn a_request_after_a_pending_promise_waits_for_it() {
+    PLAIN.check_server(|server, _| {
         let mut client = server.connect()?;
         for _ in 0..5 {
             client.send(b"A 60\n")?;
@@ -51,10 +51,10 @@ fn a_request_behind_an_open_promise_waits_for_its_turn() {
     });
 }
 
-/// The first hold has output before it, the last one has nothing around it at all.
+/// The first hold has output before it; the last one has none before or after it.
 #[test]
-fn input_held_for_an_empty_answer_is_looked_at_again() {
-    PLAIN.serve(|server, _| {
+fn input_held_for_an_empty_reply_is_read_afterwards() {
+    PLAIN.check_server(|server, _| {
         let mut client = server.connect()?;
         client.send(b"a\nh 60 hold\nb\nh 0 hold\nc\n")?;
         client.expect(b"a\nb\nc\n")?;
@@ -67,8 +67,8 @@ fn input_held_for_an_empty_answer_is_looked_at_again() {
 }
 
 #[test]
-fn a_half_close_waits_for_open_promises() {
-    PLAIN.serve(|server, _| {
+fn a_half_close_waits_for_pending_promises() {
+    PLAIN.check_server(|server, _| {
         let mut client = server.connect()?;
         client.send(b"h 100\ni 50\nj\n")?;
         client.half_close()?;
@@ -78,7 +78,7 @@ fn a_half_close_waits_for_open_promises() {
 
 #[test]
 fn a_dropped_promise_closes_after_what_came_before_it() {
-    PLAIN.serve(|server, _| {
+    PLAIN.check_server(|server, _| {
         let mut client = server.connect()?;
         client.send(b"k\nl 80\nm 10 drop\nn\n")?;
         client.expect_all(b"k\nl\n")?;
@@ -88,12 +88,12 @@ fn a_dropped_promise_closes_after_what_came_before_it() {
     });
 }
 
-/// Pitfall 4: what was meant for a peer that has left never meets the next one in its slot.
+/// A reply for a connection that has closed never reaches the next connection in its slot.
 #[test]
-fn peers_that_left_while_promises_were_open_disturb_nobody() {
-    // A worker for everybody: nobody idle has to make way for those who wait for one.
+fn disconnects_with_pending_promises_disturb_nobody() {
+    // A worker for each connection, so that no idle one is closed for those that wait.
     let setup = Setup { args: &["--workers", "96"], ..PLAIN };
-    setup.serve(|server, _| {
+    setup.check_server(|server, _| {
         let mut stayer = server.connect()?;
         for round in 0..30 {
             for reset in [false, true] {
@@ -112,10 +112,10 @@ fn peers_that_left_while_promises_were_open_disturb_nobody() {
     });
 }
 
-/// Descriptors come back although nobody waits for the answers any more.
+/// Descriptors are closed although the replies have no reader any more.
 #[test]
-fn peers_that_left_while_promises_were_open_leave_nothing_behind() {
-    PLAIN.serve(|server, _| {
+fn disconnects_with_pending_promises_leak_nothing() {
+    PLAIN.check_server(|server, _| {
         let process = server.process();
         ask(&mut server.connect()?, "warm")?;
         for _ in 0..100 {
@@ -128,8 +128,8 @@ fn peers_that_left_while_promises_were_open_leave_nothing_behind() {
 }
 
 #[test]
-fn more_deferred_replies_than_the_outbox_holds() {
-    PLAIN.serve(|server, _| {
+fn more_replies_than_the_outbox_holds_can_be_deferred() {
+    PLAIN.check_server(|server, _| {
         let requests: String = (0..400).map(|i| format!("{i} {}\n", i * 7919 % 3)).collect();
         let replies: String = (0..400).map(|i| format!("{i}\n")).collect();
         let mut client = server.connect()?;
@@ -139,11 +139,11 @@ fn more_deferred_replies_than_the_outbox_holds() {
     });
 }
 
-/// Answers that wait behind an open promise count as output: the peer is held back, and served in the end. Several such
-/// peers at once make the kernel tired of waiting for their sockets (EAGAIN from a ring).
+/// Replies after a pending promise count as output: reading pauses, and all of them are sent in the end. With several
+/// such connections the kernel gives up waiting for their sockets (EAGAIN from a ring).
 #[test]
-fn large_answers_behind_an_open_promise_are_all_sent() {
-    PLAIN.serve(|server, _| {
+fn large_replies_after_a_pending_promise_are_all_sent() {
+    PLAIN.check_server(|server, _| {
         let reply = format!("b\n{}", "x".repeat(100_000));
         let replies = format!("slow\n{}", reply.repeat(50));
         let one = || -> anyhow::Result<()> {

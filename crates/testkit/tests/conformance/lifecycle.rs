@@ -1,4 +1,4 @@
-//! The command line, addresses, and what a server says when it cannot serve.
+//! Command line, addresses, and the errors of a server that cannot start.
 
 use std::{
     os::unix::net::{UnixListener, UnixStream},
@@ -10,7 +10,7 @@ use testkit::{Client, DriverKind, Finished, Server, eventually, run_to_end, stra
 
 use crate::case::{EXE, PLAIN, Setup, ask, socket_path};
 
-fn says_one_error_line(finished: &Finished, code: i32, about: &[&str]) -> anyhow::Result<()> {
+fn expect_one_error_line(finished: &Finished, code: i32, about: &[&str]) -> anyhow::Result<()> {
     ensure!(finished.code() == Some(code), "{finished:?}");
     ensure!(finished.stdout.is_empty(), "{finished:?}");
     let errors: Vec<_> = finished.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
@@ -24,14 +24,14 @@ fn says_one_error_line(finished: &Finished, code: i32, about: &[&str]) -> anyhow
 #[test]
 fn a_unix_socket_serves_and_leaves_no_file() {
     let setup = Setup { content_bytes: 1 << 20, ..PLAIN };
-    setup.examine(|bench| {
-        let path = socket_path(bench);
+    setup.check(|case| {
+        let path = socket_path(case);
         let listen = format!("unix:{}", path.display());
-        // The file of a server that is gone.
+        // The socket file of a server that has ended.
         drop(UnixListener::bind(&path)?);
-        // A process that another test is just starting may hold on to it until it has become another program.
+        // A process that another test is forking may hold the listener until its exec.
         eventually("nobody listens", || Ok(UnixStream::connect(&path).is_err()))?;
-        let mut command = bench.command();
+        let mut command = case.command();
         command.args(["--listen", &listen]);
         let mut server = Server::start_command(command, 1).context("over a stale file")?;
         for kind in ["shared", "file", "pipe", "mapped"] {
@@ -43,14 +43,14 @@ fn a_unix_socket_serves_and_leaves_no_file() {
             client.half_close()?;
             client.expect(b"soon\n")?;
             client.expect(line.as_bytes())?;
-            client.expect_all(&bench.content.bytes()[..len]).context(line)?;
+            client.expect_all(&case.content.bytes()[..len]).context(line)?;
         }
         let mut several = (0..20).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;
         several.iter_mut().try_for_each(|client| ask(client, "here"))?;
         drop(several);
-        let mut second = bench.command();
+        let mut second = case.command();
         second.args(["--listen", &listen]);
-        says_one_error_line(&run_to_end(second)?, 1, &["cannot listen", &listen])?;
+        expect_one_error_line(&run_to_end(second)?, 1, &["cannot listen", &listen])?;
         ask(&mut server.connect()?, "the-first-is-still-there")?;
         ensure!(server.stop()?.code() == Some(0), "{}", server.stderr());
         ensure!(!path.exists(), "the socket file is still there");
@@ -58,14 +58,14 @@ fn a_unix_socket_serves_and_leaves_no_file() {
     });
 }
 
-/// Pitfall 17: two servers of one user never share a port without a word.
+/// Two servers of one user never share a port silently.
 #[test]
 fn a_port_in_use_is_one_clear_error() {
-    PLAIN.examine(|bench| {
-        let mut first = bench.start()?;
-        let mut second = bench.command();
+    PLAIN.check(|case| {
+        let mut first = case.start()?;
+        let mut second = case.command();
         second.args(["--listen", &first.address().to_string()]);
-        says_one_error_line(&run_to_end(second)?, 1, &["cannot listen", &first.address().to_string(), "in use"])?;
+        expect_one_error_line(&run_to_end(second)?, 1, &["cannot listen", &first.address().to_string(), "in use"])?;
         ask(&mut first.connect()?, "the-first-is-still-there")?;
         ensure!(first.stop()?.success(), "{}", first.stderr());
         Ok(())
@@ -93,19 +93,19 @@ fn bad_usage_is_exit_status_2() {
     }
 }
 
-/// Never a silent fall-back: an error that names the driver, the reason and the alternative.
+/// Nothing falls back silently: the error names the driver, the reason and the alternative.
 #[test]
 fn io_uring_refused_by_the_kernel_is_one_clear_error() {
     if strace().is_none() {
         return;
     }
     let setup = Setup { threads: &[1], drivers: |driver| driver.descriptor().needs == Some("io_uring"), ..PLAIN };
-    setup.examine(|bench| {
+    setup.check(|case| {
         for error in ["EPERM", "ENOSYS"] {
             let mut command = strace().context("strace")?;
             command.args(["-e", &format!("inject=io_uring_setup:error={error}"), EXE]);
-            command.args(["--driver", bench.driver.name()]);
-            says_one_error_line(&run_to_end(command)?, 1, &[bench.driver.name(), "io_uring", "--driver epoll"])?;
+            command.args(["--driver", case.driver.name()]);
+            expect_one_error_line(&run_to_end(command)?, 1, &[case.driver.name(), "io_uring", "--driver epoll"])?;
         }
         Ok(())
     });
@@ -124,11 +124,11 @@ fn every_driver_is_listed_with_a_description() {
     }
 }
 
-/// Port 0 is a free port, and another one for the next server.
+/// Port 0 gives each server a free port.
 #[test]
-fn port_0_is_announced_as_the_port_it_became() {
-    PLAIN.examine(|bench| {
-        let (mut one, mut other) = (bench.start()?, bench.start()?);
+fn port_0_is_announced_as_the_chosen_port() {
+    PLAIN.check(|case| {
+        let (mut one, mut other) = (case.start()?, case.start()?);
         ensure!(one.address() != other.address(), "both at {}", one.address());
         for server in [&mut one, &mut other] {
             ask(&mut Client::connect(server.address())?, "here")?;

@@ -1,6 +1,6 @@
-//! What every driver promises, asked of real processes through real sockets.
+//! Laws of all drivers, checked on real processes through real sockets.
 //!
-//! One test is one law, put to every driver with one and with two threads. A failure names them.
+//! One test is one law. It is checked on every driver, with one thread and with two; a failure names both.
 
 mod bodies;
 mod case;

@@ -1,14 +1,14 @@
-//! Many requests at once, requests in pieces, and the ends of both.
+//! Many requests at once, requests in pieces, and the end of the connection.
 
 use std::{thread, time::Duration};
 
 use anyhow::Context;
 use testkit::{Client, Server};
 
-use crate::case::{Bench, PLAIN, Setup, ask};
+use crate::case::{Case, PLAIN, Setup, ask};
 
-/// Lines of every kind, the same for the same count, and the replies to them.
-fn script(count: usize, server: &Bench<'_>) -> (Vec<u8>, Vec<u8>) {
+/// Returns requests of every kind, the same for the same count, and their replies.
+fn script(count: usize, server: &Case<'_>) -> (Vec<u8>, Vec<u8>) {
     let (mut lines, mut replies) = (Vec::new(), Vec::new());
     for i in 0..count {
         let id = format!("request-{i}-{}", "y".repeat(i * i % 300));
@@ -30,10 +30,10 @@ fn script(count: usize, server: &Bench<'_>) -> (Vec<u8>, Vec<u8>) {
     (lines, replies)
 }
 
-/// Pitfall 1: buffered pipelined requests are still answered after a half-close.
+/// Buffered pipelined requests are still answered after a half-close.
 #[test]
 fn pipelined_requests_are_all_answered_after_a_half_close() {
-    PLAIN.serve(|server, _| {
+    PLAIN.check_server(|server, _| {
         let requests: Vec<u8> = (0..20_000).flat_map(|i| format!("{i}\n").into_bytes()).collect();
         let mut client = server.connect()?;
         client.send(&requests)?;
@@ -42,10 +42,10 @@ fn pipelined_requests_are_all_answered_after_a_half_close() {
     });
 }
 
-/// Pitfalls 6 and 8: a peer that sends for long without reading meets back-pressure, not a dead end.
+/// A client that sends much without reading meets back-pressure, not a deadlock.
 #[test]
-fn a_peer_that_reads_only_after_sending_a_lot_gets_every_reply() {
-    PLAIN.serve(|server, _| {
+fn a_client_that_sends_much_before_reading_gets_all_replies() {
+    PLAIN.check_server(|server, _| {
         let line = format!("{}\n", "z".repeat(5_000));
         let requests = line.repeat(1_600).into_bytes();
         let mut client = server.connect()?;
@@ -59,15 +59,14 @@ fn a_peer_that_reads_only_after_sending_a_lot_gets_every_reply() {
     });
 }
 
-/// The fragmentation law through real sockets: however input is torn and output trickles, the stream of replies is the
-/// same. Pitfall 7: bytes do not change their order either.
+/// The stream of replies is the same however the input is torn and however slowly the output is read.
 #[test]
 fn torn_requests_and_trickled_replies_are_the_same_stream() {
     let setup = Setup { content_bytes: 10_000, ..PLAIN };
-    setup.serve(|server, bench| {
-        let (requests, replies) = script(400, bench);
+    setup.check_server(|server, case| {
+        let (requests, replies) = script(400, case);
         for (seed, cut_max, read_max) in [(1, 7, 100), (2, 60, 5_000), (3, 3_000, 11), (4, 40_000, 70_000)] {
-            let requests = if cut_max < 10 { script(60, bench) } else { (requests.clone(), replies.clone()) };
+            let requests = if cut_max < 10 { script(60, case) } else { (requests.clone(), replies.clone()) };
             tear(server, &requests.0, &requests.1, seed, cut_max, read_max)?;
         }
         Ok(())
@@ -115,7 +114,7 @@ fn tear(
 struct Random(u64);
 
 impl Random {
-    /// 1 to `max` (xorshift64).
+    /// Returns a number from 1 to `max` (xorshift64).
     fn up_to(&mut self, max: usize) -> usize {
         self.0 = self.0.wrapping_mul(2).wrapping_add(0x9e37_79b9_7f4a_7c15);
         self.0 ^= self.0 << 13;
@@ -125,10 +124,10 @@ impl Random {
     }
 }
 
-/// Pitfall 13: the end of input that arrives with the last bytes is seen.
+/// The end of input that arrives with the last bytes is seen.
 #[test]
 fn a_request_and_the_end_in_one_segment_are_both_seen() {
-    PLAIN.serve(|server, _| {
+    PLAIN.check_server(|server, _| {
         for _ in 0..50 {
             let mut client = server.connect()?;
             client.send_and_half_close(b"last\n")?;
@@ -138,10 +137,10 @@ fn a_request_and_the_end_in_one_segment_are_both_seen() {
     });
 }
 
-/// A half-close without a request, and one inside of a request: both end the connection.
+/// A half-close before a request and one within a request both end the connection.
 #[test]
 fn a_half_close_without_a_whole_request_ends_the_connection() {
-    PLAIN.serve(|server, _| {
+    PLAIN.check_server(|server, _| {
         for torn in [&b""[..], b"half a li"] {
             let mut client = server.connect()?;
             client.send_and_half_close(torn)?;
@@ -152,83 +151,83 @@ fn a_half_close_without_a_whole_request_ends_the_connection() {
 }
 
 #[test]
-fn output_that_is_pending_at_a_half_close_is_still_sent() {
+fn output_pending_at_a_half_close_is_still_sent() {
     let setup = Setup { content_bytes: 6_000_000, ..PLAIN };
-    setup.serve(|server, bench| {
+    setup.check_server(|server, case| {
         for kind in ["shared", "file", "mapped"] {
             let mut client = server.connect()?;
             let line = format!("{kind} 6000000\n");
             client.send(line.as_bytes())?;
             client.expect(line.as_bytes())?; // So it is on its way.
             client.half_close()?;
-            client.expect_all(bench.content.bytes())?;
+            client.expect_all(case.content.bytes())?;
         }
         Ok(())
     });
 }
 
-/// Pitfall 18: what a peer goes on sending does not turn into a reset that eats the last reply.
+/// Bytes that arrive after a lingering close cause no reset, which would discard the last reply.
 #[test]
-fn a_lingering_close_lets_a_talkative_peer_read_its_last_reply() {
-    PLAIN.serve(|server, _| {
+fn a_lingering_close_delivers_the_last_reply() {
+    PLAIN.check_server(|server, _| {
         let mut client = server.connect()?;
         let mut sender = client.try_clone()?;
-        client.send(b"huh\n")?;
+        client.send(b"linger\n")?;
         for _ in 0..20 {
-            let _ = sender.send(&[b'm'; 10_000]); // The server may have had enough of it.
+            let _ = sender.send(&[b'm'; 10_000]); // The server may have closed.
             thread::sleep(Duration::from_millis(2));
         }
         client.half_close()?;
-        client.expect_all(b"huh\n")
+        client.expect_all(b"linger\n")
     });
 }
 
-/// Whoever goes on sending while the last reply is on its way, or has arrived, gets all of it and the end.
+/// A client that goes on sending while the last reply is on its way gets all of it, and the end.
 #[test]
-fn a_delivery_is_not_overtaken_by_a_reset() {
+fn a_close_after_ack_is_not_overtaken_by_a_reset() {
     let setup = Setup { content_bytes: 2_000_000, ..PLAIN };
-    setup.serve(|server, bench| {
+    setup.check_server(|server, case| {
         for len in [10, 50_000, 2_000_000] {
             for kind in ["shared", "file"] {
                 let mut client = Client::connect_with_buffer(server.address(), 16 << 10)?;
                 let line = format!("{kind} {len}\n");
-                client.send(format!("{line}all\n").as_bytes())?;
+                client.send(format!("{line}ack\n").as_bytes())?;
                 client.expect(line.as_bytes())?; // So it is on its way.
                 for _ in 0..3 {
-                    // Nobody may be there to hear it any more, once all has been delivered.
+                    // The server may have closed once all was acknowledged.
                     let _ = client.send(&[b'm'; 1_000]);
                     thread::sleep(Duration::from_millis(2));
                 }
-                client.expect(&bench.content.bytes()[..len]).with_context(|| line.clone())?;
-                client.expect_all(b"all\n").with_context(|| line)?;
+                client.expect(&case.content.bytes()[..len]).with_context(|| line.clone())?;
+                client.expect_all(b"ack\n").with_context(|| line)?;
             }
         }
         Ok(())
     });
 }
 
-/// The lingering close ends with the peer's half, not with a timeout of the tests.
+/// A lingering close ends with the client's half-close, not with a timeout.
 #[test]
 fn a_plain_close_and_a_lingering_one_end_the_connection() {
-    PLAIN.serve(|server, _| {
+    PLAIN.check_server(|server, _| {
         let mut client = server.connect()?;
-        client.send(b"one\nbye\nnever\n")?;
-        client.expect_all(b"one\nbye\n")?;
+        client.send(b"one\nclose\nnever\n")?;
+        client.expect_all(b"one\nclose\n")?;
         let mut client = server.connect()?;
-        client.send(b"one\nhuh\nnever\n")?;
-        client.expect_all(b"one\nhuh\n")
+        client.send(b"one\nlinger\nnever\n")?;
+        client.expect_all(b"one\nlinger\n")
     });
 }
 
 #[test]
 fn a_request_that_never_ends_is_cut_off_at_the_limit() {
     let setup = Setup { args: &["--max-request-size", "100KB"], ..PLAIN };
-    setup.serve(|server, _| {
+    setup.check_server(|server, _| {
         let mut client = server.connect()?;
         ask(&mut client, &"l".repeat(90_000))?;
         let mut sender = client.try_clone()?;
         thread::scope(|scope| {
-            // Whether the end comes as an error of this or of the read below is a matter of timing.
+            // The end may be an error of this send or of the read below; that depends on timing.
             scope.spawn(move || sender.send(&[b'n'; 3_000_000]).and_then(|()| sender.half_close()));
             client.expect_disconnect()
         })
@@ -237,14 +236,14 @@ fn a_request_that_never_ends_is_cut_off_at_the_limit() {
 
 /// `on_ready` sees several connections where a driver can see them, and answers are the same everywhere.
 #[test]
-fn batches_answer_every_connection_alike() {
+fn batches_answer_every_connection() {
     let setup = Setup { args: &["--batch", "8"], content_bytes: 10_000, ..PLAIN };
-    setup.serve(|server, bench| {
+    setup.check_server(|server, case| {
         let mut clients = (0..16).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;
         for client in &mut clients {
             ask(client, "here")?; // Now all are accepted.
         }
-        let (requests, replies) = script(60, bench);
+        let (requests, replies) = script(60, case);
         for _ in 0..5 {
             server.process().pause()?;
             for client in &mut clients {
@@ -262,12 +261,12 @@ fn batches_answer_every_connection_alike() {
             client.expect_end()?;
         }
         let mut client = server.connect()?;
-        client.send(b"widest\n")?;
+        client.send(b"largest-batch\n")?;
         client.half_close()?;
-        let widest: usize = String::from_utf8(client.read_to_end()?)?.trim().parse()?;
-        let batches = bench.driver.descriptor().batches;
-        anyhow::ensure!(widest <= 8, "a batch of {widest}");
-        anyhow::ensure!(!batches || widest > 1, "the widest batch was {widest}");
+        let largest: usize = String::from_utf8(client.read_to_end()?)?.trim().parse()?;
+        let batches = case.driver.descriptor().batches;
+        anyhow::ensure!(largest <= 8, "a batch of {largest}");
+        anyhow::ensure!(!batches || largest > 1, "the largest batch was {largest}");
         Ok(())
     });
 }

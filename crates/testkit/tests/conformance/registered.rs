@@ -1,4 +1,4 @@
-//! Registered memory: sent without being copied by the driver that says so, and as any memory by the others.
+//! Registered memory: sent without a copy by the driver that can, and like other memory by the rest.
 
 use std::{process::Command, time::Duration};
 
@@ -9,7 +9,7 @@ use testkit::{
     strace::{strace, with_faults},
 };
 
-use crate::case::{Bench, PLAIN, Setup, probe, socket_path};
+use crate::case::{Case, PLAIN, Setup, probe, socket_path};
 
 const LEN: usize = 4 << 20;
 const SETUP: Setup = Setup { content_bytes: LEN, args: &["--registered"], ..PLAIN };
@@ -19,38 +19,38 @@ fn requests(count: usize) -> (Vec<u8>, Vec<usize>) {
     (lens.iter().flat_map(|len| format!("registered {len}\n").into_bytes()).collect(), lens)
 }
 
-fn replies(bench: &Bench<'_>, lens: &[usize]) -> Vec<u8> {
-    let reply = |&len: &usize| [format!("registered {len}\n").as_bytes(), &bench.content.bytes()[..len]].concat();
+fn replies(case: &Case<'_>, lens: &[usize]) -> Vec<u8> {
+    let reply = |&len: &usize| [format!("registered {len}\n").as_bytes(), &case.content.bytes()[..len]].concat();
     lens.iter().flat_map(reply).collect()
 }
 
-/// Large and small, pipelined, to a reader whose window is small: partial sends go on where they stopped.
+/// A small receive window makes sends partial; each goes on where the last one stopped.
 #[test]
 fn registered_memory_arrives_whole_and_in_order() {
-    SETUP.serve(|server, bench| {
+    SETUP.check_server(|server, case| {
         let (requests, lens) = requests(12);
         for window in [8 << 10, 1 << 20] {
             let mut client = Client::connect_with_buffer(server.address(), window)?;
             client.send_and_half_close(&requests)?;
             let got = client.digest(30_000, Duration::from_micros(200))?;
-            let wanted = replies(bench, &lens);
+            let wanted = replies(case, &lens);
             ensure!(got.len == wanted.len() as u64 && got.sha256 == digest(&wanted), "window {window}: wrong bytes");
         }
         Ok(())
     });
 }
 
-/// Files and pipes between: what is registered keeps its place.
+/// Files and pipes between registered segments do not change the order.
 #[test]
 fn registered_memory_keeps_its_place_among_other_segments() {
-    SETUP.serve(|server, bench| {
+    SETUP.check_server(|server, case| {
         let kinds = [("registered", 30_000), ("file", 30_000), ("headed", 9_000), ("registered", 9), ("shared", 5_000)];
         let (mut requests, mut wanted) = (Vec::new(), Vec::new());
         for (kind, len) in kinds.into_iter().cycle().take(100) {
             let line = format!("{kind} {len}\n");
             requests.extend(line.bytes());
             wanted.extend(line.bytes());
-            wanted.extend(&bench.content.bytes()[..len]);
+            wanted.extend(&case.content.bytes()[..len]);
         }
         let mut client = Client::connect_with_buffer(server.address(), 16 << 10)?;
         client.send_and_half_close(&requests)?;
@@ -58,11 +58,11 @@ fn registered_memory_keeps_its_place_among_other_segments() {
     });
 }
 
-/// Pages that are sent belong to the kernel for longer than a send takes: TCP may have to send them again. Whoever gets
-/// them next must not write into what the peer has not read.
+/// The kernel owns pages for longer than a send takes, since TCP may have to send them again. They must not be written
+/// to before the client has received them.
 #[test]
-fn what_is_sent_is_not_lent_again_before_it_has_arrived() {
-    SETUP.serve(|server, bench| {
+fn sent_pages_are_not_reused_before_they_have_arrived() {
+    SETUP.check_server(|server, case| {
         let lens: Vec<usize> = (0..60).map(|n| 250_000 + 7_001 * (n % 11)).collect();
         let mut client = Client::connect_with_buffer(server.address(), 4 << 10)?;
         let requests: String = lens.iter().map(|len| format!("lent {len}\n")).collect();
@@ -72,16 +72,16 @@ fn what_is_sent_is_not_lent_again_before_it_has_arrived() {
         for len in lens {
             client.expect(format!("lent {len}\n").as_bytes())?;
             let body = client.take(len)?;
-            ensure!(body == bench.content.bytes()[len..2 * len], "lent {len}: bytes of another reply");
+            ensure!(body == case.content.bytes()[len..2 * len], "lent {len}: bytes of another reply");
         }
         Ok(())
     });
 }
 
-/// Peers that go away while the kernel still reads: those who come after them get the right bytes, in their slots.
+/// After clients that disconnect while the kernel still reads, the next ones in their slots get the right bytes.
 #[test]
-fn peers_that_leave_in_the_middle_leave_nothing_behind() {
-    SETUP.serve(|server, bench| {
+fn disconnects_during_sends_leak_nothing() {
+    SETUP.check_server(|server, case| {
         probe(server)?;
         let before = server.process().settled_resources()?;
         for round in 0..40 {
@@ -94,38 +94,38 @@ fn peers_that_leave_in_the_middle_leave_nothing_behind() {
             }
             let mut client = server.connect()?;
             client.send_and_half_close(b"registered 40000\n")?;
-            client.expect_all(&replies(bench, &[40_000]))?;
+            client.expect_all(&replies(case, &[40_000]))?;
         }
         server.process().wait_until_released(before, testkit::ResourceCounts { descriptors: 0, threads: 1 })
     });
 }
 
-/// The kernel does read the region, and not a copy of it.
+/// The kernel reads the region itself, not a copy.
 #[test]
 fn uring_sends_registered_memory_without_copying_it() {
     if strace().is_none() {
         return;
     }
     let setup = Setup { drivers: |driver| driver.descriptor().registers_memory, threads: &[1], ..SETUP };
-    setup.serve(|server, bench| {
-        // No plain send is left to carry it.
+    setup.check_server(|server, case| {
+        // Every other way of sending fails.
         with_faults(server, "sendto,sendmsg,sendfile,splice:error=EPERM", || {
             let mut client = server.connect()?;
             client.send_and_half_close(format!("registered {LEN}\n").as_bytes())?;
-            client.expect_all(&replies(bench, &[LEN]))
+            client.expect_all(&replies(case, &[LEN]))
         })
     });
 }
 
-/// Refused: an error that says so, at start, and never another way of sending.
+/// A refusal by the kernel is an error at the start. The server never falls back to another way of sending.
 #[test]
-fn what_the_kernel_refuses_is_said_at_start() {
+fn a_refusal_by_the_kernel_is_an_error_at_start() {
     let setup = Setup { threads: &[1], ..SETUP };
-    setup.examine(|bench| {
-        let address = Address::Unix(socket_path(bench).with_extension("registered"));
-        let mut command = bench.command();
+    setup.check(|case| {
+        let address = Address::Unix(socket_path(case).with_extension("registered"));
+        let mut command = case.command();
         command.args(["--listen", &address.to_string()]);
-        refused_or_served(bench, command, "TCP only")?;
+        refused_or_served(case, command, "TCP only")?;
         if strace().is_none() {
             return Ok(());
         }
@@ -133,18 +133,18 @@ fn what_the_kernel_refuses_is_said_at_start() {
             let mut command = Command::new("strace");
             command.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=io_uring_register"]);
             command.args(["-e", &format!("inject=io_uring_register:error=EPERM:when={nth}")]);
-            let server = bench.command();
+            let server = case.command();
             command.arg(server.get_program()).args(server.get_args());
-            if bench.driver.descriptor().registers_memory {
-                refused_or_served(bench, command, "the kernel refuses registered memory")?;
+            if case.driver.descriptor().registers_memory {
+                refused_or_served(case, command, "the kernel refuses registered memory")?;
             }
         }
         Ok(())
     });
 }
 
-fn refused_or_served(bench: &Bench<'_>, command: Command, why: &str) -> anyhow::Result<()> {
-    if bench.driver.descriptor().registers_memory {
+fn refused_or_served(case: &Case<'_>, command: Command, why: &str) -> anyhow::Result<()> {
+    if case.driver.descriptor().registers_memory {
         let ended = run_to_end(command)?;
         ensure!(ended.code() == Some(1), "{:?}", ended.status);
         ensure!(ended.stderr.contains(why), "{}", ended.stderr);
@@ -155,7 +155,7 @@ fn refused_or_served(bench: &Bench<'_>, command: Command, why: &str) -> anyhow::
     let mut client = server.connect()?;
     client.send(b"registered 40000\n")?;
     client.half_close()?;
-    client.expect_all(&replies(bench, &[40_000]))?;
+    client.expect_all(&replies(case, &[40_000]))?;
     ensure!(server.stop()?.success(), "{}", server.stderr());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What a server is given beside its connections: front ends, counters, a way to stop itself, a last word.
+//! Services of the host to a server: front ends, counters, a drain of its own, an action at the end.
 
 use std::{
     fs,
@@ -11,64 +11,61 @@ use anyhow::{Context, ensure};
 use sys::listen::{Address, ListenOptions};
 use testkit::{Client, ConnectionModel, Process, Server, eventually, run_to_end};
 
-use crate::case::{Bench, EXE, PLAIN, Setup, ask, socket_path};
+use crate::case::{Case, EXE, PLAIN, Setup, ask, socket_path};
 
-/// The reply to one line, in words.
-fn words(client: &mut Client, line: &str) -> anyhow::Result<Vec<usize>> {
+/// Sends a line and returns the numbers of its reply.
+fn numbers(client: &mut Client, line: &str) -> anyhow::Result<Vec<usize>> {
     client.send(format!("{line}\n").as_bytes())?;
-    let mut reply = Vec::new();
-    while reply.last() != Some(&b'\n') {
-        reply.extend(client.take(1)?);
-    }
-    let reply = String::from_utf8(reply)?;
+    let reply = client.read_line()?;
     reply.split_whitespace().map(|word| word.parse().with_context(|| format!("{line}: {reply}"))).collect()
 }
 
-fn last_words(bench: &Bench<'_>) -> PathBuf {
-    socket_path(bench).with_extension("last")
+fn exit_file(case: &Case<'_>) -> PathBuf {
+    socket_path(case).with_extension("last")
 }
 
-/// Addresses count in the order they are announced in, whatever their kind; those of other flags come last.
+/// Front ends are numbered in the order of their ready lines, whatever their kind; those of other flags come last.
 #[test]
 fn every_front_end_knows_its_number() {
-    PLAIN.examine(|bench| {
-        let path = socket_path(bench);
-        let mut command = bench.command();
+    PLAIN.check(|case| {
+        let path = socket_path(case);
+        let mut command = case.command();
         command.args(["--more-listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"]);
         command.args(["--listen", &format!("unix:{}", path.display()), "--more-listen", "[::1]:0"]);
         let mut server = Server::start_command(command, 4)?;
         ensure!(matches!(server.addresses()[1], Address::Unix(_)), "{:?}", server.addresses());
         for (number, address) in server.addresses().iter().enumerate().cycle().take(12) {
-            let entrance = words(&mut Client::connect(address)?, "entrance")?;
-            ensure!(entrance[..2] == [number, 2], "{address}: {entrance:?}");
+            let listener = numbers(&mut Client::connect(address)?, "listener")?;
+            ensure!(listener[..2] == [number, 2], "{address}: {listener:?}");
         }
         ensure!(server.stop()?.success(), "{}", server.stderr());
         Ok(())
     });
 }
 
-/// A server asks for its own counters; the connection that it answers on is one of them.
+/// A server reads its own counters, which include the connection that it answers on.
 #[test]
-fn a_server_sees_what_its_driver_counts() {
+fn a_server_reads_the_counters_of_its_driver() {
     let setup = Setup { args: &["--max-connections", "3"], ..PLAIN };
-    setup.serve(|server, _| {
+    setup.check_server(|server, _| {
         let mut inside = (0..3).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;
         inside.iter_mut().try_for_each(|client| ask(client, "in"))?;
         server.connect()?.expect_all(b"full\n")?;
-        eventually("3 let in, 1 refused, 3 open", || Ok(words(&mut inside[0], "counts")? == [3, 1, 3]))?;
+        eventually("3 let in, 1 refused, 3 open", || Ok(numbers(&mut inside[0], "counts")? == [3, 1, 3]))?;
         inside.truncate(1);
-        eventually("2 have left", || Ok(words(&mut inside[0], "counts")? == [3, 1, 1]))?;
+        eventually("2 have left", || Ok(numbers(&mut inside[0], "counts")? == [3, 1, 1]))?;
         drop(inside);
-        eventually("there is room again", || crate::case::finds_room(server))
+        eventually("there is room again", || crate::case::is_admitted(server))
     });
 }
 
-/// The drain that SIGTERM begins: the reply is sent, promises are kept, idle connections closed, the exit status is 0.
+/// The server's own drain is that of SIGTERM: the reply is sent, promises are kept, idle connections are closed, and the
+/// exit status is 0.
 #[test]
 fn a_server_may_stop_itself() {
-    PLAIN.examine(|bench| {
-        let mut command = bench.command();
-        command.arg("--last-words").arg(last_words(bench));
+    PLAIN.check(|case| {
+        let mut command = case.command();
+        command.arg("--exit-file").arg(exit_file(case));
         let mut server = Server::start_command(command, 1)?;
         let (mut idle, mut promised) = (server.connect()?, server.connect()?);
         ask(&mut idle, "in")?;
@@ -78,23 +75,23 @@ fn a_server_may_stop_itself() {
         client.send(b"before\nstop\n")?;
         client.expect_all(b"before\nstop\n")?;
         idle.expect_end().context("the idle connection")?;
-        ensure!(!last_words(bench).exists(), "the last word came before the end");
+        ensure!(!exit_file(case).exists(), "the action ran before the end");
         promised.expect_all(b"a\nb\n").context("promises")?;
         let status = server.wait()?;
         ensure!(status.code() == Some(0), "{status}: {}", server.stderr());
-        ensure!(fs::read(last_words(bench))? == b"the end\n", "other words");
+        ensure!(fs::read(exit_file(case))? == b"the end\n", "other content");
         Ok(())
     });
 }
 
-/// Whether a signal began the drain or the server itself, it does not wait for ever, and the last word is not lost.
+/// The drain ends at its timeout, and the action at the end runs, if a signal began the drain and if the server did.
 #[test]
-fn the_last_word_is_said_even_when_the_drain_takes_too_long() {
+fn the_action_at_the_end_runs_after_a_drain_timeout() {
     let setup = Setup { args: &["--drain-timeout", "300ms"], ..PLAIN };
-    setup.examine(|bench| {
+    setup.check(|case| {
         for by_signal in [true, false] {
-            let mut command = bench.command();
-            command.arg("--last-words").arg(last_words(bench));
+            let mut command = case.command();
+            command.arg("--exit-file").arg(exit_file(case));
             let mut server = Server::start_command(command, 1)?;
             let mut stuck = server.connect()?;
             stuck.send(b"in\na 60000\n")?;
@@ -106,19 +103,19 @@ fn the_last_word_is_said_even_when_the_drain_takes_too_long() {
             let status = server.wait()?;
             ensure!(status.code() == Some(0), "{status}: {}", server.stderr());
             ensure!(server.stderr().contains("drain timeout of 300ms"), "{}", server.stderr());
-            fs::remove_file(last_words(bench)).context("the last word")?;
+            fs::remove_file(exit_file(case)).context("the file of the action")?;
         }
         Ok(())
     });
 }
 
 #[test]
-fn a_last_word_that_cannot_be_said_is_an_error() {
+fn a_failing_action_at_the_end_is_an_error() {
     for (args, request) in [(&[][..], &b"stop\n"[..]), (&["--drain-timeout", "300ms"], b"a 60000\nstop\n")] {
         let setup = Setup { args, threads: &[1], ..PLAIN };
-        setup.examine(|bench| {
-            let mut command = bench.command();
-            command.arg("--last-words").arg(bench.content.dir().join("missing/file"));
+        setup.check(|case| {
+            let mut command = case.command();
+            command.arg("--exit-file").arg(case.content.dir().join("missing/file"));
             let mut server = Server::start_command(command, 1)?;
             let mut client = server.connect()?;
             client.send(request)?;
@@ -132,24 +129,25 @@ fn a_last_word_that_cannot_be_said_is_an_error() {
     }
 }
 
-/// From a flag, or from a variable of another name; the usual variable and the flag come first. The kernel doubles it.
+/// The size comes from the flag, else from the usual variable, else from a variable of another name. The kernel doubles
+/// it.
 #[test]
-fn connections_have_the_buffers_that_were_asked_for() {
-    PLAIN.examine(|bench| {
+fn connections_have_the_configured_buffers() {
+    PLAIN.check(|case| {
         for (other, usual, flag, bytes) in [
             (Some("20480"), None, None, 40_960),
             (Some("1"), Some("24KiB"), None, 49_152),
             (Some("1"), Some("1"), Some("32KiB"), 65_536),
             (None, None, Some("32KiB"), 65_536),
         ] {
-            let mut command = bench.command();
-            command.envs(other.map(|value| ("LAB_BUFFER_SIZE", value)));
+            let mut command = case.command();
+            command.envs(other.map(|value| ("ALIAS_BUFFER_SIZE", value)));
             command.envs(usual.map(|value| ("TESTKIT_SERVER_SOCKET_BUFFER", value)));
             command.args(flag.map(|value| format!("--socket-buffer={value}")));
             let mut server = Server::start_command(command, 1)?;
             for _ in 0..4 {
-                let entrance = words(&mut server.connect()?, "entrance")?;
-                ensure!(entrance[2..] == [bytes, bytes], "{other:?} {usual:?} {flag:?}: {entrance:?}");
+                let listener = numbers(&mut server.connect()?, "listener")?;
+                ensure!(listener[2..] == [bytes, bytes], "{other:?} {usual:?} {flag:?}: {listener:?}");
             }
             ensure!(server.stop()?.success(), "{}", server.stderr());
         }
@@ -157,20 +155,20 @@ fn connections_have_the_buffers_that_were_asked_for() {
     });
 }
 
-/// On a unix socket, where a connection attempt fails at once when the queue is full: the kernel takes one more.
+/// The backlog is tested on a unix socket, where connecting fails at once when it is full. The kernel takes one more.
 #[test]
-fn so_many_connections_wait_as_were_asked_for() {
+fn the_backlog_is_the_configured_one() {
     let setup =
         Setup { drivers: |driver| driver.descriptor().connection == ConnectionModel::Thread, threads: &[1], ..PLAIN };
-    setup.examine(|bench| {
-        let address = format!("unix:{}", socket_path(bench).display());
+    setup.check(|case| {
+        let address = format!("unix:{}", socket_path(case).display());
         for (variable, args, backlog) in
             [("5", &[][..], 5), ("5", &["--backlog", "7"], 7), ("", &["--backlog", "3"], 3)]
         {
-            let mut command = bench.command();
+            let mut command = case.command();
             command.args(["--listen", &address]).args(args);
             if !variable.is_empty() {
-                command.env("LAB_QUEUE_LIMIT", variable);
+                command.env("ALIAS_QUEUE_LIMIT", variable);
             }
             let mut server = Server::start_command(command, 1)?;
             // It sits in accept(2), and takes one more when it goes on.
@@ -189,9 +187,9 @@ fn so_many_connections_wait_as_were_asked_for() {
 #[test]
 fn bad_values_of_variables_are_bad_usage() {
     for (variable, value) in [
-        ("LAB_QUEUE_LIMIT", "many"),
-        ("LAB_QUEUE_LIMIT", "0"),
-        ("LAB_BUFFER_SIZE", "2GiB"),
+        ("ALIAS_QUEUE_LIMIT", "many"),
+        ("ALIAS_QUEUE_LIMIT", "0"),
+        ("ALIAS_BUFFER_SIZE", "2GiB"),
         ("TESTKIT_SERVER_BACKLOG", "-1"),
     ] {
         let mut command = Command::new(EXE);
@@ -202,7 +200,7 @@ fn bad_values_of_variables_are_bad_usage() {
     }
 }
 
-/// The usual defaults are the server's own; this one's backlog differs from that of the others.
+/// A server may have its own defaults: the backlog of this one differs from the usual one.
 #[test]
 fn help_shows_the_defaults_of_the_server() {
     let mut command = Command::new(EXE);
@@ -213,13 +211,13 @@ fn help_shows_the_defaults_of_the_server() {
 }
 
 #[test]
-fn metrics_have_a_default_address_where_the_server_says_so() {
+fn a_server_may_have_a_default_address_of_metrics() {
     let setup = Setup { drivers: |driver| driver == testkit::DriverKind::DEFAULT, threads: &[1], ..PLAIN };
-    setup.examine(|bench| {
-        let (usual, said) = (socket_path(bench).with_extension("usual"), socket_path(bench).with_extension("said"));
+    setup.check(|case| {
+        let (usual, said) = (socket_path(case).with_extension("usual"), socket_path(case).with_extension("said"));
         for (args, served, other) in [(None, &usual, &said), (Some(&said), &said, &usual)] {
-            let mut command = bench.command();
-            command.args(["--usual-metrics", &format!("unix:{}", usual.display())]);
+            let mut command = case.command();
+            command.args(["--default-metrics", &format!("unix:{}", usual.display())]);
             if let Some(path) = args {
                 command.args(["--metrics", &format!("unix:{}", path.display())]);
             }
@@ -228,8 +226,8 @@ fn metrics_have_a_default_address_where_the_server_says_so() {
             ensure!(!other.exists(), "at both addresses");
             ensure!(server.stop()?.success(), "{}", server.stderr());
         }
-        let mut command = bench.command();
-        command.args(["--usual-metrics", "nowhere"]);
+        let mut command = case.command();
+        command.args(["--default-metrics", "nowhere"]);
         let finished = run_to_end(command)?;
         ensure!(
             finished.code() == Some(1) && finished.stderr.contains("\"nowhere\" is not an address"),
@@ -239,9 +237,9 @@ fn metrics_have_a_default_address_where_the_server_says_so() {
     });
 }
 
-/// Whoever started the server and read what it said may be gone.
+/// The program that started the server and read its output may have ended.
 #[test]
-fn a_signal_is_obeyed_where_nobody_reads_standard_error() {
+fn a_signal_is_obeyed_without_a_reader_of_standard_error() {
     for format in ["text", "json"] {
         let mut command = Command::new(EXE);
         command.args(["--listen", "127.0.0.1:0", "--log", format]);

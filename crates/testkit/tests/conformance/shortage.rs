@@ -1,4 +1,4 @@
-//! No descriptor left, and other things the kernel may say.
+//! Failing system calls: no descriptor left, no thread left, interruptions.
 
 use std::{
     thread,
@@ -11,22 +11,22 @@ use testkit::{
     strace::{strace, with_faults},
 };
 
-use crate::case::{Bench, Counts, PLAIN, Setup, ask, probe};
+use crate::case::{Case, Counts, PLAIN, Setup, ask, probe};
 
 const LIMIT: u32 = 64;
 
-/// Until every thread has all that it needs for itself: the kernel deals these out.
-fn warm(server: &Server) -> anyhow::Result<()> {
+/// Sends requests until every thread has opened its own descriptors: the kernel distributes the connections.
+fn warm_up(server: &Server) -> anyhow::Result<()> {
     (0..30).try_for_each(|_| probe(server))
 }
 
-/// A server that may open few files neither spins nor forgets to come back.
+/// A server that is out of descriptors uses no CPU time, and accepts again once there are some.
 #[test]
-fn out_of_descriptors_neither_spins_nor_lasts() {
-    let setup = Setup { args: &["--max-connections", "1000"], open_files: Some(LIMIT), at_once: 7, ..PLAIN };
-    setup.serve(|server, _| {
+fn a_shortage_of_descriptors_neither_spins_nor_lasts() {
+    let setup = Setup { args: &["--max-connections", "1000"], open_files: Some(LIMIT), parallel: 7, ..PLAIN };
+    setup.check_server(|server, _| {
         let process = server.process();
-        warm(server)?;
+        warm_up(server)?;
         let crowd: Vec<_> = (0..LIMIT * 2).map(|_| Client::connect(server.address())).collect::<Result<_, _>>()?;
         thread::sleep(Duration::from_millis(300));
         let (cpu, begin) = (process.cpu()?, Instant::now());
@@ -42,12 +42,12 @@ fn out_of_descriptors_neither_spins_nor_lasts() {
     });
 }
 
-/// The last free descriptor is a connection's; whoever comes next is turned away, and those inside are served.
+/// The last free descriptor serves a connection. Later ones are refused, and accepted ones are served.
 #[test]
-fn those_inside_are_served_while_descriptors_are_short() {
+fn open_connections_are_served_without_free_descriptors() {
     let setup = Setup { args: &["--max-connections", "1000"], open_files: Some(LIMIT), ..PLAIN };
-    setup.serve(|server, _| {
-        warm(server)?;
+    setup.check_server(|server, _| {
+        warm_up(server)?;
         let mut inside = (0..10).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;
         for client in &mut inside {
             ask(client, "in")?;
@@ -61,26 +61,25 @@ fn those_inside_are_served_while_descriptors_are_short() {
     });
 }
 
-/// Interrupted calls are nobody's business.
+/// Clients do not notice interrupted calls.
 #[test]
 fn interrupted_calls_are_invisible() {
     if strace().is_none() {
         return;
     }
-    let setup = Setup { content_bytes: 1 << 20, threads: &[1], at_once: 2, ..PLAIN };
-    setup.serve(|server, bench| {
-        // tokio-uring forgets a submission that fails. The kernel interrupts only waits, and it never waits there.
-        let ring = (bench.driver.descriptor().waits_in == Wait::Ring).then_some("io_uring_enter");
+    let setup = Setup { content_bytes: 1 << 20, threads: &[1], parallel: 2, ..PLAIN };
+    setup.check_server(|server, case| {
+        // tokio-uring forgets a submission that fails. The kernel interrupts only waits, and tokio-uring never waits in it.
+        let ring = (case.driver.descriptor().waits_in == Wait::Ring).then_some("io_uring_enter");
         for calls in ["recvfrom,sendto,sendmsg,sendfile,splice,accept4,epoll_wait"].into_iter().chain(ring) {
             let inject = format!("{calls}:error=EINTR:when=1+3");
-            with_faults(server, &inject, || transfers(server, bench))
-                .with_context(|| format!("{calls} interrupted"))?;
+            with_faults(server, &inject, || transfers(server, case)).with_context(|| format!("{calls} interrupted"))?;
         }
         Ok(())
     });
 }
 
-fn transfers(server: &Server, bench: &Bench<'_>) -> anyhow::Result<()> {
+fn transfers(server: &Server, case: &Case<'_>) -> anyhow::Result<()> {
     for kind in ["shared", "file", "mapped"] {
         let mut client = Client::connect_with_buffer(server.address(), 32 << 10)?;
         let line = format!("{kind} {}\n", 1 << 20);
@@ -91,30 +90,30 @@ fn transfers(server: &Server, bench: &Bench<'_>) -> anyhow::Result<()> {
         client.expect(b"before\n")?;
         client.expect(line.as_bytes())?;
         let body = client.take(1 << 20)?;
-        ensure!(digest(&body) == digest(bench.content.bytes()), "{kind}: wrong bytes");
+        ensure!(digest(&body) == digest(case.content.bytes()), "{kind}: wrong bytes");
         client.expect_all(b"after\n")?;
     }
     Ok(())
 }
 
-/// No thread for one more connection: that one is turned away and counted, and the server goes on.
+/// A connection for which no thread can be started is refused and counted, and the server goes on.
 #[test]
-fn whoever_there_is_no_thread_for_is_turned_away_and_counted() {
+fn a_connection_without_a_thread_is_refused_and_counted() {
     const COUNT: usize = 5;
     if strace().is_none() {
         return;
     }
     let drivers = |driver: DriverKind| driver.descriptor().connection == ConnectionModel::Thread;
-    let setup = Setup { drivers, threads: &[1], metrics: true, ..PLAIN };
-    setup.serve(|server, bench| {
+    let setup = Setup { drivers, threads: &[1], has_metrics: true, ..PLAIN };
+    setup.check_server(|server, case| {
         let mut inside = server.connect()?;
         ask(&mut inside, "in")?;
         with_faults(server, "clone,clone3:error=EAGAIN", || {
             (0..COUNT).try_for_each(|_| server.connect()?.expect_all(b"full\n"))?;
             ask(&mut inside, "still-in")
         })?;
-        bench.comes_to_count(Counts { accepted: 1, refused: COUNT, open: 1 })?;
+        case.expect_counts(Counts { accepted: 1, refused: COUNT, open: 1 })?;
         probe(server)?;
-        bench.comes_to_count(Counts { accepted: 2, refused: COUNT, open: 1 })
+        case.expect_counts(Counts { accepted: 2, refused: COUNT, open: 1 })
     });
 }

@@ -1,4 +1,4 @@
-//! The end: draining, stopping, and what is left afterwards.
+//! Signals: drain, stop, and pause.
 
 use std::{
     thread,
@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow, ensure};
 use sys::listen::Address;
 use testkit::{Client, Server, digest, eventually};
 
-use crate::case::{Bench, PLAIN, Setup, ask};
+use crate::case::{Case, PLAIN, Setup, ask};
 
 const DRAIN: Setup = Setup { content_bytes: 8 << 20, ..PLAIN };
 
@@ -17,8 +17,8 @@ const DRAIN: Setup = Setup { content_bytes: 8 << 20, ..PLAIN };
 /// the exit status is 0.
 #[test]
 fn a_drain_finishes_what_is_in_flight() {
-    DRAIN.examine(|bench| {
-        let mut server = bench.start()?;
+    DRAIN.check(|case| {
+        let mut server = case.start()?;
         let mut quiet = server.connect()?;
         ask(&mut quiet, "quiet")?;
         let mut promised = server.connect()?;
@@ -38,18 +38,18 @@ fn a_drain_finishes_what_is_in_flight() {
         // Each loop closes its own listener in its own time.
         eventually("new connections are refused", || Ok(Client::connect(server.address()).is_err()))?;
         for (i, mut client) in transfers.into_iter().enumerate() {
-            client.expect_all(bench.content.bytes()).with_context(|| format!("transfer {i}"))?;
+            client.expect_all(case.content.bytes()).with_context(|| format!("transfer {i}"))?;
         }
         promised.expect_all(format!("a\nb\nc\n{}", "x".repeat(100_000)).as_bytes()).context("promises")?;
         let status = server.wait()?;
         ensure!(status.code() == Some(0), "{status}");
-        rebind(bench, server.address())
+        rebind(case, server.address())
     });
 }
 
-/// Another server can have the address at once.
-fn rebind(bench: &Bench<'_>, address: &Address) -> anyhow::Result<()> {
-    let mut command = bench.command();
+/// Starts another server on the same address, which must be free at once.
+fn rebind(case: &Case<'_>, address: &Address) -> anyhow::Result<()> {
+    let mut command = case.command();
     command.args(["--listen", &address.to_string()]);
     let mut next = Server::start_command(command, 1).context("the next server on the same port")?;
     ensure!(next.address() == address, "another port");
@@ -57,12 +57,12 @@ fn rebind(bench: &Bench<'_>, address: &Address) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What had arrived when the signal came is answered, too.
+/// Requests that arrived before the signal are answered, too.
 #[test]
 fn a_drain_answers_what_has_arrived() {
-    PLAIN.examine(|bench| {
+    PLAIN.check(|case| {
         for _ in 0..4 {
-            let mut server = bench.start()?;
+            let mut server = case.start()?;
             let mut clients = (0..6).map(|_| server.connect()).collect::<anyhow::Result<Vec<_>>>()?;
             for client in &mut clients {
                 ask(client, "in")?;
@@ -86,14 +86,14 @@ fn a_drain_answers_what_has_arrived() {
 /// SIGSTOP and SIGCONT (a shell's job control, a container's pause) interrupt calls that nothing else interrupts, those of
 /// the kernel's own workers among them (signal(7)).
 #[test]
-fn whoever_is_stopped_and_goes_on_loses_nobody() {
+fn a_paused_server_loses_no_connection() {
     let setup = Setup { args: &["--workers", "8"], ..DRAIN };
-    setup.serve(|server, bench| {
+    setup.check_server(|server, case| {
         let mut quiet = server.connect()?;
         ask(&mut quiet, "before")?;
         thread::scope(|scope| {
             let transfers: Vec<_> = ["shared", "file", "mapped", "pages"]
-                .map(|kind| (kind, scope.spawn(move || slow_transfer(server, bench, kind))))
+                .map(|kind| (kind, scope.spawn(move || slow_transfer(server, case, kind))))
                 .into();
             while transfers.iter().any(|(_, transfer)| !transfer.is_finished()) {
                 server.process().pause()?;
@@ -109,21 +109,21 @@ fn whoever_is_stopped_and_goes_on_loses_nobody() {
     });
 }
 
-fn slow_transfer(server: &Server, bench: &Bench<'_>, kind: &str) -> anyhow::Result<()> {
+fn slow_transfer(server: &Server, case: &Case<'_>, kind: &str) -> anyhow::Result<()> {
     let mut client = Client::connect_with_buffer(server.address(), 16 << 10)?;
     let line = format!("{kind} {}\n", 8 << 20);
     client.send(line.as_bytes())?;
     client.half_close()?;
     client.expect(line.as_bytes())?;
     let got = client.digest(64 << 10, Duration::from_millis(1))?;
-    ensure!(got.sha256 == digest(bench.content.bytes()), "{} bytes, or wrong ones", got.len);
+    ensure!(got.sha256 == digest(case.content.bytes()), "{} bytes, or wrong ones", got.len);
     Ok(())
 }
 
 #[test]
 fn a_second_signal_stops_at_once() {
-    PLAIN.examine(|bench| {
-        let mut server = bench.start()?;
+    PLAIN.check(|case| {
+        let mut server = case.start()?;
         let mut client = server.connect()?;
         client.send(b"first\na 60000\n")?;
         client.expect(b"first\n")?;
@@ -139,8 +139,8 @@ fn a_second_signal_stops_at_once() {
 #[test]
 fn the_drain_timeout_is_honoured() {
     let setup = Setup { args: &["--drain-timeout", "600ms"], ..PLAIN };
-    setup.examine(|bench| {
-        let mut server = bench.start()?;
+    setup.check(|case| {
+        let mut server = case.start()?;
         let mut client = server.connect()?;
         client.send(b"first\na 60000\n")?;
         client.expect(b"first\n")?;
@@ -152,11 +152,11 @@ fn the_drain_timeout_is_honoured() {
     });
 }
 
-/// Nobody connected, several signals, several addresses: nothing keeps it.
+/// No connection keeps the drain from ending, with several addresses too.
 #[test]
 fn a_server_without_connections_drains_at_once() {
-    PLAIN.examine(|bench| {
-        let mut command = bench.command();
+    PLAIN.check(|case| {
+        let mut command = case.command();
         command.args(["--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"]);
         let mut server = Server::start_command(command, 2)?;
         for address in server.addresses() {
@@ -169,9 +169,9 @@ fn a_server_without_connections_drains_at_once() {
 
 /// Connections that arrive during the drain are refused or closed, never left hanging.
 #[test]
-fn nobody_hangs_who_connects_during_a_drain() {
-    PLAIN.examine(|bench| {
-        let mut server = bench.start()?;
+fn connections_during_a_drain_do_not_hang() {
+    PLAIN.check(|case| {
+        let mut server = case.start()?;
         let mut busy = server.connect()?;
         busy.send(b"a\nb 1000\n")?;
         busy.expect(b"a\n")?;

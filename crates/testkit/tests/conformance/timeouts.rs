@@ -1,4 +1,4 @@
-//! Deadlines. Nothing here asserts that anything happened soon: only that it happened, and not before its time.
+//! Deadlines. No test asserts that anything happened soon: only that it happened, and not too early.
 
 use std::{
     thread,
@@ -14,7 +14,7 @@ const IDLE: Setup = Setup { args: &["--idle-timeout", "700ms"], content_bytes: 4
 
 #[test]
 fn an_idle_connection_is_closed_and_activity_postpones_that() {
-    IDLE.serve(|server, _| {
+    IDLE.check_server(|server, _| {
         let mut silent = server.connect()?;
         let mut client = server.connect()?;
         for _ in 0..4 {
@@ -30,13 +30,13 @@ fn an_idle_connection_is_closed_and_activity_postpones_that() {
 
 #[test]
 fn a_slow_reader_is_not_idle() {
-    IDLE.serve(|server, bench| {
+    IDLE.check_server(|server, case| {
         for kind in ["shared", "file"] {
             let mut client = Client::connect_with_buffer(server.address(), 16 << 10)?;
             let line = format!("{kind} {}\n", 4 << 20);
             client.send(line.as_bytes())?;
             client.expect(line.as_bytes())?;
-            let (first, rest) = bench.content.bytes().split_at(8 * 64 * 1024);
+            let (first, rest) = case.content.bytes().split_at(8 * 64 * 1024);
             for chunk in first.chunks(64 * 1024) {
                 thread::sleep(Duration::from_millis(150));
                 client.expect(chunk)?;
@@ -47,21 +47,21 @@ fn a_slow_reader_is_not_idle() {
     });
 }
 
-/// A promise that is kept late is no idleness either.
+/// A connection that waits for a promise is not idle either.
 #[test]
-fn an_open_promise_is_not_idle() {
-    IDLE.serve(|server, _| {
+fn a_pending_promise_is_not_idle() {
+    IDLE.check_server(|server, _| {
         let mut client = server.connect()?;
         client.send(b"late 1500\n")?;
         client.expect(b"late\n")
     });
 }
 
-/// Nor is it the peer that stalls while an answer is owed.
+/// A client does not stall while it waits for a reply.
 #[test]
 fn a_promise_may_take_longer_than_the_stall_limit() {
     let setup = Setup { args: &["--stall-timeout", "500ms"], ..PLAIN };
-    setup.serve(|server, _| {
+    setup.check_server(|server, _| {
         let mut client = server.connect()?;
         client.send(b"late 1800\nnext\n")?;
         client.expect(b"late\nnext\n")?;
@@ -70,11 +70,11 @@ fn a_promise_may_take_longer_than_the_stall_limit() {
     });
 }
 
-/// Nor is a peer who could not be served because the server itself stood still, past the promise and the limit.
+/// A client does not stall while the server itself is paused, past the promise and the limit.
 #[test]
-fn a_promise_kept_while_the_server_stood_still_is_sent() {
+fn a_promise_that_comes_due_during_a_pause_is_sent() {
     let setup = Setup { args: &["--stall-timeout", "400ms"], ..PLAIN };
-    setup.serve(|server, _| {
+    setup.check_server(|server, _| {
         let mut client = server.connect()?;
         for _ in 0..4 {
             client.send(b"late 200\n")?;
@@ -91,7 +91,7 @@ fn a_promise_kept_while_the_server_stood_still_is_sent() {
 #[test]
 fn a_request_that_does_not_end_in_time_is_told_so() {
     let setup = Setup { args: &["--request-timeout", "600ms"], ..PLAIN };
-    setup.serve(|server, _| {
+    setup.check_server(|server, _| {
         let mut client = server.connect()?;
         let mut sender = client.try_clone()?;
         let since = Instant::now();
@@ -110,13 +110,13 @@ fn a_request_that_does_not_end_in_time_is_told_so() {
     });
 }
 
-/// Pitfall 16: progress is seen even where one send is large, and its absence ends the connection.
+/// Progress is noticed within one large send, and the lack of it ends the connection.
 #[test]
 fn a_reader_that_stalls_is_cut_off() {
     let setup = Setup { args: &["--stall-timeout", "700ms"], content_bytes: 8 << 20, ..PLAIN };
-    setup.serve(|server, _| {
+    setup.check_server(|server, _| {
         let process = server.process();
-        probe(server)?; // Now it has opened all that it needs for itself.
+        probe(server)?; // Now it has opened its own descriptors.
         thread::sleep(Duration::from_millis(200));
         let before = process.descriptors()?;
         let mut stalled = Vec::new();
@@ -136,17 +136,17 @@ fn a_reader_that_stalls_is_cut_off() {
     });
 }
 
-/// One that reads a little now and then is not: that is what the limit is for.
+/// The limit is on a pause between reads, not on their speed.
 #[test]
 fn a_reader_that_is_only_slow_is_not_cut_off() {
     let setup = Setup { args: &["--stall-timeout", "1500ms"], content_bytes: 2 << 20, ..PLAIN };
-    setup.serve(|server, bench| {
+    setup.check_server(|server, case| {
         for kind in ["shared", "file", "mapped"] {
             let mut client = Client::connect_with_buffer(server.address(), 64 << 10)?;
             let line = format!("{kind} {}\n", 2 << 20);
             client.send(line.as_bytes())?;
             client.expect(line.as_bytes())?;
-            for chunk in bench.content.bytes().chunks(256 << 10) {
+            for chunk in case.content.bytes().chunks(256 << 10) {
                 thread::sleep(Duration::from_millis(400));
                 client.expect(chunk)?;
             }

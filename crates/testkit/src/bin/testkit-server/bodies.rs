@@ -1,13 +1,13 @@
-//! Bodies: the beginning of the content file, as every kind of segment.
+//! Bodies of replies: the beginning of the content file, as every kind of segment.
 //!
 //! | kind | sent as |
 //! |---|---|
-//! | `shared`, `file`, `mapped` | that segment, behind the line in memory |
-//! | `pipe` | a cached pipe behind the line in memory |
-//! | `headed` | one cached pipe that holds the line, too |
+//! | `shared`, `file`, `mapped` | the line in memory and that segment |
+//! | `pipe` | the line in memory and a cached pipe |
+//! | `headed` | one cached pipe that also holds the line |
 //! | `chain` | the line in memory and cached pipes, each with no more than a scratch pipe takes |
 //! | `registered` | the line in memory and registered memory (`--registered`) |
-//! | `lent` | the line in memory and bytes N to 2 N, in registered memory that is lent for this reply alone |
+//! | `lent` | the line in memory and bytes N to 2 N, in registered memory that is lent for this reply only |
 //! | `pages` | the line in memory and pages of the mapped file |
 
 use std::{
@@ -18,17 +18,18 @@ use std::{
     os::fd::{AsFd, OwnedFd},
     path::Path,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use proto::{CachedPipe, FileRegion, MappedFile, Outbox, Pipe, PipeRegion};
 use sys::{registered::Region, transfer};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum BodyKind {
     Shared,
     File,
     Mapped,
@@ -40,7 +41,7 @@ pub(crate) enum Kind {
     Lent,
 }
 
-impl Kind {
+impl BodyKind {
     pub(crate) fn parse(word: &str) -> Option<Self> {
         Some(match word {
             "shared" => Self::Shared,
@@ -57,24 +58,24 @@ impl Kind {
     }
 }
 
-/// By head and body.
+/// Cached pipes by head and range of the body.
 type Pipes = HashMap<(Bytes, Range<usize>), Arc<CachedPipe>>;
 
-/// Where bodies come from.
+/// The content in every form that bodies are sent from.
 #[derive(Debug, Default)]
-pub(crate) struct Shelf {
+pub(crate) struct Bodies {
     memory: Bytes,
     mapped: Option<Arc<MappedFile>>,
-    /// The content once more.
+    /// Copy of the content in registered memory.
     registered: Option<Bytes>,
     region: Option<Arc<Region>>,
-    /// Bytes of a link of a chain.
+    /// Length of a link of a chain.
     link_bytes: usize,
     pipes: Mutex<Pipes>,
     fallbacks: Arc<AtomicU64>,
 }
 
-impl Shelf {
+impl Bodies {
     pub(crate) fn open(path: &Path, link_bytes: usize) -> anyhow::Result<Self> {
         let memory = Bytes::from(std::fs::read(path)?);
         let file = OwnedFd::from(File::open(path)?);
@@ -92,7 +93,7 @@ impl Shelf {
         })
     }
 
-    /// The content in memory that a driver may register.
+    /// Copies the content to a region that a driver may register, and returns the region.
     pub(crate) fn register(&mut self) -> anyhow::Result<Arc<Region>> {
         let region = Region::new(self.memory.len() + LENT_MAX)?;
         self.region = Some(Arc::clone(&region));
@@ -104,31 +105,31 @@ impl Shelf {
         Ok(region)
     }
 
-    /// How often something was not sent as what it is.
+    /// Returns the number of segments that were sent in another way than their own.
     pub(crate) fn fallbacks(&self) -> u64 {
         self.fallbacks.load(Ordering::Relaxed)
     }
 
-    /// Puts `line` and the first `len` bytes into `out`; `None` when there are not so many.
-    pub(crate) fn push(&self, kind: Kind, len: usize, line: &[u8], out: &mut Outbox) -> Option<()> {
+    /// Puts `line` and the first `len` bytes into `out`; `None` if the content is shorter.
+    pub(crate) fn push(&self, kind: BodyKind, len: usize, line: &[u8], out: &mut Outbox) -> Option<()> {
         let mapped = self.mapped.as_ref().filter(|_| len <= self.memory.len())?;
         let line = [line, b"\n"].concat();
-        if kind == Kind::Headed {
+        if kind == BodyKind::Headed {
             out.push_pipe(PipeRegion::cached(&self.pipe(mapped, line.into(), 0..len).ok()?));
             return Some(());
         }
         out.inline().extend_from_slice(&line);
         match kind {
-            Kind::Shared => out.push_shared(&self.memory.slice(..len)),
-            Kind::Registered => out.push_uncopied(&self.registered.as_ref()?.slice(..len)),
-            Kind::Lent => out.push_uncopied(&self.lend(self.memory.get(len..2 * len)?)?),
-            Kind::Mapped => out.push_mapped(mapped.bytes.slice(..len)),
-            Kind::File => out.push_file(region(mapped, 0..len)),
-            Kind::Pages => out.push_pipe(PipeRegion::pages(mapped, 0..len as u64)),
-            Kind::Headed | Kind::Pipe => {
+            BodyKind::Shared => out.push_shared(&self.memory.slice(..len)),
+            BodyKind::Registered => out.push_uncopied(&self.registered.as_ref()?.slice(..len)),
+            BodyKind::Lent => out.push_uncopied(&self.lend(self.memory.get(len..2 * len)?)?),
+            BodyKind::Mapped => out.push_mapped(mapped.bytes.slice(..len)),
+            BodyKind::File => out.push_file(region(mapped, 0..len)),
+            BodyKind::Pages => out.push_pipe(PipeRegion::pages(mapped, 0..len as u64)),
+            BodyKind::Headed | BodyKind::Pipe => {
                 out.push_pipe(PipeRegion::cached(&self.pipe(mapped, Bytes::new(), 0..len).ok()?));
             }
-            Kind::Chain => {
+            BodyKind::Chain => {
                 for start in (0..len).step_by(self.link_bytes) {
                     let link = start..len.min(start + self.link_bytes);
                     out.push_pipe(PipeRegion::cached(&self.pipe(mapped, Bytes::new(), link).ok()?));
@@ -138,7 +139,7 @@ impl Shelf {
         Some(())
     }
 
-    /// A copy in pages that were free.
+    /// Copies `bytes` to free pages of the region.
     fn lend(&self, bytes: &[u8]) -> Option<Bytes> {
         let fill = |pages: &mut [u8]| {
             pages.copy_from_slice(bytes);
@@ -147,9 +148,9 @@ impl Shelf {
         self.region.as_ref()?.lend(bytes.len(), fill).ok()?
     }
 
-    /// The pipe that holds `head` and these bytes of the file.
+    /// Returns the cached pipe that holds `head` and this range of the file.
     fn pipe(&self, mapped: &MappedFile, head: Bytes, range: Range<usize>) -> io::Result<Arc<CachedPipe>> {
-        let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pipes = self.pipes.lock();
         let key = (head.clone(), range.clone());
         if let Some(pipe) = pipes.get(&key) {
             return Ok(Arc::clone(pipe));
@@ -177,9 +178,9 @@ impl Shelf {
     }
 }
 
-/// Room in registered memory beside the content.
+/// Size of the registered memory beside the content.
 const LENT_MAX: usize = 32 << 20;
-/// A head has a page of the pipe to itself.
+/// Part of the pipe that a head takes: a page of its own.
 const PAGE: usize = 4096;
 
 fn region(mapped: &MappedFile, range: Range<usize>) -> FileRegion {

@@ -1,4 +1,4 @@
-//! Keeps promises on another thread, when their time has come.
+//! Replies that a thread gives at a set time.
 
 use std::{
     cmp::Reverse,
@@ -11,35 +11,35 @@ use std::{
 
 use proto::{Outbox, Promise};
 
-/// `None`: the promise is dropped instead.
-type Errand = (Promise, Option<Outbox>);
+/// A promise and its reply; `None` drops the promise instead.
+type DelayedReply = (Promise, Option<Outbox>);
 
-/// A thread that answers.
+/// Handle of the thread that fulfils promises.
 #[derive(Debug)]
-pub(crate) struct Later(Sender<(Instant, Errand)>);
+pub(crate) struct DelayedReplies(Sender<(Instant, DelayedReply)>);
 
-impl Later {
+impl DelayedReplies {
     pub(crate) fn start() -> io::Result<Self> {
-        let (sender, errands) = mpsc::channel();
-        thread::Builder::new().name("later".to_owned()).spawn(move || run(&errands))?;
+        let (sender, replies) = mpsc::channel();
+        thread::Builder::new().name("delayed".to_owned()).spawn(move || run(&replies))?;
         Ok(Self(sender))
     }
 
     pub(crate) fn fulfil(&self, at: Instant, promise: Promise, answer: Option<Outbox>) {
-        // The thread outlives every sender; were it gone, the promise would be dropped, which closes the connection.
+        // The thread outlives every sender. Without it the promise would be dropped, which closes the connection.
         let _ = self.0.send((at, (promise, answer)));
     }
 }
 
-fn run(errands: &mpsc::Receiver<(Instant, Errand)>) {
+fn run(replies: &mpsc::Receiver<(Instant, DelayedReply)>) {
     let mut due = BinaryHeap::<Reverse<(Instant, usize)>>::new();
-    let mut waiting = Vec::<Option<Errand>>::new();
+    let mut waiting = Vec::<Option<DelayedReply>>::new();
     loop {
         let next = due.peek().map(|Reverse((at, _))| at.saturating_duration_since(Instant::now()));
-        match errands.recv_timeout(next.unwrap_or(Duration::from_secs(3600))) {
-            Ok((at, errand)) => {
+        match replies.recv_timeout(next.unwrap_or(Duration::from_secs(3600))) {
+            Ok((at, reply)) => {
                 due.push(Reverse((at, waiting.len())));
-                waiting.push(Some(errand));
+                waiting.push(Some(reply));
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,

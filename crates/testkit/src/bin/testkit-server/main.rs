@@ -1,4 +1,4 @@
-//! A server of a protocol made for tests, run exactly as a real one.
+//! A server of a line protocol that is made for tests. It runs exactly as the real servers do.
 
 #![forbid(unsafe_code)]
 
@@ -9,50 +9,50 @@ mod protocol;
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
-use bodies::Shelf;
+use bodies::Bodies;
 use clap::Parser;
-use protocol::Lab;
+use protocol::LineProtocol;
 use service::{Cli, Host, ScratchPipes, ServiceArgs};
 use sys::listen::Address;
 
-/// Answers lines: what a line may say is described in protocol.rs.
+/// Answers the lines that protocol.rs describes
 #[derive(Debug, Parser)]
 #[command(version, about)]
 struct Args {
     #[command(flatten)]
     service: ServiceArgs,
 
-    /// The file that bodies are the beginning of
+    /// File whose beginning every body is
     #[arg(long, value_name = "FILE")]
     content: Option<PathBuf>,
 
-    /// Room in a scratch pipe, and in a link of a chain
+    /// Capacity of a scratch pipe, and length of a link of a chain
     #[arg(long, value_name = "BYTES", default_value_t = ScratchPipes::BYTES)]
     pipe_bytes: usize,
 
-    /// Keeps the content in registered memory, too
+    /// Keep the content in registered memory, too
     #[arg(long, requires = "content")]
     registered: bool,
 
-    /// Scratch pipes at most
+    /// Limit of scratch pipes
     #[arg(long, value_name = "N", default_value_t = ScratchPipes::COUNT_MAX)]
     pipes_max: usize,
 
-    /// How many connections the protocol is run for at once
+    /// Connections that the protocol handles in one call
     #[arg(long, value_name = "N", default_value = "1", value_parser = ["1", "8"])]
     batch: String,
 
-    /// One more address to listen on, which the protocol is told of; repeatable
+    /// One more address to listen on, for a front end of the server's own; repeatable
     #[arg(long, value_name = "ADDR")]
     more_listen: Vec<Address>,
 
-    /// Where metrics are served without --metrics
-    #[arg(long, value_name = "ADDR")]
-    usual_metrics: Option<String>,
+    /// Address of metrics without --metrics
+    #[arg(long = "default-metrics", value_name = "ADDR")]
+    default_metrics_address: Option<String>,
 
-    /// A file that is written at the end
+    /// File that is written at the end
     #[arg(long, value_name = "FILE")]
-    last_words: Option<PathBuf>,
+    exit_file: Option<PathBuf>,
 }
 
 impl Cli for Args {
@@ -61,7 +61,7 @@ impl Cli for Args {
 
     const DEFAULTS: &'static [(&'static str, &'static str)] = &[("backlog", "4000")];
     const ENVIRONMENT: &'static [(&'static str, &'static str)] =
-        &[("backlog", "LAB_QUEUE_LIMIT"), ("socket-buffer", "LAB_BUFFER_SIZE")];
+        &[("backlog", "ALIAS_QUEUE_LIMIT"), ("socket-buffer", "ALIAS_BUFFER_SIZE")];
 
     fn service(&self) -> &ServiceArgs {
         &self.service
@@ -72,7 +72,7 @@ impl Cli for Args {
     }
 
     fn default_metrics(&self) -> Option<String> {
-        self.usual_metrics.clone()
+        self.default_metrics_address.clone()
     }
 }
 
@@ -84,19 +84,19 @@ fn main() -> ExitCode {
 }
 
 fn serve<const BATCH: usize>(args: &Args, mut host: Host) -> anyhow::Result<()> {
-    let mut shelf = match &args.content {
-        Some(path) => Shelf::open(path, args.pipe_bytes).with_context(|| format!("cannot open {}", path.display()))?,
-        None => Shelf::default(),
+    let mut bodies = match &args.content {
+        Some(path) => Bodies::open(path, args.pipe_bytes).with_context(|| format!("cannot open {}", path.display()))?,
+        None => Bodies::default(),
     };
     if args.registered {
-        host.set_registered(shelf.register()?)?;
+        host.set_registered(bodies.register()?)?;
     }
     host.set_scratch_pipes(ScratchPipes::new(args.pipe_bytes, args.pipes_max));
-    let lab = Lab::<BATCH>::new(shelf, &host)?;
-    if let Some(path) = args.last_words.clone() {
+    let protocol = LineProtocol::<BATCH>::new(bodies, &host)?;
+    if let Some(path) = args.exit_file.clone() {
         host.at_end(move || {
             std::fs::write(&path, "the end\n").with_context(|| format!("cannot write {}", path.display()))
         });
     }
-    host.serve(Arc::new(lab), |_| ())
+    host.serve(Arc::new(protocol), |_| ())
 }

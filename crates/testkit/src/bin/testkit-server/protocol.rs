@@ -1,22 +1,22 @@
-//! The protocol: one line, one reply.
+//! The line protocol: one line is one request and has one reply.
 //!
 //! | line | reply |
 //! |---|---|
 //! | `ID` | `ID` at once |
 //! | `ID MS` | `ID`, from another thread after MS milliseconds |
 //! | `ID MS big` | the same and 100,000 bytes of `x` |
-//! | `ID MS hold` | nothing, after MS milliseconds; what follows is looked at only then |
+//! | `ID MS hold` | empty, after MS milliseconds; the lines after it are read only then |
 //! | `ID MS drop` | none: the promise is dropped |
 //! | `KIND N` | the line and the first N bytes of the content file, as a KIND of segment (see bodies.rs) |
-//! | `fallbacks` | how often a cached pipe or pages were sent in another way |
-//! | `widest` | the most connections that one `on_ready` saw |
+//! | `fallbacks` | the number of cached pipes and pages that were sent in another way |
+//! | `largest-batch` | the most connections that one `on_ready` saw |
 //! | `thread` | the name of the thread that the protocol runs on |
-//! | `entrance` | the front end connected to, how many of them are `--listen` ones, the receive and send buffer |
-//! | `counts` | the connections accepted, refused and open |
+//! | `listener` | the number of the front end, the number of those of `--listen`, the bytes of receive and send buffer |
+//! | `counts` | the connections that were accepted, were refused and are open |
 //! | `stop` | `stop`, and the server drains |
-//! | `bye` | `bye`, then the connection is closed |
-//! | `huh` | `huh`, then the connection is closed with a lingering close |
-//! | `all` | `all`, then the connection is closed with a lingering close unless the peer has everything by then |
+//! | `close` | `close`, then the connection is closed |
+//! | `linger` | `linger`, then the connection is closed with a lingering close |
+//! | `ack` | `ack`, then the connection is closed, with a lingering close unless the peer has received everything by then |
 //! | anything else | `? LINE`, then closed with a lingering close |
 
 use std::{
@@ -32,47 +32,47 @@ use rustix::net::sockopt;
 use service::{Host, Statistics, Stop, Timeouts};
 
 use crate::{
-    bodies::{Kind, Shelf},
-    delayed::Later,
+    bodies::{Bodies, BodyKind},
+    delayed::DelayedReplies,
 };
 
 const BIG: &[u8] = &[b'x'; 100_000];
 
-/// The protocol and what all connections share.
-pub(crate) struct Lab<const BATCH: usize> {
-    shelf: Shelf,
+/// The protocol, with all that connections share.
+pub(crate) struct LineProtocol<const BATCH: usize> {
+    bodies: Bodies,
     timeouts: Timeouts,
     listen_front_ends: usize,
     statistics: Statistics,
     stop: Stop,
-    later: Later,
-    widest: AtomicUsize,
+    delayed: DelayedReplies,
+    largest_batch: AtomicUsize,
 }
 
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Conn {
-    /// When the first byte of a line came whose end has not.
-    torn_since: Option<Instant>,
-    /// Nothing more is looked at while an answer is to come.
-    holds: bool,
+    /// Arrival of the first byte of a line whose end has not arrived.
+    partial_since: Option<Instant>,
+    /// True while no more lines are read, since a reply to `hold` is pending.
+    is_holding: bool,
     front_end: usize,
     receive_bytes: usize,
     send_bytes: usize,
 }
 
-/// What a line asks for.
+/// A parsed line.
 enum Request<'a> {
     Id,
     Deferred { id: &'a str, after: Duration, answer: Answer },
-    Body { kind: Kind, len: usize },
+    Body { kind: BodyKind, len: usize },
     Fallbacks,
-    Widest,
+    LargestBatch,
     Thread,
-    Entrance,
+    Listener,
     Counts,
     Stop,
-    Leave(Flow),
+    Close(Flow),
 }
 
 enum Answer {
@@ -86,17 +86,17 @@ impl<'a> Request<'a> {
     fn parse(line: &'a [u8]) -> Option<Self> {
         let mut words = str::from_utf8(line).ok()?.split(' ');
         Some(match (words.next()?, words.next(), words.next()) {
-            ("bye", None, None) => Self::Leave(Flow::Close),
-            ("huh", None, None) => Self::Leave(Flow::Linger),
-            ("all", None, None) => Self::Leave(Flow::CloseAfterAck),
-            ("widest", None, None) => Self::Widest,
+            ("close", None, None) => Self::Close(Flow::Close),
+            ("linger", None, None) => Self::Close(Flow::Linger),
+            ("ack", None, None) => Self::Close(Flow::CloseAfterAck),
+            ("largest-batch", None, None) => Self::LargestBatch,
             ("thread", None, None) => Self::Thread,
-            ("entrance", None, None) => Self::Entrance,
+            ("listener", None, None) => Self::Listener,
             ("counts", None, None) => Self::Counts,
             ("stop", None, None) => Self::Stop,
             ("fallbacks", None, None) => Self::Fallbacks,
             (id, None, None) if !id.is_empty() => Self::Id,
-            (word, Some(len), None) if let Some(kind) = Kind::parse(word) => {
+            (word, Some(len), None) if let Some(kind) = BodyKind::parse(word) => {
                 Self::Body { kind, len: len.parse().ok()? }
             }
             (id, Some(after), answer) => {
@@ -114,16 +114,16 @@ impl<'a> Request<'a> {
     }
 }
 
-impl<const BATCH: usize> Lab<BATCH> {
-    pub(crate) fn new(shelf: Shelf, host: &Host) -> anyhow::Result<Self> {
+impl<const BATCH: usize> LineProtocol<BATCH> {
+    pub(crate) fn new(bodies: Bodies, host: &Host) -> anyhow::Result<Self> {
         Ok(Self {
-            shelf,
+            bodies,
             timeouts: host.timeouts(),
             listen_front_ends: host.listen_front_ends(),
             statistics: host.statistics(),
             stop: host.stop(),
-            later: Later::start().context("cannot start a thread")?,
-            widest: AtomicUsize::new(0),
+            delayed: DelayedReplies::start().context("cannot start a thread")?,
+            largest_batch: AtomicUsize::new(0),
         })
     }
 
@@ -135,10 +135,10 @@ impl<const BATCH: usize> Lab<BATCH> {
         };
         match Request::parse(line) {
             Some(Request::Id) => whole_line(out),
-            Some(Request::Widest) => say(out, format!("{}\n", self.widest.load(Ordering::Relaxed))),
-            Some(Request::Fallbacks) => say(out, format!("{}\n", self.shelf.fallbacks())),
+            Some(Request::LargestBatch) => say(out, format!("{}\n", self.largest_batch.load(Ordering::Relaxed))),
+            Some(Request::Fallbacks) => say(out, format!("{}\n", self.bodies.fallbacks())),
             Some(Request::Thread) => say(out, format!("{:?}\n", thread::current().id())),
-            Some(Request::Entrance) => {
+            Some(Request::Listener) => {
                 let Conn { front_end, receive_bytes, send_bytes, .. } = conn;
                 say(out, format!("{front_end} {} {receive_bytes} {send_bytes}\n", self.listen_front_ends));
             }
@@ -150,13 +150,13 @@ impl<const BATCH: usize> Lab<BATCH> {
                 whole_line(out);
                 self.stop.drain("stop");
             }
-            Some(Request::Leave(flow)) => {
+            Some(Request::Close(flow)) => {
                 whole_line(out);
                 return flow;
             }
             Some(Request::Deferred { id, after, answer }) => self.defer(id, now.instant + after, &answer, out),
             Some(Request::Body { kind, len }) => {
-                if self.shelf.push(kind, len, line, out).is_none() {
+                if self.bodies.push(kind, len, line, out).is_none() {
                     return Flow::Abort;
                 }
             }
@@ -182,19 +182,19 @@ impl<const BATCH: usize> Lab<BATCH> {
             Answer::Nothing => Some(Outbox::default()),
             Answer::Dropped => None,
         };
-        self.later.fulfil(at, promise, reply);
+        self.delayed.fulfil(at, promise, reply);
     }
 }
 
-impl<const BATCH: usize> Protocol for Lab<BATCH> {
+impl<const BATCH: usize> Protocol for LineProtocol<BATCH> {
     type Conn = Conn;
 
     const BATCH: usize = BATCH;
 
     fn open(&self, peer: Peer<'_>, _: Now) -> Conn {
         Conn {
-            torn_since: None,
-            holds: false,
+            partial_since: None,
+            is_holding: false,
             front_end: peer.front_end,
             receive_bytes: sockopt::socket_recv_buffer_size(peer).unwrap_or(0),
             send_bytes: sockopt::socket_send_buffer_size(peer).unwrap_or(0),
@@ -203,33 +203,34 @@ impl<const BATCH: usize> Protocol for Lab<BATCH> {
 
     fn on_input(&self, conn: &mut Conn, input: &[u8], now: Now, out: &mut Outbox) -> Step {
         let mut step = Step::open(0);
-        conn.holds &= out.has_pending_replies();
-        while !out.is_full() && step.flow == Flow::Open && !conn.holds {
+        conn.is_holding &= out.has_pending_replies();
+        while !out.is_full() && step.flow == Flow::Open && !conn.is_holding {
             let rest = &input[step.consumed..];
             let Some(len) = rest.iter().position(|&byte| byte == b'\n') else { break };
             step.flow = self.answer(conn, &rest[..len], now, out);
-            conn.holds = rest[..len].ends_with(b" hold");
+            conn.is_holding = rest[..len].ends_with(b" hold");
             step.consumed += len + 1;
         }
-        let torn = step.consumed < input.len() && !out.is_full() && !conn.holds;
-        conn.torn_since = torn.then(|| conn.torn_since.filter(|_| step.consumed == 0).unwrap_or(now.instant));
+        let is_partial = step.consumed < input.len() && !out.is_full() && !conn.is_holding;
+        conn.partial_since =
+            is_partial.then(|| conn.partial_since.filter(|_| step.consumed == 0).unwrap_or(now.instant));
         step
     }
 
-    fn on_ready(&self, turns: &mut [BatchEntry<'_, Conn>], now: Now) {
-        self.widest.fetch_max(turns.len(), Ordering::Relaxed);
-        for turn in turns {
-            turn.step = self.on_input(turn.conn, turn.input, now, turn.out);
+    fn on_ready(&self, batch: &mut [BatchEntry<'_, Conn>], now: Now) {
+        self.largest_batch.fetch_max(batch.len(), Ordering::Relaxed);
+        for entry in batch {
+            entry.step = self.on_input(entry.conn, entry.input, now, entry.out);
         }
     }
 
     fn deadline(&self, conn: &Conn, quiet_since: Instant) -> Option<Instant> {
-        Some(conn.torn_since.map_or(quiet_since + self.timeouts.idle, |since| since + self.timeouts.request))
+        Some(conn.partial_since.map_or(quiet_since + self.timeouts.idle, |since| since + self.timeouts.request))
     }
 
-    /// An idle peer is left without a word; one that does not finish its line is told.
+    /// Closes an idle connection without a word; tells a peer that does not finish its line.
     fn on_deadline(&self, conn: &mut Conn, _: Now, out: &mut Outbox) -> Flow {
-        match conn.torn_since {
+        match conn.partial_since {
             None => Flow::Abort,
             Some(_) => {
                 out.inline().extend_from_slice(b"timeout\n");
