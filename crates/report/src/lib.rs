@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod format;
+mod markup;
 mod matrix_view;
 mod page;
 mod picture;
@@ -14,8 +15,14 @@ mod text;
 pub(crate) mod sample;
 
 pub use self::{
-    format::{compact_digits, rate, short, significant},
+    format::rate,
     page::render,
     picture::standalone::picture,
-    text::{markdown, output, quoted_figures as quotes, readme},
+    text::{
+        csv::csv,
+        markdown::markdown,
+        names::version_number,
+        quoted_figures::{QuotedFigures, quoted_figures},
+        readme, terminal,
+    },
 };

@@ -1,4 +1,4 @@
-//! The summary as the pictures ask for it: cells by position, and only numbers that can be drawn.
+//! A summary as pictures and sentences ask for it: cells by row and column, and only numbers that can be drawn.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,15 +7,15 @@ use results::{
     Workload,
 };
 
-use crate::picture::series::{Group, Series};
+use crate::picture::series::{Group, Palette, Series};
 
-/// Most points of a curve as it is drawn and embedded: closer ones fall into the same few pixels.
+/// Limit of the points of a curve, as it is drawn and embedded: closer ones fall into the same few pixels.
 const CURVE_POINTS_MAX: usize = 36;
 
 /// A borrowed summary with its cells looked up by row and column.
-pub(crate) struct View<'a> {
+pub(crate) struct MatrixView<'a> {
     pub(crate) summary: &'a Summary,
-    /// Before every id of this matrix in the page; the first has none.
+    /// Prefix of every id of this matrix in the page; the first has none.
     pub(crate) prefix: String,
     /// One per [`Setup::cells`](results::Setup::cells), the control included.
     pub(crate) series: Vec<Series>,
@@ -24,28 +24,42 @@ pub(crate) struct View<'a> {
     results: HashMap<(&'a str, &'a str), &'a Outcome>,
 }
 
-impl<'a> View<'a> {
-    /// Of the matrix at `position` in a page, with `series_before` series in those before it.
-    pub(crate) fn new(summary: &'a Summary, position: usize, series_before: usize) -> Self {
+impl<'a> MatrixView<'a> {
+    /// Views of all matrices of a page, in which a server of ours has one colour.
+    pub(crate) fn all(matrices: &'a [Summary]) -> Vec<Self> {
+        let (mut palette, mut series_before) = (Palette::default(), 0);
+        let view = |(position, summary): (usize, &'a Summary)| {
+            let view = Self::new(summary, position, series_before, &mut palette);
+            series_before += summary.setup.cells.len();
+            view
+        };
+        matrices.iter().enumerate().map(view).collect()
+    }
+
+    /// MatrixView of a matrix that stands alone.
+    pub(crate) fn alone(summary: &'a Summary) -> Self {
+        Self::new(summary, 0, 0, &mut Palette::default())
+    }
+
+    fn new(summary: &'a Summary, position: usize, series_before: usize, palette: &mut Palette) -> Self {
         let setup = &summary.setup;
         let is_reference = |cell: &Cell| cell.id == setup.reference;
-        let series = setup.cells.iter().enumerate().map(|(row, cell)| {
-            let driver = cell.factors.get("driver").unwrap_or(&cell.server);
-            // A back end that differs in more than its driver needs a colour of its own.
-            let kin = if cell.label.contains('/') && cell.role == Role::Ours { &cell.label } else { driver };
-            Series::new(series_before + row, &cell.label, kin, group(cell.role), is_reference(cell))
-        });
+        let series =
+            setup.cells.iter().enumerate().map(|(row, cell)| {
+                palette.series(series_before + row, &cell.label, group(cell.role), is_reference(cell))
+            });
+        let series = series.collect();
         let results = summary.results.iter().map(|r| ((r.cell.as_str(), r.workload.as_str()), &r.outcome));
         Self {
             summary,
             prefix: if position == 0 { String::new() } else { format!("m{}-", position + 1) },
-            series: series.collect(),
+            series,
             reference: setup.cells.iter().position(is_reference).unwrap_or(0),
             results: results.collect(),
         }
     }
 
-    /// An id of this matrix in the page.
+    /// Makes an id of this matrix in the page.
     pub(crate) fn id(&self, name: impl std::fmt::Display) -> String {
         format!("{}{name}", self.prefix)
     }
@@ -84,7 +98,7 @@ impl<'a> View<'a> {
         row.map_or(cell, |row| &self.series[row].label)
     }
 
-    /// `None` when the combination was not selected.
+    /// Result of one cell; `None` where the combination was not selected.
     pub(crate) fn outcome(&self, row: usize, column: usize) -> Option<&'a Outcome> {
         self.results.get(&(self.cells()[row].id.as_str(), self.workloads()[column].name.as_str())).copied()
     }
@@ -120,7 +134,7 @@ impl<'a> View<'a> {
         counts.iter().filter(|c| c.visits > 0 && !is_expected(c.flag)).map(|c| (c.flag, c.visits)).collect()
     }
 
-    /// Whether to hatch the cell: visits stayed invalid, or an open loop met a saturated side.
+    /// True if the cell is to be hatched: visits stayed invalid, or an open loop met a saturated side.
     pub(crate) fn is_doubtful(&self, row: usize, column: usize) -> bool {
         let is_open = is_open(&self.workloads()[column]);
         let is_bad = |flag: Flag| {
@@ -141,7 +155,7 @@ fn group(role: Role) -> Group {
     match role {
         Role::Ours | Role::Control => Group::Ours,
         Role::Peer => Group::Peer,
-        Role::Null => Group::Floor,
+        Role::Null => Group::Null,
     }
 }
 
@@ -149,7 +163,7 @@ pub(crate) fn is_open(workload: &Workload) -> bool {
     workload.is_open()
 }
 
-/// Whether the workload has figures that are compared: a climb has only curves.
+/// True if the workload has figures that are compared: a load sweep has only curves.
 pub(crate) fn is_compared(workload: &Workload) -> bool {
     !workload.is_climb()
 }
@@ -180,6 +194,11 @@ pub(crate) fn curve(figures: &LatencyFigures) -> Vec<QuantilePoint> {
         kept.push(*last);
     }
     kept
+}
+
+/// The least and the greatest value; infinite without any.
+pub(crate) fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)))
 }
 
 /// Numbers that have a place on an axis.

@@ -1,9 +1,12 @@
 //! The CPU budget of one request: kernel and user time of the server and of the generator, the null server's floor, and
 //! the server's system calls where they were counted.
 
+use maud::{Markup, html};
+
+use super::section::{Section, WorkloadPart, columns_with, per_workload};
 use crate::{
-    format::{duration, significant},
-    matrix_view::{Drawable, View},
+    format::{duration, significant, thousands},
+    matrix_view::{Drawable, MatrixView, offered_rps},
     picture::{
         row_labels::{gutter, more_height},
         series::Group,
@@ -12,8 +15,53 @@ use crate::{
 };
 
 const ROW_HEIGHT: f64 = 34.0;
-/// Of the column of system calls.
+/// Width of the column of system calls.
 const CALLS_WIDTH: f64 = 76.0;
+
+pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
+    let columns = columns_with(view, |column| has_bars(view, column));
+    let first = *columns.first()?;
+    let part = |&column: &usize| {
+        let workload = &view.workloads()[column];
+        let load = offered_rps(workload)
+            .map_or_else(|| "closed loop".to_owned(), |rps| format!("{}\u{a0}requests/s", thousands(rps)));
+        let name = format!("{} · {load}", workload.name);
+        WorkloadPart { name, finding: finding(view, column), pictures: pictures(view, column) }
+    };
+    let note = html! {
+        "Thick bar: server. Thin bar: generator. Full colour: kernel, pale: user. Dashed line: what the null server pays "
+        "for the same bytes. Totals are read in nanoseconds; their split follows the kernel’s coarser accounting of user "
+        "and system time. System calls are the server’s, counted in a pass of its own where the run was asked for it ("
+        span.mono { "--syscalls" } ")."
+    };
+    let parts: Vec<WorkloadPart> = columns.iter().map(part).collect();
+    Some(Section {
+        id: "cpu",
+        link: "CPU",
+        title: "CPU budget of one request".to_owned(),
+        finding: finding(view, first),
+        content: per_workload(&parts, &note),
+    })
+}
+
+/// Names the cost of the null server and of the reference, and what share of the latter is the kernel's.
+pub(super) fn finding(view: &MatrixView<'_>, column: usize) -> String {
+    let Some(own) = view.cpu(view.reference, column) else { return String::new() };
+    let null = view.compared().find(|&row| view.series[row].group == Group::Null);
+    let (name, cost) = (view.reference_label(), significant(own.median));
+    let mut out = match null.and_then(|row| view.cpu(row, column)) {
+        Some(floor) => {
+            let floor = significant(floor.median);
+            format!("The null server pays {floor}\u{a0}µs for the same bytes, {name} {cost}\u{a0}µs.")
+        }
+        None => format!("{name} needs {cost}\u{a0}µs of server CPU per request."),
+    };
+    let figures = view.figures(view.reference, column);
+    if let Some((system, user)) = figures.and_then(|f| f.system_us.zip(f.user_us)).filter(|(s, u)| s + u > 0.0) {
+        out += &format!(" Kernel share of {name}: {:.0}\u{a0}%.", 100.0 * system / (system + user));
+    }
+    out
+}
 
 /// One server's cost of a request, microseconds.
 struct Bar {
@@ -35,7 +83,7 @@ fn kernel_part(total: f64, system: Option<f64>, user: Option<f64>) -> Option<f64
 }
 
 /// The cost of every server under one workload, cheapest first; empty without server CPU.
-fn bars(view: &View<'_>, column: usize) -> Vec<Bar> {
+fn bars(view: &MatrixView<'_>, column: usize) -> Vec<Bar> {
     let bar = |row| {
         let (figures, cpu) = (view.figures(row, column)?, view.cpu(row, column)?);
         let client = Some(figures.client_cpu_us.median).filter(Drawable::is_drawable).unwrap_or(0.0);
@@ -53,12 +101,12 @@ fn bars(view: &View<'_>, column: usize) -> Vec<Bar> {
     bars
 }
 
-pub(super) fn has_bars(view: &View<'_>, column: usize) -> bool {
+fn has_bars(view: &MatrixView<'_>, column: usize) -> bool {
     !bars(view, column).is_empty()
 }
 
-/// Both drawings of one workload; call only where [`has_bars`].
-pub(super) fn pictures(view: &View<'_>, column: usize) -> String {
+/// Draws one workload; call only where [`has_bars`].
+fn pictures(view: &MatrixView<'_>, column: usize) -> Markup {
     let bars = bars(view, column);
     let title = format!("CPU per request, {}", view.workloads()[column].name);
     let description = "A bar per server, kernel and user time, above a thin bar for the generator; \
@@ -66,7 +114,7 @@ pub(super) fn pictures(view: &View<'_>, column: usize) -> String {
     picture(&view.id(format_args!("cpu{column}")), &title, description, |width| draw(view, &bars, width))
 }
 
-fn draw(view: &View<'_>, bars: &[Bar], width: Width) -> Drawing {
+fn draw(view: &MatrixView<'_>, bars: &[Bar], width: Width) -> Drawing {
     let labels = || bars.iter().map(|bar| view.series[bar.row].label.as_str());
     let gutter = gutter(labels(), width.pick(112.0, 76.0), width.pick(220.0, 120.0));
     let row_height = ROW_HEIGHT + more_height(labels(), gutter);
@@ -106,7 +154,7 @@ fn draw(view: &View<'_>, bars: &[Bar], width: Width) -> Drawing {
     Drawing { height, canvas }
 }
 
-fn draw_bar(canvas: &mut Canvas, view: &View<'_>, bar: &Bar, scale: &Scale, (left, y): (f64, f64)) {
+fn draw_bar(canvas: &mut Canvas, view: &MatrixView<'_>, bar: &Bar, scale: &Scale, (left, y): (f64, f64)) {
     let series = &view.series[bar.row];
     let class = if series.is_reference { "b" } else { "" };
     canvas.row_label(left - 10.0, y + 7.0, class, &series.label);
@@ -140,8 +188,14 @@ fn draw_bar(canvas: &mut Canvas, view: &View<'_>, bar: &Bar, scale: &Scale, (lef
     }
 }
 
-fn floor_line(canvas: &mut Canvas, view: &View<'_>, bars: &[Bar], scale: &Scale, (bottom, words_end): (f64, f64)) {
-    let Some(floor) = bars.iter().find(|b| view.series[b.row].group == Group::Floor) else { return };
+fn floor_line(
+    canvas: &mut Canvas,
+    view: &MatrixView<'_>,
+    bars: &[Bar],
+    scale: &Scale,
+    (bottom, words_end): (f64, f64),
+) {
+    let Some(floor) = bars.iter().find(|b| view.series[b.row].group == Group::Null) else { return };
     let x = scale.at(floor.cpu);
     canvas.line((x, 20.0), (x, bottom - 6.0), "floor");
     let words = format!("{}, {}", view.series[floor.row].label, significant(floor.cpu));

@@ -1,29 +1,27 @@
 //! The data behind the pictures, as JSON inside the page: what the script reads and what a reader can save.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use results::{Cell, Outcome, Report, Role, Summary};
+use results::{Outcome, Report, Summary};
 use serde_json::{Number, Value, json};
 
 use crate::{
-    matrix_view::{View, curve},
-    text::output,
+    matrix_view::{MatrixView, curve},
+    text::csv::csv,
 };
 
 /// Significant digits of the embedded numbers; `summary.json` has them all.
 const DIGITS: usize = 4;
 
-/// `csv`: the text of `summary.csv`. `matrices`, each with `summary`: the summary with thinned curves. `cells`, `label`,
-/// `facts`: per series id of the pictures, the cell's id, its label and what the filter may ask for. `workloads`: names,
-/// in the order of the columns. `vocabulary`: what the filter knows, as [`crate::matrix`] gives it to its own.
+/// Writes the object that the script reads. `csv`: the text of `summary.csv`. `matrices`, each with `summary`: the
+/// summary with thinned curves; `cells` and `label`: per series id of the pictures, the cell's id and its label;
+/// `workloads`: names, in the order of the columns.
 ///
 /// Safe inside a `script` element of HTML and of XML alike.
-pub(super) fn json(report: &Report, views: &[View<'_>]) -> String {
+pub(super) fn json(report: &Report, views: &[MatrixView<'_>]) -> String {
     let matrices = views.iter().map(matrix).collect::<Vec<_>>();
-    guard(&json!({ "csv": output::csv(report), "matrices": matrices }).to_string())
+    guarded(&json!({ "csv": csv(report), "matrices": matrices }).to_string())
 }
 
-fn matrix(view: &View<'_>) -> Value {
+fn matrix(view: &MatrixView<'_>) -> Value {
     let per_series = |value: &dyn Fn(usize) -> Value| -> Value {
         view.series.iter().enumerate().map(|(row, series)| (series.id.clone(), value(row))).collect()
     };
@@ -32,40 +30,8 @@ fn matrix(view: &View<'_>) -> Value {
         "summary": summary(view.summary),
         "cells": per_series(&|row| json!(view.cells()[row].id)),
         "label": per_series(&|row| json!(view.cells()[row].label)),
-        "facts": per_series(&|row| facts(view, row)),
         "workloads": workloads,
-        "vocabulary": vocabulary(view),
     })
-}
-
-/// The keys and the values that occur, and each server of ours with its dimensions in the order of a path.
-fn vocabulary(view: &View<'_>) -> Value {
-    let mut keys: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for cell in view.cells() {
-        keys.entry("server".to_owned()).or_default().insert(cell.server.clone());
-        for (factor, level) in &cell.factors {
-            keys.entry(factor.clone()).or_default().insert(level.clone());
-        }
-    }
-    keys.insert("workload".to_owned(), view.workloads().iter().map(|workload| workload.name.clone()).collect());
-    let ours = view.cells().iter().find(|cell| cell.role == Role::Ours);
-    let servers: Vec<Value> = ours.map(|cell| json!([cell.server, dimensions(cell)])).into_iter().collect();
-    json!({ "keys": keys.into_iter().collect::<Vec<_>>(), "servers": servers })
-}
-
-/// The id of a cell names the levels in the order of the dimensions: `kvcache/epoll/packed`. None where it does not.
-fn dimensions(cell: &Cell) -> Vec<&str> {
-    let levels = cell.id.split('/').skip(1);
-    let named = |level: &str| cell.factors.iter().find(|(_, other)| *other == level).map(|(factor, _)| factor.as_str());
-    let named: Option<Vec<&str>> = levels.map(named).collect();
-    named.filter(|named| named.iter().collect::<BTreeSet<_>>().len() == named.len()).unwrap_or_default()
-}
-
-fn facts(view: &View<'_>, row: usize) -> Value {
-    let cell = &view.cells()[row];
-    let mut facts: BTreeMap<&str, &str> = cell.factors.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-    facts.insert("server", &cell.server);
-    json!(facts)
 }
 
 fn summary(summary: &Summary) -> Value {
@@ -85,7 +51,7 @@ fn summary(summary: &Summary) -> Value {
     value
 }
 
-/// Secondary figures that there are none of, and members of windows that are zero in all windows of a visit; whoever reads
+/// Removes secondary figures that there are none of, and members of windows that are zero in all windows of a visit; whoever reads
 /// them takes null and zero for what is absent.
 fn leave_out_absent(value: &mut Value) {
     let results = value.get_mut("results").and_then(Value::as_array_mut);
@@ -102,7 +68,7 @@ fn leave_out_absent(value: &mut Value) {
     }
 }
 
-/// Lists of objects with the same members become a table: `{"@": [names], "rows": [[values], …]}`. Half the size.
+/// Turns lists of objects with the same members into tables: `{"@": [names], "rows": [[values], …]}`. Half the size.
 fn pack(value: &mut Value) {
     match value {
         Value::Object(map) => map.values_mut().for_each(pack),
@@ -144,9 +110,9 @@ fn round(value: &mut Value) {
     }
 }
 
-/// Outside its strings JSON has none of these characters, so the escapes of strings serve everywhere. The colon of an
+/// Escapes what must not stand in a script element. Outside its strings JSON has none of these characters, so the escapes of strings serve everywhere. The colon of an
 /// address and the at sign go too: whoever searches the file for something it loads must find nothing.
-fn guard(json: &str) -> String {
+fn guarded(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         match c {

@@ -1,10 +1,12 @@
 //! Main effects: what one choice changes when everything else stays equal. A dot and its interval per level.
 
-use results::{Effect, Summary};
+use maud::{Markup, html};
+use results::{Effect, Summary, ranks::interval_name};
 
+use super::section::{Section, figure};
 use crate::{
     format::{ratio, ratio_exact, short},
-    matrix_view::{Drawable, View},
+    matrix_view::{Drawable, MatrixView},
     picture::svg::{Anchor, Canvas, Drawing, Rect, Scale, Width, fit, picture, text_width},
 };
 
@@ -13,14 +15,47 @@ const TICKS: [f64; 17] = [0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5,
 /// Least distance between two tick labels, in units.
 const TICK_GAP: f64 = 38.0;
 
-/// Both drawings, or `None` when no choice was varied.
-pub(super) fn pictures(view: &View<'_>) -> Option<String> {
-    let effects: Vec<&Effect> = drawable(view.summary);
+/// `None` when no choice was varied.
+pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
+    let effects = drawable(view.summary);
     if effects.is_empty() {
         return None;
     }
+    let note = html! {
+        "Each dot: the median paired ratio of server CPU per request over all workloads and blocks when one choice "
+        "changes, all else equal. Whisker: " (interval_name(view.summary.setup.blocks))
+        ". Log axis, so ×2 and ÷2 are equally far from " i { "same" }
+        ". Shaded: the noise floor. Open dot, “~”: no difference seen."
+    };
+    Some(Section {
+        id: "effects",
+        link: "effects",
+        title: "What each choice changes".to_owned(),
+        finding: finding(&effects),
+        content: figure(&pictures(view, &effects), &note),
+    })
+}
+
+/// Names the largest main effect, and the levels that change nothing.
+pub(super) fn finding(effects: &[&Effect]) -> String {
+    let seen = effects.iter().filter(|e| e.cpu.differs);
+    let largest = seen.max_by(|a, b| a.cpu.median.ln().abs().total_cmp(&b.cpu.median.ln().abs()));
+    let is_alone = effects.iter().all(|e| e.factor == effects[0].factor);
+    let named = |e: &Effect| if is_alone { e.level.clone() } else { format!("{} {}", e.factor, e.level) };
+    let same: Vec<String> = effects.iter().filter(|e| !e.cpu.differs).map(|e| named(e)).collect();
+    let mut out = largest.map_or(String::new(), |e| {
+        let (level, other, times) = (named(e), &e.instead_of, ratio(e.cpu.median));
+        format!("The largest change: {level} instead of {other}, ×\u{a0}{times} server CPU per request. ")
+    });
+    if !same.is_empty() {
+        out += &format!("No difference seen: {}.", same.join(", "));
+    }
+    out.trim_end().to_owned()
+}
+
+fn pictures(view: &MatrixView<'_>, effects: &[&Effect]) -> Markup {
     let description = "Ratio of server CPU per request when one choice changes and everything else stays equal.";
-    Some(picture(&view.id("eff"), "Main effects", description, |width| draw(&effects, width)))
+    picture(&view.id("eff"), "Main effects", description, |width| draw(effects, width))
 }
 
 pub(super) fn drawable(summary: &Summary) -> Vec<&Effect> {
@@ -96,7 +131,7 @@ fn draw(effects: &[&Effect], width: Width) -> Drawing {
     }
     y -= 14.0;
     tick_labels(&mut grid, &axis, y);
-    grid.append(marks);
+    grid.push(&marks);
     Drawing { height: y + 36.0, canvas: grid }
 }
 

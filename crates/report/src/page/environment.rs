@@ -1,52 +1,72 @@
-//! Where and how the run was made: facts of the machine, exact commands, configurations of the peers.
+//! Conditions of the run: facts of the machine, exact commands, configurations of the peers.
 
-use std::fmt::Write as _;
-
+use maud::{Markup, html};
 use results::{Cell, Setup, Workload, ranks::interval_name};
 
+use super::section::Section;
 use crate::{
     format::{count, elapsed, short},
-    matrix_view::View,
-    picture::svg::escape,
+    matrix_view::MatrixView,
 };
 
 const UNKNOWN: &str = "not visible here";
 
-pub(super) fn html(view: &View<'_>) -> String {
+pub(super) fn section(view: &MatrixView<'_>) -> Section {
+    let is_first = view.prefix.is_empty();
+    Section {
+        id: "env",
+        link: "environment",
+        title: "Environment and commands".to_owned(),
+        finding: String::new(),
+        content: html! { (conditions(view)) @if is_first { (data_note()) } },
+    }
+}
+
+fn data_note() -> Markup {
+    html! {
+        p.small {
+            "The data behind every picture are in this file, in the element " span.mono { "script#data" }
+            ", with numbers of four digits and latency curves of at most 36 points; " span.mono { "summary.json" }
+            " beside this file has them in full. " span #dl {}
+        }
+    }
+}
+
+fn conditions(view: &MatrixView<'_>) -> Markup {
     let setup = &view.summary.setup;
-    let mut out = "<dl>".to_owned();
-    for (term, facts) in facts(view) {
-        let _ = write!(out, "<dt>{term}</dt><dd>{}</dd>", escape(&facts));
-    }
-    for note in &setup.notes {
-        let _ = write!(out, "<dt>note</dt><dd>{}</dd>", escape(note));
-    }
-    out += "</dl>\n";
-    let _ = writeln!(out, "<h3>Again</h3><pre>{}</pre>", escape(&setup.command));
     let servers = setup.cells.iter().map(|cell| (cell.label.as_str(), cell.command.as_str()));
-    let _ = writeln!(out, "<h3>Servers</h3><pre>{}</pre>", listing(servers));
     let loads = setup.workloads.iter().map(|workload| (workload.name.as_str(), workload.command.as_str()));
-    let _ = writeln!(out, "<h3>Loads</h3><pre>{}</pre>", listing(loads));
     let preloads = preloads(&setup.workloads);
-    if !preloads.is_empty() {
-        let listed = listing(preloads.iter().map(|(names, command)| (names.as_str(), *command)));
-        let _ = writeln!(out, "<h3>Before them</h3><pre>{listed}</pre>");
-    }
     let adds: Vec<(&str, String)> = (setup.workloads.iter())
         .filter(|workload| !workload.adds.is_empty())
         .map(|workload| (workload.name.as_str(), workload.adds.join(" ")))
         .collect();
-    if !adds.is_empty() {
-        let listed = listing(adds.iter().map(|(name, adds)| (*name, adds.as_str())));
-        let _ = writeln!(out, "<h3>More arguments of our servers</h3><pre>{listed}</pre>");
+    html! {
+        dl {
+            @for (term, facts) in facts(view) { dt { (term) } dd { (facts) } }
+            @for note in &setup.notes { dt { "note" } dd { (note) } }
+        }
+        "\n"
+        (listing("Again", &setup.command))
+        (listing("Servers", &commands(servers)))
+        (listing("Loads", &commands(loads)))
+        @if !preloads.is_empty() {
+            (listing("Before them", &commands(preloads.iter().map(|(names, command)| (names.as_str(), *command)))))
+        }
+        @if !adds.is_empty() {
+            (listing("More arguments of our servers", &commands(adds.iter().map(|(name, adds)| (*name, adds.as_str())))))
+        }
+        @for (labels, config) in configurations(&setup.cells) {
+            (listing(&format!("Configuration of {labels}"), config.trim_end()))
+        }
     }
-    for (labels, config) in configurations(&setup.cells) {
-        let _ = writeln!(out, "<h3>Configuration of {}</h3><pre>{}</pre>", escape(&labels), escape(config.trim_end()));
-    }
-    out
 }
 
-fn facts(view: &View<'_>) -> Vec<(&'static str, String)> {
+fn listing(title: &str, text: &str) -> Markup {
+    html! { h3 { (title) } pre { (text) } "\n" }
+}
+
+fn facts(view: &MatrixView<'_>) -> Vec<(&'static str, String)> {
     let (setup, progress) = (&view.summary.setup, &view.summary.progress);
     let host = &setup.host;
     let known = |fact: &Option<String>| fact.clone().unwrap_or_else(|| UNKNOWN.to_owned());
@@ -107,7 +127,7 @@ fn facts(view: &View<'_>) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn plan(setup: &Setup, view: &View<'_>) -> String {
+fn plan(setup: &Setup, view: &MatrixView<'_>) -> String {
     let progress = &view.summary.progress;
     format!(
         "{} of {} blocks complete, {} of {}, {}, slices of {}\u{a0}s after {} of warm-up, up to {} of an \
@@ -129,22 +149,22 @@ pub(super) fn kernel(release: &str) -> String {
     if release.starts_with("Linux") { release.to_owned() } else { format!("Linux {release}") }
 }
 
-fn listing<'a>(lines: impl Iterator<Item = (&'a str, &'a str)>) -> String {
-    let lines: Vec<String> = lines.map(|(name, command)| escape(&format!("{command}   # {name}"))).collect();
-    lines.join("\n")
+/// A line for each command, with the names behind it.
+fn commands<'a>(named: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    named.map(|(name, command)| format!("{command}   # {name}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Each command that stores keys once, with the workloads that need it.
+/// Lists each command that stores keys once, with the workloads that need it.
 fn preloads(workloads: &[Workload]) -> Vec<(String, &str)> {
     once(workloads.iter().filter_map(|workload| Some((workload.name.as_str(), workload.preload.as_deref()?))))
 }
 
-/// Each configuration once, with the cells that use it.
+/// Lists each configuration once, with the cells that use it.
 fn configurations(cells: &[Cell]) -> Vec<(String, &str)> {
     once(cells.iter().filter_map(|cell| Some((cell.label.as_str(), cell.config.as_deref()?))))
 }
 
-/// Equal texts once, with the names of all that have them.
+/// Lists equal texts once, with the names of all that have them.
 fn once<'a>(named: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<(String, &'a str)> {
     let mut out: Vec<(String, &str)> = Vec::new();
     for (name, text) in named {

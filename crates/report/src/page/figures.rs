@@ -1,20 +1,20 @@
-//! The raw table: every cell under every workload, every median with its interval.
+//! The table of all figures: every cell under every workload, every median with its interval.
 
-use std::fmt::Write as _;
+use maud::{Markup, html};
+use results::{Figures, Interval, LatencyFigures, Outcome, Ratio, ranks::interval_name};
 
-use results::{Figures, Interval, LatencyFigures, Outcome, Ratio};
-
+use super::section::{Section, scrolling};
 use crate::{
     format::{rate as figure, ratio_exact},
-    matrix_view::View,
-    picture::svg::escape,
+    markup::bounds,
+    matrix_view::MatrixView,
 };
 
-/// What a column prints of one cell.
+/// Entry of one column for one cell.
 struct Entry {
     text: String,
     interval: String,
-    /// What the script sorts by.
+    /// Number that the script sorts by.
     key: Option<f64>,
 }
 
@@ -52,30 +52,48 @@ const COLUMNS: &[Column] = &[
     ("visits", |f| visits(f)),
 ];
 
-pub(super) fn html(view: &View<'_>) -> String {
-    let mut out = format!(
-        "<table id=\"{}\"><thead><tr><th scope=\"col\">server</th><th scope=\"col\">workload</th>",
-        view.id("raw")
-    );
-    let columns = columns(view);
-    for (head, _) in &columns {
-        let _ = write!(out, "<th scope=\"col\" class=\"r\">{head}</th>");
-    }
-    out += "<th scope=\"col\">flags</th></tr></thead><tbody>\n";
-    for row in 0..view.cells().len() {
-        let mut is_first = row > 0;
-        for column in 0..view.workloads().len() {
-            if let Some(outcome) = view.outcome(row, column) {
-                out += &line(view, &columns, (row, column), outcome, is_first);
-                is_first = false;
+pub(super) fn section(view: &MatrixView<'_>) -> Section {
+    Section {
+        id: "table",
+        link: "table",
+        title: "All figures".to_owned(),
+        finding: String::new(),
+        content: html! {
+            (scrolling("all figures", &table(view)))
+            p.small.note {
+                "Medians over blocks, in brackets the " (interval_name(view.summary.setup.blocks))
+                ". “~”: no difference seen. Response time counts from the scheduled send and exists in an open loop only; "
+                "service time counts from the actual send. Visits: those that counted, and in brackets the retries of "
+                "invalid ones. Flags: by number of visits."
             }
-        }
+        },
     }
-    out + "</tbody></table>"
 }
 
-/// Those that are about keys, instructions or warm-ups only where there are some.
-fn columns(view: &View<'_>) -> Vec<&'static Column> {
+fn table(view: &MatrixView<'_>) -> Markup {
+    let columns = columns(view);
+    let lines = (0..view.cells().len()).flat_map(|row| lines(view, &columns, row));
+    html! {
+        table id=(view.id("raw")) {
+            thead { tr {
+                th scope="col" { "server" } th scope="col" { "workload" }
+                @for (head, _) in &columns { th scope="col" class="r" { (head) } }
+                th scope="col" { "flags" }
+            } }
+            tbody { "\n" @for line in lines { (line) } }
+        }
+    }
+}
+
+/// The lines of one server; the first of each but the first server starts a group.
+fn lines(view: &MatrixView<'_>, columns: &[&Column], row: usize) -> Vec<Markup> {
+    let outcomes = (0..view.workloads().len()).filter_map(|column| Some((column, view.outcome(row, column)?)));
+    let line = |(i, (column, outcome))| line(view, columns, (row, column), outcome, row > 0 && i == 0);
+    outcomes.enumerate().map(line).collect()
+}
+
+/// Returns the columns; those that are about keys, instructions or warm-ups only where there are some.
+fn columns(view: &MatrixView<'_>) -> Vec<&'static Column> {
     let has_keys = view.workloads().iter().any(|workload| workload.keys.is_some());
     let any = |is_there: fn(&Figures) -> bool| {
         view.summary.results.iter().any(|result| match &result.outcome {
@@ -95,35 +113,33 @@ fn columns(view: &View<'_>) -> Vec<&'static Column> {
 }
 
 fn line(
-    view: &View<'_>,
+    view: &MatrixView<'_>,
     columns: &[&Column],
     (row, column): (usize, usize),
     outcome: &Outcome,
     starts_group: bool,
-) -> String {
+) -> Markup {
     let series = &view.series[row];
-    let workload = escape(&view.workloads()[column].name);
-    let (id, label) = (&series.id, escape(&series.label));
-    let class = if starts_group { " class=\"grp\"" } else { "" };
-    let mut out = format!(
-        "<tr id=\"raw-{id}-{column}\"{class} data-r=\"{id}\" data-wn=\"{workload}\">\
-         <th scope=\"row\">{label}</th><td>{workload}</td>"
-    );
-    match outcome {
-        Outcome::NotRun { reason } => {
-            let _ = write!(out, "<td colspan=\"{}\" class=\"m\">n/a: {}</td>", columns.len() + 1, escape(reason));
-        }
-        Outcome::Measured(figures) => {
-            for (_, entry) in columns {
-                out += &entry(figures).html();
+    let workload = &view.workloads()[column].name;
+    // All flags, the expected ones too: this is the place where nothing is left out.
+    let flags = |figures: &Figures| {
+        let flags = figures.flags.iter().map(|count| format!("{} ({})", count.flag.name(), count.visits));
+        flags.collect::<Vec<_>>().join(", ")
+    };
+    html! {
+        tr id={ "raw-" (series.id) "-" (column) } class=[starts_group.then_some("grp")] data-r=(series.id)
+            data-wn=(workload) {
+            th scope="row" { (series.label) } td { (workload) }
+            @match outcome {
+                Outcome::NotRun { reason } => td colspan=(columns.len() + 1) class="m" { "n/a: " (reason) },
+                Outcome::Measured(figures) => {
+                    @for (_, entry) in columns { (entry(figures).html()) }
+                    td.f { (flags(figures)) }
+                }
             }
-            // All flags, the expected ones too: this is the place where nothing is left out.
-            let flags: Vec<String> =
-                figures.flags.iter().map(|c| format!("{} ({})", c.flag.name(), c.visits)).collect();
-            let _ = write!(out, "<td class=\"f\">{}</td>", flags.join(", "));
         }
+        "\n"
     }
-    out + "</tr>\n"
 }
 
 impl Entry {
@@ -131,14 +147,14 @@ impl Entry {
         Self { text: "–".to_owned(), interval: String::new(), key: None }
     }
 
-    fn html(&self) -> String {
-        let key = self.key.map_or(String::new(), |key| format!(" data-v=\"{key:.6e}\""));
-        let interval = if self.interval.is_empty() {
-            String::new()
-        } else {
-            format!(" <span class=\"ci\">{}</span>", self.interval)
-        };
-        format!("<td class=\"r\"{key}>{}{interval}</td>", self.text)
+    fn html(&self) -> Markup {
+        let key = self.key.map(|key| format!("{key:.6e}"));
+        html! {
+            td.r data-v=[key] {
+                (self.text)
+                @if !self.interval.is_empty() { " " (bounds(&self.interval)) }
+            }
+        }
     }
 }
 

@@ -1,75 +1,86 @@
 //! The top of the page: stamp, title, verdicts, conditions, warnings, links.
 
-use std::{collections::BTreeSet, fmt::Write as _};
+use std::collections::BTreeSet;
 
-use results::{Outcome, Role, Setup, Summary, Workload, ranks::interval_name};
+use maud::{Markup, html};
+use results::{Outcome, Role, Setup, Summary, ranks::interval_name};
 
-use crate::{
-    format::{count, thousands},
-    matrix_view::{View, offered_rps},
-    page::{environment::kernel, overview, verdicts},
-    picture::svg::escape,
-};
+use super::{environment::kernel, verdicts};
+use crate::{format::count, markup::joined, matrix_view::MatrixView};
 
+/// Id of the top of a page of several servers.
+pub(super) const RUN_ID: &str = "run";
 /// Cells named in one warning; the table has them all.
 const NAMED_MAX: usize = 12;
 
-/// Light or dark, for the whole page.
-pub(super) const THEME: &str = "<button type=\"button\" id=\"theme\" hidden=\"hidden\">dark</button>";
+/// Button between light and dark, for the whole page.
+pub(super) fn theme() -> Markup {
+    html! { button type="button" id="theme" hidden="hidden" { "dark" } }
+}
 
 /// `links`: id and name of each section; `others`: of the page's other matrices. What holds for the whole run is said at
 /// the top of a page of several.
-pub(super) fn html(view: &View<'_>, links: &[(String, &str)], others: &[(String, &str)]) -> String {
+pub(super) fn html(view: &MatrixView<'_>, links: &[(String, &str)], others: &[(String, &str)]) -> Markup {
     let is_alone = others.is_empty();
-    let mut out = "<header>".to_owned();
-    for (head, words) in stamps(view.summary).into_iter().filter(|_| is_alone) {
-        let _ = write!(out, "<p class=\"sample\" role=\"note\"><b>{head}</b> {words}</p>");
+    let verdicts = verdicts::verdicts(view);
+    html! {
+        header {
+            @if is_alone {
+                (stamps_html(&stamps(view.summary)))
+                h1.title { (title(view)) }
+            } @else {
+                h2.title { (title(view)) }
+            }
+            p.sub { (subtitle(view)) } "\n"
+            div.verdict role="region" aria-label="verdict" {
+                @if !verdicts.is_empty() {
+                    ol.verdicts { @for verdict in &verdicts { li { (verdict) } "\n" } }
+                }
+                p.host { (host_line(&[view])) }
+                (warnings_html(&warnings(view)))
+            }
+            nav aria-label="pictures" { (links_html(links)) " " @if is_alone { (theme()) } }
+            @if !is_alone {
+                nav.others aria-label="servers" {
+                    a href={ "#" (RUN_ID) } { "All servers of this run" } " " span { "Others:" } " " (links_html(others))
+                }
+            }
+        }
+        "\n"
     }
-    // Of several the run has the heading of the page.
-    let heading = if is_alone { "h1" } else { "h2" };
-    let (title, subtitle) = (escape(&title(view)), escape(&subtitle(view)));
-    let _ = writeln!(out, "<{heading} class=\"title\">{title}</{heading}><p class=\"sub\">{subtitle}</p>");
-    let verdicts: String = verdicts::verdicts(view).iter().map(|v| format!("<li>{v}</li>\n")).collect();
-    out += "<div class=\"verdict\" role=\"region\" aria-label=\"verdict\">";
-    if !verdicts.is_empty() {
-        let _ = write!(out, "<ol class=\"verdicts\">{verdicts}</ol>");
-    }
-    let _ = write!(out, "<p class=\"host\">{}</p>", escape(&host_line(&[view])));
-    let warnings: String = warnings(view).iter().map(|w| format!("<li>{w}</li>\n")).collect();
-    if !warnings.is_empty() {
-        let _ = write!(out, "<ul class=\"warn\">{warnings}</ul>");
-    }
-    out += "</div>";
-    let list = |links: &[(String, &str)]| -> String {
-        let links = links.iter().map(|(id, name)| format!("<a href=\"#{id}\">{name}</a>"));
-        links.collect::<Vec<_>>().join(" ")
-    };
-    let others = if is_alone {
-        String::new()
-    } else {
-        format!(
-            "<nav class=\"others\" aria-label=\"servers\"><a href=\"#{}\">All servers of this run</a> <span>Others:</span> \
-             {}</nav>",
-            overview::ID,
-            list(others)
-        )
-    };
-    let theme = if is_alone { THEME } else { "" };
-    let _ = writeln!(out, "<nav aria-label=\"pictures\">{} {theme}</nav>{others}</header>", list(links));
-    out
 }
 
-/// What is printed beside every heading of a run that must not be quoted as a ranking.
-pub(super) fn tag(summary: &Summary) -> String {
+pub(super) fn links_html(links: &[(String, &str)]) -> Markup {
+    let links = links.iter().map(|(id, name)| html! { a href={ "#" (id) } { (name) } });
+    joined(&links.collect::<Vec<_>>(), " ")
+}
+
+pub(super) fn stamps_html(stamps: &[Stamp]) -> Markup {
+    html! { @for (head, words) in stamps { p.sample role="note" { b { (head) } " " (words) } } }
+}
+
+pub(super) fn warnings_html(warnings: &[Markup]) -> Markup {
+    html! {
+        @if !warnings.is_empty() {
+            ul.warn { @for warning in warnings { li { (warning) } "\n" } }
+        }
+    }
+}
+
+/// Words beside every heading of a run that must not be quoted as a ranking.
+pub(super) fn tag(summary: &Summary) -> Markup {
     let words = match (summary.setup.quick, summary.progress.is_partial) {
         (true, _) => "quick, no ranking",
         (false, true) => "unfinished run",
-        (false, false) => return String::new(),
+        (false, false) => return Markup::default(),
     };
-    format!(" <span class=\"tag\">{words}</span>")
+    html! { " " span.tag { (words) } }
 }
 
-pub(super) fn stamps(summary: &Summary) -> Vec<(&'static str, &'static str)> {
+/// Words on a run that is less than a full one, and what that means.
+pub(super) type Stamp = (&'static str, &'static str);
+
+pub(super) fn stamps(summary: &Summary) -> Vec<Stamp> {
     let quick = ("Quick, no ranking.", "Enough to see how things stand, too little to rank them.");
     let partial = ("Unfinished.", "Not every planned visit was made.");
     let stamps = [(summary.setup.quick, quick), (summary.progress.is_partial, partial)];
@@ -77,7 +88,7 @@ pub(super) fn stamps(summary: &Summary) -> Vec<(&'static str, &'static str)> {
 }
 
 /// `http-server on seven drivers`.
-pub(super) fn title(view: &View<'_>) -> String {
+pub(super) fn title(view: &MatrixView<'_>) -> String {
     let ours: Vec<_> = view.cells().iter().filter(|c| c.role == Role::Ours).collect();
     let servers: BTreeSet<&str> = ours.iter().map(|c| c.server.as_str()).collect();
     let factors: BTreeSet<&str> = ours.iter().flat_map(|c| c.factors.keys().map(String::as_str)).collect();
@@ -96,7 +107,7 @@ fn counted(n: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
-fn subtitle(view: &View<'_>) -> String {
+fn subtitle(view: &MatrixView<'_>) -> String {
     let mut others: Vec<String> = Vec::new();
     for cell in view.cells() {
         let name = match cell.role {
@@ -116,8 +127,8 @@ fn subtitle(view: &View<'_>) -> String {
     }
 }
 
-/// Where and how; what differs between matrices is said of each.
-pub(super) fn host_line(views: &[&View<'_>]) -> String {
+/// Conditions of the run; what differs between matrices is said of each.
+pub(super) fn host_line(views: &[&MatrixView<'_>]) -> String {
     let each = |words: &dyn Fn(&Setup) -> String| {
         let mut different: Vec<String> = Vec::new();
         for words in views.iter().map(|view| words(&view.summary.setup)) {
@@ -150,36 +161,35 @@ pub(super) fn host_line(views: &[&View<'_>]) -> String {
     .join(" · ")
 }
 
-/// `100,000 requests/s` or `closed loop`.
-pub(super) fn load(workload: &Workload) -> String {
-    offered_rps(workload).map_or_else(|| "closed loop".to_owned(), |rps| format!("{}\u{a0}requests/s", thousands(rps)))
-}
-
 /// The run's own warnings, then the cells that are hatched or missing in the matrix.
-fn warnings(view: &View<'_>) -> Vec<String> {
-    let mut out: Vec<String> = view.summary.warnings.iter().map(|w| escape(w)).collect();
+fn warnings(view: &MatrixView<'_>) -> Vec<Markup> {
+    let mut out: Vec<Markup> = view.summary.warnings.iter().map(|warning| html! { (warning) }).collect();
     let hatched = view.places().filter(|&(row, column)| view.is_doubtful(row, column)).count();
     if hatched > 0 {
-        out.push(format!("<b>{} hatched</b> below: a flag casts doubt on the figures.", count(hatched, "cell")));
+        let head = format!("{} hatched", count(hatched, "cell"));
+        out.push(html! { b { (head) } " below: a flag casts doubt on the figures." });
     }
     for Missing { reason, places } in missing(view) {
         let more = places.len().saturating_sub(NAMED_MAX);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let named = escape(&places[..places.len().min(NAMED_MAX)].join("; "));
-        out.push(format!("<b>Not run</b> ({}): {named}{more}.", escape(&reason)));
+        let named = places[..places.len().min(NAMED_MAX)].join("; ");
+        out.push(html! {
+            b { "Not run" } " (" (reason) "): " (named)
+            @if more > 0 { " and " (more) " more" }
+            "."
+        });
     }
     out
 }
 
-/// What was not run, and why.
+/// Cells that were not run for one reason.
 pub(super) struct Missing {
     pub(super) reason: String,
     pub(super) places: Vec<String>,
 }
 
-/// By reason, in the order in which they occur: `pool: get-1MiB-c16, conns-9000`, or `uring` for a server that could not
+/// Lists what was not run by reason, in the order in which they occur: `pool: get-1MiB-c16, conns-9000`, or `uring` for a server that could not
 /// run at all.
-pub(super) fn missing(view: &View<'_>) -> Vec<Missing> {
+pub(super) fn missing(view: &MatrixView<'_>) -> Vec<Missing> {
     let mut out: Vec<Missing> = Vec::new();
     for row in view.compared() {
         let label = &view.series[row].label;

@@ -1,38 +1,45 @@
-//! How latency is distributed: a panel per server, both axes logarithmic, so that one request in a million is seen.
+//! Histograms of latency: a panel per server, both axes logarithmic, so that one request in a million is seen.
 
+use maud::{Markup, html};
 use results::{Bucket, LatencyFigures, bucket_end};
 
+use super::section::{Section, WorkloadPart, affordable, columns_with, per_workload};
 use crate::{
     format::duration,
-    matrix_view::{Drawable, View, is_open},
-    page::{Section, affordable, columns, per_workload},
+    matrix_view::{Drawable, MatrixView, is_open},
     picture::{
         axes::time_ticks,
         grid::Grid,
         series::Group,
-        svg::{Anchor, Canvas, Drawing, Scale, Width, escape, picture, text_width},
+        svg::{Anchor, Canvas, Drawing, Scale, Width, picture, text_width},
     },
 };
 
-/// Shares with a line of their own, and what they are called.
+/// Shares with a line of their own, and their names.
 const SHARES: [(f64, &str); 4] = [(1.0, "all"), (1e-2, "1\u{a0}%"), (1e-4, "10⁻⁴"), (1e-6, "10⁻⁶")];
 
-pub(super) fn section(view: &View<'_>) -> Option<Section> {
-    let (columns, rest) = affordable(view, columns(view, |column| !panels(view, column).is_empty()));
+pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
+    let (columns, rest) = affordable(view, columns_with(view, |column| !panels(view, column).is_empty()));
     let first = *columns.first()?;
     let parts: Vec<_> = columns
         .iter()
-        .map(|&column| (view.workloads()[column].name.clone(), finding(view, column), pictures(view, column)))
+        .map(|&column| WorkloadPart {
+            name: view.workloads()[column].name.clone(),
+            finding: finding(view, column),
+            pictures: pictures(view, column),
+        })
         .collect();
-    let note = "Ten bars to a factor of ten, the share of all requests in each; all visits together. Both axes are \
-                logarithmic: a hump at the right is a second way a request can go. <b>Solid</b>: response time in an \
-                open loop, else service time. <b>Dashed</b>: service time beside it.";
+    let note = html! {
+        "Ten bars to a factor of ten, the share of all requests in each; all visits together. Both axes are logarithmic: "
+        "a hump at the right is a second way a request can go. " b { "Solid" }
+        ": response time in an open loop, else service time. " b { "Dashed" } ": service time beside it." (rest)
+    };
     Some(Section {
         id: "histogram",
         link: "histograms",
         title: "How latency is spread".to_owned(),
         finding: finding(view, first),
-        content: per_workload(&parts, &format!("{note}{rest}")),
+        content: per_workload(&parts, &note),
     })
 }
 
@@ -49,8 +56,8 @@ fn density(latency: Option<&LatencyFigures>) -> &[Bucket] {
     if is_drawable { density } else { &[] }
 }
 
-fn panels<'a>(view: &View<'a>, column: usize) -> Vec<Panel<'a>> {
-    let served = view.compared().filter(|&row| view.series[row].group != Group::Floor);
+fn panels<'a>(view: &MatrixView<'a>, column: usize) -> Vec<Panel<'a>> {
+    let served = view.compared().filter(|&row| view.series[row].group != Group::Null);
     let panel = |row| {
         let figures = view.figures(row, column)?;
         let (response, service) = (density(figures.response.as_ref()), density(figures.service.as_ref()));
@@ -60,7 +67,7 @@ fn panels<'a>(view: &View<'a>, column: usize) -> Vec<Panel<'a>> {
     served.filter_map(panel).collect()
 }
 
-fn pictures(view: &View<'_>, column: usize) -> String {
+fn pictures(view: &MatrixView<'_>, column: usize) -> Markup {
     let panels = panels(view, column);
     let workload = &view.workloads()[column];
     let kind = if is_open(workload) { "response time solid, service time dashed" } else { "service time" };
@@ -69,7 +76,7 @@ fn pictures(view: &View<'_>, column: usize) -> String {
     picture(&view.id(format_args!("hist{column}")), &title, &description, |width| draw(view, column, &panels, width))
 }
 
-fn draw(view: &View<'_>, column: usize, panels: &[Panel<'_>], width: Width) -> Drawing {
+fn draw(view: &MatrixView<'_>, column: usize, panels: &[Panel<'_>], width: Width) -> Drawing {
     let grid = Grid::new(width);
     let bars = || panels.iter().flat_map(|panel| panel.main.iter().chain(panel.beside));
     let low = bars().map(|bar| bar.us).fold(f64::INFINITY, f64::min);
@@ -140,16 +147,16 @@ fn axes(canvas: &mut Canvas, grid: &Grid, (index, count): (usize, usize), (x, y)
     }
 }
 
-/// Below what all requests were, of the server that was best in that and of the worst.
-fn finding(view: &View<'_>, column: usize) -> String {
+/// Names the time below which all requests were, of the server that was best in that and of the worst.
+fn finding(view: &MatrixView<'_>, column: usize) -> String {
     let end = |panel: &Panel<'_>| Some((bucket_end(panel.main.last()?.us), panel.row));
     let mut ends: Vec<(f64, usize)> = panels(view, column).iter().filter_map(end).collect();
     ends.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let words = |&(us, row): &(f64, usize)| format!("{} of {}", duration(us), escape(&view.series[row].label));
+    let words = |&(us, row): &(f64, usize)| format!("{} of {}", duration(us), view.series[row].label);
     match ends.as_slice() {
         [] => String::new(),
         [(us, row)] => {
-            format!("All requests to {} took less than {}.", escape(&view.series[*row].label), duration(*us))
+            format!("All requests to {} took less than {}.", view.series[*row].label, duration(*us))
         }
         [least, .., most] => format!("The slowest request took from less than {} to {}.", words(least), words(most)),
     }

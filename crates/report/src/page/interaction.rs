@@ -2,40 +2,54 @@
 
 use std::collections::BTreeSet;
 
+use maud::{Markup, html};
 use results::{Cell, Role};
 
+use super::section::{Section, WorkloadPart, columns_with, per_workload};
 use crate::{
     format::{duration, ratio},
-    matrix_view::View,
-    page::{Section, columns, per_workload},
+    matrix_view::MatrixView,
     picture::{
-        axes,
-        curves::{self, Axis, Curve, Panel, Tick},
+        axes::{self, Axis, Tick},
+        curves::{self, Curve, Panel},
         series::level_class,
-        svg::{escape, picture},
+        svg::picture,
     },
 };
 
-/// What stands along the x axis where it varies.
+/// Dimension that stands along the x axis where it varies.
 const FIRST: &str = "driver";
 
-pub(super) fn section(view: &View<'_>) -> Option<Section> {
-    let columns = columns(view, |column| !crossings(view, column).is_empty());
+pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
+    let columns = columns_with(view, |column| !crossings(view, column).is_empty());
     let first = *columns.first()?;
     let parts: Vec<_> = columns
         .iter()
-        .map(|&column| (view.workloads()[column].name.clone(), finding(view, column), pictures(view, column)))
+        .map(|&column| WorkloadPart {
+            name: view.workloads()[column].name.clone(),
+            finding: finding(view, column),
+            pictures: pictures(view, column),
+        })
         .collect();
-    let note = "Server CPU per request; a line per level of the second choice, everything else as in the reference. \
-                Lines that run alike: the two choices do not depend on each other. Lines that part or cross: what one \
-                of them is worth depends on the other.";
+    let note = html! {
+        "Server CPU per request; a line per level of the second choice, everything else as in the reference. Lines that "
+        "run alike: the two choices do not depend on each other. Lines that part or cross: what one of them is worth "
+        "depends on the other."
+    };
     Some(Section {
         id: "interaction",
         link: "interactions",
         title: "What depends on what".to_owned(),
         finding: finding(view, first),
-        content: per_workload(&parts, note),
+        content: per_workload(&parts, &note),
     })
+}
+
+/// Most levels that a dimension of ours has.
+pub(super) fn levels_max(view: &MatrixView<'_>) -> usize {
+    let ours = view.cells().iter().filter(|cell| cell.role == Role::Ours);
+    let factors: BTreeSet<&str> = ours.flat_map(|cell| cell.factors.keys().map(String::as_str)).collect();
+    factors.into_iter().map(|factor| levels(view, factor).len()).max().unwrap_or(0)
 }
 
 /// Two dimensions of which some levels were measured together.
@@ -48,7 +62,7 @@ struct Crossing<'a> {
     lines: Vec<(&'a str, Vec<Option<f64>>)>,
 }
 
-fn crossings<'a>(view: &View<'a>, column: usize) -> Vec<Crossing<'a>> {
+fn crossings<'a>(view: &MatrixView<'a>, column: usize) -> Vec<Crossing<'a>> {
     let ours = || view.cells().iter().filter(|cell| cell.role == Role::Ours);
     let factors: BTreeSet<&str> = ours().flat_map(|cell| cell.factors.keys().map(String::as_str)).collect();
     let varies = |factor: &&str| levels(view, factor).len() > 1;
@@ -60,7 +74,7 @@ fn crossings<'a>(view: &View<'a>, column: usize) -> Vec<Crossing<'a>> {
     others.filter_map(|second| crossing(view, column, first, second)).collect()
 }
 
-fn levels<'a>(view: &View<'a>, factor: &str) -> Vec<&'a str> {
+fn levels<'a>(view: &MatrixView<'a>, factor: &str) -> Vec<&'a str> {
     let mut levels = Vec::new();
     for cell in view.cells().iter().filter(|cell| cell.role == Role::Ours) {
         let level = cell.factors.get(factor).map(String::as_str);
@@ -69,7 +83,7 @@ fn levels<'a>(view: &View<'a>, factor: &str) -> Vec<&'a str> {
     levels
 }
 
-fn crossing<'a>(view: &View<'a>, column: usize, first: &'a str, second: &'a str) -> Option<Crossing<'a>> {
+fn crossing<'a>(view: &MatrixView<'a>, column: usize, first: &'a str, second: &'a str) -> Option<Crossing<'a>> {
     let along = levels(view, first);
     let line = |level: &'a str| {
         let cost = |other: &&str| cost(view, column, (first, other), (second, level));
@@ -80,8 +94,8 @@ fn crossing<'a>(view: &View<'a>, column: usize, first: &'a str, second: &'a str)
     (lines.len() >= 2).then_some(Crossing { first, second, along, lines })
 }
 
-/// Of the cell that has these two levels and is otherwise like the reference.
-fn cost(view: &View<'_>, column: usize, first: (&str, &str), second: (&str, &str)) -> Option<f64> {
+/// Returns the cost of the cell that has these two levels and is otherwise like the reference.
+fn cost(view: &MatrixView<'_>, column: usize, first: (&str, &str), second: (&str, &str)) -> Option<f64> {
     let reference = view.cells().get(view.reference)?;
     let is_like = |cell: &Cell| {
         let has = |(factor, level): (&str, &str)| cell.factors.get(factor).is_some_and(|other| other == level);
@@ -95,7 +109,7 @@ fn cost(view: &View<'_>, column: usize, first: (&str, &str), second: (&str, &str
     Some(view.cpu(row, column)?.median)
 }
 
-fn pictures(view: &View<'_>, column: usize) -> String {
+fn pictures(view: &MatrixView<'_>, column: usize) -> Markup {
     let crossings = crossings(view, column);
     let name = &view.workloads()[column].name;
     let one = |(index, crossing): (usize, &Crossing<'_>)| {
@@ -105,12 +119,12 @@ fn pictures(view: &View<'_>, column: usize) -> String {
         let drawn = picture(&view.id(format_args!("x{column}-{index}")), &title, description, |width| {
             curves::draw(std::slice::from_ref(&panel), crossing.first, width)
         });
-        curves::key(&panel.curves) + &drawn
+        html! { (curves::key(&panel.curves)) (drawn) }
     };
-    crossings.iter().enumerate().map(one).collect()
+    html! { @for crossing in crossings.iter().enumerate() { (one(crossing)) } }
 }
 
-fn panel(view: &View<'_>, column: usize, index: usize, crossing: &Crossing<'_>) -> Panel {
+fn panel(view: &MatrixView<'_>, column: usize, index: usize, crossing: &Crossing<'_>) -> Panel {
     let all = crossing.lines.iter().flat_map(|(_, costs)| costs.iter().flatten().copied());
     let tick = |(at, level): (usize, &&str)| Tick { at: at as f64, label: (*level).to_owned(), us: None };
     let curve = |(place, (level, costs)): (usize, &(&str, Vec<Option<f64>>))| {
@@ -143,8 +157,8 @@ fn panel(view: &View<'_>, column: usize, index: usize, crossing: &Crossing<'_>) 
     }
 }
 
-/// The level whose price depends most on the other choice.
-fn finding(view: &View<'_>, column: usize) -> String {
+/// Names the level whose price depends most on the other choice.
+fn finding(view: &MatrixView<'_>, column: usize) -> String {
     let mut widest: Option<(f64, String)> = None;
     for Crossing { along, lines, .. } in crossings(view, column) {
         let Some(((base, base_costs), rest)) = lines.split_first() else { continue };
@@ -156,8 +170,7 @@ fn finding(view: &View<'_>, column: usize) -> String {
             let [least, .., most] = prices.as_slice() else { continue };
             let spread = most.0 / least.0;
             if widest.as_ref().is_none_or(|(widest, _)| spread > *widest) {
-                let words = |(price, other): &(f64, &str)| format!("×\u{a0}{} with {}", ratio(*price), escape(other));
-                let (level, base) = (escape(level), escape(base));
+                let words = |(price, other): &(f64, &str)| format!("×\u{a0}{} with {}", ratio(*price), other);
                 let (least, most) = (words(least), words(most));
                 widest = Some((spread, format!("{level} instead of {base} costs {least} and {most}.")));
             }

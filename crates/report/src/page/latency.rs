@@ -1,10 +1,12 @@
 //! Latency by percentile: a panel per server, all panels of one workload on the same two axes.
 
+use maud::{Markup, html};
 use results::{Figures, QuantilePoint};
 
+use super::section::{Section, WorkloadPart, columns_with, per_workload};
 use crate::{
-    format::{duration, short},
-    matrix_view::{View, curve, is_open},
+    format::{duration, short, thousands},
+    matrix_view::{Drawable, MatrixView, curve, is_open, offered_rps},
     picture::{
         grid::Grid,
         series::Group,
@@ -17,6 +19,67 @@ const X_MIN: f64 = 1.6;
 /// 1 / (1 − q) of the labelled percentiles.
 const PERCENTILES: [(f64, &str); 6] =
     [(2.0, "50"), (10.0, "90"), (100.0, "99"), (1e3, "99.9"), (1e4, "99.99"), (1e5, "99.999")];
+
+pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
+    let columns = columns_with(view, |column| has_curves(view, column));
+    let first = *columns.first()?;
+    let part = |&column: &usize| {
+        let workload = &view.workloads()[column];
+        let kind = if is_open(workload) { "" } else { " · service time, not user latency" };
+        let name = format!("{} · {}{kind}", workload.name, workload.title);
+        WorkloadPart { name, finding: finding(view, column), pictures: pictures(view, column) }
+    };
+    let note = html! {
+        @if is_open(&view.workloads()[first]) {
+            "Open loop. " b { "Solid" } ": response time, counted from the scheduled send. " b { "Dashed" }
+            ": service time, counted from the actual send. "
+        } @else {
+            "Closed loop: " b { "service time, not user latency" } ", dashed. "
+        }
+        "Band: least and greatest visit. Grey: the other servers, for comparison. The axis is 1/(1\u{a0}−\u{a0}q), so each "
+        "decade of the tail has the same room."
+    };
+    let units = html! {
+        p.units hidden="hidden" {
+            "Times in"
+            @for unit in ["auto", "µs", "ms"] { " " button type="button" data-unit=(unit) { (unit) } }
+        }
+    };
+    let parts: Vec<WorkloadPart> = columns.iter().map(part).collect();
+    Some(Section {
+        id: "latency",
+        link: "latency",
+        title: "Latency by percentile".to_owned(),
+        finding: finding(view, first),
+        content: html! { (units) (per_workload(&parts, &note)) },
+    })
+}
+
+/// Names the range of p99 over the servers.
+pub(super) fn finding(view: &MatrixView<'_>, column: usize) -> String {
+    let workload = &view.workloads()[column];
+    let p99 = |row| {
+        let figures = view.figures(row, column)?;
+        let latency = if is_open(workload) { figures.response.as_ref() } else { figures.service.as_ref() };
+        latency.map(|l| l.p99.median).filter(Drawable::is_drawable)
+    };
+    let mut servers: Vec<(f64, usize)> =
+        view.compared().filter(|&r| view.series[r].group != Group::Null).filter_map(|r| Some((p99(r)?, r))).collect();
+    servers.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let place = match offered_rps(workload) {
+        Some(rps) => format!("At {} requests/s", thousands(rps)),
+        None => "Closed loop, so service time and not user latency".to_owned(),
+    };
+    let label = |row: usize| &view.series[row].label;
+    match servers.as_slice() {
+        [] => format!("{place}."),
+        [(only, row)] => format!("{place}: p99 of {} is {}.", label(*row), duration(*only)),
+        [(low, first), .., (high, last)] => {
+            let (low, high) = (duration(*low), duration(*high));
+            format!("{place}: p99 from {low} ({}) to {high} ({}).", label(*first), label(*last))
+        }
+    }
+}
 
 /// The curves of one server under one workload.
 struct Panel {
@@ -33,7 +96,7 @@ impl Panel {
         (panel.main().len() >= 2).then_some(panel)
     }
 
-    /// What the panel is about: the response time where there is one.
+    /// The main curve: the response time where there is one.
     fn main(&self) -> &[QuantilePoint] {
         if self.response.is_empty() { &self.service } else { &self.response }
     }
@@ -43,19 +106,19 @@ impl Panel {
     }
 }
 
-/// Whether any server has a latency curve under this workload.
-pub(super) fn has_curves(view: &View<'_>, column: usize) -> bool {
+/// True if any server has a latency curve under this workload.
+fn has_curves(view: &MatrixView<'_>, column: usize) -> bool {
     !panels(view, column).is_empty()
 }
 
 /// The null server has no panel: it answers before anything could queue.
-fn panels(view: &View<'_>, column: usize) -> Vec<Panel> {
-    let served = view.compared().filter(|&row| view.series[row].group != Group::Floor);
+fn panels(view: &MatrixView<'_>, column: usize) -> Vec<Panel> {
+    let served = view.compared().filter(|&row| view.series[row].group != Group::Null);
     served.filter_map(|row| Panel::new(row, view.figures(row, column)?)).collect()
 }
 
-/// Both drawings of one workload; call only where [`has_curves`].
-pub(super) fn pictures(view: &View<'_>, column: usize) -> String {
+/// Draws one workload; call only where [`has_curves`].
+fn pictures(view: &MatrixView<'_>, column: usize) -> Markup {
     let panels = panels(view, column);
     let workload = &view.workloads()[column];
     let (kind, title) = if is_open(workload) {
@@ -69,7 +132,7 @@ pub(super) fn pictures(view: &View<'_>, column: usize) -> String {
 }
 
 struct Figure<'a> {
-    view: &'a View<'a>,
+    view: &'a MatrixView<'a>,
     column: usize,
     panels: &'a [Panel],
     width: Width,
@@ -79,7 +142,7 @@ struct Figure<'a> {
 }
 
 impl<'a> Figure<'a> {
-    fn new(view: &'a View<'a>, column: usize, panels: &'a [Panel], width: Width) -> Self {
+    fn new(view: &'a MatrixView<'a>, column: usize, panels: &'a [Panel], width: Width) -> Self {
         let points = || panels.iter().flat_map(Panel::points);
         let low = points().map(|p| p.us.min(p.min_us)).fold(f64::INFINITY, f64::min);
         let high = points().map(|p| p.us.max(p.max_us)).fold(0.0, f64::max);

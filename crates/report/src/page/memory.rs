@@ -1,48 +1,71 @@
 //! What keeping a key takes, and how many gets find theirs: a row per server, a column per workload that tells.
 
-use std::fmt::Write as _;
+use maud::{Markup, html};
+use results::{Figures, Interval, ranks::interval_name};
 
-use results::{Figures, Interval};
-
+use super::section::{Section, scrolling};
 use crate::{
     format::significant,
-    matrix_view::{Drawable, View},
-    picture::svg::escape,
+    markup::bounds,
+    matrix_view::{Drawable, MatrixView},
 };
 
-/// The table, or `None` where nothing was kept.
-pub(super) fn html(view: &View<'_>) -> Option<String> {
+/// `None` where nothing was kept.
+pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
     let columns = columns(view);
     if columns.is_empty() {
         return None;
     }
-    let mut out = "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"memory and hits\"><table><thead>\
-                   <tr><th scope=\"col\">server</th>"
-        .to_owned();
-    for &column in &columns {
+    let note = html! {
+        p.small.note {
+            "What storing the keys added to the server’s resident set, divided by their number: key, value and all that "
+            "keeping them takes. Where keys are evicted instead the share of gets that hit, and such workloads are left "
+            "out of the verdicts: a miss costs less than a hit. In brackets the "
+            (interval_name(view.summary.setup.blocks)) "."
+        }
+    };
+    Some(Section {
+        id: "memory",
+        link: "memory",
+        title: "Memory and hits".to_owned(),
+        finding: finding(view),
+        content: html! { (scrolling("memory and hits", &table(view, &columns))) (note) },
+    })
+}
+
+fn table(view: &MatrixView<'_>, columns: &[usize]) -> Markup {
+    let head = |column: usize| {
         let workload = &view.workloads()[column];
         let unit = if workload.allows_misses { "hits" } else { "bytes per key" };
         let keys = workload.keys.map_or(String::new(), |keys| format!(", {keys} keys"));
-        // Writing to a String cannot fail.
-        let _ = write!(out, "<th scope=\"col\" class=\"r\">{}: {unit}{keys}</th>", escape(&workload.name));
-    }
-    out += "</tr></thead><tbody>\n";
-    for row in view.compared() {
-        let entries: Vec<Option<String>> =
-            columns.iter().map(|&column| view.figures(row, column).and_then(entry)).collect();
-        if entries.iter().any(Option::is_some) {
-            let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(&view.series[row].label));
-            for entry in entries {
-                let _ = write!(out, "<td class=\"r\">{}</td>", entry.unwrap_or_else(|| "–".to_owned()));
+        format!("{}: {unit}{keys}", workload.name)
+    };
+    let entries = |row: usize| -> Vec<Option<Markup>> {
+        columns.iter().map(|&column| view.figures(row, column).and_then(entry)).collect()
+    };
+    let rows = view.compared().map(|row| (row, entries(row)));
+    html! {
+        table {
+            thead { tr {
+                th scope="col" { "server" }
+                @for &column in columns { th scope="col" class="r" { (head(column)) } }
+            } }
+            tbody {
+                "\n"
+                @for (row, entries) in rows.filter(|(_, entries)| entries.iter().any(Option::is_some)) {
+                    tr {
+                        th scope="row" { (view.series[row].label) }
+                        @for entry in entries { td.r { @if let Some(entry) = entry { (entry) } @else { "–" } } }
+                    }
+                    "\n"
+                }
             }
-            out += "</tr>\n";
         }
     }
-    Some(out + "</tbody></table></div>")
 }
 
-/// The least and the most that a key takes under the first workload that keeps them all.
-pub(super) fn finding(view: &View<'_>) -> String {
+/// Names the least and the most that a key takes under the first workload that keeps them all.
+fn finding(view: &MatrixView<'_>) -> String {
     let kept = |row, column| view.figures(row, column)?.bytes_per_key.filter(Drawable::is_drawable);
     let telling = columns(view).into_iter().find(|&column| view.compared().any(|row| kept(row, column).is_some()));
     let Some(column) = telling else { return String::new() };
@@ -50,9 +73,8 @@ pub(super) fn finding(view: &View<'_>) -> String {
         view.compared().filter_map(|row| Some((kept(row, column)?.median, row))).collect();
     rows.sort_by(|left, right| left.0.total_cmp(&right.0));
     let workload = &view.workloads()[column];
-    let words = |(bytes, row): &(f64, usize)| {
-        format!("{}\u{a0}bytes ({})", significant(*bytes), escape(&view.series[*row].label))
-    };
+    let words =
+        |(bytes, row): &(f64, usize)| format!("{}\u{a0}bytes ({})", significant(*bytes), view.series[*row].label);
     let what = format!("A 16-byte key with {}\u{a0}bytes takes", workload.body_bytes);
     match rows.as_slice() {
         [only] => format!("{what} {}.", words(only)),
@@ -61,15 +83,15 @@ pub(super) fn finding(view: &View<'_>) -> String {
     }
 }
 
-fn columns(view: &View<'_>) -> Vec<usize> {
+fn columns(view: &MatrixView<'_>) -> Vec<usize> {
     let tells = |&column: &usize| view.compared().any(|row| view.figures(row, column).and_then(entry).is_some());
     (0..view.workloads().len()).filter(tells).collect()
 }
 
-fn entry(figures: &Figures) -> Option<String> {
+fn entry(figures: &Figures) -> Option<Markup> {
     let interval = |value: Interval, scale: f64, unit: &str| {
         let [median, lo, hi] = [value.median, value.lo, value.hi].map(|value| significant(value * scale));
-        format!("{median}{unit} <span class=\"ci\">[{lo}, {hi}]</span>")
+        html! { (median) (unit) " " (bounds(&format!("[{lo}, {hi}]"))) }
     };
     let kept = figures.bytes_per_key.filter(Drawable::is_drawable).map(|bytes| interval(bytes, 1.0, ""));
     let found = figures.hit_ratio.filter(Drawable::is_drawable).map(|hits| interval(hits, 100.0, "\u{a0}%"));

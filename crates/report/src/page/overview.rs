@@ -1,73 +1,69 @@
 //! The top of a page of several servers: what the run was, a sentence or two about each server, conditions, warnings.
 
-use std::fmt::Write as _;
-
+use maud::{Markup, html};
 use results::{
     Comparison, Effect, Metric, Summary, Topic,
     warnings::{BLOCKS_MIN, Brief, brief},
 };
 
+use super::{
+    costs, effects,
+    header::{self, Missing, RUN_ID},
+    verdicts,
+};
 use crate::{
     format::{count, percent, percent_interval, ratio},
-    matrix_view::View,
-    page::{
-        header::{self, Missing},
-        verdicts,
-    },
-    picture::svg::escape,
+    markup::{bounds, joined},
+    matrix_view::MatrixView,
 };
 
-/// What the top of the page is called.
-pub(super) const ID: &str = "run";
-/// What is asked of each server: the first that its matrix can answer.
+/// Questions about each server; the first that its matrix can answer is answered.
 const QUESTIONS: [Topic; 4] =
     [Topic::BestOverPeer, Topic::BestOverReference, Topic::ReferenceOverPeer, Topic::BestOverNull];
 
 /// `http-server, kvcache and fileserver`.
-pub(super) fn title(views: &[View<'_>]) -> String {
-    let mut servers: Vec<String> = Vec::new();
+pub(super) fn title(views: &[MatrixView<'_>]) -> String {
+    let mut servers: Vec<&str> = Vec::new();
     for view in views {
-        if !servers.contains(&view.summary.setup.server) {
-            servers.push(view.summary.setup.server.clone());
+        let server = view.summary.setup.server.as_str();
+        if !servers.contains(&server) {
+            servers.push(server);
         }
     }
     verdicts::listed(&servers)
 }
 
-pub(super) fn html(views: &[View<'_>]) -> String {
-    let mut out = format!("<header class=\"run\" id=\"{ID}\">");
+pub(super) fn html(views: &[MatrixView<'_>]) -> Markup {
     let mut stamps = Vec::new();
     for stamp in views.iter().flat_map(|view| header::stamps(view.summary)) {
         if !stamps.contains(&stamp) {
             stamps.push(stamp);
         }
     }
-    for (head, words) in stamps {
-        let _ = write!(out, "<p class=\"sample\" role=\"note\"><b>{head}</b> {words}</p>");
+    let links: Vec<(String, &str)> =
+        views.iter().map(|view| (view.id("top"), view.summary.setup.server.as_str())).collect();
+    let warnings: Vec<Markup> = warnings(views).iter().map(warning_html).collect();
+    html! {
+        header.run id=(RUN_ID) {
+            (header::stamps_html(&stamps))
+            h1 { (title(views)) } p.sub { (subtitle(views)) } "\n"
+            div.verdict role="region" aria-label="verdict on each server" {
+                ul.verdicts {
+                    @for (view, (id, server)) in views.iter().zip(&links) {
+                        li { a href={ "#" (id) } { b { (server) } } ". " (verdict(view)) } "\n"
+                    }
+                }
+                p.host { (header::host_line(&views.iter().collect::<Vec<_>>())) }
+                (header::warnings_html(&warnings))
+            }
+            nav aria-label="servers" { (header::links_html(&links)) " " (header::theme()) }
+        }
+        "\n"
     }
-    let _ = writeln!(out, "<h1>{}</h1><p class=\"sub\">{}</p>", escape(&title(views)), subtitle(views));
-    out += "<div class=\"verdict\" role=\"region\" aria-label=\"verdict on each server\"><ul class=\"verdicts\">";
-    for view in views {
-        let (id, server) = (view.id("top"), escape(&view.summary.setup.server));
-        let _ = writeln!(out, "<li><a href=\"#{id}\"><b>{server}</b></a>. {}</li>", verdict(view));
-    }
-    let hosts = header::host_line(&views.iter().collect::<Vec<_>>());
-    let _ = write!(out, "</ul><p class=\"host\">{}</p>", escape(&hosts));
-    let warnings: String = warnings(views).iter().map(|warning| format!("<li>{}</li>\n", line(warning))).collect();
-    if !warnings.is_empty() {
-        let _ = write!(out, "<ul class=\"warn\">{warnings}</ul>");
-    }
-    let links = views.iter().map(|view| {
-        let (id, server) = (view.id("top"), escape(&view.summary.setup.server));
-        format!("<a href=\"#{id}\">{server}</a>")
-    });
-    let links = links.collect::<Vec<_>>().join(" ");
-    let _ = writeln!(out, "</div><nav aria-label=\"servers\">{links} {}</nav></header>", header::THEME);
-    out
 }
 
-/// When and by what command; one of a merged page may have another.
-fn subtitle(views: &[View<'_>]) -> String {
+/// Time and command; one of a merged page may have another.
+fn subtitle(views: &[MatrixView<'_>]) -> Markup {
     let setups = || views.iter().map(|view| &view.summary.setup);
     let begun = setups().map(|setup| setup.created_utc.as_str()).min().unwrap_or_default();
     let mut commands: Vec<&str> = Vec::new();
@@ -76,22 +72,24 @@ fn subtitle(views: &[View<'_>]) -> String {
             commands.push(&setup.command);
         }
     }
-    let commands = commands.iter().map(|command| format!("<span class=\"mono\">{}</span>", escape(command)));
-    format!("{}, {}", escape(&begun.replace('T', " ").replace('Z', " UTC")), commands.collect::<Vec<_>>().join(", "))
+    let commands: Vec<Markup> = commands.iter().map(|command| html! { span.mono { (command) } }).collect();
+    html! { (begun.replace('T', " ").replace('Z', " UTC")) ", " (joined(&commands, ", ")) }
 }
 
 /// Two sentences: how it stands beside others, and the choice that matters most.
-fn verdict(view: &View<'_>) -> String {
+fn verdict(view: &MatrixView<'_>) -> Markup {
     if view.summary.setup.blocks < BLOCKS_MIN {
-        return "Fewer than three blocks: no difference is claimed.".to_owned();
+        return html! { "Fewer than three blocks: no difference is claimed." };
     }
     let beside = QUESTIONS.into_iter().find_map(|topic| beside(view, topic));
-    let out = beside.unwrap_or_else(|| verdicts::matrix_finding(view));
-    effect(view).map_or_else(|| out.clone(), |effect| format!("{out} {effect}"))
+    html! {
+        @if let Some(beside) = beside { (beside) } @else { (costs::finding(view)) }
+        @if let Some(effect) = effect(view) { " " (effect) }
+    }
 }
 
 /// `Its cheapest back end beside the best peer, server CPU per request: less on 2 workloads (17 % to 33 %), no difference seen on 1.`
-fn beside(view: &View<'_>, topic: Topic) -> Option<String> {
+fn beside(view: &MatrixView<'_>, topic: Topic) -> Option<Markup> {
     let comparisons = verdicts::hardest(view, topic, Metric::ServerCpu);
     let unbeaten = if topic == Topic::BestOverReference { verdicts::unbeaten(view, &comparisons).len() } else { 0 };
     if comparisons.is_empty() && unbeaten == 0 {
@@ -113,14 +111,14 @@ fn beside(view: &View<'_>, topic: Topic) -> Option<String> {
     if unbeaten > 0 {
         parts.push(format!("none of ours cost less on {}", count(unbeaten, "workload")));
     }
-    let reference = escape(view.reference_label());
+    let reference = html! { i { (view.reference_label()) } };
     let who = match topic {
-        Topic::BestOverReference => format!("Its cheapest back end beside <i>{reference}</i>"),
-        Topic::BestOverPeer => "Its cheapest back end beside the best peer".to_owned(),
-        Topic::ReferenceOverPeer => format!("<i>{reference}</i> beside the best peer"),
-        Topic::BestOverNull => "Its cheapest back end beside the null server".to_owned(),
+        Topic::BestOverReference => html! { "Its cheapest back end beside " (reference) },
+        Topic::BestOverPeer => html! { "Its cheapest back end beside the best peer" },
+        Topic::ReferenceOverPeer => html! { (reference) " beside the best peer" },
+        Topic::BestOverNull => html! { "Its cheapest back end beside the null server" },
     };
-    Some(format!("{who}, server CPU per request: {}.", parts.join("; ")))
+    Some(html! { (who) ", server CPU per request: " (parts.join("; ")) "." })
 }
 
 /// `17 %`, `17 % to 33 %`, `2.10 × to 4.00 ×`.
@@ -135,22 +133,20 @@ fn span(group: &[&Comparison]) -> String {
     if least == most { least } else { format!("{least} to {most}") }
 }
 
-fn effect(view: &View<'_>) -> Option<String> {
-    let effects = crate::page::effects::drawable(view.summary);
+fn effect(view: &MatrixView<'_>) -> Option<Markup> {
+    let effects = effects::drawable(view.summary);
     let size = |effect: &&Effect| effect.cpu.median.ln().abs();
     let largest = effects.into_iter().filter(|effect| effect.cpu.differs).max_by(|a, b| size(a).total_cmp(&size(b)))?;
     let cpu = largest.cpu;
-    let interval = verdicts::ci(&percent_interval(cpu.lo, cpu.hi, cpu.median));
-    let (level, other) = (verdicts::level(view, largest), escape(&largest.instead_of));
     let way = if cpu.median < 1.0 { "less" } else { "more" };
-    Some(format!(
-        "The choice that changes most: {level} instead of <i>{other}</i>, {} {way} {interval}.",
-        percent(cpu.median)
-    ))
+    Some(html! {
+        "The choice that changes most: " (verdicts::level(view, largest)) " instead of " i { (largest.instead_of) } ", "
+        (percent(cpu.median)) " " (way) " " (bounds(&percent_interval(cpu.lo, cpu.hi, cpu.median))) "."
+    })
 }
 
-/// One for each kind: those of the run, then the cells that are hatched or missing.
-fn warnings(views: &[View<'_>]) -> Vec<Brief> {
+/// Lists one warning for each kind: those of the run, then the cells that are hatched or missing.
+fn warnings(views: &[MatrixView<'_>]) -> Vec<Brief> {
     let summaries: Vec<&Summary> = views.iter().map(|view| view.summary).collect();
     let mut out = brief(&summaries);
     let hatched: Vec<String> = views
@@ -181,11 +177,12 @@ fn warnings(views: &[View<'_>]) -> Vec<Brief> {
     out
 }
 
-fn line(warning: &Brief) -> String {
-    let words = escape(&warning.words);
-    if warning.places.is_empty() {
-        return words;
+fn warning_html(warning: &Brief) -> Markup {
+    html! {
+        @if warning.places.is_empty() {
+            (warning.words)
+        } @else {
+            details { summary { (warning.words) } ul { @for place in &warning.places { li { (place) } } } }
+        }
     }
-    let places: String = warning.places.iter().map(|place| format!("<li>{}</li>", escape(place))).collect();
-    format!("<details><summary>{words}</summary><ul>{places}</ul></details>")
 }

@@ -19,7 +19,7 @@
   };
   showTheme();
 
-  // What the reader chose lives in the address: #f=driver%3During&s=0&t=2&u=ms; the second matrix has m2-f and so on. An
+  // What the reader chose lives in the address: #f=two+words&s=WORKLOAD&t=2&u=ms; the second matrix has m2-f and so on. An
   // address without “=” leads to a place of the page.
   const chosen = () => new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
   const choose = (key, value) => {
@@ -176,21 +176,23 @@
     }));
     restorers.push((get) => sortTable(/^-?\d+$/.test(get(p + "t")) ? get(p + "t") : ""));
 
-    // Filter: the language of the command line.
+    // Filter: every word must occur in the label, the id, a level or the workload of a cell. “key=level” is a word, too.
     const bar = own("filterbar"), input = own("filter"), count = own("fcount");
-    const thing = (s, w) => ({ ...D.facts[s], workload: w });
+    const texts = Object.fromEntries(Object.entries(D.cells).map(([s, id]) => {
+      const { label, factors } = D.summary.setup.cells.find((c) => c.id === id);
+      return [s, [label, id, ...Object.entries(factors).map((f) => f.join("="))].join("\n")];
+    }));
     const apply = () => {
-      let keep = () => true, wrong = "";
-      if (input.value.trim()) try { keep = makeFilter(input.value, D.vocabulary); } catch (e) { wrong = e.message; }
-      const isKept = (e) => keep(thing(e.dataset.r, e.dataset.wn));
+      const words = input.value.toLowerCase().split(/\s+/);
+      const keep = (s, w) => { const text = `${texts[s]}\n${w}`.toLowerCase(); return words.every((word) => text.includes(word)); };
       let shown = 0;
-      drawn.forEach((r) => { const k = isKept(r); r.classList.toggle("off", !k); shown += k; });
-      $(".cells details", A).forEach((d) => d.classList.toggle("off", !isKept(d)));
+      drawn.forEach((r) => { const k = keep(r.dataset.r, r.dataset.wn); r.classList.toggle("off", !k); shown += k; });
+      $(".cells details", A).forEach((d) => d.classList.toggle("off", !keep(d.dataset.r, d.dataset.wn)));
       $(".cells", A).forEach((d) => d.classList.toggle("off", !d.querySelector("details:not(.off)")));
-      $(".row .cell", A).forEach((c) => c.classList.toggle("dim", !keep(thing(c.closest(".row").dataset.r, D.workloads[c.dataset.w]))));
+      $(".row .cell", A).forEach((c) => c.classList.toggle("dim", !keep(c.closest(".row").dataset.r, D.workloads[c.dataset.w])));
       $(".row", A).forEach((r) => r.classList.toggle("none", !r.querySelector(".cell:not(.dim)")));
-      input.setAttribute("aria-invalid", wrong !== "");
-      count.textContent = wrong || (input.value.trim() ? `${shown} of ${drawn.length} cells` : "");
+      heads.forEach((h) => h.classList.toggle("none", !$(`.cell[data-w="${h.dataset.w}"]:not(.dim)`, h.ownerSVGElement).length));
+      count.textContent = input.value.trim() ? `${shown} of ${drawn.length} cells` : "";
     };
     bar.hidden = false;
     input.addEventListener("input", () => { apply(); choose(p + "f", input.value.trim()); });

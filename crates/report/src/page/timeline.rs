@@ -1,53 +1,61 @@
-//! Within a visit: requests per second, p99, failures and the generator's lag in windows of 100 ms. Was it steady, and had
+//! The timeline of a visit: requests per second, p99, failures and the generator's lag in windows of 100 ms. Was it steady, and had
 //! it warmed up?
 
+use maud::{Markup, html};
 use results::WindowPoint;
 
+use super::section::{Section, WorkloadPart, affordable, per_workload};
 use crate::{
     format::floor,
-    matrix_view::{Drawable, View},
-    page::{Section, affordable, per_workload},
+    matrix_view::{Drawable, MatrixView},
     picture::{
         axes,
         curves::{self, Curve, Panel},
-        svg::{escape, picture},
+        svg::picture,
     },
 };
 
 type Pick = fn(&WindowPoint) -> Option<f64>;
 
-pub(super) fn section(view: &View<'_>) -> Option<Section> {
+pub(super) fn section(view: &MatrixView<'_>) -> Option<Section> {
     let columns = (0..view.workloads().len()).filter(|&column| has_curves(view, column)).collect();
     let (columns, rest) = affordable(view, columns);
     let first = *columns.first()?;
     let parts: Vec<_> = columns
         .iter()
-        .map(|&column| (view.workloads()[column].name.clone(), finding(view, column), pictures(view, column)))
+        .map(|&column| WorkloadPart {
+            name: view.workloads()[column].name.clone(),
+            finding: finding(view, column),
+            pictures: pictures(view, column),
+        })
         .collect();
-    let note = "Windows of 100\u{a0}ms over all visits: medians, and of failures the mean. Shaded: warm-up, which is in no \
-                other figure; of visits that warmed up for different times the end that all have. A line that climbs or falls through the slice was not steady yet. Where nothing failed, and \
-                where no schedule could be late, there is no panel.";
+    let note = html! {
+        "Windows of 100\u{a0}ms over all visits: medians, and of failures the mean. Shaded: warm-up, which is in no other "
+        "figure; of visits that warmed up for different times the end that all have. A line that climbs or falls through "
+        "the slice was not steady yet. Where nothing failed, and where no schedule could be late, there is no panel."
+        (rest)
+    };
     Some(Section {
         id: "within",
         link: "within a visit",
         title: "Within a visit".to_owned(),
         finding: finding(view, first),
-        content: per_workload(&parts, &format!("{note}{rest}")),
+        content: per_workload(&parts, &note),
     })
 }
 
-fn windows<'a>(view: &View<'a>, row: usize, column: usize) -> Vec<&'a WindowPoint> {
+fn windows<'a>(view: &MatrixView<'a>, row: usize, column: usize) -> Vec<&'a WindowPoint> {
     // A window without a reply is a stall, and has its place.
     let is_drawable = |window: &&WindowPoint| window.s.is_finite() && window.rps.is_finite() && window.rps >= 0.0;
     view.figures(row, column)
         .map_or_else(Vec::new, |figures| figures.further.windows.iter().filter(is_drawable).collect())
 }
 
-fn has_curves(view: &View<'_>, column: usize) -> bool {
+fn has_curves(view: &MatrixView<'_>, column: usize) -> bool {
     view.compared().any(|row| windows(view, row, column).len() >= 2)
 }
 
-fn pictures(view: &View<'_>, column: usize) -> String {
+fn pictures(view: &MatrixView<'_>, column: usize) -> Markup {
     let rows: Vec<usize> = view.compared().filter(|&row| windows(view, row, column).len() >= 2).collect();
     let all = || rows.iter().flat_map(|&row| windows(view, row, column));
     let begin = all().map(|window| window.s).fold(0.0, f64::min);
@@ -81,10 +89,10 @@ fn pictures(view: &View<'_>, column: usize) -> String {
     let drawn = picture(&view.id(format_args!("in{column}")), &title, description, |width| {
         curves::draw(&panels, "seconds of the visit", width)
     });
-    curves::key(&panels[0].curves) + &drawn
+    html! { (curves::key(&panels[0].curves)) (drawn) }
 }
 
-fn curve(view: &View<'_>, row: usize, column: usize, pick: Pick) -> Curve {
+fn curve(view: &MatrixView<'_>, row: usize, column: usize, pick: Pick) -> Curve {
     let series = &view.series[row];
     let windows = windows(view, row, column);
     let points = windows.into_iter().filter_map(|window| Some((window.s, pick(window)?)));
@@ -98,8 +106,8 @@ fn curve(view: &View<'_>, row: usize, column: usize, pick: Pick) -> Curve {
     }
 }
 
-/// How far the measured windows of the steadiest and of the least steady server lie from their middle.
-fn finding(view: &View<'_>, column: usize) -> String {
+/// Names the reach of the measured windows about their middle, of the steadiest and of the least steady server.
+fn finding(view: &MatrixView<'_>, column: usize) -> String {
     let reach = |row: usize| {
         let mut rates: Vec<f64> =
             windows(view, row, column).iter().filter(|window| window.s >= 0.0).map(|window| window.rps).collect();
@@ -109,7 +117,7 @@ fn finding(view: &View<'_>, column: usize) -> String {
     };
     let mut reaches: Vec<(f64, usize)> = view.compared().filter_map(reach).collect();
     reaches.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let name = |row: usize| escape(&view.series[row].label);
+    let name = |row: usize| &view.series[row].label;
     match reaches.as_slice() {
         [] => String::new(),
         [(only, row)] => format!("The windows of {} lie within {} of their middle.", name(*row), floor(*only)),

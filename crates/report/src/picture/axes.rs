@@ -1,12 +1,26 @@
-//! Axes that several pictures have: time, requests per second, seconds.
+//! Axes of pictures: their ticks, and those that several pictures have (time, requests per second, seconds).
 
-use crate::{
-    format::{compact, duration, short},
-    picture::{
-        curves::{Axis, Tick},
-        svg::{linear_ticks, log_ticks},
-    },
-};
+use super::svg::{Scale, linear_ticks, log_ticks, ticks_between};
+use crate::format::{compact, duration, short};
+
+pub(crate) struct Tick {
+    pub(crate) at: f64,
+    pub(crate) label: String,
+    /// A time in microseconds, which has a unit to choose.
+    pub(crate) us: Option<f64>,
+}
+
+pub(crate) struct Axis {
+    pub(crate) domain: (f64, f64),
+    pub(crate) is_log: bool,
+    pub(crate) ticks: Vec<Tick>,
+}
+
+impl Axis {
+    pub(crate) fn scale(&self, range: (f64, f64)) -> Scale {
+        if self.is_log { Scale::log(self.domain, range) } else { Scale::linear(self.domain, range) }
+    }
+}
 
 /// A log axis of times in microseconds that holds all `values`; 1 to 10 µs without any.
 pub(crate) fn times(values: impl Iterator<Item = f64>) -> Axis {
@@ -52,7 +66,7 @@ pub(crate) fn costs(values: impl Iterator<Item = f64>) -> Axis {
 /// A linear axis of seconds.
 pub(crate) fn seconds(low: f64, high: f64) -> Axis {
     let high = if high > low { high } else { low + 1.0 };
-    let ticks = crate::picture::svg::ticks_between(low, high, 6.0);
+    let ticks = ticks_between(low, high, 6.0);
     let label = |at: f64| format!("{}\u{a0}s", if at < 0.0 { format!("−{}", short(-at)) } else { short(at) });
     let tick = |at: f64| Tick { at, label: label(if at.abs() < 1e-9 { 0.0 } else { at }), us: None };
     Axis { domain: (low, high), is_log: false, ticks: ticks.into_iter().map(tick).collect() }

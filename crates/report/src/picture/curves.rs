@@ -1,9 +1,13 @@
 //! Several curves on one pair of axes, panels below one another. On a wide screen every curve is named at its end; a key
 //! in front of the picture names them on a narrow one, and switches them on and off.
 
-use std::fmt::Write as _;
+use maud::{Markup, html};
 
-use crate::picture::svg::{Anchor, Canvas, Drawing, Rect, Scale, Width, escape, fit, text_width};
+use super::{
+    axes::{Axis, Tick},
+    svg::{Anchor, Canvas, Drawing, Rect, Scale, Width, fit, text_width},
+};
+use crate::markup::{empty_element, joined};
 
 /// Least distance between two names at the ends of curves.
 const NAME_GAP: f64 = 13.0;
@@ -11,32 +15,13 @@ const NAME_GAP: f64 = 13.0;
 pub(crate) struct Curve {
     /// Colour and dash.
     pub(crate) class: String,
-    /// What the key switches.
+    /// Name by which the key switches it.
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) is_reference: bool,
     pub(crate) points: Vec<(f64, f64)>,
     /// Points that get a mark, with what it says; open where the third is true.
     pub(crate) marks: Vec<((f64, f64), String, bool)>,
-}
-
-pub(crate) struct Tick {
-    pub(crate) at: f64,
-    pub(crate) label: String,
-    /// A time, which has a unit to choose.
-    pub(crate) us: Option<f64>,
-}
-
-pub(crate) struct Axis {
-    pub(crate) domain: (f64, f64),
-    pub(crate) is_log: bool,
-    pub(crate) ticks: Vec<Tick>,
-}
-
-impl Axis {
-    fn scale(&self, range: (f64, f64)) -> Scale {
-        if self.is_log { Scale::log(self.domain, range) } else { Scale::linear(self.domain, range) }
-    }
 }
 
 pub(crate) struct Panel {
@@ -46,11 +31,11 @@ pub(crate) struct Panel {
     pub(crate) curves: Vec<Curve>,
     /// From the left edge to here, and what it is.
     pub(crate) shade: Option<(f64, &'static str)>,
-    /// What the script reads out of the embedded data, and under which workload; `None` where the marks speak.
+    /// Kind of what the script reads out of the embedded data, and the workload; `None` where the marks speak.
     pub(crate) read_out: Option<(&'static str, usize)>,
 }
 
-/// Both axes' words below the last panel.
+/// Draws the panels, and `note` below the last.
 pub(crate) fn draw(panels: &[Panel], note: &str, width: Width) -> Drawing {
     let names = panels.iter().flat_map(|panel| &panel.curves).map(|curve| text_width(&curve.name, 11.0));
     let right = width.pick(names.fold(0.0, f64::max).clamp(30.0, 130.0) + 26.0, 8.0);
@@ -90,7 +75,7 @@ fn draw_panel(canvas: &mut Canvas, panel: &Panel, area: Rect, width: Width) {
     }
 }
 
-/// Where a word can stand that no grid line crosses: the base line of the topmost room for it.
+/// Base line of a word that no grid line crosses: the topmost that has room.
 fn between_lines(panel: &Panel, area: Rect, y: Scale) -> f64 {
     const ROOM: f64 = 14.0;
     let lines = panel.y.ticks.iter().filter(|tick| y.holds(tick.at)).map(|tick| y.at(tick.at));
@@ -178,22 +163,24 @@ fn spread(wanted: &[f64], low: f64, high: f64) -> Vec<f64> {
     places
 }
 
-/// The key in front of the picture: a sample of each line and its name.
-pub(crate) fn key(curves: &[Curve]) -> String {
-    if curves.len() < 2 {
-        return String::new();
+/// The key in front of the picture: a sample of each line and its name; none for one curve.
+pub(crate) fn key(curves: &[Curve]) -> Markup {
+    let entry = |curve: &Curve| {
+        let class = format!("ln dash {}", curve.class);
+        let line = [("x1", "0"), ("y1", "4"), ("x2", "30"), ("y2", "4"), ("class", &class), ("stroke-width", "2")];
+        html! {
+            span class="key" data-key=(curve.id) {
+                svg width="30" height="8" aria-hidden="true" { (empty_element("line", &line)) }
+                (curve.name)
+            }
+        }
+    };
+    html! {
+        @if curves.len() >= 2 {
+            p.keys { (joined(&curves.iter().map(entry).collect::<Vec<_>>(), " ")) }
+            "\n"
+        }
     }
-    let mut out = "<p class=\"keys\">".to_owned();
-    for curve in curves {
-        let (id, class, name) = (&curve.id, &curve.class, escape(&curve.name));
-        // Writing to a String cannot fail.
-        let _ = write!(
-            out,
-            "<span class=\"key\" data-key=\"{id}\"><svg width=\"30\" height=\"8\" aria-hidden=\"true\">\
-             <line x1=\"0\" y1=\"4\" x2=\"30\" y2=\"4\" class=\"ln dash {class}\" stroke-width=\"2\"/></svg>{name}</span> "
-        );
-    }
-    out.trim_end().to_owned() + "</p>\n"
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Small pictures of equal size side by side and below one another: a panel per server.
 
-use crate::picture::{
+use super::{
     series::Series,
     svg::{Anchor, Canvas, Rect, Width, fit, text_width},
 };

@@ -2,16 +2,17 @@
 
 use std::ops::Range;
 
+use maud::{Markup, html};
 use results::{Flag, Outcome, Ratio};
 
+use super::{
+    row_labels::{gutter, more_height},
+    series::Group,
+    svg::{Anchor, Canvas, Drawing, Rect, Width, fit, picture, text_width},
+};
 use crate::{
     format::{compact, floor, ratio, ratio_exact, significant, thousands},
-    matrix_view::{View, is_compared, offered_rps},
-    picture::{
-        row_labels::{gutter, more_height},
-        series::Group,
-        svg::{Anchor, Canvas, Drawing, Rect, Width, fit, picture, text_width},
-    },
+    matrix_view::{MatrixView, is_compared, offered_rps},
 };
 
 /// Columns that fit side by side on a phone; more workloads make a second picture below the first.
@@ -21,43 +22,44 @@ const GROUP_GAP: f64 = 8.0;
 /// Beside a column's head, and from line to line in it.
 const HEAD_GAP: f64 = 8.0;
 const HEAD_LEADING: f64 = 15.5;
-/// What a column needs on a phone, with its head and the letters of flags.
+/// Room that a column needs on a phone, with its head and the letters of flags.
 const FIGURE_WIDTH: f64 = 49.0;
 /// The steps of the legend.
 const LEGEND: [f64; 8] = [0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 4.0];
 
-/// The columns of each matrix: as many matrices as needed, of about equal width.
-fn parts(view: &View<'_>) -> Vec<Range<usize>> {
-    // Kinds list the climbs last.
+/// Columns of each drawing: as many drawings as needed, of about equal width.
+fn parts(view: &MatrixView<'_>) -> Vec<Range<usize>> {
+    // The load sweeps come last.
     let count = view.workloads().iter().take_while(|workload| is_compared(workload)).count();
     let parts = count.div_ceil(COLUMNS_MAX).max(1);
     (0..parts).map(|part| part * count / parts..(part + 1) * count / parts).collect()
 }
 
-/// Every matrix for a file of its own, which has nothing to lead to.
-pub(crate) fn drawings(view: &View<'_>, width: Width) -> Vec<Drawing> {
+/// Draws everything for a file of its own, which has nothing to lead to.
+pub(crate) fn drawings(view: &MatrixView<'_>, width: Width) -> Vec<Drawing> {
     let parts = parts(view);
     let last = parts.len();
-    let heat = |columns| Heat { is_linked: false, ..Heat::new(view, columns, width) };
+    let heat = |columns| HeatMap { is_linked: false, ..HeatMap::new(view, columns, width) };
     parts.into_iter().enumerate().map(|(part, columns)| heat(columns).draw(part + 1 == last)).collect()
 }
 
-pub(crate) fn pictures(view: &View<'_>) -> String {
+pub(crate) fn pictures(view: &MatrixView<'_>) -> Markup {
     let parts = parts(view);
     let title = format!("Server CPU per request relative to {}", view.reference_label());
-    parts.iter().enumerate().fold(String::new(), |out, (part, columns)| {
+    let one = |(part, columns): (usize, &Range<usize>)| {
         let rows = rows(view, columns).count();
         let description = format!(
             "Table of ratios: {rows} servers by {} workloads. The same numbers are in the table below.",
             columns.len()
         );
-        out + &picture(&view.id(format_args!("heat{part}")), &title, &description, |width| {
-            Heat::new(view, columns.clone(), width).draw(part + 1 == parts.len())
+        picture(&view.id(format_args!("heat{part}")), &title, &description, |width| {
+            HeatMap::new(view, columns.clone(), width).draw(part + 1 == parts.len())
         })
-    })
+    };
+    html! { @for part in parts.iter().enumerate() { (one(part)) } }
 }
 
-/// A workload's name in one line, or parted at a hyphen in two of about the same length where it is too long for one.
+/// Parts a workload's name at a hyphen in two of about the same length where it is too long for one line.
 fn split_name(name: &str, room: f64) -> (String, Option<String>) {
     if text_width(name, 11.5) <= room {
         return (name.to_owned(), None);
@@ -70,13 +72,13 @@ fn split_name(name: &str, room: f64) -> (String, Option<String>) {
 }
 
 /// The rows that were selected for one of the columns.
-fn rows<'b>(view: &'b View<'_>, columns: &Range<usize>) -> impl Iterator<Item = usize> + use<'b> {
+fn rows<'b>(view: &'b MatrixView<'_>, columns: &Range<usize>) -> impl Iterator<Item = usize> + use<'b> {
     let columns = columns.clone();
     view.compared().filter(move |&row| columns.clone().any(|column| view.outcome(row, column).is_some()))
 }
 
-struct Heat<'a> {
-    view: &'a View<'a>,
+struct HeatMap<'a> {
+    view: &'a MatrixView<'a>,
     columns: Range<usize>,
     width: Width,
     letters: Vec<(Flag, char)>,
@@ -89,8 +91,8 @@ struct Heat<'a> {
     column_width: f64,
 }
 
-impl<'a> Heat<'a> {
-    fn new(view: &'a View<'a>, columns: Range<usize>, width: Width) -> Self {
+impl<'a> HeatMap<'a> {
+    fn new(view: &'a MatrixView<'a>, columns: Range<usize>, width: Width) -> Self {
         let labels = || rows(view, &columns).map(|row| view.series[row].label.as_str());
         let count = columns.len().max(1) as f64;
         // On a phone what the figures leave.

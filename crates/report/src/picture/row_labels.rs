@@ -1,6 +1,6 @@
 //! Names of rows, at the left of a picture: in one line where there is room, otherwise in up to three.
 
-use crate::picture::svg::{Anchor, Canvas, LABEL_SIZE, SMALL_SIZE, fit, text_width};
+use super::svg::{Anchor, Canvas, LABEL_SIZE, SMALL_SIZE, fit, text_width};
 
 /// From line to line, and how many there are at most.
 const LEADING: f64 = 12.0;

@@ -1,17 +1,21 @@
 //! The drawing kit: elements, scales and the two widths every picture is drawn in.
 //!
-//! One unit is one CSS pixel, so type keeps its size on a phone. All text and attribute values are escaped here and
-//! nowhere else; coordinates are rounded to a tenth, which keeps the file small and the golden files stable.
+//! One unit is one CSS pixel, so type keeps its size on a phone. Coordinates are rounded to a tenth, which keeps the file
+//! small and the golden files stable.
 
 use std::fmt::Write as _;
 
-/// Pixels of a label's type, a little more because some are bold.
+use maud::{Markup, Render, html};
+
+use crate::markup::{empty_element, push_attributes};
+
+/// Size of a label's type in pixels, a little more because some are bold.
 pub(crate) const LABEL_SIZE: f64 = 13.0;
-/// Pixels of small type.
+/// Size of small type in pixels.
 pub(crate) const SMALL_SIZE: f64 = 11.0;
 
-/// Which of the two drawings of a picture is being made.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// One of the two drawings of a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
     /// 740 units, beside the notes.
     Wide,
@@ -75,7 +79,7 @@ impl Scale {
         Self { domain, range, is_log: true }
     }
 
-    /// The coordinate of `value`; values outside the domain land outside the range.
+    /// Returns the coordinate of `value`; values outside the domain land outside the range.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let position = |v: f64| if self.is_log { v.ln() } else { v };
         let (low, high) = (position(self.domain.0), position(self.domain.1));
@@ -83,7 +87,7 @@ impl Scale {
         self.range.0 + (position(value) - low) / span * (self.range.1 - self.range.0)
     }
 
-    /// The coordinate of `value`, kept inside the range.
+    /// Returns the coordinate of `value`, kept inside the range.
     pub(crate) fn clamped(&self, value: f64) -> f64 {
         self.at(value.clamp(self.domain.0.min(self.domain.1), self.domain.0.max(self.domain.1)))
     }
@@ -97,7 +101,7 @@ impl Scale {
         self.range.0
     }
 
-    /// What the script needs to find the nearest point: `[v0, v1, p0, p1, is_log]`.
+    /// Writes what the script needs to find the nearest point: `[v0, v1, p0, p1, is_log]`.
     fn to_script(self) -> String {
         let (value, pixel) = (self.domain, self.range);
         format!("[{},{},{},{},{}]", value.0, value.1, number(pixel.0), number(pixel.1), u8::from(self.is_log))
@@ -131,7 +135,7 @@ pub(crate) fn log_ticks(low: f64, high: f64) -> Vec<f64> {
     places.filter(|v| (low * 0.999..=high * 1.001).contains(v)).collect()
 }
 
-/// Elements in the order they are painted.
+/// Elements in the order in which they are painted.
 #[derive(Debug, Default)]
 pub(crate) struct Canvas {
     out: String,
@@ -139,61 +143,63 @@ pub(crate) struct Canvas {
 
 impl Canvas {
     pub(crate) fn text(&mut self, x: f64, y: f64, class: &str, anchor: Anchor, content: &str) {
-        self.text_with(x, y, class, anchor, content, &[]);
+        self.text_or_time(x, y, class, anchor, content, None);
     }
 
-    /// A time at a tick of an axis, written as `content`; the script rewrites it in the unit that the reader chose.
+    /// Writes a time at a tick of an axis as `content`; the script rewrites it in the unit that the reader chose.
     pub(crate) fn time(&mut self, x: f64, y: f64, anchor: Anchor, us: f64, content: &str) {
-        self.text_with(x, y, "s m num", anchor, content, &[("data-us", &format!("{us}"))]);
+        self.text_or_time(x, y, "s m num", anchor, content, Some(us));
     }
 
-    fn text_with(&mut self, x: f64, y: f64, class: &str, anchor: Anchor, content: &str, more: &[(&str, &str)]) {
+    fn text_or_time(&mut self, x: f64, y: f64, class: &str, anchor: Anchor, content: &str, us: Option<f64>) {
         let anchor = match anchor {
-            Anchor::Start => "",
-            Anchor::Middle => " text-anchor=\"middle\"",
-            Anchor::End => " text-anchor=\"end\"",
+            Anchor::Start => None,
+            Anchor::Middle => Some("middle"),
+            Anchor::End => Some("end"),
         };
-        let (x, y, more) = (number(x), number(y), attribute_list(more));
-        let content = escape(content);
-        let _ = write!(self.out, "<text x=\"{x}\" y=\"{y}\" class=\"{class}\"{anchor}{more}>{content}</text>");
+        self.push(&html! {
+            text x=(number(x)) y=(number(y)) class=(class) text-anchor=[anchor] data-us=[us] { (content) }
+        });
     }
 
     pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
         let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(number);
-        let _ = write!(self.out, "<line x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\" class=\"{class}\"/>");
+        self.empty("line", &[("x1", &x1), ("y1", &y1), ("x2", &x2), ("y2", &y2), ("class", class)], &[]);
     }
 
     pub(crate) fn rect(&mut self, rect: Rect, class: &str) {
         self.rect_with(rect, class, &[]);
     }
 
-    pub(crate) fn rect_with(&mut self, rect: Rect, class: &str, attributes: &[(&str, &str)]) {
-        let [x, y, w, h] = [rect.x, rect.y, rect.width.max(0.0), rect.height.max(0.0)].map(number);
-        let more = attribute_list(attributes);
-        let _ = write!(self.out, "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" class=\"{class}\"{more}/>");
+    pub(crate) fn rect_with(&mut self, rect: Rect, class: &str, more: &[(&str, &str)]) {
+        let [x, y, width, height] = [rect.x, rect.y, rect.width.max(0.0), rect.height.max(0.0)].map(number);
+        let attributes = [("x", &*x), ("y", &y), ("width", &width), ("height", &height), ("class", class)];
+        self.empty("rect", &attributes, more);
     }
 
-    /// A line through `points`; nothing when there are fewer than two.
-    pub(crate) fn path(&mut self, points: &[(f64, f64)], class: &str, attributes: &[(&str, &str)]) {
-        if points.len() < 2 {
-            return;
+    /// Draws a line through `points`; nothing where there are fewer than two.
+    pub(crate) fn path(&mut self, points: &[(f64, f64)], class: &str, more: &[(&str, &str)]) {
+        if points.len() >= 2 {
+            self.empty("path", &[("d", &format!("M{}", places(points))), ("class", class)], more);
         }
-        let (places, more) = (places(points), attribute_list(attributes));
-        let _ = write!(self.out, "<path d=\"M{places}\" class=\"{class}\"{more}/>");
     }
 
-    /// The band between two lines that run in the same direction.
+    /// Draws the band between two lines that run in the same direction.
     pub(crate) fn band(&mut self, upper: &[(f64, f64)], lower: &[(f64, f64)], class: &str) {
         if upper.len() < 2 || lower.len() < 2 {
             return;
         }
         let outline: Vec<_> = upper.iter().chain(lower.iter().rev()).copied().collect();
-        let _ = write!(self.out, "<path d=\"M{}Z\" class=\"{class}\"/>", places(&outline));
+        self.empty("path", &[("d", &format!("M{}Z", places(&outline))), ("class", class)], &[]);
     }
 
     pub(crate) fn dot(&mut self, x: f64, y: f64, class: &str, read_out: Option<&str>) {
-        let more = read_out.map_or(String::new(), |words| attribute_list(&[("data-t", words)]));
-        let _ = write!(self.out, "<circle cx=\"{}\" cy=\"{}\" r=\"4\" class=\"{class}\"{more}/>", number(x), number(y));
+        let more = read_out.map(|words| ("data-t", words));
+        self.empty("circle", &[("cx", &number(x)), ("cy", &number(y)), ("r", "4"), ("class", class)], more.as_slice());
+    }
+
+    fn empty(&mut self, name: &str, attributes: &[(&str, &str)], more: &[(&str, &str)]) {
+        self.push(&empty_element(name, &[attributes, more].concat()));
     }
 
     pub(crate) fn group(&mut self, attributes: &[(&str, &str)], draw: impl FnOnce(&mut Self)) {
@@ -201,12 +207,16 @@ impl Canvas {
     }
 
     pub(crate) fn element(&mut self, name: &str, attributes: &[(&str, &str)], draw: impl FnOnce(&mut Self)) {
-        let _ = write!(self.out, "<{name}{}>", attribute_list(attributes));
+        self.out.push('<');
+        self.out.push_str(name);
+        push_attributes(&mut self.out, attributes);
+        self.out.push('>');
         draw(self);
+        // Writing to a String cannot fail.
         let _ = write!(self.out, "</{name}>");
     }
 
-    /// An invisible surface on which the script reads out the nearest point of the curves of this `kind` under the
+    /// Adds an invisible surface on which the script reads out the nearest point of the curves of this `kind` under the
     /// workload at `column`: those of one series, or all for `None`.
     pub(crate) fn hit(&mut self, kind: &str, series: Option<&str>, column: usize, area: Rect, x: Scale, y: Scale) {
         let (series, x, y) = (series.unwrap_or_default(), x.to_script(), y.to_script());
@@ -214,12 +224,14 @@ impl Canvas {
         self.rect_with(area, "hit", &[("data-plot", &plot)]);
     }
 
-    pub(crate) fn into_svg(self) -> String {
-        self.out
+    pub(crate) fn push(&mut self, markup: &impl Render) {
+        markup.render_to(&mut self.out);
     }
+}
 
-    pub(crate) fn append(&mut self, other: Self) {
-        self.out.push_str(&other.out);
+impl Render for Canvas {
+    fn render_to(&self, out: &mut String) {
+        out.push_str(&self.out);
     }
 }
 
@@ -230,24 +242,43 @@ pub(crate) struct Drawing {
     pub(crate) canvas: Canvas,
 }
 
-/// Both drawings of one picture; the style sheet shows one of them.
+/// Makes both drawings of one picture; the style sheet shows one of them.
 ///
 /// A picture of links is a group of them to a screen reader, every other one an image.
-pub(crate) fn picture(id: &str, title: &str, description: &str, draw: impl Fn(Width) -> Drawing) -> String {
+pub(crate) fn picture(id: &str, title: &str, description: &str, draw: impl Fn(Width) -> Drawing) -> Markup {
     let one = |width: Width| {
+        let Drawing { height, canvas } = draw(width);
         let kind = width.pick("w", "n");
-        let drawing = draw(width);
-        let [units, height] = [width.units(), drawing.height].map(number);
-        let (title, description) = (escape(title), escape(description));
-        let role = if drawing.canvas.out.contains("<a ") { "group" } else { "img" };
-        format!(
-            "<svg class=\"{kind}\" id=\"{id}-{kind}\" viewBox=\"0 0 {units} {height}\" role=\"{role}\" \
-             aria-labelledby=\"{id}-{kind}-t {id}-{kind}-d\"><title id=\"{id}-{kind}-t\">{title}</title>\
-             <desc id=\"{id}-{kind}-d\">{description}</desc>{}</svg>\n",
-            drawing.canvas.out
-        )
+        let id = format!("{id}-{kind}");
+        let [title_id, description_id] = [format!("{id}-t"), format!("{id}-d")];
+        let role = if canvas.out.contains("<a ") { "group" } else { "img" };
+        html! {
+            svg class=(kind) id=(id) viewBox=(view_box(width.units(), height)) role=(role)
+                aria-labelledby={ (title_id) " " (description_id) } {
+                title id=(title_id) { (title) }
+                desc id=(description_id) { (description) }
+                (canvas)
+            }
+            "\n"
+        }
     };
-    one(Width::Wide) + &one(Width::Narrow)
+    html! { (one(Width::Wide)) (one(Width::Narrow)) }
+}
+
+pub(crate) fn view_box(width: f64, height: f64) -> String {
+    format!("0 0 {} {}", number(width), number(height))
+}
+
+/// Defines the pattern of doubtful cells; a document needs it once.
+pub(crate) fn hatch() -> Markup {
+    let line = [("x1", "0"), ("y1", "0"), ("x2", "0"), ("y2", "6"), ("class", "hl")];
+    html! {
+        defs {
+            pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)" {
+                (empty_element("line", &line))
+            }
+        }
+    }
 }
 
 /// Upper estimate of the width of `text` at `size` pixels, for the widest of the fallback fonts (DejaVu Sans).
@@ -279,34 +310,7 @@ pub(crate) fn fit(text: &str, size: f64, width: f64) -> String {
     "…".to_owned()
 }
 
-/// For element content and for attribute values in double quotes. Characters XML forbids become U+FFFD. The colon of an
-/// address and the at sign become references: whoever searches the file for something it loads must find nothing.
-pub(crate) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '@' => out.push_str("&#64;"),
-            ':' if out.ends_with("http") || out.ends_with("https") => out.push_str("&#58;"),
-            '\n' | '\t' | '\r' => out.push(c),
-            '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            _ => out.push(c),
-        }
-    }
-    out
-}
-
-fn attribute_list(attributes: &[(&str, &str)]) -> String {
-    attributes.iter().fold(String::new(), |mut list, (name, value)| {
-        let _ = write!(list, " {name}=\"{}\"", escape(value));
-        list
-    })
-}
-
-/// The first place, then steps from each to the next, which are shorter to write. Steps between rounded places, so that
+/// Writes the first place, then steps from each to the next, which are shorter to write. Steps between rounded places, so that
 /// nothing adds up.
 fn places(points: &[(f64, f64)]) -> String {
     let tenth = |value: f64| if value.is_finite() { (value * 10.0).round() } else { 0.0 };
@@ -327,7 +331,7 @@ fn places(points: &[(f64, f64)]) -> String {
     out
 }
 
-/// A coordinate, to a tenth. Input is finite because the view only keeps finite measurements; a slip must not break
+/// Writes a coordinate, to a tenth. Input is finite because the view only keeps finite measurements; a slip must not break
 /// the file, so anything else becomes 0.
 pub(crate) fn number(value: f64) -> String {
     debug_assert!(value.is_finite(), "coordinate {value}");
@@ -380,11 +384,5 @@ mod tests {
     #[test]
     fn coordinates_are_rounded_to_a_tenth_and_never_minus_zero() {
         assert_eq!([1.0, 1.25, -0.04, 33.333, 0.1 + 0.2].map(number), ["1", "1.3", "0", "33.3", "0.3"]);
-    }
-
-    #[test]
-    fn escaped_text_has_no_markup_and_no_address() {
-        let escaped = escape("<a href=\"http://x\">&'\u{8}@import");
-        assert_eq!(escaped, "&lt;a href=&quot;http&#58;//x&quot;&gt;&amp;'\u{fffd}&#64;import");
     }
 }

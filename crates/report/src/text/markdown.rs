@@ -2,16 +2,18 @@
 
 use std::fmt::Write as _;
 
-use results::{Arrivals, Cell, Figures, Report, Role, Summary, Workload};
+use results::{Arrivals, Figures, Report, Role, Summary, Workload};
 
-use crate::{compact_digits, short, significant, text::quoted_figures};
+use super::{names::name, quoted_figures::quoted_figures};
+use crate::format::{compact_digits, short, significant};
 
-pub fn tables(report: &Report) -> String {
+/// Writes one or two tables per matrix.
+pub fn markdown(report: &Report) -> String {
     let mut text = String::new();
     for summary in &report.matrices {
         costs(summary, &mut text);
         keeping(summary, &mut text);
-        text.extend(quoted_figures::table(summary).map(|table| table.markdown() + "\n"));
+        text.extend(quoted_figures(summary).map(|table| table.markdown() + "\n"));
     }
     text
 }
@@ -71,23 +73,6 @@ fn table(summary: &Summary, workloads: &[&Workload], text: &mut String, entry: E
             let _ = writeln!(text, "| {} |{}", name(cell), entries.collect::<String>());
         }
     }
-}
-
-pub(super) fn name(cell: &Cell) -> String {
-    match cell.role {
-        Role::Ours | Role::Control => format!("`{}`", cell.label),
-        Role::Null => format!("*{}*", cell.label),
-        Role::Peer => {
-            let number = cell.version.as_deref().and_then(version_number).unwrap_or_default();
-            format!("*{}*", format!("{} {number}", cell.label).trim_end())
-        }
-    }
-}
-
-/// The first word of a version line that begins with a digit, behind a `v=` or a slash if need be.
-pub fn version_number(line: &str) -> Option<&str> {
-    let mut words = line.split([' ', '=', '/']);
-    words.find(|word| word.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 fn cost(workload: &Workload, figures: &Figures) -> Option<String> {

@@ -1,14 +1,13 @@
-//! Somebody else's figures beside ours: for `summary.md`, for the terminal and for the report.
+//! Figures of somebody else beside ours: for `summary.md`, for the terminal and for the report.
 
 use results::{Cell, Figures, Outcome, Quote, Quotes, Role, Summary, Workload};
 
-use crate::{
-    rate, significant,
-    text::{markdown::name, output::aligned},
-};
+use super::{names::name, terminal::aligned};
+use crate::format::{rate, significant};
 
-/// What a preset quotes, each row beside the cell of ours that answers to it, and below them our other back ends.
-pub struct Table<'a> {
+/// The figures that a preset quotes, each row beside the cell of ours that answers to it, and below them our other back
+/// ends.
+pub struct QuotedFigures<'a> {
     source: &'a str,
     here: String,
     figures: Shown,
@@ -36,16 +35,22 @@ struct Shown {
 }
 
 /// `None` where nothing is quoted.
-pub fn table(summary: &Summary) -> Option<Table<'_>> {
+pub fn quoted_figures(summary: &Summary) -> Option<QuotedFigures<'_>> {
     let quotes = summary.setup.quotes.as_ref()?;
     let figures = Shown::of(quotes);
     let is_quoted = |workload: &&Workload| quotes.rows.iter().any(|quote| under(quotes, quote) == workload.name);
     let workloads: Vec<&Workload> = summary.setup.workloads.iter().filter(is_quoted).collect();
     let rows = workloads.iter().flat_map(|workload| rows(summary, quotes, figures, workload)).collect();
-    Some(Table { source: &quotes.source, here: here(summary), figures, has_workloads: workloads.len() > 1, rows })
+    Some(QuotedFigures {
+        source: &quotes.source,
+        here: here(summary),
+        figures,
+        has_workloads: workloads.len() > 1,
+        rows,
+    })
 }
 
-/// The workload of ours that a row is quoted beside.
+/// Workload of ours that a row is quoted beside.
 fn under<'a>(quotes: &'a Quotes, quote: &'a Quote) -> &'a str {
     quote.workload.as_deref().unwrap_or(&quotes.workload)
 }
@@ -120,7 +125,7 @@ impl Shown {
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// What was measured here, or why it was not, and the server's CPU time per request.
+    /// Figure that was measured here, or why it was not, and the server's CPU time per request.
     fn here(self, summary: &Summary, cell: &Cell, workload: &Workload) -> (String, String) {
         let Some(figures) = summary.figures(&cell.id, &workload.name) else {
             return (not_run(summary, cell, workload), String::new());
@@ -147,7 +152,7 @@ fn not_run(summary: &Summary, cell: &Cell, workload: &Workload) -> String {
     }
 }
 
-impl Table<'_> {
+impl QuotedFigures<'_> {
     fn head(&self) -> Vec<String> {
         let figures = self.figures.title();
         let mut head = vec!["there".to_owned(), format!("{figures} there (quoted)")];
@@ -155,12 +160,12 @@ impl Table<'_> {
         head
     }
 
-    /// Where the quoted figures are from, and where ours are.
+    /// Sources of the quoted figures and of ours.
     pub fn sources(&self) -> String {
         format!("{} {}", self.source, self.here)
     }
 
-    /// The head, then the rows; our cells under the name that `name` gives them.
+    /// Returns the head, then the rows; our cells under the name that `name` gives them.
     pub fn entries(&self, name: impl Fn(&Cell) -> String + Copy) -> Vec<Vec<String>> {
         let mut rows = vec![self.head()];
         rows.extend(self.rows.iter().map(|row| {
@@ -176,6 +181,7 @@ impl Table<'_> {
         rows
     }
 
+    /// Writes the sources and the table as Markdown.
     pub fn markdown(&self) -> String {
         let entries = self.entries(name);
         let line = |row: &Vec<String>| format!("| {} |\n", row.join(" | "));
@@ -184,12 +190,13 @@ impl Table<'_> {
         format!("{}\n\n{}{rule}{rows}", self.sources(), line(&entries[0]))
     }
 
+    /// Writes the sources and the table for a terminal.
     pub fn text(&self) -> String {
         folded(self.sources().split_whitespace()) + "\n" + &aligned(&self.entries(|cell| cell.id.clone()))
     }
 }
 
-/// Lines that a terminal of the usual width need not break.
+/// Folds words into lines that a terminal of the usual width need not break.
 fn folded<'a>(words: impl Iterator<Item = &'a str>) -> String {
     const COLUMNS_MAX: usize = 100;
     let mut text = String::new();

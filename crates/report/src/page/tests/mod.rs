@@ -15,7 +15,7 @@ fn render(summary: &Summary) -> String {
 }
 
 fn page(matrices: Vec<Summary>) -> String {
-    super::render(&Report { schema: SCHEMA.to_owned(), matrices })
+    crate::render(&Report { schema: SCHEMA.to_owned(), matrices })
 }
 
 fn parse(html: &str) -> Document<'_> {
@@ -121,7 +121,6 @@ fn what_is_not_a_number_is_never_drawn() {
     summary.effects[0].cpu.lo = 0.0;
     summary.comparisons[0].ratio.median = f64::NAN;
     summary.noise[1].cpu_floor_percent = f64::NAN;
-    summary.drift[0].null_cpu_us[2].value = f64::NAN;
     let html = render(&summary);
     let document = parse(&html);
     let body = elements(&document, "main").next().unwrap();
@@ -141,10 +140,6 @@ fn extreme_numbers_draw_without_fault() {
                 figures.cpu_us = figures.cpu_us.map(|_| Interval { median: scale, lo: scale, hi: scale });
                 figures.client_cpu_us = Interval { median: scale, lo: scale, hi: scale };
             }
-        }
-        for drift in &mut summary.drift {
-            drift.null_cpu_us.iter_mut().for_each(|v| v.value = scale);
-            drift.aa_ratio.truncate(1);
         }
         parse(&render(&summary));
     }
@@ -271,7 +266,7 @@ fn a_quick_run_is_stamped_and_does_not_rank() {
 fn pictures_without_data_are_left_out_with_their_links() {
     let (full, quick) = (render(&sample::summary()), render(&sample::quick()));
     let (full, quick) = (parse(&full), parse(&quick));
-    for id in ["effects", "latency", "load", "within", "histogram", "drift"] {
+    for id in ["effects", "latency", "load", "within", "histogram"] {
         assert!(by_id(&full, id).is_some() && by_id(&quick, id).is_none(), "{id}");
         assert!(!quick.descendants().any(|n| n.attribute("href") == Some(&format!("#{id}"))), "{id}");
     }
@@ -340,7 +335,6 @@ fn the_embedded_summary_reads_back_as_a_summary() {
     assert_eq!(back.setup, sample::summary().setup);
     assert_eq!(back.results.len(), sample::summary().results.len());
     assert_eq!(data["matrices"][0]["cells"]["s1"], "http-server/uring");
-    assert_eq!(data["matrices"][0]["facts"]["s1"]["driver"], "uring");
 }
 
 #[test]

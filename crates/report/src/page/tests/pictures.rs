@@ -3,23 +3,23 @@
 use results::{Outcome, Summary};
 use roxmltree::Document;
 
-use super::super::{budget, effects, figures as table, histogram, interaction, load_sweep as load, timeline as within};
-use crate::{matrix_view::View, picture, sample};
+use super::super::{cpu_budget, effects, figures, histogram, interaction, load_sweep, timeline};
+use crate::{matrix_view::MatrixView, picture, sample};
 
 /// The same figures give the same bytes, here and on any machine.
 /// `UPDATE_GOLDEN=1 cargo test -p report golden` writes the files again, to be looked at and committed.
 #[test]
 fn pictures_match_their_golden_drawings() {
     let (summary, crossed) = (sample::summary(), sample::crossed());
-    let (view, crossed) = (View::new(&summary, 0, 0), View::new(&crossed, 0, 0));
+    let (view, crossed) = (MatrixView::alone(&summary), MatrixView::alone(&crossed));
     let drawings = [
-        ("effects", effects::pictures(&view).unwrap()),
+        ("effects", without_note(&effects::section(&view).unwrap().content.0)),
         ("matrix", picture(&summary)),
-        ("load", load::section(&view).unwrap().content),
-        ("budget", budget(&view).unwrap().content),
-        ("within", within::section(&view).unwrap().content),
-        ("histogram", histogram::section(&view).unwrap().content),
-        ("interaction", interaction::section(&crossed).unwrap().content),
+        ("load", load_sweep::section(&view).unwrap().content.0),
+        ("budget", cpu_budget::section(&view).unwrap().content.0),
+        ("within", timeline::section(&view).unwrap().content.0),
+        ("histogram", histogram::section(&view).unwrap().content.0),
+        ("interaction", interaction::section(&crossed).unwrap().content.0),
     ];
     for (name, drawn) in drawings {
         // The first of several pictures is enough, a line for each element.
@@ -49,14 +49,20 @@ fn the_picture_for_the_readme_is_well_formed_and_leads_nowhere() {
     }
 }
 
-fn within_words(summary: &Summary) -> String {
-    within::section(&View::new(summary, 0, 0)).unwrap().content
+/// The pictures of a figure.
+fn without_note(figure: &str) -> String {
+    let pictures = figure.split_once("<div class=\"pic\">").unwrap().1;
+    pictures.split_once("</div>").unwrap().0.to_owned()
+}
+
+fn timeline_of(summary: &Summary) -> String {
+    timeline::section(&MatrixView::alone(summary)).unwrap().content.0
 }
 
 #[test]
 fn failures_and_lag_have_a_panel_where_there_are_some_and_only_there() {
     let mut summary = sample::summary();
-    let drawn = within_words(&summary);
+    let drawn = timeline_of(&summary);
     assert!(drawn.contains(">failed per second<") && drawn.contains(">how late the generator was at most<"), "{drawn}");
     assert!(drawn.contains(">warm-up<"));
     for result in &mut summary.results {
@@ -67,7 +73,7 @@ fn failures_and_lag_have_a_panel_where_there_are_some_and_only_there() {
             figures.further.windows.retain(|window| window.s >= 0.0);
         }
     }
-    let drawn = within_words(&summary);
+    let drawn = timeline_of(&summary);
     assert!(!drawn.contains(">failed per second<") && !drawn.contains("how late the generator"), "{drawn}");
     assert!(!drawn.contains(">warm-up<"), "nothing is shaded that was not measured");
 }
@@ -75,13 +81,13 @@ fn failures_and_lag_have_a_panel_where_there_are_some_and_only_there() {
 #[test]
 fn a_stall_is_drawn_as_one() {
     let mut summary = sample::summary();
-    let whole = within_words(&summary);
+    let whole = timeline_of(&summary);
     for result in &mut summary.results {
         if let Outcome::Measured(figures) = &mut result.outcome {
             figures.further.windows[9].rps = 0.0;
         }
     }
-    let stalled = within_words(&summary);
+    let stalled = timeline_of(&summary);
     assert_ne!(stalled, whole);
     // From window to window the curves of the wide drawing go 29 units to the right.
     let corners = |drawn: &str| drawn.matches("l29 ").count();
@@ -110,13 +116,13 @@ fn steadiness_is_half_the_reach_of_the_slice_about_its_middle_without_the_warm_u
     let unsteady = [(-0.1, 500.0), (0.0, 90.0), (0.1, 100.0), (0.2, 100.0), (0.3, 110.0)];
     let plain = |words: &str| words.replace('\u{a0}', " ");
     let first = with_windows(0, &[(1, &unsteady), (2, &steady)]);
-    let section = within::section(&View::new(&first, 0, 0)).unwrap();
+    let section = timeline::section(&MatrixView::alone(&first)).unwrap();
     let words = "The windows of a visit lie within ±2.0 % (tokio) to ±10.0 % (uring) of their middle.";
     assert_eq!(plain(&section.finding), words);
     // Of another workload it stands below its picture, and the first one's does not.
     let second = with_windows(1, &[(1, &unsteady), (2, &steady)]);
-    let section = within::section(&View::new(&second, 0, 0)).unwrap();
-    assert!(plain(&section.content).contains(words) && plain(&section.finding) != words, "{}", section.finding);
+    let section = timeline::section(&MatrixView::alone(&second)).unwrap();
+    assert!(plain(&section.content.0).contains(words) && plain(&section.finding) != words, "{}", section.finding);
 }
 
 #[test]
@@ -151,7 +157,7 @@ fn cells_and_heads_of_every_drawing_carry_their_place_among_all_workloads() {
 #[test]
 fn the_budget_splits_the_generator_and_counts_calls_where_that_was_measured() {
     let mut summary = sample::summary();
-    let words = |summary: &Summary| budget(&View::new(summary, 0, 0)).unwrap().content;
+    let words = |summary: &Summary| cpu_budget::section(&MatrixView::alone(summary)).unwrap().content.0;
     let full = words(&summary);
     for wanted in ["generator, kernel", "generator, user", ">system calls<", "class=\"cusr\""] {
         assert!(full.contains(wanted), "{wanted}");
@@ -169,13 +175,14 @@ fn the_budget_splits_the_generator_and_counts_calls_where_that_was_measured() {
 #[test]
 fn instructions_are_a_column_where_they_were_counted() {
     let mut summary = sample::summary();
-    let has_column =
-        |summary: &Summary| table::html(&View::new(summary, 0, 0)).contains("server instructions/req</th>");
+    let has_column = |summary: &Summary| {
+        figures::section(&MatrixView::alone(summary)).content.0.contains("server instructions/req</th>")
+    };
     assert!(!has_column(&summary));
     let counted = summary.results.iter_mut().find_map(|result| match &mut result.outcome {
         Outcome::Measured(figures) => Some(figures),
         Outcome::NotRun { .. } => None,
     });
     counted.expect("something was measured").further.instructions_per_request = Some(12_345.0);
-    assert!(has_column(&summary) && table::html(&View::new(&summary, 0, 0)).contains("12,345"));
+    assert!(has_column(&summary) && figures::section(&MatrixView::alone(&summary)).content.0.contains("12,345"));
 }

@@ -1,12 +1,12 @@
-//! Laws of the sentences: who stands beside whom, in which direction, by how much, and what is not claimed.
+//! Laws of verdicts and findings: who stands beside whom, in which direction, by how much, and what is not claimed.
 
 use results::{Comparison, Effect, Metric, Ratio, Remote, Role};
 
 use super::{
-    super::{effects, header, overview as front, verdicts as words, views},
+    super::{costs, cpu_budget, effects, header, latency, overview, verdicts},
     Flag, FlagCount, Outcome, Summary, Topic, Workload, figures_mut,
 };
-use crate::{matrix_view::View, sample};
+use crate::{matrix_view::MatrixView, sample};
 
 /// What a reader reads, with plain spaces.
 fn plain(html: &str) -> String {
@@ -15,7 +15,7 @@ fn plain(html: &str) -> String {
 }
 
 fn verdicts(summary: &Summary) -> Vec<String> {
-    words::verdicts(&View::new(summary, 0, 0)).iter().map(|one| plain(one)).collect()
+    verdicts::verdicts(&MatrixView::alone(summary)).iter().map(|one| plain(&one.0)).collect()
 }
 
 fn verdict(summary: &Summary, beginning: &str) -> String {
@@ -46,11 +46,11 @@ fn compared(topic: Topic, change: impl Fn(usize, &mut Comparison)) -> Summary {
 
 /// Of several servers, the top of the page.
 fn run(matrices: &[Summary]) -> String {
-    plain(&front::html(&views(matrices)))
+    plain(&overview::html(&MatrixView::all(matrices)).0)
 }
 
 #[test]
-fn of_several_peers_the_one_that_flatters_least_is_named_by_cost_and_by_throughput() {
+fn of_several_peers_the_strongest_is_named() {
     for (metric, medians, said) in [
         (
             Metric::ServerCpu,
@@ -74,7 +74,7 @@ fn of_several_peers_the_one_that_flatters_least_is_named_by_cost_and_by_throughp
 }
 
 #[test]
-fn a_head_ranks_only_one_that_is_ahead_everywhere_and_never_of_a_quick_run() {
+fn a_head_ranks_only_who_is_ahead_everywhere_in_a_full_run() {
     let cheapest =
         |summary: &Summary| verdicts(summary).iter().any(|one| one.starts_with("uring is the cheapest of ours."));
     let summary = compared(Topic::BestOverReference, |_, one| one.ratio = ratio(0.8));
@@ -89,7 +89,7 @@ fn a_head_ranks_only_one_that_is_ahead_everywhere_and_never_of_a_quick_run() {
 }
 
 #[test]
-fn a_sentence_leaves_out_who_it_is_about_only_where_that_was_said_just_before() {
+fn a_subject_is_left_out_only_where_it_was_just_named() {
     let summary = compared(Topic::BestOverPeer, |index, one| {
         one.ratio = ratio([0.8, 2.5, 0.4][index.min(2)]);
         if index == 2 {
@@ -118,7 +118,7 @@ fn a_comparison_with_a_flagged_cell_says_so() {
 }
 
 #[test]
-fn a_reference_is_unbeaten_only_beside_others_and_where_everything_is_found() {
+fn unbeaten_needs_rivals_and_workloads_without_misses() {
     let none_cheaper =
         |summary: &Summary| verdicts(summary).into_iter().find(|one| one.contains("none of ours cost less"));
     let mut summary = sample::summary();
@@ -166,14 +166,14 @@ fn with_effects(levels: &[(&str, f64, bool)]) -> Summary {
 }
 
 #[test]
-fn the_largest_effect_either_way_comes_first_and_what_is_not_seen_is_no_change() {
+fn the_largest_effect_comes_first_and_noise_is_no_change() {
     let mut summary = with_effects(&[("tokio", 1.5, true), ("uring", 0.4, true), ("pool", 9.0, false)]);
     assert_eq!(
         verdict(&summary, "One choice changed"),
         "One choice changed, all else equal. Server CPU per request: uring instead of epoll 60 % less [−64, −56]; tokio instead \
          of epoll 50 % more [+35, +65]; no difference seen with pool."
     );
-    let finding = plain(&words::effects_finding(&effects::drawable(&summary)));
+    let finding = plain(&effects::finding(&effects::drawable(&summary)));
     assert_eq!(
         finding,
         "The largest change: uring instead of epoll, × 0.40 server CPU per request. No difference seen: pool."
@@ -193,35 +193,26 @@ fn findings_name_the_ends_and_leave_the_null_server_out() {
     let mut summary = sample::summary();
     // It would be the cheapest of all by far.
     figures_mut(&mut summary, 45).cpu_ratio = Some(ratio(0.001));
-    let view = View::new(&summary, 0, 0);
+    let view = MatrixView::alone(&summary);
     assert_eq!(
-        plain(&words::matrix_finding(&view)),
+        plain(&costs::finding(&view)),
         "The servers lie furthest apart on pipelined-16 (0.97 to 13.5 × epoll), closest on get-1MiB-c16 (no difference seen)."
     );
     assert_eq!(
-        plain(&words::latency_finding(&view, 4)),
+        plain(&latency::finding(&view, 4)),
         "At 100,000 requests/s: p99 from 263 µs (uring) to 500 µs (tokio-uring)."
     );
     assert_eq!(
-        plain(&words::budget_finding(&view, 4)),
+        plain(&cpu_budget::finding(&view, 4)),
         "The null server pays 3.96 µs for the same bytes, epoll 4.40 µs. Kernel share of epoll: 85 %."
     );
-    assert_eq!(
-        plain(&words::drift_finding(&view, &summary.drift[0])),
-        "On get-128B-c64: the null server moved by 1.9 % between its best and its worst block; the A/A ratio lay between 0.996 \
-         and 1.005 (noise floor ±1.3 %)."
-    );
-    let mut wandering = summary.drift[0].clone();
-    wandering.null_cpu_us.iter_mut().for_each(|block| block.value = if block.block == 3 { 6.0 } else { 3.0 });
-    let said = plain(&words::drift_finding(&view, &wandering));
-    assert!(said.contains("moved by 100 % between"), "{said}");
 }
 
 #[test]
 fn the_line_of_the_host_has_every_condition_once() {
     let mut summary = sample::summary();
     summary.setup.pinning.server_cpus = "2-3".to_owned();
-    let line = |all: &[Summary]| plain(&header::host_line(&views(all).iter().collect::<Vec<_>>()));
+    let line = |all: &[Summary]| plain(&header::host_line(&MatrixView::all(all).iter().collect::<Vec<_>>()));
     assert_eq!(
         line(&[summary.clone()]),
         "2 cores, Linux 6.18.0, loopback · server on CPU 2-3, generator on CPU 1 · 385 visits in 7 randomised blocks · in \
@@ -237,8 +228,8 @@ fn the_line_of_the_host_has_every_condition_once() {
 }
 
 #[test]
-fn a_header_counts_ours_names_the_others_and_passes_every_warning_on() {
-    let head = |summary: &Summary| plain(&header::html(&View::new(summary, 0, 0), &[], &[]));
+fn a_header_names_the_servers_and_every_warning() {
+    let head = |summary: &Summary| plain(&header::html(&MatrixView::alone(summary), &[], &[]).0);
     let mut summary = sample::summary();
     let said = head(&summary);
     for words in [
@@ -248,9 +239,9 @@ fn a_header_counts_ours_names_the_others_and_passes_every_warning_on() {
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }
-    assert_eq!(header::tag(&summary), "");
+    assert_eq!(header::tag(&summary).0, "");
     summary.progress.is_partial = true;
-    assert!(plain(&header::tag(&summary)).contains("unfinished run") && head(&summary).starts_with("Unfinished."));
+    assert!(plain(&header::tag(&summary).0).contains("unfinished run") && head(&summary).starts_with("Unfinished."));
     let mut many = sample::crossed();
     for result in many.results.iter_mut().filter(|result| result.workload == "get-1MiB-c16") {
         result.outcome = Outcome::NotRun { reason: "too large".to_owned() };
@@ -264,7 +255,7 @@ fn a_header_counts_ours_names_the_others_and_passes_every_warning_on() {
 
 /// Comparisons of a whole page: nothing is claimed inside the noise, and less is not more.
 #[test]
-fn the_front_counts_workloads_by_direction_and_spans_from_the_least_to_the_most() {
+fn the_overview_counts_workloads_by_direction() {
     let beside = |topic, change: &dyn Fn(usize, &mut Comparison)| run(&[compared(topic, change), sample::cache()]);
     let change = |index: usize, one: &mut Comparison| {
         one.ratio = Ratio { differs: index != 4, ..ratio([0.7, 0.9, 1.2, 0.8, 0.1][index]) };
@@ -287,19 +278,19 @@ fn the_front_counts_workloads_by_direction_and_spans_from_the_least_to_the_most(
 }
 
 #[test]
-fn the_front_says_everything_once_with_the_cells_that_deserve_doubt() {
+fn the_overview_says_everything_once() {
     let mut third = sample::quick();
     (third.setup.created_utc, third.setup.command) = ("2019-01-01T00:00:00Z".to_owned(), "another command".to_owned());
     third.setup.server = "http-server".to_owned();
     let all = [sample::summary(), sample::cache(), third, sample::quick()];
-    assert_eq!(front::title(&views(&all)), "http-server and kvcache");
+    assert_eq!(overview::title(&MatrixView::all(&all)), "http-server and kvcache");
     let said = run(&all);
     assert_eq!(said.matches("Quick, no ranking.").count(), 1, "{said}");
     assert!(
         said.contains("2019-01-01 00:00:00 UTC, cargo xtask bench-matrix --seed 42 --blocks 7, another command"),
         "{said}"
     );
-    let html = front::html(&views(&all[..2]));
+    let html = overview::html(&MatrixView::all(&all[..2])).0;
     for place in [
         "http-server: blocking get-26KB-c64",
         "http-server: nginx, sendfile on get-128B-c64-open",
@@ -319,7 +310,7 @@ fn what_was_not_run_stands_by_its_reason_and_workload() {
     for (index, reason) in [(5, "no ring"), (6, "no ring"), (14, "no room")] {
         summary.results[index].outcome = Outcome::NotRun { reason: reason.to_owned() };
     }
-    let missing = header::missing(&View::new(&summary, 0, 0));
+    let missing = header::missing(&MatrixView::alone(&summary));
     let found: Vec<_> = missing.iter().map(|one| (one.reason.as_str(), one.places.join("; "))).collect();
     let uring = format!("uring: {}, {}", workloads[0].name, workloads[1].name);
     let expected = [

@@ -1,4 +1,4 @@
-//! Parts of a document that are written by a program: from `<!-- NAME:begin -->` to `<!-- NAME:end -->`, each on a line of
+//! Parts of a document that a program writes: from `<!-- NAME:begin -->` to `<!-- NAME:end -->`, each on a line of
 //! its own.
 
 use std::ops::Range;
@@ -9,14 +9,14 @@ const OPEN: &str = "<!-- ";
 const CLOSE: &str = " -->";
 
 /// A part between two markers.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     pub name: String,
-    /// Bytes of what is between the lines of the markers.
+    /// Range of the bytes between the lines of the markers.
     pub content: Range<usize>,
 }
 
-/// All parts, in order.
+/// Finds all parts, in order.
 ///
 /// # Errors
 /// A marker without its partner, one inside another part, or a name that occurs twice.
@@ -53,7 +53,7 @@ fn marker(line: &str) -> Option<(&str, &str)> {
     inner.rsplit_once(':').filter(|(_, end)| ["begin", "end"].contains(end))
 }
 
-/// The text with another content of the part `name`.
+/// Returns the text with another content of the part `name`.
 ///
 /// # Errors
 /// Those of [`parts`], or there is no such part.

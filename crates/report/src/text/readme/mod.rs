@@ -1,4 +1,4 @@
-//! `bench-matrix update-readme`: a stored run as pictures and tables in the README, between the markers of each server.
+//! Figures in the README: a stored run as pictures and tables in the README, between the markers of each server.
 
 pub mod markers;
 mod selection;
@@ -12,19 +12,20 @@ use std::{
 use anyhow::{Context, Result, bail};
 use results::{RELEASE, Report, SCHEMA, Summary};
 
-pub use self::selection::Offer;
+pub use self::selection::KnownWorkload;
 use self::selection::Selection;
 
 const README: &str = "README.md";
-/// Beside the README, where the pictures are.
+/// Directory of the pictures, from the README.
 const IMAGES: &str = "docs/images";
 
-/// Writes the pictures and the README below `root`; nothing at all if something is wrong. The paths of what changed.
-/// `offers` lists the workloads of a server, by its name.
+/// Writes the pictures and the README below `root`, and returns the paths that changed; writes nothing at all if
+/// something is wrong.
+/// `workloads` lists those that there are for a server, by its name.
 ///
 /// # Errors
 /// Another schema, a run that may not be [quoted](why_not), a README without markers, and those of the file system.
-pub fn write(report: &Report, root: &Path, offers: impl Fn(&str) -> Vec<Offer>) -> Result<Vec<PathBuf>> {
+pub fn write(report: &Report, root: &Path, workloads: impl Fn(&str) -> Vec<KnownWorkload>) -> Result<Vec<PathBuf>> {
     if report.schema != SCHEMA {
         bail!("schema {}, not {SCHEMA}", report.schema);
     }
@@ -35,7 +36,7 @@ pub fn write(report: &Report, root: &Path, offers: impl Fn(&str) -> Vec<Offer>) 
         if let Some(why) = why_not(summary) {
             bail!("{}: {why}", summary.setup.server);
         }
-        let (picture, selection) = (picture(summary), Selection::of(summary, &offers(&summary.setup.server)));
+        let (picture, selection) = (picture(summary), Selection::of(summary, &workloads(&summary.setup.server)));
         text = markers::replaced(&text, &part(summary), &table::part(&selection, &picture))
             .with_context(|| readme.display().to_string())?;
         files.push((root.join(picture), crate::picture(&selection.summary)));
@@ -68,7 +69,7 @@ pub fn why_not(summary: &Summary) -> Option<&'static str> {
     }
 }
 
-/// The name of the markers.
+/// Name in the markers.
 fn part(summary: &Summary) -> String {
     format!("bench-{}", summary.setup.server)
 }
@@ -97,7 +98,7 @@ mod tests {
         Report { schema: SCHEMA.to_owned(), matrices }
     }
 
-    fn offers(_server: &str) -> Vec<Offer> {
+    fn no_workloads(_server: &str) -> Vec<KnownWorkload> {
         Vec::new()
     }
 
@@ -106,9 +107,9 @@ mod tests {
     }
 
     #[test]
-    fn every_server_of_the_run_gets_its_picture_and_table_and_the_second_time_changes_nothing() {
+    fn every_server_gets_its_part_and_twice_is_once() {
         let root = site(&["http-server", "kvcache"]);
-        let changed = write(&two(), root.path(), offers).unwrap();
+        let changed = write(&two(), root.path(), no_workloads).unwrap();
         assert_eq!(changed.len(), 3, "{changed:?}");
         let text = fs::read_to_string(root.path().join(README)).unwrap().replace('\u{a0}', " ");
         assert!(!text.contains("old") && text.ends_with("\nWritten by hand.\n"), "{text}");
@@ -121,13 +122,13 @@ mod tests {
         {
             assert!(text.contains(word), "{word} in {text}");
         }
-        assert!(write(&two(), root.path(), offers).unwrap().is_empty(), "twice is once");
+        assert!(write(&two(), root.path(), no_workloads).unwrap().is_empty(), "twice is once");
     }
 
     #[test]
     fn servers_that_were_not_measured_keep_their_part() {
         let root = site(&["http-server", "kvcache"]);
-        write(&report(vec![sample::cache()]), root.path(), offers).unwrap();
+        write(&report(vec![sample::cache()]), root.path(), no_workloads).unwrap();
         let text = fs::read_to_string(root.path().join(README)).unwrap();
         assert!(text.contains("<!-- bench-http-server:begin -->\nold\n"), "{text}");
     }
@@ -145,12 +146,12 @@ mod tests {
         for summary in [sample::quick(), partial, shared, debug, short] {
             let root = site(&["http-server", "kvcache"]);
             let before = fs::read_to_string(root.path().join(README)).unwrap();
-            assert!(write(&report(vec![sample::cache(), summary]), root.path(), offers).is_err());
+            assert!(write(&report(vec![sample::cache(), summary]), root.path(), no_workloads).is_err());
             assert_eq!(fs::read_to_string(root.path().join(README)).unwrap(), before);
             assert_eq!(fs::read_dir(root.path().join(IMAGES)).unwrap().count(), 0);
         }
         let root = site(&["kvcache"]);
-        let error = format!("{:#}", write(&two(), root.path(), offers).unwrap_err());
+        let error = format!("{:#}", write(&two(), root.path(), no_workloads).unwrap_err());
         assert!(error.contains("bench-http-server:begin"), "{error}");
     }
 }

@@ -1,12 +1,12 @@
-//! What of a matrix fits into a README: a few columns and a page of rows, by a rule; and in words what was left out.
+//! The selection from a matrix that fits into a README: a few columns and a page of rows, by a rule; and in words what was left out.
 
 use results::{Cell, Outcome, Role, Summary, Workload};
 
-/// Workload that there is for a server.
-pub struct Offer {
+/// Workload that there is for a server, whether or not a run has it.
+pub struct KnownWorkload {
     pub name: String,
     /// True if a run has it that names none.
-    pub is_usual: bool,
+    pub is_default: bool,
     pub is_quick: bool,
 }
 
@@ -21,15 +21,15 @@ pub(super) struct Selection {
     /// Measured, and not shown: workloads and back ends.
     pub(super) workloads_left: usize,
     pub(super) cells_left: usize,
-    /// Workloads of a usual run that this one did not have.
+    /// Workloads of a default run that this one did not have.
     pub(super) not_run: Vec<String>,
 }
 
 impl Selection {
     /// The workloads of a quick run first, then the open loops, then the others, as many as fit, in the matrix's order; the
     /// back ends that differ from the reference in one choice, cheapest first, then peers, the null server and the control.
-    pub(super) fn of(whole: &Summary, offers: &[Offer]) -> Self {
-        let workloads = workloads(whole, offers);
+    pub(super) fn of(whole: &Summary, known: &[KnownWorkload]) -> Self {
+        let workloads = workloads(whole, known);
         let mut summary = whole.clone();
         summary.setup.workloads = workloads;
         let names: Vec<String> = summary.setup.workloads.iter().map(|workload| workload.name.clone()).collect();
@@ -39,18 +39,18 @@ impl Selection {
         let ids: Vec<&str> = cells.iter().map(|cell| cell.id.as_str()).collect();
         summary.results.retain(|result| ids.contains(&result.cell.as_str()));
         summary.setup.cells = cells;
-        let is_missing = |offer: &&Offer| {
-            offer.is_usual && !whole.setup.workloads.iter().any(|workload| workload.name == offer.name)
+        let is_missing = |workload: &&KnownWorkload| {
+            workload.is_default && !whole.setup.workloads.iter().any(|other| other.name == workload.name)
         };
         Self {
             workloads_left: whole.setup.workloads.len() - names.len(),
             cells_left,
-            not_run: offers.iter().filter(is_missing).map(|offer| offer.name.clone()).collect(),
+            not_run: known.iter().filter(is_missing).map(|workload| workload.name.clone()).collect(),
             summary,
         }
     }
 
-    /// What is not in the picture and not in the table; empty if nothing.
+    /// Names what is not in the picture and not in the table; empty if nothing.
     pub(super) fn left_out(&self) -> String {
         let mut out = Vec::new();
         let count = |n: usize, noun: &str| format!("{n} more {noun}{}", if n == 1 { "" } else { "s" });
@@ -73,7 +73,7 @@ impl Selection {
     }
 }
 
-/// Whether a command measures less than all back ends: an option that does so, or a pattern without one.
+/// True if a command measures less than all back ends: an option that does so, or a pattern without one.
 fn selects_back_ends(command: &str) -> bool {
     command.split_whitespace().any(|word| {
         let option = word.split('=').next().unwrap_or(word);
@@ -81,9 +81,9 @@ fn selects_back_ends(command: &str) -> bool {
     })
 }
 
-fn workloads(whole: &Summary, offers: &[Offer]) -> Vec<Workload> {
-    let is_quick = |workload: &Workload| offers.iter().any(|offer| offer.is_quick && offer.name == workload.name);
-    // A climb has only curves, and who misses more has less to do.
+fn workloads(whole: &Summary, known: &[KnownWorkload]) -> Vec<Workload> {
+    let is_quick = |workload: &Workload| known.iter().any(|other| other.is_quick && other.name == workload.name);
+    // A load sweep has only curves, and who misses more has less to do.
     let is_comparable = |workload: &&Workload| !workload.is_climb() && !workload.allows_misses;
     let mut ranked: Vec<(usize, &Workload)> =
         whole.setup.workloads.iter().enumerate().filter(|(_, workload)| is_comparable(workload)).collect();
@@ -143,7 +143,7 @@ fn results(summary: &Summary, cell: &Cell) -> usize {
     summary.results.iter().filter(|result| result.cell == cell.id && is_measured(&result.outcome)).count()
 }
 
-/// What a request costs beside the reference: the geometric mean over the workloads. What was not compared is last.
+/// Cost of a request beside the reference: the geometric mean over the workloads. What was not compared is last.
 pub(super) fn cost(summary: &Summary, cell: &Cell) -> f64 {
     let ratios = summary.setup.workloads.iter().filter_map(|workload| {
         let ratio = summary.figures(&cell.id, &workload.name)?.cpu_ratio?.median;
@@ -159,15 +159,16 @@ mod tests {
     use crate::sample;
 
     /// As if a run had all workloads of the matrix, and a quick run as well.
-    fn offers(whole: &Summary) -> Vec<Offer> {
-        let offer = |workload: &Workload| Offer { name: workload.name.clone(), is_usual: true, is_quick: true };
-        whole.setup.workloads.iter().map(offer).collect()
+    fn all_known(whole: &Summary) -> Vec<KnownWorkload> {
+        let known =
+            |workload: &Workload| KnownWorkload { name: workload.name.clone(), is_default: true, is_quick: true };
+        whole.setup.workloads.iter().map(known).collect()
     }
 
     #[test]
     fn few_columns_and_rows_are_all_there() {
         let whole = sample::summary();
-        let selection = Selection::of(&whole, &offers(&whole));
+        let selection = Selection::of(&whole, &all_known(&whole));
         let compared = whole.setup.workloads.iter().filter(|workload| !workload.is_climb()).count();
         assert_eq!(selection.summary.setup.workloads.len(), compared.min(COLUMNS_MAX));
         assert_eq!((selection.cells_left, selection.summary.setup.cells.len()), (0, whole.setup.cells.len()));
@@ -179,9 +180,9 @@ mod tests {
     }
 
     #[test]
-    fn of_a_large_product_the_neighbours_of_the_reference_are_shown_and_the_others_counted() {
+    fn a_large_product_shows_the_neighbours_of_the_reference() {
         let whole = sample::crossed();
-        let selection = Selection::of(&whole, &offers(&whole));
+        let selection = Selection::of(&whole, &all_known(&whole));
         let ours = |summary: &Summary| summary.setup.cells.iter().filter(|cell| cell.role == Role::Ours).count();
         assert!(ours(&whole) > OURS_MAX && ours(&selection.summary) <= OURS_MAX);
         let reference = whole.setup.cells.iter().find(|cell| cell.id == whole.setup.reference).unwrap();
@@ -196,12 +197,12 @@ mod tests {
     fn a_partial_run_says_what_it_leaves_out() {
         let mut whole = sample::summary();
         whole.setup.workloads.retain(|workload| workload.name != "pipelined-16");
-        let words = Selection::of(&whole, &offers(&sample::summary())).left_out();
+        let words = Selection::of(&whole, &all_known(&sample::summary())).left_out();
         assert!(words.contains("Not in this run:") && words.contains("`pipelined-16`"), "{words}");
         assert!(!words.contains("Only the back ends"), "{words}");
         whole.setup.command = "cargo xtask bench-matrix --filter 'driver=epoll'".to_owned();
         assert!(
-            Selection::of(&whole, &offers(&sample::summary()))
+            Selection::of(&whole, &all_known(&sample::summary()))
                 .left_out()
                 .contains("Only the back ends that the command selects")
         );

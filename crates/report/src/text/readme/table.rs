@@ -1,11 +1,14 @@
-//! What stands between the markers of a server.
+//! The part between the markers of a server.
 
 use std::fmt::Write as _;
 
 use results::{Arrivals, Cell, Figures, Interval, Role, Summary, Workload, ranks::interval_name};
 
 use super::selection::{Selection, cost};
-use crate::{compact_digits, rate, short, significant, text::markdown::version_number};
+use crate::{
+    format::{compact_digits, rate, short, significant},
+    text::names::version_number,
+};
 
 /// Picture, conditions, table. `picture`: where the picture is, from the README.
 pub(super) fn part(selection: &Selection, picture: &str) -> String {
@@ -33,7 +36,7 @@ pub(super) fn part(selection: &Selection, picture: &str) -> String {
     out
 }
 
-/// Machine, run, command: what a figure is worth nothing without.
+/// Machine, run and command, without which a figure is worth nothing.
 fn conditions(summary: &Summary) -> String {
     let (setup, host) = (&summary.setup, &summary.setup.host);
     let guest = if host.virtual_machine { ", virtual machine" } else { "" };
@@ -56,7 +59,7 @@ fn conditions(summary: &Summary) -> String {
     )
 }
 
-/// What each column asks for, at what load, and below which difference it tells nothing.
+/// Head of each column: its workload, the load, and the noise floor.
 fn head(summary: &Summary) -> String {
     let workloads = &summary.setup.workloads;
     let head = |workload: &Workload| {
@@ -73,7 +76,7 @@ fn head(summary: &Summary) -> String {
     format!("| |{heads}\n|:---|{}\n", "---:|".repeat(workloads.len()))
 }
 
-/// A line per cell that was measured under some workload, without the control, from cheap to dear.
+/// Lines of the cells that were measured under some workload, without the control, from cheap to dear.
 fn rows(summary: &Summary) -> Vec<String> {
     let setup = &summary.setup;
     let mut cells: Vec<&Cell> = setup.cells.iter().filter(|cell| cell.role != Role::Control).collect();
