@@ -8,7 +8,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use wire::{
     file::{
         Dialect, FileId, Framed, Original, Request, Status,
-        client::{Event, FramedReplies, ask_framed, ask_original},
+        client::{Event, FramedReplies, write_framed_request, write_original_request},
     },
     mserve,
 };
@@ -35,8 +35,8 @@ fn requests(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(DEPTH));
     let (mut original, mut framed) = (Vec::new(), Vec::new());
     for id in ids() {
-        ask_original(&mut original, &id);
-        ask_framed(&mut framed, &id);
+        write_original_request(&mut original, &id);
+        write_framed_request(&mut framed, &id);
     }
     assert_eq!((read::<Original>(&original), read::<Framed>(&framed)), (DEPTH, DEPTH));
     group.bench_function("original", |bencher| bencher.iter(|| read::<Original>(black_box(&original))));

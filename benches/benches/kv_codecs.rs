@@ -7,7 +7,7 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use wire::{
     memcached,
-    resp::{self, Args, Fast, Parsed, RequestLimits, RequestParser},
+    resp::{self, Args, FastRequest, Parsed, RequestLimits, RequestParser},
     us,
 };
 
@@ -30,10 +30,10 @@ fn commands(verb: &[u8], value: Option<&[u8]>) -> Vec<u8> {
 /// Reads all of `input` the fast way and adds up something of every request, so that nothing is left out.
 fn read_fast(mut input: &[u8]) -> usize {
     let mut sum = 0;
-    while let Some((request, consumed)) = resp::fast(input) {
+    while let Some((request, consumed)) = resp::parse_fast(input) {
         sum += match request {
-            Fast::Get { key } => usize::from(key[0]),
-            Fast::Set { key, value } => usize::from(key[0]) + value.len(),
+            FastRequest::Get { key } => usize::from(key[0]),
+            FastRequest::Set { key, value } => usize::from(key[0]) + value.len(),
         };
         input = &input[consumed..];
     }
@@ -42,7 +42,7 @@ fn read_fast(mut input: &[u8]) -> usize {
 
 fn read_any(parser: &mut RequestParser, mut input: &[u8]) -> usize {
     let (limits, mut args, mut sum) = (RequestLimits::default(), Args::new(), 0);
-    while let Ok(Parsed::Whole { consumed }) = parser.parse(input, &limits, &mut args) {
+    while let Ok(Parsed::Complete { consumed }) = parser.parse(input, &limits, &mut args) {
         sum += args.len();
         input = &input[consumed..];
     }
@@ -113,7 +113,7 @@ fn us_requests(criterion: &mut Criterion) {
             let (mut parser, limits) = (us::RequestParser::default(), us::RequestLimits::default());
             bencher.iter(|| {
                 let mut rest = black_box(&input[..]);
-                while let Ok(us::Parsed::Whole { request, consumed }) = parser.parse(rest, &limits) {
+                while let Ok(us::Parsed::Complete { request, consumed }) = parser.parse(rest, &limits) {
                     black_box(request);
                     rest = &rest[consumed..];
                 }
@@ -139,7 +139,7 @@ fn memcached_requests(criterion: &mut Criterion) {
             let (mut parser, limits) = (memcached::RequestParser::default(), memcached::Limits::default());
             bencher.iter(|| {
                 let mut rest = black_box(&input[..]);
-                while let Ok(memcached::Parsed::Whole { request, consumed }) = parser.parse(rest, &limits) {
+                while let Ok(memcached::Parsed::Complete { request, consumed }) = parser.parse(rest, &limits) {
                     black_box(request);
                     rest = &rest[consumed..];
                 }

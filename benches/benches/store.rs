@@ -2,9 +2,11 @@
 
 use std::hint::black_box;
 
+use clap::ValueEnum;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use store::{
-    Attributes, Cache, HashbrownStore, KeyHasher, Moment, Options, Packed, Pin, PolicyKind, Scout as _, StdStore, Store,
+    Attributes, Cache, HashbrownStore, KeyHasher, Moment, PackedStore, Pin, PolicyKind, Scout as _, StdStore, Store,
+    StoreOptions,
 };
 
 const KEYS: u64 = 1_000_000;
@@ -26,7 +28,7 @@ fn key(number: u64) -> Key {
 }
 
 fn filled<S: Store>(policy: PolicyKind, limit: Option<usize>) -> Cache<S> {
-    let options = Options { hasher: KeyHasher::with_seed(1), advise: |_| (), release: |_| () };
+    let options = StoreOptions { hasher: KeyHasher::with_seed(1), advise: |_| (), release: |_| () };
     let mut cache = Cache::<S>::new(options, policy, limit, 1);
     for number in 0..KEYS {
         let key = key(number);
@@ -103,7 +105,7 @@ fn eviction<S: Store>(c: &mut Criterion, name: &str) {
     let held = filled::<S>(PolicyKind::NoEviction, None).bytes();
     let mut group = c.benchmark_group("eviction");
     group.throughput(Throughput::Elements(TURN as u64));
-    for &policy in PolicyKind::ALL.iter().filter(|policy| policy.name().starts_with("allkeys-")) {
+    for &policy in PolicyKind::value_variants().iter().filter(|policy| policy.to_string().starts_with("allkeys-")) {
         let mut cache = filled::<S>(policy, Some(held / 2));
         let mut next = KEYS;
         group.bench_function(format!("{name}/{policy}"), |b| {
@@ -124,12 +126,12 @@ fn eviction<S: Store>(c: &mut Criterion, name: &str) {
 fn stores(c: &mut Criterion) {
     store::<StdStore>(c, "std");
     store::<HashbrownStore>(c, "hashbrown");
-    store::<Packed>(c, "packed");
+    store::<PackedStore>(c, "packed");
 }
 
 fn evictions(c: &mut Criterion) {
     eviction::<HashbrownStore>(c, "hashbrown");
-    eviction::<Packed>(c, "packed");
+    eviction::<PackedStore>(c, "packed");
 }
 
 criterion_group! {

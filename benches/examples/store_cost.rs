@@ -9,7 +9,7 @@
 use std::{env, hint::black_box, time::Duration};
 
 use rustix::time::{ClockId, clock_gettime};
-use store::{Attributes, HashbrownStore, KeyHasher, Options, Packed, Pin, Scout as _, StdStore, Store};
+use store::{Attributes, HashbrownStore, KeyHasher, PackedStore, Pin, Scout as _, StdStore, Store, StoreOptions};
 
 /// Commands between two stages of the window, as in kvcache.
 const DEPTH: usize = 12;
@@ -25,7 +25,7 @@ fn main() {
     let mut number = |default| arguments.next().and_then(|text| text.parse().ok()).unwrap_or(default);
     let (keys, value_len) = (number(1_000_000), number(12));
     match store.as_str() {
-        "packed" => report::<Packed>(keys, value_len),
+        "packed" => report::<PackedStore>(keys, value_len),
         "std" => report::<StdStore>(keys, value_len),
         "hashbrown" => report::<HashbrownStore>(keys, value_len),
         _ => println!("stores: packed, std, hashbrown"),
@@ -36,8 +36,11 @@ fn report<S: Store>(keys: usize, value_len: usize) {
     let mut random = fastrand::Rng::with_seed(1);
     let keys: Vec<Key> = (0..keys).map(|_| std::array::from_fn(|_| random.u8(b'a'..=b'z'))).collect();
     let value = vec![b'v'; value_len];
-    let options =
-        Options { hasher: KeyHasher::with_seed(1), advise: sys::memory::advise_huge, release: sys::memory::release };
+    let options = StoreOptions {
+        hasher: KeyHasher::with_seed(1),
+        advise: sys::memory::advise_huge,
+        release: sys::memory::release,
+    };
     let mut store = S::new(options);
     let before = resident();
     let mut longest = Duration::ZERO;

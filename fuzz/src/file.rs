@@ -2,7 +2,7 @@
 
 use wire::file::{
     Dialect, FileId, Framed, Original, Request, Status,
-    client::{Answer, Event, FramedReplies, OriginalReply, ask_framed, ask_original},
+    client::{Event, FramedReplies, OriginalAnswer, OriginalReply, write_framed_request, write_original_request},
 };
 
 use crate::tearing::{Said, Tearing, read_torn};
@@ -36,9 +36,9 @@ fn requests<D: Dialect>(stream: &[u8], tearing: Tearing) -> (Vec<Request>, usize
                 *consumed
             }
             Request::Get { id, consumed } => {
-                is_over = !D::KEEPS_ALIVE;
+                is_over = !D::IS_PERSISTENT;
                 let mut again = Vec::new();
-                let ask = if D::KEEPS_ALIVE { ask_framed } else { ask_original };
+                let ask = if D::IS_PERSISTENT { write_framed_request } else { write_original_request };
                 ask(&mut again, id);
                 assert_eq!(again, input[..*consumed]);
                 assert_eq!(FileId::new(id.as_bytes()).as_ref(), Some(id));
@@ -72,14 +72,14 @@ fn framed_replies(stream: &[u8], tearing: Tearing) -> (Vec<(Status, Vec<u8>)>, S
     (replies, format!("{:?}", decoder.eof()))
 }
 
-fn original_reply(stream: &[u8], tearing: Tearing) -> Answer {
+fn original_reply(stream: &[u8], tearing: Tearing) -> OriginalAnswer {
     let mut reply = OriginalReply::default();
     tearing.pieces(stream).into_iter().for_each(|piece| reply.feed(piece));
     let answer = reply.answer();
     let expected = match stream {
-        [] => Answer::Nothing,
-        [0] => Answer::NoneSuch,
-        bytes => Answer::Bytes(bytes.len() as u64),
+        [] => OriginalAnswer::Empty,
+        [0] => OriginalAnswer::Missing,
+        bytes => OriginalAnswer::Bytes(bytes.len() as u64),
     };
     assert_eq!(answer, expected);
     answer

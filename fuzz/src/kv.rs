@@ -2,7 +2,7 @@
 
 use wire::{
     Detected, Detector, detect, memcached,
-    resp::{self, Args, Fast, client::ReplyDecoder},
+    resp::{self, Args, FastRequest, client::ReplyDecoder},
     us,
 };
 
@@ -19,12 +19,14 @@ pub fn resp_request(data: &[u8]) {
     let whole = resp_meaning(stream, Tearing::whole(), &limits);
     assert_eq!(whole, resp_meaning(stream, Tearing::new(seed), &limits), "at once, and torn");
     let mut args = Args::new();
-    if let Some((request, consumed)) = resp::fast(stream) {
+    if let Some((request, consumed)) = resp::parse_fast(stream) {
         let parsed = resp::RequestParser::default().parse(stream, &resp::RequestLimits::default(), &mut args);
-        assert_eq!(parsed, Ok(resp::Parsed::Whole { consumed }));
+        assert_eq!(parsed, Ok(resp::Parsed::Complete { consumed }));
         match request {
-            Fast::Get { key } => assert!(args[0].eq_ignore_ascii_case(b"get") && args[1..] == [key]),
-            Fast::Set { key, value } => assert!(args[0].eq_ignore_ascii_case(b"set") && args[1..] == [key, value]),
+            FastRequest::Get { key } => assert!(args[0].eq_ignore_ascii_case(b"get") && args[1..] == [key]),
+            FastRequest::Set { key, value } => {
+                assert!(args[0].eq_ignore_ascii_case(b"set") && args[1..] == [key, value])
+            }
         }
     }
     let mut detector = Detector::default();
@@ -38,7 +40,7 @@ fn resp_meaning(stream: &[u8], tearing: Tearing, limits: &resp::RequestLimits) -
     let consumed = read_torn(stream, tearing, |input| {
         let mut args = Args::new();
         match parser.parse(input, limits, &mut args) {
-            Ok(resp::Parsed::Whole { consumed }) => {
+            Ok(resp::Parsed::Complete { consumed }) => {
                 said.push(format!("{args:?}"));
                 Said::Bytes(consumed)
             }
@@ -46,7 +48,7 @@ fn resp_meaning(stream: &[u8], tearing: Tearing, limits: &resp::RequestLimits) -
                 said.push(format!("{:?}", parser.quoted()));
                 Said::Bytes(consumed)
             }
-            Ok(resp::Parsed::Torn { .. }) => Said::Torn,
+            Ok(resp::Parsed::Incomplete { .. }) => Said::Torn,
             Err(error) => {
                 said.push(error.to_string());
                 Said::Over
@@ -84,11 +86,11 @@ pub fn us(data: &[u8]) {
     let [whole, torn] = [Tearing::whole(), Tearing::new(seed)].map(|tearing| {
         let (mut parser, mut said) = (us::RequestParser::default(), Vec::new());
         let consumed = read_torn(stream, tearing, |input| match parser.parse(input, &limits) {
-            Ok(us::Parsed::Whole { request, consumed }) => {
+            Ok(us::Parsed::Complete { request, consumed }) => {
                 said.push(format!("{request:?}"));
                 Said::Bytes(consumed)
             }
-            Ok(us::Parsed::Torn { .. }) => Said::Torn,
+            Ok(us::Parsed::Incomplete { .. }) => Said::Torn,
             Err(error) => {
                 said.push(error.to_string());
                 Said::Over
@@ -119,7 +121,7 @@ pub fn memcached_request(data: &[u8]) {
         let mut out = Vec::new();
         // Bytes that are skipped say nothing, in however many pieces.
         read_torn(stream, tearing, |input| match parser.parse(input, &limits) {
-            Ok(memcached::Parsed::Whole { request, consumed }) => {
+            Ok(memcached::Parsed::Complete { request, consumed }) => {
                 answer(&request, &mut out);
                 said.push(format!("{request:?}"));
                 Said::Bytes(consumed)
@@ -129,7 +131,7 @@ pub fn memcached_request(data: &[u8]) {
                 Said::Bytes(consumed)
             }
             Ok(memcached::Parsed::Skipped { consumed }) => Said::Bytes(consumed),
-            Ok(memcached::Parsed::Torn { .. }) => Said::Torn,
+            Ok(memcached::Parsed::Incomplete { .. }) => Said::Torn,
             Err(error) => {
                 said.push(error.to_string());
                 Said::Over
@@ -152,7 +154,7 @@ fn answer(request: &memcached::Request<'_>, out: &mut Vec<u8>) {
     let _ = (flags.expiry(), flags.vivify(), flags.recache(), flags.cas(), flags.client_flags(), flags.delta());
     let start = out.len();
     let item = memcached::reply::Item { length: 1, is_won: true, ..Default::default() };
-    memcached::reply::meta_value_header(out, 1, key, flags, memcached::reply::About::Item(&item));
+    memcached::reply::meta_value_header(out, 1, key, flags, memcached::reply::MetaFields::Item(&item));
     out.extend_from_slice(b"x\r\n");
     let decoded = memcached::client::ReplyDecoder::default().decode(&out[start..]);
     match decoded {

@@ -49,7 +49,7 @@ fn http1_request(head: &str) -> usize {
 #[bench::set(args = (resp_commands(b"SET", Some(b"xxxxxxxxxxxx"))), config = at_most(11_100))]
 fn resp_request_fast(input: Vec<u8>) -> (usize, Vec<u8>) {
     let (mut rest, mut count) = (&input[..], 0);
-    while let Some((request, consumed)) = resp::fast(rest) {
+    while let Some((request, consumed)) = resp::parse_fast(rest) {
         black_box(request);
         count += 1;
         rest = &rest[consumed..];
@@ -66,7 +66,7 @@ fn resp_request_any(input: Vec<u8>) -> (usize, Vec<u8>) {
 fn read_any(mut rest: &[u8]) -> usize {
     let (limits, mut parser, mut args) = (RequestLimits::default(), RequestParser::default(), Args::new());
     let mut count = 0;
-    while let Ok(Parsed::Whole { consumed }) = parser.parse(rest, &limits, &mut args) {
+    while let Ok(Parsed::Complete { consumed }) = parser.parse(rest, &limits, &mut args) {
         count += args.len();
         rest = &rest[consumed..];
     }
@@ -84,7 +84,7 @@ fn us_gets() -> Vec<u8> {
 fn us_request(input: Vec<u8>) -> (usize, Vec<u8>) {
     let (limits, mut parser, mut count) = (us::RequestLimits::default(), us::RequestParser::default(), 0);
     let mut rest = &input[..];
-    while let Ok(us::Parsed::Whole { request, consumed }) = parser.parse(rest, &limits) {
+    while let Ok(us::Parsed::Complete { request, consumed }) = parser.parse(rest, &limits) {
         black_box(request);
         count += 1;
         rest = &rest[consumed..];
@@ -110,7 +110,7 @@ fn memcached_meta_gets() -> Vec<u8> {
 fn memcached_request(input: Vec<u8>) -> (usize, Vec<u8>) {
     let (limits, mut parser, mut count) = (memcached::Limits::default(), memcached::RequestParser::default(), 0);
     let mut rest = &input[..];
-    while let Ok(memcached::Parsed::Whole { request, consumed }) = parser.parse(rest, &limits) {
+    while let Ok(memcached::Parsed::Complete { request, consumed }) = parser.parse(rest, &limits) {
         black_box(request);
         count += 1;
         rest = &rest[consumed..];

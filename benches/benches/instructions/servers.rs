@@ -11,7 +11,7 @@ use bytes::Bytes;
 use gungraun::{library_benchmark, library_benchmark_group};
 use kvcache::{Codec, Facts, FrontEnd, KvOptions, KvServer, Space, SpaceOptions};
 use proto::{Limits, NextWrite, Now, Outbox, Peer, Protocol, Session, Step};
-use store::{KeyHasher, Options, Packed, PolicyKind};
+use store::{KeyHasher, PackedStore, PolicyKind, StoreOptions};
 use sys::beneath::Metadata;
 use web::{Absence, Answer, Heads, HttpOptions, Site, Source};
 use wire::{
@@ -144,13 +144,13 @@ fn http_get(mut setup: Setup<web::Front<Page>>) -> Setup<web::Front<Page>> {
 }
 
 /// All keys of [`resp_commands`] are there.
-fn kvcache(input: Vec<u8>) -> Setup<KvServer<Packed>> {
+fn kvcache(input: Vec<u8>) -> Setup<KvServer<PackedStore>> {
     let space = Space::new(SpaceOptions {
         shards: 1,
         policy: PolicyKind::NoEviction,
         memory_max: None,
         codec: Codec::default(),
-        store: Options { hasher: KeyHasher::with_seed(1), advise: |_| (), release: |_| () },
+        store: StoreOptions { hasher: KeyHasher::with_seed(1), advise: |_| (), release: |_| () },
         seed: 2,
     });
     let server = KvServer::new(
@@ -175,7 +175,7 @@ fn kvcache(input: Vec<u8>) -> Setup<KvServer<Packed>> {
 #[library_benchmark]
 #[bench::get_100(args = (kvcache(resp_commands(b"GET", None))), config = at_most(59_800))]
 #[bench::set_100(args = (kvcache(resp_commands(b"SET", Some(b"xxxxxxxxxxxx")))), config = at_most(76_400))]
-fn kvcache_pipeline(mut setup: Setup<KvServer<Packed>>) -> Setup<KvServer<Packed>> {
+fn kvcache_pipeline(mut setup: Setup<KvServer<PackedStore>>) -> Setup<KvServer<PackedStore>> {
     serve(&mut setup);
     setup
 }

@@ -2,8 +2,11 @@
 
 use std::hint::black_box;
 
+use clap::ValueEnum;
 use gungraun::{library_benchmark, library_benchmark_group};
-use store::{Attributes, Cache, HashbrownStore, KeyHasher, Moment, Options, Packed, PolicyKind, StdStore, Store};
+use store::{
+    Attributes, Cache, HashbrownStore, KeyHasher, Moment, PackedStore, PolicyKind, StdStore, Store, StoreOptions,
+};
 
 use crate::at_most;
 
@@ -27,7 +30,7 @@ struct Setup<S: Store> {
 }
 
 fn cache<S: Store>(policy: PolicyKind, memory_max: Option<usize>) -> Cache<S> {
-    let options = Options { hasher: KeyHasher::repeatable(1), advise: |_| (), release: |_| () };
+    let options = StoreOptions { hasher: KeyHasher::with_repeatable_seed(1), advise: |_| (), release: |_| () };
     let mut cache = Cache::<S>::new(options, policy, memory_max, 1);
     for number in 0..KEYS {
         let key = key(number);
@@ -43,9 +46,9 @@ fn known<S: Store>() -> Setup<S> {
 }
 
 /// Keys that are not there, in a cache with room for half of those that came before them.
-fn full(policy: &str) -> Setup<Packed> {
-    let policy = policy.parse().expect("a policy");
-    let memory = cache::<Packed>(PolicyKind::NoEviction, None).bytes();
+fn full(policy: &str) -> Setup<PackedStore> {
+    let policy = PolicyKind::from_str(policy, false).expect("a policy");
+    let memory = cache::<PackedStore>(PolicyKind::NoEviction, None).bytes();
     Setup { cache: cache(policy, Some(memory / 2)), keys: (KEYS..KEYS + TURNS).map(key).collect() }
 }
 
@@ -67,13 +70,13 @@ fn set<S: Store>(mut setup: Setup<S>) -> Setup<S> {
 
 #[library_benchmark]
 #[bench::get(args = (known()), config = at_most(433_000))]
-fn packed_get(setup: Setup<Packed>) -> Setup<Packed> {
+fn packed_get(setup: Setup<PackedStore>) -> Setup<PackedStore> {
     get(setup)
 }
 
 #[library_benchmark]
 #[bench::set(args = (known()), config = at_most(691_000))]
-fn packed_set(setup: Setup<Packed>) -> Setup<Packed> {
+fn packed_set(setup: Setup<PackedStore>) -> Setup<PackedStore> {
     set(setup)
 }
 
@@ -94,7 +97,7 @@ fn std_get(setup: Setup<StdStore>) -> Setup<StdStore> {
 #[bench::lfu(args = (full("allkeys-lfu")), config = at_most(5_380_000))]
 #[bench::random(args = (full("allkeys-random")), config = at_most(3_725_000))]
 #[bench::s3fifo(args = (full("allkeys-s3fifo")), config = at_most(4_421_000))]
-fn evict(setup: Setup<Packed>) -> Setup<Packed> {
+fn evict(setup: Setup<PackedStore>) -> Setup<PackedStore> {
     set(setup)
 }
 

@@ -1,4 +1,4 @@
-//! Who is let in: the limit of connections, and what happens when descriptors run out.
+//! Admission of connections: their limit, and what happens when descriptors run out.
 
 use std::{
     io,
@@ -18,69 +18,74 @@ use sys::{eventfd::EventFd, listen::Listener, socket};
 
 use crate::counters::Tally;
 
-/// How long an acceptor rests when even the reserve descriptor is gone.
-pub(crate) const REST: Duration = Duration::from_millis(100);
-/// How often a shortage of descriptors is mentioned.
-const SAY_EVERY: Duration = Duration::from_secs(10);
+/// Pause of an acceptor when even the reserve descriptor is gone.
+pub(crate) const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
+/// Interval at which a shortage of descriptors is logged.
+const WARN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Counts the open connections of a server.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct ConnectionLimit {
     open: AtomicUsize,
     max: usize,
 }
 
-/// One open connection.
+/// Permit of one open connection, which counts it until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Ticket(Arc<Gate>);
+pub(crate) struct ConnectionPermit(Arc<ConnectionLimit>);
 
-impl Gate {
+impl ConnectionLimit {
     pub(crate) fn new(max: usize) -> Arc<Self> {
         Arc::new(Self { open: AtomicUsize::new(0), max })
     }
 
-    fn admit(self: &Arc<Self>) -> Option<Ticket> {
-        let ticket = Ticket(Arc::clone(self));
-        (self.open.fetch_add(1, Relaxed) < self.max).then_some(ticket)
+    fn admit(self: &Arc<Self>) -> Option<ConnectionPermit> {
+        let permit = ConnectionPermit(Arc::clone(self));
+        (self.open.fetch_add(1, Relaxed) < self.max).then_some(permit)
     }
 }
 
-impl Drop for Ticket {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Relaxed);
     }
 }
 
-/// What came of an attempt to accept.
+/// Outcome of an attempt to accept.
 #[derive(Debug)]
 pub(crate) enum Accepted {
-    Connection(OwnedFd, Ticket),
-    /// Turned away, or gone before it was here. There may be others.
-    Nobody,
-    /// None is waiting.
+    Connection(OwnedFd, ConnectionPermit),
+    /// One was refused, or was gone before it could be accepted. There may be others.
+    Skipped,
+    /// No connection is waiting.
     Empty,
-    /// No descriptor to take one with: rest for [`REST`].
+    /// No descriptor to take one with: pause for [`EXHAUSTED_PAUSE`].
     Exhausted,
 }
 
-/// One thread's end of the [`Gate`].
+/// Accepts connections for one thread, up to the [`ConnectionLimit`].
 #[derive(Debug)]
-pub(crate) struct Door {
-    gate: Arc<Gate>,
+pub(crate) struct Acceptor {
+    limit: Arc<ConnectionLimit>,
     refusal: Vec<u8>,
-    /// Given up to be able to take, and turn away, a connection there is no descriptor for: left in the queue it
-    /// would wake an event loop for ever.
+    /// Given up to take, and refuse, a connection that there is no descriptor for: left in the queue it would wake an
+    /// event loop for ever.
     reserve: Option<EventFd>,
-    said: Option<Instant>,
+    warned_at: Option<Instant>,
 }
 
-impl Door {
-    pub(crate) fn new(gate: &Arc<Gate>, refusal: &[u8]) -> io::Result<Self> {
-        Ok(Self { gate: Arc::clone(gate), refusal: refusal.to_vec(), reserve: Some(EventFd::new()?), said: None })
+impl Acceptor {
+    pub(crate) fn new(limit: &Arc<ConnectionLimit>, refusal: &[u8]) -> io::Result<Self> {
+        Ok(Self {
+            limit: Arc::clone(limit),
+            refusal: refusal.to_vec(),
+            reserve: Some(EventFd::new()?),
+            warned_at: None,
+        })
     }
 
     /// # Errors
-    /// What makes the listener useless.
+    /// An error that makes the listener useless.
     pub(crate) fn accept(&mut self, listener: &Listener, nonblocking: bool, tally: &mut Tally) -> io::Result<Accepted> {
         match listener.accept(nonblocking) {
             Ok(socket) => Ok(self.admit(socket, tally)),
@@ -89,28 +94,30 @@ impl Door {
     }
 
     pub(crate) fn admit(&mut self, socket: OwnedFd, tally: &mut Tally) -> Accepted {
-        match self.gate.admit() {
-            Some(ticket) => {
+        match self.limit.admit() {
+            Some(permit) => {
                 tally.0.accepted += 1;
-                Accepted::Connection(socket, ticket)
+                Accepted::Connection(socket, permit)
             }
-            None => self.turn_away(&socket, tally),
+            None => self.refuse(&socket, tally),
         }
     }
 
-    pub(crate) fn turn_away(&self, socket: &OwnedFd, tally: &mut Tally) -> Accepted {
+    pub(crate) fn refuse(&self, socket: &OwnedFd, tally: &mut Tally) -> Accepted {
         tally.0.refused += 1;
-        let _ = socket::send_now(socket.as_fd(), &self.refusal); // A courtesy.
-        Accepted::Nobody
+        // A refusal that cannot be sent is not missed.
+        let _ = socket::send_now(socket.as_fd(), &self.refusal);
+        Accepted::Skipped
     }
 
-    /// The same for one that has been let in, when nobody can serve it after all. It counts as turned away only.
-    pub(crate) fn turn_away_admitted(&self, socket: &OwnedFd, tally: &mut Tally) {
+    /// Refuses a connection that has been admitted, when there is no thread to serve it after all. It counts as refused
+    /// only.
+    pub(crate) fn refuse_admitted(&self, socket: &OwnedFd, tally: &mut Tally) {
         tally.0.accepted -= 1;
-        self.turn_away(socket, tally);
+        self.refuse(socket, tally);
     }
 
-    /// What an accept that failed means.
+    /// Interprets an accept that failed.
     pub(crate) fn failed(&mut self, listener: &Listener, error: io::Error, tally: &mut Tally) -> io::Result<Accepted> {
         match Errno::from_io_error(&error) {
             Some(Errno::AGAIN) => Ok(Accepted::Empty),
@@ -128,24 +135,24 @@ impl Door {
                 | Errno::OPNOTSUPP
                 | Errno::NETUNREACH
                 | Errno::TIMEDOUT,
-            ) => Ok(Accepted::Nobody),
+            ) => Ok(Accepted::Skipped),
             Some(Errno::MFILE | Errno::NFILE) => Ok(self.shed(listener, &error, tally)),
             Some(Errno::NOBUFS | Errno::NOMEM) => Ok(Accepted::Exhausted),
             _ => Err(error),
         }
     }
 
-    /// That connections are lost for want of something, and what helps; now and then only.
-    pub(crate) fn say(&mut self, error: &io::Error, advice: &str) {
-        if self.said.is_none_or(|at| at.elapsed() > SAY_EVERY) {
-            self.said = Some(Instant::now());
+    /// Warns that connections are refused for want of something, and what helps; once in an interval only.
+    pub(crate) fn warn(&mut self, error: &io::Error, advice: &str) {
+        if self.warned_at.is_none_or(|at| at.elapsed() > WARN_INTERVAL) {
+            self.warned_at = Some(Instant::now());
             tracing::warn!("connections are turned away: {error}; {advice}");
         }
     }
 
-    /// Takes one connection with the reserve descriptor and turns it away.
+    /// Takes one connection with the reserve descriptor and refuses it.
     fn shed(&mut self, listener: &Listener, error: &io::Error, tally: &mut Tally) -> Accepted {
-        self.say(error, "raise the limit of open files or lower --max-connections");
+        self.warn(error, "raise the limit of open files or lower --max-connections");
         // The kernel looks for a free descriptor first: it says so with nobody waiting, too, and to ask again at once
         // would be to ask for ever.
         let mut outcome = Accepted::Exhausted;
@@ -153,7 +160,7 @@ impl Door {
             && is_waiting(listener)
             && let Ok(socket) = listener.accept(true)
         {
-            outcome = self.turn_away(&socket, tally);
+            outcome = self.refuse(&socket, tally);
         }
         self.reserve = EventFd::new().ok();
         if self.reserve.is_some() { outcome } else { Accepted::Exhausted }
@@ -172,11 +179,11 @@ mod tests {
 
     #[test]
     fn the_gate_counts_what_is_open() {
-        let gate = Gate::new(2);
-        let (first, second) = (gate.admit(), gate.admit());
+        let limit = ConnectionLimit::new(2);
+        let (first, second) = (limit.admit(), limit.admit());
         assert!(first.is_some() && second.is_some());
-        assert!(gate.admit().is_none());
+        assert!(limit.admit().is_none());
         drop(first);
-        assert!(gate.admit().is_some());
+        assert!(limit.admit().is_some());
     }
 }

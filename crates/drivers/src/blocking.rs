@@ -16,21 +16,21 @@ use sys::socket;
 use crate::{
     Config, ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, Listeners, MemoryPath, PipePath,
     ReadBuffer, Serving, Shutdown, Wait,
-    accept::{Accepted, Door, Gate, REST, Ticket},
+    accept::{Accepted, Acceptor, ConnectionLimit, ConnectionPermit, EXHAUSTED_PAUSE},
     clock,
-    counters::{Counters, Tally},
-    farewell::end_output,
+    closing::end_output,
+    counters::{ThreadCounters, Tally},
     pipes::Pipes,
     write::write_front,
 };
 
-/// Blocked calls return so often, so that deadlines are seen without a system call per request to set them.
+/// Timeout of blocked calls, so that deadlines are seen without a system call per request to set them.
 const TICK: Duration = Duration::from_secs(1);
-/// The same for writes: few of them block, and a stalled reader should not be waited for much longer than asked.
+/// Timeout of writes: few of them block, and a stalled reader should not be waited for much longer than asked.
 const WRITE_TICK: Duration = Duration::from_millis(250);
-/// While others wait, a peer that has not said anything keeps its place for so long, counted from when it was let in:
-/// it may be about to. Time spent in a queue is part of it, which is what makes a long queue of silent peers a short
-/// wait: those who come to its head have mostly used theirs up, and are only looked at.
+/// While others wait, a peer that has not sent anything keeps its place for this time, counted from when it was accepted:
+/// it may be about to. Time spent in a queue is part of it, which makes a long queue of silent peers a short wait: those
+/// that come to its head have mostly used theirs up, and are only looked at.
 const SILENCE_MAX: Duration = Duration::from_secs(1);
 /// No read waits for less, however little of that is left.
 const READ_TICK_MIN: Duration = Duration::from_millis(1);
@@ -60,81 +60,81 @@ impl Driver for Blocking {
         let counters = config.statistics.register();
         let (protocol, counters) = (&*protocol, &counters);
         thread::scope(|scope| {
-            accept_on_threads(listeners, config, shutdown, protocol.refusal(), |guest| {
-                let ours = Arc::clone(&guest);
-                let serve = move || converse(&ours, protocol, config, shutdown, counters, TICK, || false);
-                // No thread to be had is no reason to stop serving those who have one.
-                thread::Builder::new().spawn_scoped(scope, serve).map(drop).map_err(|_| guest)
+            accept_on_threads(listeners, config, shutdown, protocol.refusal(), |connection| {
+                let ours = Arc::clone(&connection);
+                let serve = move || serve_connection(&ours, protocol, config, shutdown, counters, TICK, || false);
+                // A shortage of threads does not end the connections that have one.
+                thread::Builder::new().spawn_scoped(scope, serve).map(drop).map_err(|_| connection)
             })
         })
     }
 }
 
-/// A connection that has been let in.
+/// A connection that has been accepted.
 #[derive(Debug)]
-pub(crate) struct Guest {
+pub(crate) struct AcceptedConnection {
     socket: OwnedFd,
     front_end: usize,
     since: Instant,
-    _ticket: Ticket,
+    _permit: ConnectionPermit,
 }
 
-/// Wakes a thread out of the calls it may be blocked in.
-enum Alert {
+/// Wakes a thread out of the call that it is blocked in.
+enum ThreadWaker {
     /// `park`: a promise was settled.
     Parked(Thread),
     /// `recv`: it sees the end of input, after what has already arrived.
-    Reading(Arc<Guest>),
-    /// `accept`: it fails. A descriptor of its own, since whoever wakes may be the last to let go of it, and the
-    /// listener has to be gone before the driver is.
+    Reading(Arc<AcceptedConnection>),
+    /// `accept`: it fails. A descriptor of its own, since the waker may be the last to drop it, and the
+    /// listener has to be closed before the driver returns.
     Accepting(OwnedFd),
 }
 
-impl Wake for Alert {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         match &*self {
             Self::Parked(thread) => thread.unpark(),
-            Self::Reading(guest) => socket::shutdown_read(guest.socket.as_fd()),
+            Self::Reading(connection) => socket::shutdown_read(connection.socket.as_fd()),
             Self::Accepting(listener) => socket::shutdown_both(listener.as_fd()),
         }
     }
 }
 
-impl Alert {
+impl ThreadWaker {
     fn waker(self) -> Waker {
         Waker::from(Arc::new(self))
     }
 }
 
-/// Accepts until drained, on a thread per address. Whom `welcome` gives back is turned away.
+/// Accepts until drained, on a thread per address. A connection that `start` gives back is refused.
 pub(crate) fn accept_on_threads(
     listeners: Listeners,
     config: &Config,
     shutdown: &Shutdown,
     refusal: &[u8],
-    welcome: impl Fn(Arc<Guest>) -> Result<(), Arc<Guest>> + Sync,
+    start: impl Fn(Arc<AcceptedConnection>) -> Result<(), Arc<AcceptedConnection>> + Sync,
 ) -> io::Result<()> {
-    let gate = Gate::new(config.connections_max);
-    let (gate, welcome) = (&gate, &welcome);
-    let addresses: Vec<_> = listeners.seats.into_iter().flatten().enumerate().collect();
+    let limit = ConnectionLimit::new(config.connections_max);
+    let (limit, start) = (&limit, &start);
+    let addresses: Vec<_> = listeners.per_thread.into_iter().flatten().enumerate().collect();
     crate::on_threads(config, shutdown, addresses, |(front_end, listener)| {
         let counters = config.statistics.register();
-        let mut door = Door::new(gate, refusal)?;
-        let alert = Alert::Accepting(listener.as_fd().try_clone_to_owned()?);
-        let _registered = shutdown.register(alert.waker());
+        let mut acceptor = Acceptor::new(limit, refusal)?;
+        let waker = ThreadWaker::Accepting(listener.as_fd().try_clone_to_owned()?);
+        let _registered = shutdown.register(waker.waker());
         while !shutdown.is_draining() {
             let mut tally = Tally::default();
-            match door.accept(&listener, false, &mut tally) {
-                Ok(Accepted::Connection(socket, ticket)) => {
-                    let guest = Guest { socket, front_end, since: Instant::now(), _ticket: ticket };
-                    if let Err(guest) = welcome(Arc::new(guest)) {
-                        door.turn_away_admitted(&guest.socket, &mut tally);
+            match acceptor.accept(&listener, false, &mut tally) {
+                Ok(Accepted::Connection(socket, permit)) => {
+                    let connection = AcceptedConnection { socket, front_end, since: Instant::now(), _permit: permit };
+                    if let Err(connection) = start(Arc::new(connection)) {
+                        acceptor.refuse_admitted(&connection.socket, &mut tally);
                     }
                     // Only now, so that each connection counts once, as let in or as turned away.
                     tally.publish(&counters);
                 }
-                Ok(Accepted::Nobody | Accepted::Empty) => tally.publish(&counters),
-                Ok(Accepted::Exhausted) => thread::sleep(REST),
+                Ok(Accepted::Skipped | Accepted::Empty) => tally.publish(&counters),
+                Ok(Accepted::Exhausted) => thread::sleep(EXHAUSTED_PAUSE),
                 Err(_) if shutdown.is_draining() => break,
                 Err(error) => return Err(error),
             }
@@ -143,33 +143,33 @@ pub(crate) fn accept_on_threads(
     })
 }
 
-/// Serves one connection to its end. Blocked calls return every `tick`. `gives_way`: others wait for this thread, so an
-/// idle peer has to go, after one tick if it has been answered before.
-pub(crate) fn converse<P: Protocol>(
-    guest: &Arc<Guest>,
+/// Serves one connection to its end. Blocked calls return every `tick`. While `is_contended`, others wait for this
+/// thread, so an idle peer has to go, after one tick if it has been answered before.
+pub(crate) fn serve_connection<P: Protocol>(
+    connection: &Arc<AcceptedConnection>,
     protocol: &P,
     config: &Config,
     shutdown: &Shutdown,
-    counters: &Counters,
+    counters: &ThreadCounters,
     tick: Duration,
-    gives_way: impl Fn() -> bool,
+    is_contended: impl Fn() -> bool,
 ) {
-    let _registered = shutdown.register(Alert::Reading(Arc::clone(guest)).waker());
+    let _registered = shutdown.register(ThreadWaker::Reading(Arc::clone(connection)).waker());
     if shutdown.is_draining() {
-        socket::shutdown_read(guest.socket.as_fd());
+        socket::shutdown_read(connection.socket.as_fd());
     }
-    let peer = Peer::new(guest.socket.as_fd(), guest.front_end);
+    let peer = Peer::new(connection.socket.as_fd(), connection.front_end);
     let session = Session::new(protocol, peer, config.limits, clock::now());
     let pipes = Pipes::of_connection(&config.scratch_pipes);
-    let mut conversation = Conversation {
-        socket: &guest.socket,
+    let mut conversation = Connection {
+        socket: &connection.socket,
         session,
         protocol,
         pipes,
         tick,
-        gives_way,
+        is_contended,
         read_tick: Duration::ZERO,
-        quiet_since: guest.since,
+        quiet_since: connection.since,
         has_answered: false,
         tally: Tally::default(),
     };
@@ -179,14 +179,14 @@ pub(crate) fn converse<P: Protocol>(
     conversation.tally.publish(counters);
 }
 
-struct Conversation<'a, P: Protocol, G> {
+struct Connection<'a, P: Protocol, G> {
     socket: &'a OwnedFd,
     session: Session<P>,
     protocol: &'a P,
     pipes: Pipes,
     tick: Duration,
-    gives_way: G,
-    /// How soon a read that nothing comes of returns.
+    is_contended: G,
+    /// Timeout of reads.
     read_tick: Duration,
     /// The last byte in either direction, or when the connection was let in.
     quiet_since: Instant,
@@ -194,11 +194,11 @@ struct Conversation<'a, P: Protocol, G> {
     tally: Tally,
 }
 
-impl<P: Protocol, G: Fn() -> bool> Conversation<'_, P, G> {
-    fn run(&mut self, counters: &Counters) -> io::Result<()> {
+impl<P: Protocol, G: Fn() -> bool> Connection<'_, P, G> {
+    fn run(&mut self, counters: &ThreadCounters) -> io::Result<()> {
         self.set_read_tick(self.patience(Instant::now()))?;
         set_socket_timeout(self.socket, Timeout::Send, Some(self.tick.min(WRITE_TICK)))?;
-        let waker = Alert::Parked(thread::current()).waker();
+        let waker = ThreadWaker::Parked(thread::current()).waker();
         loop {
             while !self.session.outbox().is_empty() && !self.session.is_aborted() {
                 self.write(&waker)?;
@@ -258,7 +258,7 @@ impl<P: Protocol, G: Fn() -> bool> Conversation<'_, P, G> {
         Ok(())
     }
 
-    /// A read came to nothing.
+    /// Handles a read that timed out.
     fn tick(&mut self, now: Now) -> io::Result<()> {
         self.session.tick(self.protocol, now);
         let patience = self.patience(now.instant);
@@ -269,10 +269,10 @@ impl<P: Protocol, G: Fn() -> bool> Conversation<'_, P, G> {
         self.set_read_tick(patience)
     }
 
-    /// For how much longer this peer may keep its place; `None`: as long as it likes.
+    /// Returns the time for which this peer may keep its place; `None`: as long as it likes.
     fn patience(&self, now: Instant) -> Option<Duration> {
         let patience = if self.has_answered { self.tick } else { SILENCE_MAX };
-        let is_idle = self.session.is_quiet() && (self.gives_way)();
+        let is_idle = self.session.is_quiet() && (self.is_contended)();
         is_idle.then(|| patience.saturating_sub(now.duration_since(self.quiet_since)))
     }
 

@@ -1,14 +1,16 @@
-//! What each thread counts for itself, added up only when somebody asks.
+//! ThreadCounters of each thread, added up only when they are read.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
+
+use parking_lot::Mutex;
 
 /// The counters of one thread, on cache lines of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Counters {
+pub(crate) struct ThreadCounters {
     accepted: AtomicU64,
     refused: AtomicU64,
     closed: AtomicU64,
@@ -16,12 +18,12 @@ pub(crate) struct Counters {
     bytes_out: AtomicU64,
 }
 
-/// Since the start of the server.
+/// Counts since the start of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Let in. A connection counts here or among the refused, never in both.
+    /// Connections accepted. One counts here or among the refused, never in both.
     pub accepted: u64,
-    /// Turned away: too many connections, no descriptor or thread left, or no room in the queue of `pool`.
+    /// Connections refused: too many, no descriptor or thread left, or no room in a queue.
     pub refused: u64,
     pub closed: u64,
     pub bytes_in: u64,
@@ -37,12 +39,12 @@ impl Counts {
 
 /// Adds up what the threads of a driver count.
 #[derive(Clone, Debug, Default)]
-pub struct Statistics(Arc<Mutex<Vec<Arc<Counters>>>>);
+pub struct Statistics(Arc<Mutex<Vec<Arc<ThreadCounters>>>>);
 
 impl Statistics {
     pub fn counts(&self) -> Counts {
         let mut sum = Counts::default();
-        for counters in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for counters in self.0.lock().iter() {
             sum.accepted += counters.accepted.load(Relaxed);
             sum.refused += counters.refused.load(Relaxed);
             sum.closed += counters.closed.load(Relaxed);
@@ -52,20 +54,20 @@ impl Statistics {
         sum
     }
 
-    /// Counters for one more thread, or for one more kind of short-lived ones.
-    pub(crate) fn register(&self) -> Arc<Counters> {
-        let counters = Arc::<Counters>::default();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
+    /// ThreadCounters for one more thread, or for one more kind of short-lived ones.
+    pub(crate) fn register(&self) -> Arc<ThreadCounters> {
+        let counters = Arc::<ThreadCounters>::default();
+        self.0.lock().push(Arc::clone(&counters));
         counters
     }
 }
 
-/// Counted without a bus lock, published once per turn of a loop.
+/// Counts of one turn of a loop, made without a bus lock and published at its end.
 #[derive(Debug, Default)]
 pub(crate) struct Tally(pub(crate) Counts);
 
 impl Tally {
-    pub(crate) fn publish(&mut self, counters: &Counters) {
+    pub(crate) fn publish(&mut self, counters: &ThreadCounters) {
         let Counts { accepted, refused, closed, bytes_in, bytes_out } = std::mem::take(&mut self.0);
         for (counter, n) in [
             (&counters.accepted, accepted),

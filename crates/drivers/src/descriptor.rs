@@ -1,5 +1,5 @@
-//! Facts about drivers. Each driver states its own, next to its code; whoever depends on one asks for the fact and never
-//! for a name.
+//! Facts about drivers. Each driver states its own, next to its code; code that depends on one asks for the fact and
+//! never for a name.
 
 use std::{fmt, io};
 
@@ -16,7 +16,7 @@ pub struct Descriptor {
     pub about: &'static str,
     pub io: IoModel,
     pub connection: ConnectionModel,
-    /// Number of [`crate::Config::workers`] where nobody asks for another.
+    /// Default of [`crate::Config::workers`].
     pub default_workers: DefaultWorkers,
     /// True if each thread accepts from a listener of its own: the kernel deals connections out to the threads.
     pub listener_per_thread: bool,
@@ -155,9 +155,9 @@ pub enum PipePath {
 /// Reason that this machine cannot run a driver.
 #[derive(Debug)]
 pub struct Unavailable {
-    /// What was tried and how it failed.
+    /// Facility that was tried, and its error.
     pub why: String,
-    /// What helps.
+    /// Change of the machine that helps.
     pub remedy: &'static str,
 }
 

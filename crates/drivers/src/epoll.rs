@@ -7,7 +7,7 @@ use proto::Protocol;
 use crate::{
     ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer, Serving,
     Wait,
-    accept::Gate,
+    accept::ConnectionLimit,
     event_loop::{EventLoop, Inline},
     on_threads,
 };
@@ -35,9 +35,9 @@ impl Driver for Epoll {
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;
         listeners.set_nonblocking(true)?;
-        let gate = Gate::new(config.connections_max);
-        on_threads(config, shutdown, listeners.seats, |seat| {
-            EventLoop::new(&*protocol, Inline, seat, config, &gate)?.run(shutdown)
+        let limit = ConnectionLimit::new(config.connections_max);
+        on_threads(config, shutdown, listeners.per_thread, |listeners| {
+            EventLoop::new(&*protocol, Inline, listeners, config, &limit)?.run(shutdown)
         })
     }
 }

@@ -1,5 +1,5 @@
 //! The readiness loop that `epoll` and `reactor` share: edge-triggered epoll through mio. The two differ in where the
-//! protocol runs, which is a [`Workplace`].
+//! protocol runs, which is a [`Executor`].
 
 use std::{
     io, mem,
@@ -16,19 +16,19 @@ use sys::listen::Listener;
 
 use crate::{
     Config, Shutdown,
-    accept::{Accepted, Door, Gate, REST},
+    accept::{Accepted, Acceptor, ConnectionLimit, EXHAUSTED_PAUSE},
     clock,
-    counters::{Counters, Tally},
+    counters::{ThreadCounters, Tally},
     mailbox::{Key, Mailbox},
     pipes::Pipes,
     wheel::Wheel,
 };
 
 mod connection;
-mod workplace;
+mod executor;
 
 use connection::{Next, Slot};
-pub(crate) use workplace::{Inline, Job, Letter, Workplace};
+pub(crate) use executor::{Executor, Inline, Job, LoopMessage};
 
 const EVENTS_MAX: usize = 1024;
 const MAILBOX: Token = Token(usize::MAX);
@@ -36,15 +36,15 @@ const MAILBOX: Token = Token(usize::MAX);
 const LISTENERS: usize = usize::MAX - 1;
 /// One read; a fuller socket is read again.
 const READ_BYTES: usize = 64 * 1024;
-/// What is read for one batch, and what its replies should come to: it all has to stay in the processor's cache.
+/// Bytes that are read for one batch, and that its replies should come to: it all has to stay in the processor's cache.
 const BATCH_BYTES: usize = 192 * 1024;
 /// Connections taken in before those there are get their turn.
 const ACCEPT_MAX: usize = 64;
 
-pub(crate) struct EventLoop<'p, P: Protocol, W: Workplace<P>> {
+pub(crate) struct EventLoop<'p, P: Protocol, W: Executor<P>> {
     poll: Poll,
     listeners: Vec<Listener>,
-    door: Door,
+    acceptor: Acceptor,
     /// Listeners with more connections waiting, and when to go on with them.
     accepting: Vec<usize>,
     accept_at: Option<Instant>,
@@ -53,16 +53,16 @@ pub(crate) struct EventLoop<'p, P: Protocol, W: Workplace<P>> {
     /// Connections to look at in this turn, and those that used up their share of the last one.
     ready: Vec<usize>,
     again: Vec<usize>,
-    counters: Arc<Counters>,
-    desk: Desk<'p, P, W>,
+    counters: Arc<ThreadCounters>,
+    cx: LoopContext<'p, P, W>,
 }
 
-/// What every connection needs a hand on.
-pub(crate) struct Desk<'p, P: Protocol, W> {
+/// Parts of the loop that its connections use.
+pub(crate) struct LoopContext<'p, P: Protocol, W> {
     protocol: &'p P,
-    workplace: W,
-    mailbox: Arc<Mailbox<Letter<P>>>,
-    /// What the connections of a batch have sent, one behind the other.
+    executor: W,
+    mailbox: Arc<Mailbox<LoopMessage<P>>>,
+    /// Bytes that the connections of a batch have sent, one behind the other.
     scratch: Vec<u8>,
     /// Connections in the next batch.
     batch_len: usize,
@@ -71,16 +71,16 @@ pub(crate) struct Desk<'p, P: Protocol, W> {
     tally: Tally,
     limits: proto::Limits,
     now: Now,
-    draining: bool,
+    is_draining: bool,
 }
 
-impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
+impl<'p, P: Protocol, W: Executor<P>> EventLoop<'p, P, W> {
     pub(crate) fn new(
         protocol: &'p P,
-        workplace: W,
+        executor: W,
         listeners: Vec<Listener>,
         config: &Config,
-        gate: &Arc<Gate>,
+        limit: &Arc<ConnectionLimit>,
     ) -> io::Result<Self> {
         let (poll, mailbox, now) = (Poll::new()?, Mailbox::new()?, clock::now());
         poll.registry().register(&mut SourceFd(&mailbox.as_fd().as_raw_fd()), MAILBOX, Interest::READABLE)?;
@@ -91,7 +91,7 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
         Ok(Self {
             poll,
             listeners,
-            door: Door::new(gate, protocol.refusal())?,
+            acceptor: Acceptor::new(limit, protocol.refusal())?,
             accepting: Vec::new(),
             accept_at: None,
             slots: Slab::new(),
@@ -99,9 +99,9 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
             ready: Vec::new(),
             again: Vec::new(),
             counters: config.statistics.register(),
-            desk: Desk {
+            cx: LoopContext {
                 protocol,
-                workplace,
+                executor,
                 mailbox,
                 scratch: vec![0; if W::BATCH > 1 { BATCH_BYTES } else { READ_BYTES }],
                 batch_len: W::BATCH,
@@ -110,35 +110,35 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
                 tally: Tally::default(),
                 limits: config.limits,
                 now,
-                draining: false,
+                is_draining: false,
             },
         })
     }
 
     pub(crate) fn run(mut self, shutdown: &Shutdown) -> io::Result<()> {
-        let _registered = shutdown.register(self.desk.mailbox.waker(Key::LOOP));
+        let _registered = shutdown.register(self.cx.mailbox.waker(Key::LOOP));
         let mut events = Events::with_capacity(EVENTS_MAX);
         loop {
-            if shutdown.is_draining() && !self.desk.draining {
+            if shutdown.is_draining() && !self.cx.is_draining {
                 self.drain();
             }
-            if self.desk.draining && self.slots.is_empty() {
-                self.desk.tally.publish(&self.counters);
+            if self.cx.is_draining && self.slots.is_empty() {
+                self.cx.tally.publish(&self.counters);
                 return Ok(());
             }
             match self.poll.poll(&mut events, self.timeout()) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 polled => polled?,
             }
-            self.desk.now = clock::now();
+            self.cx.now = clock::now();
             self.ready.append(&mut self.again);
             events.iter().for_each(|event| self.note(event));
             self.accept()?;
-            for key in self.wheel.ring(self.desk.now.instant) {
-                self.ring(key);
+            for key in self.wheel.expire(self.cx.now.instant) {
+                self.expire(key);
             }
             self.serve_ready();
-            self.desk.tally.publish(&self.counters);
+            self.cx.tally.publish(&self.counters);
         }
     }
 
@@ -146,7 +146,7 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
         if !self.again.is_empty() {
             return Some(Duration::ZERO);
         }
-        let now = self.desk.now.instant;
+        let now = self.cx.now.instant;
         let accept = self.accept_at.map(|at| at.saturating_duration_since(now));
         accept.into_iter().chain(self.wheel.timeout(now)).min()
     }
@@ -154,13 +154,13 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
     fn note(&mut self, event: &Event) {
         match event.token() {
             MAILBOX => {
-                for letter in self.desk.mailbox.collect() {
-                    self.open_letter(letter);
+                for message in self.cx.mailbox.collect() {
+                    self.take_message(message);
                 }
             }
             Token(key) if key > LISTENERS - self.listeners.len() => {
                 self.accepting.push(LISTENERS - key);
-                self.accept_at.get_or_insert(self.desk.now.instant);
+                self.accept_at.get_or_insert(self.cx.now.instant);
             }
             Token(key) => {
                 if let Some(slot) = self.slots.get_mut(key) {
@@ -171,10 +171,10 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
         }
     }
 
-    fn open_letter(&mut self, letter: Letter<P>) {
-        match letter {
-            Letter::Look(Key(key)) => self.ready.push(key),
-            Letter::Back(Key(key), session) => {
+    fn take_message(&mut self, message: LoopMessage<P>) {
+        match message {
+            LoopMessage::Look(Key(key)) => self.ready.push(key),
+            LoopMessage::Back(Key(key), session) => {
                 // A slot whose session is away is never removed.
                 self.slots[key].session = Some(session);
                 self.ready.push(key);
@@ -185,40 +185,40 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
     // --- accepting ------------------------------------------------------------------------
 
     fn accept(&mut self) -> io::Result<()> {
-        if self.accept_at.is_none_or(|at| at > self.desk.now.instant) {
+        if self.accept_at.is_none_or(|at| at > self.cx.now.instant) {
             return Ok(());
         }
         self.accept_at = None;
         for _ in 0..ACCEPT_MAX {
             let Some(&front_end) = self.accepting.last() else { return Ok(()) };
             let Some(listener) = self.listeners.get(front_end) else { return Ok(()) };
-            match self.door.accept(listener, true, &mut self.desk.tally)? {
-                Accepted::Connection(socket, ticket) => self.open(socket, front_end, ticket),
-                Accepted::Nobody => {}
+            match self.acceptor.accept(listener, true, &mut self.cx.tally)? {
+                Accepted::Connection(socket, permit) => self.open(socket, front_end, permit),
+                Accepted::Skipped => {}
                 Accepted::Empty => drop(self.accepting.pop()),
                 Accepted::Exhausted => {
-                    self.accept_at = Some(self.desk.now.instant + REST);
+                    self.accept_at = Some(self.cx.now.instant + EXHAUSTED_PAUSE);
                     return Ok(());
                 }
             }
         }
         // No edge comes for those still waiting.
-        self.accept_at = Some(self.desk.now.instant);
+        self.accept_at = Some(self.cx.now.instant);
         Ok(())
     }
 
-    fn open(&mut self, socket: OwnedFd, front_end: usize, ticket: crate::accept::Ticket) {
-        let Desk { protocol, limits, now, .. } = self.desk;
+    fn open(&mut self, socket: OwnedFd, front_end: usize, permit: crate::accept::ConnectionPermit) {
+        let LoopContext { protocol, limits, now, .. } = self.cx;
         let session = Box::new(Session::new(protocol, Peer::new(socket.as_fd(), front_end), limits, now));
-        let key = self.slots.insert(Slot::new(socket, session, ticket));
-        // Whoever has asked already is answered at once; one who closes after a single answer is never watched at all.
+        let key = self.slots.insert(Slot::new(socket, session, permit));
+        // A peer that has asked already is answered at once; one that closes after a single answer is never watched.
         self.ready.push(key);
     }
 
     /// From here on the kernel says when something happens, beginning with what has happened before.
     fn watch(&mut self, key: usize) -> io::Result<()> {
         let slot = &mut self.slots[key];
-        if !mem::replace(&mut slot.watched, true) {
+        if !mem::replace(&mut slot.is_watched, true) {
             let interest = Interest::READABLE | Interest::WRITABLE;
             self.poll.registry().register(&mut SourceFd(&slot.socket.as_raw_fd()), Token(key), interest)?;
         }
@@ -233,10 +233,10 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
         while !rest.is_empty() {
             let seen = match W::BATCH {
                 1 => 1,
-                _ => connection::read_batch(rest, &mut self.slots, &mut self.desk),
+                _ => connection::read_batch(rest, &mut self.slots, &mut self.cx),
             };
             for &key in &rest[..seen] {
-                self.turn(key);
+                self.serve_connection(key);
             }
             rest = &rest[seen..];
         }
@@ -244,14 +244,14 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
         self.ready = ready;
     }
 
-    fn turn(&mut self, key: usize) {
+    fn serve_connection(&mut self, key: usize) {
         let Some(slot) = self.slots.get_mut(key) else { return };
-        match slot.turn(Key(key), &mut self.desk) {
+        match slot.move_bytes(Key(key), &mut self.cx) {
             Next::Wait(deadline) => {
-                self.wheel.set(key, &mut slot.alarm, deadline);
+                self.wheel.set(key, &mut slot.timer, deadline);
                 // The kernel has no memory or no watch left for one more: that costs the connection, and no other.
                 if let Err(error) = self.watch(key) {
-                    self.door.say(&error, "raise fs.epoll.max_user_watches or lower --max-connections");
+                    self.acceptor.warn(&error, "raise fs.epoll.max_user_watches or lower --max-connections");
                     self.close(key);
                 }
             }
@@ -262,61 +262,65 @@ impl<'p, P: Protocol, W: Workplace<P>> EventLoop<'p, P, W> {
     }
 
     fn close(&mut self, key: usize) {
-        self.desk.tally.0.closed += 1;
+        self.cx.tally.0.closed += 1;
         self.slots.remove(key); // Closing the socket takes it off the poll.
     }
 
-    fn ring(&mut self, key: usize) {
+    fn expire(&mut self, key: usize) {
         if let Some(slot) = self.slots.get_mut(key) {
-            slot.alarm.clear();
+            slot.timer.clear();
             if let Some(session) = &mut slot.session {
-                session.tick(self.desk.protocol, self.desk.now);
+                session.tick(self.cx.protocol, self.cx.now);
             }
             self.ready.push(key);
         }
     }
 
     fn drain(&mut self) {
-        self.desk.draining = true;
+        self.cx.is_draining = true;
         self.listeners.clear();
         (self.accepting, self.accept_at) = (Vec::new(), None);
         for (key, slot) in &mut self.slots {
             // What has arrived is still answered: look, even though no edge said so.
-            slot.ready.readable = true;
+            slot.ready.is_readable = true;
             self.ready.push(key);
         }
         self.serve_ready();
     }
 }
 
-/// What the edges said and no call has contradicted.
+/// Readiness as the edges said, where no call has contradicted it.
 #[derive(Debug)]
 pub(crate) struct Readiness {
-    readable: bool,
-    writable: bool,
+    is_readable: bool,
+    is_writable: bool,
     /// The end of input was announced: no edge will come for it again.
-    ending: bool,
+    is_ending: bool,
 }
 
 impl Readiness {
-    /// Of a socket just accepted: there may be something to read, and there is room to write.
+    /// Readiness of a socket just accepted: there may be something to read, and there is room to write.
     fn fresh() -> Self {
-        Self { readable: true, writable: true, ending: false }
+        Self { is_readable: true, is_writable: true, is_ending: false }
     }
 
     fn note(&mut self, event: &Event) {
-        self.ending |= event.is_read_closed() || event.is_error();
-        self.readable |= event.is_readable() || self.ending;
-        self.writable |= event.is_writable();
+        self.is_ending |= event.is_read_closed() || event.is_error();
+        self.is_readable |= event.is_readable() || self.is_ending;
+        self.is_writable |= event.is_writable();
     }
 
     /// A short read drained the socket; skip the EAGAIN round trip, unless the end is still to be read.
     fn have_read(&mut self, n: usize, room: usize) {
-        self.readable = n == room || self.ending;
+        self.is_readable = n == room || self.is_ending;
     }
 }
 
-/// Wakes whoever runs a loop up when one of its promises is settled.
-fn waker_of<'a, P: Protocol>(slot: &'a mut Option<Waker>, mailbox: &Arc<Mailbox<Letter<P>>>, key: Key) -> &'a Waker {
+/// Returns the waker of a connection, which its promises wake when they are settled.
+fn waker_of<'a, P: Protocol>(
+    slot: &'a mut Option<Waker>,
+    mailbox: &Arc<Mailbox<LoopMessage<P>>>,
+    key: Key,
+) -> &'a Waker {
     slot.get_or_insert_with(|| mailbox.waker(key))
 }

@@ -1,7 +1,9 @@
 //! Seven ways to move bytes between sockets and a [`proto::Session`].
 //!
 //! A driver owns sockets and threads and knows no protocol; what differs between two drivers is the I/O architecture
-//! and nothing else. `unsafe` is confined to `uring`.
+//! and nothing else. Each states the facts about itself in a [`Descriptor`]. `unsafe` is confined to `uring`.
+//!
+//! The suite that every driver must pass needs servers as processes: it is `testkit`'s, in `tests/conformance`.
 
 #![deny(unsafe_code)]
 
@@ -9,11 +11,11 @@ mod accept;
 mod arrived;
 mod blocking;
 mod clock;
+mod closing;
 mod counters;
 mod descriptor;
 mod epoll;
 mod event_loop;
-mod farewell;
 mod listeners;
 mod mailbox;
 mod pipes;
@@ -41,7 +43,7 @@ pub use shutdown::{Registration, Shutdown};
 use sys::{affinity::Cpus, registered::Region};
 pub use table::{DriverKind, UnknownDriver};
 
-/// How a driver is to serve.
+/// Settings of a driver.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Event loops, or runtime threads.
@@ -54,7 +56,7 @@ pub struct Config {
     /// Threads are dealt out to these processors round robin; all of them share those there are when it is `None`.
     pub pin: Option<Cpus>,
     pub statistics: Statistics,
-    /// What cached pipes and pages are sent through.
+    /// Pipes that cached pipes and pages are sent through.
     pub scratch_pipes: ScratchPipes,
     /// Memory that drivers which can do so register with the kernel, to send it without copying.
     pub registered: Option<Arc<Region>>,
@@ -78,7 +80,7 @@ pub(crate) trait Driver {
 
     /// # Errors
     /// The reason that it cannot send memory of this region as [`Descriptor::registers_memory`] says, on so many threads.
-    fn probe_registered(_region: &Region, _threads: usize) -> io::Result<()> {
+    fn probe_registered(_region: &Arc<Region>, _threads: usize) -> io::Result<()> {
         Ok(())
     }
 
@@ -86,7 +88,7 @@ pub(crate) trait Driver {
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()>;
 }
 
-/// What a driver is given.
+/// Arguments of [`Driver::serve`].
 pub(crate) struct Serving<'a, P> {
     pub(crate) protocol: Arc<P>,
     pub(crate) listeners: Listeners,
@@ -94,16 +96,16 @@ pub(crate) struct Serving<'a, P> {
     pub(crate) shutdown: &'a Shutdown,
 }
 
-/// Runs one event loop per seat, each on a thread of its own, and passes on the first failure. A server that has lost a
+/// Runs one event loop for each part, on a thread of its own, and returns the first failure. A server that has lost a
 /// loop would leave its share of the connections waiting: the others drain.
 fn on_threads<T: Send>(
     config: &Config,
     shutdown: &Shutdown,
-    seats: Vec<T>,
+    parts: Vec<T>,
     body: impl Fn(T) -> io::Result<()> + Sync,
 ) -> io::Result<()> {
-    let run = |index, seat| {
-        let outcome = config.pin_thread(index).and_then(|()| body(seat));
+    let run = |index, part| {
+        let outcome = config.pin_thread(index).and_then(|()| body(part));
         if outcome.is_err() {
             shutdown.drain();
         }
@@ -111,12 +113,12 @@ fn on_threads<T: Send>(
     };
     let run = &run;
     std::thread::scope(|scope| {
-        let loops = seats.into_iter().enumerate().map(|(index, seat)| scope.spawn(move || run(index, seat)));
+        let loops = parts.into_iter().enumerate().map(|(index, part)| scope.spawn(move || run(index, part)));
         join_all(loops.collect())
     })
 }
 
-/// The first failure of several threads, once all of them have ended.
+/// Returns the first failure of several threads, once all of them have ended.
 fn join_all(threads: Vec<ScopedJoinHandle<'_, io::Result<()>>>) -> io::Result<()> {
     let outcomes: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
     outcomes.into_iter().try_for_each(|outcome| outcome.unwrap_or_else(|panic| resume_unwind(panic)))

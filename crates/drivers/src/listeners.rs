@@ -6,7 +6,7 @@ use sys::listen::{Address, ListenOptions, Listener, Sharing};
 #[derive(Debug)]
 pub struct Listeners {
     addresses: Vec<Address>,
-    pub(crate) seats: Vec<Vec<Listener>>,
+    pub(crate) per_thread: Vec<Vec<Listener>>,
 }
 
 impl Listeners {
@@ -29,14 +29,14 @@ impl Listeners {
         options: ListenOptions,
     ) -> Result<Self, (Address, io::Error)> {
         let sharing = if acceptors > 1 { Sharing::AmongThreads } else { Sharing::Alone };
-        let mut bound = Self { addresses: Vec::new(), seats: (0..acceptors).map(|_| Vec::new()).collect() };
+        let mut bound = Self { addresses: Vec::new(), per_thread: (0..acceptors).map(|_| Vec::new()).collect() };
         for address in addresses {
             let failed = |error| (address.clone(), error);
             let first = Listener::bind_with(address, sharing, options).map_err(failed)?;
             let others = (1..acceptors).map(|_| first.another()).collect::<io::Result<Vec<_>>>().map_err(failed)?;
             bound.addresses.push(first.address().clone());
-            for (seat, listener) in bound.seats.iter_mut().zip([first].into_iter().chain(others)) {
-                seat.push(listener);
+            for (listeners, listener) in bound.per_thread.iter_mut().zip([first].into_iter().chain(others)) {
+                listeners.push(listener);
             }
         }
         Ok(bound)
@@ -48,6 +48,6 @@ impl Listeners {
     }
 
     pub(crate) fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
-        self.seats.iter().flatten().try_for_each(|listener| listener.set_nonblocking(nonblocking))
+        self.per_thread.iter().flatten().try_for_each(|listener| listener.set_nonblocking(nonblocking))
     }
 }

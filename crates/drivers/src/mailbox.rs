@@ -1,18 +1,19 @@
-//! How other threads reach an event loop: letters, and an eventfd that says there are some.
+//! Messages from other threads to an event loop, and an eventfd that says there are some.
 
 use std::{
     io,
     os::fd::{AsFd, BorrowedFd},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Wake, Waker},
 };
 
+use parking_lot::Mutex;
 use sys::eventfd::EventFd;
 
 #[derive(Debug)]
 pub(crate) struct Mailbox<L> {
     poke: EventFd,
-    letters: Mutex<Vec<L>>,
+    messages: Mutex<Vec<L>>,
 }
 
 /// Says "look at this connection". Slots are reused, so it is a hint: looking must be harmless.
@@ -26,19 +27,15 @@ impl Key {
 
 impl<L: Send + 'static> Mailbox<L> {
     pub(crate) fn new() -> io::Result<Arc<Self>> {
-        Ok(Arc::new(Self { poke: EventFd::new()?, letters: Mutex::default() }))
+        Ok(Arc::new(Self { poke: EventFd::new()?, messages: Mutex::default() }))
     }
 
-    fn letters(&self) -> MutexGuard<'_, Vec<L>> {
-        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn post(&self, letter: L) {
-        let mut letters = self.letters();
-        letters.push(letter);
-        let first = letters.len() == 1;
-        drop(letters);
-        // Whoever posted first has poked, and the loop has not collected since.
+    pub(crate) fn post(&self, message: L) {
+        let mut messages = self.messages.lock();
+        messages.push(message);
+        let first = messages.len() == 1;
+        drop(messages);
+        // The first message has poked already, and the loop has not collected since.
         if first {
             self.poke.poke();
         }
@@ -46,14 +43,14 @@ impl<L: Send + 'static> Mailbox<L> {
 
     pub(crate) fn collect(&self) -> Vec<L> {
         self.poke.clear();
-        std::mem::take(&mut *self.letters())
+        std::mem::take(&mut *self.messages.lock())
     }
 
     pub(crate) fn waker(self: &Arc<Self>, key: Key) -> Waker
     where
         L: From<Key>,
     {
-        Waker::from(Arc::new(Bell { mailbox: Arc::clone(self), key }))
+        Waker::from(Arc::new(MailboxWaker { mailbox: Arc::clone(self), key }))
     }
 }
 
@@ -63,12 +60,12 @@ impl<L> AsFd for Mailbox<L> {
     }
 }
 
-struct Bell<L> {
+struct MailboxWaker<L> {
     mailbox: Arc<Mailbox<L>>,
     key: Key,
 }
 
-impl<L: From<Key> + Send + 'static> Wake for Bell<L> {
+impl<L: From<Key> + Send + 'static> Wake for MailboxWaker<L> {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

@@ -1,11 +1,8 @@
 //! Scratch pipes: empty ones that cached pipes are teed into and pages are spliced into, on their way to a socket.
 
-use std::{
-    io,
-    os::fd::AsFd,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{io, os::fd::AsFd, sync::Arc};
 
+use parking_lot::Mutex;
 use proto::{CachedPipe, Pages, Pipe, PipeRegion, PipeSource, ScratchPipe};
 use rustix::io::Errno;
 use sys::transfer;
@@ -16,7 +13,7 @@ const LOOP_POOLED_MAX: usize = 8;
 const POOLED_MAX: usize = 64;
 const POOLED_BYTES_MAX: usize = 4 << 20;
 
-/// How large scratch pipes are, and how many there may be. Clones share them.
+/// Supply of scratch pipes of one size and a limited number. Clones share it.
 #[derive(Clone, Debug)]
 pub struct ScratchPipes(Arc<Supply>);
 
@@ -51,7 +48,7 @@ impl Pool {
 }
 
 impl ScratchPipes {
-    /// What a new pipe holds (pipe(7)).
+    /// Capacity of a new pipe (pipe(7)).
     pub const BYTES: usize = 64 * 1024;
     /// One is with every peer that is slow to take what came out of a cached pipe.
     pub const COUNT_MAX: usize = 256;
@@ -70,7 +67,7 @@ impl ScratchPipes {
 
     fn get(&self) -> Option<Box<ScratchPipe>> {
         let Supply { bytes, count_max, permit, .. } = &*self.0;
-        if let Some(pipe) = self.pool().get() {
+        if let Some(pipe) = self.0.pool.lock().get() {
             return Some(pipe);
         }
         // Loops that look at the same moment may exceed the limit by one each.
@@ -83,11 +80,7 @@ impl ScratchPipes {
 
     fn put(&self, pipe: Box<ScratchPipe>) {
         // One too many is closed.
-        drop(self.pool().put(pipe, POOLED_MAX));
-    }
-
-    fn pool(&self) -> MutexGuard<'_, Pool> {
-        self.0.pool.lock().unwrap_or_else(PoisonError::into_inner)
+        drop(self.0.pool.lock().put(pipe, POOLED_MAX));
     }
 }
 
@@ -106,12 +99,12 @@ pub(crate) struct Pipes {
     supply: ScratchPipes,
 }
 
-/// What became of a region that was to be filled into a scratch pipe.
+/// Outcome of filling a region into a scratch pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Filling {
+pub(crate) enum FillOutcome {
     Filled,
     /// There is no pipe to be had that takes it. Nothing of it is in one, so it can fall back.
-    Nowhere,
+    NoPipe,
 }
 
 impl Pipes {
@@ -145,17 +138,17 @@ impl Pipes {
     ///
     /// # Errors
     /// EFAULT when the file of a mapping has been cut: what was promised cannot be sent.
-    pub(crate) fn fill(&mut self, region: &mut PipeRegion) -> io::Result<Filling> {
+    pub(crate) fn fill(&mut self, region: &mut PipeRegion) -> io::Result<FillOutcome> {
         match &mut region.source {
-            PipeSource::Filled(_) => Ok(Filling::Filled),
+            PipeSource::Filled(_) => Ok(FillOutcome::Filled),
             PipeSource::Cached(cached) => match self.tee(cached, region.len) {
                 Some(scratch) => {
                     region.source = PipeSource::Filled(scratch);
-                    Ok(Filling::Filled)
+                    Ok(FillOutcome::Filled)
                 }
-                None => Ok(Filling::Nowhere),
+                None => Ok(FillOutcome::NoPipe),
             },
-            PipeSource::Pages(Pages { scratch: Some(scratch), .. }) if scratch.filled > 0 => Ok(Filling::Filled),
+            PipeSource::Pages(Pages { scratch: Some(scratch), .. }) if scratch.filled > 0 => Ok(FillOutcome::Filled),
             PipeSource::Pages(pages) => self.splice_pages(pages, region.len),
         }
     }
@@ -180,19 +173,19 @@ impl Pipes {
         }
     }
 
-    fn splice_pages(&mut self, pages: &mut Pages, len: u64) -> io::Result<Filling> {
-        let Some(mut pipe) = pages.scratch.take().or_else(|| self.get()) else { return Ok(Filling::Nowhere) };
+    fn splice_pages(&mut self, pages: &mut Pages, len: u64) -> io::Result<FillOutcome> {
+        let Some(mut pipe) = pages.scratch.take().or_else(|| self.get()) else { return Ok(FillOutcome::NoPipe) };
         let rest = pages.range(len.min(pipe.capacity as u64)).ok_or(io::ErrorKind::UnexpectedEof)?;
         match transfer::vmsplice(pipe.pipe.writer.as_fd(), &pages.of.bytes[rest]) {
             Ok(n) => {
                 pipe.filled = n as u64;
                 pages.scratch = Some(pipe);
-                Ok(if n > 0 { Filling::Filled } else { Filling::Nowhere })
+                Ok(if n > 0 { FillOutcome::Filled } else { FillOutcome::NoPipe })
             }
             Err(error) if Errno::from_io_error(&error) == Some(Errno::FAULT) => Err(error),
             Err(_) => {
                 self.put(Some(pipe));
-                Ok(Filling::Nowhere)
+                Ok(FillOutcome::NoPipe)
             }
         }
     }

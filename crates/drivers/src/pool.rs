@@ -1,27 +1,22 @@
 //! An acceptor, a bounded queue, and workers that each serve one connection at a time.
 
-use std::{
-    collections::VecDeque,
-    io,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread,
-    time::Duration,
-};
+use std::{collections::VecDeque, io, sync::Arc, thread, time::Duration};
 
+use parking_lot::{Condvar, Mutex};
 use proto::Protocol;
 
 use crate::{
     ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer, Serving,
     Wait,
-    blocking::{Guest, accept_on_threads, converse},
+    blocking::{AcceptedConnection, accept_on_threads, serve_connection},
     join_all,
 };
 
-/// Connections that may wait for a worker; whoever comes then is turned away.
+/// Limit of the connections that wait for a worker; the next one is refused.
 const QUEUE_MAX: usize = 1024;
 /// Workers where nobody asks for another number.
 const WORKERS: usize = 64;
-/// How soon an idle connection gives way to one that waits.
+/// Time after which an idle connection is closed in favour of one that waits.
 const TICK: Duration = Duration::from_millis(100);
 
 pub(crate) struct Pool;
@@ -46,22 +41,24 @@ impl Driver for Pool {
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;
-        let queue = Queue::<Arc<Guest>>::default();
+        let queue = Queue::<Arc<AcceptedConnection>>::default();
         let (protocol, queue) = (&*protocol, &queue);
         thread::scope(|scope| {
             let workers = (0..config.workers).map(|index| {
                 scope.spawn(move || {
                     config.pin_thread(index)?;
                     let counters = config.statistics.register();
-                    while let Some(guest) = queue.pop() {
-                        converse(&guest, protocol, config, shutdown, &counters, TICK, || !queue.is_empty());
+                    while let Some(connection) = queue.pop() {
+                        serve_connection(&connection, protocol, config, shutdown, &counters, TICK, || {
+                            !queue.is_empty()
+                        });
                     }
                     Ok(())
                 })
             });
             let workers: Vec<_> = workers.collect();
-            let outcome = accept_on_threads(listeners, config, shutdown, protocol.refusal(), |guest| {
-                queue.try_push(guest, QUEUE_MAX)
+            let outcome = accept_on_threads(listeners, config, shutdown, protocol.refusal(), |connection| {
+                queue.try_push(connection, QUEUE_MAX)
             });
             queue.close();
             let workers = join_all(workers);
@@ -91,20 +88,16 @@ impl<T> Default for Queue<T> {
 }
 
 impl<T> Queue<T> {
-    fn state(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// For items that something else bounds.
     pub(crate) fn push(&self, item: T) {
-        self.state().items.push_back(item);
+        self.state.lock().items.push_back(item);
         self.not_empty.notify_one();
     }
 
     /// # Errors
     /// The item, when `len_max` others wait.
     pub(crate) fn try_push(&self, item: T, len_max: usize) -> Result<(), T> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.items.len() >= len_max {
             return Err(item);
         }
@@ -116,17 +109,17 @@ impl<T> Queue<T> {
 
     /// `None` once closed and empty.
     pub(crate) fn pop(&self) -> Option<T> {
-        let nothing = |state: &mut State<T>| state.items.is_empty() && state.open;
-        let mut state = self.not_empty.wait_while(self.state(), nothing).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
+        self.not_empty.wait_while(&mut state, |state| state.items.is_empty() && state.open);
         state.items.pop_front()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.state().items.is_empty()
+        self.state.lock().items.is_empty()
     }
 
     pub(crate) fn close(&self) {
-        self.state().open = false;
+        self.state.lock().open = false;
         self.not_empty.notify_all();
     }
 }
@@ -136,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_queue_gives_the_item_back_and_takes_it_once_there_is_room() {
+    fn a_full_queue_gives_an_item_back() {
         let queue = Queue::default();
         assert_eq!((queue.try_push(1, 2), queue.try_push(2, 2)), (Ok(()), Ok(())));
         assert_eq!((queue.try_push(3, 2), queue.is_empty()), (Err(3), false));

@@ -8,9 +8,9 @@ use proto::{Now, Protocol, Session};
 use crate::{
     ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer, Serving,
     Wait,
-    accept::Gate,
+    accept::ConnectionLimit,
     clock,
-    event_loop::{EventLoop, Job, Letter, Workplace},
+    event_loop::{EventLoop, Executor, Job, LoopMessage},
     join_all,
     mailbox::{Key, Mailbox},
     on_threads,
@@ -22,7 +22,7 @@ pub(crate) struct Reactor;
 /// With the workers.
 struct Pooled<'q, P: Protocol>(&'q Queue<Job<P>>);
 
-impl<P: Protocol> Workplace<P> for Pooled<'_, P> {
+impl<P: Protocol> Executor<P> for Pooled<'_, P> {
     const BATCH: usize = 1;
 
     fn work(
@@ -32,7 +32,7 @@ impl<P: Protocol> Workplace<P> for Pooled<'_, P> {
         mut session: Box<Session<P>>,
         lent: &[u8],
         now: Now,
-        home: &Arc<Mailbox<Letter<P>>>,
+        home: &Arc<Mailbox<LoopMessage<P>>>,
     ) -> Option<Box<Session<P>>> {
         session.hold(lent, now);
         self.0.push(Job { key, session, home: Arc::clone(home) });
@@ -61,7 +61,7 @@ impl Driver for Reactor {
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;
         listeners.set_nonblocking(true)?;
-        let gate = Gate::new(config.connections_max);
+        let limit = ConnectionLimit::new(config.connections_max);
         // At most one job per connection: bounded by the connections.
         let jobs = Queue::default();
         let (protocol, jobs) = (&*protocol, &jobs);
@@ -72,14 +72,14 @@ impl Driver for Reactor {
                         config.pin_thread(index)?;
                         while let Some(Job { key, mut session, home }) = jobs.pop() {
                             session.resume(protocol, clock::now());
-                            home.post(Letter::Back(key, session));
+                            home.post(LoopMessage::Back(key, session));
                         }
                         Ok(())
                     })
                 })
                 .collect();
-            let outcome = on_threads(config, shutdown, listeners.seats, |seat| {
-                EventLoop::new(protocol, Pooled(jobs), seat, config, &gate)?.run(shutdown)
+            let outcome = on_threads(config, shutdown, listeners.per_thread, |listeners| {
+                EventLoop::new(protocol, Pooled(jobs), listeners, config, &limit)?.run(shutdown)
             });
             jobs.close();
             let workers = join_all(workers);

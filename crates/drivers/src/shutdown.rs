@@ -1,16 +1,17 @@
-//! Tells every loop, task and thread of a driver to finish: a flag, and the wakers of those who sleep.
+//! The signal to every loop, task and thread of a driver to finish: a flag, and the wakers of those that sleep.
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     task::Waker,
 };
 
+use parking_lot::Mutex;
 use slab::Slab;
 
-/// Shared by a server and whoever may stop it.
+/// Shared by a server and the threads that may stop it.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown(Arc<Inner>);
 
@@ -20,21 +21,15 @@ struct Inner {
     wakers: Mutex<Slab<Waker>>,
 }
 
-/// Woken on drain until dropped.
+/// Registration of a waker, which is woken on drain until this is dropped.
 #[derive(Debug)]
 pub struct Registration(Arc<Inner>, usize);
 
-impl Inner {
-    fn wakers(&self) -> MutexGuard<'_, Slab<Waker>> {
-        self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Shutdown {
-    /// Stop accepting, answer what has been received, close.
+    /// Begins the drain: drivers stop accepting, answer what has been received, and close.
     pub fn drain(&self) {
         self.0.draining.store(true, Ordering::Release);
-        let wakers: Vec<_> = self.0.wakers().iter().map(|(_, waker)| waker.clone()).collect();
+        let wakers: Vec<_> = self.0.wakers.lock().iter().map(|(_, waker)| waker.clone()).collect();
         wakers.into_iter().for_each(Waker::wake); // Outside the lock: waking may run a driver's own locks.
     }
 
@@ -42,14 +37,14 @@ impl Shutdown {
         self.0.draining.load(Ordering::Acquire)
     }
 
-    /// Register first, then ask [`Shutdown::is_draining`], or a drain in between is missed.
+    /// Registers a waker. Ask [`Shutdown::is_draining`] afterwards, or a drain in between is missed.
     pub fn register(&self, waker: Waker) -> Registration {
-        Registration(Arc::clone(&self.0), self.0.wakers().insert(waker))
+        Registration(Arc::clone(&self.0), self.0.wakers.lock().insert(waker))
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.0.wakers().remove(self.1);
+        self.0.wakers.lock().remove(self.1);
     }
 }

@@ -6,10 +6,7 @@ use clap::{ValueEnum, builder::PossibleValue};
 use proto::Protocol;
 use sys::registered::Region;
 
-use crate::{
-    Config, Descriptor, Driver, Listeners, Serving, Shutdown, Unavailable, blocking, epoll, pool, reactor, tokio,
-    tokio_uring, uring,
-};
+use crate::{Config, Descriptor, Driver, Listeners, Serving, Shutdown, Unavailable};
 
 /// No driver has this name.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -44,7 +41,7 @@ macro_rules! drivers {
             /// # Errors
             /// The reason that it cannot send memory of this region as [`Descriptor::registers_memory`] says, on so many
             /// threads.
-            pub fn probe_registered(self, region: &Region, threads: usize) -> io::Result<()> {
+            pub fn probe_registered(self, region: &Arc<Region>, threads: usize) -> io::Result<()> {
                 match self { $(Self::$variant => <$driver as Driver>::probe_registered(region, threads),)+ }
             }
 
@@ -69,17 +66,17 @@ macro_rules! drivers {
 }
 
 drivers! {
-    Blocking => blocking::Blocking;
-    Pool => pool::Pool;
-    Epoll => epoll::Epoll;
-    Reactor => reactor::Reactor;
-    Tokio => tokio::Tokio;
-    TokioUring => tokio_uring::TokioUring;
-    Uring => uring::Uring;
+    Blocking => crate::blocking::Blocking;
+    Pool => crate::pool::Pool;
+    Epoll => crate::epoll::Epoll;
+    Reactor => crate::reactor::Reactor;
+    Tokio => crate::tokio::Tokio;
+    TokioUring => crate::tokio_uring::TokioUring;
+    Uring => crate::uring::Uring;
 }
 
 impl DriverKind {
-    /// Driver that serves where nobody names one.
+    /// Driver that serves where none is named.
     pub const DEFAULT: Self = Self::Epoll;
     /// Drivers that `auto` tries, the best first. The last one runs everywhere.
     pub const AUTO: &[Self] = &[Self::Uring, Self::Epoll];

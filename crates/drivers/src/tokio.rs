@@ -21,11 +21,11 @@ use tokio::{task::JoinSet, time::sleep};
 use crate::{
     Config, ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer,
     Serving, Shutdown, Wait,
-    accept::{Accepted, Door, Gate, REST, Ticket},
+    accept::{Accepted, Acceptor, ConnectionLimit, ConnectionPermit, EXHAUSTED_PAUSE},
     arrived::read_arrived,
     clock,
-    counters::{Counters, Tally},
-    farewell::end_output,
+    closing::end_output,
+    counters::{ThreadCounters, Tally},
     pipes::Pipes,
     write::{WRITE_MAX, write_front},
 };
@@ -34,7 +34,7 @@ mod pollable;
 mod waiting;
 
 use pollable::Pollable;
-pub(crate) use waiting::{Drain, Timer};
+pub(crate) use waiting::{DeadlineTimer, Drain};
 
 /// One read; a fuller socket is read again.
 const READ_BYTES: usize = 32 * 1024;
@@ -47,7 +47,7 @@ thread_local! {
     });
 }
 
-/// Where every task of a thread reads to and writes its replies: one that waits for its peer holds no buffer and no
+/// Memory that every task of a thread reads to and writes its replies in: one that waits for its peer holds no buffer and no
 /// pipe.
 struct Scratch {
     read: Vec<u8>,
@@ -79,17 +79,17 @@ impl Driver for Tokio {
         let Serving { protocol, listeners, config, shutdown } = serving;
         listeners.set_nonblocking(true)?;
         runtime(config)?.block_on(async {
-            let gate = Gate::new(config.connections_max);
+            let limit = ConnectionLimit::new(config.connections_max);
             let mut acceptors = JoinSet::new();
-            for (front_end, listener) in listeners.seats.into_iter().flatten().enumerate() {
-                let site = Site {
+            for (front_end, listener) in listeners.per_thread.into_iter().flatten().enumerate() {
+                let shared = Shared {
                     protocol: Arc::clone(&protocol),
                     config: config.clone(),
                     shutdown: shutdown.clone(),
                     front_end,
                 };
-                let door = Door::new(&gate, protocol.refusal())?;
-                acceptors.spawn(accept(site, listener, door));
+                let acceptor = Acceptor::new(&limit, protocol.refusal())?;
+                acceptors.spawn(accept(shared, listener, acceptor));
             }
             while let Some(outcome) = acceptors.join_next().await {
                 outcome??;
@@ -116,44 +116,44 @@ fn runtime(config: &Config) -> io::Result<tokio::runtime::Runtime> {
         .build()
 }
 
-/// What every task of one address shares.
-struct Site<P> {
+/// State that the tasks of one address share.
+struct Shared<P> {
     protocol: Arc<P>,
     config: Config,
     shutdown: Shutdown,
     front_end: usize,
 }
 
-async fn accept<P: Protocol>(site: Site<P>, listener: Listener, mut door: Door) -> io::Result<()> {
-    let counters = site.config.statistics.register();
-    let site = Arc::new(site);
+async fn accept<P: Protocol>(shared: Shared<P>, listener: Listener, mut acceptor: Acceptor) -> io::Result<()> {
+    let counters = shared.config.statistics.register();
+    let shared = Arc::new(shared);
     let mut tasks = JoinSet::new();
-    let mut entrance = Entrance::new(listener)?;
-    let mut drain = Drain::new(&site.shutdown);
-    while let Some((socket, ticket)) = entrance.next(&mut door, &mut drain, &counters, true).await? {
-        let (site, counters) = (Arc::clone(&site), Arc::clone(&counters));
+    let mut incoming = Incoming::new(listener)?;
+    let mut drain = Drain::new(&shared.shutdown);
+    while let Some((socket, permit)) = incoming.next(&mut acceptor, &mut drain, &counters, true).await? {
+        let (shared, counters) = (Arc::clone(&shared), Arc::clone(&counters));
         tasks.spawn(async move {
             let mut tally = Tally::default();
             // A broken connection is the peer's affair; nothing to report.
-            let _ = converse(socket, &site, &mut tally, &counters).await;
+            let _ = serve_connection(socket, &shared, &mut tally, &counters).await;
             tally.0.closed += 1;
             tally.publish(&counters);
-            drop(ticket);
+            drop(permit);
         });
         while tasks.try_join_next().is_some() {}
     }
-    drop(entrance);
+    drop(incoming);
     while tasks.join_next().await.is_some() {}
     Ok(())
 }
 
 /// A listener on a tokio runtime.
-pub(crate) struct Entrance {
+pub(crate) struct Incoming {
     listener: Listener,
     pollable: Pollable,
 }
 
-impl Entrance {
+impl Incoming {
     pub(crate) fn new(listener: Listener) -> io::Result<Self> {
         let pollable = Pollable::new(listener.as_fd().try_clone_to_owned()?)?;
         Ok(Self { listener, pollable })
@@ -162,11 +162,11 @@ impl Entrance {
     /// The next connection, or `None` once the server drains.
     pub(crate) async fn next(
         &mut self,
-        door: &mut Door,
+        acceptor: &mut Acceptor,
         drain: &mut Drain<'_>,
-        counters: &Counters,
+        counters: &ThreadCounters,
         nonblocking: bool,
-    ) -> io::Result<Option<(OwnedFd, Ticket)>> {
+    ) -> io::Result<Option<(OwnedFd, ConnectionPermit)>> {
         loop {
             let mut tally = Tally::default();
             let mut accepted = Ok(Accepted::Empty);
@@ -175,7 +175,7 @@ impl Entrance {
                     return Poll::Ready(None);
                 }
                 let accept = || {
-                    accepted = door.accept(&self.listener, nonblocking, &mut tally);
+                    accepted = acceptor.accept(&self.listener, nonblocking, &mut tally);
                     Ok(usize::from(!matches!(accepted, Ok(Accepted::Empty))))
                 };
                 self.pollable.poll_receive(cx, 1, accept).map(Some)
@@ -184,27 +184,27 @@ impl Entrance {
             ready?;
             tally.publish(counters);
             match accepted? {
-                Accepted::Connection(socket, ticket) => return Ok(Some((socket, ticket))),
-                Accepted::Nobody | Accepted::Empty => {}
-                Accepted::Exhausted => sleep(REST).await,
+                Accepted::Connection(socket, permit) => return Ok(Some((socket, permit))),
+                Accepted::Skipped | Accepted::Empty => {}
+                Accepted::Exhausted => sleep(EXHAUSTED_PAUSE).await,
             }
         }
     }
 }
 
-async fn converse<P: Protocol>(
+async fn serve_connection<P: Protocol>(
     socket: OwnedFd,
-    site: &Site<P>,
+    shared: &Shared<P>,
     tally: &mut Tally,
-    counters: &Counters,
+    counters: &ThreadCounters,
 ) -> io::Result<()> {
-    let Site { protocol, config, shutdown, front_end } = site;
+    let Shared { protocol, config, shutdown, front_end } = shared;
     let peer = Peer::new(socket.as_fd(), *front_end);
     let session = Session::new(&**protocol, peer, config.limits, clock::now());
     let mut connection =
         Connection { session, protocol: &**protocol, config, socket: Pollable::new(socket)?, paused: false };
     let mut drain = Drain::new(shutdown);
-    let mut alarm = pin!(Timer::default());
+    let mut timer = pin!(DeadlineTimer::default());
     poll_fn(|cx| {
         loop {
             let moved = connection.move_bytes(tally, cx)?;
@@ -226,7 +226,7 @@ async fn converse<P: Protocol>(
                 read_arrived(socket.as_fd(), session, *protocol, clock::now(), tally)?;
                 continue;
             }
-            ready!(alarm.as_mut().poll(session.deadline(protocol), cx));
+            ready!(timer.as_mut().poll(session.deadline(protocol), cx));
             session.tick(protocol, clock::now());
         }
     })

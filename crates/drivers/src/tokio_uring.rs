@@ -18,13 +18,13 @@ use tokio_uring::net::TcpStream;
 use crate::{
     Config, ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer,
     Serving, Shutdown, Unavailable, Wait,
-    accept::{Door, Gate},
+    accept::{Acceptor, ConnectionLimit},
     clock,
-    counters::{Counters, Tally},
+    counters::{ThreadCounters, Tally},
     descriptor::IO_URING,
     on_threads,
     pipes::Pipes,
-    tokio::{Drain, Entrance, Timer},
+    tokio::{DeadlineTimer, Drain, Incoming},
     wheel::TICK,
 };
 
@@ -66,15 +66,15 @@ impl Driver for TokioUring {
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;
         listeners.set_nonblocking(true)?;
-        let gate = Gate::new(config.connections_max);
-        on_threads(config, shutdown, listeners.seats, |seat| {
+        let limit = ConnectionLimit::new(config.connections_max);
+        on_threads(config, shutdown, listeners.per_thread, |listeners| {
             runtime()?.block_on(async {
                 let counters = config.statistics.register();
                 let pipes = Rc::new(RefCell::new(Pipes::of_loop(&config.scratch_pipes)));
-                let mut doors = Vec::new();
-                for (front_end, listener) in seat.into_iter().enumerate() {
-                    let door = Door::new(&gate, protocol.refusal())?;
-                    let site = Site {
+                let mut acceptors = Vec::new();
+                for (front_end, listener) in listeners.into_iter().enumerate() {
+                    let acceptor = Acceptor::new(&limit, protocol.refusal())?;
+                    let shared = Shared {
                         protocol: Arc::clone(&protocol),
                         config: config.clone(),
                         shutdown: shutdown.clone(),
@@ -82,10 +82,10 @@ impl Driver for TokioUring {
                         counters: Arc::clone(&counters),
                         pipes: Rc::clone(&pipes),
                     };
-                    doors.push(tokio_uring::spawn(accept(site, listener, door)));
+                    acceptors.push(tokio_uring::spawn(accept(shared, listener, acceptor)));
                 }
-                for door in doors {
-                    door.await??;
+                for acceptor in acceptors {
+                    acceptor.await??;
                 }
                 Ok(())
             })
@@ -97,36 +97,36 @@ fn runtime() -> io::Result<tokio_uring::Runtime> {
     tokio_uring::Runtime::new(&tokio_uring::builder())
 }
 
-/// What every task of one address on one thread shares.
-struct Site<P> {
+/// State that the tasks of one address on one thread share.
+struct Shared<P> {
     protocol: Arc<P>,
     config: Config,
     shutdown: Shutdown,
     front_end: usize,
-    counters: Arc<Counters>,
+    counters: Arc<ThreadCounters>,
     /// Borrowed for one call each, never while waiting.
     pipes: Rc<RefCell<Pipes>>,
 }
 
 /// Accepts by readiness: the crate's own accept knows neither flags nor what to do without descriptors.
-async fn accept<P: Protocol>(site: Site<P>, listener: Listener, mut door: Door) -> io::Result<()> {
-    let site = Rc::new(site);
-    let mut entrance = Entrance::new(listener)?;
-    let mut drain = Drain::new(&site.shutdown);
+async fn accept<P: Protocol>(shared: Shared<P>, listener: Listener, mut acceptor: Acceptor) -> io::Result<()> {
+    let shared = Rc::new(shared);
+    let mut incoming = Incoming::new(listener)?;
+    let mut drain = Drain::new(&shared.shutdown);
     // Its operations would fail on a non-blocking socket instead of waiting.
-    while let Some((socket, ticket)) = entrance.next(&mut door, &mut drain, &site.counters, false).await? {
-        let site = Rc::clone(&site);
+    while let Some((socket, permit)) = incoming.next(&mut acceptor, &mut drain, &shared.counters, false).await? {
+        let shared = Rc::clone(&shared);
         tokio_uring::spawn(async move {
-            let mut connection = Connection::new(socket, &site);
+            let mut connection = Connection::new(socket, &shared);
             // A broken connection is the peer's affair; nothing to report.
             let _ = connection.run().await;
-            connection.rest.tally.0.closed += 1;
-            connection.rest.tally.publish(&site.counters);
-            drop(ticket);
+            connection.state.tally.0.closed += 1;
+            connection.state.tally.publish(&shared.counters);
+            drop(permit);
         });
     }
-    drop(entrance);
-    while Rc::strong_count(&site) > 1 {
+    drop(incoming);
+    while Rc::strong_count(&shared) > 1 {
         tokio::time::sleep(TICK).await;
     }
     Ok(())
@@ -134,65 +134,65 @@ async fn accept<P: Protocol>(site: Site<P>, listener: Listener, mut door: Door) 
 
 struct Connection<'a, P: Protocol> {
     stream: TcpStream,
-    rest: Rest<'a, P>,
+    state: ConnectionState<'a, P>,
 }
 
 /// All but the stream, so that a read may borrow that for as long as it takes.
-struct Rest<'a, P: Protocol> {
+struct ConnectionState<'a, P: Protocol> {
     session: Session<P>,
     protocol: &'a P,
     drain: Drain<'a>,
-    draining: bool,
-    alarm: Timer,
+    is_draining: bool,
+    timer: DeadlineTimer,
     pipes: &'a RefCell<Pipes>,
-    /// What files are read into.
+    /// Memory that files are read into.
     chunk: Vec<u8>,
     tally: Tally,
-    counters: &'a Counters,
+    counters: &'a ThreadCounters,
 }
 
 impl<'a, P: Protocol> Connection<'a, P> {
-    fn new(socket: OwnedFd, site: &'a Site<P>) -> Self {
-        let peer = Peer::new(socket.as_fd(), site.front_end);
-        let session = Session::new(&*site.protocol, peer, site.config.limits, clock::now());
-        let rest = Rest {
+    fn new(socket: OwnedFd, shared: &'a Shared<P>) -> Self {
+        let peer = Peer::new(socket.as_fd(), shared.front_end);
+        let session = Session::new(&*shared.protocol, peer, shared.config.limits, clock::now());
+        let state = ConnectionState {
             session,
-            protocol: &*site.protocol,
-            drain: Drain::new(&site.shutdown),
-            draining: false,
-            alarm: Timer::default(),
-            pipes: &site.pipes,
+            protocol: &*shared.protocol,
+            drain: Drain::new(&shared.shutdown),
+            is_draining: false,
+            timer: DeadlineTimer::default(),
+            pipes: &shared.pipes,
             chunk: Vec::new(),
             tally: Tally::default(),
-            counters: &site.counters,
+            counters: &shared.counters,
         };
         // Its streams are named after address families, but only ever look at the descriptor: a unix socket will do.
-        Connection { stream: TcpStream::from_std(StdStream::from(socket)), rest }
+        Connection { stream: TcpStream::from_std(StdStream::from(socket)), state }
     }
 
     async fn run(&mut self) -> io::Result<()> {
-        let Connection { stream, rest } = self;
+        let Connection { stream, state } = self;
         let (mut buffer, mut want) = (Vec::new(), READ_MIN);
         loop {
-            rest.flush(stream).await?;
+            state.flush(stream).await?;
             // Whether all has been delivered is not asked here: there is no borrowing the stream's descriptor.
-            if rest.session.begin_lingering(clock::now()) {
+            if state.session.begin_lingering(clock::now()) {
                 stream.shutdown(Half::Write)?;
             }
-            if rest.session.is_done() {
+            if state.session.is_done() {
                 return Ok(());
             }
-            rest.tally.publish(rest.counters);
+            state.tally.publish(state.counters);
             buffer.resize(want, 0);
             let (read, back) = {
                 let mut reading = pin!(stream.read(buffer));
                 loop {
-                    match rest.event(stream, reading.as_mut()).await {
+                    match state.event(stream, reading.as_mut()).await {
                         Event::Done(done) => break done,
                         Event::Deadline => {
-                            rest.session.tick(rest.protocol, clock::now());
-                            rest.flush(stream).await?;
-                            if rest.session.is_done() {
+                            state.session.tick(state.protocol, clock::now());
+                            state.flush(stream).await?;
+                            if state.session.is_done() {
                                 stream.shutdown(Half::Both)?;
                             }
                         }
@@ -202,10 +202,10 @@ impl<'a, P: Protocol> Connection<'a, P> {
             buffer = back;
             match unless_interrupted(read)? {
                 None => {}
-                Some(0) => rest.session.end_of_input(),
+                Some(0) => state.session.end_of_input(),
                 Some(n) => {
-                    rest.tally.0.bytes_in += n as u64;
-                    rest.session.feed(rest.protocol, &buffer[..n], clock::now());
+                    state.tally.0.bytes_in += n as u64;
+                    state.session.feed(state.protocol, &buffer[..n], clock::now());
                     if n == want {
                         want = (want * 2).min(READ_MAX);
                     }

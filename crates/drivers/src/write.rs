@@ -8,9 +8,9 @@ use std::{
 use proto::{NextWrite, Outbox, PipeRegion};
 use sys::{socket, transfer};
 
-use crate::pipes::{Filling, Pipes};
+use crate::pipes::{FillOutcome, Pipes};
 
-/// What one connection writes before others get their turn.
+/// Bytes that one connection writes before others get their turn.
 pub(crate) const WRITE_MAX: usize = Outbox::WRITE_MAX;
 
 /// Writes once from the front and returns how much; 0 when there is nothing that can be written now.
@@ -34,8 +34,8 @@ fn write_pipe(socket: BorrowedFd<'_>, outbox: &mut Outbox, pipes: &mut Pipes) ->
     let followed = outbox.has_more_after_front();
     let Some(NextWrite::Pipe(region)) = outbox.front() else { return Ok(0) };
     match pipes.fill(region)? {
-        Filling::Filled => {}
-        Filling::Nowhere => {
+        FillOutcome::Filled => {}
+        FillOutcome::NoPipe => {
             outbox.fall_back();
             return write_front(socket, outbox, pipes);
         }

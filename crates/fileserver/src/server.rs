@@ -152,7 +152,7 @@ impl<C: Cache<Shared>> Turn<'_, C> {
                     Some(kept) => reply::<D>(&Ok(kept), self.out, &mut self.tally),
                     None => self.miss::<D>(id),
                 }
-                if !D::KEEPS_ALIVE {
+                if !D::IS_PERSISTENT {
                     // Whatever the peer goes on to say, now or while the document is on its way, is not worth a reset
                     // that overtakes it.
                     self.flow = Flow::CloseAfterAck;

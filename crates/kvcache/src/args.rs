@@ -2,8 +2,8 @@ use std::path::PathBuf;
 
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
-use service::{Choice, Dimension};
-use store::{KeyHasher, Options, PolicyKind};
+use service::Dimension;
+use store::{KeyHasher, PolicyKind, StoreOptions};
 use sys::listen::Address;
 
 use crate::{Codec, Compression, FrontEnd, Sharing, SpaceOptions, StoreKind, UnknownCompression, memory_size};
@@ -89,7 +89,7 @@ impl KvArgs {
             policy: self.eviction,
             memory_max: self.memory_max(),
             codec: Codec::new(self.compression, self.compression_threshold),
-            store: Options {
+            store: StoreOptions {
                 hasher: KeyHasher::with_seed(seed),
                 advise: sys::memory::advise_huge,
                 release: sys::memory::release,
@@ -105,18 +105,7 @@ fn memory(text: &str) -> Result<ByteSize, String> {
 
 /// What `--list-backends` says of eviction.
 pub fn eviction_dimension() -> Dimension {
-    let choice = |kind: &PolicyKind| Choice {
-        name: kind.name().to_owned(),
-        description: kind.about().trim().to_owned(),
-        unavailable: None,
-        facts: None,
-    };
-    Dimension {
-        name: "eviction",
-        flag: "--eviction",
-        default: PolicyKind::AllKeysS3Fifo.name().to_owned(),
-        choices: PolicyKind::ALL.iter().map(choice).collect(),
-    }
+    Dimension::of("eviction", "--eviction", &PolicyKind::AllKeysS3Fifo)
 }
 
 /// Besides the names, what the original's ENABLE_COMPRESSION takes.

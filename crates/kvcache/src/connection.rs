@@ -149,7 +149,7 @@ impl<S: Store + 'static> Conn<S> {
 
     /// The parser has seen a part of the request that comes next, so nothing but the parser may read it.
     pub(crate) fn is_mid_request(&self) -> bool {
-        matches!(&self.dialect, Dialect::Resp(parser) if parser.is_torn())
+        matches!(&self.dialect, Dialect::Resp(parser) if parser.is_mid_request())
     }
 
     pub(crate) fn limits<'s>(&self, server: &'s KvServer<S>) -> &'s resp::RequestLimits {

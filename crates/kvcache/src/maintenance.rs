@@ -137,7 +137,7 @@ impl Rates {
 
 #[cfg(test)]
 mod tests {
-    use store::{Attributes, HashbrownStore, KeyHasher, Options, PolicyKind};
+    use store::{Attributes, HashbrownStore, KeyHasher, PolicyKind, StoreOptions};
 
     use super::*;
     use crate::{Codec, SpaceOptions};
@@ -145,7 +145,7 @@ mod tests {
     const KEYS: u64 = 20_000;
 
     fn space(shards: usize) -> Space<HashbrownStore> {
-        let store = Options { hasher: KeyHasher::with_seed(1), advise: |_| {}, release: |_| {} };
+        let store = StoreOptions { hasher: KeyHasher::with_seed(1), advise: |_| {}, release: |_| {} };
         let policy = PolicyKind::AllKeysRandom;
         Space::new(SpaceOptions { shards, policy, memory_max: None, codec: Codec::default(), store, seed: 2 })
     }

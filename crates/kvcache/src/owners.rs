@@ -19,7 +19,7 @@ use std::{
 
 use proto::{BatchEntry, Flow, Now, Outbox, Promise, Step};
 use store::{Pin, Scout as _, Store};
-use wire::resp::{self, Fast, Version};
+use wire::resp::{self, FastRequest, Version};
 
 use crate::{
     commands::table::{self, Keys},
@@ -200,8 +200,8 @@ impl Owners {
 /// Key and length of a GET or SET in its usual form.
 #[inline]
 fn usual(input: &[u8]) -> Option<(&[u8], usize)> {
-    resp::fast(input).map(|(command, len)| match command {
-        Fast::Get { key } | Fast::Set { key, .. } => (key, len),
+    resp::parse_fast(input).map(|(command, len)| match command {
+        FastRequest::Get { key } | FastRequest::Set { key, .. } => (key, len),
     })
 }
 

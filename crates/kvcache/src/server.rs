@@ -226,13 +226,13 @@ impl<S: Store + 'static> KvServer<S> {
         let Dialect::Resp(parser) = &mut conn.dialect else { return Heard::Torn(0) };
         let mut args = resp::Args::new();
         match parser.parse(input, limits, &mut args) {
-            Ok(Parsed::Whole { consumed }) if args.is_empty() => Heard::Nothing(consumed),
-            Ok(Parsed::Whole { consumed }) => Heard::Request(args, consumed),
+            Ok(Parsed::Complete { consumed }) if args.is_empty() => Heard::Nothing(consumed),
+            Ok(Parsed::Complete { consumed }) => Heard::Request(args, consumed),
             // Rare, and typed by hand: a copy frees the parser.
             Ok(Parsed::Quoted { consumed }) => {
                 Heard::Quoted(parser.quoted().iter().map(|arg| arg.to_vec()).collect(), consumed)
             }
-            Ok(Parsed::Torn { need }) => Heard::Torn(need),
+            Ok(Parsed::Incomplete { need }) => Heard::Torn(need),
             Err(error) => Heard::Nonsense(error),
         }
     }

@@ -9,7 +9,9 @@ use std::{
 };
 
 use proto::Now;
-use store::{Attributes, Cache, Counts, KeyHasher, Moment, Options, OutOfMemory, PolicyKind, Store, View};
+use store::{
+    Attributes, Cache, CacheCounts, EntryView, KeyHasher, Moment, OutOfMemory, PolicyKind, Store, StoreOptions,
+};
 
 use crate::codec::Codec;
 
@@ -44,7 +46,7 @@ pub struct SpaceOptions {
     /// Bytes, for all shards together.
     pub memory_max: Option<usize>,
     pub codec: Codec,
-    pub store: Options,
+    pub store: StoreOptions,
     pub seed: u64,
 }
 
@@ -116,8 +118,8 @@ impl<S: Store> Space<S> {
         bytes
     }
 
-    pub fn counts(&self) -> Counts {
-        let mut sum = Counts::default();
+    pub fn counts(&self) -> CacheCounts {
+        let mut sum = CacheCounts::default();
         self.each(|cache| {
             sum.hits += cache.counts.hits;
             sum.misses += cache.counts.misses;
@@ -382,18 +384,18 @@ pub(crate) struct Value<'a> {
 impl<'a> Value<'a> {
     /// The value of an entry that has just been counted as a hit; if it cannot be decoded, it was a miss.
     #[inline]
-    pub(crate) fn counted<S: Store>(codec: &Codec, cache: &'a mut Cache<S>, place: S::Place) -> Option<Self> {
+    pub(crate) fn counted<S: Store>(codec: &Codec, cache: &'a mut Cache<S>, place: S::Location) -> Option<Self> {
         let (store, counts) = cache.store_and_counts();
         let value = Self::new(codec, store.view(place));
         if value.is_none() {
-            counts.hit_was_a_miss();
+            counts.recount_hit_as_miss();
         }
         value
     }
 
     /// `None`: it cannot be decoded, and is as good as lost.
-    fn new(codec: &Codec, view: View<'a>) -> Option<Self> {
-        let View { value, attributes, shared, .. } = view;
+    fn new(codec: &Codec, view: EntryView<'a>) -> Option<Self> {
+        let EntryView { value, attributes, shared, .. } = view;
         match codec.decode(value, attributes.encoding) {
             Some(Cow::Borrowed(bytes)) => Some(Self { bytes: Cow::Borrowed(bytes), attributes, shared }),
             Some(decoded) => Some(Self { bytes: decoded, attributes, shared: None }),

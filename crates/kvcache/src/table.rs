@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use service::{Choice, Dimension};
-use store::{HashbrownStore, Packed, StdStore, Store};
+use store::{HashbrownStore, PackedStore, StdStore, Store};
 
 /// What is to be done with a store, whichever it is.
 pub trait WithStore {
@@ -50,13 +50,13 @@ macro_rules! stores {
 
 stores! {
     /// one-line buckets of tags and offsets, an arena of size classes; the fastest and the smallest
-    Packed = "packed" => Packed, Locked;
+    Packed = "packed" => PackedStore, Locked;
     /// hashbrown's table in front of a slab of entries
     Hashbrown = "hashbrown" => HashbrownStore, Locked;
     /// the standard library's map in front of a slab of entries
     Std = "std" => StdStore, Locked;
     /// shared nothing: packed, each shard owned by a thread of its own, to which commands travel
-    Partitioned = "partitioned" => Packed, Owned;
+    Partitioned = "partitioned" => PackedStore, Owned;
 }
 
 /// Not the name of a store.

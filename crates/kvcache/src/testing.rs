@@ -7,7 +7,7 @@ use std::{
 };
 
 use proto::{Now, Outbox, Peer, Protocol};
-use store::{HashbrownStore, KeyHasher, Options, PolicyKind};
+use store::{HashbrownStore, KeyHasher, PolicyKind, StoreOptions};
 use wire::resp::RequestLimits;
 
 use crate::{Codec, Conn, Facts, FrontEnd, KvOptions, KvServer, Space, SpaceOptions};
@@ -16,7 +16,7 @@ pub(crate) type Server = Arc<KvServer<HashbrownStore>>;
 
 /// With one shard, and one connection of many.
 pub(crate) fn server() -> (Server, Conn<HashbrownStore>) {
-    let store = Options { hasher: KeyHasher::with_seed(1), advise: |_| {}, release: |_| {} };
+    let store = StoreOptions { hasher: KeyHasher::with_seed(1), advise: |_| {}, release: |_| {} };
     let policy = PolicyKind::NoEviction;
     let space =
         Space::new(SpaceOptions { shards: 1, policy, memory_max: None, codec: Codec::default(), store, seed: 2 });

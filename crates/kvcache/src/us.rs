@@ -79,11 +79,11 @@ impl Us {
     /// Recognises a whole request on one key at the start of `input`. `None` means that [`one`] has to look.
     #[inline]
     pub(crate) fn usual<'i>(&self, input: &'i [u8], bytes_max: usize) -> Option<Usual<'i>> {
-        if self.parser.is_torn() {
+        if self.parser.is_mid_request() {
             return None; // It knows how far the request has been searched.
         }
         let parsed = RequestParser::default().parse(input, &RequestLimits { request_bytes_max: bytes_max });
-        let Ok(Parsed::Whole { request, consumed }) = parsed else { return None };
+        let Ok(Parsed::Complete { request, consumed }) = parsed else { return None };
         let (key, deed) = deed(request)?;
         Some(Usual { key, deed, len: consumed })
     }
@@ -117,7 +117,7 @@ pub(crate) fn one<S: Store + 'static>(
     }
     keys.database = 0;
     match us.parser.parse(input, &RequestLimits { request_bytes_max }) {
-        Ok(Parsed::Whole { request, consumed }) => {
+        Ok(Parsed::Complete { request, consumed }) => {
             let began = Instant::now();
             let succeeded = us.answer(request, request_bytes_max, keys, out);
             if let Some(verb) = verb(request) {
@@ -126,7 +126,7 @@ pub(crate) fn one<S: Store + 'static>(
             conn.refresh(server);
             Step::open(consumed)
         }
-        Ok(Parsed::Torn { need }) => Step { need, ..Step::open(0) },
+        Ok(Parsed::Incomplete { need }) => Step { need, ..Step::open(0) },
         Err(error) => {
             reply::error(out.inline(), error);
             Step { flow: Flow::Linger, ..Step::open(0) }

@@ -8,7 +8,7 @@
 
 use proto::{BatchEntry, Flow, Now, Outbox, Step};
 use store::{Attributes, Pin, Scout as _, Store};
-use wire::resp::{Fast, Version, fast, reply};
+use wire::resp::{FastRequest, Version, parse_fast, reply};
 
 use crate::{
     commands::{Refusal, table},
@@ -148,9 +148,9 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
     fn usual(&self, conn: &Conn<S>, input: &'i [u8]) -> Option<Usual<'i>> {
         let usual = match &conn.dialect {
             Dialect::Us(us) => us.usual(input, self.server.limits.bulk_bytes_max)?,
-            Dialect::Resp(_) => match fast(input)? {
-                (Fast::Get { key }, len) => Usual { key, deed: Deed::Get, len },
-                (Fast::Set { key, value }, len) => Usual { key, deed: Deed::Set(value), len },
+            Dialect::Resp(_) => match parse_fast(input)? {
+                (FastRequest::Get { key }, len) => Usual { key, deed: Deed::Get, len },
+                (FastRequest::Set { key, value }, len) => Usual { key, deed: Deed::Set(value), len },
             },
             Dialect::Undecided(_) | Dialect::Memcached(_) => return None,
         };

@@ -6,12 +6,11 @@ use super::{
     climb, latency,
     model::{
         Arrivals, BlockFigures, BlockValue, Cell, CellResult, Comparison, Drift, Effect, Figures, Flag, FlagCount,
-        Further, Interval, Metric, Noise, Outcome, Progress, Ratio, Report, Role, SCHEMA, Setup, Summary, Topic,
-        Workload,
+        Interval, Metric, Noise, Outcome, Progress, Ratio, Report, Role, SCHEMA, SecondaryFigures, Setup, Summary,
+        Topic, Workload,
     },
     plan::counting,
     record::{Latency, Manifest, Measured, Planned, ServerCost, Visit},
-    significance::{holm, signed_rank},
     stats::{Bootstrap, FLOOR_UNKNOWN, median, noise_floor},
     syscalls::Count,
     warm_up, warnings, windows,
@@ -59,7 +58,7 @@ pub(crate) fn summarise(planned: &Planned, visits: &[Visit]) -> Summary {
             .setup
             .workloads
             .iter()
-            .filter(|it| !it.is_climb())
+            .filter(|it| !it.is_load_sweep())
             .map(|workload| analysis.noise(workload))
             .collect(),
         effects: analysis.effects(),
@@ -67,7 +66,6 @@ pub(crate) fn summarise(planned: &Planned, visits: &[Visit]) -> Summary {
         comparisons: Vec::new(),
         warnings: Vec::new(),
     };
-    correct_for_number(&mut summary.results);
     summary.comparisons = analysis.comparisons(&summary);
     summary.warnings = warnings::of(&summary);
     summary
@@ -217,31 +215,8 @@ impl<'a> Analysis<'a> {
                 })
                 .collect(),
             sweep: climb::points(&visits, &self.bootstrap),
-            further: self.further(&cell.id, &workload.name, &visits),
+            further: secondary_figures(&visits),
         })
-    }
-
-    fn further(&self, cell: &str, workload: &str, visits: &[(&Visit, &Measured)]) -> Further {
-        let middle = |pick: fn(&Measured) -> Option<f64>| {
-            let values: Vec<f64> = visits.iter().filter_map(|(_, measured)| pick(measured)).collect();
-            (!values.is_empty()).then(|| median(&values))
-        };
-        let logs: Vec<f64> = self.logs(cell, &self.setup.reference, workload, cpu_us).into_values().collect();
-        Further {
-            p: signed_rank(&logs),
-            run_queue_wait: middle(|it| it.process.map(|process| process.run_queue_wait_s / process.elapsed_s)),
-            minor_faults: middle(|it| it.process.map(|process| process.minor_faults as f64)),
-            major_faults: middle(|it| it.process.map(|process| process.major_faults as f64)),
-            switches_voluntary: middle(|it| it.process.map(|process| process.switches_voluntary as f64)),
-            switches_involuntary: middle(|it| it.process.map(|process| process.switches_involuntary as f64)),
-            peak_rss_bytes: middle(|it| it.process.map(|process| process.peak_rss_bytes as f64)).map(|it| it as u64),
-            lag_p99_us: middle(|it| it.lag_p99_us),
-            instructions_per_request: middle(|it| it.server.as_ref()?.instructions),
-            warmup_s: middle(|it| it.warmup_s),
-            unsettled_visits: warm_up::unsettled(visits.iter().map(|(_, measured)| *measured)),
-            windows: windows::of_visits(visits),
-            ..Further::default()
-        }
     }
 
     fn drift(&self, workload: &Workload) -> Drift {
@@ -375,18 +350,24 @@ fn cheapest<'a>(summary: &Summary, cells: impl Iterator<Item = &'a str>, workloa
     costs.min_by(|left, right| left.1.total_cmp(&right.1)).map(|(cell, _)| cell)
 }
 
-/// Corrects the tests of all cells that are compared with the reference for their number.
-fn correct_for_number(results: &mut [CellResult]) {
-    let mut tested: Vec<&mut Further> = (results.iter_mut())
-        .filter_map(|result| match &mut result.outcome {
-            Outcome::Measured(figures) => Some(&mut figures.further),
-            Outcome::NotRun { .. } => None,
-        })
-        .filter(|further| further.p.is_some())
-        .collect();
-    let corrected = holm(&tested.iter().filter_map(|further| further.p).collect::<Vec<f64>>());
-    for (further, p) in tested.iter_mut().zip(corrected) {
-        further.p_holm = Some(p);
+fn secondary_figures(visits: &[(&Visit, &Measured)]) -> SecondaryFigures {
+    let middle = |pick: fn(&Measured) -> Option<f64>| {
+        let values: Vec<f64> = visits.iter().filter_map(|(_, measured)| pick(measured)).collect();
+        (!values.is_empty()).then(|| median(&values))
+    };
+    SecondaryFigures {
+        run_queue_wait: middle(|it| it.process.map(|process| process.run_queue_wait_s / process.elapsed_s)),
+        minor_faults: middle(|it| it.process.map(|process| process.minor_faults as f64)),
+        major_faults: middle(|it| it.process.map(|process| process.major_faults as f64)),
+        switches_voluntary: middle(|it| it.process.map(|process| process.switches_voluntary as f64)),
+        switches_involuntary: middle(|it| it.process.map(|process| process.switches_involuntary as f64)),
+        peak_rss_bytes: middle(|it| it.process.map(|process| process.peak_rss_bytes as f64)).map(|it| it as u64),
+        lag_p99_us: middle(|it| it.lag_p99_us),
+        instructions_per_request: middle(|it| it.server.as_ref()?.instructions),
+        warmup_s: middle(|it| it.warmup_s),
+        unsettled_visits: warm_up::unsettled(visits.iter().map(|(_, measured)| *measured)),
+        windows: windows::of_visits(visits),
+        ..SecondaryFigures::default()
     }
 }
 

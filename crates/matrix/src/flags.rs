@@ -25,7 +25,7 @@ pub(crate) fn of(workload: &Workload, measured: &Measured, host: &HostDuring, el
     let mut raise = |flag, is_raised| flags.extend(Some(flag).filter(|_| is_raised));
     let server_busy = measured.server.map_or(0.0, |server| server.busy);
     let is_late = match workload.arrivals {
-        Arrivals::Closed | Arrivals::Climb => false,
+        Arrivals::Closed | Arrivals::LoadSweep => false,
         Arrivals::Open { rate_rps, .. } => measured.throughput_rps < OFFERED_MIN * rate_rps,
     };
     // What the sampling of /proc/stat can be wrong by is not foreign.

@@ -68,7 +68,6 @@ use std::{
 
 use anyhow::{Result, bail};
 
-use report::{markdown, output, quotes};
 use results::{self as model, ranks, record, warnings};
 
 #[cfg(test)]

@@ -177,7 +177,7 @@ fn is_same_load(first: &Workload, second: &Workload) -> bool {
     let fixed =
         |workload: &Workload| Workload { arrivals: Arrivals::Closed, command: String::new(), ..workload.clone() };
     let is_near = match (first.arrivals, second.arrivals) {
-        (Arrivals::Closed, Arrivals::Closed) | (Arrivals::Climb, Arrivals::Climb) => true,
+        (Arrivals::Closed, Arrivals::Closed) | (Arrivals::LoadSweep, Arrivals::LoadSweep) => true,
         (Arrivals::Open { rate_rps: one, .. }, Arrivals::Open { rate_rps: other, .. }) => {
             (one - other).abs() <= RATE_TOLERANCE * one.max(other)
         }

@@ -11,10 +11,8 @@ use super::{
     analysis,
     cells::Cells,
     model::{Flag, Report},
-    output,
     plan::{self, Due, Turn},
     progress::Progress,
-    quotes,
     record::{Manifest, Visit},
     setup,
     store::{self, Store},
@@ -178,8 +176,8 @@ fn fits(budget: Duration, elapsed: Duration, blocks_made: u32) -> bool {
 /// The tables and warnings of a report, on standard output.
 pub(crate) fn say(report: &Report) {
     for summary in &report.matrices {
-        print!("{}", output::table(summary));
-        if let Some(table) = quotes::table(summary) {
+        print!("{}", report::terminal::table(summary));
+        if let Some(table) = report::quoted_figures(summary) {
             print!("\n{}\n", table.text());
         }
         for warning in &summary.warnings {

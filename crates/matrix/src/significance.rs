@@ -1,5 +1,5 @@
-//! Secondary columns: the signed-rank test over blocks and what many comparisons at once leave of it; and whether a
-//! slice was steady. What is called a difference is decided by interval and noise floor, not here.
+//! The signed-rank test of a comparison of two runs, and the trend of a slice. What is called a difference is decided by
+//! interval and noise floor, not here.
 
 /// Up to so many differences the distribution is counted out; beyond, it is as good as normal.
 const EXACT_MAX: usize = 50;
@@ -66,19 +66,6 @@ fn complementary_error(x: f64) -> f64 {
         .rev()
         .fold(0.0, |sum, c| (sum + c) * t);
     series * (-x * x).exp()
-}
-
-/// Holm's step-down correction: the k-th smallest of n times (n − k + 1), never less than the one before, at most 1.
-pub(crate) fn holm(ps: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..ps.len()).collect();
-    order.sort_by(|&left, &right| ps[left].total_cmp(&ps[right]));
-    let mut corrected = vec![1.0; ps.len()];
-    let mut least = 0.0_f64;
-    for (step, &index) in order.iter().enumerate() {
-        least = least.max(ps[index] * (ps.len() - step) as f64).min(1.0);
-        corrected[index] = least;
-    }
-    corrected
 }
 
 /// How much a rate changed over its windows, as a fraction of its median: the median of all slopes between two windows
@@ -166,18 +153,6 @@ mod tests {
             .count();
         // At n = 12 the attainable level is 4.25 %.
         assert!((110..=240).contains(&below), "{below} of {runs}");
-    }
-
-    #[test]
-    fn holm_agrees_with_a_worked_example() {
-        // Four hypotheses (Wikipedia, "Holm–Bonferroni method"): 0.01, 0.04, 0.03, 0.005 become 0.03, 0.06, 0.06, 0.02.
-        let corrected = holm(&[0.01, 0.04, 0.03, 0.005]);
-        for (found, expected) in corrected.iter().zip([0.03, 0.06, 0.06, 0.02]) {
-            assert!(close(*found, expected, 1e-12), "{corrected:?}");
-        }
-        assert_eq!(holm(&[0.9, 0.8]), [1.0, 1.0]);
-        assert_eq!(holm(&[0.2]), [0.2]);
-        assert!(holm(&[]).is_empty());
     }
 
     #[test]

@@ -332,7 +332,7 @@ fn measured(run: &RunResult, workload: &Workload, server_cores: usize) -> Measur
     };
     let first = latency(&run.latency_us, &run.histogram);
     let (response, service) = match workload.arrivals {
-        Arrivals::Climb => (None, None),
+        Arrivals::LoadSweep => (None, None),
         Arrivals::Closed => (None, Some(first)),
         Arrivals::Open { .. } => {
             let service = run.service_us.as_ref().zip(run.service_histogram.as_deref());
@@ -374,7 +374,7 @@ fn measured(run: &RunResult, workload: &Workload, server_cores: usize) -> Measur
         steps: Vec::new(),
         note: run.saturation.note.clone(),
     };
-    if workload.arrivals == Arrivals::Climb { climb::measured(run, all) } else { all }
+    if workload.arrivals == Arrivals::LoadSweep { climb::measured(run, all) } else { all }
 }
 
 /// Keys found among those asked for; `None` where nothing was asked for.

@@ -65,7 +65,7 @@ pub(crate) fn note(args: &Args, kind: &dyn Kind) -> Option<String> {
 /// About how long a visit warms up, for the estimate of a run's time.
 pub(crate) fn usual_s(setup: &Setup, workload: &Workload) -> f64 {
     match setup.max_warmup_s {
-        Some(most_s) if !workload.is_climb() => (setup.warmup_s.max(shortest_s()) + BEYOND_S).min(most_s),
+        Some(most_s) if !workload.is_load_sweep() => (setup.warmup_s.max(shortest_s()) + BEYOND_S).min(most_s),
         _ => setup.warmup_s,
     }
 }
@@ -116,7 +116,7 @@ mod tests {
         let with = |most_s| Setup { max_warmup_s: most_s, ..samples::setup() };
         let usual = |most_s, workload: &Workload| usual_s(&with(most_s), workload);
         assert_eq!((usual(None, &workload), usual(Some(2.0), &workload), usual(Some(0.6), &workload)), (0.5, 0.8, 0.6));
-        workload.arrivals = super::super::model::Arrivals::Climb;
+        workload.arrivals = super::super::model::Arrivals::LoadSweep;
         assert_eq!(usual(Some(2.0), &workload), 0.5);
     }
 }

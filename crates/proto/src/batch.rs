@@ -8,7 +8,7 @@ pub struct BatchInput<'a, P: Protocol> {
     pub lent: &'a [u8],
 }
 
-/// [`Session::feed`] for several connections, through one [`Protocol::on_ready`].
+/// Feeds several connections, as [`Session::feed`] does, through one [`Protocol::on_ready`].
 pub fn run_batch<P: Protocol>(protocol: &P, inputs: &mut [BatchInput<'_, P>], now: Now) {
     let mut entries = Vec::with_capacity(inputs.len());
     let mut offered = Vec::with_capacity(inputs.len());

@@ -4,7 +4,7 @@
 const COUNT_MAX: usize = 32;
 /// The largest one kept: all the output that an outbox takes, and the reply that filled it.
 const CAPACITY_MAX: usize = 512 * 1024;
-/// What all of them may hold.
+/// Bytes that all of them may hold.
 const TOTAL_MAX: usize = 4 * 1024 * 1024;
 
 /// Output buffers that a loop lends to whichever connection writes next, the one emptied last first: it is still in the
@@ -22,7 +22,7 @@ impl BufferPool {
         Some(buffer)
     }
 
-    /// Keeps an empty buffer, or lets go of it.
+    /// Keeps an empty buffer if there is room for it.
     pub(crate) fn keep(&mut self, buffer: Vec<u8>) {
         let capacity = buffer.capacity();
         let fits = capacity > 0 && capacity <= CAPACITY_MAX && self.total + capacity <= TOTAL_MAX;
@@ -39,7 +39,7 @@ mod tests {
     use crate::Outbox;
 
     #[test]
-    fn the_buffer_emptied_last_is_lent_first_and_an_idle_outbox_holds_none() {
+    fn the_buffer_emptied_last_is_borrowed_first() {
         let mut pool = BufferPool::default();
         let (mut one, mut other) = (Outbox::default(), Outbox::default());
         for (outbox, bytes) in [(&mut one, 10_000), (&mut other, 20_000)] {

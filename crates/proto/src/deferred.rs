@@ -3,11 +3,13 @@
 use std::{
     fmt, mem,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Poll, Waker},
 };
+
+use parking_lot::Mutex;
 
 use crate::Outbox;
 
@@ -26,20 +28,13 @@ struct Shared {
     ledger: Ledger,
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing under this lock can leave the state half changed.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// The answering half. Dropping it unfulfilled closes the connection once the replies before it have been sent.
 pub struct Promise(Arc<Shared>);
 
 /// The waiting half, queued in the connection's outbox.
 pub struct DeferredReply(Arc<Shared>);
 
-/// The promise was dropped.
+/// Error of a promise that was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken;
 
@@ -49,14 +44,14 @@ pub(crate) fn pair(ledger: Ledger) -> (Promise, DeferredReply) {
 }
 
 impl Promise {
-    /// `answer` was written exactly as [`crate::Protocol::on_input`] would have written it.
+    /// Gives the answer, written exactly as [`crate::Protocol::on_input`] would have written it.
     pub fn fulfil(self, answer: Outbox) {
         self.0.ledger.fetch_add(answer.held_bytes(), Ordering::Relaxed);
         self.settle(State::Answered(Box::new(answer)));
     }
 
     fn settle(&self, outcome: State) {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         let State::Open(waker) = &mut *state else { return };
         let waker = waker.take();
         *state = outcome;
@@ -76,7 +71,7 @@ impl Drop for Promise {
 impl DeferredReply {
     /// Takes the answer if it is there; `Ready(Ok)` at most once.
     pub fn take(&self) -> Poll<Result<Outbox, Broken>> {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         match mem::replace(&mut *state, State::Broken) {
             State::Answered(answer) => {
                 self.0.ledger.fetch_sub(answer.held_bytes(), Ordering::Relaxed);
@@ -90,9 +85,9 @@ impl DeferredReply {
         }
     }
 
-    /// `Pending`: `waker` will be woken once the promise is settled.
+    /// Returns `Pending` if the promise is open; `waker` will be woken once it is settled.
     pub fn poll(&self, waker: &Waker) -> Poll<()> {
-        match &mut *self.0.state() {
+        match &mut *self.0.state.lock() {
             State::Open(Some(old)) if old.will_wake(waker) => Poll::Pending,
             State::Open(slot) => {
                 *slot = Some(waker.clone());

@@ -4,7 +4,7 @@
 const SPACE_MIN: usize = 4 * 1024;
 /// The largest read that is made room for because the last one was large.
 const SPACE_USUAL_MAX: usize = 64 * 1024;
-/// How far a protocol's announcement of missing bytes is believed before they arrive.
+/// Limit of the room made for missing bytes that a protocol has announced, before they arrive.
 const HINT_MAX: usize = 256 * 1024;
 
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub(crate) struct Inbox {
     end: usize,
     /// Bytes the protocol said are missing.
     need: usize,
-    /// Bytes of the last read: whoever sends much at once gets room for more.
+    /// Bytes of the last read: a peer that sends much at once gets room for more.
     recent: usize,
 }
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// What one connection may cost. Every limit is finite.
+/// Limits of one connection. Every one is finite.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The longest request a session buffers; a longer one ends the connection.

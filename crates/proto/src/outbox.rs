@@ -56,13 +56,13 @@ pub struct Outbox {
     in_flight: usize,
     /// Promises in `queue`, open or settled.
     deferred: usize,
-    /// Made with the first promise.
+    /// Bytes behind open promises; made with the first promise.
     ledger: Option<Ledger>,
     /// A promise was dropped: nothing may follow what is queued.
     is_truncated: bool,
     spare: Vec<u8>,
     /// Buffers come from [`BufferPool`] and go back there, whatever their size.
-    borrows: bool,
+    is_pooled: bool,
     emptied: Option<Box<ScratchPipe>>,
 }
 
@@ -73,19 +73,19 @@ impl Outbox {
     /// more than a second write does.
     pub const WRITE_MAX: usize = 256 * 1024;
 
-    /// Nothing is queued; something may still be in flight.
+    /// True if nothing is queued; something may still be in flight.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty() && self.tail.is_empty()
     }
 
-    /// Nothing is queued and nothing is in flight.
+    /// True if nothing is queued and nothing is in flight.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.is_empty() && self.in_flight == 0
     }
 
-    /// The back-pressure: a protocol stops answering, a session stops reading.
+    /// True if a protocol is to stop answering, and a session to stop reading: this is the back-pressure.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.is_truncated
@@ -94,7 +94,7 @@ impl Outbox {
             || self.deferred_bytes() >= HIGH_WATER
     }
 
-    /// A promise was dropped, and what came before it has been sent.
+    /// True if a promise was dropped, and everything before it has been sent.
     #[inline]
     pub fn is_broken(&self) -> bool {
         self.is_truncated && self.is_idle()
@@ -112,12 +112,12 @@ impl Outbox {
 
     // --- protocols write ------------------------------------------------------------------
 
-    /// All that is held are bytes written by [`Outbox::inline`].
+    /// True if all that is held are bytes written by [`Outbox::inline`].
     pub fn is_inline(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// The buffer for headers and small replies. Append only.
+    /// Returns the buffer for headers and small replies. Append only.
     #[inline]
     pub fn inline(&mut self) -> &mut Vec<u8> {
         &mut self.tail
@@ -127,7 +127,7 @@ impl Outbox {
         self.push_body(body, Bytes::clone);
     }
 
-    /// As it is, however small: for registered memory, which a copy would not be in.
+    /// Queues a body as it is, however small: for registered memory, which a copy would not be in.
     pub fn push_uncopied(&mut self, body: &Bytes) {
         if !body.is_empty() {
             self.push(Segment::Shared(Bytes::clone(body)));
@@ -155,14 +155,14 @@ impl Outbox {
         }
     }
 
-    /// Bytes of a mapped file (see [`Segment::Mapped`]), never copied here.
+    /// Queues bytes of a mapped file (see [`Segment::Mapped`]), never copied here.
     pub fn push_mapped(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
             self.push(Segment::Mapped(bytes));
         }
     }
 
-    /// Everything that another outbox holds, none of it written yet.
+    /// Queues everything that another outbox holds, none of it written yet.
     pub fn push_outbox(&mut self, other: Self) {
         if other.queue.is_empty() {
             self.tail.extend_from_slice(&other.tail);
@@ -195,7 +195,7 @@ impl Outbox {
 
     // --- readiness view -------------------------------------------------------------------
 
-    /// What to write next, or `None` when nothing is queued.
+    /// Returns the next thing to write, or `None` when nothing is queued.
     #[inline]
     pub fn front(&mut self) -> Option<NextWrite<'_>> {
         self.settle();
@@ -229,18 +229,18 @@ impl Outbox {
         Some(NextWrite::Memory(iov, count))
     }
 
-    /// The memory in front is followed by a file or pipe that can be sent at once (worth MSG_MORE).
+    /// True if the memory in front is followed by a file or pipe that can be sent at once (worth MSG_MORE).
     pub fn has_more_after_memory(&self) -> bool {
         let after = self.queue.iter().find(|segment| segment.memory().is_none());
         matches!(after, Some(Segment::File(_) | Segment::Pipe(_)))
     }
 
-    /// The memory in front, before the first file, pipe or promise.
+    /// Returns the memory in front, before the first file, pipe or promise.
     pub fn memory(&self) -> impl Iterator<Item = &[u8]> {
         self.queue.iter().map_while(Segment::memory)
     }
 
-    /// The file or pipe in front is followed by what can be sent at once.
+    /// True if the file or pipe in front is followed by something that can be sent at once.
     pub fn has_more_after_front(&self) -> bool {
         match self.queue.get(1) {
             Some(next) => !matches!(next, Segment::Deferred(_)),
@@ -263,7 +263,7 @@ impl Outbox {
         true
     }
 
-    /// `n` bytes of what [`Outbox::front`] showed have been written.
+    /// Removes `n` bytes, which have been written, of what [`Outbox::front`] showed.
     ///
     /// # Panics
     /// When that is more than it showed.
@@ -320,7 +320,7 @@ impl Outbox {
 
     // --- completion view ------------------------------------------------------------------
 
-    /// What [`Outbox::take`] would give is a file or a pipe.
+    /// True if [`Outbox::take`] would give a file or a pipe.
     pub fn is_file_next(&mut self) -> bool {
         self.settle();
         matches!(self.queue.front(), Some(Segment::File(_) | Segment::Pipe(_)))
@@ -342,13 +342,13 @@ impl Outbox {
         Taken::Segment(segment)
     }
 
-    /// Ends what [`Outbox::take`] began; owed for every segment taken.
+    /// Ends what [`Outbox::take`] began; must be called for every segment taken.
     pub fn recycle(&mut self, segment: Segment) {
         self.in_flight -= 1;
         self.reuse(segment);
     }
 
-    /// The scratch pipe of a region that has been sent to its last byte.
+    /// Takes the scratch pipe of a region that has been sent to its last byte.
     pub fn emptied_pipe(&mut self) -> Option<Box<ScratchPipe>> {
         self.emptied.take()
     }

@@ -20,7 +20,7 @@ pub struct Pipe {
     pub writer: OwnedFd,
 }
 
-/// A pipe that keeps what it holds: `head`, then the bytes of `file`. Whoever sends it tees it into a scratch pipe.
+/// A pipe that keeps what it holds: `head`, then the bytes of `file`. A driver that sends it tees it into a scratch pipe.
 #[derive(Debug)]
 pub struct CachedPipe {
     pub pipe: Pipe,
@@ -50,7 +50,7 @@ pub struct ScratchPipe {
     pub filled: u64,
     /// Bytes that it has room for, if they fill whole pages.
     pub capacity: usize,
-    /// One of a bounded number; given back with the pipe, wherever that ends.
+    /// One of a bounded number; dropped with the pipe.
     pub permit: Arc<()>,
 }
 
@@ -64,14 +64,14 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Where in the mapping the next `len` bytes are; `None` when it ends before them.
+    /// Range of the next `len` bytes in the mapping; `None` when it ends before them.
     pub fn range(&self, len: u64) -> Option<Range<usize>> {
         let (start, len) = (usize::try_from(self.offset).ok()?, usize::try_from(len).ok()?);
         Some(start..start.checked_add(len)?).filter(|range| range.end <= self.of.bytes.len())
     }
 }
 
-/// Where the bytes of a [`PipeRegion`] are.
+/// Place of the bytes of a [`PipeRegion`].
 #[derive(Debug)]
 pub enum PipeSource {
     /// At the head of a pipe that must keep them: the driver tees them into a scratch pipe first.
@@ -124,7 +124,8 @@ impl PipeRegion {
         scratch.filled -= n;
     }
 
-    /// What it is without a pipe, and one more in its count of fallbacks. `None` when part of it is in a scratch pipe.
+    /// Returns its head and file, to be sent without a pipe, and counts a fallback. `None` when part of it is in a scratch
+    /// pipe.
     pub fn fall_back(&self) -> Option<(Bytes, FileRegion)> {
         match &self.source {
             PipeSource::Cached(cached) => {

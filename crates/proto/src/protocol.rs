@@ -1,4 +1,4 @@
-//! What a server implements.
+//! The trait that a server implements.
 
 use std::{
     os::fd::{AsFd, BorrowedFd},
@@ -11,12 +11,12 @@ use crate::Outbox;
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
     pub instant: Instant,
-    /// Since the Unix epoch.
+    /// Time since the Unix epoch.
     pub unix: Duration,
 }
 
-/// The other end of a new connection. Lazy: whoever wants the address asks the socket for it, since a multishot
-/// accept gives none and most protocols do not care.
+/// The other end of a new connection. Lazy: a protocol that wants the address asks the socket for it, since a
+/// multishot accept gives none and most protocols do not need it.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer<'a> {
     socket: BorrowedFd<'a>,
@@ -36,7 +36,7 @@ impl AsFd for Peer<'_> {
     }
 }
 
-/// What becomes of a connection.
+/// Decision about a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     Open,
@@ -64,7 +64,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// All whole requests are answered; the connection goes on.
+    /// Step after which all whole requests are answered and the connection goes on.
     pub fn open(consumed: usize) -> Self {
         Self { consumed, flow: Flow::Open, need: 0 }
     }
@@ -85,7 +85,7 @@ pub trait Protocol: Send + Sync + 'static {
     /// Parser state of one connection. `Send`, since a driver may move it between threads.
     type Conn: Send + 'static;
 
-    /// How many connections one [`Protocol::on_ready`] call profits from. At 1 every connection is answered as soon as
+    /// Number of connections that one [`Protocol::on_ready`] call profits from. At 1 every connection is answered as soon as
     /// it has been read, which is best unless the protocol has memory latency to hide.
     const BATCH: usize = 1;
 
@@ -96,7 +96,7 @@ pub trait Protocol: Send + Sync + 'static {
     /// Must return early once [`Outbox::is_full`]; it is called again after the flush.
     fn on_input(&self, conn: &mut Self::Conn, input: &[u8], now: Now, out: &mut Outbox) -> Step;
 
-    /// Everything that became ready in one turn of an event loop, at most [`Protocol::BATCH`] connections of it.
+    /// Answers the connections that became ready in one turn of an event loop, at most [`Protocol::BATCH`] at a time.
     /// Drivers that see one connection at a time call [`Protocol::on_input`] instead.
     fn on_ready(&self, entries: &mut [BatchEntry<'_, Self::Conn>], now: Now) {
         for entry in entries {
@@ -104,8 +104,8 @@ pub trait Protocol: Send + Sync + 'static {
         }
     }
 
-    /// When to call [`Protocol::on_deadline`]; asked only while no output is pending, since a peer that still takes
-    /// bytes is not idle and one that takes none is the session's affair.
+    /// Returns the time to call [`Protocol::on_deadline`]; called only while no output is pending, since a peer that still takes
+    /// bytes is not idle, and one that takes none is cut off by the session.
     ///
     /// `quiet_since` is the last time a byte moved in either direction.
     fn deadline(&self, conn: &Self::Conn, quiet_since: Instant) -> Option<Instant> {
@@ -118,7 +118,7 @@ pub trait Protocol: Send + Sync + 'static {
         Flow::Abort
     }
 
-    /// Said, as far as one write goes, to a peer that is turned away because the server is full.
+    /// Returns what a refused peer is sent, as far as one write goes, because the server is full.
     fn refusal(&self) -> &[u8] {
         b""
     }

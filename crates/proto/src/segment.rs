@@ -29,7 +29,7 @@ pub enum Segment {
 }
 
 impl Segment {
-    /// What a plain send can be given.
+    /// Bytes that a plain send can be given.
     #[inline]
     pub fn memory(&self) -> Option<&[u8]> {
         match self {

@@ -9,15 +9,15 @@ use std::{
 
 use crate::{BatchEntry, Flow, Limits, Now, Outbox, Peer, Protocol, Step, inbox::Inbox};
 
-/// How long a peer may go on sending what nobody reads any more.
+/// Time that a peer may go on sending after the last output.
 const LINGER_MAX: Duration = Duration::from_secs(2);
-/// How much of it is read.
+/// Limit of the input that is discarded in that time, in bytes.
 const LINGER_BYTES_MAX: usize = 16 << 20;
 /// A connection quiet for so long gives its spare buffers back.
 const TRIM_AFTER: Duration = Duration::from_secs(1);
-/// While an answer is owed the clock of the stall is set back this often per stall limit; so once it is given the peer
-/// has nearly all of the limit to take it.
-const OWING_PART: u32 = 8;
+/// While an answer is awaited, the clock of the stall is set back this many times per stall limit; so once it is given
+/// the peer has nearly all of the limit to take it.
+const STALL_PARTS: u32 = 8;
 /// Spare buffers not worth an alarm.
 const TRIM_MIN: usize = 512;
 
@@ -25,7 +25,7 @@ const TRIM_MIN: usize = 512;
 enum Phase {
     /// Requests are read and answered.
     Open,
-    /// What is queued is still sent.
+    /// The queue is still sent.
     Closing(CloseMode),
     /// Our side is closed; input is discarded until the peer closes too.
     Lingering {
@@ -35,7 +35,7 @@ enum Phase {
     Aborted,
 }
 
-/// How a connection is closed after the last output.
+/// Way to close a connection after the last output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CloseMode {
     Close,
@@ -51,7 +51,7 @@ pub struct Session<P: Protocol> {
     outbox: Outbox,
     phase: Phase,
     /// No more input will come: the peer closed its side, or the server drains. Buffered requests are still answered.
-    ended: bool,
+    is_ended: bool,
     quiet_since: Instant,
     limits: Limits,
 }
@@ -63,53 +63,53 @@ impl<P: Protocol> Session<P> {
             inbox: Inbox::default(),
             outbox: Outbox::default(),
             phase: Phase::Open,
-            ended: false,
+            is_ended: false,
             quiet_since: now.instant,
             limits,
         }
     }
 
-    /// The output, for the driver to write.
+    /// Returns the output, for the driver to write.
     #[inline]
     pub fn outbox(&mut self) -> &mut Outbox {
         &mut self.outbox
     }
 
-    /// The back-pressure: a driver reads only while this holds.
+    /// True while a driver may read: this is the back-pressure.
     #[inline]
     pub fn wants_read(&self) -> bool {
         match self.phase {
-            Phase::Open => !self.ended && !self.outbox.is_full() && self.inbox.len() < self.limits.request_bytes_max,
-            Phase::Lingering { .. } => !self.ended,
+            Phase::Open => !self.is_ended && !self.outbox.is_full() && self.inbox.len() < self.limits.request_bytes_max,
+            Phase::Lingering { .. } => !self.is_ended,
             Phase::Closing(_) | Phase::Aborted => false,
         }
     }
 
-    /// The connection can be closed. Ask only after [`Session::resume`] has followed the last flush.
+    /// True if the connection can be closed. Ask only after [`Session::resume`] has followed the last flush.
     #[inline]
     pub fn is_done(&self) -> bool {
         match self.phase {
-            Phase::Open => self.outbox.is_broken() || self.ended && self.outbox.is_idle(),
-            Phase::Closing(mode) => self.outbox.is_idle() && (self.ended || mode == CloseMode::Close),
-            Phase::Lingering { .. } => self.ended,
+            Phase::Open => self.outbox.is_broken() || self.is_ended && self.outbox.is_idle(),
+            Phase::Closing(mode) => self.outbox.is_idle() && (self.is_ended || mode == CloseMode::Close),
+            Phase::Lingering { .. } => self.is_ended,
             Phase::Aborted => true,
         }
     }
 
-    /// Queued output is not to be sent any more.
+    /// True if queued output is not to be sent any more.
     #[inline]
     pub fn is_aborted(&self) -> bool {
         self.phase == Phase::Aborted
     }
 
-    /// The output has been sent, and it matters whether the peer has it: a driver that can tell says so by
-    /// [`Session::acknowledged`]. Whether it did or not, [`Session::begin_lingering`] is to be asked next.
+    /// True if the output has been sent and it matters whether the peer has it: a driver that can tell calls
+    /// [`Session::acknowledged`]. In either case [`Session::begin_lingering`] is called next.
     #[inline]
     pub fn is_awaiting_ack(&self) -> bool {
-        self.phase == Phase::Closing(CloseMode::CloseAfterAck) && !self.ended && self.outbox.is_idle()
+        self.phase == Phase::Closing(CloseMode::CloseAfterAck) && !self.is_ended && self.outbox.is_idle()
     }
 
-    /// The peer has all of the output, and its input has been read: there is nothing to linger for.
+    /// Notes that the peer has all of the output and that its input has been read: there is nothing to linger for.
     pub fn acknowledged(&mut self) {
         if self.is_awaiting_ack() {
             self.phase = Phase::Closing(CloseMode::Close);
@@ -120,35 +120,35 @@ impl<P: Protocol> Session<P> {
     #[inline]
     pub fn begin_lingering(&mut self, now: Now) -> bool {
         let lingers = matches!(self.phase, Phase::Closing(CloseMode::Linger | CloseMode::CloseAfterAck));
-        let starts = lingers && !self.ended && self.outbox.is_idle();
+        let starts = lingers && !self.is_ended && self.outbox.is_idle();
         if starts {
             self.phase = Phase::Lingering { until: now.instant + LINGER_MAX, budget: LINGER_BYTES_MAX };
         }
         starts
     }
 
-    /// Nothing has been read that is not answered, and nothing is to be sent.
+    /// True if everything that was read has been answered, and nothing is to be sent.
     pub fn is_quiet(&self) -> bool {
         self.inbox.is_empty() && self.outbox.is_idle()
     }
 
     pub fn end_of_input(&mut self) {
-        self.ended = true;
+        self.is_ended = true;
     }
 
     pub fn has_ended(&self) -> bool {
-        self.ended
+        self.is_ended
     }
 
     // --- input ----------------------------------------------------------------------------
 
-    /// A torn request, or one there was no room to answer, is held; the next read belongs behind it.
+    /// True if a torn request is held, or one there was no room to answer; the next read belongs behind it.
     #[inline]
     pub fn has_input(&self) -> bool {
         !self.inbox.is_empty()
     }
 
-    /// Where to read into; [`Session::received`] and [`Session::resume`] follow, on this thread or on another.
+    /// Returns room to read into; [`Session::received`] and [`Session::resume`] follow, on this thread or on another.
     pub fn recv_space(&mut self) -> &mut [u8] {
         self.inbox.space(self.limits.request_bytes_max.saturating_sub(self.inbox.len()))
     }
@@ -172,7 +172,7 @@ impl<P: Protocol> Session<P> {
             return self.resume(protocol, now);
         }
         self.quiet_since = now.instant;
-        let step = match self.accepts_input() {
+        let step = match self.can_take_input() {
             true => protocol.on_input(&mut self.conn, data, now, &mut self.outbox),
             false => Step::open(0),
         };
@@ -185,17 +185,17 @@ impl<P: Protocol> Session<P> {
         if self.inbox.is_empty() {
             return;
         }
-        let step = match self.accepts_input() {
+        let step = match self.can_take_input() {
             true => protocol.on_input(&mut self.conn, self.inbox.filled(), now, &mut self.outbox),
             false => Step::open(0),
         };
         self.finish(step, &[]);
     }
 
-    /// This session's share of a batch: held input and `lent` bytes behind it. [`Session::finish`] follows.
+    /// Returns this session's share of a batch: held input and `lent` bytes behind it. [`Session::finish`] follows.
     pub(crate) fn batch_entry<'a>(&'a mut self, lent: &'a [u8], now: Now) -> Option<BatchEntry<'a, P::Conn>> {
         self.quiet_since = now.instant;
-        let accepts = self.accepts_input();
+        let accepts = self.can_take_input();
         let input = match self.inbox.is_empty() {
             true => lent,
             false => {
@@ -211,7 +211,7 @@ impl<P: Protocol> Session<P> {
         })
     }
 
-    fn accepts_input(&self) -> bool {
+    fn can_take_input(&self) -> bool {
         self.phase == Phase::Open && !self.outbox.is_full()
     }
 
@@ -263,33 +263,34 @@ impl<P: Protocol> Session<P> {
 
     // --- time -----------------------------------------------------------------------------
 
-    /// Bytes of output left us.
+    /// Notes that bytes of output have been sent.
     #[inline]
     pub fn sent(&mut self, now: Now) {
         self.quiet_since = now.instant;
     }
 
-    /// When [`Session::tick`] has something to do. May move later without notice; drivers look again when it comes.
+    /// Returns the time at which [`Session::tick`] has something to do. It may move later without notice; drivers look
+    /// again when it comes.
     #[inline]
     pub fn deadline(&self, protocol: &P) -> Option<Instant> {
         if let Phase::Lingering { until, .. } = self.phase {
             return Some(until);
         }
         if !self.outbox.is_idle() {
-            let patience = self.limits.stall_max;
-            return Some(self.quiet_since + if self.owes_an_answer() { patience / OWING_PART } else { patience });
+            let limit = self.limits.stall_max;
+            return Some(self.quiet_since + if self.is_blocked_on_reply() { limit / STALL_PARTS } else { limit });
         }
         let trim = (self.spare_capacity() >= TRIM_MIN).then(|| self.quiet_since + TRIM_AFTER);
         let protocol = protocol.deadline(&self.conn, self.quiet_since);
         trim.into_iter().chain(protocol).min()
     }
 
-    /// Does what is due.
+    /// Does whatever is due at `now`.
     pub fn tick(&mut self, protocol: &P, now: Now) {
         if self.deadline(protocol).is_none_or(|at| at > now.instant) {
             return;
         }
-        if self.owes_an_answer() {
+        if self.is_blocked_on_reply() {
             self.quiet_since = now.instant;
             return;
         }
@@ -306,8 +307,8 @@ impl<P: Protocol> Session<P> {
         }
     }
 
-    /// A promise stands before everything else: the peer has nothing to take, so it cannot be the one that stalls.
-    fn owes_an_answer(&self) -> bool {
+    /// True if a promise stands before everything else: the peer has nothing to take, so it cannot be the one that stalls.
+    fn is_blocked_on_reply(&self) -> bool {
         !matches!(self.phase, Phase::Lingering { .. } | Phase::Aborted) && self.outbox.is_blocked_on_reply()
     }
 

@@ -2,11 +2,11 @@
 
 use results::FLOOR_UNKNOWN;
 
-/// Between a number and its unit, so that no line breaks there.
+/// Space between a number and its unit, where no line breaks.
 const NBSP: char = '\u{a0}';
 
-/// Three significant digits, thousands grouped: `0.460`, `4.00`, `152`, `1,234`.
-pub fn significant(value: f64) -> String {
+/// Writes three significant digits, thousands grouped: `0.460`, `4.00`, `152`, `1,234`.
+pub(crate) fn significant(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
@@ -15,8 +15,8 @@ pub fn significant(value: f64) -> String {
     if decimals > 0 { format!("{rounded:.decimals$}") } else { thousands(value) }
 }
 
-/// Three significant digits without trailing zeros: `4`, `1.5`, `152`.
-pub fn short(value: f64) -> String {
+/// Writes three significant digits without trailing zeros: `4`, `1.5`, `152`.
+pub(crate) fn short(value: f64) -> String {
     let digits = significant(value);
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.').to_owned() } else { digits }
 }
@@ -49,7 +49,7 @@ pub(crate) fn compact(value: f64) -> String {
 }
 
 /// The same in a table, where digits stand below one another: `10.0 k`.
-pub fn compact_digits(value: f64) -> String {
+pub(crate) fn compact_digits(value: f64) -> String {
     match value {
         v if v >= 999_500.0 => format!("{}{NBSP}M", significant(v / 1e6)),
         v if v >= 999.5 => format!("{}{NBSP}k", significant(v / 1e3)),
@@ -80,7 +80,7 @@ pub(crate) fn ratio_exact(value: f64) -> String {
     format!("{value:.3}")
 }
 
-/// `2.5 %` or `27 %`: how far `ratio` is from 1, without the sign.
+/// `2.5 %` or `27 %`: the distance of `ratio` from 1, without the sign.
 pub(crate) fn percent(ratio: f64) -> String {
     let percent = (ratio - 1.0).abs() * 100.0;
     if percent < 9.95 { format!("{percent:.1}{NBSP}%") } else { format!("{}{NBSP}%", thousands(percent)) }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_told_as_per_cent_with_as_many_decimals_as_the_difference_deserves() {
+    fn a_percentage_has_as_many_decimals_as_it_deserves() {
         assert_eq!(plain(percent(0.975)), "2.5 %");
         assert_eq!(percent_interval(0.964, 0.986, 0.975), "[−3.6, −1.4]");
         assert_eq!(plain(percent(1.275)), "27 %");

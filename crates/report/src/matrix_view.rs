@@ -165,13 +165,13 @@ pub(crate) fn is_open(workload: &Workload) -> bool {
 
 /// True if the workload has figures that are compared: a load sweep has only curves.
 pub(crate) fn is_compared(workload: &Workload) -> bool {
-    !workload.is_climb()
+    !workload.is_load_sweep()
 }
 
 /// Offered load in requests per second; `None` for a closed loop.
 pub(crate) fn offered_rps(workload: &Workload) -> Option<f64> {
     match workload.arrivals {
-        Arrivals::Closed | Arrivals::Climb => None,
+        Arrivals::Closed | Arrivals::LoadSweep => None,
         Arrivals::Open { rate_rps, .. } => Some(rate_rps),
     }
 }

@@ -20,8 +20,8 @@ pub use self::{
     curves::{BUCKETS_PER_DECADE, Bucket, LoadPoint, bucket_end},
     setup::{Arrivals, Cell, Flag, Git, Host, NotRun, Pinning, Quote, Quotes, RELEASE, Remote, Role, Setup, Workload},
     summary::{
-        BlockFigures, BlockValue, CellResult, Comparison, Drift, Effect, Figures, FlagCount, Further, Interval,
-        LatencyFigures, Metric, Noise, Outcome, Progress, QuantilePoint, Ratio, Report, Summary, Topic, WindowPoint,
+        BlockFigures, BlockValue, CellResult, Comparison, Drift, Effect, Figures, FlagCount, Interval, LatencyFigures,
+        Metric, Noise, Outcome, Progress, QuantilePoint, Ratio, Report, SecondaryFigures, Summary, Topic, WindowPoint,
     },
 };
 

@@ -123,7 +123,7 @@ pub struct Measured {
     /// Gets that found their key; where a miss is no error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hit_ratio: Option<f64>,
-    /// Where the workload climbs through several loads.
+    /// Steps of a load sweep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
     /// What the generator had to say, or empty.

@@ -222,8 +222,8 @@ impl Workload {
     }
 
     /// It has only curves, and no figures to compare.
-    pub fn is_climb(&self) -> bool {
-        self.arrivals == Arrivals::Climb
+    pub fn is_load_sweep(&self) -> bool {
+        self.arrivals == Arrivals::LoadSweep
     }
 
     /// What is stored, or asked for, before the load begins.
@@ -248,7 +248,8 @@ pub enum Arrivals {
     },
     /// Schedules at rising shares of what the same visit measured in a closed loop just before: where a server ends.
     /// Its cost is not compared, as every server gets loads of its own.
-    Climb,
+    #[serde(rename = "climb")]
+    LoadSweep,
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, JsonSchema)]

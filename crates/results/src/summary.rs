@@ -141,20 +141,16 @@ pub struct Figures {
     pub attempts: u32,
     /// The visits one by one.
     pub per_block: Vec<BlockFigures>,
-    /// Where the workload climbs through several loads; `share` rises.
+    /// Points of a load sweep; `share` rises.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sweep: Vec<LoadPoint>,
     #[serde(default)]
-    pub further: Further,
+    pub further: SecondaryFigures,
 }
 
 /// Secondary figures: medians over the visits, absent where nothing was counted.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, JsonSchema)]
-pub struct Further {
-    /// Wilcoxon's signed-rank test that `cpu_ratio` is 1, over blocks, two-sided; and after Holm's correction for all
-    /// cells and workloads of the matrix.
-    pub p: Option<f64>,
-    pub p_holm: Option<f64>,
+pub struct SecondaryFigures {
     /// From a pass of its own (`--syscalls`), with the part of each call.
     pub syscalls_per_request: Option<f64>,
     pub syscalls: BTreeMap<String, f64>,

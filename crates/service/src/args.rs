@@ -27,11 +27,11 @@ pub struct ShellArgs {
     #[arg(long)]
     pub list_backends: bool,
 
-    /// How --list-backends prints
+    /// Format of --list-backends
     #[arg(long, value_name = "FORMAT", default_value = "text", requires = "list_backends")]
     pub format: Format,
 
-    /// How to log to standard error; RUST_LOG says what
+    /// Format of the log on standard error; RUST_LOG filters it
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log: Log,
 
@@ -43,7 +43,7 @@ pub struct ShellArgs {
 /// The flags that the servers on the I/O drivers share.
 #[derive(Args, Clone, Debug)]
 pub struct ServiceArgs {
-    /// Where to listen: HOST:PORT (port 0 picks a free one) or unix:/PATH; repeatable
+    /// Address to listen on: HOST:PORT (port 0 picks a free one) or unix:/PATH; repeatable
     #[arg(long, value_name = "ADDR")]
     pub listen: Vec<Address>,
 
@@ -95,7 +95,7 @@ pub struct ServiceArgs {
     pub max_output_buffer: ByteSize,
 }
 
-/// How long a protocol waits for its peer.
+/// Times that a protocol waits for its peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// Between two requests.
@@ -147,7 +147,7 @@ impl ServiceArgs {
     }
 
     pub(crate) fn workers(&self, driver: DriverKind) -> usize {
-        self.workers.or(driver.descriptor().default_workers.count()).unwrap_or(1)
+        self.workers.or_else(|| driver.descriptor().default_workers.count()).unwrap_or(1)
     }
 
     /// The limit of connections, given how many files may be open and how many of them the server keeps for itself.
@@ -179,7 +179,7 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
-/// What setsockopt(2) takes: a positive `int`.
+/// Parses a size that setsockopt(2) takes: a positive `int`.
 fn buffer_bytes(text: &str) -> Result<usize, String> {
     let bytes = text.parse::<ByteSize>()?.as_u64();
     match i32::try_from(bytes) {

@@ -44,7 +44,7 @@ pub fn choice_name<T: ValueEnum>(choice: &T) -> String {
 pub struct Choice {
     pub name: String,
     pub description: String,
-    /// Why this machine cannot run it, if so.
+    /// Reason that this machine cannot run it.
     pub unavailable: Option<String>,
     /// Facts about a driver; no other choice has any.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,11 +1,11 @@
-//! Amounts that are not passed: whoever wants some reserves it, and gives it back by dropping the reservation.
+//! Limits that are kept by reservation: a part of a budget is reserved, and given back by dropping the reservation.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
 
-/// So much of something, in units of its own: bytes, descriptors.
+/// Limited amount in units of its own: bytes, descriptors.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Account>);
 
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// What is used is the sum of what is held, and never more than the limit.
+        /// The amount used is the sum of all reservations, and never more than the limit.
         #[test]
         fn the_books_agree(limit in 0..50_u64, ops in proptest::collection::vec((any::<bool>(), 0..20_u64), 0..60)) {
             let budget = Budget::new(limit);

@@ -11,7 +11,7 @@ pub struct UnknownChoice {
 }
 
 impl UnknownChoice {
-    /// What [`choices!`](crate::choices) says of a name that is not in its table.
+    /// Error of [`choices!`](crate::choices) for a name that is not in its table.
     pub fn new(dimension: &'static str, name: &str, known: &[(&str, &[&str])]) -> Self {
         let described = known.iter().map(|(name, aliases)| match aliases {
             [] => (*name).to_owned(),
@@ -56,7 +56,7 @@ macro_rules! choices {
         impl $name {
             /// In the order of the table.
             pub const ALL: &[Self] = &[$(Self::$kind,)+];
-            /// What counts when nothing is said.
+            /// Choice that counts when nothing is said.
             pub const DEFAULT: Self = Self::$default;
 
             pub fn name(self) -> &'static str {
@@ -68,7 +68,7 @@ macro_rules! choices {
                 match self { $(Self::$kind => concat!($($about,)+).trim_ascii(),)+ }
             }
 
-            /// What `--list-backends` says of it.
+            /// Its part of `--list-backends`.
             pub fn dimension() -> $crate::Dimension {
                 let choice = |kind: &Self| $crate::Choice {
                     name: kind.name().to_owned(),

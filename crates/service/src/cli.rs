@@ -11,7 +11,7 @@ use crate::{Dimension, Invalid, ServiceArgs, ShellArgs, backends};
 pub trait Cli: clap::Parser {
     /// As in `--list-backends`.
     const NAME: &'static str;
-    /// Where it listens when nothing is said.
+    /// Addresses that it listens on when no flag names one.
     const LISTEN: &'static str;
 
     /// Flags, by their long names, with other defaults than the shared ones: `("idle-timeout", "1day")`.
@@ -24,10 +24,10 @@ pub trait Cli: clap::Parser {
     /// Flags, by their long names, with a letter as well: `("driver", 'l')`.
     const LETTERS: &'static [(&'static str, char)] = &[];
 
-    /// What no flag is wrong about alone: bad usage, with its reason.
+    /// Checks flags that are right each for itself: bad usage, with its reason.
     ///
     /// # Errors
-    /// What is wrong and what would not be.
+    /// The message says what is wrong and what would not be.
     fn check(&self) -> Result<(), String> {
         Ok(())
     }
@@ -35,7 +35,7 @@ pub trait Cli: clap::Parser {
     /// The flags that all servers share.
     fn service(&self) -> &ServiceArgs;
 
-    /// What can be chosen beside the driver.
+    /// Dimensions of choice beside the driver.
     fn dimensions() -> Vec<Dimension> {
         Vec::new()
     }
@@ -62,13 +62,13 @@ pub trait Cli: clap::Parser {
         0
     }
 
-    /// Where metrics are served when no `--metrics` is given; `None`: nowhere.
+    /// Address of the metrics when no `--metrics` is given; `None`: they are not served.
     fn default_metrics(&self) -> Option<String> {
         None
     }
 }
 
-/// The command line of any server process; who has a [`Cli`] has this as well.
+/// Command line of any server process; a [`Cli`] is one as well.
 pub trait Program: clap::Parser {
     /// As in `--list-backends`.
     const NAME: &'static str;
@@ -79,10 +79,10 @@ pub trait Program: clap::Parser {
     /// See [`Cli::LETTERS`].
     const LETTERS: &'static [(&'static str, char)] = &[];
 
-    /// What no flag is wrong about alone: bad usage, with its reason.
+    /// Checks flags that are right each for itself: bad usage, with its reason.
     ///
     /// # Errors
-    /// What is wrong and what would not be.
+    /// The message says what is wrong and what would not be.
     fn check(&self) -> Result<(), String> {
         Ok(())
     }
@@ -90,7 +90,7 @@ pub trait Program: clap::Parser {
     /// The flags that all processes share.
     fn shell(&self) -> &ShellArgs;
 
-    /// What can be chosen.
+    /// Dimensions of choice.
     fn dimensions() -> Vec<Dimension>;
 
     /// Combinations that do not work, and why not.
@@ -98,7 +98,7 @@ pub trait Program: clap::Parser {
         Vec::new()
     }
 
-    /// Where metrics are served when no `--metrics` is given; `None`: nowhere.
+    /// Address of the metrics when no `--metrics` is given; `None`: they are not served.
     fn default_metrics(&self) -> Option<String> {
         None
     }

@@ -1,4 +1,4 @@
-//! Where a protocol meets its driver, its sockets and the signals.
+//! The place where a protocol meets its driver, its sockets and the signals.
 
 use std::{fmt, sync::Arc};
 
@@ -52,7 +52,7 @@ impl Host {
         self.args.timeouts()
     }
 
-    /// Where it will listen; a port may still be 0.
+    /// Addresses that it will listen on; a port may still be 0.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
@@ -77,7 +77,7 @@ impl Host {
         self.config.limits.request_bytes_max
     }
 
-    /// What cached pipes and pages of mapped files are sent through.
+    /// Sets the pipes that cached pipes and pages of mapped files are sent through.
     pub fn set_scratch_pipes(&mut self, pipes: ScratchPipes) {
         self.config.scratch_pipes = pipes;
     }
@@ -100,18 +100,18 @@ impl Host {
         Ok(())
     }
 
-    /// Where a server registers what it counts beside its connections.
+    /// Registry of the server's metrics beside those of its connections.
     pub fn registry(&mut self) -> &mut Registry {
         self.shell.registry()
     }
 
-    /// How many addresses are `--listen` ones, or their defaults. [`proto::Peer::front_end`] counts these from 0, and
+    /// Number of addresses that are `--listen` ones, or their defaults. [`proto::Peer::front_end`] counts these from 0, and
     /// behind them those of [`Cli::more_addresses`].
     pub fn listen_front_ends(&self) -> usize {
         self.listen_front_ends
     }
 
-    /// What the threads of the driver count: connections and bytes.
+    /// Counters of the driver's threads: connections and bytes.
     pub fn statistics(&self) -> Statistics {
         self.config.statistics.clone()
     }
@@ -130,8 +130,8 @@ impl Host {
     }
 
     /// Does something when a second signal stops the server at once, where [`Host::at_end`] is left out: for what must
-    /// not stay behind whatever happens, such as a temporary directory. The protocol is still running, and who asked
-    /// twice is waiting. It may run while what [`Host::at_end`] does has begun.
+    /// not stay behind whatever happens, such as a temporary directory. The protocol is still running, and the user who
+    /// asked twice is waiting. It may run while what [`Host::at_end`] does has begun.
     pub fn at_once(&mut self, last: impl FnOnce() + Send + 'static) {
         self.shell.at_once(last);
     }

@@ -1,14 +1,10 @@
-//! `--metrics`: a small web server of its own, for Prometheus and for whoever asks whether the server is alive.
+//! `--metrics`: a small web server of its own, for Prometheus and for health checks.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-    thread,
-    time::Duration,
-};
+use std::{fmt, sync::Arc, thread, time::Duration};
 
 use anyhow::{Context, anyhow};
 use drivers::{Config, DriverKind, Listeners, ScratchPipes, Shutdown, Statistics};
+use parking_lot::Mutex;
 pub use prometheus_client::registry::Registry;
 use prometheus_client::{
     collector::Collector,
@@ -17,13 +13,13 @@ use prometheus_client::{
 };
 use proto::{Flow, Limits, Now, Outbox, Peer, Protocol, Step};
 use sys::listen::Address;
-use wire::http1::{Connection, HeadLimits, HeadParser, Method, Part, Prepared, Request, Status, Target};
+use wire::http1::{Connection, HeadLimits, HeadParser, Method, Part, PreparedResponse, Request, Status, Target};
 
 use crate::output;
 
 /// Scrapers are few.
 const CONNECTIONS_MAX: usize = 64;
-/// How long a scraper may keep its connection between two scrapes, and take over a request.
+/// Time that a scraper may keep its connection between two scrapes, and take over a request.
 const PATIENCE: Duration = Duration::from_secs(90);
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -41,7 +37,7 @@ impl Metrics {
             listeners.map_err(|(address, why)| anyhow!(why).context(format!("cannot listen on {address}")))?;
         let bound = listeners.addresses()[0].clone();
         let shutdown = Shutdown::default();
-        let (protocol, stop) = (Page { registry: Mutex::new(registry), server }, shutdown.clone());
+        let (protocol, stop) = (MetricsPage { registry: Mutex::new(registry), server }, shutdown.clone());
         let serve = move || {
             if let Err(error) = DriverKind::AUXILIARY.serve(Arc::new(protocol), listeners, &config(), &stop) {
                 tracing::error!("metrics are no longer served: {error}");
@@ -90,7 +86,7 @@ pub fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value:
     gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)
 }
 
-/// What the threads of a driver count.
+/// Counters of a driver's threads.
 #[derive(Debug)]
 pub(crate) struct Connections(pub(crate) Statistics);
 
@@ -107,14 +103,14 @@ impl Collector for Connections {
 }
 
 /// The protocol of the metrics server.
-struct Page {
+struct MetricsPage {
     registry: Mutex<Registry>,
-    /// Of the server that is watched.
+    /// Shutdown of the server that is watched.
     server: Shutdown,
 }
 
-impl Page {
-    fn answer(&self, request: &Request<'_>) -> Prepared {
+impl MetricsPage {
+    fn answer(&self, request: &Request<'_>) -> PreparedResponse {
         let Target::Path { path, .. } = request.target else { return text_page(Status::NotFound, "not found\n") };
         match (request.method, path) {
             (Method::Get | Method::Head, b"/metrics") => self.metrics(),
@@ -124,16 +120,16 @@ impl Page {
             }
             (Method::Get | Method::Head, b"/readyz") => text_page(Status::Ok, "ready\n"),
             (Method::Get | Method::Head, _) => text_page(Status::NotFound, "not found\n"),
-            _ => Prepared::draft(Status::MethodNotAllowed)
+            _ => PreparedResponse::builder(Status::MethodNotAllowed)
                 .field("Allow", "GET, HEAD")
                 .field("Content-Length", "0")
                 .body(b""),
         }
     }
 
-    fn metrics(&self) -> Prepared {
+    fn metrics(&self) -> PreparedResponse {
         let mut body = String::new();
-        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let registry = self.registry.lock();
         match text::encode(&mut body, &registry) {
             Ok(()) => page(Status::Ok, OPEN_METRICS, &body),
             Err(_) => text_page(Status::InternalError, "the metrics cannot be written\n"),
@@ -141,17 +137,17 @@ impl Page {
     }
 }
 
-fn text_page(status: Status, body: &str) -> Prepared {
+fn text_page(status: Status, body: &str) -> PreparedResponse {
     page(status, "text/plain; charset=utf-8", body)
 }
 
-fn page(status: Status, media_type: &str, body: &str) -> Prepared {
+fn page(status: Status, media_type: &str, body: &str) -> PreparedResponse {
     let length = body.len().to_string();
-    let draft = Prepared::draft(status).field("Content-Type", media_type).field("Cache-Control", "no-store");
+    let draft = PreparedResponse::builder(status).field("Content-Type", media_type).field("Cache-Control", "no-store");
     draft.field("Content-Length", length).body(body.as_bytes())
 }
 
-impl Protocol for Page {
+impl Protocol for MetricsPage {
     type Conn = HeadParser;
 
     fn open(&self, _: Peer<'_>, _: Now) -> HeadParser {
@@ -164,10 +160,10 @@ impl Protocol for Page {
             match head.parse(&input[consumed..], &HeadLimits::default()) {
                 Ok(Some(request)) => {
                     consumed += request.head_len;
-                    let connection = if request.keep_alive { Connection::Implied } else { Connection::Close };
+                    let connection = if request.should_keep_alive { Connection::Implied } else { Connection::Close };
                     let part = if request.method == Method::Head { Part::Head } else { Part::Whole };
                     self.answer(&request).push(part, connection, now.unix, out.inline());
-                    if !request.keep_alive {
+                    if !request.should_keep_alive {
                         return Step { flow: Flow::Linger, ..Step::open(consumed) };
                     }
                 }
@@ -209,7 +205,7 @@ mod tests {
     fn metrics_and_readiness_are_served() {
         let (server, mut registry) = (Shutdown::default(), Registry::default());
         registry.register_collector(Box::new(Connections(Statistics::default())));
-        let protocol = Page { registry: Mutex::new(registry), server: server.clone() };
+        let protocol = MetricsPage { registry: Mutex::new(registry), server: server.clone() };
         let listeners = Listeners::bind(&["127.0.0.1:0".parse().unwrap()], 1).unwrap();
         let (address, shutdown) = (listeners.addresses()[0].clone(), Shutdown::default());
         thread::scope(|scope| {

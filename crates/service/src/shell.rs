@@ -25,7 +25,7 @@ pub struct Shell {
     at_once: Vec<AtOnce>,
     /// Sockets' files, which go at the end.
     files: Vec<PathBuf>,
-    /// How long after the drain timeout the process is ended.
+    /// Time between the drain timeout and the end of the process.
     margin: Duration,
 }
 
@@ -56,7 +56,7 @@ impl Shell {
         })
     }
 
-    /// Where a server registers what it counts.
+    /// Registry of the server's metrics.
     pub fn registry(&mut self) -> &mut Registry {
         &mut self.registry
     }
@@ -66,7 +66,7 @@ impl Shell {
         self.stop.clone()
     }
 
-    /// What is in flight has this long to finish after SIGTERM or SIGINT.
+    /// Time that requests in flight have to finish after SIGTERM or SIGINT.
     pub fn drain_timeout(&self) -> Duration {
         self.args.drain_timeout
     }

@@ -5,13 +5,14 @@ use std::{
     fmt,
     path::PathBuf,
     process,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
+    sync::{Arc, mpsc},
     task::Waker,
     thread,
     time::Duration,
 };
 
 use drivers::{Registration, Shutdown};
+use parking_lot::Mutex;
 use sys::{listen::Address, signals::StopSignals};
 
 use crate::output;
@@ -56,41 +57,37 @@ impl Stop {
 #[derive(Debug)]
 pub struct OnDrain(#[expect(dead_code, reason = "dropping it is what ends it")] Registration);
 
-type Last = Box<dyn FnOnce() -> anyhow::Result<()> + Send>;
-/// What is done at the second signal.
+type FinalAction = Box<dyn FnOnce() -> anyhow::Result<()> + Send>;
+/// Action at the second signal.
 pub(crate) type AtOnce = Box<dyn FnOnce() + Send>;
 
-/// What is done once at the end: by whoever served, or else when the drain takes too long.
+/// Action that is run once at the end: by the thread that served, or else when the drain takes too long.
 #[derive(Clone, Default)]
 pub(crate) struct AtEnd(Arc<Mutex<End>>);
 
 #[derive(Default)]
 struct End {
-    last: Option<Last>,
+    last: Option<FinalAction>,
     begun: bool,
 }
 
 impl AtEnd {
-    fn end(&self) -> MutexGuard<'_, End> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn set(&self, last: impl FnOnce() -> anyhow::Result<()> + Send + 'static) {
-        self.end().last = Some(Box::new(last));
+        self.0.lock().last = Some(Box::new(last));
     }
 
     /// The drain has ended. Never returns when it took too long.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
-        let mut end = self.end();
+        let mut end = self.0.lock();
         end.begun = true;
         let last = end.last.take();
         drop(end); // However long this takes, it is not the drain that does.
         last.map_or(Ok(()), |last| last())
     }
 
-    /// The drain takes too long: ends the process, unless whoever served is at it already.
-    fn run_and_leave(&self, drain_timeout: Duration, files: &[PathBuf]) {
-        let mut end = self.end();
+    /// Ends the process after a drain that takes too long, unless the thread that served has begun to.
+    fn run_and_exit(&self, drain_timeout: Duration, files: &[PathBuf]) {
+        let mut end = self.0.lock();
         if end.begun {
             return;
         }
@@ -99,7 +96,7 @@ impl AtEnd {
         if let Err(error) = &outcome {
             output::to_stderr(format_args!("error: {error:#}"));
         }
-        leave(files, i32::from(outcome.is_err()))
+        remove_and_exit(files, i32::from(outcome.is_err()))
     }
 }
 
@@ -107,7 +104,7 @@ impl AtEnd {
 pub(crate) struct Watch {
     stop: Stop,
     drain_timeout: Duration,
-    /// Of unix sockets.
+    /// Files of unix sockets.
     files: Vec<PathBuf>,
     at_end: AtEnd,
     at_once: Vec<AtOnce>,
@@ -131,7 +128,7 @@ impl Watch {
         thread::spawn(move || {
             let Ok(()) = stopped.recv() else { return };
             thread::sleep(drain_timeout);
-            at_end.run_and_leave(drain_timeout, &late);
+            at_end.run_and_exit(drain_timeout, &late);
         });
         thread::spawn(move || {
             let Ok(signal) = signals.wait() else { return };
@@ -139,7 +136,7 @@ impl Watch {
             let Ok(signal) = signals.wait() else { return };
             tracing::warn!("{signal} again: stopping at once");
             at_once.into_iter().for_each(|last| last());
-            leave(&files, 1);
+            remove_and_exit(&files, 1);
         });
     }
 }
@@ -156,8 +153,8 @@ fn socket_file(address: &Address) -> Option<PathBuf> {
     }
 }
 
-/// What a listener does when it is dropped, for exits that drop nothing.
-fn leave(files: &[PathBuf], status: i32) -> ! {
+/// Removes socket files, as a listener does when it is dropped, for exits that drop nothing.
+fn remove_and_exit(files: &[PathBuf], status: i32) -> ! {
     for file in files {
         let _ = std::fs::remove_file(file);
     }

@@ -19,7 +19,7 @@ fn main() {
     let mut numbers = std::env::args().skip(1).map(|number| number.parse().expect("a number"));
     let keys: usize = numbers.next().unwrap_or(100_000);
     let requests = numbers.next().unwrap_or(2_000_000);
-    let names = POLICIES.map(|policy| policy.name()[8..].to_owned()).join(" | ");
+    let names = POLICIES.map(|policy| policy.to_string()[8..].to_owned()).join(" | ");
     println!("| requests | cache | exact LRU | {names} |\n|---|---|{}", "---|".repeat(POLICIES.len() + 1));
     for trace in Trace::ALL {
         for percent in [1, 5, 10] {

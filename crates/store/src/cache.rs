@@ -4,7 +4,7 @@ mod forget;
 
 use std::{collections::HashMap, sync::Arc};
 
-use crate::{Attributes, Options, Policy, PolicyKind, Store, View};
+use crate::{Attributes, EntryView, Policy, PolicyKind, Store, StoreOptions};
 
 /// An entry that only gets a time to expire at may exceed the limit by this fraction of it: it will give back more.
 const EXPIRY_SLACK: usize = 64;
@@ -38,17 +38,17 @@ struct Size {
 
 /// Totals since the start, or since they were reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct CacheCounts {
     pub hits: u64,
     pub misses: u64,
     pub evicted: u64,
     pub expired: u64,
 }
 
-impl Counts {
+impl CacheCounts {
     /// The entry that has just been counted as a hit is worth nothing to who asked for it.
     #[cold]
-    pub fn hit_was_a_miss(&mut self) {
+    pub fn recount_hit_as_miss(&mut self) {
         self.hits = self.hits.saturating_sub(1);
         self.misses += 1;
     }
@@ -65,7 +65,7 @@ struct Watched {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Cache<S> {
-    pub counts: Counts,
+    pub counts: CacheCounts,
     store: S,
     policy: Policy,
     /// Bytes; `usize::MAX`: no limit.
@@ -76,16 +76,16 @@ pub struct Cache<S> {
 }
 
 impl<S: Store> Cache<S> {
-    pub fn new(options: Options, policy: PolicyKind, limit: Option<usize>, seed: u64) -> Self {
+    pub fn new(options: StoreOptions, policy: PolicyKind, limit: Option<usize>, seed: u64) -> Self {
         let mut policy = Policy::new(policy, seed);
-        policy.set_armed(limit.is_some());
+        policy.set_limited(limit.is_some());
         Self {
             store: S::new(options),
             policy,
             limit: limit.unwrap_or(usize::MAX),
             watched: Watched::default(),
             sweep: 0,
-            counts: Counts::default(),
+            counts: CacheCounts::default(),
         }
     }
 
@@ -98,84 +98,84 @@ impl<S: Store> Cache<S> {
 
     /// An entry that a client reads: counted, and remembered as used.
     #[inline]
-    pub fn get(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<View<'_>> {
-        let place = self.use_entry(S::Hint::default(), hash, key, now)?;
-        Some(self.store.view(place))
+    pub fn get(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<EntryView<'_>> {
+        let location = self.use_entry(S::Hint::default(), hash, key, now)?;
+        Some(self.store.view(location))
     }
 
     /// Where the entry is that [`Cache::get`] shows.
     #[inline(always)]
-    pub fn use_entry(&mut self, hint: S::Hint, hash: u64, key: &[u8], now: Moment) -> Option<S::Place> {
-        let place = self.count_entry(hint, hash, key, now)?;
-        self.touch_place(place, now);
-        Some(place)
+    pub fn use_entry(&mut self, hint: S::Hint, hash: u64, key: &[u8], now: Moment) -> Option<S::Location> {
+        let location = self.count_entry(hint, hash, key, now)?;
+        self.touch_location(location, now);
+        Some(location)
     }
 
     /// [`Cache::use_entry`], counted and not remembered as used.
     #[inline(always)]
-    pub fn count_entry(&mut self, hint: S::Hint, hash: u64, key: &[u8], now: Moment) -> Option<S::Place> {
-        let Some(place) = self.find_hinted(hint, hash, key, now) else {
+    pub fn count_entry(&mut self, hint: S::Hint, hash: u64, key: &[u8], now: Moment) -> Option<S::Location> {
+        let Some(location) = self.find_hinted(hint, hash, key, now) else {
             self.counts.misses += 1;
             return None;
         };
         self.counts.hits += 1;
-        Some(place)
+        Some(location)
     }
 
     /// An entry that nobody is said to have used.
     #[inline]
-    pub fn peek(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<View<'_>> {
-        let place = self.find(hash, key, now)?;
-        Some(self.store.view(place))
+    pub fn peek(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<EntryView<'_>> {
+        let location = self.find(hash, key, now)?;
+        Some(self.store.view(location))
     }
 
     /// Remembers an entry as used. False: it is not there.
     pub fn touch(&mut self, hash: u64, key: &[u8], now: Moment) -> bool {
-        let place = self.find(hash, key, now);
-        place.inspect(|&place| self.touch_place(place, now)).is_some()
+        let location = self.find(hash, key, now);
+        location.inspect(|&location| self.touch_location(location, now)).is_some()
     }
 
     /// Seconds since the last use of an entry.
     pub fn idle_s(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<u32> {
-        let place = self.find(hash, key, now)?;
-        Some(Policy::idle_s(self.store.access(place), now.clock()))
+        let location = self.find(hash, key, now)?;
+        Some(Policy::idle_s(self.store.access(location), now.clock()))
     }
 
     /// How often an entry has been used, on the policy's own scale from 0 to 255.
     pub fn frequency(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<u8> {
-        let place = self.find(hash, key, now)?;
-        Some(self.policy.frequency(self.store.access(place), now.clock()))
+        let location = self.find(hash, key, now)?;
+        Some(self.policy.frequency(self.store.access(location), now.clock()))
     }
 
     /// Bytes that an entry takes, without its share of the tables.
     pub fn footprint(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<usize> {
-        let View { key, value, attributes, .. } = self.peek(hash, key, now)?;
+        let EntryView { key, value, attributes, .. } = self.peek(hash, key, now)?;
         let (key_len, value_len) = (key.len(), value.len());
         Some(self.store.footprint(key_len, value_len, attributes))
     }
 
     #[inline(always)]
-    fn find(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<S::Place> {
+    fn find(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<S::Location> {
         self.find_hinted(S::Hint::default(), hash, key, now)
     }
 
     #[inline(always)]
-    fn find_hinted(&mut self, hint: S::Hint, hash: u64, key: &[u8], now: Moment) -> Option<S::Place> {
-        let place = self.store.find_hinted(hint, hash, key)?;
-        if self.has_expired(place, now) {
-            self.expire(hash, place);
+    fn find_hinted(&mut self, hint: S::Hint, hash: u64, key: &[u8], now: Moment) -> Option<S::Location> {
+        let location = self.store.find_hinted(hint, hash, key)?;
+        if self.has_expired(location, now) {
+            self.expire(hash, location);
             return None;
         }
-        Some(place)
+        Some(location)
     }
 
     #[inline(always)]
-    fn touch_place(&mut self, place: S::Place, now: Moment) {
-        let before = self.store.access(place);
-        let after = self.policy.hit(before, now.clock());
+    fn touch_location(&mut self, location: S::Location, now: Moment) {
+        let before = self.store.access(location);
+        let after = self.policy.on_use(before, now.clock());
         // Most hits leave the word as it is: the entry's line stays clean.
         if after != before {
-            self.store.set_access(place, after);
+            self.store.set_access(location, after);
         }
     }
 
@@ -206,53 +206,53 @@ impl<S: Store> Cache<S> {
         now: Moment,
     ) -> Result<(), OutOfMemory> {
         self.make_room(hash, key, Size { key_len: key.len(), value_len: value.len(), attributes }, now)?;
-        let place = self.store.find_hinted(hint, hash, key);
-        self.write(place, hash, key, value, attributes, now);
+        let location = self.store.find_hinted(hint, hash, key);
+        self.write(location, hash, key, value, attributes, now);
         Ok(())
     }
 
     #[inline(always)]
     fn write(
         &mut self,
-        place: Option<S::Place>,
+        location: Option<S::Location>,
         hash: u64,
         key: &[u8],
         value: &[u8],
         attributes: Attributes,
         now: Moment,
     ) {
-        match place {
-            Some(place) => self.overwrite(hash, place, value, attributes, now),
+        match location {
+            Some(location) => self.overwrite(hash, location, value, attributes, now),
             None => {
-                let place = self.store.insert(hash, key, value, attributes);
-                self.policy.added(&mut self.store, place, hash, now.clock(), None);
+                let location = self.store.insert(hash, key, value, attributes);
+                self.policy.on_insert(&mut self.store, location, hash, now.clock(), None);
             }
         }
         self.changed(hash);
     }
 
     #[inline]
-    fn overwrite(&mut self, hash: u64, place: S::Place, value: &[u8], attributes: Attributes, now: Moment) {
-        let before = self.policy.hit(self.store.access(place), now.clock());
-        match self.store.replace(hash, place, value, attributes) {
-            (place, true) => self.policy.added(&mut self.store, place, hash, now.clock(), Some(before)),
-            (place, false) => self.store.set_access(place, before),
+    fn overwrite(&mut self, hash: u64, location: S::Location, value: &[u8], attributes: Attributes, now: Moment) {
+        let before = self.policy.on_use(self.store.access(location), now.clock());
+        match self.store.replace(hash, location, value, attributes) {
+            (location, true) => self.policy.on_insert(&mut self.store, location, hash, now.clock(), Some(before)),
+            (location, false) => self.store.set_access(location, before),
         }
     }
 
     /// Gives an entry another time to expire at (0: never). False: it is not there.
     pub fn set_expiry(&mut self, hash: u64, key: &[u8], expires_at: u64, now: Moment) -> Result<bool, OutOfMemory> {
-        let Some(place) = self.find(hash, key, now) else { return Ok(false) };
-        if self.store.view(place).attributes.expires_at == expires_at {
+        let Some(location) = self.find(hash, key, now) else { return Ok(false) };
+        if self.store.view(location).attributes.expires_at == expires_at {
             self.changed(hash); // Somebody has changed it, if only to what it was.
             return Ok(true);
         }
-        if self.store.set_expiry(place, expires_at) {
-            self.touch_place(place, now);
+        if self.store.set_expiry(location, expires_at) {
+            self.touch_location(location, now);
             self.changed(hash);
             return Ok(true);
         }
-        let View { value, attributes, .. } = self.store.view(place);
+        let EntryView { value, attributes, .. } = self.store.view(location);
         let (value, attributes) = (value.to_vec(), Attributes { expires_at, ..attributes });
         let size = Size { key_len: key.len(), value_len: value.len(), attributes };
         let limit = self.limit.saturating_add(self.limit / EXPIRY_SLACK);
@@ -260,22 +260,22 @@ impl<S: Store> Cache<S> {
             return Err(OutOfMemory);
         }
         // Making room may have moved it, or taken it.
-        let place = self.store.find(hash, key);
-        self.write(place, hash, key, &value, attributes, now);
+        let location = self.store.find(hash, key);
+        self.write(location, hash, key, &value, attributes, now);
         Ok(true)
     }
 
     /// Records another encoding beside a value, which stays as it is: this is neither a use of the entry nor a change.
     /// False: it is not there.
     pub fn set_encoding(&mut self, hash: u64, key: &[u8], encoding: u8, now: Moment) -> bool {
-        let place = self.find(hash, key, now);
-        place.inspect(|&place| self.store.set_encoding(place, encoding)).is_some()
+        let location = self.find(hash, key, now);
+        location.inspect(|&location| self.store.set_encoding(location, encoding)).is_some()
     }
 
     /// False: it was not there.
     pub fn remove(&mut self, hash: u64, key: &[u8], now: Moment) -> bool {
-        let Some(place) = self.find(hash, key, now) else { return false };
-        self.store.remove(hash, place);
+        let Some(location) = self.find(hash, key, now) else { return false };
+        self.store.remove(hash, location);
         self.changed(hash);
         true
     }
@@ -283,7 +283,7 @@ impl<S: Store> Cache<S> {
     pub fn clear(&mut self) {
         self.touch_watched();
         self.store.clear();
-        self.policy.cleared();
+        self.policy.on_clear();
         self.sweep = 0;
     }
 
@@ -340,7 +340,7 @@ impl<S: Store> Cache<S> {
 
     /// For who learns from an entry how to count it.
     #[inline]
-    pub fn store_and_counts(&mut self) -> (&S, &mut Counts) {
+    pub fn store_and_counts(&mut self) -> (&S, &mut CacheCounts) {
         (&self.store, &mut self.counts)
     }
 
@@ -377,7 +377,7 @@ impl<S: Store> Cache<S> {
     /// `None`: no limit. One that has been lowered is reached by [`Cache::shrink_some`], and by and by as entries are set.
     pub fn set_limit(&mut self, limit: Option<usize>) {
         if limit.is_some() != (self.limit != usize::MAX) {
-            self.policy.set_armed(limit.is_some());
+            self.policy.set_limited(limit.is_some());
             self.policy.restart(self.store.len());
         }
         self.limit = limit.unwrap_or(usize::MAX);

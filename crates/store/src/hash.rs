@@ -12,7 +12,7 @@ impl KeyHasher {
     }
 
     /// The same in every process, for measurements: whoever knows the seed can make keys collide.
-    pub fn repeatable(seed: u64) -> Self {
+    pub fn with_repeatable_seed(seed: u64) -> Self {
         Self(SeedableRandomState::with_seed(seed, SharedSeed::global_fixed()))
     }
 

@@ -16,10 +16,10 @@ pub mod slotted;
 use std::{fmt, mem::MaybeUninit, ptr::NonNull, sync::Arc};
 
 use bytes::Bytes;
-pub use cache::{Cache, Counts, Moment, OutOfMemory};
+pub use cache::{Cache, CacheCounts, Moment, OutOfMemory};
 pub use hash::KeyHasher;
-pub use packed::{Packed, PackedScout};
-pub use policy::{Policy, PolicyKind, SAMPLE, UnknownPolicy};
+pub use packed::{PackedScout, PackedStore};
+pub use policy::{Policy, PolicyKind, SAMPLE_SIZE};
 pub use slotted::{HashbrownStore, StdStore};
 
 /// Values from this length on are kept as [`Bytes`] of their own, so that a reply can share them instead of copying.
@@ -40,7 +40,7 @@ pub struct Attributes {
 
 /// One entry, as long as the store stands still.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub struct EntryView<'a> {
     pub key: &'a [u8],
     pub value: &'a [u8],
     pub attributes: Attributes,
@@ -50,7 +50,7 @@ pub struct View<'a> {
 
 /// How a store gets its memory.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct StoreOptions {
     pub hasher: KeyHasher,
     /// Called once for each piece of memory (2 MiB, aligned to that), fresh or full: the place to ask the kernel for huge
     /// pages, which a pure crate cannot. The contents must stay, and others may be reading them.
@@ -98,19 +98,19 @@ impl Pin {
 }
 
 /// A map from keys to values. Keys are looked up by a hash that the caller has computed, once, with
-/// [`Options::hasher`].
+/// [`StoreOptions::hasher`].
 ///
 /// Every entry has an *access word* of 32 bits that belongs to the policy. It stays in its block when the entry dies:
 /// a new entry in the same block comes with the word of the dead one, one in fresh memory with 0.
 pub trait Store: Send + Sized {
     /// Where an entry is. Good until the next `insert`, `replace`, `remove`, `compact` or `clear`.
-    type Place: Copy;
+    type Location: Copy;
     /// What a scout finds out about a hash; the default is nothing.
     type Hint: Copy + Default;
     /// What looks ahead.
     type Scout: Scout<Hint = Self::Hint>;
 
-    fn new(options: Options) -> Self;
+    fn new(options: StoreOptions) -> Self;
 
     /// Looks ahead into this store for as long as it is there, and whatever happens to it.
     fn scout(&self) -> Arc<Self::Scout>;
@@ -120,59 +120,65 @@ pub trait Store: Send + Sized {
 
     // --- lookup ---------------------------------------------------------------------------
 
-    fn find(&self, hash: u64, key: &[u8]) -> Option<Self::Place>;
+    fn find(&self, hash: u64, key: &[u8]) -> Option<Self::Location>;
 
     /// [`Store::find`], with what [`Scout::prefetch_entry`] found out about the hash, however long ago.
     #[inline]
-    fn find_hinted(&self, hint: Self::Hint, hash: u64, key: &[u8]) -> Option<Self::Place> {
+    fn find_hinted(&self, hint: Self::Hint, hash: u64, key: &[u8]) -> Option<Self::Location> {
         let _ = hint;
         self.find(hash, key)
     }
 
-    fn view(&self, place: Self::Place) -> View<'_>;
+    fn view(&self, location: Self::Location) -> EntryView<'_>;
 
     /// [`Attributes::expires_at`] alone.
     #[inline]
-    fn expires_at(&self, place: Self::Place) -> u64 {
-        self.view(place).attributes.expires_at
+    fn expires_at(&self, location: Self::Location) -> u64 {
+        self.view(location).attributes.expires_at
     }
 
     /// The value alone, of an entry whose encoding is 0 and whose value cannot be shared: the usual one.
     #[inline]
-    fn plain_value(&self, place: Self::Place) -> Option<&[u8]> {
-        let View { value, attributes, shared, .. } = self.view(place);
+    fn plain_value(&self, location: Self::Location) -> Option<&[u8]> {
+        let EntryView { value, attributes, shared, .. } = self.view(location);
         (attributes.encoding == 0 && shared.is_none()).then_some(value)
     }
 
-    fn access(&self, place: Self::Place) -> u32;
+    fn access(&self, location: Self::Location) -> u32;
 
-    fn set_access(&mut self, place: Self::Place, word: u32);
+    fn set_access(&mut self, location: Self::Location, word: u32);
 
     /// A number for the entry's block, for a policy's queues.
-    fn handle(&self, place: Self::Place) -> u32;
+    fn handle(&self, location: Self::Location) -> u32;
 
     /// The entry in the block that was once given this number: maybe another one by now, maybe none.
-    fn place(&self, handle: u32) -> Option<Self::Place>;
+    fn locate(&self, handle: u32) -> Option<Self::Location>;
 
     // --- change ---------------------------------------------------------------------------
 
     /// Adds an entry whose key is not there.
-    fn insert(&mut self, hash: u64, key: &[u8], value: &[u8], attributes: Attributes) -> Self::Place;
+    fn insert(&mut self, hash: u64, key: &[u8], value: &[u8], attributes: Attributes) -> Self::Location;
 
     /// Gives an entry another value and attributes. True: it has moved to another block, with that block's access word.
-    fn replace(&mut self, hash: u64, place: Self::Place, value: &[u8], attributes: Attributes) -> (Self::Place, bool);
+    fn replace(
+        &mut self,
+        hash: u64,
+        location: Self::Location,
+        value: &[u8],
+        attributes: Attributes,
+    ) -> (Self::Location, bool);
 
     /// Gives an entry another time to expire at (0: never) without moving or copying it, where that can be done. False:
     /// nothing has been done, and `replace` will do it.
-    fn set_expiry(&mut self, place: Self::Place, expires_at: u64) -> bool {
-        let _ = (place, expires_at);
+    fn set_expiry(&mut self, location: Self::Location, expires_at: u64) -> bool {
+        let _ = (location, expires_at);
         false
     }
 
     /// Records another encoding beside a value that stays as it is, without moving or copying anything.
-    fn set_encoding(&mut self, place: Self::Place, encoding: u8);
+    fn set_encoding(&mut self, location: Self::Location, encoding: u8);
 
-    fn remove(&mut self, hash: u64, place: Self::Place);
+    fn remove(&mut self, hash: u64, location: Self::Location);
 
     fn clear(&mut self);
 
@@ -180,17 +186,17 @@ pub trait Store: Send + Sized {
 
     /// Shows some entries and gives the cursor to go on with; 0 begins and ends. Every entry that is there from the
     /// first call to the last is shown at least once, whatever else happens in between.
-    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(View<'_>)) -> u64;
+    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(EntryView<'_>)) -> u64;
 
     /// An entry at random, more or less evenly, if there is any.
-    fn sample(&self, random: u64) -> Option<Self::Place>;
+    fn sample(&self, random: u64) -> Option<Self::Location>;
 
     /// An entry that expires, at random, if there is any.
-    fn sample_expiring(&self, random: u64) -> Option<Self::Place>;
+    fn sample_expiring(&self, random: u64) -> Option<Self::Location>;
 
     /// Entries that expire, a few of them at each call: all of them come up as the cursor goes round. Writes their
     /// places to `found` and gives the next cursor; 0 begins and ends.
-    fn sweep_expiring(&self, cursor: u64, found: &mut Vec<Self::Place>) -> u64;
+    fn sweep_expiring(&self, cursor: u64, found: &mut Vec<Self::Location>) -> u64;
 
     // --- memory ---------------------------------------------------------------------------
 

@@ -8,81 +8,50 @@ mod ghost;
 mod ring;
 mod sample;
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
-pub use self::sample::SAMPLE;
+use clap::ValueEnum;
+
+pub use self::sample::SAMPLE_SIZE;
 use self::{fifo::Fifo, sample::Random};
 use crate::Store;
 
-/// The one list of policies.
-macro_rules! policies {
-    ($($(#[doc = $about:literal])+ $kind:ident = $name:literal,)+) => {
-        /// An eviction policy; the names are Redis's where Redis has it.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum PolicyKind {
-            $($(#[doc = $about])+ $kind,)+
-        }
-
-        impl PolicyKind {
-            pub const ALL: &[Self] = &[$(Self::$kind,)+];
-
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$kind => $name,)+ }
-            }
-
-            pub fn about(self) -> &'static str {
-                match self { $(Self::$kind => concat!($($about,)+),)+ }
-            }
-        }
-    };
-}
-
-policies! {
+/// An eviction policy, named as in Redis where Redis has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PolicyKind {
     /// refuse writes instead
-    NoEviction = "noeviction",
+    #[value(name = "noeviction")]
+    NoEviction,
     /// S3-FIFO: a small queue in front of a main one, and a memory of what left it
-    AllKeysS3Fifo = "allkeys-s3fifo",
+    #[value(name = "allkeys-s3fifo")]
+    AllKeysS3Fifo,
     /// the least recently used of a sample
-    AllKeysLru = "allkeys-lru",
+    #[value(name = "allkeys-lru")]
+    AllKeysLru,
     /// the least frequently used of a sample
-    AllKeysLfu = "allkeys-lfu",
+    #[value(name = "allkeys-lfu")]
+    AllKeysLfu,
     /// any
-    AllKeysRandom = "allkeys-random",
+    #[value(name = "allkeys-random")]
+    AllKeysRandom,
     /// the least recently used of a sample of what expires
-    VolatileLru = "volatile-lru",
+    #[value(name = "volatile-lru")]
+    VolatileLru,
     /// the least frequently used of a sample of what expires
-    VolatileLfu = "volatile-lfu",
+    #[value(name = "volatile-lfu")]
+    VolatileLfu,
     /// any that expires
-    VolatileRandom = "volatile-random",
+    #[value(name = "volatile-random")]
+    VolatileRandom,
     /// what expires first, of a sample
-    VolatileTtl = "volatile-ttl",
-}
-
-/// Not the name of a policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownPolicy(pub String);
-
-impl fmt::Display for UnknownPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
-        write!(f, "unknown eviction policy `{}`; there are {}", self.0, names.join(", "))
-    }
-}
-
-impl std::error::Error for UnknownPolicy {}
-
-impl FromStr for PolicyKind {
-    type Err = UnknownPolicy;
-
-    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
-        let found = Self::ALL.iter().copied().find(|kind| kind.name() == name);
-        found.ok_or_else(|| UnknownPolicy(name.to_owned()))
-    }
+    #[value(name = "volatile-ttl")]
+    VolatileTtl,
 }
 
 impl fmt::Display for PolicyKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        let value = self.to_possible_value().expect("no policy is hidden");
+        f.write_str(value.get_name())
     }
 }
 
@@ -120,13 +89,13 @@ pub struct Policy {
     random: Random,
     queues: Fifo,
     /// Whether anything will have to be given up: without a limit, queues would be memory for nothing.
-    is_armed: bool,
+    is_limited: bool,
 }
 
 impl Policy {
     /// A policy for a store that has a limit.
     pub fn new(kind: PolicyKind, seed: u64) -> Self {
-        Self { kind, scheme: Scheme::of(kind), random: Random::new(seed), queues: Fifo::new(), is_armed: true }
+        Self { kind, scheme: Scheme::of(kind), random: Random::new(seed), queues: Fifo::new(), is_limited: true }
     }
 
     pub fn kind(&self) -> PolicyKind {
@@ -139,8 +108,8 @@ impl Policy {
     }
 
     /// Whether the store has a limit.
-    pub fn set_armed(&mut self, is_armed: bool) {
-        self.is_armed = is_armed;
+    pub fn set_limited(&mut self, is_limited: bool) {
+        self.is_limited = is_limited;
     }
 
     /// Begins anew with so many entries; owed after the kind or the limit has changed.
@@ -150,15 +119,15 @@ impl Policy {
 
     #[inline]
     fn has_queues(&self) -> bool {
-        self.scheme == Scheme::Queue && self.is_armed
+        self.scheme == Scheme::Queue && self.is_limited
     }
 
     /// The word of an entry that has just been used.
     #[inline]
-    pub fn hit(&mut self, word: u32, clock: u32) -> u32 {
+    pub fn on_use(&mut self, word: u32, clock: u32) -> u32 {
         let low = match self.scheme {
             Scheme::Clock => word & 0xff,
-            Scheme::Queue => Fifo::used(word),
+            Scheme::Queue => Fifo::on_use(word),
             Scheme::Count => sample::count_use(word, clock, &mut self.random),
         };
         low | clock << 8
@@ -166,41 +135,48 @@ impl Policy {
 
     /// A new entry is there, or (`before`: its word) one has moved to this place.
     #[inline]
-    pub fn added<S: Store>(&mut self, store: &mut S, place: S::Place, hash: u64, clock: u32, before: Option<u32>) {
+    pub fn on_insert<S: Store>(
+        &mut self,
+        store: &mut S,
+        location: S::Location,
+        hash: u64,
+        clock: u32,
+        before: Option<u32>,
+    ) {
         let low = match self.scheme {
-            Scheme::Queue if self.is_armed => self.queues.added(store, place, hash, before),
+            Scheme::Queue if self.is_limited => self.queues.on_insert(store, location, hash, before),
             Scheme::Clock | Scheme::Queue => 0,
             Scheme::Count => before.map_or(sample::COUNT_NEW, |before| before & 0xff),
         };
-        store.set_access(place, low | clock << 8);
+        store.set_access(location, low | clock << 8);
     }
 
     /// Compaction has given an entry this handle.
-    pub fn moved<S: Store>(&mut self, store: &S, handle: u32) {
+    pub fn on_move<S: Store>(&mut self, store: &S, handle: u32) {
         if self.has_queues() {
-            self.queues.moved(store, handle);
+            self.queues.on_move(store, handle);
         }
     }
 
     /// The entry to give up; the caller removes it. `None`: there is nothing that may be given up.
-    pub fn victim<S: Store>(&mut self, store: &mut S, clock: u32) -> Option<S::Place> {
+    pub fn choose_victim<S: Store>(&mut self, store: &mut S, clock: u32) -> Option<S::Location> {
         if self.has_queues()
-            && let Some(place) = self.queues.victim(store)
+            && let Some(location) = self.queues.choose_victim(store)
         {
-            return Some(place);
+            return Some(location);
         }
-        sample::victim(self.kind, store, clock, &mut self.random)
+        sample::choose_victim(self.kind, store, clock, &mut self.random)
     }
 
     /// The last victim has been given up.
-    pub fn evicted(&mut self, hash: u64) {
+    pub fn on_evict(&mut self, hash: u64) {
         if self.has_queues() {
-            self.queues.evicted(hash);
+            self.queues.on_evict(hash);
         }
     }
 
     /// All entries are gone.
-    pub fn cleared(&mut self) {
+    pub fn on_clear(&mut self) {
         self.queues.restart(0);
     }
 

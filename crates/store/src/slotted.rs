@@ -1,8 +1,8 @@
 //! Stores of safe Rust alone: a slab of entries and a table of their numbers.
 //!
 //! They are what the packed store is compared with. A lookup costs three cache misses (table, slot, record), a table
-//! doubles all at once, and memory comes from the global allocator, so that [`Options::advise`] and
-//! [`Options::release`] are never called.
+//! doubles all at once, and memory comes from the global allocator, so that [`StoreOptions::advise`] and
+//! [`StoreOptions::release`] are never called.
 
 mod index;
 mod record;
@@ -14,7 +14,7 @@ pub use index::{HashbrownIndex, Index, StdIndex};
 pub use slots::Slots;
 
 use self::record::Record;
-use crate::{Attributes, KeyHasher, Options, Store, View};
+use crate::{Attributes, EntryView, KeyHasher, Store, StoreOptions};
 
 /// Entries that one step of [`Store::scan`] shows at most, and slots it looks at.
 const SCAN_ENTRIES: usize = 8;
@@ -38,11 +38,11 @@ pub type StdStore = Slotted<StdIndex>;
 pub type HashbrownStore = Slotted<HashbrownIndex>;
 
 impl<I: Index> Store for Slotted<I> {
-    type Place = u32;
+    type Location = u32;
     type Hint = ();
     type Scout = ();
 
-    fn new(options: Options) -> Self {
+    fn new(options: StoreOptions) -> Self {
         Self { hasher: options.hasher, index: I::default(), slots: Slots::default() }
     }
 
@@ -62,27 +62,27 @@ impl<I: Index> Store for Slotted<I> {
     }
 
     #[inline]
-    fn view(&self, place: u32) -> View<'_> {
-        self.slots.view(place)
+    fn view(&self, location: u32) -> EntryView<'_> {
+        self.slots.view(location)
     }
 
     #[inline]
-    fn access(&self, place: u32) -> u32 {
-        self.slots.access(place)
+    fn access(&self, location: u32) -> u32 {
+        self.slots.access(location)
     }
 
     #[inline]
-    fn set_access(&mut self, place: u32, word: u32) {
-        self.slots.set_access(place, word);
+    fn set_access(&mut self, location: u32, word: u32) {
+        self.slots.set_access(location, word);
     }
 
     #[inline]
-    fn handle(&self, place: u32) -> u32 {
-        place
+    fn handle(&self, location: u32) -> u32 {
+        location
     }
 
     #[inline]
-    fn place(&self, handle: u32) -> Option<u32> {
+    fn locate(&self, handle: u32) -> Option<u32> {
         self.slots.is_used(handle as usize).then_some(handle)
     }
 
@@ -94,22 +94,22 @@ impl<I: Index> Store for Slotted<I> {
         slot
     }
 
-    fn replace(&mut self, _: u64, place: u32, value: &[u8], attributes: Attributes) -> (u32, bool) {
-        self.slots.replace(place, value, attributes);
-        (place, false)
+    fn replace(&mut self, _: u64, location: u32, value: &[u8], attributes: Attributes) -> (u32, bool) {
+        self.slots.replace(location, value, attributes);
+        (location, false)
     }
 
-    fn set_expiry(&mut self, place: u32, expires_at: u64) -> bool {
-        self.slots.set_expiry(place, expires_at)
+    fn set_expiry(&mut self, location: u32, expires_at: u64) -> bool {
+        self.slots.set_expiry(location, expires_at)
     }
 
-    fn set_encoding(&mut self, place: u32, encoding: u8) {
-        self.slots.set_encoding(place, encoding);
+    fn set_encoding(&mut self, location: u32, encoding: u8) {
+        self.slots.set_encoding(location, encoding);
     }
 
-    fn remove(&mut self, hash: u64, place: u32) {
-        self.index.remove(&mut self.slots, hash, place);
-        self.slots.remove(place);
+    fn remove(&mut self, hash: u64, location: u32) {
+        self.index.remove(&mut self.slots, hash, location);
+        self.slots.remove(location);
     }
 
     fn clear(&mut self) {
@@ -120,7 +120,7 @@ impl<I: Index> Store for Slotted<I> {
 
     /// Goes from the last slot to the first, because that is where entries move when the slab is gathered: one that
     /// has not been shown yet stays ahead. The cursor is one more than the next slot.
-    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(View<'_>)) -> u64 {
+    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(EntryView<'_>)) -> u64 {
         let end = from_cursor(cursor, self.slots.len());
         let mut at = end;
         let mut shown = 0;
@@ -227,7 +227,7 @@ mod tests {
     const HASH: u64 = 7;
 
     fn keys_of_one_hash_are_told_apart<I: Index>() {
-        let options = Options { hasher: KeyHasher::with_seed(1), advise: |_| (), release: |_| () };
+        let options = StoreOptions { hasher: KeyHasher::with_seed(1), advise: |_| (), release: |_| () };
         let mut store = Slotted::<I>::new(options);
         let mut random = fastrand::Rng::with_seed(1);
         let mut there = [false; 40];
@@ -235,11 +235,11 @@ mod tests {
             let number = random.usize(..there.len());
             let key = [number as u8];
             match store.find(HASH, &key) {
-                Some(place) if random.bool() => {
-                    store.remove(HASH, place);
+                Some(location) if random.bool() => {
+                    store.remove(HASH, location);
                     there[number] = false;
                 }
-                Some(place) => assert_eq!(store.view(place).value, key),
+                Some(location) => assert_eq!(store.view(location).value, key),
                 None => {
                     store.insert(HASH, &key, &key, Attributes::default());
                     there[number] = true;
@@ -248,8 +248,8 @@ mod tests {
             if random.u8(..50) == 0 {
                 // Enough goes at once that the rest is gathered.
                 for number in (0..there.len()).filter(|number| number % 4 != 0) {
-                    if let Some(place) = store.find(HASH, &[number as u8]) {
-                        store.remove(HASH, place);
+                    if let Some(location) = store.find(HASH, &[number as u8]) {
+                        store.remove(HASH, location);
                         there[number] = false;
                     }
                 }

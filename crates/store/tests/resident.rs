@@ -4,7 +4,7 @@
 
 use std::mem::MaybeUninit;
 
-use store::{Attributes, KeyHasher, Options, Packed, Store};
+use store::{Attributes, KeyHasher, PackedStore, Store, StoreOptions};
 
 /// Bytes of this process in memory.
 fn resident() -> usize {
@@ -21,9 +21,9 @@ fn assert_near(counted: usize, resident: usize, what: &str) {
 fn bytes_counted_are_bytes_resident() {
     const KEYS: u32 = 1_000_000;
     let release = |memory: &mut [MaybeUninit<u8>]| memory.fill(MaybeUninit::new(0));
-    let new = || Packed::new(Options { hasher: KeyHasher::with_seed(2), advise: |_| (), release });
+    let new = || PackedStore::new(StoreOptions { hasher: KeyHasher::with_seed(2), advise: |_| (), release });
     let key = |number: u32| -> [u8; 16] { std::array::from_fn(|at| number.to_le_bytes()[at % 4]) };
-    let insert = |store: &mut Packed, number: u32, value: &[u8]| {
+    let insert = |store: &mut PackedStore, number: u32, value: &[u8]| {
         let hash = store.hash(&key(number));
         store.insert(hash, &key(number), value, Attributes::default());
     };

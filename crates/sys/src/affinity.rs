@@ -8,7 +8,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cpus(Vec<usize>);
 
-/// Why a list of processors cannot be read.
+/// Error in a list of processors.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} is not a list of processors like 0 or 0,2-3")]
 pub struct CpusError(String);
@@ -42,7 +42,7 @@ fn pin(cpus: impl IntoIterator<Item = usize>) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// How many processors this thread may run on.
+/// Returns the number of processors that this thread may run on.
 pub fn available() -> usize {
     sched_getaffinity(None).map_or(1, |set| set.count() as usize).max(1)
 }

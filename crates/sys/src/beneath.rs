@@ -27,7 +27,7 @@ pub struct Opened {
     pub metadata: Metadata,
 }
 
-/// What a directory contains, and its state since before that was read.
+/// Contents of a directory, and its state since before they were read.
 #[derive(Debug)]
 pub struct Listing {
     pub names: Vec<Name>,
@@ -41,7 +41,7 @@ pub struct Name {
     pub kind: Kind,
 }
 
-/// What an entry of a directory is said to be.
+/// Kind of a directory's entry, as the directory says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Regular,
@@ -66,7 +66,7 @@ pub struct Metadata {
     pub changed_ns: i64,
 }
 
-/// Why a file cannot be served, by whose affair it is.
+/// Reason that a file cannot be served, by whose affair it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// There is no such file beneath the root, or only by leaving it.
@@ -144,7 +144,7 @@ impl Metadata {
         Ok(Self::from(&fs::fstat(file)?))
     }
 
-    /// Of whatever a path means now, links followed.
+    /// Returns the metadata of what a path means now, links followed.
     ///
     /// # Errors
     /// Those of stat(2).
@@ -155,8 +155,8 @@ impl Metadata {
     /// Two changes further apart than this have different change times: several ticks of the kernel's coarse clock.
     pub const TIMESTAMP_STEP: Duration = Duration::from_millis(50);
 
-    /// Whether the last change was long enough before `now`, since the epoch, for the next one to have another time.
-    /// What is not settled may change and look the same.
+    /// True if the last change was long enough before `now`, since the epoch, for the next one to have another time: a file
+    /// that is not settled may change and look the same.
     pub fn is_settled(&self, now: Duration) -> bool {
         let changed = u64::try_from(self.changed_ns).map(Duration::from_nanos);
         changed.is_ok_and(|changed| changed + Self::TIMESTAMP_STEP <= now)

@@ -42,7 +42,7 @@ pub struct CpuTimes {
     pub system: Duration,
 }
 
-/// What this process has used, all its threads together.
+/// Returns the time that all threads of this process have used together.
 pub fn own_cpu() -> io::Result<CpuTimes> {
     let usage = getrusage(UsageWho::RUSAGE_SELF)?;
     Ok(CpuTimes { user: duration(usage.user_time()), system: duration(usage.system_time()) })

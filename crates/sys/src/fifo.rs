@@ -26,7 +26,7 @@ pub struct Writer(OwnedFd);
 #[derive(Debug)]
 pub struct Reader(OwnedFd);
 
-/// Whose a directory is, and who may do what in it.
+/// Owner and permissions of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ownership {
     /// A user id.
@@ -43,7 +43,7 @@ impl Ownership {
     }
 }
 
-/// Why a name is not a FIFO that can be written into.
+/// Reason that a name is not a FIFO that can be written into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// Empty, longer than a name may be, `.`, `..`, or with a `/` or a NUL in it.
@@ -97,7 +97,7 @@ impl Directory {
         Ok(Self(directory))
     }
 
-    /// Of the directory that is open, whatever has its name by now.
+    /// Returns the ownership of the open directory, whatever has its name by now.
     ///
     /// # Errors
     /// Those of fstat(2).
@@ -222,8 +222,8 @@ impl From<Writer> for OwnedFd {
 }
 
 impl Reader {
-    /// Locks the FIFO (flock(2)) for as long as this is open, unless somebody else has; whether it could. The lock goes
-    /// with the process, however that ends. It keeps nobody from reading or writing.
+    /// Locks the FIFO (flock(2)) for as long as this is open; false if another process has it. The lock goes with the
+    /// process, however that ends, and keeps no process from reading or writing.
     ///
     /// # Errors
     /// Those of flock(2).
@@ -277,7 +277,7 @@ pub fn raise_capacity(pipe: impl AsFd, bytes: usize) -> io::Result<usize> {
     Ok(pipe::fcntl_setpipe_size(&pipe, bytes)?)
 }
 
-/// What a pipe holds, in bytes (FIONREAD).
+/// Returns the number of bytes in a pipe (FIONREAD).
 ///
 /// # Errors
 /// Those of ioctl(2).

@@ -1,7 +1,7 @@
-//! Safe wrappers of the Linux calls the drivers need.
+//! Safe wrappers of the Linux calls that the drivers and servers need.
 //!
 //! A leaf: knows no protocol, keeps no policy. `rustix` and `nix` do most of it; the little `unsafe` there is lives in
-//! [`map`], [`memory`], [`mqueue`], [`registered`], [`ring`], [`socket`], [`splice_ring`] and [`transfer`], one call and one reason each.
+//! [`map`], [`memory`], [`mqueue`], [`registered`], [`ring`], [`socket`] and [`transfer`], one call and one reason each.
 
 pub mod affinity;
 pub mod beneath;
@@ -19,7 +19,6 @@ pub mod registered;
 pub mod ring;
 pub mod signals;
 pub mod socket;
-pub mod splice_ring;
 #[cfg(test)]
 mod swapper;
 pub mod transfer;

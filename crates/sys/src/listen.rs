@@ -17,18 +17,18 @@ use std::{
 use rustix::net::SocketFlags;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// What controls congestion where there is none: a connection within this host. A default that paces (bbr) would arm a
+/// Congestion control where there is no congestion: a connection within this host. A default that paces (bbr) would arm a
 /// timer for every 64 KiB of a large body, which costs several times what sending them does. Every kernel has this one.
 pub const LOOPBACK_CONGESTION: &str = "reno";
 
-/// Where a server listens: `127.0.0.1:8080`, `[::]:8080`, `localhost:0`, `unix:/run/x.sock`.
+/// Address that a server listens on: `127.0.0.1:8080`, `[::]:8080`, `localhost:0`, `unix:/run/x.sock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     Tcp(SocketAddr),
     Unix(PathBuf),
 }
 
-/// Why a text is not an address.
+/// Error of a text that is not an address.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} is not an address: expected HOST:PORT or unix:/PATH")]
 pub struct AddressError(String);
@@ -55,14 +55,14 @@ impl fmt::Display for Address {
     }
 }
 
-/// Whether several sockets of one process share a port, the kernel dealing out the connections (SO_REUSEPORT).
+/// Sharing of a port by several sockets of one process, to which the kernel deals out the connections (SO_REUSEPORT).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
     Alone,
     AmongThreads,
 }
 
-/// What the kernel keeps for a listening socket and for its connections.
+/// Options of a listening socket and of its connections in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenOptions {
     /// Connections that wait to be accepted (listen(2)); the kernel cuts it to `net.core.somaxconn`.

@@ -25,7 +25,7 @@ pub fn release(memory: &mut [MaybeUninit<u8>]) {
     rest[whole.len()..].fill(MaybeUninit::new(0));
 }
 
-/// Where the whole pages begin that are in so many bytes, and how many bytes they are.
+/// Returns the offset of the first whole page in so many bytes, and the length of all whole pages.
 fn whole_pages(memory: *const MaybeUninit<u8>, len: usize) -> (usize, usize) {
     let start = memory.align_offset(PAGE).min(len);
     (start, (len - start) / PAGE * PAGE)

@@ -23,7 +23,7 @@ use rustix::{
 
 /// mq_overview(7): the name behind its slash.
 const NAME_BYTES_MAX: usize = 255;
-/// What the kernel adds for each message that a queue may hold, in bytes, when it counts against RLIMIT_MSGQUEUE: a
+/// Bytes that the kernel adds for each message that a queue may hold, when it counts against RLIMIT_MSGQUEUE: a
 /// message's head and a node of the tree of priorities, both rounded up.
 const OVERHEAD_PER_MESSAGE: u64 = 48 + 48;
 
@@ -66,7 +66,7 @@ impl fmt::Debug for QueueName {
     }
 }
 
-/// How large a queue is.
+/// Size of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueSize {
     /// Messages it holds before senders have to wait.
@@ -81,7 +81,7 @@ impl fmt::Display for QueueSize {
     }
 }
 
-/// What a queue is opened for.
+/// Access that a queue is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Send,
@@ -89,7 +89,7 @@ pub enum Access {
     Both,
 }
 
-/// What identifies a queue, whatever its name has come to mean.
+/// Identity of a queue, whatever its name has come to mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueIdentity {
     device: u64,
@@ -104,7 +104,7 @@ pub struct Received {
     pub priority: u32,
 }
 
-/// Why there is no queue to be had.
+/// Reason that there is no queue to be had.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
     #[error("there is no such queue")]
@@ -135,7 +135,7 @@ pub enum QueueError {
     Failed(io::Error),
 }
 
-/// Why a message was not sent.
+/// Reason that a message was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     #[error("the queue is full")]
@@ -189,7 +189,7 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Takes a name away; who has the queue open keeps it.
+    /// Removes a name; a process that has the queue open keeps it.
     ///
     /// # Errors
     /// [`QueueError::Missing`], [`QueueError::Denied`] and the rest.
@@ -309,7 +309,7 @@ impl Queue {
         }
     }
 
-    /// Whether the queue was ready before `deadline`.
+    /// True if the queue was ready before `deadline`.
     fn wait(&self, flags: PollFlags, deadline: Instant) -> io::Result<bool> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -380,14 +380,14 @@ impl QueueError {
     }
 }
 
-/// What is allowed for one queue without CAP_SYS_RESOURCE.
+/// Returns the size that one queue may have without CAP_SYS_RESOURCE.
 pub fn allowed_size() -> QueueSize {
     let [messages_max, message_bytes_max] =
         ["msg_max", "msgsize_max"].map(|name| usize::try_from(setting(name)).unwrap_or(usize::MAX));
     QueueSize { messages_max, message_bytes_max }
 }
 
-/// Of `fs.mqueue`; 0 where it cannot be read.
+/// Reads a limit of `fs.mqueue`; 0 where it cannot be read.
 fn setting(name: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/sys/fs/mqueue/{name}"));
     text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)

@@ -1,17 +1,14 @@
 //! Memory that is registered with a ring (io_uring_register(2)): one mapping, out of which runs of pages are lent as
 //! [`Bytes`].
 
-use std::{
-    collections::BTreeMap,
-    fmt, io, slice,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, fmt, io, slice, sync::Arc};
 
 use bytes::Bytes;
 use memmap2::{MmapOptions, MmapRaw};
+use parking_lot::Mutex;
 
 const PAGE: usize = 4096;
-/// What the kernel takes as one buffer.
+/// Limit of one buffer in the kernel, in bytes.
 const REGION_MAX: usize = 1 << 30;
 
 /// Anonymous memory of one piece. A ring that it is registered with keeps all of it resident.
@@ -63,7 +60,7 @@ impl Region {
         !bytes.is_empty() && offset < self.memory.len() && bytes.len() <= self.memory.len() - offset
     }
 
-    /// Where it begins.
+    /// Address of its first byte.
     pub fn as_mut_ptr(&self) -> *mut u8 {
         self.memory.as_mut_ptr()
     }
@@ -80,7 +77,7 @@ impl Region {
     }
 
     fn runs<T>(&self, f: impl FnOnce(&mut Runs) -> T) -> T {
-        f(&mut self.free.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.free.lock())
     }
 }
 
@@ -147,7 +144,7 @@ mod tests {
         region.lend(len, fill).unwrap()
     }
 
-    /// What is lent is nobody else's until its last slice is gone; then its pages join their neighbours again.
+    /// A lent run is nobody else's until its last slice is gone; then its pages join their neighbours again.
     #[test]
     fn pages_are_lent_once_and_come_back_whole() {
         let region = Region::new(16 * PAGE - 5).unwrap();

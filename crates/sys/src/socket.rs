@@ -46,7 +46,7 @@ pub fn shutdown_write(socket: BorrowedFd<'_>) {
 
 /// Closes our side if the peer has acknowledged every byte that was sent; whether that is so, and nothing that it has
 /// sent is unread. Then the socket can be closed, since whatever a reset might still do comes behind the end.
-pub fn end_if_delivered(socket: BorrowedFd<'_>) -> bool {
+pub fn end_if_acknowledged(socket: BorrowedFd<'_>) -> bool {
     // SAFETY: TIOCOUTQ, which sockets call SIOCOUTQ (tcp(7), unix(7)), writes an int and nothing else.
     let unacknowledged = unsafe { ioctl(socket, Getter::<{ libc::TIOCOUTQ as Opcode }, libc::c_int>::new()) };
     if !matches!(unacknowledged, Ok(0)) {
@@ -84,7 +84,7 @@ fn address(any: SocketAddrAny) -> io::Result<Address> {
     Ok(Address::Tcp(any.try_into()?))
 }
 
-/// An open socket by its number, without keeping it open: for whoever may one day want to end it from outside.
+/// An open socket by its number, without keeping it open, so that another thread can end its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle {
     number: RawFd,
@@ -102,7 +102,7 @@ impl Handle {
         self.number
     }
 
-    /// Ends the connection as its own process would: whoever reads from it sees the end. False: it is gone already.
+    /// Ends the connection as its own process would: its reader sees the end. False: it is gone already.
     pub fn shutdown(self) -> bool {
         // SAFETY: the descriptor is borrowed for one dup(2) only, which fails if the number is of no open file. If it
         // is of another one by now, the duplicate is closed again without having been used.
@@ -140,12 +140,12 @@ mod tests {
     }
 
     #[test]
-    fn delivered_is_what_has_been_acknowledged_to_a_peer_that_has_said_nothing_more() {
+    fn only_acknowledged_output_to_a_silent_peer_is_ended() {
         // More than a peer that does not read has room for.
         let (mut ours, mut theirs) = pair();
         ours.set_nonblocking(true).unwrap();
         while ours.write(&[0; 1 << 16]).is_ok() {}
-        assert!(!end_if_delivered(ours.as_fd()), "some of it is under way");
+        assert!(!end_if_acknowledged(ours.as_fd()), "some of it is under way");
         ours.set_nonblocking(false).unwrap();
         assert!(theirs.read(&mut [0; 1 << 16]).unwrap() > 0, "and our side is still open");
 
@@ -153,12 +153,12 @@ mod tests {
         ours.write_all(b"document").unwrap();
         theirs.write_all(b"more").unwrap();
         arrive(&ours);
-        assert!(!end_if_delivered(ours.as_fd()), "something is unread");
+        assert!(!end_if_acknowledged(ours.as_fd()), "something is unread");
 
         let (mut ours, mut theirs) = pair();
         ours.write_all(b"document").unwrap();
         let begin = Instant::now();
-        while !end_if_delivered(ours.as_fd()) {
+        while !end_if_acknowledged(ours.as_fd()) {
             assert!(begin.elapsed() < Duration::from_secs(40), "it is never acknowledged");
             thread::sleep(Duration::from_millis(1));
         }

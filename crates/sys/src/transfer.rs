@@ -91,7 +91,7 @@ pub fn splice_in(file: impl AsFd, offset: u64, pipe: impl AsFd, len: u64) -> io:
 }
 
 /// Fills a pipe with the pages that hold `bytes`, as far as there is room; returns how much. The pipe refers to the
-/// pages and copies nothing: whoever changes them before they have been sent changes what is sent.
+/// pages and copies nothing: a change before they have been sent changes the bytes that are sent.
 ///
 /// # Errors
 /// EFAULT when the first page of it is a page of a file that has been cut.
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 
-    /// What the kernel does not grant is said, and the pipe is there all the same.
+    /// A capacity that the kernel does not grant is reported, and the pipe is there all the same.
     #[test]
     fn a_pipe_is_as_large_as_it_says() {
         for (asked, least) in [(1, 1), (64 << 10, 4 << 10), (512 << 10, 4 << 10), (usize::MAX, 4 << 10)] {

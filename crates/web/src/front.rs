@@ -5,7 +5,7 @@
 use std::{hash::RandomState, time::Instant};
 
 use proto::{Flow, Now, Outbox, Peer, Protocol, Step};
-use wire::http1::{Connection, HeadParser, Part, Status, skip_empty_lines};
+use wire::http1::{Connection, HeadParser, Part, Status, empty_lines_len};
 
 use crate::{
     HttpOptions, Site, Statistics,
@@ -90,7 +90,7 @@ impl<S: Site> Protocol for Front<S> {
                 flow = conn.upload.take().map_or(Flow::Open, |upload| reply.uploaded(*upload, input.len() - consumed));
                 continue;
             }
-            consumed += skip_empty_lines(&input[consumed..]);
+            consumed += empty_lines_len(&input[consumed..]);
             let rest = &input[consumed..];
             match conn.head.parse(rest, &self.options.head) {
                 Ok(Some(request)) => {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sys::beneath::Metadata;
-use wire::http1::{Prepared, Status, conditional::Validators, date::format_date};
+use wire::http1::{PreparedResponse, Status, conditional::Validators, date::format_date};
 
 const NANOSECONDS: i64 = 1_000_000_000;
 
@@ -11,8 +11,8 @@ const NANOSECONDS: i64 = 1_000_000_000;
 #[derive(Debug)]
 pub struct Heads {
     /// 200, with the body where it was given.
-    pub ok: Prepared,
-    pub not_modified: Prepared,
+    pub ok: PreparedResponse,
+    pub not_modified: PreparedResponse,
     etag: Box<str>,
     media_type: Box<str>,
     /// Bytes.
@@ -29,7 +29,7 @@ impl Heads {
         // Never later than the response (RFC 9110, section 8.8.2.1).
         let modified = u64::try_from(metadata.modified_ns / NANOSECONDS).unwrap_or(0).min(unix.as_secs());
         let date = format_date(modified);
-        let ok = Prepared::draft(Status::Ok)
+        let ok = PreparedResponse::builder(Status::Ok)
             .field("Content-Type", media_type)
             .field("Content-Length", metadata.size.to_string())
             .field("Last-Modified", date)
@@ -37,7 +37,7 @@ impl Heads {
             .field("Accept-Ranges", "bytes")
             .body(body);
         let not_modified =
-            Prepared::draft(Status::NotModified).field("Last-Modified", date).field("ETag", &etag).body(b"");
+            PreparedResponse::builder(Status::NotModified).field("Last-Modified", date).field("ETag", &etag).body(b"");
         let size = metadata.size;
         Self { ok, not_modified, etag: etag.into(), media_type: media_type.into(), size, modified }
     }
@@ -57,7 +57,7 @@ impl Heads {
 
     /// Bytes of memory that these hold beside themselves.
     pub fn held(&self) -> usize {
-        self.ok.held() + self.not_modified.held() + self.etag.len() + self.media_type.len()
+        self.ok.heap_bytes() + self.not_modified.heap_bytes() + self.etag.len() + self.media_type.len()
     }
 }
 

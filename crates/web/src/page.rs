@@ -1,6 +1,6 @@
 //! Responses that are the same for everyone: error pages, and the answer to OPTIONS.
 
-use wire::http1::{Prepared, Status, response::Draft};
+use wire::http1::{PreparedResponse, Status, response::ResponseBuilder};
 
 /// What a resource of ours can be asked.
 const ALLOW: &str = "GET, HEAD, OPTIONS";
@@ -11,30 +11,30 @@ const RETRY_AFTER: &str = "1";
 ///
 /// Nothing of a request is repeated in them, so there is nothing in them to escape.
 #[derive(Debug)]
-pub(crate) struct Pages(Vec<Prepared>);
+pub(crate) struct Pages(Vec<PreparedResponse>);
 
 impl Pages {
     pub(crate) fn new() -> Self {
-        Self(Status::ALL.iter().map(|&status| page(status, Prepared::draft(status))).collect())
+        Self(Status::ALL.iter().map(|&status| page(status, PreparedResponse::builder(status))).collect())
     }
 
     #[inline]
-    pub(crate) fn get(&self, status: Status) -> &Prepared {
+    pub(crate) fn get(&self, status: Status) -> &PreparedResponse {
         // In the order of `ALL`, which is the order of the enum.
         &self.0[status as usize]
     }
 }
 
 /// 301 to a path of this server, already encoded.
-pub(crate) fn moved(location: &[u8]) -> Prepared {
+pub(crate) fn moved(location: &[u8]) -> PreparedResponse {
     let status = Status::MovedPermanently;
-    page(status, Prepared::draft(status).field("Location", location))
+    page(status, PreparedResponse::builder(status).field("Location", location))
 }
 
 /// 416 for a file of so many bytes.
-pub(crate) fn unsatisfiable(size: u64) -> Prepared {
+pub(crate) fn unsatisfiable(size: u64) -> PreparedResponse {
     let status = Status::RangeNotSatisfiable;
-    page(status, Prepared::draft(status).field("Content-Range", format!("bytes */{size}")))
+    page(status, PreparedResponse::builder(status).field("Content-Range", format!("bytes */{size}")))
 }
 
 /// A whole 503 without a date, for which there is no clock where it is sent.
@@ -48,7 +48,7 @@ pub(crate) fn refusal() -> Vec<u8> {
     [status.line(), &fields, &body].concat().into_bytes()
 }
 
-fn page(status: Status, draft: Draft) -> Prepared {
+fn page(status: Status, draft: ResponseBuilder) -> PreparedResponse {
     let draft = match status {
         Status::NoContent => return draft.field("Allow", ALLOW).body(b""),
         Status::Ok | Status::Created | Status::PartialContent | Status::NotModified => return draft.body(b""),

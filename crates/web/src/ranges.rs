@@ -6,7 +6,7 @@ use std::{
 };
 
 use wire::http1::{
-    Connection, Part, Prepared, Request, Status,
+    Connection, Part, PreparedResponse, Request, Status,
     range::{self, Selection},
 };
 
@@ -30,7 +30,7 @@ impl<S: Site> Reply<'_, S> {
     fn part(&mut self, file: &S::File, part: &Range<u64>, connection: Connection) {
         let heads = S::heads(file);
         let len = part.end - part.start;
-        let head = Prepared::draft(Status::PartialContent)
+        let head = PreparedResponse::builder(Status::PartialContent)
             .field("Content-Type", heads.media_type())
             .field("Content-Length", len.to_string())
             .field("Content-Range", content_range(part, heads.size()))
@@ -50,7 +50,7 @@ impl<S: Site> Reply<'_, S> {
         let end = format!("\r\n--{boundary}--\r\n");
         let framing = delimiters.iter().map(String::len).sum::<usize>() + end.len();
         let len = parts.iter().map(|part| part.end - part.start).sum::<u64>() + framing as u64;
-        let head = Prepared::draft(Status::PartialContent)
+        let head = PreparedResponse::builder(Status::PartialContent)
             .field("Content-Type", format!("multipart/byteranges; boundary={boundary}"))
             .field("Content-Length", len.to_string())
             .fields_of(&heads.not_modified)

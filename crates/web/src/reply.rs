@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use proto::{Flow, Now, Outbox};
 use wire::http1::{
-    Body, Connection, Method, Part, Prepared, Refusal, Request, Status, Target, Version,
-    conditional::{self, Verdict},
+    Body, Connection, Method, Part, PreparedResponse, Refusal, Request, Status, Target, Version,
+    conditional::{self, Precondition},
 };
 
 use crate::{
@@ -53,8 +53,8 @@ impl<S: Site> Reply<'_, S> {
         // left unread and the connection closed, which also answers `Expect: 100-continue` in time.
         let connection = connection(request);
         match (request.method, request.target) {
-            (Method::Get | Method::Head, Target::Path { path, encoded, .. }) => {
-                self.file(request, path, encoded, part, connection);
+            (Method::Get | Method::Head, Target::Path { path, is_encoded, .. }) => {
+                self.file(request, path, is_encoded, part, connection);
             }
             (Method::Options, _) => self.page(Status::NoContent, part, connection),
             (Method::Unknown, _) => self.page(Status::NotImplemented, part, connection),
@@ -76,17 +76,17 @@ impl<S: Site> Reply<'_, S> {
     #[inline(always)]
     fn send(&mut self, file: &S::File, request: &Request<'_>, part: Part, connection: Connection) {
         let heads = S::heads(file);
-        if request.conditional {
+        if request.is_conditional {
             match conditional::evaluate(request, heads.validators()) {
-                Verdict::Serve => {}
-                Verdict::NotModified => return self.prepared(&heads.not_modified, Part::Head, connection),
-                Verdict::Failed => return self.page(Status::PreconditionFailed, part, connection),
+                Precondition::Met => {}
+                Precondition::NotModified => return self.prepared(&heads.not_modified, Part::Head, connection),
+                Precondition::Failed => return self.page(Status::PreconditionFailed, part, connection),
             }
         }
         if part == Part::Head {
             return self.prepared(&heads.ok, Part::Head, connection);
         }
-        if request.ranged {
+        if request.has_range {
             return self.ranges(file, request, connection);
         }
         self.whole(file, connection);
@@ -174,7 +174,7 @@ impl<S: Site> Reply<'_, S> {
         self.prepared(self.front.pages.get(status), part, connection);
     }
 
-    pub(crate) fn prepared(&mut self, prepared: &Prepared, part: Part, connection: Connection) {
+    pub(crate) fn prepared(&mut self, prepared: &PreparedResponse, part: Part, connection: Connection) {
         let bytes = prepared.push(part, connection, self.now.unix, self.out.inline());
         self.tally.response(prepared.status(), bytes as u64);
     }
@@ -190,7 +190,7 @@ fn connection(request: &Request<'_>) -> Connection {
 #[inline(always)]
 fn persistence(request: &Request<'_>) -> Connection {
     match request.version {
-        _ if !request.keep_alive => Connection::Close,
+        _ if !request.should_keep_alive => Connection::Close,
         Version::Http10 => Connection::KeepAlive,
         Version::Http11 => Connection::Implied,
     }

@@ -4,7 +4,7 @@ use std::{borrow::Cow, ops::Range};
 
 use proto::{Now, Outbox};
 use sys::beneath::OpenError;
-use wire::http1::{Connection, Prepared, Request, Status};
+use wire::http1::{Connection, PreparedResponse, Request, Status};
 
 use crate::{Heads, Source, path::PathError};
 
@@ -72,7 +72,7 @@ pub enum Own<'a, U> {
 /// A response of our own.
 #[derive(Debug)]
 pub enum Answer<'a> {
-    Prepared(Cow<'a, Prepared>),
+    Prepared(Cow<'a, PreparedResponse>),
     /// The page for this status, as every other error has it.
     Page(Status),
 }

@@ -5,7 +5,7 @@ use std::{borrow::Cow, ops::Range, sync::Arc, time::Instant};
 use proto::{Now, Outbox};
 use serde::Serialize;
 use web::{Absence, Answer, Heads, Own, Site, Source, path};
-use wire::http1::{Connection, Method, Prepared, Request, Status, Target};
+use wire::http1::{Connection, Method, PreparedResponse, Request, Status, Target};
 
 use crate::{
     Access, Cache,
@@ -216,8 +216,8 @@ fn status(error: OverlayError) -> Status {
     }
 }
 
-fn moved(to: &str) -> Prepared {
-    Prepared::draft(Status::MovedPermanently).field("Location", to).field("Content-Length", "0").body(b"")
+fn moved(to: &str) -> PreparedResponse {
+    PreparedResponse::builder(Status::MovedPermanently).field("Location", to).field("Content-Length", "0").body(b"")
 }
 
 fn failure<'a>(status: Status, why: &str) -> Answer<'a> {
@@ -236,7 +236,7 @@ fn rendered<'a>(status: Status, value: &impl Serialize, allow: Option<&str>) -> 
     // Plain structures and strings: nothing in them can fail to be written.
     let Ok(mut body) = serde_json::to_vec(value) else { return Answer::Page(Status::InternalError) };
     body.push(b'\n');
-    let mut draft = Prepared::draft(status)
+    let mut draft = PreparedResponse::builder(status)
         .field("Content-Type", "application/json")
         .field("Content-Length", body.len().to_string())
         .field("Cache-Control", "no-store")

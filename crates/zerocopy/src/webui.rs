@@ -1,6 +1,6 @@
 //! The page that shows what the server does, embedded in the binary.
 
-use wire::http1::{Prepared, Status};
+use wire::http1::{PreparedResponse, Status};
 
 /// The files of the page: name below `/cache/webui/`, media type, contents.
 const FILES: &[(&[u8], &str, &[u8])] = &[
@@ -15,7 +15,7 @@ const POLICY: &str = "default-src 'self'; frame-ancestors 'none'; base-uri 'none
 
 /// The responses for them, made once.
 #[derive(Debug)]
-pub(crate) struct WebUi(Vec<(&'static [u8], Prepared)>);
+pub(crate) struct WebUi(Vec<(&'static [u8], PreparedResponse)>);
 
 impl WebUi {
     pub(crate) fn new() -> Self {
@@ -23,13 +23,13 @@ impl WebUi {
     }
 
     /// What is at `/cache/webui/` + `name`.
-    pub(crate) fn get(&self, name: &[u8]) -> Option<&Prepared> {
+    pub(crate) fn get(&self, name: &[u8]) -> Option<&PreparedResponse> {
         self.0.iter().find_map(|(known, page)| (*known == name).then_some(page))
     }
 }
 
-fn page(media_type: &str, contents: &[u8]) -> Prepared {
-    Prepared::draft(Status::Ok)
+fn page(media_type: &str, contents: &[u8]) -> PreparedResponse {
+    PreparedResponse::builder(Status::Ok)
         .field("Content-Type", media_type)
         .field("Content-Length", contents.len().to_string())
         .field("Content-Security-Policy", POLICY)

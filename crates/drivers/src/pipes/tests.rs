@@ -32,7 +32,7 @@ fn file(len: u64) -> Arc<OwnedFd> {
     Arc::new(file)
 }
 
-/// What a peer gets of one region.
+/// Sends one region and returns the bytes that a peer gets.
 fn sent(region: PipeRegion, pipes: &mut Pipes) -> io::Result<Vec<u8>> {
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, rustix::net::SocketFlags::CLOEXEC, None).unwrap();
@@ -70,7 +70,7 @@ fn pipes_are_counted_wherever_they_are() {
     assert!(other.get().is_some() && one.get().is_some());
 }
 
-/// What a connection gives back is there for all.
+/// A pipe that a connection gives back is there for all.
 #[test]
 fn connections_share_their_pipes() {
     let supply = ScratchPipes::new(ScratchPipes::BYTES, 1);

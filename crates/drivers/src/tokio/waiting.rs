@@ -1,4 +1,4 @@
-//! What tasks wait for beside their socket: the drain and the deadline.
+//! Events that tasks wait for beside their socket: the drain and the deadline.
 
 use std::{
     pin::Pin,
@@ -25,7 +25,7 @@ impl<'a> Drain<'a> {
         Drain { shutdown, registered: None }
     }
 
-    /// Whether the server drains; if not, the task will be woken when it does.
+    /// True if the server drains; if not, the task will be woken when it does.
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> bool {
         self.registered.get_or_insert_with(|| self.shutdown.register(cx.waker().clone()));
         self.shutdown.is_draining()
@@ -34,9 +34,9 @@ impl<'a> Drain<'a> {
 
 /// A sleep that is moved only when it rings: activity costs nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Timer(Option<Pin<Box<Sleep>>>);
+pub(crate) struct DeadlineTimer(Option<Pin<Box<Sleep>>>);
 
-impl Timer {
+impl DeadlineTimer {
     /// Ready when `deadline` has come, perhaps a tick late.
     pub(crate) fn poll(mut self: Pin<&mut Self>, deadline: Option<Instant>, cx: &mut Context<'_>) -> Poll<()> {
         let Some(deadline) = deadline else { return Poll::Pending };

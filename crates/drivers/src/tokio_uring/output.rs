@@ -8,8 +8,8 @@ use tokio_uring::{
     net::TcpStream,
 };
 
-use super::{Rest, waiting::Event};
-use crate::{clock, pipes::Filling};
+use super::{ConnectionState, waiting::Event};
+use crate::{clock, pipes::FillOutcome};
 
 /// `None` for an operation that a stop of the process has interrupted before it came to anything: in a worker of the
 /// kernel's it is not restarted, as the system call would be (signal(7)).
@@ -20,10 +20,10 @@ pub(super) fn unless_interrupted(done: io::Result<usize>) -> io::Result<Option<u
     }
 }
 
-/// How much of a file or pipe is in memory at a time.
+/// Bytes of a file or pipe that are in memory at a time.
 const CHUNK_BYTES: usize = 128 * 1024;
 
-impl<P: Protocol> Rest<'_, P> {
+impl<P: Protocol> ConnectionState<'_, P> {
     /// Sends all there is, waiting for promises; returns early only when the session is done.
     pub(super) async fn flush(&mut self, stream: &TcpStream) -> io::Result<()> {
         while !self.session.is_aborted() {
@@ -124,14 +124,14 @@ impl<P: Protocol> Rest<'_, P> {
         Ok(region)
     }
 
-    /// What is in a pipe goes through the same buffer; pages of a mapped file are written from where they are.
+    /// Sends a pipe through the same buffer, and pages of a mapped file from where they are.
     async fn send_pipe(&mut self, stream: &TcpStream, mut region: PipeRegion) -> io::Result<Segment> {
         if let PipeSource::Pages(pages) = &region.source {
             let range = pages.range(region.len).ok_or(io::ErrorKind::UnexpectedEof)?;
             return Ok(Segment::Mapped(self.write::<Bytes>(stream, Bytes::slice(&pages.of.bytes, range)).await?));
         }
-        let filling = self.pipes.borrow_mut().fill(&mut region)?;
-        if filling == Filling::Nowhere {
+        let outcome = self.pipes.borrow_mut().fill(&mut region)?;
+        if outcome == FillOutcome::NoPipe {
             let (head, file) = region.fall_back().ok_or(io::ErrorKind::InvalidData)?;
             self.write::<Bytes>(stream, head).await?;
             return Ok(Segment::File(self.send_file(stream, file).await?));

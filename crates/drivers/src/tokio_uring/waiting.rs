@@ -9,16 +9,16 @@ use proto::Protocol;
 use tokio::time::timeout;
 use tokio_uring::net::TcpStream;
 
-use super::Rest;
+use super::ConnectionState;
 use crate::{clock, wheel::TICK};
 
-/// What a connection waited for.
+/// Event that a connection waited for.
 pub(super) enum Event<T> {
     Done(T),
     Deadline,
 }
 
-impl<P: Protocol> Rest<'_, P> {
+impl<P: Protocol> ConnectionState<'_, P> {
     /// Waits for an operation and for the session's deadline, whichever comes first.
     pub(super) async fn event<F: Future>(
         &mut self,
@@ -55,12 +55,12 @@ impl<P: Protocol> Rest<'_, P> {
     }
 
     fn poll_deadline(&mut self, stream: &TcpStream, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.draining && self.drain.poll(cx) {
-            self.draining = true;
+        if !self.is_draining && self.drain.poll(cx) {
+            self.is_draining = true;
             // Reads see what has arrived, then the end of input. A peer that is gone needs no telling.
             let _ = stream.shutdown(Half::Read);
         }
         let deadline = self.session.deadline(self.protocol);
-        Pin::new(&mut self.alarm).poll(deadline, cx)
+        Pin::new(&mut self.timer).poll(deadline, cx)
     }
 }

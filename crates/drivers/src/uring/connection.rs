@@ -11,16 +11,16 @@ use rustix::io::Errno;
 use sys::{registered::Region, socket};
 
 use super::{
-    Desk,
-    ring::{Done, Op},
-    sending::PIECES_MAX,
+    LoopContext,
+    ring::{Completion, Op},
+    send::PIECES_MAX,
 };
 use crate::{
-    accept::Ticket,
+    accept::ConnectionPermit,
     arrived::read_arrived,
-    farewell::end_output,
+    closing::end_output,
     mailbox::Key,
-    wheel::Alarm,
+    wheel::Timer,
     write::{WRITE_MAX, write_front},
 };
 
@@ -37,29 +37,29 @@ pub(super) struct Slot<P: Protocol> {
     pub(super) session: Option<Box<Session<P>>>,
     receive: Receive,
     /// A send or a wait for the socket is in flight; what comes next waits for it.
-    busy: bool,
-    broken: bool,
-    pub(super) dirty: bool,
-    pub(super) draining: bool,
-    pub(super) alarm: Alarm,
+    is_busy: bool,
+    is_broken: bool,
+    pub(super) is_dirty: bool,
+    pub(super) is_draining: bool,
+    pub(super) timer: Timer,
     /// Made when a promise first keeps us waiting.
     waker: Option<Waker>,
-    _ticket: Ticket,
+    _permit: ConnectionPermit,
 }
 
 impl<P: Protocol> Slot<P> {
-    pub(super) fn new(socket: OwnedFd, session: Box<Session<P>>, ticket: Ticket, draining: bool) -> Self {
+    pub(super) fn new(socket: OwnedFd, session: Box<Session<P>>, permit: ConnectionPermit, is_draining: bool) -> Self {
         Self {
             socket,
             session: Some(session),
             receive: Receive::Off,
-            busy: false,
-            broken: false,
-            dirty: false,
-            draining,
-            alarm: Alarm::default(),
+            is_busy: false,
+            is_broken: false,
+            is_dirty: false,
+            is_draining,
+            timer: Timer::default(),
             waker: None,
-            _ticket: ticket,
+            _permit: permit,
         }
     }
 
@@ -67,66 +67,66 @@ impl<P: Protocol> Slot<P> {
         self.session.as_mut().expect("batches give sessions back before anything else happens")
     }
 
-    /// What a receive says beside its bytes.
-    pub(super) fn received(&mut self, done: Done) {
-        if !done.more {
+    /// Notes the end of a receive, or of the input.
+    pub(super) fn received(&mut self, done: Completion) {
+        if !done.has_more {
             self.receive = Receive::Off;
         }
         match done.result() {
             Ok(0) => self.session_mut().end_of_input(),
             // Out of buffers, or cancelled: armed again when there is something to read for.
             Ok(_) | Err(Errno::NOBUFS | Errno::CANCELED | Errno::INTR | Errno::AGAIN) => {}
-            Err(_) => self.broken = true,
+            Err(_) => self.is_broken = true,
         }
     }
 
     /// A send or a wait for the socket has come to its end.
-    pub(super) fn complete(&mut self, done: Done, desk: &mut Desk<'_, P>) {
+    pub(super) fn complete(&mut self, done: Completion, cx: &mut LoopContext<'_, P>) {
         let session = self.session.as_mut().expect("batches give sessions back before anything else happens");
         if done.op == Op::Writable {
-            self.busy = desk.ring.resend(done.key, self.socket.as_fd());
+            self.is_busy = cx.ring.submit_send(done.key, self.socket.as_fd());
             return;
         }
         if let Ok(n) = done.result() {
-            desk.tally.0.bytes_out += n as u64;
-            session.sent(desk.now);
+            cx.tally.0.bytes_out += n as u64;
+            session.sent(cx.now);
         }
-        if let Some(sent) = desk.ring.sent(done, self.socket.as_fd(), |segment| session.outbox().recycle(segment)) {
-            self.busy = false;
-            self.broken |= sent.is_err();
-            session.outbox().return_buffer(&mut desk.buffers);
+        if let Some(sent) = cx.ring.sent(done, self.socket.as_fd(), |segment| session.outbox().recycle(segment)) {
+            self.is_busy = false;
+            self.is_broken |= sent.is_err();
+            session.outbox().return_buffer(&mut cx.buffers);
         }
     }
 
     /// Starts what can be started; false when the connection is at its end.
-    pub(super) fn turn(&mut self, key: usize, desk: &mut Desk<'_, P>) -> bool {
+    pub(super) fn move_bytes(&mut self, key: usize, cx: &mut LoopContext<'_, P>) -> bool {
         // A broken connection is the peer's affair; nothing to report.
-        self.broken |= self.write(key, desk).is_err();
-        while self.draining && self.receive == Receive::Off && !self.broken && self.session_mut().wants_read() {
+        self.is_broken |= self.write(key, cx).is_err();
+        while self.is_draining && self.receive == Receive::Off && !self.is_broken && self.session_mut().wants_read() {
             // The receive may have been cancelled before it saw everything.
             let session = self.session.as_mut().expect("batches give sessions back before anything else happens");
-            let read = read_arrived(self.socket.as_fd(), session, desk.protocol, desk.now, &mut desk.tally);
-            self.broken |= read.and_then(|()| self.write(key, desk)).is_err();
+            let read = read_arrived(self.socket.as_fd(), session, cx.protocol, cx.now, &mut cx.tally);
+            self.is_broken |= read.and_then(|()| self.write(key, cx)).is_err();
         }
         let session = self.session.as_mut().expect("batches give sessions back before anything else happens");
-        end_output(session, self.socket.as_fd(), desk.now);
+        end_output(session, self.socket.as_fd(), cx.now);
         // All may have been written just as this turn's share was used up: held input has not had its chance then.
-        let is_unanswered = self.busy && session.has_input() && !session.is_aborted();
-        let finished = self.broken || session.is_done() && !is_unanswered;
-        let reading = !finished && !self.draining && session.wants_read();
+        let is_unanswered = self.is_busy && session.has_input() && !session.is_aborted();
+        let finished = self.is_broken || session.is_done() && !is_unanswered;
+        let reading = !finished && !self.is_draining && session.wants_read();
         match self.receive {
             Receive::Off if reading => {
-                desk.ring.receive(key, self.socket.as_fd());
+                cx.ring.receive(key, self.socket.as_fd());
                 self.receive = Receive::Armed;
             }
             // A multishot receive cannot pause.
             Receive::Armed if !reading => {
-                desk.ring.cancel(Op::Receive, key);
+                cx.ring.cancel(Op::Receive, key);
                 self.receive = Receive::Cancelling;
             }
             Receive::Off | Receive::Armed | Receive::Cancelling => {}
         }
-        if finished && self.busy {
+        if finished && self.is_busy {
             // A send to a peer that takes nothing ends only so.
             socket::shutdown_both(self.socket.as_fd());
         }
@@ -135,45 +135,45 @@ impl<P: Protocol> Slot<P> {
 
     /// The kernel no longer reads or writes on our behalf, so no completion can meet the next peer in this slot.
     pub(super) fn is_free(&self) -> bool {
-        !self.busy && self.receive == Receive::Off
+        !self.is_busy && self.receive == Receive::Off
     }
 
     /// One operation of the ring, or plain writes until the socket is full.
-    fn write(&mut self, key: usize, desk: &mut Desk<'_, P>) -> io::Result<()> {
-        let Self { socket, session: Some(session), busy, broken: false, waker, .. } = self else { return Ok(()) };
+    fn write(&mut self, key: usize, cx: &mut LoopContext<'_, P>) -> io::Result<()> {
+        let Self { socket, session: Some(session), is_busy, is_broken: false, waker, .. } = self else { return Ok(()) };
         let mut quota = WRITE_MAX;
-        while !*busy && !session.is_aborted() {
+        while !*is_busy && !session.is_aborted() {
             if session.outbox().is_empty() {
-                session.resume(desk.protocol, desk.now);
+                session.resume(cx.protocol, cx.now);
                 if session.outbox().is_empty() {
                     return Ok(());
                 }
             }
-            if !leaves_by_ring(session.outbox(), desk.ring.registered()) {
-                match write_front(socket.as_fd(), session.outbox(), &mut desk.pipes) {
+            if !is_sent_by_ring(session.outbox(), cx.ring.registered()) {
+                match write_front(socket.as_fd(), session.outbox(), &mut cx.pipes) {
                     Ok(n) => {
-                        desk.tally.0.bytes_out += n as u64;
-                        session.sent(desk.now);
+                        cx.tally.0.bytes_out += n as u64;
+                        session.sent(cx.now);
                         quota = quota.saturating_sub(n);
                         if quota == 0 {
                             // The ring comes back to it once the others have had their turn.
-                            desk.ring.wait_writable(key, socket.as_fd());
-                            *busy = true;
+                            cx.ring.wait_writable(key, socket.as_fd());
+                            *is_busy = true;
                         }
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        desk.ring.wait_writable(key, socket.as_fd());
-                        *busy = true;
+                        cx.ring.wait_writable(key, socket.as_fd());
+                        *is_busy = true;
                     }
                     Err(error) => return Err(error),
                 }
                 continue;
             }
-            if desk.ring.send(key, socket.as_fd(), |segments| take_memory(session, segments)) {
-                *busy = true;
+            if cx.ring.send(key, socket.as_fd(), |segments| take_memory(session, segments)) {
+                *is_busy = true;
                 return Ok(());
             }
-            let waker = waker.get_or_insert_with(|| desk.mailbox.waker(Key(key)));
+            let waker = waker.get_or_insert_with(|| cx.mailbox.waker(Key(key)));
             if session.outbox().poll_reply(waker).is_pending() {
                 return Ok(());
             }
@@ -182,8 +182,9 @@ impl<P: Protocol> Slot<P> {
     }
 }
 
-/// What a file or pipe follows leaves with it by plain calls, unless it is to be sent without being copied.
-fn leaves_by_ring(outbox: &Outbox, registered: Option<&Region>) -> bool {
+/// True if the memory in front is sent by the ring. Memory before a file or pipe leaves with it by plain calls, unless it
+/// is to be sent without being copied.
+fn is_sent_by_ring(outbox: &Outbox, registered: Option<&Region>) -> bool {
     !outbox.has_more_after_memory()
         || registered.is_some_and(|region| outbox.memory().any(|bytes| region.contains(bytes)))
 }

@@ -18,9 +18,9 @@ use sys::{listen::Listener, registered::Region};
 use crate::{
     Config, ConnectionModel, DefaultWorkers, Descriptor, Driver, FilePath, IoModel, MemoryPath, PipePath, ReadBuffer,
     Serving, Shutdown, Unavailable, Wait,
-    accept::{Accepted, Door, Gate, REST},
+    accept::{Accepted, Acceptor, ConnectionLimit, EXHAUSTED_PAUSE},
     clock,
-    counters::{Counters, Tally},
+    counters::{ThreadCounters, Tally},
     descriptor::IO_URING,
     mailbox::{Key, Mailbox},
     on_threads,
@@ -28,13 +28,12 @@ use crate::{
     wheel::Wheel,
 };
 
-mod buffers;
 mod connection;
 mod ring;
-mod sending;
+mod send;
 
 use connection::Slot;
-use ring::{Done, Op, Ring};
+use ring::{Completion, DriverRing, Op};
 
 pub(crate) struct Uring;
 
@@ -60,37 +59,37 @@ impl Driver for Uring {
         ring::probe().map_err(|error| Unavailable::without_io_uring(&error))
     }
 
-    fn probe_registered(region: &Region, threads: usize) -> io::Result<()> {
+    fn probe_registered(region: &Arc<Region>, threads: usize) -> io::Result<()> {
         ring::probe_registered(region, threads)
     }
 
     fn serve<P: Protocol>(serving: Serving<'_, P>) -> io::Result<()> {
         let Serving { protocol, listeners, config, shutdown } = serving;
-        let gate = Gate::new(config.connections_max);
-        on_threads(config, shutdown, listeners.seats, |seat| {
-            RingLoop::new(&*protocol, seat, config, &gate)?.run(shutdown)
+        let limit = ConnectionLimit::new(config.connections_max);
+        on_threads(config, shutdown, listeners.per_thread, |listeners| {
+            RingLoop::new(&*protocol, listeners, config, &limit)?.run(shutdown)
         })
     }
 }
 
 struct RingLoop<'p, P: Protocol> {
-    listeners: Vec<Entrance>,
-    door: Door,
+    listeners: Vec<ListenerState>,
+    acceptor: Acceptor,
     slots: Slab<Slot<P>>,
     /// Connections to look at once the whole batch of completions has been read, so that one send answers many receives.
     dirty: Vec<usize>,
     /// Input that waits to be answered in one go, at most one receive of each connection.
-    received: Vec<Done>,
+    received: Vec<Completion>,
     wheel: Wheel,
-    counters: Arc<Counters>,
-    draining: bool,
-    desk: Desk<'p, P>,
+    counters: Arc<ThreadCounters>,
+    is_draining: bool,
+    cx: LoopContext<'p, P>,
 }
 
-/// What every connection needs a hand on.
-struct Desk<'p, P> {
+/// Parts of the loop that its connections use.
+struct LoopContext<'p, P> {
     protocol: &'p P,
-    ring: Ring,
+    ring: DriverRing,
     mailbox: Arc<Mailbox<Key>>,
     pipes: Pipes,
     buffers: BufferPool,
@@ -99,7 +98,7 @@ struct Desk<'p, P> {
     now: Now,
 }
 
-struct Entrance {
+struct ListenerState {
     listener: Option<Listener>,
     /// When to arm the accept again after a shortage.
     rearm_at: Option<Instant>,
@@ -112,21 +111,26 @@ impl From<Key> for usize {
 }
 
 impl<'p, P: Protocol> RingLoop<'p, P> {
-    fn new(protocol: &'p P, listeners: Vec<Listener>, config: &Config, gate: &Arc<Gate>) -> io::Result<Self> {
+    fn new(
+        protocol: &'p P,
+        listeners: Vec<Listener>,
+        config: &Config,
+        limit: &Arc<ConnectionLimit>,
+    ) -> io::Result<Self> {
         let now = clock::now();
-        let entrance = |listener| Entrance { listener: Some(listener), rearm_at: Some(now.instant) };
+        let state = |listener| ListenerState { listener: Some(listener), rearm_at: Some(now.instant) };
         Ok(Self {
-            listeners: listeners.into_iter().map(entrance).collect(),
-            door: Door::new(gate, protocol.refusal())?,
+            listeners: listeners.into_iter().map(state).collect(),
+            acceptor: Acceptor::new(limit, protocol.refusal())?,
             slots: Slab::new(),
             dirty: Vec::new(),
             received: Vec::new(),
             wheel: Wheel::new(now.instant),
             counters: config.statistics.register(),
-            draining: false,
-            desk: Desk {
+            is_draining: false,
+            cx: LoopContext {
                 protocol,
-                ring: Ring::new(config.registered.as_ref())?,
+                ring: DriverRing::new(config.registered.as_ref())?,
                 mailbox: Mailbox::new()?,
                 pipes: Pipes::of_loop(&config.scratch_pipes),
                 buffers: BufferPool::default(),
@@ -138,61 +142,59 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
     }
 
     fn run(mut self, shutdown: &Shutdown) -> io::Result<()> {
-        let mailbox = Arc::clone(&self.desk.mailbox);
+        let mailbox = Arc::clone(&self.cx.mailbox);
         let _registered = shutdown.register(mailbox.waker(Key::LOOP));
-        self.desk.ring.watch(mailbox.as_fd());
+        self.cx.ring.watch(mailbox.as_fd());
         let mut done = Vec::new();
         loop {
-            if shutdown.is_draining() && !self.draining {
+            if shutdown.is_draining() && !self.is_draining {
                 self.drain();
             }
-            if self.draining
-                && self.slots.is_empty()
-                && self.listeners.iter().all(|entrance| entrance.listener.is_none())
+            if self.is_draining && self.slots.is_empty() && self.listeners.iter().all(|state| state.listener.is_none())
             {
-                self.desk.tally.publish(&self.counters);
+                self.cx.tally.publish(&self.counters);
                 return Ok(());
             }
             self.arm_accepts();
-            self.desk.ring.wait(&mut done, self.timeout())?;
-            self.desk.now = clock::now();
+            self.cx.ring.wait(&mut done, self.timeout())?;
+            self.cx.now = clock::now();
             for done in done.drain(..) {
                 self.complete(done)?;
             }
             self.answer_received();
-            for key in self.wheel.ring(self.desk.now.instant) {
-                self.ring_alarm(key);
+            for key in self.wheel.expire(self.cx.now.instant) {
+                self.expire(key);
             }
             for key in mem::take(&mut self.dirty) {
-                self.turn(key);
+                self.serve_connection(key);
             }
-            self.desk.tally.publish(&self.counters);
+            self.cx.tally.publish(&self.counters);
         }
     }
 
     fn timeout(&self) -> Option<Duration> {
-        let now = self.desk.now.instant;
-        let rearm = self.listeners.iter().filter_map(|entrance| entrance.rearm_at).min();
+        let now = self.cx.now.instant;
+        let rearm = self.listeners.iter().filter_map(|state| state.rearm_at).min();
         let rearm = rearm.map(|at| at.saturating_duration_since(now));
         rearm.into_iter().chain(self.wheel.timeout(now)).min()
     }
 
-    fn complete(&mut self, done: Done) -> io::Result<()> {
+    fn complete(&mut self, done: Completion) -> io::Result<()> {
         match done.op {
             Op::Accept => self.accepted(done)?,
             Op::Cancel => {} // The cancelled operation's own completion tells the outcome.
             Op::Mail => {
-                for Key(key) in self.desk.mailbox.collect() {
+                for Key(key) in self.cx.mailbox.collect() {
                     self.mark(key);
                 }
-                if !done.more {
-                    self.desk.ring.watch(self.desk.mailbox.as_fd());
+                if !done.has_more {
+                    self.cx.ring.watch(self.cx.mailbox.as_fd());
                 }
             }
             Op::Receive => self.receive(done),
             Op::Send | Op::SendZeroCopy | Op::Writable => {
                 self.mark(done.key);
-                self.slots[done.key].complete(done, &mut self.desk);
+                self.slots[done.key].complete(done, &mut self.cx);
             }
         }
         Ok(())
@@ -200,7 +202,7 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
 
     fn mark(&mut self, key: usize) {
         if let Some(slot) = self.slots.get_mut(key)
-            && !mem::replace(&mut slot.dirty, true)
+            && !mem::replace(&mut slot.is_dirty, true)
         {
             self.dirty.push(key);
         }
@@ -209,54 +211,54 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
     // --- accepting ------------------------------------------------------------------------
 
     fn arm_accepts(&mut self) {
-        for (front_end, entrance) in self.listeners.iter_mut().enumerate() {
-            if let Some(listener) = &entrance.listener
-                && entrance.rearm_at.is_some_and(|at| at <= self.desk.now.instant)
+        for (front_end, state) in self.listeners.iter_mut().enumerate() {
+            if let Some(listener) = &state.listener
+                && state.rearm_at.is_some_and(|at| at <= self.cx.now.instant)
             {
-                entrance.rearm_at = None;
-                self.desk.ring.accept(front_end, listener.as_fd());
+                state.rearm_at = None;
+                self.cx.ring.accept(front_end, listener.as_fd());
             }
         }
     }
 
-    fn accepted(&mut self, done: Done) -> io::Result<()> {
-        let Some(Entrance { listener: Some(listener), .. }) = self.listeners.get(done.key) else { return Ok(()) };
-        let tally = &mut self.desk.tally;
-        let accepted = match self.desk.ring.accepted(done) {
-            Ok(socket) => self.door.admit(socket, tally),
-            Err(_) if self.draining => Accepted::Nobody,
-            Err(error) => self.door.failed(listener, error.into(), tally)?,
+    fn accepted(&mut self, done: Completion) -> io::Result<()> {
+        let Some(ListenerState { listener: Some(listener), .. }) = self.listeners.get(done.key) else { return Ok(()) };
+        let tally = &mut self.cx.tally;
+        let accepted = match self.cx.ring.accepted(done) {
+            Ok(socket) => self.acceptor.admit(socket, tally),
+            Err(_) if self.is_draining => Accepted::Skipped,
+            Err(error) => self.acceptor.failed(listener, error.into(), tally)?,
         };
-        if !done.more {
-            let rest = if matches!(accepted, Accepted::Exhausted) { REST } else { Duration::ZERO };
-            let entrance = &mut self.listeners[done.key];
-            entrance.rearm_at = Some(self.desk.now.instant + rest).filter(|_| !self.draining);
-            if self.draining {
+        if !done.has_more {
+            let rest = if matches!(accepted, Accepted::Exhausted) { EXHAUSTED_PAUSE } else { Duration::ZERO };
+            let state = &mut self.listeners[done.key];
+            state.rearm_at = Some(self.cx.now.instant + rest).filter(|_| !self.is_draining);
+            if self.is_draining {
                 // Closed only now that the ring has let go of it, so that the port is free at once.
-                entrance.listener = None;
+                state.listener = None;
             }
         }
-        if let Accepted::Connection(socket, ticket) = accepted {
-            self.open(socket, done.key, ticket);
+        if let Accepted::Connection(socket, permit) = accepted {
+            self.open(socket, done.key, permit);
         }
         Ok(())
     }
 
-    fn open(&mut self, socket: OwnedFd, front_end: usize, ticket: crate::accept::Ticket) {
-        let Desk { protocol, limits, now, .. } = self.desk;
+    fn open(&mut self, socket: OwnedFd, front_end: usize, permit: crate::accept::ConnectionPermit) {
+        let LoopContext { protocol, limits, now, .. } = self.cx;
         let session = Box::new(Session::new(protocol, Peer::new(socket.as_fd(), front_end), limits, now));
-        let key = self.slots.insert(Slot::new(socket, session, ticket, self.draining));
+        let key = self.slots.insert(Slot::new(socket, session, permit, self.is_draining));
         self.mark(key);
     }
 
     // --- serving --------------------------------------------------------------------------
 
-    fn receive(&mut self, done: Done) {
+    fn receive(&mut self, done: Completion) {
         self.mark(done.key);
         self.slots[done.key].received(done);
         match done.result() {
             Ok(n) if n > 0 => {
-                self.desk.tally.0.bytes_in += n as u64;
+                self.cx.tally.0.bytes_in += n as u64;
                 if self.received.iter().any(|earlier| earlier.key == done.key) {
                     self.answer_received();
                 }
@@ -265,13 +267,13 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
                     self.answer_received();
                 }
             }
-            _ => self.desk.ring.give_back(done),
+            _ => self.cx.ring.give_back(done),
         }
     }
 
     /// Runs the protocol on what has been received, in the kernel's own buffers.
     fn answer_received(&mut self) {
-        let Desk { protocol, ring, buffers, now, .. } = &mut self.desk;
+        let LoopContext { protocol, ring, buffers, now, .. } = &mut self.cx;
         for done in &self.received {
             self.slots[done.key].session_mut().outbox().borrow_buffer(buffers);
         }
@@ -296,42 +298,42 @@ impl<'p, P: Protocol> RingLoop<'p, P> {
         }
     }
 
-    fn ring_alarm(&mut self, key: usize) {
+    fn expire(&mut self, key: usize) {
         if let Some(slot) = self.slots.get_mut(key) {
-            slot.alarm.clear();
-            slot.session_mut().tick(self.desk.protocol, self.desk.now);
+            slot.timer.clear();
+            slot.session_mut().tick(self.cx.protocol, self.cx.now);
             self.mark(key);
         }
     }
 
-    fn turn(&mut self, key: usize) {
+    fn serve_connection(&mut self, key: usize) {
         let Some(slot) = self.slots.get_mut(key) else { return };
-        slot.dirty = false;
-        if slot.turn(key, &mut self.desk) {
-            let deadline = slot.session_mut().deadline(self.desk.protocol);
-            self.wheel.set(key, &mut slot.alarm, deadline);
+        slot.is_dirty = false;
+        if slot.move_bytes(key, &mut self.cx) {
+            let deadline = slot.session_mut().deadline(self.cx.protocol);
+            self.wheel.set(key, &mut slot.timer, deadline);
         } else if slot.is_free() {
-            self.desk.tally.0.closed += 1;
+            self.cx.tally.0.closed += 1;
             self.slots.remove(key);
         }
     }
 
     fn drain(&mut self) {
-        self.draining = true;
-        for (front_end, entrance) in self.listeners.iter_mut().enumerate() {
-            match entrance.rearm_at.take() {
-                Some(_) => entrance.listener = None,
-                None => self.desk.ring.cancel(Op::Accept, front_end),
+        self.is_draining = true;
+        for (front_end, state) in self.listeners.iter_mut().enumerate() {
+            match state.rearm_at.take() {
+                Some(_) => state.listener = None,
+                None => self.cx.ring.cancel(Op::Accept, front_end),
             }
         }
         for (key, slot) in &mut self.slots {
-            slot.draining = true;
-            if !mem::replace(&mut slot.dirty, true) {
+            slot.is_draining = true;
+            if !mem::replace(&mut slot.is_dirty, true) {
                 self.dirty.push(key);
             }
         }
         for key in mem::take(&mut self.dirty) {
-            self.turn(key);
+            self.serve_connection(key);
         }
     }
 }

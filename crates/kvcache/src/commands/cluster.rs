@@ -1,6 +1,6 @@
 //! CLUSTER: with `--cluster yes` this node is the owner of all slots, for clients that know clusters only.
 
-use store::{Store, View};
+use store::{EntryView, Store};
 use sys::listen::Address;
 
 use super::{Call, Outcome, Refusal};
@@ -155,7 +155,7 @@ impl<S: Store> Call<'_, '_, S> {
     fn each_in_slot(&mut self, wanted: u16, max: usize, mut show: impl FnMut(&[u8])) {
         let (now, mut left) = (self.keys.now.unix_ms, max);
         self.keys.each(|cache| {
-            let mut visit = |view: View<'_>| {
+            let mut visit = |view: EntryView<'_>| {
                 let (database, key) = key_of(view.key);
                 let is_alive = view.attributes.expires_at == 0 || view.attributes.expires_at > now;
                 if left > 0 && database == 0 && is_alive && slot(key) == wanted {

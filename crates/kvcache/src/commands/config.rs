@@ -2,6 +2,7 @@
 
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
+use clap::ValueEnum;
 use store::{PolicyKind, Store};
 
 use super::{Call, Outcome, Refusal, glob, parse_integer};
@@ -78,7 +79,7 @@ pub(super) fn rewrite<S: Store>(_: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 pub(super) fn resetstat<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.keys.each(|cache| cache.counts = store::Counts::default());
+    call.keys.each(|cache| cache.counts = store::CacheCounts::default());
     call.server.statistics.reset();
     call.server.memcached.reset();
     call.server.gauges.memory_peak.store(0, Relaxed);
@@ -129,7 +130,7 @@ type Get<S> = fn(&KvServer<S>) -> String;
 fn fixed_parameters<S: Store + 'static>() -> [(&'static str, Get<S>); 29] {
     [
         ("maxclients", |server| text(server.facts.connections_max)),
-        ("maxmemory-samples", |_| text(store::SAMPLE)),
+        ("maxmemory-samples", |_| text(store::SAMPLE_SIZE)),
         ("databases", |_| text(DATABASES)),
         ("port", |server| text(server.facts.port())),
         ("bind", |server| server.facts.bound()),
@@ -192,9 +193,9 @@ fn memory_max<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String>
 }
 
 fn policy<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
-    let kind = PolicyKind::ALL.iter().copied().find(|kind| value.eq_ignore_ascii_case(kind.name().as_bytes()));
+    let kind = std::str::from_utf8(value).ok().and_then(|name| PolicyKind::from_str(name, true).ok());
     let kind = kind.ok_or_else(|| {
-        let names: Vec<_> = PolicyKind::ALL.iter().map(|kind| kind.name()).collect();
+        let names: Vec<_> = PolicyKind::value_variants().iter().map(ToString::to_string).collect();
         format!("argument(s) must be one of the following: {}", names.join(", "))
     })?;
     Ok(Box::new(move |call| {

@@ -5,7 +5,7 @@
 //! of every database, one shard at a time, as KEYS always does.
 
 use bytes::Bytes;
-use store::{Moment, Store, View};
+use store::{EntryView, Moment, Store};
 use wire::resp::reply;
 
 use super::{Call, Outcome, Refusal, glob, quote::until_zero};
@@ -33,7 +33,7 @@ pub(super) fn dbsize<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 /// Shows every entry, expired or not, at least once.
-fn each_entry<S: Store>(keys: &mut Keyspace<'_, S>, mut visit: impl FnMut(View<'_>)) {
+fn each_entry<S: Store>(keys: &mut Keyspace<'_, S>, mut visit: impl FnMut(EntryView<'_>)) {
     keys.each(|cache| {
         let mut cursor = 0;
         loop {
@@ -45,7 +45,7 @@ fn each_entry<S: Store>(keys: &mut Keyspace<'_, S>, mut visit: impl FnMut(View<'
     });
 }
 
-fn is_alive(view: &View<'_>, now: Moment) -> bool {
+fn is_alive(view: &EntryView<'_>, now: Moment) -> bool {
     let at = view.attributes.expires_at;
     at == 0 || at > now.unix_ms
 }
@@ -131,7 +131,7 @@ pub(super) fn scan<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let mut cursor = parse_cursor(call.args[1])?;
     let filter = parse_filter(call)?;
     let (database, now) = (call.keys.database, call.keys.now);
-    let shows = |view: &View<'_>, key: &[u8]| {
+    let shows = |view: &EntryView<'_>, key: &[u8]| {
         is_alive(view, now)
             && filter.pattern.is_none_or(|pattern| pattern == b"*" || glob::matches(pattern, key))
             && filter.kind.is_none_or(|kind| kind.eq_ignore_ascii_case(b"string"))
@@ -160,7 +160,7 @@ pub(super) fn scan<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 /// Shows a few entries and gives the next cursor.
-fn step<S: Store>(keys: &mut Keyspace<'_, S>, cursor: u64, mut visit: impl FnMut(View<'_>)) -> u64 {
+fn step<S: Store>(keys: &mut Keyspace<'_, S>, cursor: u64, mut visit: impl FnMut(EntryView<'_>)) -> u64 {
     let shards = keys.space().shards() as u64;
     let shard = cursor % shards;
     match keys.shard(shard as usize).store().scan(cursor / shards, &mut visit) {

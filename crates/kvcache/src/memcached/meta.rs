@@ -3,7 +3,7 @@
 use store::{Attributes, Store};
 use wire::memcached::{
     Direction, Expiry, KEY_BYTES_MAX, MetaFlags, MetaKey, StoreMode,
-    reply::{self, About, Code},
+    reply::{self, Code, MetaFields},
 };
 
 use super::{
@@ -92,10 +92,10 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         };
         match flags.has(b'v') {
             true => {
-                reply::meta_value_header(out.inline(), about.length, key, flags, About::Item(&about));
+                reply::meta_value_header(out.inline(), about.length, key, flags, MetaFields::Item(&about));
                 write_value(out, value);
             }
-            false => reply::meta(out.inline(), Code::Done, key, flags, About::Item(&about)),
+            false => reply::meta(out.inline(), Code::Done, key, flags, MetaFields::Item(&about)),
         }
         if flags.expiry().is_some_and(|expiry| entry::expires_at(expiry, now).is_none()) {
             item.remove();
@@ -115,7 +115,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
             return self.vivify(bytes, key, flags, flags.expiry().unwrap_or(expiry));
         }
         if !flags.has(b'q') {
-            reply::meta(self.out.inline(), Code::Miss, key, flags, About::Nothing);
+            reply::meta(self.out.inline(), Code::Miss, key, flags, MetaFields::Nothing);
         }
     }
 
@@ -143,10 +143,10 @@ impl<S: Store + 'static> Call<'_, '_, S> {
         };
         match flags.has(b'v') {
             true => {
-                reply::meta_value_header(self.out.inline(), 0, key, flags, About::Item(&about));
+                reply::meta_value_header(self.out.inline(), 0, key, flags, MetaFields::Item(&about));
                 reply::line(self.out.inline(), b"");
             }
-            false => reply::meta(self.out.inline(), Code::Done, key, flags, About::Item(&about)),
+            false => reply::meta(self.out.inline(), Code::Done, key, flags, MetaFields::Item(&about)),
         }
     }
 
@@ -171,7 +171,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
             Verdict::NotFound => Code::NotFound,
             Verdict::TooLarge | Verdict::NoMemory => return self.say(false, verdict.word()),
         };
-        reply::meta(self.out.inline(), code, key, flags, About::Stored { cas: number });
+        reply::meta(self.out.inline(), code, key, flags, MetaFields::Stored { cas: number });
     }
 
     pub(super) fn meta_delete(&mut self, key: &MetaKey<'_>, flags: &MetaFlags<'_>) {
@@ -207,7 +207,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
             }
         };
         if !(code == Code::Done && flags.has(b'q')) {
-            reply::meta(self.out.inline(), code, key, flags, About::Nothing);
+            reply::meta(self.out.inline(), code, key, flags, MetaFields::Nothing);
         }
     }
 
@@ -219,10 +219,10 @@ impl<S: Store + 'static> Call<'_, '_, S> {
             (Ok(value), _) => value,
             (Err(Unchanged::NotFound), Some(expiry)) => return self.vivify_number(bytes, key, flags, expiry),
             (Err(Unchanged::NotFound), None) => {
-                return reply::meta(self.out.inline(), Code::NotFound, key, flags, About::Nothing);
+                return reply::meta(self.out.inline(), Code::NotFound, key, flags, MetaFields::Nothing);
             }
             (Err(Unchanged::Outdated), _) => {
-                return reply::meta(self.out.inline(), Code::Exists, key, flags, About::Nothing);
+                return reply::meta(self.out.inline(), Code::Exists, key, flags, MetaFields::Nothing);
             }
             (Err(unchanged @ (Unchanged::NotANumber | Unchanged::NoMemory)), _) => {
                 return self.say(false, unchanged.line());
@@ -263,7 +263,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
 
     fn meta_number(&mut self, key: &MetaKey<'_>, flags: &MetaFlags<'_>, value: u64, attributes: Attributes) {
         let digits = value.to_string();
-        let about = About::Number {
+        let about = MetaFields::Number {
             cas: attributes.version & NUMBER,
             ttl_seconds: entry::ttl_seconds(attributes, self.now_ms()),
         };

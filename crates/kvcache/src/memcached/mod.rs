@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use proto::{Flow, Now, Outbox, Step};
 use store::Store;
-use wire::memcached::{Expiry, HangUp, Keys, Limits, Parsed, Refusal, Request, RequestParser, StoreMode, reply};
+use wire::memcached::{Expiry, FatalError, Keys, Limits, Parsed, Refusal, Request, RequestParser, StoreMode, reply};
 
 use self::{
     counters::Counters,
@@ -92,7 +92,7 @@ struct Call<'c, 's, S: Store> {
 pub(crate) struct Heard<'i> {
     /// The command, whether or not it is well formed.
     verb: Option<Verb>,
-    parsed: Result<Parsed<'i>, HangUp>,
+    parsed: Result<Parsed<'i>, FatalError>,
 }
 
 /// Reads the request that `input` begins with; it is owed an [`answer`], or to be run as a [`Single`].
@@ -130,7 +130,7 @@ pub(crate) fn answer<S: Store + 'static>(
     keys.database = 0;
     let reject = || verb.into_iter().for_each(|verb| server.statistics.rejected(verb.number()));
     let step = match parsed {
-        Ok(Parsed::Whole { request, consumed }) if conn.authenticated => {
+        Ok(Parsed::Complete { request, consumed }) if conn.authenticated => {
             let mut call = Call::new(server, keys, out);
             let (began, flow) = (Instant::now(), call.answer(request));
             if let Some(verb) = verb {
@@ -138,7 +138,7 @@ pub(crate) fn answer<S: Store + 'static>(
             }
             Step { flow, ..Step::open(consumed) }
         }
-        Ok(Parsed::Whole { request, consumed }) => {
+        Ok(Parsed::Complete { request, consumed }) => {
             let right = authenticate(server, &request);
             if right.is_err() {
                 reject();
@@ -156,7 +156,7 @@ pub(crate) fn answer<S: Store + 'static>(
             reject();
             Step::open(consumed)
         }
-        Ok(Parsed::Torn { need }) => Step { need, ..Step::open(0) },
+        Ok(Parsed::Incomplete { need }) => Step { need, ..Step::open(0) },
         Err(_) => Step { flow: Flow::Linger, ..Step::open(0) },
     };
     conn.refresh(server);
@@ -168,7 +168,7 @@ fn parse<'i, S: Store>(
     authenticated: bool,
     parser: &mut RequestParser,
     input: &'i [u8],
-) -> Result<Parsed<'i>, HangUp> {
+) -> Result<Parsed<'i>, FatalError> {
     let limits = server.memcached.limits;
     match authenticated {
         true => parser.parse(input, &limits),

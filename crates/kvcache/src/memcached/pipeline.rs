@@ -26,7 +26,9 @@ impl<'i> Single<'i> {
     /// `None`: the request must be answered by itself, after everything that came before it.
     #[inline]
     pub(crate) fn of<S: Store>(space: &Space<S>, heard: &Heard<'i>) -> Option<Self> {
-        let Heard { verb: Some(verb), parsed: Ok(Parsed::Whole { request, consumed }) } = *heard else { return None };
+        let Heard { verb: Some(verb), parsed: Ok(Parsed::Complete { request, consumed }) } = *heard else {
+            return None;
+        };
         let hash = match request {
             Request::Get { keys, .. } | Request::GetAndTouch { keys, .. } => hash(space, only(keys)?),
             Request::Store { key, .. }

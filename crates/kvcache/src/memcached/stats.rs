@@ -16,7 +16,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
             (Some(b"reset"), _) => {
                 self.memcached.reset();
                 self.server.statistics.reset_memcached();
-                self.keys.each(|cache| cache.counts = store::Counts::default());
+                self.keys.each(|cache| cache.counts = store::CacheCounts::default());
                 return self.say(false, "RESET");
             }
             (Some(b"settings"), _) => self.settings(),
@@ -37,7 +37,7 @@ impl<S: Store + 'static> Call<'_, '_, S> {
 
     fn general(&mut self) {
         let memcached = self.memcached;
-        let (mut counts, mut items, mut bytes, mut limit) = (store::Counts::default(), 0, 0, Some(0_usize));
+        let (mut counts, mut items, mut bytes, mut limit) = (store::CacheCounts::default(), 0, 0, Some(0_usize));
         self.keys.each(|cache| {
             counts.evicted += cache.counts.evicted;
             counts.expired += cache.counts.expired;

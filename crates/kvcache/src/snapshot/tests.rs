@@ -1,7 +1,7 @@
 use std::{collections::BTreeMap, io::Cursor};
 
 use proptest::prelude::*;
-use store::{Attributes, KeyHasher, Options, PolicyKind, StdStore};
+use store::{Attributes, KeyHasher, PolicyKind, StdStore, StoreOptions};
 
 use super::{format::Fault, *};
 use crate::{Codec, SpaceOptions};
@@ -12,7 +12,7 @@ fn space(shards: usize) -> Space<StdStore> {
         policy: PolicyKind::NoEviction,
         memory_max: None,
         codec: Codec::default(),
-        store: Options { hasher: KeyHasher::with_seed(1), advise: |_| (), release: |_| () },
+        store: StoreOptions { hasher: KeyHasher::with_seed(1), advise: |_| (), release: |_| () },
         seed: 1,
     })
 }

@@ -2,7 +2,7 @@
 
 use wire::file::{
     FileId, Status,
-    client::{Answer, Eof, Event, FramedReplies, OriginalReply, ask_framed, ask_original},
+    client::{Eof, Event, FramedReplies, OriginalAnswer, OriginalReply, write_framed_request, write_original_request},
 };
 
 use super::catalogue::Document;
@@ -53,7 +53,7 @@ pub struct Original(OriginalReply);
 
 impl Speech for Original {
     fn ask(id: &FileId, out: &mut Vec<u8>) {
-        ask_original(out, id);
+        write_original_request(out, id);
     }
 
     #[inline]
@@ -69,11 +69,11 @@ impl Speech for Original {
     fn end(&mut self, document: Option<&Document>) -> Ended {
         const FOUND: Ended = Ended::Reply(Said::Found { if_short: ErrorClass::ShortBody });
         match self.0.answer() {
-            Answer::Nothing if document.is_some_and(|document| document.length == 0) => FOUND,
-            Answer::Nothing => Ended::Early(ErrorClass::EofEarly),
-            Answer::NoneSuch if document.is_some_and(|document| document.is_one_nul) => FOUND,
-            Answer::NoneSuch => Ended::Reply(Said::Missing),
-            Answer::Bytes(_) => FOUND,
+            OriginalAnswer::Empty if document.is_some_and(|document| document.length == 0) => FOUND,
+            OriginalAnswer::Empty => Ended::Early(ErrorClass::EofEarly),
+            OriginalAnswer::Missing if document.is_some_and(|document| document.is_one_nul) => FOUND,
+            OriginalAnswer::Missing => Ended::Reply(Said::Missing),
+            OriginalAnswer::Bytes(_) => FOUND,
         }
     }
 }
@@ -87,7 +87,7 @@ pub struct Framed {
 
 impl Speech for Framed {
     fn ask(id: &FileId, out: &mut Vec<u8>) {
-        ask_framed(out, id);
+        write_framed_request(out, id);
     }
 
     #[inline]

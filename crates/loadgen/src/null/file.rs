@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     fn request(id: &[u8], out: &mut Vec<u8>) {
-        client::ask_framed(out, &FileId::new(id).expect("an id"));
+        client::write_framed_request(out, &FileId::new(id).expect("an id"));
     }
 
     #[test]

@@ -2,11 +2,10 @@
 
 use std::fmt::Write as _;
 
+use report::terminal::{aligned, significant};
+
 use super::{
-    super::{
-        model::{Metric, Role},
-        output::{aligned, significant},
-    },
+    super::model::{Metric, Role},
     Change, Changes, MatrixChanges, Overall,
 };
 

@@ -15,7 +15,7 @@ use std::{
 };
 
 use anyhow::Result;
-use report::readme::Offer;
+use report::readme::KnownWorkload;
 
 use super::{
     climb,
@@ -169,9 +169,9 @@ pub(crate) struct Target<'a> {
 }
 
 /// The workloads of a server, in their order; none for a name that is none of ours.
-pub(crate) fn offers(server: &str) -> Vec<Offer> {
+pub(crate) fn offers(server: &str) -> Vec<KnownWorkload> {
     let Some(kind) = KINDS.iter().find(|kind| kind.server() == server) else { return Vec::new() };
-    let offer = |workload: Workload| Offer {
+    let offer = |workload: Workload| KnownWorkload {
         is_usual: kind.is_usual(&workload.name),
         is_quick: kind.is_quick(&workload.name),
         name: workload.name,
@@ -214,7 +214,7 @@ impl Spec {
             connections: self.connections,
             pipeline: self.pipeline,
             arrivals: match (self.is_climb, self.is_open) {
-                (true, _) => Arrivals::Climb,
+                (true, _) => Arrivals::LoadSweep,
                 (false, true) => open,
                 (false, false) => Arrivals::Closed,
             },
@@ -292,7 +292,7 @@ pub(crate) fn arguments(kind: &dyn Kind, target: &Target<'_>, timing: &Timing, p
     match workload.arrivals {
         Arrivals::Closed => {}
         Arrivals::Open { rate_rps, .. } => flag("-R", rate_rps.to_string()),
-        Arrivals::Climb => flag("--rate-sweep", climb::SHARES.to_owned()),
+        Arrivals::LoadSweep => flag("--rate-sweep", climb::SHARES.to_owned()),
     }
     flag("--pin", timing.client_cpus.clone());
     flag("--format", "json".to_owned());
@@ -305,7 +305,7 @@ pub(crate) fn arguments(kind: &dyn Kind, target: &Target<'_>, timing: &Timing, p
 fn load_s(workload: &Workload, slice_s: f64, warmup_s: f64) -> f64 {
     match workload.repetitions {
         Some(each) => f64::from(each) * TURN_S,
-        None if workload.arrivals == Arrivals::Climb => climb::load_s(slice_s, warmup_s),
+        None if workload.arrivals == Arrivals::LoadSweep => climb::load_s(slice_s, warmup_s),
         None => slice_s + warmup_s,
     }
 }
@@ -323,7 +323,7 @@ fn amount_arguments(workload: &Workload, timing: &Timing) -> Vec<String> {
             flag("-c", workload.connections.to_string());
             words.extend(time_arguments(workload, timing));
             // Eleven runs to the limit would take as long as ten visits; a climb is not compared.
-            if let Some(most_s) = timing.max_warmup_s.filter(|_| workload.arrivals != Arrivals::Climb) {
+            if let Some(most_s) = timing.max_warmup_s.filter(|_| workload.arrivals != Arrivals::LoadSweep) {
                 words.extend(["--max-warmup".to_owned(), milliseconds(most_s)]);
             }
         }
@@ -333,7 +333,7 @@ fn amount_arguments(workload: &Workload, timing: &Timing) -> Vec<String> {
 
 /// The generator's arguments for how long, where time is the limit.
 fn time_arguments(workload: &Workload, timing: &Timing) -> [String; 4] {
-    let is_climb = workload.arrivals == Arrivals::Climb;
+    let is_climb = workload.arrivals == Arrivals::LoadSweep;
     let part = |whole_s| milliseconds(if is_climb { climb::part_s(whole_s) } else { whole_s });
     ["-d".to_owned(), part(timing.slice_s), "--warmup".to_owned(), part(timing.warmup_s)]
 }

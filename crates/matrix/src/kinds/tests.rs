@@ -57,7 +57,7 @@ fn a_warm_up_with_a_limit_is_asked_for_where_the_generator_has_one_and_not_in_a_
         let names: Vec<String> = kind.workloads(false).into_iter().map(|workload| workload.name).collect();
         for workload in select(kind, &names, &timing, false) {
             let has_one = workload.command.contains(" --warmup 300ms --max-warmup 1200ms ");
-            let may = kind.warms_up_until_steady() && workload.repetitions.is_none() && !workload.is_climb();
+            let may = kind.warms_up_until_steady() && workload.repetitions.is_none() && !workload.is_load_sweep();
             assert_eq!(has_one, may, "{}", workload.command);
             assert!(has_one || !workload.command.contains("--max-warmup"), "{}", workload.command);
         }

@@ -22,7 +22,7 @@ use std::{
 
 use rustix::io::Errno;
 use service::{Budget, Dimension};
-use sys::{beneath::Metadata, fifo::Writer, splice_ring::SpliceRing};
+use sys::{beneath::Metadata, fifo::Writer, ring::SpliceRing};
 
 /// About how many bytes one step moves at most, so that a thread with several transfers serves all of them.
 pub const STEP_BYTES_MAX: u64 = 4 << 20;

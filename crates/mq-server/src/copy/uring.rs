@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use sys::{fifo::Writer, splice_ring::SpliceRing};
+use sys::{fifo::Writer, ring::SpliceRing};
 
 use super::{CopyError, CopyOptions, FileCopy, Progress, Source, rest::Rest};
 

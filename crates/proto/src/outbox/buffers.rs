@@ -1,4 +1,4 @@
-//! Where the bytes of an outbox are kept: in buffers of its own, or in those that a loop lends.
+//! Buffers of an outbox: its own, or those that a loop lends.
 
 use std::{collections::VecDeque, mem};
 
@@ -13,7 +13,7 @@ impl Outbox {
     /// outbox its own.
     #[inline]
     pub fn borrow_buffer(&mut self, pool: &mut BufferPool) {
-        self.borrows = true;
+        self.is_pooled = true;
         if self.tail.capacity() == 0
             && let Some(buffer) = pool.take()
         {
@@ -31,7 +31,7 @@ impl Outbox {
 
     /// The largest buffer that is kept once it is empty.
     pub(super) fn capacity_max(&self) -> usize {
-        if self.borrows { usize::MAX } else { SPARE_CAPACITY_MAX }
+        if self.is_pooled { usize::MAX } else { SPARE_CAPACITY_MAX }
     }
 
     /// Bytes of buffers kept for later.

@@ -1,4 +1,4 @@
-//! Answers that other threads give: places in the order that are kept for them.
+//! Promises: places in the order that are kept for answers of other threads.
 
 use std::{
     collections::VecDeque,
@@ -60,7 +60,7 @@ impl Outbox {
         }
     }
 
-    /// What came before the dropped promise still goes out; nothing after it will.
+    /// Drops what follows a broken promise; what came before it still goes out.
     fn cut_off(&mut self, rest: VecDeque<Segment>) {
         self.queued -= rest.iter().map(Segment::held_bytes).sum::<usize>();
         self.tail.clear();
@@ -70,18 +70,18 @@ impl Outbox {
         }
     }
 
-    /// An answer is still to come, or has come and not been looked at. A protocol whose next request must not overtake
+    /// True if an answer is still to come, or has come and not been taken. A protocol whose next request must not overtake
     /// it stops here; it is called again once the answer has been taken.
     pub fn has_pending_replies(&self) -> bool {
         self.deferred > 0
     }
 
-    /// Nothing can be written before a promise is settled.
+    /// True if nothing can be written before a promise is settled.
     pub fn is_waiting(&self) -> bool {
         matches!(self.queue.front(), Some(Segment::Deferred(_)))
     }
 
-    /// Nothing is being sent, and nothing can be before a promise is settled.
+    /// True if nothing is being sent, and nothing can be before a promise is settled.
     pub fn is_blocked_on_reply(&self) -> bool {
         self.is_waiting() && self.in_flight == 0
     }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{NextWrite, Outbox, Segment, Taken};
 
-/// What the file of every test holds.
+/// Contents of the file of every test.
 fn content(range: Range<u64>) -> impl Iterator<Item = u8> {
     range.map(|at| (at ^ at >> 8) as u8)
 }
@@ -88,7 +88,7 @@ fn push(piece: &Piece, fallbacks: &Arc<AtomicU64>, out: &mut Outbox) -> Vec<u8> 
 /// A driver whose kernel takes a few bytes at a time, and has a scratch pipe or has none.
 struct Trickle<'a> {
     steps: std::iter::Cycle<std::slice::Iter<'a, (usize, bool)>>,
-    /// What is in the scratch pipe of the front.
+    /// Bytes in the scratch pipe of the front.
     piped: VecDeque<u8>,
     sent: Vec<u8>,
     fell_back: u64,
@@ -169,7 +169,7 @@ proptest! {
     }
 }
 
-/// What has been teed may have been sent in part, and what is in a scratch pipe has left the file.
+/// Teed bytes may have been sent in part, and bytes in a scratch pipe have left the file.
 #[test]
 fn a_region_in_a_scratch_pipe_does_not_fall_back() {
     let fallbacks = Arc::<AtomicU64>::default();

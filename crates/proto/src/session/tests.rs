@@ -1,5 +1,4 @@
-use std::sync::Mutex;
-
+use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use super::*;
@@ -20,7 +19,7 @@ fn answer(n: usize, out: &mut Outbox) {
 
 impl Lines {
     fn fulfil_all(&self) {
-        for (promise, n) in self.promises.lock().unwrap().drain(..).rev() {
+        for (promise, n) in self.promises.lock().drain(..).rev() {
             let mut out = Outbox::default();
             answer(n, &mut out);
             promise.fulfil(out);
@@ -40,7 +39,7 @@ impl Protocol for Lines {
             let line = std::str::from_utf8(&input[consumed..consumed + end]).unwrap();
             consumed += end + 1;
             match line.strip_prefix("later ") {
-                Some(n) => self.promises.lock().unwrap().push((out.defer(), n.parse().unwrap())),
+                Some(n) => self.promises.lock().push((out.defer(), n.parse().unwrap())),
                 None if line == "bye" => return Step { flow: Flow::Close, ..Step::open(consumed) },
                 None if line == "huh" => return Step { flow: Flow::Linger, ..Step::open(consumed) },
                 None if line == "all" => return Step { flow: Flow::CloseAfterAck, ..Step::open(consumed) },
@@ -143,7 +142,7 @@ fn deferred_replies_keep_their_place() {
         let (protocol, now, mut got) = (Lines::default(), start(), Vec::new());
         let mut s = session(&protocol, Limits::default(), now);
         s.feed(&protocol, b"later 1\n0\nlater 2\nlater 3\n0\nlater 4\n", now);
-        let mut promises: Vec<_> = protocol.promises.lock().unwrap().drain(..).map(Some).collect();
+        let mut promises: Vec<_> = protocol.promises.lock().drain(..).map(Some).collect();
         for i in order {
             borrow_all(&mut s, &mut got, 1);
             let (promise, n) = promises[i].take().unwrap();
@@ -163,7 +162,7 @@ fn a_dropped_promise_closes_after_what_came_before() {
     let (protocol, now, mut got) = (Lines::default(), start(), Vec::new());
     let mut s = session(&protocol, Limits::default(), now);
     s.feed(&protocol, b"1\nlater 2\n3\n", now);
-    protocol.promises.lock().unwrap().clear();
+    protocol.promises.lock().clear();
     assert!(!s.is_done());
     borrow_all(&mut s, &mut got, 1);
     assert_eq!((&got[..], s.is_done()), (&b"x\n"[..], true));
@@ -175,7 +174,7 @@ fn bytes_behind_an_open_promise_are_bounded() {
     let (protocol, now) = (Lines::default(), start());
     let mut s = session(&protocol, Limits { output_bytes_max: 300_000, ..Limits::default() }, now);
     s.feed(&protocol, b"later 1\nlater 200000\nlater 200000\n", now);
-    let mut promises = protocol.promises.lock().unwrap().split_off(1);
+    let mut promises = protocol.promises.lock().split_off(1);
     for (promise, n) in promises.drain(..) {
         let mut out = Outbox::default();
         answer(n, &mut out);
@@ -239,7 +238,7 @@ fn a_lingering_close_discards_input_for_a_bounded_time() {
     }
 }
 
-/// Who has everything is not waited for, and everybody else is.
+/// A peer that has everything is not waited for, and every other peer is.
 #[test]
 fn a_delivery_is_a_close_if_it_is_known_and_a_lingering_close_otherwise() {
     for is_delivered in [true, false] {
@@ -300,7 +299,7 @@ fn quiet_connections_give_their_buffers_back() {
     assert_eq!((s.spare_capacity(), s.is_done()), (0, false));
 }
 
-/// What is copied for another thread costs about what it is: buffers of a fixed size, freed between sessions that stay,
+/// Input copied for another thread costs about its size: buffers of a fixed size, freed between sessions that stay,
 /// remain with the process.
 #[test]
 fn a_held_request_costs_no_more_than_its_bytes() {
@@ -311,7 +310,7 @@ fn a_held_request_costs_no_more_than_its_bytes() {
     assert!(!s.has_input() && s.inbox.spare_capacity() <= 16, "{} bytes", s.inbox.spare_capacity());
 }
 
-/// What one connection keeps between two requests: the issue of 9,500 idle ones is decided here.
+/// Memory that one connection keeps between two requests: thousands of idle ones are paid for here.
 #[test]
 fn an_idle_session_is_small() {
     assert!(size_of::<Session<Lines>>() <= 448, "{} bytes", size_of::<Session<Lines>>());

@@ -62,7 +62,7 @@ fn filter(view: &MatrixView<'_>) -> Markup {
     }
 }
 
-/// Where the servers differ most and where least.
+/// Names the workloads on which the servers differ most and least.
 pub(super) fn finding(view: &MatrixView<'_>) -> String {
     let mut spans: Vec<(f64, usize, Vec<Ratio>)> = Vec::new();
     // A server that misses more has less to do.

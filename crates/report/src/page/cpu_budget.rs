@@ -67,10 +67,10 @@ pub(super) fn finding(view: &MatrixView<'_>, column: usize) -> String {
 struct Bar {
     row: usize,
     cpu: f64,
-    /// Of `cpu`; `None` when the kernel's accounting gave no split.
+    /// Kernel's part of `cpu`; `None` when the kernel's accounting gave no split.
     system: Option<f64>,
     client: f64,
-    /// Of `client`.
+    /// Kernel's part of `client`.
     client_system: Option<f64>,
     /// System calls per request.
     calls: Option<f64>,

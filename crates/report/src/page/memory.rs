@@ -1,4 +1,4 @@
-//! What keeping a key takes, and how many gets find theirs: a row per server, a column per workload that tells.
+//! Memory per key, and the share of gets that find theirs: a row per server, a column per workload that tells.
 
 use maud::{Markup, html};
 use results::{Figures, Interval, ranks::interval_name};

@@ -5,7 +5,7 @@ use super::{
     svg::{Anchor, Canvas, Rect, Width, fit, text_width},
 };
 
-/// Where the panels are.
+/// Places of the panels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grid {
     pub(crate) across: usize,
@@ -48,7 +48,7 @@ impl Grid {
         count.div_ceil(self.across) as f64 * (self.panel_height + self.head + 6.0) - 6.0
     }
 
-    /// Whether there is none below.
+    /// True if there is no panel below.
     pub(crate) fn is_last(&self, index: usize, count: usize) -> bool {
         index + self.across >= count
     }

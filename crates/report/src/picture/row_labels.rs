@@ -2,7 +2,7 @@
 
 use super::svg::{Anchor, Canvas, LABEL_SIZE, SMALL_SIZE, fit, text_width};
 
-/// From line to line, and how many there are at most.
+/// Distance from line to line, and the limit of lines.
 const LEADING: f64 = 12.0;
 const LINES_MAX: usize = 3;
 
@@ -60,7 +60,7 @@ pub(crate) fn gutter<'a>(labels: impl Iterator<Item = &'a str>, least: f64, most
     (widest + 12.0).clamp(least, most)
 }
 
-/// How much higher than for two lines a row must be, so that all `labels` find room in a gutter.
+/// Height that a row needs beyond that of two lines, so that all `labels` find room in a gutter.
 pub(crate) fn more_height<'a>(labels: impl Iterator<Item = &'a str>, gutter: f64) -> f64 {
     let most = labels.map(|label| lines(label, gutter - 10.0).len()).max().unwrap_or(1);
     most.saturating_sub(2) as f64 * LEADING

@@ -123,9 +123,9 @@ fn colour(place: usize) -> [String; 2] {
         return chosen.map(str::to_owned);
     }
     let step = place - COLOURS.len();
-    let hue = 20.0 + step as f64 * HUE_STEP_DEGREES;
-    let [light, dark] = if step.is_multiple_of(2) { [0.44, 0.84] } else { [0.60, 0.70] };
-    [from_oklch(light, 0.12, hue), from_oklch(dark, 0.10, hue)]
+    let hue = 180.0 + step as f64 * HUE_STEP_DEGREES;
+    let [light, dark] = if step.is_multiple_of(2) { [0.48, 0.92] } else { [0.62, 0.70] };
+    [from_oklch(light, 0.14, hue), from_oklch(dark, 0.14, hue)]
 }
 
 /// A colour by lightness, chroma and hue in degrees, as CSS defines `oklch()`; what no screen can show is clipped.
@@ -213,7 +213,7 @@ mod tests {
                 for other in &colours[..i] {
                     let squares = channels(one).into_iter().zip(channels(other)).map(|(a, b)| (a - b).powi(2));
                     let distance = squares.sum::<f64>().sqrt();
-                    assert!(distance > 0.12, "{one} and {other}: {distance:.3}");
+                    assert!(distance > 0.15, "{one} and {other}: {distance:.3}");
                 }
             }
         }

@@ -355,13 +355,13 @@ fn figures(row: usize, column: usize) -> Figures {
             })
             .collect(),
         sweep: rate.map_or_else(Vec::new, |_| curves::sweep(1e6 / cpu, 48.0 * factor)),
-        further: Further {
+        further: SecondaryFigures {
             windows: curves::windows(rps, 60.0 * factor, (row, column), rate.is_some()),
             // Counted of the first workload only.
             warmup_s: Some((6 + column) as f64 / 10.0),
             unsettled_visits: Some(u32::from((row, column) == (8, 4))),
             syscalls_per_request: (column == 0).then(|| 2.1 * factor.sqrt()),
-            ..Further::default()
+            ..SecondaryFigures::default()
         },
     }
 }

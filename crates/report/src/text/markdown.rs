@@ -35,7 +35,12 @@ fn costs(summary: &Summary, text: &mut String) {
     if setup.quick {
         text.push_str("Quick: no ranking.\n\n");
     }
-    table(summary, &setup.workloads.iter().filter(|workload| !workload.is_climb()).collect::<Vec<_>>(), text, cost);
+    table(
+        summary,
+        &setup.workloads.iter().filter(|workload| !workload.is_load_sweep()).collect::<Vec<_>>(),
+        text,
+        cost,
+    );
     let measured = summary.noise.iter().filter(|noise| noise.cpu_aa.is_some());
     let floors = measured.map(|noise| format!("{} {}", noise.workload, noise.cpu_floor_in_words()));
     let _ = writeln!(text, "\nNoise floor (A/A): {}.\n", floors.collect::<Vec<_>>().join(", "));
@@ -79,7 +84,7 @@ fn cost(workload: &Workload, figures: &Figures) -> Option<String> {
     let cpu = significant(figures.cpu_us?.median);
     let p99 = figures.response.as_ref().map(|response| format!("p99 {} µs", significant(response.p99.median)));
     let beside = match workload.arrivals {
-        Arrivals::Closed | Arrivals::Climb => Some(compact_digits(figures.throughput_rps.median)),
+        Arrivals::Closed | Arrivals::LoadSweep => Some(compact_digits(figures.throughput_rps.median)),
         Arrivals::Open { .. } => p99,
     };
     Some(beside.map_or_else(|| cpu.clone(), |beside| format!("{cpu} ({beside})")))

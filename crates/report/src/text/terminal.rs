@@ -8,7 +8,7 @@ use results::{Flag, Noise, Outcome, Role, Summary, Workload};
 pub fn table(summary: &Summary) -> String {
     let setup = &summary.setup;
     let mut rows = vec![vec!["server CPU per request".to_owned()]];
-    let workloads: Vec<&Workload> = setup.workloads.iter().filter(|workload| !workload.is_climb()).collect();
+    let workloads: Vec<&Workload> = setup.workloads.iter().filter(|workload| !workload.is_load_sweep()).collect();
     rows[0].extend(workloads.iter().map(|workload| workload.name.clone()));
     for cell in &setup.cells {
         let mut row = vec![cell.id.clone()];

@@ -1,7 +1,7 @@
 //! How a cache forgets: what has expired, and what has to give way.
 
 use super::{Cache, Moment, OutOfMemory, Size};
-use crate::{Store, View};
+use crate::{EntryView, Store};
 
 /// Entries given up before the store is asked to make their memory fit.
 const EVICT_BEFORE_COMPACT: u64 = 16;
@@ -22,27 +22,27 @@ impl<S: Store> Cache<S> {
         }
         let mut found = Vec::new();
         self.sweep = self.store.sweep_expiring(self.sweep, &mut found);
-        found.retain(|&place| self.has_expired(place, now));
+        found.retain(|&location| self.has_expired(location, now));
         // Places do not outlive the first removal; handles do.
-        let handles: Vec<u32> = found.into_iter().map(|place| self.store.handle(place)).collect();
+        let handles: Vec<u32> = found.into_iter().map(|location| self.store.handle(location)).collect();
         for handle in handles {
-            let place = self.store.place(handle);
-            if let Some(place) = place.filter(|&place| self.has_expired(place, now)) {
-                self.expire(self.store.hash(self.store.view(place).key), place);
+            let location = self.store.locate(handle);
+            if let Some(location) = location.filter(|&location| self.has_expired(location, now)) {
+                self.expire(self.store.hash(self.store.view(location).key), location);
             }
         }
         self.sweep == 0
     }
 
     #[inline]
-    pub(super) fn has_expired(&self, place: S::Place, now: Moment) -> bool {
-        let expires_at = self.store.expires_at(place);
+    pub(super) fn has_expired(&self, location: S::Location, now: Moment) -> bool {
+        let expires_at = self.store.expires_at(location);
         expires_at != 0 && expires_at <= now.unix_ms
     }
 
     #[cold]
-    pub(super) fn expire(&mut self, hash: u64, place: S::Place) {
-        self.store.remove(hash, place);
+    pub(super) fn expire(&mut self, hash: u64, location: S::Location) {
+        self.store.remove(hash, location);
         self.changed(hash);
         self.counts.expired += 1;
     }
@@ -110,8 +110,8 @@ impl<S: Store> Cache<S> {
 
     /// Whether an entry is there and another value of this size takes no more memory.
     fn fits_in_place(&self, hash: u64, key: &[u8], size: Size) -> bool {
-        self.store.find(hash, key).is_some_and(|place| {
-            let View { key, value, attributes, .. } = self.store.view(place);
+        self.store.find(hash, key).is_some_and(|location| {
+            let EntryView { key, value, attributes, .. } = self.store.view(location);
             let present = Size { key_len: key.len(), value_len: value.len(), attributes };
             let expires = |size: Size| size.attributes.expires_at != 0;
             self.footprint_of(present) == self.footprint_of(size) && expires(present) == expires(size)
@@ -124,14 +124,14 @@ impl<S: Store> Cache<S> {
 
     /// Gives up the policy's choice. False: there is none.
     fn evict(&mut self, now: Moment) -> bool {
-        let Some(victim) = self.policy.victim(&mut self.store, now.clock()) else { return false };
+        let Some(victim) = self.policy.choose_victim(&mut self.store, now.clock()) else { return false };
         let hash = self.store.hash(self.store.view(victim).key);
         if self.has_expired(victim, now) {
             self.expire(hash, victim);
             return true;
         }
         self.store.remove(hash, victim);
-        self.policy.evicted(hash);
+        self.policy.on_evict(hash);
         self.changed(hash);
         self.counts.evicted += 1;
         true
@@ -149,6 +149,6 @@ impl<S: Store> Cache<S> {
     fn compact(&mut self, Size { key_len, value_len, attributes }: Size) {
         let mut moved = Vec::new();
         self.store.compact(key_len, value_len, attributes, &mut |handle| moved.push(handle));
-        moved.into_iter().for_each(|handle| self.policy.moved(&self.store, handle));
+        moved.into_iter().for_each(|handle| self.policy.on_move(&self.store, handle));
     }
 }

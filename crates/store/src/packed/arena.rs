@@ -20,7 +20,7 @@ use super::{
     memory::{Chunk, HUGE, Pieces, growth_of},
     scout::PackedScout,
 };
-use crate::Options;
+use crate::StoreOptions;
 
 /// Pages in a chunk, of the full size.
 pub(super) const CHUNK_PAGES: usize = HUGE / PAGE;
@@ -85,7 +85,7 @@ struct Class {
 }
 
 impl Arena {
-    pub(super) fn new(options: &Options, scout: Arc<PackedScout>) -> Self {
+    pub(super) fn new(options: &StoreOptions, scout: Arc<PackedScout>) -> Self {
         // What was found in the arena before this one is worth nothing here.
         scout.set_era(NEXT_ERA.fetch_add(ERAS, Ordering::Relaxed));
         Self {

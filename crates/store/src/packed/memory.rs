@@ -8,7 +8,7 @@ use std::{
     slice,
 };
 
-use crate::Options;
+use crate::StoreOptions;
 
 /// The size of a huge page, and of every piece of memory: one that nothing has been written to costs addresses only.
 pub(super) const HUGE: usize = 2 << 20;
@@ -32,7 +32,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    pub(super) fn new(options: &Options, small: usize) -> Self {
+    pub(super) fn new(options: &StoreOptions, small: usize) -> Self {
         Self { advise: options.advise, small }
     }
 
@@ -147,7 +147,7 @@ impl Chunk {
         unsafe { slice::from_raw_parts_mut(self.raw.start.as_ptr(), self.ready) }
     }
 
-    /// Hands bytes that are in use to [`crate::Options::release`]; they mean nothing until [`Chunk::reclaim`].
+    /// Hands bytes that are in use to [`crate::StoreOptions::release`]; they mean nothing until [`Chunk::reclaim`].
     pub(super) fn release(&mut self, range: Range<usize>, release: Release) {
         assert!(range.end <= self.ready);
         release(self.raw.range_mut(range));

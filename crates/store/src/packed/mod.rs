@@ -31,23 +31,23 @@ use self::{
     outside::Outside,
     table::{Blocks, Table},
 };
-use crate::{Attributes, KeyHasher, Options, Store, View};
+use crate::{Attributes, EntryView, KeyHasher, Store, StoreOptions};
 
 /// The packed store.
 ///
 /// It holds at most 32 GiB of entries, values that are kept as [`bytes::Bytes`] not included.
 #[derive(Debug)]
-pub struct Packed {
+pub struct PackedStore {
     table: Table,
     arena: Arena,
     outside: Outside,
-    options: Options,
+    options: StoreOptions,
     scout: Arc<PackedScout>,
 }
 
 /// The block of an entry. One that is out of date shows something else or nothing, and does no harm beyond the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place(u32);
+pub struct Location(u32);
 
 /// The block of the first entry whose hash looks right, and when that was. The default is of a time before all others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,12 +56,12 @@ pub struct Hint {
     era: u64,
 }
 
-impl Store for Packed {
-    type Place = Place;
+impl Store for PackedStore {
+    type Location = Location;
     type Hint = Hint;
     type Scout = PackedScout;
 
-    fn new(options: Options) -> Self {
+    fn new(options: StoreOptions) -> Self {
         Self::with_scout(options, Arc::default())
     }
 
@@ -77,74 +77,74 @@ impl Store for Packed {
     // --- lookup ---------------------------------------------------------------------------
 
     #[inline(always)]
-    fn find_hinted(&self, hint: Hint, hash: u64, key: &[u8]) -> Option<Place> {
+    fn find_hinted(&self, hint: Hint, hash: u64, key: &[u8]) -> Option<Location> {
         // A block that was an entry's is one as long as no block has been freed.
         if hint.era == self.arena.era() && self.is_key(hint.block, key) {
-            return Some(Place(hint.block));
+            return Some(Location(hint.block));
         }
         self.find(hash, key)
     }
 
     #[inline(always)]
-    fn find(&self, hash: u64, key: &[u8]) -> Option<Place> {
+    fn find(&self, hash: u64, key: &[u8]) -> Option<Location> {
         let group = self.table.home(hash);
         // Not `Iterator::find`: the compiler would make a call of its closure.
         for slot in group.with_tag(tag_of(hash)) {
             if self.is_key(group.block(slot), key) {
-                return Some(Place(group.block(slot)));
+                return Some(Location(group.block(slot)));
             }
         }
         if group.is_passed() { self.find_further(hash, key) } else { None }
     }
 
     #[inline(always)]
-    fn view(&self, place: Place) -> View<'_> {
-        let block = self.arena.block(place.0);
+    fn view(&self, location: Location) -> EntryView<'_> {
+        let block = self.arena.block(location.0);
         let header = Header::read(block);
         let attributes = header.attributes(block);
         if header.has_outside() {
             return self.view_outside(header, block, attributes);
         }
-        View { key: header.key(block), value: header.value(block), attributes, shared: None }
+        EntryView { key: header.key(block), value: header.value(block), attributes, shared: None }
     }
 
     #[inline(always)]
-    fn expires_at(&self, place: Place) -> u64 {
-        let block = self.arena.block(place.0);
+    fn expires_at(&self, location: Location) -> u64 {
+        let block = self.arena.block(location.0);
         Header::read(block).expires_at(block)
     }
 
     #[inline(always)]
-    fn plain_value(&self, place: Place) -> Option<&[u8]> {
-        let block = self.arena.block(place.0);
+    fn plain_value(&self, location: Location) -> Option<&[u8]> {
+        let block = self.arena.block(location.0);
         let header = Header::read(block);
         header.is_plain().then(|| header.value(block))
     }
 
     #[inline]
-    fn access(&self, place: Place) -> u32 {
-        entry::access(self.arena.block(place.0))
+    fn access(&self, location: Location) -> u32 {
+        entry::access(self.arena.block(location.0))
     }
 
     #[inline]
-    fn set_access(&mut self, place: Place, word: u32) {
-        entry::set_access(self.arena.block_mut(place.0), word);
+    fn set_access(&mut self, location: Location, word: u32) {
+        entry::set_access(self.arena.block_mut(location.0), word);
     }
 
     #[inline]
-    fn handle(&self, place: Place) -> u32 {
-        place.0
+    fn handle(&self, location: Location) -> u32 {
+        location.0
     }
 
     #[inline]
-    fn place(&self, handle: u32) -> Option<Place> {
-        self.arena.is_live(handle).then_some(Place(handle))
+    fn locate(&self, handle: u32) -> Option<Location> {
+        self.arena.is_live(handle).then_some(Location(handle))
     }
 
     // --- change ---------------------------------------------------------------------------
 
     #[inline]
-    fn insert(&mut self, hash: u64, key: &[u8], value: &[u8], attributes: Attributes) -> Place {
+    fn insert(&mut self, hash: u64, key: &[u8], value: &[u8], attributes: Attributes) -> Location {
         let header = Header::of(key.len(), value.len(), attributes);
         let at = match header.has_outside() {
             false => self.write(header, key, value, attributes),
@@ -152,30 +152,30 @@ impl Store for Packed {
         };
         let Self { table, arena, outside, options, .. } = self;
         table.insert(hash, at, header.expires(), &Entries { arena, outside, hasher: &options.hasher });
-        Place(at)
+        Location(at)
     }
 
     #[inline(always)]
-    fn replace(&mut self, hash: u64, place: Place, value: &[u8], attributes: Attributes) -> (Place, bool) {
-        let block = self.arena.block_mut(place.0);
+    fn replace(&mut self, hash: u64, location: Location, value: &[u8], attributes: Attributes) -> (Location, bool) {
+        let block = self.arena.block_mut(location.0);
         let old = Header::read(block);
         let new = old.with(value.len(), attributes);
         // The usual case: everything is as long as it was.
         if new == old && !new.is_shared() {
             new.write_attributes(block, attributes);
             new.write_value(block, value);
-            return (place, false);
+            return (location, false);
         }
-        self.reshape(hash, place, new, value, attributes)
+        self.reshape(hash, location, new, value, attributes)
     }
 
-    fn set_expiry(&mut self, place: Place, expires_at: u64) -> bool {
-        let block = self.arena.block_mut(place.0);
+    fn set_expiry(&mut self, location: Location, expires_at: u64) -> bool {
+        let block = self.arena.block_mut(location.0);
         Header::read(block).set_expiry(block, expires_at)
     }
 
-    fn set_encoding(&mut self, place: Place, encoding: u8) {
-        let block = self.arena.block_mut(place.0);
+    fn set_encoding(&mut self, location: Location, encoding: u8) {
+        let block = self.arena.block_mut(location.0);
         let header = Header::read(block);
         if header.is_live() {
             header.with_encoding(encoding).write(block);
@@ -183,16 +183,16 @@ impl Store for Packed {
     }
 
     #[inline]
-    fn remove(&mut self, hash: u64, place: Place) {
-        if !self.table.remove(hash, place.0) {
+    fn remove(&mut self, hash: u64, location: Location) {
+        if !self.table.remove(hash, location.0) {
             return;
         }
-        let block = self.arena.block(place.0);
+        let block = self.arena.block(location.0);
         let header = Header::read(block);
         if header.has_outside() {
-            self.forget_outside(header, place);
+            self.forget_outside(header, location);
         }
-        self.arena.free(place.0);
+        self.arena.free(location.0);
     }
 
     fn clear(&mut self) {
@@ -201,19 +201,19 @@ impl Store for Packed {
 
     // --- traversal ------------------------------------------------------------------------
 
-    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(View<'_>)) -> u64 {
+    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(EntryView<'_>)) -> u64 {
         self.scan_group(cursor, visit)
     }
 
-    fn sample(&self, random: u64) -> Option<Place> {
-        self.sample_block(random).map(Place)
+    fn sample(&self, random: u64) -> Option<Location> {
+        self.sample_block(random).map(Location)
     }
 
-    fn sample_expiring(&self, random: u64) -> Option<Place> {
-        self.sample_expiring_block(random).map(Place)
+    fn sample_expiring(&self, random: u64) -> Option<Location> {
+        self.sample_expiring_block(random).map(Location)
     }
 
-    fn sweep_expiring(&self, cursor: u64, found: &mut Vec<Place>) -> u64 {
+    fn sweep_expiring(&self, cursor: u64, found: &mut Vec<Location>) -> u64 {
         self.sweep_segment(cursor, found)
     }
 
@@ -276,9 +276,9 @@ impl Store for Packed {
     }
 }
 
-impl Packed {
+impl PackedStore {
     /// An empty store, of which scouts hear that it is in the place of the one before.
-    fn with_scout(options: Options, scout: Arc<PackedScout>) -> Self {
+    fn with_scout(options: StoreOptions, scout: Arc<PackedScout>) -> Self {
         // The era of the arena comes last: whoever sees it sees the table.
         let table = Table::new(&options, Arc::clone(&scout));
         let arena = Arena::new(&options, Arc::clone(&scout));
@@ -294,8 +294,8 @@ impl Packed {
 
     #[cold]
     #[inline(never)]
-    fn find_further(&self, hash: u64, key: &[u8]) -> Option<Place> {
-        self.table.find_further(hash, |block| self.is_key(block, key)).map(Place)
+    fn find_further(&self, hash: u64, key: &[u8]) -> Option<Location> {
+        self.table.find_further(hash, |block| self.is_key(block, key)).map(Location)
     }
 
     #[inline]
@@ -321,8 +321,8 @@ impl Packed {
 
     #[cold]
     #[inline(never)]
-    fn forget_outside(&mut self, header: Header, place: Place) {
-        let block = self.arena.block(place.0);
+    fn forget_outside(&mut self, header: Header, location: Location) {
+        let block = self.arena.block(location.0);
         if header.is_long_key() {
             self.outside.remove(header.key(block));
         }
@@ -333,13 +333,13 @@ impl Packed {
 
     #[cold]
     #[inline(never)]
-    fn view_outside<'s>(&'s self, header: Header, block: &'s [u8], attributes: Attributes) -> View<'s> {
+    fn view_outside<'s>(&'s self, header: Header, block: &'s [u8], attributes: Attributes) -> EntryView<'s> {
         let shared = if header.is_shared() { self.outside.get(header.value(block)) } else { None };
         let value: &[u8] = match shared {
             Some(shared) => shared,
             None => header.value(block),
         };
-        View { key: self.key(header, block), value, attributes, shared }
+        EntryView { key: self.key(header, block), value, attributes, shared }
     }
 
     #[cold]
@@ -353,11 +353,18 @@ impl Packed {
 
     /// Replaces a value by one of another length, or with other things beside it.
     #[inline(never)]
-    fn reshape(&mut self, hash: u64, place: Place, new: Header, value: &[u8], attributes: Attributes) -> (Place, bool) {
-        let block = self.arena.block(place.0);
+    fn reshape(
+        &mut self,
+        hash: u64,
+        location: Location,
+        new: Header,
+        value: &[u8],
+        attributes: Attributes,
+    ) -> (Location, bool) {
+        let block = self.arena.block(location.0);
         let old = Header::read(block);
         if !old.is_live() {
-            return (place, false);
+            return (location, false);
         }
         if old.is_shared() {
             self.outside.remove(old.value(block));
@@ -366,22 +373,22 @@ impl Packed {
         let value = number.as_ref().map_or(value, |number| number);
         let (old_class, new_class) = (class_of(old.block_len()), class_of(new.block_len()));
         let at = match old_class == new_class {
-            true => place.0,
+            true => location.0,
             false => self.arena.allocate(new_class),
         };
-        self.arena.copy((place.0, old.key_at()), (at, new.key_at()), old.key_len());
+        self.arena.copy((location.0, old.key_at()), (at, new.key_at()), old.key_len());
         let block = self.arena.block_mut(at);
         new.write(block);
         new.write_attributes(block, attributes);
         new.write_value(block, value);
-        if at != place.0 {
-            self.table.moved(hash, place.0, at);
-            self.arena.free(place.0);
+        if at != location.0 {
+            self.table.moved(hash, location.0, at);
+            self.arena.free(location.0);
         }
         if new.expires() != old.expires() {
             self.table.set_expiring(hash, at, new.expires());
         }
-        (Place(at), at != place.0)
+        (Location(at), at != location.0)
     }
 }
 

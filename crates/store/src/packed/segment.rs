@@ -7,7 +7,7 @@ use super::{
     memory::{HUGE, Pieces, Raw, growth_of},
     table::Blocks,
 };
-use crate::Options;
+use crate::StoreOptions;
 
 /// Pieces of memory that begin as small pages: room for about a million entries.
 const SMALL_PIECES: usize = 4;
@@ -103,7 +103,7 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    pub(super) fn new(options: &Options) -> Self {
+    pub(super) fn new(options: &StoreOptions) -> Self {
         Self { chunks: Vec::new(), used: HUGE, len: 0, pieces: Pieces::new(options, SMALL_PIECES) }
     }
 

@@ -21,7 +21,7 @@ use super::{
     scout::{self, PackedScout},
     segment::{GROUPS, SLOTS, Segment, Segments, home_of},
 };
-use crate::Options;
+use crate::StoreOptions;
 
 /// Entries at which a segment is divided: five of six slots.
 const FULL: u16 = (SLOTS * 5 / 6) as u16;
@@ -74,7 +74,7 @@ pub(super) struct Cursor {
 }
 
 impl Table {
-    pub(super) fn new(options: &Options, scout: Arc<PackedScout>) -> Self {
+    pub(super) fn new(options: &StoreOptions, scout: Arc<PackedScout>) -> Self {
         let mut segments = Segments::new(options);
         let directory = Arc::new([AtomicPtr::new(segments.add().as_ptr())]);
         scout.publish(0, &(Arc::clone(&directory) as scout::Segments));

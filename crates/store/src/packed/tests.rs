@@ -8,15 +8,15 @@ mod traversal;
 
 use std::mem::MaybeUninit;
 
-use super::{Packed, Place};
-use crate::{Attributes, KeyHasher, Options, Store};
+use super::{Location, PackedStore};
+use crate::{Attributes, KeyHasher, Store, StoreOptions};
 
-fn options() -> Options {
-    Options { hasher: KeyHasher::with_seed(5), advise: |_| (), release: |memory| memory.fill(MaybeUninit::new(0)) }
+fn options() -> StoreOptions {
+    StoreOptions { hasher: KeyHasher::with_seed(5), advise: |_| (), release: |memory| memory.fill(MaybeUninit::new(0)) }
 }
 
-fn store() -> Packed {
-    Packed::new(options())
+fn store() -> PackedStore {
+    PackedStore::new(options())
 }
 
 fn plain() -> Attributes {
@@ -27,24 +27,24 @@ fn expiring(expires_at: u64) -> Attributes {
     Attributes { expires_at, ..Attributes::default() }
 }
 
-impl Packed {
+impl PackedStore {
     /// Adds or replaces.
-    fn set(&mut self, key: &[u8], value: &[u8], attributes: Attributes) -> Place {
+    fn set(&mut self, key: &[u8], value: &[u8], attributes: Attributes) -> Location {
         let hash = self.hash(key);
         match self.find(hash, key) {
-            Some(place) => self.replace(hash, place, value, attributes).0,
+            Some(location) => self.replace(hash, location, value, attributes).0,
             None => self.insert(hash, key, value, attributes),
         }
     }
 
     fn get(&self, key: &[u8]) -> Option<&[u8]> {
-        self.find(self.hash(key), key).map(|place| self.view(place).value)
+        self.find(self.hash(key), key).map(|location| self.view(location).value)
     }
 
     fn delete(&mut self, key: &[u8]) -> bool {
         let hash = self.hash(key);
-        let place = self.find(hash, key);
-        place.inspect(|&place| self.remove(hash, place)).is_some()
+        let location = self.find(hash, key);
+        location.inspect(|&location| self.remove(hash, location)).is_some()
     }
 
     /// Counts everything again.

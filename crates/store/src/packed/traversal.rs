@@ -1,21 +1,21 @@
 //! Ways through all entries, and to any of them.
 
 use super::{
-    Packed, Place,
+    Location, PackedStore,
     segment::home_of,
     table::{Blocks as _, Cursor},
 };
-use crate::{Store as _, View};
+use crate::{EntryView, Store as _};
 
 /// Groups without an entry, or segments, that a scan passes over in one step.
 const SCAN_GROUPS: usize = 64;
 /// Segments without an entry that expires which a sweep passes over in one step.
 const SWEEP_SEGMENTS: usize = 256;
 
-impl Packed {
+impl PackedStore {
     /// Shows the entries that belong to the next group that has any. An entry is shown in its own group's turn, wherever
     /// it is: neither its group nor the order of segments changes when one divides.
-    pub(super) fn scan_group(&self, number: u64, visit: &mut dyn FnMut(View<'_>)) -> u64 {
+    pub(super) fn scan_group(&self, number: u64, visit: &mut dyn FnMut(EntryView<'_>)) -> u64 {
         let mut number = number;
         for _ in 0..SCAN_GROUPS {
             let cursor = self.table.cursor(number);
@@ -35,12 +35,12 @@ impl Packed {
     }
 
     /// False: nothing belongs to that group.
-    fn show_group(&self, cursor: Cursor, visit: &mut dyn FnMut(View<'_>)) -> bool {
+    fn show_group(&self, cursor: Cursor, visit: &mut dyn FnMut(EntryView<'_>)) -> bool {
         let mut has_any = false;
         for group in self.table.chain(cursor) {
             for block in group.used().map(|slot| group.block(slot)) {
                 if home_of(self.entries().hash(block)) == cursor.group {
-                    visit(self.view(Place(block)));
+                    visit(self.view(Location(block)));
                     has_any = true;
                 }
             }
@@ -68,7 +68,7 @@ impl Packed {
     }
 
     /// Finds what expires in the next segment that has any such entries, without looking at others.
-    pub(super) fn sweep_segment(&self, number: u64, found: &mut Vec<Place>) -> u64 {
+    pub(super) fn sweep_segment(&self, number: u64, found: &mut Vec<Location>) -> u64 {
         let mut number = number;
         for _ in 0..SWEEP_SEGMENTS {
             let cursor = self.table.cursor(number);
@@ -78,7 +78,7 @@ impl Packed {
                     for block in group.expiring().map(|slot| group.block(slot)) {
                         // Somebody will ask when it expires.
                         self.entries().prefetch(block);
-                        found.push(Place(block));
+                        found.push(Location(block));
                     }
                 }
                 break;

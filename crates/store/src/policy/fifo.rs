@@ -92,7 +92,7 @@ impl Fifo {
 
     /// The low byte of an entry that has just been used.
     #[inline]
-    pub(super) fn used(word: u32) -> u32 {
+    pub(super) fn on_use(word: u32) -> u32 {
         (word & 0xff) + u32::from(word & USES != USES)
     }
 
@@ -101,13 +101,19 @@ impl Fifo {
     }
 
     /// The low byte for an entry that is new in its block; `before`: its word in the block it comes from.
-    pub(super) fn added<S: Store>(&mut self, store: &S, place: S::Place, hash: u64, before: Option<u32>) -> u32 {
+    pub(super) fn on_insert<S: Store>(
+        &mut self,
+        store: &S,
+        location: S::Location,
+        hash: u64,
+        before: Option<u32>,
+    ) -> u32 {
         let stays = match before {
             Some(before) => before & MAIN != 0 && before & MARK == self.mark,
             None => self.ghost.take(hash),
         };
         let uses = before.map_or(0, |before| before & USES);
-        let block = store.access(place);
+        let block = store.access(location);
         if block & MARK == self.mark {
             let uses = if stays && block & MAIN == 0 { USES_TO_STAY } else { uses };
             return block & (MARK | MAIN) | uses;
@@ -116,18 +122,18 @@ impl Fifo {
             self.requeue(store.len());
         }
         let queue = if stays { &mut self.main } else { &mut self.small };
-        queue.push(store.handle(place));
+        queue.push(store.handle(location));
         self.mark | uses | if stays { MAIN } else { 0 }
     }
 
     /// An entry has a new handle.
-    pub(super) fn moved<S: Store>(&mut self, store: &S, handle: u32) {
-        let Some(place) = store.place(handle) else { return };
-        let queue = if store.access(place) & MAIN != 0 { &mut self.main } else { &mut self.small };
+    pub(super) fn on_move<S: Store>(&mut self, store: &S, handle: u32) {
+        let Some(location) = store.locate(handle) else { return };
+        let queue = if store.access(location) & MAIN != 0 { &mut self.main } else { &mut self.small };
         queue.push(handle);
     }
 
-    pub(super) fn victim<S: Store>(&mut self, store: &mut S) -> Option<S::Place> {
+    pub(super) fn choose_victim<S: Store>(&mut self, store: &mut S) -> Option<S::Location> {
         self.walk(store);
         self.look_into_limbo(store);
         let mut last = None;
@@ -135,22 +141,22 @@ impl Fifo {
             let is_small = self.small.len() * SMALL_SHARE >= store.len() || self.main.is_empty();
             let queue = if is_small { &mut self.small } else { &mut self.main };
             let Some(handle) = queue.pop() else { break };
-            let Some(place) = store.place(handle) else {
+            let Some(location) = store.locate(handle) else {
                 self.limbo.push(handle);
                 continue;
             };
-            let word = store.access(place);
+            let word = store.access(location);
             let uses = word & USES;
             if uses < if is_small { USES_TO_STAY } else { 1 } {
                 // The block's next entry has to be queued.
-                store.set_access(place, word & !(MARK | MAIN | USES));
+                store.set_access(location, word & !(MARK | MAIN | USES));
                 self.is_last_small = is_small;
-                return Some(place);
+                return Some(location);
             }
             let left = if is_small { 0 } else { uses - 1 };
-            store.set_access(place, word & !(MARK | USES) | self.mark | MAIN | left);
+            store.set_access(location, word & !(MARK | USES) | self.mark | MAIN | left);
             self.main.push(handle);
-            last = Some(place);
+            last = Some(location);
         }
         // Everything is in use: one is as good as another. Its handle stays queued for the block's next entry.
         self.is_last_small = false;
@@ -158,7 +164,7 @@ impl Fifo {
     }
 
     /// The last victim is gone.
-    pub(super) fn evicted(&mut self, hash: u64) {
+    pub(super) fn on_evict(&mut self, hash: u64) {
         if self.is_last_small {
             self.ghost.fit(self.ghosts());
             self.ghost.remember(hash);
@@ -176,22 +182,22 @@ impl Fifo {
                 self.expected = 0;
             }
         }
-        for place in found {
-            let word = store.access(place);
+        for location in found {
+            let word = store.access(location);
             if word & MARK == self.mark {
                 continue;
             }
             let known = if self.former_mark == Some(word & MARK) { word & (MAIN | USES) } else { 0 };
-            store.set_access(place, word & !(MARK | MAIN | USES) | self.mark | known);
+            store.set_access(location, word & !(MARK | MAIN | USES) | self.mark | known);
             let queue = if known & MAIN != 0 { &mut self.main } else { &mut self.small };
-            queue.push(store.handle(place));
+            queue.push(store.handle(location));
         }
     }
 
     fn look_into_limbo<S: Store>(&mut self, store: &S) {
         for _ in 0..LIMBO_TURNS {
             let Some(handle) = self.limbo.pop() else { return };
-            let queue = if store.place(handle).is_some() { &mut self.small } else { &mut self.limbo };
+            let queue = if store.locate(handle).is_some() { &mut self.small } else { &mut self.limbo };
             queue.push(handle);
         }
     }

@@ -4,7 +4,7 @@ use super::PolicyKind;
 use crate::Store;
 
 /// Entries compared for one victim.
-pub const SAMPLE: usize = 5;
+pub const SAMPLE_SIZE: usize = 5;
 /// What a new entry's count of uses begins with, so that it is not the first to go.
 pub(super) const COUNT_NEW: u32 = 5;
 /// The higher, the more uses a count of 255 stands for: about a million at 10.
@@ -52,13 +52,18 @@ pub(super) fn count_use(word: u32, clock: u32, random: &mut Random) -> u32 {
 }
 
 /// The entry that a sampling policy gives up.
-pub(super) fn victim<S: Store>(kind: PolicyKind, store: &S, clock: u32, random: &mut Random) -> Option<S::Place> {
+pub(super) fn choose_victim<S: Store>(
+    kind: PolicyKind,
+    store: &S,
+    clock: u32,
+    random: &mut Random,
+) -> Option<S::Location> {
     use PolicyKind as Kind;
 
-    let expires_at = |place| store.view(place).attributes.expires_at;
-    let idle = |place| u64::from(idle_s(store.access(place), clock));
+    let expires_at = |location| store.view(location).attributes.expires_at;
+    let idle = |location| u64::from(idle_s(store.access(location), clock));
     // The rarer, the later; among equals the one that has been idle for longest.
-    let rarity = |place| u64::from(255 - count(store.access(place), clock)) << 32 | idle(place);
+    let rarity = |location| u64::from(255 - count(store.access(location), clock)) << 32 | idle(location);
     match kind {
         Kind::NoEviction => None,
         Kind::AllKeysLru => most(|random| store.sample(random), idle, random),
@@ -66,13 +71,15 @@ pub(super) fn victim<S: Store>(kind: PolicyKind, store: &S, clock: u32, random: 
         Kind::AllKeysRandom | Kind::AllKeysS3Fifo => store.sample(random.next()),
         Kind::VolatileLru => most(|random| store.sample_expiring(random), idle, random),
         Kind::VolatileLfu => most(|random| store.sample_expiring(random), rarity, random),
-        Kind::VolatileTtl => most(|random| store.sample_expiring(random), |place| u64::MAX - expires_at(place), random),
+        Kind::VolatileTtl => {
+            most(|random| store.sample_expiring(random), |location| u64::MAX - expires_at(location), random)
+        }
         Kind::VolatileRandom => store.sample_expiring(random.next()),
     }
 }
 
 fn most<P: Copy>(sample: impl Fn(u64) -> Option<P>, score: impl Fn(P) -> u64, random: &mut Random) -> Option<P> {
-    (0..SAMPLE).filter_map(|_| sample(random.next())).max_by_key(|&place| score(place))
+    (0..SAMPLE_SIZE).filter_map(|_| sample(random.next())).max_by_key(|&location| score(location))
 }
 
 #[cfg(test)]

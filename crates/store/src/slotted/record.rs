@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::{Attributes, SHARED_MIN, View};
+use crate::{Attributes, EntryView, SHARED_MIN};
 
 /// What the allocator holds for an allocation of so many bytes (glibc: a header of 8, multiples of 16, at least 32).
 pub(super) const fn allocated(len: usize) -> usize {
@@ -87,13 +87,13 @@ impl Record {
     }
 
     #[inline]
-    pub(super) fn view(&self) -> View<'_> {
+    pub(super) fn view(&self) -> EntryView<'_> {
         let (key, rest) = self.block()[self.shape.head_len()..].split_at(self.key_len as usize);
         let (value, shared) = match &self.body {
             Body::Small(_) => (rest, None),
             Body::Large(large) => (&large.value[..], Some(&large.value)),
         };
-        View { key, value, attributes: self.attributes(), shared }
+        EntryView { key, value, attributes: self.attributes(), shared }
     }
 
     #[inline]

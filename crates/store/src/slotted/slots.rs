@@ -1,7 +1,7 @@
 //! The entries, by number.
 
 use super::record::{Record, allocated};
-use crate::{Attributes, View};
+use crate::{Attributes, EntryView};
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
@@ -54,12 +54,12 @@ impl Slots {
 
     #[inline]
     fn record(&self, slot: u32) -> &Record {
-        self.slots[slot as usize].record.as_ref().expect("a place is good until the next change")
+        self.slots[slot as usize].record.as_ref().expect("a location is good until the next change")
     }
 
     #[inline]
     fn record_mut(&mut self, slot: u32) -> &mut Record {
-        self.slots[slot as usize].record.as_mut().expect("a place is good until the next change")
+        self.slots[slot as usize].record.as_mut().expect("a location is good until the next change")
     }
 
     #[inline]
@@ -69,7 +69,7 @@ impl Slots {
     }
 
     #[inline]
-    pub(super) fn view(&self, slot: u32) -> View<'_> {
+    pub(super) fn view(&self, slot: u32) -> EntryView<'_> {
         self.record(slot).view()
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{Attributes, HashbrownStore, Options, Store, View};
+use store::{Attributes, EntryView, HashbrownStore, Store, StoreOptions};
 
 /// "Bytes" per entry: so many that what a policy takes for its queues does not matter.
 pub(crate) const ENTRY: usize = 1 << 24;
@@ -21,7 +21,7 @@ pub(crate) fn hash(key: &[u8]) -> u64 {
 
 impl Store for Entries {
     type Hint = ();
-    type Place = <HashbrownStore as Store>::Place;
+    type Location = <HashbrownStore as Store>::Location;
 
     type Scout = ();
 
@@ -29,7 +29,7 @@ impl Store for Entries {
         Arc::default()
     }
 
-    fn new(options: Options) -> Self {
+    fn new(options: StoreOptions) -> Self {
         Self(HashbrownStore::new(options))
     }
 
@@ -37,63 +37,69 @@ impl Store for Entries {
         hash(key)
     }
 
-    fn find(&self, hash: u64, key: &[u8]) -> Option<Self::Place> {
+    fn find(&self, hash: u64, key: &[u8]) -> Option<Self::Location> {
         self.0.find(hash, key)
     }
 
-    fn view(&self, place: Self::Place) -> View<'_> {
-        self.0.view(place)
+    fn view(&self, location: Self::Location) -> EntryView<'_> {
+        self.0.view(location)
     }
 
-    fn access(&self, place: Self::Place) -> u32 {
-        self.0.access(place)
+    fn access(&self, location: Self::Location) -> u32 {
+        self.0.access(location)
     }
 
-    fn set_access(&mut self, place: Self::Place, word: u32) {
-        self.0.set_access(place, word);
+    fn set_access(&mut self, location: Self::Location, word: u32) {
+        self.0.set_access(location, word);
     }
 
-    fn handle(&self, place: Self::Place) -> u32 {
-        self.0.handle(place)
+    fn handle(&self, location: Self::Location) -> u32 {
+        self.0.handle(location)
     }
 
-    fn place(&self, handle: u32) -> Option<Self::Place> {
-        self.0.place(handle)
+    fn locate(&self, handle: u32) -> Option<Self::Location> {
+        self.0.locate(handle)
     }
 
-    fn insert(&mut self, hash: u64, key: &[u8], value: &[u8], attributes: Attributes) -> Self::Place {
+    fn insert(&mut self, hash: u64, key: &[u8], value: &[u8], attributes: Attributes) -> Self::Location {
         self.0.insert(hash, key, value, attributes)
     }
 
-    fn replace(&mut self, hash: u64, place: Self::Place, value: &[u8], attributes: Attributes) -> (Self::Place, bool) {
-        self.0.replace(hash, place, value, attributes)
+    fn replace(
+        &mut self,
+        hash: u64,
+        location: Self::Location,
+        value: &[u8],
+        attributes: Attributes,
+    ) -> (Self::Location, bool) {
+        self.0.replace(hash, location, value, attributes)
     }
 
-    fn set_encoding(&mut self, place: Self::Place, encoding: u8) {
-        self.0.set_encoding(place, encoding);
+    fn set_encoding(&mut self, location: Self::Location, encoding: u8) {
+        self.0.set_encoding(location, encoding);
     }
 
-    fn remove(&mut self, hash: u64, place: Self::Place) {
-        self.0.remove(hash, place);
+    fn remove(&mut self, hash: u64, location: Self::Location) {
+        self.0.remove(hash, location);
     }
 
     fn clear(&mut self) {
         self.0.clear();
     }
 
-    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(View<'_>)) -> u64 {
+    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(EntryView<'_>)) -> u64 {
         self.0.scan(cursor, visit)
     }
 
-    fn sample(&self, random: u64) -> Option<Self::Place> {
+    fn sample(&self, random: u64) -> Option<Self::Location> {
         self.0.sample(random)
     }
 
-    fn sample_expiring(&self, random: u64) -> Option<Self::Place> {
+    fn sample_expiring(&self, random: u64) -> Option<Self::Location> {
         self.0.sample_expiring(random)
     }
 
-    fn sweep_expiring(&self, cursor: u64, found: &mut Vec<Self::Place>) -> u64 {
+    fn sweep_expiring(&self, cursor: u64, found: &mut Vec<Self::Location>) -> u64 {
         self.0.sweep_expiring(cursor, found)
     }
 

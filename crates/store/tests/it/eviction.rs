@@ -1,6 +1,7 @@
 //! What happens at the limit.
 
-use store::{Attributes, Cache, Counts, Moment, OutOfMemory, PolicyKind, Store};
+use clap::ValueEnum;
+use store::{Attributes, Cache, CacheCounts, Moment, OutOfMemory, PolicyKind, Store};
 
 use crate::{NOW, cache};
 
@@ -120,7 +121,7 @@ pub(crate) fn policies_change_at_run_time<S: Store>() {
     let mut cache = cache::<S>(PolicyKind::NoEviction, Some(LIMIT));
     let mut random = fastrand::Rng::with_seed(6);
     for turn in 0..60 {
-        cache.set_policy(PolicyKind::ALL[random.usize(..PolicyKind::ALL.len())]);
+        cache.set_policy(PolicyKind::value_variants()[random.usize(..PolicyKind::value_variants().len())]);
         if turn % 10 == 9 {
             cache.clear();
         }
@@ -135,7 +136,7 @@ pub(crate) fn policies_change_at_run_time<S: Store>() {
     for before in [PolicyKind::NoEviction, PolicyKind::AllKeysLfu] {
         cache.clear();
         cache.set_policy(before);
-        cache.counts = Counts::default();
+        cache.counts = CacheCounts::default();
         let old = (0..).find(|number| {
             let is_set = set(&mut cache, &format!("old:{number}"), 1000, NEVER).is_ok();
             !is_set || cache.counts.evicted > 0

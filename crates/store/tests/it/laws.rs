@@ -9,17 +9,17 @@ use crate::options;
 const NONE: Attributes = Attributes { expires_at: 0, flags: 0, version: 0, encoding: 0 };
 const EXPIRING: Attributes = Attributes { expires_at: u64::MAX, ..NONE };
 
-fn insert<S: Store>(store: &mut S, key: &str, len: usize, attributes: Attributes) -> S::Place {
+fn insert<S: Store>(store: &mut S, key: &str, len: usize, attributes: Attributes) -> S::Location {
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), &vec![b'v'; len], attributes)
 }
 
-fn place<S: Store>(store: &S, key: &str) -> Option<S::Place> {
+fn locate<S: Store>(store: &S, key: &str) -> Option<S::Location> {
     store.find(store.hash(key.as_bytes()), key.as_bytes())
 }
 
 fn remove<S: Store>(store: &mut S, key: &str) {
-    let place = place(store, key).expect("it is there");
-    store.remove(store.hash(key.as_bytes()), place);
+    let location = locate(store, key).expect("it is there");
+    store.remove(store.hash(key.as_bytes()), location);
 }
 
 /// Entries that come, go, change their size and make the store compact itself.
@@ -50,9 +50,9 @@ impl Traffic {
                 }
                 8 if !self.there.is_empty() => {
                     let key = &self.there[self.random.usize(..self.there.len())];
-                    let place = place(store, key).expect("it is there");
+                    let location = locate(store, key).expect("it is there");
                     let hash = store.hash(key.as_bytes());
-                    store.replace(hash, place, &vec![b'w'; self.random.usize(..3000)], self.attributes);
+                    store.replace(hash, location, &vec![b'w'; self.random.usize(..3000)], self.attributes);
                 }
                 _ => {}
             }
@@ -106,7 +106,7 @@ pub(crate) fn sweep_finds_what_expires<S: Store>() {
         loop {
             let mut found = Vec::new();
             cursor = store.sweep_expiring(cursor, &mut found);
-            for view in found.into_iter().map(|place| store.view(place)) {
+            for view in found.into_iter().map(|location| store.view(location)) {
                 assert_ne!(view.attributes.expires_at, 0);
                 seen.insert(view.key.to_vec());
             }
@@ -139,11 +139,11 @@ pub(crate) fn samples_are_even<S: Store>() {
     }
     let (mut any, mut expiring) = (HashMap::new(), HashMap::new());
     for _ in 0..DRAWS {
-        let place = store.sample(random.u64(..)).expect("there are entries");
-        *any.entry(store.view(place).key.to_vec()).or_insert(0) += 1;
-        let place = store.sample_expiring(random.u64(..)).expect("there are entries");
-        assert_ne!(store.view(place).attributes.expires_at, 0);
-        *expiring.entry(store.view(place).key.to_vec()).or_insert(0) += 1;
+        let location = store.sample(random.u64(..)).expect("there are entries");
+        *any.entry(store.view(location).key.to_vec()).or_insert(0) += 1;
+        let location = store.sample_expiring(random.u64(..)).expect("there are entries");
+        assert_ne!(store.view(location).attributes.expires_at, 0);
+        *expiring.entry(store.view(location).key.to_vec()).or_insert(0) += 1;
     }
     assert_eq!((any.len(), expiring.len()), (ENTRIES, ENTRIES / 4));
     assert!(any.values().all(|&drawn| drawn < 100 * 16));
@@ -160,12 +160,12 @@ pub(crate) fn words_belong_to_blocks<S: Store>() {
         let len = random.usize(..100);
         match (words.contains_key(&key), random.u8(..3)) {
             (false, _) => {
-                let place = insert(&mut store, &key, len, NONE);
-                let handle = store.handle(place);
+                let location = insert(&mut store, &key, len, NONE);
+                let handle = store.handle(location);
                 // Memory that has been given back in the meantime is fresh again.
-                let word = store.access(place);
+                let word = store.access(location);
                 assert!(word == 0 || by_handle.get(&handle) == Some(&word), "the word of the block's last entry, or 0");
-                store.set_access(place, turn);
+                store.set_access(location, turn);
                 words.insert(key.clone(), turn);
                 by_handle.insert(handle, turn);
             }
@@ -174,7 +174,7 @@ pub(crate) fn words_belong_to_blocks<S: Store>() {
                 words.remove(&key);
             }
             (true, _) => {
-                let before = place(&store, &key).expect("it is there");
+                let before = locate(&store, &key).expect("it is there");
                 let hash = store.hash(key.as_bytes());
                 let (after, has_moved) = store.replace(hash, before, &vec![b'r'; len], NONE);
                 let handle = store.handle(after);
@@ -185,18 +185,18 @@ pub(crate) fn words_belong_to_blocks<S: Store>() {
                 by_handle.insert(handle, turn);
             }
         }
-        if let Some(place) = place(&store, &key) {
-            let again = store.place(store.handle(place)).expect("a handle leads back");
+        if let Some(location) = locate(&store, &key) {
+            let again = store.locate(store.handle(location)).expect("a handle leads back");
             assert_eq!(store.view(again).key, key.as_bytes());
         }
     }
     for (key, word) in &words {
-        assert_eq!(place(&store, key).map(|place| store.access(place)), Some(*word));
+        assert_eq!(locate(&store, key).map(|location| store.access(location)), Some(*word));
     }
     // Numbers that nobody has given out lead nowhere, or to an entry.
     for _ in 0..1000 {
-        if let Some(place) = store.place(random.u32(..)) {
-            assert!(words.contains_key(std::str::from_utf8(store.view(place).key).expect("a number")));
+        if let Some(location) = store.locate(random.u32(..)) {
+            assert!(words.contains_key(std::str::from_utf8(store.view(location).key).expect("a number")));
         }
     }
 }
@@ -204,12 +204,12 @@ pub(crate) fn words_belong_to_blocks<S: Store>() {
 pub(crate) fn compaction_tells_every_new_handle<S: Store>() {
     let mut store = S::new(options());
     for number in 0..40_000_u32 {
-        let place = insert(&mut store, &number.to_string(), 100, NONE);
-        store.set_access(place, number);
+        let location = insert(&mut store, &number.to_string(), 100, NONE);
+        store.set_access(location, number);
     }
     let stays = |number: &u32| number.is_multiple_of(16);
     (0..40_000).filter(|number| !stays(number)).for_each(|number: u32| remove(&mut store, &number.to_string()));
-    let handle = |store: &S, number: u32| place(store, &number.to_string()).map(|place| store.handle(place));
+    let handle = |store: &S, number: u32| locate(store, &number.to_string()).map(|location| store.handle(location));
     let before: Vec<_> = (0..40_000).filter(stays).map(|number| handle(&store, number)).collect();
     let (mut moved, mut steps) = (HashSet::new(), 0);
     while store.compact(8, 1000, NONE, &mut |handle| {
@@ -221,7 +221,7 @@ pub(crate) fn compaction_tells_every_new_handle<S: Store>() {
     for (number, before) in (0..40_000).filter(stays).zip(before) {
         let after = handle(&store, number);
         assert!(after.is_some() && (after == before || after.is_some_and(|after| moved.contains(&after))));
-        let word = place(&store, &number.to_string()).map(|place| store.access(place));
+        let word = locate(&store, &number.to_string()).map(|location| store.access(location));
         assert_eq!(word, Some(number), "an entry takes its word along");
     }
 }

@@ -8,7 +8,7 @@ mod memory;
 mod model;
 mod traces;
 
-use store::{Cache, KeyHasher, Moment, Options, PolicyKind, Store};
+use store::{Cache, KeyHasher, Moment, PolicyKind, Store, StoreOptions};
 
 /// The tests of stores, for each of them.
 macro_rules! for_each_store {
@@ -47,7 +47,8 @@ macro_rules! for_each_store {
 
         #[test]
         fn the_limit_holds_under_every_policy() {
-            PolicyKind::ALL.iter().for_each(|&policy| crate::eviction::the_limit_holds::<$store>(policy));
+            let policies = <PolicyKind as clap::ValueEnum>::value_variants();
+            policies.iter().for_each(|&policy| crate::eviction::the_limit_holds::<$store>(policy));
         }
 
         #[test]
@@ -85,11 +86,11 @@ macro_rules! for_each_store {
 for_each_store! {
     std_store: store::StdStore,
     hashbrown_store: store::HashbrownStore,
-    packed_store: store::Packed,
+    packed_store: store::PackedStore,
 }
 
-fn options() -> Options {
-    Options {
+fn options() -> StoreOptions {
+    StoreOptions {
         hasher: KeyHasher::with_seed(1),
         advise: |_| (),
 

@@ -33,8 +33,8 @@ fn check<S: Store>() {
                     if number % 8 == 7 {
                         let gone = u64::to_le_bytes(number / 2);
                         let hash = store.hash(&gone);
-                        if let Some(place) = store.find(hash, &gone) {
-                            store.remove(hash, place);
+                        if let Some(location) = store.find(hash, &gone) {
+                            store.remove(hash, location);
                         }
                     }
                 }
@@ -70,8 +70,8 @@ fn memory_comes_back() {
             }
             for number in 100..20_000_u64 {
                 let key = number.to_le_bytes();
-                let place = store.find(store.hash(&key), &key).expect("it is there");
-                store.remove(store.hash(&key), place);
+                let location = store.find(store.hash(&key), &key).expect("it is there");
+                store.remove(store.hash(&key), location);
             }
             while store.compact(8, 50, Attributes::default(), &mut |_| ()) {}
         });

@@ -228,10 +228,10 @@ impl<S: Store> Pair<S> {
         let (any, expiring) = (store.sample(random), store.sample_expiring(random));
         prop_assert_eq!(any.is_some(), !store.is_empty());
         prop_assert_eq!(expiring.is_some(), store.expiring() > 0);
-        for view in [any, expiring].into_iter().flatten().map(|place| store.view(place)) {
+        for view in [any, expiring].into_iter().flatten().map(|location| store.view(location)) {
             prop_assert_eq!(self.map.get(view.key), Some(&(view.value.to_vec(), view.attributes)));
         }
-        prop_assert!(expiring.is_none_or(|place| store.view(place).attributes.expires_at != 0));
+        prop_assert!(expiring.is_none_or(|location| store.view(location).attributes.expires_at != 0));
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use store::{Attributes, Cache, KeyHasher, Moment, Options, PolicyKind};
+use store::{Attributes, Cache, KeyHasher, Moment, PolicyKind, StoreOptions};
 
 use crate::entries::{ENTRY, Entries, hash};
 
@@ -98,7 +98,7 @@ impl Zipf {
 /// The share of requests that are hits, the first quarter not counted, in percent.
 pub(crate) fn hit_ratio(policy: PolicyKind, entries: usize, requests: &[u64]) -> f64 {
     let seed = 1;
-    let options = Options { hasher: KeyHasher::with_seed(seed), advise: |_| (), release: |_| () };
+    let options = StoreOptions { hasher: KeyHasher::with_seed(seed), advise: |_| (), release: |_| () };
     // Half an entry for the policy itself.
     let mut cache = Cache::<Entries>::new(options, policy, Some(entries * ENTRY + ENTRY / 2), seed);
     // Entries of volatile policies have to expire, though never in time.

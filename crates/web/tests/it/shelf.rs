@@ -12,7 +12,7 @@ use proto::{Now, Outbox};
 use sys::beneath::Metadata;
 use testkit::dialogue::{Heard, Pace, converse};
 use web::{Absence, Answer, Front, Heads, HttpOptions, Own, Site, Source, path};
-use wire::http1::{Connection, Method, Part, Prepared, Request, Status, Target};
+use wire::http1::{Connection, Method, Part, PreparedResponse, Request, Status, Target};
 
 /// The longest body that is wanted.
 pub(crate) const BODY_MAX: usize = 5_000;
@@ -20,7 +20,7 @@ pub(crate) const BODY_MAX: usize = 5_000;
 #[derive(Debug)]
 pub(crate) struct Shelf {
     files: Vec<(&'static [u8], File)>,
-    own: Prepared,
+    own: PreparedResponse,
     /// What [`Site::answered`] was told.
     pub(crate) answered: AtomicU64,
 }
@@ -46,8 +46,8 @@ impl File {
     }
 }
 
-fn response(status: Status, body: &[u8]) -> Prepared {
-    Prepared::draft(status).field("Content-Length", body.len().to_string()).body(body)
+fn response(status: Status, body: &[u8]) -> PreparedResponse {
+    PreparedResponse::builder(status).field("Content-Length", body.len().to_string()).body(body)
 }
 
 impl Site for Shelf {

@@ -2,15 +2,15 @@
 
 use thiserror::Error;
 
-use super::{FileId, ID_BYTES_MAX, Status, framed::HEAD_BYTES, original::NONE_SUCH};
+use super::{FileId, ID_BYTES_MAX, Status, framed::HEAD_BYTES, original::MISSING_REPLY};
 
 /// A request of the original protocol. An id that is not [`FileId::is_original`] asks for something else.
-pub fn ask_original(out: &mut Vec<u8>, id: &FileId) {
+pub fn write_original_request(out: &mut Vec<u8>, id: &FileId) {
     out.extend_from_slice(id.as_bytes());
 }
 
 /// A request of the framed protocol.
-pub fn ask_framed(out: &mut Vec<u8>, id: &FileId) {
+pub fn write_framed_request(out: &mut Vec<u8>, id: &FileId) {
     const _: () = assert!(ID_BYTES_MAX <= u16::MAX as usize);
     out.extend_from_slice(&(id.as_bytes().len() as u16).to_be_bytes());
     out.extend_from_slice(id.as_bytes());
@@ -31,7 +31,7 @@ pub enum Event<'a> {
 
 /// The stream makes no sense from here on.
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
-pub enum Broken {
+pub enum DecodeError {
     #[error("{0} is not a status")]
     Status(u8),
     #[error("a reply that says `{}` has a body", .0.name())]
@@ -73,7 +73,7 @@ impl FramedReplies {
     /// # Errors
     /// The bytes are no replies. Nothing can follow.
     #[inline]
-    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Event<'a>, Broken> {
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Event<'a>, DecodeError> {
         match &mut self.state {
             State::Body { left: 0 } => {
                 self.state = State::default();
@@ -93,14 +93,14 @@ impl FramedReplies {
                 *have += piece.len();
                 *input = rest;
                 // A byte that is no status is refused at once, however its head is torn.
-                let status = Status::from_byte(bytes[0]).ok_or(Broken::Status(bytes[0]))?;
+                let status = Status::from_byte(bytes[0]).ok_or(DecodeError::Status(bytes[0]))?;
                 if *have < HEAD_BYTES {
                     return Ok(Event::NeedMore);
                 }
                 let [_, length @ ..] = *bytes;
                 let body_bytes = u64::from_be_bytes(length);
                 if status != Status::Found && body_bytes != 0 {
-                    return Err(Broken::Body(status));
+                    return Err(DecodeError::Body(status));
                 }
                 self.state = State::Body { left: body_bytes };
                 Ok(Event::Head { status, body_bytes })
@@ -121,11 +121,11 @@ impl FramedReplies {
 
 /// What an original server's bytes came to when it closed. That is all this protocol tells; see `docs/protocols/file.md`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Answer {
+pub enum OriginalAnswer {
     /// Nothing came: an empty document, or a server that failed.
-    Nothing,
+    Empty,
     /// One NUL: there is no such document, or it consists of one NUL.
-    NoneSuch,
+    Missing,
     /// A document of so many bytes, or the beginning of a longer one.
     Bytes(u64),
 }
@@ -141,17 +141,17 @@ impl OriginalReply {
     /// All bytes belong to the reply, until the connection ends.
     #[inline]
     pub fn feed(&mut self, piece: &[u8]) {
-        self.is_nul = self.bytes == 0 && piece == NONE_SUCH || self.is_nul && piece.is_empty();
+        self.is_nul = self.bytes == 0 && piece == MISSING_REPLY || self.is_nul && piece.is_empty();
         self.bytes += piece.len() as u64;
     }
 
     /// What has come, if the connection ends here.
     #[must_use]
-    pub fn answer(&self) -> Answer {
+    pub fn answer(&self) -> OriginalAnswer {
         match self.bytes {
-            0 => Answer::Nothing,
-            1 if self.is_nul => Answer::NoneSuch,
-            bytes => Answer::Bytes(bytes),
+            0 => OriginalAnswer::Empty,
+            1 if self.is_nul => OriginalAnswer::Missing,
+            bytes => OriginalAnswer::Bytes(bytes),
         }
     }
 }

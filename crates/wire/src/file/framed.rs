@@ -11,8 +11,8 @@ pub struct Framed;
 
 impl Dialect for Framed {
     const NAME: &'static str = "framed";
-    const KEEPS_ALIVE: bool = true;
-    const TELLS: bool = true;
+    const IS_PERSISTENT: bool = true;
+    const HAS_STATUS: bool = true;
 
     #[inline]
     fn request(input: &[u8]) -> Request {

@@ -12,7 +12,7 @@ mod status;
 
 pub use framed::{Framed, HEAD_BYTES};
 pub use id::{FileId, ID_BYTES_MAX, ORIGINAL_ID_BYTES};
-pub use original::{NONE_SUCH, Original};
+pub use original::{MISSING_REPLY, Original};
 pub use status::Status;
 
 /// One of the protocols, as a server reads and writes it.
@@ -20,9 +20,9 @@ pub trait Dialect: Send + Sync + 'static {
     /// What it is called on a command line.
     const NAME: &'static str;
     /// A connection serves more than one request.
-    const KEEPS_ALIVE: bool;
+    const IS_PERSISTENT: bool;
     /// Replies say what became of the request. Without that a client can only guess, and nothing may follow a body.
-    const TELLS: bool;
+    const HAS_STATUS: bool;
 
     /// Reads the request at the start of `input`. When it is incomplete, `input` must be offered again from the same
     /// byte with more behind it; there is no state, since a request is short.

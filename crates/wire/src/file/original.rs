@@ -1,7 +1,7 @@
 use super::{Dialect, FileId, Request, Status, id::ORIGINAL_ID_BYTES};
 
 /// The answer when there is no body: one NUL.
-pub const NONE_SUCH: &[u8] = b"\0";
+pub const MISSING_REPLY: &[u8] = b"\0";
 
 /// Eight characters are a request, the bytes of the document and the end of the connection its answer.
 #[derive(Clone, Copy, Debug)]
@@ -9,8 +9,8 @@ pub struct Original;
 
 impl Dialect for Original {
     const NAME: &'static str = "original";
-    const KEEPS_ALIVE: bool = false;
-    const TELLS: bool = false;
+    const IS_PERSISTENT: bool = false;
+    const HAS_STATUS: bool = false;
 
     #[inline]
     fn request(input: &[u8]) -> Request {
@@ -26,11 +26,11 @@ impl Dialect for Original {
     #[inline]
     fn head(status: Status, _body_bytes: u64, out: &mut Vec<u8>) {
         if status != Status::Found {
-            out.extend_from_slice(NONE_SUCH);
+            out.extend_from_slice(MISSING_REPLY);
         }
     }
 
     fn refusal() -> &'static [u8] {
-        NONE_SUCH
+        MISSING_REPLY
     }
 }

@@ -13,8 +13,8 @@ pub struct Validators<'a> {
 
 /// What the preconditions of a request come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    Serve,
+pub enum Precondition {
+    Met,
     /// 304: the client has it.
     NotModified,
     /// 412.
@@ -23,9 +23,9 @@ pub enum Verdict {
 
 /// Evaluates the preconditions in the order of RFC 9110, section 13.2.2. A date that cannot be read, or that is given
 /// twice, is as good as none.
-pub fn evaluate(request: &Request<'_>, validators: Validators<'_>) -> Verdict {
-    if !request.conditional {
-        return Verdict::Serve;
+pub fn evaluate(request: &Request<'_>, validators: Validators<'_>) -> Precondition {
+    if !request.is_conditional {
+        return Precondition::Met;
     }
     let date = |name| date::parse_date(only(request.values(name))?);
     let current = match listed(request, "if-match", validators.etag, Comparison::Strong) {
@@ -33,17 +33,17 @@ pub fn evaluate(request: &Request<'_>, validators: Validators<'_>) -> Verdict {
         None => date("if-unmodified-since").is_none_or(|limit| validators.modified <= limit),
     };
     if !current {
-        return Verdict::Failed;
+        return Precondition::Failed;
     }
     let is_read = matches!(request.method, Method::Get | Method::Head);
     match listed(request, "if-none-match", validators.etag, Comparison::Weak) {
-        Some(true) if is_read => Verdict::NotModified,
-        Some(true) => Verdict::Failed,
-        Some(false) => Verdict::Serve,
+        Some(true) if is_read => Precondition::NotModified,
+        Some(true) => Precondition::Failed,
+        Some(false) => Precondition::Met,
         None if is_read && date("if-modified-since").is_some_and(|since| validators.modified <= since) => {
-            Verdict::NotModified
+            Precondition::NotModified
         }
-        None => Verdict::Serve,
+        None => Precondition::Met,
     }
 }
 
@@ -94,7 +94,7 @@ mod tests {
     const ETAG: &[u8] = b"\"a,b\"";
     const MODIFIED: u64 = 784_111_777;
 
-    fn verdict(method: &str, fields: &str) -> Verdict {
+    fn outcome(method: &str, fields: &str) -> Precondition {
         let head = format!("{method} / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
         let request = HeadParser::default().parse(head.as_bytes(), &HeadLimits::default()).unwrap().unwrap();
         evaluate(&request, Validators { etag: ETAG, modified: MODIFIED })
@@ -106,32 +106,32 @@ mod tests {
         let date = |seconds| String::from_utf8(format_date(seconds).to_vec()).unwrap();
         let (before, same, after) = (date(MODIFIED - 1), date(MODIFIED), date(MODIFIED + 1));
         let cases = [
-            (String::new(), Verdict::Serve),
-            ("If-Match: \"a,b\"\r\n".into(), Verdict::Serve),
-            ("If-Match: *\r\n".into(), Verdict::Serve),
-            ("If-Match: \"zz\"\r\n".into(), Verdict::Failed),
-            ("If-Match: W/\"a,b\"\r\n".into(), Verdict::Failed),
-            ("If-Match: \"zz\"\r\nIf-Match: \"a,b\"\r\n".into(), Verdict::Serve),
-            (format!("If-Unmodified-Since: {before}\r\n"), Verdict::Failed),
-            (format!("If-Unmodified-Since: {same}\r\n"), Verdict::Serve),
-            (format!("If-Match: \"a,b\"\r\nIf-Unmodified-Since: {before}\r\n"), Verdict::Serve),
-            ("If-None-Match: \"a,b\"\r\n".into(), Verdict::NotModified),
-            ("if-none-match: , \"zz\" ,\tW/\"a,b\"\r\n".into(), Verdict::NotModified),
-            ("If-None-Match: *\r\n".into(), Verdict::NotModified),
-            ("If-None-Match: \"a\", \"b\"\r\n".into(), Verdict::Serve),
-            ("If-None-Match: a,b\r\n".into(), Verdict::Serve),
-            ("If-None-Match: \"a,b\r\n".into(), Verdict::Serve),
-            (format!("If-Modified-Since: {before}\r\n"), Verdict::Serve),
-            (format!("If-Modified-Since: {same}\r\n"), Verdict::NotModified),
-            (format!("If-Modified-Since: {after}\r\n"), Verdict::NotModified),
-            (format!("If-None-Match: \"zz\"\r\nIf-Modified-Since: {after}\r\n"), Verdict::Serve),
-            (format!("If-Modified-Since: {after}\r\nIf-Modified-Since: {after}\r\n"), Verdict::Serve),
-            ("If-Modified-Since: last week\r\n".into(), Verdict::Serve),
-            ("If-Match: \"zz\"\r\nIf-None-Match: \"a,b\"\r\n".into(), Verdict::Failed),
+            (String::new(), Precondition::Met),
+            ("If-Match: \"a,b\"\r\n".into(), Precondition::Met),
+            ("If-Match: *\r\n".into(), Precondition::Met),
+            ("If-Match: \"zz\"\r\n".into(), Precondition::Failed),
+            ("If-Match: W/\"a,b\"\r\n".into(), Precondition::Failed),
+            ("If-Match: \"zz\"\r\nIf-Match: \"a,b\"\r\n".into(), Precondition::Met),
+            (format!("If-Unmodified-Since: {before}\r\n"), Precondition::Failed),
+            (format!("If-Unmodified-Since: {same}\r\n"), Precondition::Met),
+            (format!("If-Match: \"a,b\"\r\nIf-Unmodified-Since: {before}\r\n"), Precondition::Met),
+            ("If-None-Match: \"a,b\"\r\n".into(), Precondition::NotModified),
+            ("if-none-match: , \"zz\" ,\tW/\"a,b\"\r\n".into(), Precondition::NotModified),
+            ("If-None-Match: *\r\n".into(), Precondition::NotModified),
+            ("If-None-Match: \"a\", \"b\"\r\n".into(), Precondition::Met),
+            ("If-None-Match: a,b\r\n".into(), Precondition::Met),
+            ("If-None-Match: \"a,b\r\n".into(), Precondition::Met),
+            (format!("If-Modified-Since: {before}\r\n"), Precondition::Met),
+            (format!("If-Modified-Since: {same}\r\n"), Precondition::NotModified),
+            (format!("If-Modified-Since: {after}\r\n"), Precondition::NotModified),
+            (format!("If-None-Match: \"zz\"\r\nIf-Modified-Since: {after}\r\n"), Precondition::Met),
+            (format!("If-Modified-Since: {after}\r\nIf-Modified-Since: {after}\r\n"), Precondition::Met),
+            ("If-Modified-Since: last week\r\n".into(), Precondition::Met),
+            ("If-Match: \"zz\"\r\nIf-None-Match: \"a,b\"\r\n".into(), Precondition::Failed),
         ];
         for (fields, want) in &cases {
-            assert_eq!((verdict("GET", fields), verdict("HEAD", fields)), (*want, *want), "{fields:?}");
+            assert_eq!((outcome("GET", fields), outcome("HEAD", fields)), (*want, *want), "{fields:?}");
         }
-        assert_eq!(verdict("DELETE", "If-None-Match: *\r\n"), Verdict::Failed);
+        assert_eq!(outcome("DELETE", "If-None-Match: *\r\n"), Precondition::Failed);
     }
 }

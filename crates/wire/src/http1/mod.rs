@@ -10,6 +10,6 @@ pub mod response;
 mod scan;
 mod target;
 
-pub use request::{Body, HeadLimits, HeadParser, Method, Refusal, Request, Version, skip_empty_lines};
-pub use response::{Connection, Part, Prepared, Status};
+pub use request::{Body, HeadLimits, HeadParser, Method, Refusal, Request, Version, empty_lines_len};
+pub use response::{Connection, Part, PreparedResponse, Status};
 pub use target::Target;

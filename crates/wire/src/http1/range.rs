@@ -31,7 +31,7 @@ pub enum Selection {
 ///
 /// Ranges are defined for GET alone. Two `Range` fields are as good as none.
 pub fn select(request: &Request<'_>, validators: Validators<'_>, size: u64, now: u64) -> Selection {
-    if !request.ranged || request.method != Method::Get || !is_unchanged(request, validators, now) {
+    if !request.has_range || request.method != Method::Get || !is_unchanged(request, validators, now) {
         return Selection::Whole;
     }
     only(request.values("range")).map_or(Selection::Whole, |value| resolve(value, size))

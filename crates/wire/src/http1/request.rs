@@ -93,11 +93,11 @@ pub struct Request<'a> {
     pub version: Version,
     pub body: Body,
     /// The peer expects the connection to stay open (RFC 9112, section 9.3).
-    pub keep_alive: bool,
+    pub should_keep_alive: bool,
     /// At least one `If-…` field is there; see [`super::conditional`].
-    pub conditional: bool,
+    pub is_conditional: bool,
     /// A `Range` field is there; see [`super::range`].
-    pub ranged: bool,
+    pub has_range: bool,
     /// Bytes from the request line to the empty line, both included.
     pub head_len: usize,
     /// The field lines, known to be well formed.
@@ -117,7 +117,7 @@ impl<'a> Request<'a> {
 
 /// Length of the empty lines in front of a request, which are tolerated (RFC 9112, section 2.2).
 #[inline]
-pub fn skip_empty_lines(input: &[u8]) -> usize {
+pub fn empty_lines_len(input: &[u8]) -> usize {
     let mut skipped = 0;
     while input[skipped..].starts_with(b"\r\n") {
         skipped += 2;
@@ -136,7 +136,7 @@ pub struct HeadParser {
 impl HeadParser {
     /// Part of a head has been seen and the rest not.
     #[inline]
-    pub fn is_torn(&self) -> bool {
+    pub fn is_mid_request(&self) -> bool {
         !self.scan.is_at_start()
     }
 
@@ -230,9 +230,9 @@ impl<'a> RequestLine<'a> {
             target: self.target,
             version: self.version,
             body: seen.body(self.version)?,
-            keep_alive: !seen.close && (self.version == Version::Http11 || seen.keep_alive),
-            conditional: seen.conditional,
-            ranged: seen.ranged,
+            should_keep_alive: !seen.has_close && (self.version == Version::Http11 || seen.has_keep_alive),
+            is_conditional: seen.is_conditional,
+            has_range: seen.has_range,
             head_len,
             fields,
         })
@@ -245,10 +245,10 @@ struct Seen {
     host: Host,
     content_length: Option<u64>,
     coding: Coding,
-    close: bool,
-    keep_alive: bool,
-    conditional: bool,
-    ranged: bool,
+    has_close: bool,
+    has_keep_alive: bool,
+    is_conditional: bool,
+    has_range: bool,
 }
 
 #[derive(Default, PartialEq, Eq)]
@@ -278,7 +278,7 @@ impl Seen {
                 }
                 self.host = Host::Given;
             }
-            (5, b'r') if name.eq_ignore_ascii_case(b"range") => self.ranged = true,
+            (5, b'r') if name.eq_ignore_ascii_case(b"range") => self.has_range = true,
             (10, b'c') if name.eq_ignore_ascii_case(b"connection") => self.connection(value),
             (14, b'c') if name.eq_ignore_ascii_case(b"content-length") => {
                 let length = parse_length(value).ok_or(Refusal::Malformed)?;
@@ -292,7 +292,7 @@ impl Seen {
                 self.coding = if known { Coding::Chunked } else { Coding::Unknown };
             }
             (8 | 13 | 17 | 19, b'i') if CONDITIONS.iter().any(|known| name.eq_ignore_ascii_case(known)) => {
-                self.conditional = true;
+                self.is_conditional = true;
             }
             _ => {}
         }
@@ -302,8 +302,8 @@ impl Seen {
     fn connection(&mut self, value: &[u8]) {
         for option in value.split(|&byte| byte == b',') {
             let option = option.trim_ascii();
-            self.close |= option.eq_ignore_ascii_case(b"close");
-            self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+            self.has_close |= option.eq_ignore_ascii_case(b"close");
+            self.has_keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
         }
     }
 

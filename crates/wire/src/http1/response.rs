@@ -91,21 +91,21 @@ const LINE_END: &str = "\r\n";
 /// A response rendered ahead of time, body included: only the date and the fate of the connection are filled in when
 /// it is sent, so that sending is one copy.
 #[derive(Clone, Debug)]
-pub struct Prepared {
+pub struct PreparedResponse {
     /// Status line, a date of blanks, fields, empty line, body.
     bytes: Box<[u8]>,
     status: Status,
     head_len: usize,
 }
 
-/// A [`Prepared`] in the making.
+/// A [`PreparedResponse`] in the making.
 #[derive(Debug)]
-pub struct Draft {
+pub struct ResponseBuilder {
     bytes: Vec<u8>,
     status: Status,
 }
 
-impl Draft {
+impl ResponseBuilder {
     /// Adds a field. `value` must be free of CR and LF; whoever makes it from a request encodes it first.
     #[must_use]
     pub fn field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
@@ -119,29 +119,29 @@ impl Draft {
 
     /// Adds the fields of another response, all but its date.
     #[must_use]
-    pub fn fields_of(mut self, other: &Prepared) -> Self {
+    pub fn fields_of(mut self, other: &PreparedResponse) -> Self {
         let from = other.date_at() + DATE_LEN + LINE_END.len();
         self.bytes.extend_from_slice(&other.bytes[from..other.head_len - LINE_END.len()]);
         self
     }
 
     /// Ends the head. A length, if any, is a field like the others.
-    pub fn body(mut self, body: &[u8]) -> Prepared {
+    pub fn body(mut self, body: &[u8]) -> PreparedResponse {
         self.bytes.extend_from_slice(b"\r\n");
         let head_len = self.bytes.len();
         self.bytes.extend_from_slice(body);
-        Prepared { bytes: self.bytes.into_boxed_slice(), status: self.status, head_len }
+        PreparedResponse { bytes: self.bytes.into_boxed_slice(), status: self.status, head_len }
     }
 }
 
-impl Prepared {
-    pub fn draft(status: Status) -> Draft {
+impl PreparedResponse {
+    pub fn builder(status: Status) -> ResponseBuilder {
         let mut bytes = Vec::with_capacity(512);
         bytes.extend_from_slice(status.line().as_bytes());
         bytes.extend_from_slice(DATE_FIELD.as_bytes());
         bytes.extend_from_slice(&[b' '; DATE_LEN]);
         bytes.extend_from_slice(b"\r\n");
-        Draft { bytes, status }
+        ResponseBuilder { bytes, status }
     }
 
     pub fn status(&self) -> Status {
@@ -159,7 +159,7 @@ impl Prepared {
     }
 
     /// Bytes of memory that this holds.
-    pub fn held(&self) -> usize {
+    pub fn heap_bytes(&self) -> usize {
         self.bytes.len()
     }
 
@@ -190,7 +190,7 @@ impl Prepared {
 mod tests {
     use super::*;
 
-    fn text(prepared: &Prepared, part: Part, connection: Connection) -> String {
+    fn text(prepared: &PreparedResponse, part: Part, connection: Connection) -> String {
         let mut out = b"before".to_vec();
         let appended = prepared.push(part, connection, Duration::from_secs(784_111_777), &mut out);
         assert_eq!(appended, out.len() - "before".len());
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn only_date_and_connection_are_filled_in_when_sending() {
-        let prepared = Prepared::draft(Status::Ok).field("Content-Length", "4").body(b"body");
+        let prepared = PreparedResponse::builder(Status::Ok).field("Content-Length", "4").body(b"body");
         let date = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
         for (connection, field) in [
             (Connection::Implied, ""),
@@ -214,12 +214,14 @@ mod tests {
 
     #[test]
     fn fields_are_taken_over_without_the_date() {
-        let other = Prepared::draft(Status::NotModified).field("ETag", "\"a\"").field("X", "y").body(b"body");
-        let prepared = Prepared::draft(Status::Ok).fields_of(&other).field("Z", "z").body(b"");
+        let other = PreparedResponse::builder(Status::NotModified).field("ETag", "\"a\"").field("X", "y").body(b"body");
+        let prepared = PreparedResponse::builder(Status::Ok).fields_of(&other).field("Z", "z").body(b"");
         let head =
             "beforeHTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nETag: \"a\"\r\nX: y\r\nZ: z\r\n\r\n";
         assert_eq!(text(&prepared, Part::Whole, Connection::Implied), head);
-        let none = Prepared::draft(Status::Ok).fields_of(&Prepared::draft(Status::NotFound).body(b"")).body(b"");
+        let none = PreparedResponse::builder(Status::Ok)
+            .fields_of(&PreparedResponse::builder(Status::NotFound).body(b""))
+            .body(b"");
         assert!(text(&none, Part::Whole, Connection::Implied).ends_with("GMT\r\n\r\n"));
     }
 

@@ -12,7 +12,7 @@ pub enum Target<'a> {
         /// What follows the first `?`.
         query: Option<&'a [u8]>,
         /// `path` contains a `%`.
-        encoded: bool,
+        is_encoded: bool,
     },
     /// `OPTIONS *`: the server as a whole.
     Server,
@@ -49,7 +49,7 @@ impl<'a> Target<'a> {
         }
         match raw.first() {
             Some(b'/') if seen == 0 && method != Method::Connect => {
-                Ok(Target::Path { path: raw, query: None, encoded: false })
+                Ok(Target::Path { path: raw, query: None, is_encoded: false })
             }
             Some(b'/') if method != Method::Connect => Ok(Self::split(raw)),
             _ => Self::unusual(raw, method),
@@ -59,7 +59,7 @@ impl<'a> Target<'a> {
     fn split(raw: &'a [u8]) -> Self {
         let question = memchr::memchr(b'?', raw);
         let path = &raw[..question.unwrap_or(raw.len())];
-        Target::Path { path, query: question.map(|at| &raw[at + 1..]), encoded: path.contains(&b'%') }
+        Target::Path { path, query: question.map(|at| &raw[at + 1..]), is_encoded: path.contains(&b'%') }
     }
 
     #[cold]
@@ -79,10 +79,10 @@ impl<'a> Target<'a> {
         match rest[authority..].first() {
             _ if authority == 0 => Err(Refusal::Malformed),
             Some(b'/') => Ok(Self::split(&rest[authority..])),
-            Some(_) => Ok(Target::Path { path: b"/", query: Some(&rest[authority + 1..]), encoded: false }),
+            Some(_) => Ok(Target::Path { path: b"/", query: Some(&rest[authority + 1..]), is_encoded: false }),
             // RFC 9112, section 3.2.1: an empty path is sent as "/"; for OPTIONS it means the server.
             None if method == Method::Options => Ok(Target::Server),
-            None => Ok(Target::Path { path: b"/", query: None, encoded: false }),
+            None => Ok(Target::Path { path: b"/", query: None, is_encoded: false }),
         }
     }
 }

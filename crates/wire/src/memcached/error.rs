@@ -73,7 +73,7 @@ impl std::error::Error for Refusal {}
 
 /// The peer is no memcached client: the connection is closed without a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum HangUp {
+pub enum FatalError {
     #[error("an HTTP request")]
     Http,
     #[error("the binary protocol")]

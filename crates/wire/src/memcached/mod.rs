@@ -11,7 +11,7 @@ pub mod reply;
 mod request;
 mod text;
 
-pub use error::{HangUp, Refusal};
+pub use error::{FatalError, Refusal};
 pub use meta::{KeyBuffer, MetaFlags, MetaKey};
 pub use number::{Expiry, unsigned as parse_unsigned};
 pub use request::{Direction, Keys, Limits, Parsed, Request, RequestParser, ShutdownMode, StoreMode};

@@ -101,7 +101,7 @@ pub struct Item {
 
 /// What the flags of a meta reply can tell of, beside key and opaque, which are always returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum About<'a> {
+pub enum MetaFields<'a> {
     /// A miss, a mismatch, or `md`.
     Nothing,
     /// The item that `mg` found.
@@ -114,19 +114,25 @@ pub enum About<'a> {
 
 /// The line of a meta reply without a value: the code, and the flags that the request asked to have returned, in its
 /// order.
-pub fn meta(out: &mut Vec<u8>, code: Code, key: &MetaKey<'_>, flags: &MetaFlags<'_>, about: About<'_>) {
+pub fn meta(out: &mut Vec<u8>, code: Code, key: &MetaKey<'_>, flags: &MetaFlags<'_>, about: MetaFields<'_>) {
     out.extend_from_slice(code.letters());
     meta_flags(out, key, flags, about);
 }
 
 /// The line in front of a value whose bytes and closing CRLF somebody else writes: `VA length flags`.
-pub fn meta_value_header(out: &mut Vec<u8>, length: usize, key: &MetaKey<'_>, flags: &MetaFlags<'_>, about: About<'_>) {
+pub fn meta_value_header(
+    out: &mut Vec<u8>,
+    length: usize,
+    key: &MetaKey<'_>,
+    flags: &MetaFlags<'_>,
+    about: MetaFields<'_>,
+) {
     out.extend_from_slice(b"VA ");
     decimal(out, length);
     meta_flags(out, key, flags, about);
 }
 
-fn meta_flags(out: &mut Vec<u8>, key: &MetaKey<'_>, flags: &MetaFlags<'_>, about: About<'_>) {
+fn meta_flags(out: &mut Vec<u8>, key: &MetaKey<'_>, flags: &MetaFlags<'_>, about: MetaFields<'_>) {
     for (letter, token) in flags.iter() {
         match (letter, about) {
             (b'O', _) => returned(out, b'O', |out| out.extend_from_slice(token)),
@@ -136,23 +142,26 @@ fn meta_flags(out: &mut Vec<u8>, key: &MetaKey<'_>, flags: &MetaFlags<'_>, about
                     out.extend_from_slice(b" b");
                 }
             }
-            (b'c', About::Stored { cas } | About::Number { cas, .. } | About::Item(&Item { cas, .. })) => {
+            (
+                b'c',
+                MetaFields::Stored { cas } | MetaFields::Number { cas, .. } | MetaFields::Item(&Item { cas, .. }),
+            ) => {
                 returned(out, b'c', |out| decimal(out, cas));
             }
-            (b't', About::Number { ttl_seconds, .. } | About::Item(&Item { ttl_seconds, .. })) => {
+            (b't', MetaFields::Number { ttl_seconds, .. } | MetaFields::Item(&Item { ttl_seconds, .. })) => {
                 returned(out, b't', |out| match ttl_seconds {
                     Some(seconds) => decimal(out, seconds),
                     None => out.extend_from_slice(b"-1"),
                 });
             }
-            (b'f', About::Item(item)) => returned(out, b'f', |out| decimal(out, item.flags)),
-            (b's', About::Item(item)) => returned(out, b's', |out| decimal(out, item.length)),
-            (b'l', About::Item(item)) => returned(out, b'l', |out| decimal(out, item.idle_seconds)),
-            (b'h', About::Item(item)) => returned(out, b'h', |out| decimal(out, u8::from(item.was_hit))),
+            (b'f', MetaFields::Item(item)) => returned(out, b'f', |out| decimal(out, item.flags)),
+            (b's', MetaFields::Item(item)) => returned(out, b's', |out| decimal(out, item.length)),
+            (b'l', MetaFields::Item(item)) => returned(out, b'l', |out| decimal(out, item.idle_seconds)),
+            (b'h', MetaFields::Item(item)) => returned(out, b'h', |out| decimal(out, u8::from(item.was_hit))),
             _ => {}
         }
     }
-    if let About::Item(item) = about {
+    if let MetaFields::Item(item) = about {
         for (letter, is_set) in [(b'Z', item.is_claimed), (b'X', item.is_stale), (b'W', item.is_won)] {
             if is_set {
                 out.extend_from_slice(&[b' ', letter]);

@@ -1,7 +1,7 @@
 use memchr::memchr;
 
 use super::{
-    Expiry, HangUp, MetaFlags, MetaKey, Refusal,
+    Expiry, FatalError, MetaFlags, MetaKey, Refusal,
     text::{self, Line, Words},
 };
 
@@ -153,13 +153,13 @@ impl<'a> IntoIterator for Keys<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed<'a> {
     /// `consumed` bytes belong to the request.
-    Whole { request: Request<'a>, consumed: usize },
+    Complete { request: Request<'a>, consumed: usize },
     /// These bytes are answered with an error and are no request.
     Refused { refusal: Refusal, consumed: usize },
     /// These bytes are not answered: the value of a refused request, or a refused request with `noreply`.
     Skipped { consumed: usize },
     /// At least `need` bytes are missing; 0 when nothing is known.
-    Torn { need: usize },
+    Incomplete { need: usize },
 }
 
 /// Reads requests. One per connection; it remembers how far a torn line has been searched, and how much of a refused
@@ -199,7 +199,7 @@ pub(super) enum Store<'a> {
 impl RequestParser {
     /// Part of a request has been seen and the rest not.
     #[inline]
-    pub fn is_torn(&self) -> bool {
+    pub fn is_mid_request(&self) -> bool {
         self.searched != 0 || self.refused_bytes != 0
     }
 
@@ -215,16 +215,16 @@ impl RequestParser {
     /// # Errors
     /// The peer is no memcached client. Neither this nor anything else depends on how the bytes were torn.
     #[inline]
-    pub fn parse<'a>(&mut self, input: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, HangUp> {
+    pub fn parse<'a>(&mut self, input: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, FatalError> {
         if self.refused_bytes > 0 {
             return Ok(self.skip(input));
         }
         if !self.has_begun && input.first() == Some(&0x80) {
-            return Err(HangUp::Binary);
+            return Err(FatalError::Binary);
         }
-        let Some(line_end) = self.find_line(input, limits)? else { return Ok(Parsed::Torn { need: 0 }) };
+        let Some(line_end) = self.find_line(input, limits)? else { return Ok(Parsed::Incomplete { need: 0 }) };
         let parsed = match text::command(Line::new(&input[..line_end]))? {
-            Command::Request(request) => Parsed::Whole { request, consumed: line_end },
+            Command::Request(request) => Parsed::Complete { request, consumed: line_end },
             Command::Store { length, store } => self.with_value(input, line_end, length, store, limits),
             Command::Refused(refusal) => Parsed::Refused { refusal, consumed: line_end },
             Command::RefusedStore { refusal, length } => {
@@ -234,7 +234,7 @@ impl RequestParser {
             Command::Silent => Parsed::Skipped { consumed: line_end },
         };
         // Of a torn value it is remembered where the line ends.
-        self.searched = if matches!(parsed, Parsed::Torn { .. }) { line_end - 1 } else { 0 };
+        self.searched = if matches!(parsed, Parsed::Incomplete { .. }) { line_end - 1 } else { 0 };
         self.has_begun = true;
         Ok(parsed)
     }
@@ -242,12 +242,12 @@ impl RequestParser {
     fn skip<'a>(&mut self, input: &[u8]) -> Parsed<'a> {
         let consumed = usize::try_from(self.refused_bytes).unwrap_or(usize::MAX).min(input.len());
         self.refused_bytes -= consumed as u64;
-        if consumed == 0 { Parsed::Torn { need: 0 } } else { Parsed::Skipped { consumed } }
+        if consumed == 0 { Parsed::Incomplete { need: 0 } } else { Parsed::Skipped { consumed } }
     }
 
     /// The offset behind the line's LF.
     #[inline]
-    fn find_line(&mut self, input: &[u8], limits: &Limits) -> Result<Option<usize>, HangUp> {
+    fn find_line(&mut self, input: &[u8], limits: &Limits) -> Result<Option<usize>, FatalError> {
         match self.search(input, limits.line_bytes_max) {
             None if input.len() > limits.line_bytes_max => self.find_long_line(input, limits),
             found => Ok(found),
@@ -255,12 +255,12 @@ impl RequestParser {
     }
 
     #[cold]
-    fn find_long_line(&mut self, input: &[u8], limits: &Limits) -> Result<Option<usize>, HangUp> {
+    fn find_long_line(&mut self, input: &[u8], limits: &Limits) -> Result<Option<usize>, FatalError> {
         if !text::takes_many_keys(input) {
-            return Err(HangUp::LineTooLong);
+            return Err(FatalError::LineTooLong);
         }
         match self.search(input, limits.keys_line_bytes_max) {
-            None if input.len() > limits.keys_line_bytes_max => Err(HangUp::LineTooLong),
+            None if input.len() > limits.keys_line_bytes_max => Err(FatalError::LineTooLong),
             found => Ok(found),
         }
     }
@@ -287,13 +287,13 @@ impl RequestParser {
         let fitting = usize::try_from(length).ok().filter(|&length| length <= limits.value_bytes_max);
         let Some(length) = fitting else {
             self.refused_bytes = length + 2;
-            return Parsed::Whole { request: store.too_large(), consumed: line_end };
+            return Parsed::Complete { request: store.too_large(), consumed: line_end };
         };
         let (wanted, rest) = (length + 2, &input[line_end..]);
-        let Some(chunk) = rest.get(..wanted) else { return Parsed::Torn { need: wanted - rest.len() } };
+        let Some(chunk) = rest.get(..wanted) else { return Parsed::Incomplete { need: wanted - rest.len() } };
         let consumed = line_end + wanted;
         match chunk.strip_suffix(b"\r\n") {
-            Some(value) => Parsed::Whole { request: store.with_value(value), consumed },
+            Some(value) => Parsed::Complete { request: store.with_value(value), consumed },
             None if store.is_silent() => Parsed::Skipped { consumed },
             None => Parsed::Refused { refusal: Refusal::BadDataChunk, consumed },
         }

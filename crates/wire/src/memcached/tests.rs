@@ -2,7 +2,7 @@ mod observed;
 mod replies;
 mod tearing;
 
-use super::{HangUp, Limits, MetaKey, Parsed, Request, RequestParser};
+use super::{FatalError, Limits, MetaKey, Parsed, Request, RequestParser};
 
 /// What a stream comes to: requests in short, errors in memcached's words, a hang-up as `†`, and `…` for a torn rest.
 fn meaning(input: &[u8], limits: &Limits) -> String {
@@ -18,7 +18,7 @@ fn torn_meaning(input: &[u8], sizes: &[usize], limits: &Limits) -> String {
         end = input.len().min(end.saturating_add(*sizes.next().unwrap_or(&1)));
         while start < end {
             start += match parser.parse(&input[start..end], limits) {
-                Ok(Parsed::Whole { request, consumed }) => {
+                Ok(Parsed::Complete { request, consumed }) => {
                     said.push(describe(&request));
                     consumed
                 }
@@ -27,18 +27,18 @@ fn torn_meaning(input: &[u8], sizes: &[usize], limits: &Limits) -> String {
                     consumed
                 }
                 Ok(Parsed::Skipped { consumed }) => consumed,
-                Ok(Parsed::Torn { need }) => {
-                    assert!(parser.is_torn() && need <= limits.value_bytes_max + 2);
+                Ok(Parsed::Incomplete { need }) => {
+                    assert!(parser.is_mid_request() && need <= limits.value_bytes_max + 2);
                     continue 'arrival;
                 }
-                Err(HangUp::Http | HangUp::Binary | HangUp::LineTooLong) => {
+                Err(FatalError::Http | FatalError::Binary | FatalError::LineTooLong) => {
                     said.push("†".to_owned());
                     return said.join(" | ");
                 }
             };
         }
     }
-    if start < end || parser.is_torn() {
+    if start < end || parser.is_mid_request() {
         said.push("…".to_owned());
     }
     said.join(" | ")

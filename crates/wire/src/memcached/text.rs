@@ -3,7 +3,7 @@
 use memchr::memchr;
 
 use super::{
-    Direction, HangUp, KEY_BYTES_MAX, Keys, MetaFlags, MetaKey, Refusal, Request, ShutdownMode, StoreMode,
+    Direction, FatalError, KEY_BYTES_MAX, Keys, MetaFlags, MetaKey, Refusal, Request, ShutdownMode, StoreMode,
     number::{signed, unsigned, unsigned32},
     request::{Command, Store},
 };
@@ -67,7 +67,7 @@ pub(super) fn takes_many_keys(input: &[u8]) -> bool {
 }
 
 /// Reads a line.
-pub(super) fn command(line: Line<'_>) -> Result<Command<'_>, HangUp> {
+pub(super) fn command(line: Line<'_>) -> Result<Command<'_>, FatalError> {
     let mut words = Words::new(line.text);
     let verb = words.next().unwrap_or_default();
     let command = match verb {
@@ -104,14 +104,14 @@ pub(super) fn command(line: Line<'_>) -> Result<Command<'_>, HangUp> {
 
 /// A browser that was sent here by a hostile page must not get to pass its body off as commands.
 #[cold]
-fn unknown<'a>(line: Line<'a>, verb: &[u8]) -> Result<Command<'a>, HangUp> {
+fn unknown<'a>(line: Line<'a>, verb: &[u8]) -> Result<Command<'a>, FatalError> {
     let last = Words::new(line.text).take(WORDS_MAX).last().unwrap_or_default();
     // Nearly every verb begins with one of these letters, and memcached looks no further then.
     let is_near = match *verb {
         [b'm', _] | [] | [_] => true,
         [first, ..] => b"gsacidt".contains(&first),
     };
-    if !is_near && last.starts_with(b"HTTP/") { Err(HangUp::Http) } else { Ok(Command::Refused(Refusal::Unknown)) }
+    if !is_near && last.starts_with(b"HTTP/") { Err(FatalError::Http) } else { Ok(Command::Refused(Refusal::Unknown)) }
 }
 
 type Outcome<'a> = Result<Command<'a>, Refusal>;

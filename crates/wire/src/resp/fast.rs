@@ -1,12 +1,12 @@
 //! The two requests that a cache lives on, recognised by comparing words.
 
-/// The longest key or value that [`fast`] takes, in bytes. Limits below this one would not be seen by it; Redis allows
+/// The longest key or value that [`parse_fast`] takes, in bytes. Limits below this one would not be seen by it; Redis allows
 /// none below 1 MiB either.
 pub const FAST_BYTES_MAX: usize = 999_999;
 
-/// A request that [`fast`] recognises.
+/// A request that [`parse_fast`] recognises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fast<'a> {
+pub enum FastRequest<'a> {
     Get { key: &'a [u8] },
     Set { key: &'a [u8], value: &'a [u8] },
 }
@@ -27,17 +27,17 @@ const CRLF: u16 = u16::from_le_bytes(*b"\r\n");
 /// Knows no limits: keys and values are at most [`FAST_BYTES_MAX`] long, and a peer that has yet to authenticate must be
 /// read by the parser.
 #[inline(always)]
-pub fn fast(input: &[u8]) -> Option<(Fast<'_>, usize)> {
+pub fn parse_fast(input: &[u8]) -> Option<(FastRequest<'_>, usize)> {
     let (head, rest) = input.split_first_chunk::<14>()?;
     let start = u64::from_le_bytes(*head.first_chunk()?);
     let verb = u64::from_le_bytes([head[8], head[9], head[10], head[11], head[12], head[13], 0, 0]) & VERB_MASK;
     if start == GET && verb == GET_VERB {
         let (key, rest) = bulk(rest)?;
-        Some((Fast::Get { key }, input.len() - rest.len()))
+        Some((FastRequest::Get { key }, input.len() - rest.len()))
     } else if start == SET && verb == SET_VERB {
         let (key, rest) = bulk(rest)?;
         let (value, rest) = bulk(rest.strip_prefix(b"$")?)?;
-        Some((Fast::Set { key, value }, input.len() - rest.len()))
+        Some((FastRequest::Set { key, value }, input.len() - rest.len()))
     } else {
         None
     }

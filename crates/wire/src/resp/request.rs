@@ -21,7 +21,7 @@ const ARGS_KEPT: usize = 1024;
 /// How large a request may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLimits {
-    /// The longest argument; not below [`super::FAST_BYTES_MAX`] where [`super::fast`] is used.
+    /// The longest argument; not below [`super::FAST_BYTES_MAX`] where [`super::parse_fast`] is used.
     pub bulk_bytes_max: usize,
     /// Arguments with the command itself.
     pub args_max: usize,
@@ -49,11 +49,11 @@ impl RequestLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// A request whose arguments are in `args`. There is nothing to answer when it has none.
-    Whole { consumed: usize },
+    Complete { consumed: usize },
     /// An inline command with quotes, whose arguments are in [`RequestParser::quoted`].
     Quoted { consumed: usize },
     /// At least `need` bytes are missing; 0 when nothing is known.
-    Torn { need: usize },
+    Incomplete { need: usize },
 }
 
 /// Reads requests. One per connection; it remembers how far a torn request has been read, so that arrival in many
@@ -72,7 +72,7 @@ pub struct RequestParser {
 impl RequestParser {
     /// Part of a request has been seen and the rest not.
     #[inline]
-    pub fn is_torn(&self) -> bool {
+    pub fn is_mid_request(&self) -> bool {
         self.at != 0 || self.searched != 0
     }
 
@@ -100,7 +100,7 @@ impl RequestParser {
         match input.first() {
             Some(b'*') => self.multibulk(input, limits, args),
             Some(_) => self.inline(input, limits, args),
-            None => Ok(Parsed::Torn { need: 0 }),
+            None => Ok(Parsed::Incomplete { need: 0 }),
         }
     }
 
@@ -121,18 +121,20 @@ impl RequestParser {
     ) -> Result<Parsed, ProtocolError> {
         let is_resumed = self.at != 0;
         if !is_resumed {
-            let Some((count, next)) = self.args_count(input, limits)? else { return Ok(Parsed::Torn { need: 0 }) };
+            let Some((count, next)) = self.args_count(input, limits)? else {
+                return Ok(Parsed::Incomplete { need: 0 });
+            };
             (self.at, self.left) = (next, count);
         }
         while self.left > 0 {
             let Some((length, start)) = self.bulk_length(input, limits)? else {
                 args.clear();
-                return Ok(Parsed::Torn { need: 0 });
+                return Ok(Parsed::Incomplete { need: 0 });
             };
             let (wanted, there) = (length.saturating_add(2), input.len() - start);
             if there < wanted {
                 args.clear();
-                return Ok(Parsed::Torn { need: wanted - there });
+                return Ok(Parsed::Incomplete { need: wanted - there });
             }
             // Redis does not look at the two bytes behind an argument either.
             if !is_resumed {
@@ -146,7 +148,7 @@ impl RequestParser {
         if is_resumed {
             collect(&input[..consumed], args);
         }
-        Ok(Parsed::Whole { consumed })
+        Ok(Parsed::Complete { consumed })
     }
 
     /// The number of arguments and where the first one begins.
@@ -241,7 +243,7 @@ impl RequestParser {
         args: &mut Args<'a>,
     ) -> Result<Parsed, ProtocolError> {
         let Some(end) = self.search(b'\n', input, 0, limits, ProtocolError::TooBigInlineRequest)? else {
-            return Ok(Parsed::Torn { need: 0 });
+            return Ok(Parsed::Incomplete { need: 0 });
         };
         self.searched = 0;
         let consumed = end + 1;
@@ -251,7 +253,7 @@ impl RequestParser {
             return Ok(Parsed::Quoted { consumed });
         }
         inline::split(line, args);
-        Ok(Parsed::Whole { consumed })
+        Ok(Parsed::Complete { consumed })
     }
 }
 

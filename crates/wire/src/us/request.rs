@@ -59,9 +59,9 @@ pub enum Refusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed<'a> {
     /// `consumed` bytes belong to the request, the separator included.
-    Whole { request: Request<'a>, consumed: usize },
+    Complete { request: Request<'a>, consumed: usize },
     /// The separator is missing, and how many bytes in front of it is not known (`need` is 0).
-    Torn { need: usize },
+    Incomplete { need: usize },
 }
 
 /// Reads requests. One per connection; it remembers how far a torn request has been searched.
@@ -73,7 +73,7 @@ pub struct RequestParser {
 impl RequestParser {
     /// Part of a request has been seen and the rest not.
     #[inline]
-    pub fn is_torn(&self) -> bool {
+    pub fn is_mid_request(&self) -> bool {
         self.searched != 0
     }
 
@@ -88,11 +88,11 @@ impl RequestParser {
         let until = input.len().min(limit);
         let Some(found) = memchr(SEPARATOR, &input[self.searched..until]) else {
             self.searched = until;
-            return if input.len() >= limit { Err(TooLong) } else { Ok(Parsed::Torn { need: 0 }) };
+            return if input.len() >= limit { Err(TooLong) } else { Ok(Parsed::Incomplete { need: 0 }) };
         };
         let end = self.searched + found;
         self.searched = 0;
-        Ok(Parsed::Whole { request: Request::read(&input[..end]), consumed: end + 1 })
+        Ok(Parsed::Complete { request: Request::read(&input[..end]), consumed: end + 1 })
     }
 }
 

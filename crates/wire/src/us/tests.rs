@@ -31,7 +31,7 @@ fn requests_are_read() {
     ] {
         let input = [line, b"\x1fGET next"].concat();
         let parsed = RequestParser::default().parse(&input, &RequestLimits::default());
-        let expected = Parsed::Whole { request: expected, consumed: line.len() + 1 };
+        let expected = Parsed::Complete { request: expected, consumed: line.len() + 1 };
         assert_eq!(parsed, Ok(expected), "{}", line.escape_ascii());
     }
 }
@@ -55,9 +55,9 @@ fn answers_look_as_the_original_gave_them() {
 fn a_request_without_an_end_is_refused() {
     let limits = RequestLimits { request_bytes_max: 9 };
     let mut parser = RequestParser::default();
-    assert_eq!(parser.parse(b"SET k val", &limits), Ok(Parsed::Torn { need: 0 }));
+    assert_eq!(parser.parse(b"SET k val", &limits), Ok(Parsed::Incomplete { need: 0 }));
     assert_eq!(parser.parse(b"SET k valu", &limits), Err(TooLong));
-    assert!(matches!(RequestParser::default().parse(b"SET k val\x1f", &limits), Ok(Parsed::Whole { .. })));
+    assert!(matches!(RequestParser::default().parse(b"SET k val\x1f", &limits), Ok(Parsed::Complete { .. })));
     assert_eq!(RequestParser::default().parse(b"SET k value\x1f", &limits), Err(TooLong));
 }
 
@@ -101,7 +101,7 @@ proptest! {
         let (mut parser, mut start, mut end, mut found) = (RequestParser::default(), 0, 0, Vec::new());
         while end < input.len() {
             end = input.len().min(end + size);
-            while let Parsed::Whole { request, consumed } = parser.parse(&input[start..end], &RequestLimits::default()).unwrap() {
+            while let Parsed::Complete { request, consumed } = parser.parse(&input[start..end], &RequestLimits::default()).unwrap() {
                 found.push(request);
                 start += consumed;
             }

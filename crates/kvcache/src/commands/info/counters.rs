@@ -2,13 +2,13 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use store::{Counts, Store};
+use store::{CacheCounts, Store};
 
 use super::{Call, Lines};
 
 impl<S: Store> Call<'_, '_, S> {
     pub(super) fn info_stats(&mut self, lines: &mut Lines) {
-        let mut counts = Counts::default();
+        let mut counts = CacheCounts::default();
         self.keys.each(|cache| {
             counts.hits += cache.counts.hits;
             counts.misses += cache.counts.misses;

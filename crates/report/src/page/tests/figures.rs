@@ -11,7 +11,7 @@ fn text(html: &str, id: &str) -> String {
 }
 
 #[test]
-fn a_cell_and_the_table_tell_the_warm_up_and_how_many_visits_were_not_steady() {
+fn the_warm_up_and_unsteady_visits_are_told() {
     let html = render(&sample::summary());
     assert!(
         text(&html, "cell-s1-0").contains("warm-up600 ms, until the load was steady"),

@@ -6,7 +6,7 @@ use super::{Flag, FlagCount, Summary, Topic, all_text, by_id, elements, figures_
 use crate::sample;
 
 #[test]
-fn every_matrix_is_an_article_with_its_own_reference_and_links_to_the_others() {
+fn every_matrix_is_an_article_with_links_to_the_others() {
     let html = page(vec![sample::summary(), sample::cache()]);
     let document = parse(&html);
     let articles: Vec<_> = elements(&document, "article").collect();
@@ -51,7 +51,7 @@ fn memory_and_hits_have_a_table_of_their_own() {
 }
 
 #[test]
-fn rows_that_were_not_selected_for_any_column_of_a_picture_are_left_out_of_it() {
+fn rows_not_selected_for_any_column_are_left_out() {
     let mut summary = sample::summary();
     summary.results.retain(|result| result.cell != "http-server/tokio");
     let html = render(&summary);
@@ -78,13 +78,13 @@ fn two() -> Vec<Summary> {
 }
 
 #[test]
-fn several_servers_have_one_title_one_verdict_and_a_way_to_each() {
+fn several_servers_share_a_title_and_a_verdict() {
     let html = page(two());
     let document = parse(&html);
     let titles: Vec<String> = elements(&document, "h1").map(all_text).collect();
     assert_eq!(titles, ["http-server and kvcache"]);
-    let front = by_id(&document, "run").unwrap();
-    let verdicts = front.descendants().find(|node| has_class(*node, "verdicts")).unwrap();
+    let overview = by_id(&document, "run").unwrap();
+    let verdicts = overview.descendants().find(|node| has_class(*node, "verdicts")).unwrap();
     let lines: Vec<_> = verdicts.children().filter(|node| node.has_tag_name("li")).collect();
     for (line, (server, target)) in lines.iter().zip([("http-server", "#top"), ("kvcache", "#m2-top")]) {
         let link = line.first_element_child().unwrap();
@@ -100,11 +100,11 @@ fn several_servers_have_one_title_one_verdict_and_a_way_to_each() {
 }
 
 #[test]
-fn a_kind_of_warning_is_one_line_for_all_servers_and_its_cells_unfold() {
+fn a_kind_of_warning_is_one_line_whose_cells_unfold() {
     let html = page(two());
     let document = parse(&html);
-    let front = by_id(&document, "run").unwrap();
-    let warnings = front.descendants().find(|node| has_class(*node, "warn")).unwrap();
+    let overview = by_id(&document, "run").unwrap();
+    let warnings = overview.descendants().find(|node| has_class(*node, "warn")).unwrap();
     let lines: Vec<_> = warnings.children().filter(|node| node.has_tag_name("li")).collect();
     let of = |words: &str| lines.iter().filter(|line| all_text(**line).contains(words)).collect::<Vec<_>>();
     let marked = of("marked no-steady-state");
@@ -117,7 +117,7 @@ fn a_kind_of_warning_is_one_line_for_all_servers_and_its_cells_unfold() {
     assert!(all_text(*of("of one only")[0]).starts_with("kvcache: "));
 }
 
-/// What the page says of the null server when our cheapest costs so many times as much on workloads of these sizes.
+/// Sentence on the null server when our cheapest costs so many times as much on workloads of these sizes.
 fn beside_null(cases: &[(f64, bool, u64)]) -> String {
     let mut summary = sample::summary();
     let one = summary.comparisons.iter().find(|one| one.topic == Topic::BestOverNull).unwrap().clone();
@@ -177,7 +177,7 @@ fn quoting() -> Summary {
 }
 
 #[test]
-fn quoted_figures_have_a_section_of_their_own_that_says_where_they_are_from() {
+fn quoted_figures_say_where_they_are_from() {
     let html = page(vec![quoting(), sample::cache()]);
     let document = parse(&html);
     let section = by_id(&document, "quoted").unwrap();

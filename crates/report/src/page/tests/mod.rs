@@ -47,7 +47,7 @@ fn figures_mut(summary: &mut Summary, index: usize) -> &mut Figures {
 }
 
 #[test]
-fn the_report_is_well_formed_and_every_id_and_link_is_sound() {
+fn the_report_is_well_formed_and_its_links_are_sound() {
     let two = page(vec![sample::summary(), sample::cache()]);
     let single = [sample::summary(), sample::quick(), sample::crowded(), sample::cache(), sample::crossed()];
     for html in single.iter().map(render).chain([two]) {
@@ -157,7 +157,7 @@ fn cells_that_did_not_run_are_dotted_and_say_why() {
 }
 
 #[test]
-fn doubtful_cells_are_hatched_lettered_and_counted_in_the_warnings() {
+fn doubtful_cells_are_hatched_lettered_and_counted() {
     let html = render(&sample::summary());
     let document = parse(&html);
     for drawing in ["heat0-w", "heat0-n"] {
@@ -308,7 +308,7 @@ fn a_summary_with_nothing_measured_still_makes_a_page() {
     parse(&render(&summary));
 }
 
-/// What the script does before anything else.
+/// Unpacks tables, as the script does before anything else.
 fn unpacked(value: &serde_json::Value) -> serde_json::Value {
     use serde_json::Value;
     match value {
@@ -338,7 +338,7 @@ fn the_embedded_summary_reads_back_as_a_summary() {
 }
 
 #[test]
-fn many_workloads_make_several_matrices_that_together_hold_all_columns() {
+fn many_workloads_make_several_drawings_with_all_columns() {
     let mut summary = sample::summary();
     let template = summary.setup.workloads[0].clone();
     for i in 0..7 {

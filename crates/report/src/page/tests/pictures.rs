@@ -60,7 +60,7 @@ fn timeline_of(summary: &Summary) -> String {
 }
 
 #[test]
-fn failures_and_lag_have_a_panel_where_there_are_some_and_only_there() {
+fn failures_and_lag_have_a_panel_only_where_there_are_some() {
     let mut summary = sample::summary();
     let drawn = timeline_of(&summary);
     assert!(drawn.contains(">failed per second<") && drawn.contains(">how late the generator was at most<"), "{drawn}");
@@ -111,7 +111,7 @@ fn with_windows(column: usize, rows: &[(usize, &[(f64, f64)])]) -> Summary {
 }
 
 #[test]
-fn steadiness_is_half_the_reach_of_the_slice_about_its_middle_without_the_warm_up() {
+fn steadiness_is_half_the_reach_about_the_middle() {
     let steady = [(-0.1, 1.0), (0.0, 98.0), (0.1, 100.0), (0.2, 102.0)];
     let unsteady = [(-0.1, 500.0), (0.0, 90.0), (0.1, 100.0), (0.2, 100.0), (0.3, 110.0)];
     let plain = |words: &str| words.replace('\u{a0}', " ");
@@ -126,7 +126,7 @@ fn steadiness_is_half_the_reach_of_the_slice_about_its_middle_without_the_warm_u
 }
 
 #[test]
-fn a_doubtful_reference_is_hatched_and_every_read_out_names_its_flags() {
+fn a_doubtful_reference_is_hatched_and_names_its_flags() {
     let mut summary = sample::summary();
     super::figures_mut(&mut summary, 0).flags = vec![results::FlagCount { flag: results::Flag::Noisy, visits: 1 }];
     let html = super::render(&summary);
@@ -136,9 +136,9 @@ fn a_doubtful_reference_is_hatched_and_every_read_out_names_its_flags() {
     assert_eq!(cell.attribute("data-t"), Some("epoll, get-128B-c64: 4.00 µs per request; flagged noisy"));
 }
 
-/// Where workloads make several drawings, what the script sorts by is counted in the drawing, and what it looks up in all.
+/// The script sorts by the place in the drawing, and looks figures up by the place among all workloads.
 #[test]
-fn cells_and_heads_of_every_drawing_carry_their_place_among_all_workloads() {
+fn cells_and_heads_know_their_place_among_all_workloads() {
     let html = super::render(&sample::crowded());
     let document = super::parse(&html);
     let drawing = super::by_id(&document, "heat1-w").expect("ten workloads make two drawings");
@@ -155,7 +155,7 @@ fn cells_and_heads_of_every_drawing_carry_their_place_among_all_workloads() {
 }
 
 #[test]
-fn the_budget_splits_the_generator_and_counts_calls_where_that_was_measured() {
+fn the_budget_shows_splits_and_calls_where_measured() {
     let mut summary = sample::summary();
     let words = |summary: &Summary| cpu_budget::section(&MatrixView::alone(summary)).unwrap().content.0;
     let full = words(&summary);

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{matrix_view::MatrixView, sample};
 
-/// What a reader reads, with plain spaces.
+/// Text of some HTML, with plain spaces.
 fn plain(html: &str) -> String {
     let parts = html.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text));
     parts.collect::<String>().replace('\u{a0}', " ")
@@ -44,7 +44,7 @@ fn compared(topic: Topic, change: impl Fn(usize, &mut Comparison)) -> Summary {
     summary
 }
 
-/// Of several servers, the top of the page.
+/// Top of a page of several servers.
 fn run(matrices: &[Summary]) -> String {
     plain(&overview::html(&MatrixView::all(matrices)).0)
 }

@@ -6,7 +6,7 @@ use results::{Cell, Outcome, Role, Summary, Workload};
 pub struct KnownWorkload {
     pub name: String,
     /// True if a run has it that names none.
-    pub is_default: bool,
+    pub is_usual: bool,
     pub is_quick: bool,
 }
 
@@ -40,7 +40,7 @@ impl Selection {
         summary.results.retain(|result| ids.contains(&result.cell.as_str()));
         summary.setup.cells = cells;
         let is_missing = |workload: &&KnownWorkload| {
-            workload.is_default && !whole.setup.workloads.iter().any(|other| other.name == workload.name)
+            workload.is_usual && !whole.setup.workloads.iter().any(|other| other.name == workload.name)
         };
         Self {
             workloads_left: whole.setup.workloads.len() - names.len(),
@@ -84,7 +84,7 @@ fn selects_back_ends(command: &str) -> bool {
 fn workloads(whole: &Summary, known: &[KnownWorkload]) -> Vec<Workload> {
     let is_quick = |workload: &Workload| known.iter().any(|other| other.is_quick && other.name == workload.name);
     // A load sweep has only curves, and who misses more has less to do.
-    let is_comparable = |workload: &&Workload| !workload.is_climb() && !workload.allows_misses;
+    let is_comparable = |workload: &&Workload| !workload.is_load_sweep() && !workload.allows_misses;
     let mut ranked: Vec<(usize, &Workload)> =
         whole.setup.workloads.iter().enumerate().filter(|(_, workload)| is_comparable(workload)).collect();
     ranked.sort_by_key(|(place, workload)| (!is_quick(workload), !workload.is_open(), *place));
@@ -160,8 +160,7 @@ mod tests {
 
     /// As if a run had all workloads of the matrix, and a quick run as well.
     fn all_known(whole: &Summary) -> Vec<KnownWorkload> {
-        let known =
-            |workload: &Workload| KnownWorkload { name: workload.name.clone(), is_default: true, is_quick: true };
+        let known = |workload: &Workload| KnownWorkload { name: workload.name.clone(), is_usual: true, is_quick: true };
         whole.setup.workloads.iter().map(known).collect()
     }
 
@@ -169,7 +168,7 @@ mod tests {
     fn few_columns_and_rows_are_all_there() {
         let whole = sample::summary();
         let selection = Selection::of(&whole, &all_known(&whole));
-        let compared = whole.setup.workloads.iter().filter(|workload| !workload.is_climb()).count();
+        let compared = whole.setup.workloads.iter().filter(|workload| !workload.is_load_sweep()).count();
         assert_eq!(selection.summary.setup.workloads.len(), compared.min(COLUMNS_MAX));
         assert_eq!((selection.cells_left, selection.summary.setup.cells.len()), (0, whole.setup.cells.len()));
         let costs: Vec<f64> = (selection.summary.setup.cells.iter())

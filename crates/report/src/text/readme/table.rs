@@ -65,7 +65,7 @@ fn head(summary: &Summary) -> String {
     let head = |workload: &Workload| {
         let load = match workload.arrivals {
             Arrivals::Open { rate_rps, .. } => format!("at {}/s", rate(rate_rps)),
-            Arrivals::Closed | Arrivals::Climb => String::new(),
+            Arrivals::Closed | Arrivals::LoadSweep => String::new(),
         };
         let noise = summary.noise.iter().find(|noise| noise.workload == workload.name && noise.cpu_aa.is_some());
         let noise = noise.map_or(String::new(), |noise| format!("noise ±{:.1}\u{a0}%", noise.cpu_floor_percent));
@@ -100,7 +100,7 @@ fn entry(is_reference: bool, workload: &Workload, figures: &Figures) -> Option<S
     let mark = if is_reference || figures.cpu_ratio.is_none_or(|ratio| ratio.differs) { "" } else { "~\u{a0}" };
     let p99 = figures.response.as_ref().map(|response| format!("p99 {}\u{a0}µs", significant(response.p99.median)));
     let beside = match workload.arrivals {
-        Arrivals::Closed | Arrivals::Climb => Some(format!("{}/s", compact_digits(figures.throughput_rps.median))),
+        Arrivals::Closed | Arrivals::LoadSweep => Some(format!("{}/s", compact_digits(figures.throughput_rps.median))),
         Arrivals::Open { .. } => p99,
     };
     let beside = beside.map_or(String::new(), |beside| format!("<br>{}", beside.replace(' ', "\u{a0}")));

@@ -5,8 +5,8 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use super::{super::memory::HUGE, Packed, expiring, options, plain, store};
-use crate::{Cache, Moment, Options, PolicyKind, SHARED_MIN, Store};
+use super::{super::memory::HUGE, PackedStore, expiring, options, plain, store};
+use crate::{Cache, Moment, PolicyKind, SHARED_MIN, Store, StoreOptions};
 
 fn key(number: u32) -> [u8; 16] {
     let mut key = *b"key:000000000000";
@@ -65,7 +65,7 @@ fn memory_of_entries_that_are_gone_is_given_back() {
         RELEASED.set(RELEASED.get() + memory.len());
         memory.fill(MaybeUninit::new(0));
     };
-    let mut store = Packed::new(Options { release, ..options() });
+    let mut store = PackedStore::new(StoreOptions { release, ..options() });
     (0..50_000).for_each(|number| _ = store.set(&key(number), &[1; 100], plain()));
     let full = store.bytes() - store.table.bytes();
     (0..50_000).for_each(|number| assert!(store.delete(&key(number))));
@@ -89,8 +89,8 @@ fn compaction_makes_room_for_entries_of_another_size() {
         assert!(store.delete(&key(number)));
     }
     let hash = store.hash(&key(0));
-    let place = store.find(hash, &key(0)).expect("it is there");
-    store.set_access(place, 77);
+    let location = store.find(hash, &key(0)).expect("it is there");
+    store.set_access(location, 77);
     let before = store.arena.bytes();
     let mut handles = Vec::new();
     let mut calls = 0;
@@ -100,12 +100,12 @@ fn compaction_makes_room_for_entries_of_another_size() {
     }
     store.check();
     assert!(store.arena.bytes() < before / 2, "{before} -> {}", store.arena.bytes());
-    assert!(!handles.is_empty() && handles.iter().all(|&handle| store.place(handle).is_some() || calls > 1));
+    assert!(!handles.is_empty() && handles.iter().all(|&handle| store.locate(handle).is_some() || calls > 1));
     for number in 0..50_000 {
         assert_eq!(store.get(&key(number)).is_some(), expected(number));
     }
-    let place = store.find(hash, &key(0)).expect("it is there still");
-    assert_eq!(store.access(place), 77, "the access word goes along");
+    let location = store.find(hash, &key(0)).expect("it is there still");
+    assert_eq!(store.access(location), 77, "the access word goes along");
     assert_eq!(store.growth(16, 1024, plain()), store.table.growth());
 }
 
@@ -125,18 +125,18 @@ fn an_access_word_outlives_its_entry_and_is_0_in_fresh_memory() {
     store.delete(b"other");
     let larger = store.set(b"larger", &[7; 100], plain());
     assert_eq!(store.access(larger), 0);
-    assert_eq!(store.place(store.handle(first) + 1), None);
+    assert_eq!(store.locate(store.handle(first) + 1), None);
 }
 
 #[test]
 fn an_entry_stays_where_it_is_when_the_block_is_right() {
     let mut store = store();
     let hash = store.hash(b"key");
-    let place = store.insert(hash, b"key", b"1234", plain());
-    assert_eq!(store.replace(hash, place, b"12345", plain()), (place, false));
+    let location = store.insert(hash, b"key", b"1234", plain());
+    assert_eq!(store.replace(hash, location, b"12345", plain()), (location, false));
     assert_eq!(store.get(b"key"), Some(&b"12345"[..]));
-    let (larger, has_moved) = store.replace(hash, place, b"123456", expiring(5));
-    assert!(has_moved && store.place(store.handle(place)).is_none());
+    let (larger, has_moved) = store.replace(hash, location, b"123456", expiring(5));
+    assert!(has_moved && store.locate(store.handle(location)).is_none());
     assert!(store.set_expiry(larger, 6));
     assert!(!store.set_expiry(larger, 0), "the block has another layout then");
     assert_eq!(store.view(larger).attributes, expiring(6));
@@ -149,8 +149,8 @@ fn an_entry_stays_where_it_is_when_the_block_is_right() {
 #[test]
 fn long_values_are_shared_and_survive_their_entries() {
     let mut store = store();
-    let place = store.set(b"key", &vec![7; SHARED_MIN], plain());
-    let kept = store.view(place).shared.cloned().expect("a value of that length is shared");
+    let location = store.set(b"key", &vec![7; SHARED_MIN], plain());
+    let kept = store.view(location).shared.cloned().expect("a value of that length is shared");
     let without = store.bytes() - SHARED_MIN;
     store.set(b"key", &vec![8; 2 * SHARED_MIN], plain());
     assert!(store.bytes() >= without + 2 * SHARED_MIN);
@@ -162,7 +162,7 @@ fn long_values_are_shared_and_survive_their_entries() {
 #[test]
 fn a_cache_stays_within_its_limit_when_sizes_change() {
     const LIMIT: usize = 4 << 20;
-    let mut cache = Cache::<Packed>::new(options(), PolicyKind::AllKeysRandom, Some(LIMIT), 1);
+    let mut cache = Cache::<PackedStore>::new(options(), PolicyKind::AllKeysRandom, Some(LIMIT), 1);
     let now = Moment { unix_ms: 1 };
     let mut number = 0;
     for round in 0..3 {
@@ -199,7 +199,7 @@ fn the_kernel_hears_of_every_piece_that_is_worth_a_huge_page() {
         assert!(piece.len() == HUGE && piece.as_ptr().addr().is_multiple_of(HUGE));
         PIECES.fetch_add(1, Ordering::Relaxed);
     };
-    let mut store = Packed::new(Options { advise, ..options() });
+    let mut store = PackedStore::new(StoreOptions { advise, ..options() });
     let mut small = None;
     for number in 0..1_000_000_u32 {
         let key = number.to_ne_bytes();

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use proptest::{collection::vec, prelude::*};
 
 use super::{
-    super::{Hint, Place},
+    super::{Hint, Location},
     store,
 };
 use crate::{Attributes, Pin, Scout as _, Store};
@@ -94,43 +94,43 @@ struct Model {
 }
 
 impl Model {
-    fn set(&mut self, store: &mut super::Packed, key: Vec<u8>, value: Vec<u8>, attributes: Attributes) {
+    fn set(&mut self, store: &mut super::PackedStore, key: Vec<u8>, value: Vec<u8>, attributes: Attributes) {
         let hash = store.hash(&key);
         let (scout, pin) = (store.scout(), Pin::new());
         scout.prefetch(hash, &pin);
         let hint = scout.prefetch_entry(hash, &pin);
         self.hints.truncate(30);
         self.hints.insert(0, (key.clone(), hint));
-        let place = match store.find(hash, &key) {
-            Some(place) => {
-                let before = store.access(place);
-                let (after, has_moved) = store.replace(hash, place, &value, attributes);
-                assert_eq!(has_moved, after != place);
+        let location = match store.find(hash, &key) {
+            Some(location) => {
+                let before = store.access(location);
+                let (after, has_moved) = store.replace(hash, location, &value, attributes);
+                assert_eq!(has_moved, after != location);
                 assert!(has_moved || store.access(after) == before);
                 after
             }
             None => store.insert(hash, &key, &value, attributes),
         };
-        assert_eq!(store.find(hash, &key), Some(place));
-        assert_eq!(store.place(store.handle(place)), Some(place));
-        let access = store.access(place);
+        assert_eq!(store.find(hash, &key), Some(location));
+        assert_eq!(store.locate(store.handle(location)), Some(location));
+        let access = store.access(location);
         self.entries.insert(key, Entry { value, attributes, access });
     }
 
-    fn remove(&mut self, store: &mut super::Packed, key: &[u8]) {
+    fn remove(&mut self, store: &mut super::PackedStore, key: &[u8]) {
         let hash = store.hash(key);
-        let place = store.find(hash, key);
-        assert_eq!(place.is_some(), self.entries.remove(key).is_some());
-        if let Some(place) = place {
-            store.remove(hash, place);
-            assert_eq!(store.place(store.handle(place)), None);
+        let location = store.find(hash, key);
+        assert_eq!(location.is_some(), self.entries.remove(key).is_some());
+        if let Some(location) = location {
+            store.remove(hash, location);
+            assert_eq!(store.locate(store.handle(location)), None);
             // Out of date, and harmless.
-            store.remove(hash, place);
+            store.remove(hash, location);
             assert_eq!(store.find(hash, key), None);
         }
     }
 
-    fn apply(&mut self, store: &mut super::Packed, change: Change) {
+    fn apply(&mut self, store: &mut super::PackedStore, change: Change) {
         match change {
             Change::Set { key: number, len, fill, attributes } => {
                 self.set(store, key(number), vec![fill; len], attributes);
@@ -146,23 +146,23 @@ impl Model {
             }
             Change::SetExpiry { key: number, expires_at } => {
                 let key = key(number);
-                if let Some(place) = store.find(store.hash(&key), &key)
-                    && store.set_expiry(place, expires_at)
+                if let Some(location) = store.find(store.hash(&key), &key)
+                    && store.set_expiry(location, expires_at)
                 {
                     self.entries.get_mut(&key).expect("the store has it").attributes.expires_at = expires_at;
                 }
             }
             Change::SetEncoding { key: number, encoding } => {
                 let key = key(number);
-                if let Some(place) = store.find(store.hash(&key), &key) {
-                    store.set_encoding(place, encoding);
+                if let Some(location) = store.find(store.hash(&key), &key) {
+                    store.set_encoding(location, encoding);
                     self.entries.get_mut(&key).expect("the store has it").attributes.encoding = encoding;
                 }
             }
             Change::SetAccess { key: number, word } => {
                 let key = key(number);
-                if let Some(place) = store.find(store.hash(&key), &key) {
-                    store.set_access(place, word);
+                if let Some(location) = store.find(store.hash(&key), &key) {
+                    store.set_access(location, word);
                     self.entries.get_mut(&key).expect("the store has it").access = word;
                 }
             }
@@ -170,7 +170,7 @@ impl Model {
                 let bytes = store.bytes();
                 let mut moved = Vec::new();
                 store.compact(16, 12, Attributes::default(), &mut |handle| moved.push(handle));
-                assert!(moved.iter().all(|&handle| store.place(handle).is_some()));
+                assert!(moved.iter().all(|&handle| store.locate(handle).is_some()));
                 assert!(store.bytes() <= bytes + 1024);
             }
             Change::Clear => {
@@ -187,24 +187,24 @@ impl Model {
         assert_eq!(store.expiring(), self.entries.values().filter(expires).count());
     }
 
-    fn compare(&self, store: &super::Packed) {
+    fn compare(&self, store: &super::PackedStore) {
         store.check();
         for (key, entry) in &self.entries {
-            let place = store.find(store.hash(key), key).expect("every entry is found");
-            let view = store.view(place);
+            let location = store.find(store.hash(key), key).expect("every entry is found");
+            let view = store.view(location);
             assert_eq!((view.key, view.value), (&key[..], &entry.value[..]));
             assert_eq!(view.attributes, entry.attributes);
-            assert_eq!(store.access(place), entry.access);
+            assert_eq!(store.access(location), entry.access);
             assert!(view.shared.is_some() || entry.value.len() < crate::SHARED_MIN);
             assert!(view.shared.is_none_or(|shared| *shared == entry.value));
         }
         let sampled = store.sample(store.bytes() as u64);
         assert_eq!(sampled.is_some(), !self.entries.is_empty());
-        let is_known = |place: Place| self.entries.contains_key(store.view(place).key);
+        let is_known = |location: Location| self.entries.contains_key(store.view(location).key);
         assert!(sampled.is_none_or(is_known));
         let sampled = store.sample_expiring(store.bytes() as u64);
         assert_eq!(sampled.is_some(), store.expiring() > 0);
-        assert!(sampled.is_none_or(|place| store.view(place).attributes.expires_at != 0));
+        assert!(sampled.is_none_or(|location| store.view(location).attributes.expires_at != 0));
     }
 }
 
@@ -233,19 +233,19 @@ proptest! {
         handles in vec(prop_oneof![0..20_000_u32, any::<u32>()], 100),
     ) {
         let (mut store, mut model) = (store(), Model::default());
-        let mut places: Vec<Place> = Vec::new();
+        let mut locations: Vec<Location> = Vec::new();
         for change in changes {
-            places.extend(store.sample(places.len() as u64));
+            locations.extend(store.sample(locations.len() as u64));
             model.apply(&mut store, change);
         }
         for handle in handles {
-            if let Some(place) = store.place(handle) {
-                assert!(model.entries.contains_key(store.view(place).key));
+            if let Some(location) = store.locate(handle) {
+                assert!(model.entries.contains_key(store.view(location).key));
             }
         }
-        for place in places {
+        for location in locations {
             // It may panic when there is no such memory any more, but not touch any.
-            let _ = std::panic::catch_unwind(|| store.view(place).value.len());
+            let _ = std::panic::catch_unwind(|| store.view(location).value.len());
         }
         model.compare(&store);
     }

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use super::{super::Packed, options, plain};
+use super::{super::PackedStore, options, plain};
 use crate::{Pin, Scout as _, Store};
 
 const KEYS: u64 = 4_000;
@@ -19,7 +19,7 @@ fn key(number: u64) -> [u8; 8] {
 /// entries that come, go, grow and move, a table that doubles, a store that is cleared.
 #[test]
 fn a_hint_changes_nothing_but_the_time_it_takes() {
-    let store = Mutex::new(Packed::new(options()));
+    let store = Mutex::new(PackedStore::new(options()));
     let scout = store.lock().unwrap().scout();
     let (is_over, hits) = (AtomicBool::new(false), AtomicU64::new(0));
     let look = |seed| {
@@ -67,7 +67,7 @@ fn a_hint_changes_nothing_but_the_time_it_takes() {
 /// A scout outlives the store it was made for, and finds nothing any more.
 #[test]
 fn a_scout_outlives_its_store() {
-    let mut store = Packed::new(options());
+    let mut store = PackedStore::new(options());
     for number in 0..KEYS {
         store.set(&key(number), b"value", plain());
     }

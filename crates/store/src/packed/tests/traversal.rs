@@ -88,7 +88,7 @@ fn a_sweep_finds_all_that_expires_and_nothing_else() {
                 break;
             }
         }
-        let mut numbers: Vec<u32> = found.iter().map(|&place| number(store.view(place).key)).collect();
+        let mut numbers: Vec<u32> = found.iter().map(|&location| number(store.view(location).key)).collect();
         numbers.sort_unstable();
         assert_eq!(numbers, (0..20_000).step_by(rarity as usize).collect::<Vec<_>>());
         assert!(steps <= 64);
@@ -107,10 +107,10 @@ fn a_sample_is_even_enough() {
     let mut all = HashMap::<u32, u32>::new();
     let mut some = HashMap::<u32, u32>::new();
     for _ in 0..ENTRIES * EACH {
-        let place = store.sample(random.u64(..)).expect("there are entries");
-        *all.entry(number(store.view(place).key)).or_default() += 1;
-        let place = store.sample_expiring(random.u64(..)).expect("there are such entries");
-        *some.entry(number(store.view(place).key)).or_default() += 1;
+        let location = store.sample(random.u64(..)).expect("there are entries");
+        *all.entry(number(store.view(location).key)).or_default() += 1;
+        let location = store.sample_expiring(random.u64(..)).expect("there are such entries");
+        *some.entry(number(store.view(location).key)).or_default() += 1;
     }
     assert!(all.len() as u32 > ENTRIES * 99 / 100, "{} of {ENTRIES} came up", all.len());
     assert!(all.values().all(|&count| count < EACH * 20), "{:?}", all.values().max());

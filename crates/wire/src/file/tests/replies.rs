@@ -2,7 +2,7 @@ use proptest::{collection::vec, prelude::*};
 
 use crate::file::{
     Dialect, Framed, Original, Status,
-    client::{Answer, Broken, Eof, Event, FramedReplies, OriginalReply},
+    client::{DecodeError, Eof, Event, FramedReplies, OriginalAnswer, OriginalReply},
 };
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -28,7 +28,7 @@ fn write(replies: &[Reply]) -> Vec<u8> {
 }
 
 /// Complete replies, and how the stream ended.
-fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Reply>, Result<Eof, Broken>) {
+fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Reply>, Result<Eof, DecodeError>) {
     let (mut decoder, mut replies, mut current) = (FramedReplies::default(), Vec::new(), None);
     for mut piece in pieces {
         loop {
@@ -94,9 +94,9 @@ fn the_original_says_one_nul_or_nothing_in_front_of_the_body() {
 #[test]
 fn nonsense_is_refused_where_it_starts() {
     let found = write(&[Reply { status: Status::Found, body: b"abc".to_vec() }]);
-    assert_eq!(read([[&found[..], b"\x05"].concat().as_slice()]).1, Err(Broken::Status(5)));
-    assert_eq!(read([b"HTTP/1.1 200 OK".as_slice()]).1, Err(Broken::Status(b'H')));
-    assert_eq!(read([b"\x01\0\0\0\0\0\0\0\x01x".as_slice()]).1, Err(Broken::Body(Status::Missing)));
+    assert_eq!(read([[&found[..], b"\x05"].concat().as_slice()]).1, Err(DecodeError::Status(5)));
+    assert_eq!(read([b"HTTP/1.1 200 OK".as_slice()]).1, Err(DecodeError::Status(b'H')));
+    assert_eq!(read([b"\x01\0\0\0\0\0\0\0\x01x".as_slice()]).1, Err(DecodeError::Body(Status::Missing)));
     let (replies, end) = read([[&found[..], &found[..4]].concat().as_slice()]);
     assert_eq!((replies.len(), end), (1, Ok(Eof::InHead)));
     assert_eq!(read([&found[..11]]), (vec![], Ok(Eof::InBody)));
@@ -114,15 +114,15 @@ fn a_length_may_be_beyond_all_memory() {
 #[test]
 fn an_original_answer_is_what_came_before_the_end() {
     for (pieces, answer) in [
-        (&[][..], Answer::Nothing),
-        (&[b"".as_slice()][..], Answer::Nothing),
-        (&[b"\0".as_slice()], Answer::NoneSuch),
-        (&[b"\0".as_slice(), b""], Answer::NoneSuch),
-        (&[b"".as_slice(), b"\0"], Answer::NoneSuch),
-        (&[b"x".as_slice()], Answer::Bytes(1)),
-        (&[b"\0".as_slice(), b"\0"], Answer::Bytes(2)),
-        (&[b"\0\0".as_slice()], Answer::Bytes(2)),
-        (&[b"x".as_slice(), b"\0"], Answer::Bytes(2)),
+        (&[][..], OriginalAnswer::Empty),
+        (&[b"".as_slice()][..], OriginalAnswer::Empty),
+        (&[b"\0".as_slice()], OriginalAnswer::Missing),
+        (&[b"\0".as_slice(), b""], OriginalAnswer::Missing),
+        (&[b"".as_slice(), b"\0"], OriginalAnswer::Missing),
+        (&[b"x".as_slice()], OriginalAnswer::Bytes(1)),
+        (&[b"\0".as_slice(), b"\0"], OriginalAnswer::Bytes(2)),
+        (&[b"\0\0".as_slice()], OriginalAnswer::Bytes(2)),
+        (&[b"x".as_slice(), b"\0"], OriginalAnswer::Bytes(2)),
     ] {
         let mut reply = OriginalReply::default();
         pieces.iter().for_each(|piece| reply.feed(piece));

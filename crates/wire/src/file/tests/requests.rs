@@ -90,7 +90,7 @@ fn read<D: Dialect>(pieces: &[&[u8]]) -> (Vec<Request>, usize) {
                     break;
                 }
                 Request::Malformed { consumed, fatal } => (consumed, fatal),
-                Request::Get { consumed, .. } => (consumed, !D::KEEPS_ALIVE),
+                Request::Get { consumed, .. } => (consumed, !D::IS_PERSISTENT),
             };
             assert!(0 < consumed && consumed <= pending.len());
             pending.drain(..consumed);
@@ -122,7 +122,7 @@ proptest! {
     fn what_a_client_asks_a_server_reads(ids in vec(ids(), 1..10), sizes in vec(1_usize..20, 1..10)) {
         let mut stream = Vec::new();
         for id in &ids {
-            client::ask_framed(&mut stream, id);
+            client::write_framed_request(&mut stream, id);
         }
         let asked: Vec<_> =
             ids.iter().map(|id| Request::Get { id: id.clone(), consumed: 2 + id.as_bytes().len() }).collect();
@@ -133,7 +133,7 @@ proptest! {
     fn what_an_original_client_asks_a_server_reads(id in "[A-Z0-9]{8}", sizes in vec(1_usize..9, 1..9)) {
         let id = FileId::original(id.as_bytes()).expect("an original id");
         let mut stream = Vec::new();
-        client::ask_original(&mut stream, &id);
+        client::write_original_request(&mut stream, &id);
         let asked = vec![Request::Get { id, consumed: 8 }];
         prop_assert_eq!(read::<Original>(&torn(&stream, &sizes)), (asked, 8));
     }

@@ -5,12 +5,12 @@ use proptest::{collection::vec, prelude::*};
 use crate::memcached::{
     Limits, MetaFlags, MetaKey, Parsed, Request, RequestParser,
     client::{DecodeError, LINE_BYTES_MAX, Reply, ReplyDecoder},
-    reply::{self, About, Code, Item},
+    reply::{self, Code, Item, MetaFields},
 };
 
 fn meta<'a>(line: &'a [u8]) -> (MetaKey<'a>, MetaFlags<'a>) {
     match RequestParser::default().parse(line, &Limits::default()) {
-        Ok(Parsed::Whole { request: Request::MetaGet { key, flags }, .. }) => (key, flags),
+        Ok(Parsed::Complete { request: Request::MetaGet { key, flags }, .. }) => (key, flags),
         other => panic!("{other:?}"),
     }
 }
@@ -30,13 +30,13 @@ fn meta_replies_repeat_what_was_asked_for() {
     ] {
         let (key, flags) = meta(request.as_bytes());
         let mut out = Vec::new();
-        reply::meta_value_header(&mut out, 3, &key, &flags, About::Item(&item));
+        reply::meta_value_header(&mut out, 3, &key, &flags, MetaFields::Item(&item));
         assert_eq!(out.escape_ascii().to_string(), expected.escape_default().to_string());
     }
     let (key, flags) = meta(b"mg zz s O123 k c\r\n");
     let mut out = Vec::new();
-    reply::meta(&mut out, Code::Miss, &key, &flags, About::Nothing);
-    reply::meta(&mut out, Code::Done, &key, &flags, About::Item(&item));
+    reply::meta(&mut out, Code::Miss, &key, &flags, MetaFields::Nothing);
+    reply::meta(&mut out, Code::Done, &key, &flags, MetaFields::Item(&item));
     assert_eq!(out, b"EN O123 kzz\r\nHD s3 O123 kzz c27\r\n");
 }
 
@@ -45,9 +45,9 @@ fn meta_replies_repeat_what_was_asked_for() {
 fn each_command_tells_what_it_can() {
     let (key, flags) = meta(b"mg zz s f t c l h k\r\n");
     for (about, expected) in [
-        (About::Nothing, "HD kzz\r\n"),
-        (About::Stored { cas: 9 }, "HD c9 kzz\r\n"),
-        (About::Number { cas: 23, ttl_seconds: None }, "HD t-1 c23 kzz\r\n"),
+        (MetaFields::Nothing, "HD kzz\r\n"),
+        (MetaFields::Stored { cas: 9 }, "HD c9 kzz\r\n"),
+        (MetaFields::Number { cas: 23, ttl_seconds: None }, "HD t-1 c23 kzz\r\n"),
     ] {
         let mut out = Vec::new();
         reply::meta(&mut out, Code::Done, &key, &flags, about);

@@ -48,12 +48,12 @@ proptest! {
             mode: StoreMode::Set, key, flags, expiry: Expiry::from(exptime), value: &value, noreply: false,
         };
         let parsed = RequestParser::default().parse(&input, &Limits::default());
-        prop_assert_eq!(parsed, Ok(Parsed::Whole { request, consumed: input.len() }));
+        prop_assert_eq!(parsed, Ok(Parsed::Complete { request, consumed: input.len() }));
 
         input.clear();
         client::meta_set(&mut input, key, format!("T{exptime} F{flags} k").as_bytes(), &value);
         match RequestParser::default().parse(&input, &Limits::default()) {
-            Ok(Parsed::Whole { request: Request::MetaSet { key: read, mode: StoreMode::Set, flags: read_flags, value: read_value }, consumed }) => {
+            Ok(Parsed::Complete { request: Request::MetaSet { key: read, mode: StoreMode::Set, flags: read_flags, value: read_value }, consumed }) => {
                 prop_assert_eq!(read.raw, key);
                 prop_assert_eq!(read_value, &value);
                 prop_assert_eq!((read_flags.expiry(), read_flags.client_flags()), (Some(Expiry::from(exptime)), flags));
@@ -65,7 +65,7 @@ proptest! {
         input.clear();
         client::get(&mut input, &[key, b"other"]);
         match RequestParser::default().parse(&input, &Limits::default()) {
-            Ok(Parsed::Whole { request: Request::Get { keys, with_cas: false }, consumed }) => {
+            Ok(Parsed::Complete { request: Request::Get { keys, with_cas: false }, consumed }) => {
                 prop_assert_eq!(keys.into_iter().collect::<Vec<_>>(), vec![key, b"other"]);
                 prop_assert_eq!(consumed, input.len());
             }
@@ -77,8 +77,8 @@ proptest! {
 #[test]
 fn what_is_missing_is_said() {
     let mut parser = RequestParser::default();
-    assert_eq!(parser.parse(b"set a 0 0 100\r\nab", &Limits::default()), Ok(Parsed::Torn { need: 100 }));
-    assert_eq!(parser.parse(b"set a 0 0 100\r\nabcd", &Limits::default()), Ok(Parsed::Torn { need: 98 }));
+    assert_eq!(parser.parse(b"set a 0 0 100\r\nab", &Limits::default()), Ok(Parsed::Incomplete { need: 100 }));
+    assert_eq!(parser.parse(b"set a 0 0 100\r\nabcd", &Limits::default()), Ok(Parsed::Incomplete { need: 98 }));
 }
 
 /// A get of a hundred thousand keys in a thousand pieces: what has been searched is not searched again.
@@ -87,10 +87,10 @@ fn a_torn_line_is_searched_once() {
     let input = [b"get".as_slice(), &b" 0123456789".repeat(90_000), b"\r\n"].concat();
     let mut parser = RequestParser::default();
     for end in (1..input.len()).step_by(16) {
-        assert_eq!(parser.parse(&input[..end], &Limits::default()), Ok(Parsed::Torn { need: 0 }));
+        assert_eq!(parser.parse(&input[..end], &Limits::default()), Ok(Parsed::Incomplete { need: 0 }));
     }
     match parser.parse(&input, &Limits::default()) {
-        Ok(Parsed::Whole { request: Request::Get { keys, .. }, consumed }) => {
+        Ok(Parsed::Complete { request: Request::Get { keys, .. }, consumed }) => {
             assert_eq!((keys.into_iter().count(), consumed), (90_000, input.len()));
         }
         other => panic!("{other:?}"),

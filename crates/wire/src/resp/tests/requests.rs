@@ -10,12 +10,12 @@ pub(super) fn meaning(mut input: &[u8], limits: &RequestLimits) -> String {
     while !input.is_empty() {
         let mut args = Args::new();
         let consumed = match parser.parse(input, limits, &mut args) {
-            Ok(Parsed::Whole { consumed }) => consumed,
+            Ok(Parsed::Complete { consumed }) => consumed,
             Ok(Parsed::Quoted { consumed }) => {
                 args = parser.quoted();
                 consumed
             }
-            Ok(Parsed::Torn { .. }) => {
+            Ok(Parsed::Incomplete { .. }) => {
                 said.push("…".to_owned());
                 break;
             }

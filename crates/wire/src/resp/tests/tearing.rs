@@ -3,7 +3,9 @@
 use proptest::{collection::vec, prelude::*};
 
 use super::requests::meaning;
-use crate::resp::{Args, FAST_BYTES_MAX, Fast, Parsed, ProtocolError, RequestLimits, RequestParser, client, fast};
+use crate::resp::{
+    Args, FAST_BYTES_MAX, FastRequest, Parsed, ProtocolError, RequestLimits, RequestParser, client, parse_fast,
+};
 
 /// [`meaning`] of input that arrives in pieces, each offered with what is left of earlier ones.
 fn torn_meaning(input: &[u8], sizes: &[usize], limits: &RequestLimits) -> String {
@@ -15,12 +17,12 @@ fn torn_meaning(input: &[u8], sizes: &[usize], limits: &RequestLimits) -> String
         while start < end {
             let mut args = Args::new();
             let consumed = match parser.parse(&input[start..end], limits, &mut args) {
-                Ok(Parsed::Whole { consumed }) => consumed,
+                Ok(Parsed::Complete { consumed }) => consumed,
                 Ok(Parsed::Quoted { consumed }) => {
                     args = parser.quoted();
                     consumed
                 }
-                Ok(Parsed::Torn { need }) => {
+                Ok(Parsed::Incomplete { need }) => {
                     assert!(args.is_empty());
                     assert!(need == 0 || need <= limits.bulk_bytes_max + 2);
                     continue 'arrival;
@@ -30,7 +32,7 @@ fn torn_meaning(input: &[u8], sizes: &[usize], limits: &RequestLimits) -> String
                     return said.join(" ");
                 }
             };
-            assert!(!parser.is_torn());
+            assert!(!parser.is_mid_request());
             if !args.is_empty() {
                 said.push(args.iter().map(|arg| format!("[{}]", arg.escape_ascii())).collect());
             }
@@ -76,7 +78,7 @@ proptest! {
         client::command(&mut out, &args);
         let mut parsed = Args::new();
         let outcome = RequestParser::default().parse(&out, &RequestLimits::default(), &mut parsed);
-        prop_assert_eq!(outcome, Ok(Parsed::Whole { consumed: out.len() }));
+        prop_assert_eq!(outcome, Ok(Parsed::Complete { consumed: out.len() }));
         prop_assert_eq!(&parsed[..], &args[..]);
     }
 
@@ -103,14 +105,14 @@ proptest! {
 fn check_fast(input: &[u8]) -> Result<(), TestCaseError> {
     let mut args = Args::new();
     let outcome = RequestParser::default().parse(input, &RequestLimits::default(), &mut args);
-    let Some((request, consumed)) = fast(input) else { return Ok(()) };
-    prop_assert_eq!(outcome, Ok(Parsed::Whole { consumed }));
+    let Some((request, consumed)) = parse_fast(input) else { return Ok(()) };
+    prop_assert_eq!(outcome, Ok(Parsed::Complete { consumed }));
     match request {
-        Fast::Get { key } => {
+        FastRequest::Get { key } => {
             prop_assert!(args[0].eq_ignore_ascii_case(b"get"));
             prop_assert_eq!(&args[1..], &[key][..]);
         }
-        Fast::Set { key, value } => {
+        FastRequest::Set { key, value } => {
             prop_assert!(args[0].eq_ignore_ascii_case(b"set"));
             prop_assert_eq!(&args[1..], &[key, value][..]);
         }
@@ -125,18 +127,18 @@ fn the_short_cut_takes_what_is_canonical() {
         let key = &key[..key_length];
         let mut input = Vec::new();
         client::command(&mut input, &[b"gEt", key]);
-        assert_eq!(fast(&input), Some((Fast::Get { key }, input.len())));
+        assert_eq!(parse_fast(&input), Some((FastRequest::Get { key }, input.len())));
         for value_length in [0, 1, 9, 10, 999, 100_000, FAST_BYTES_MAX] {
             let value = &value[..value_length];
             input.clear();
             client::command(&mut input, &[b"set", key, value]);
-            assert_eq!(fast(&input), Some((Fast::Set { key, value }, input.len())));
-            assert_eq!(fast(&input[..input.len() - 1]), None);
+            assert_eq!(parse_fast(&input), Some((FastRequest::Set { key, value }, input.len())));
+            assert_eq!(parse_fast(&input[..input.len() - 1]), None);
         }
     }
     let mut longer = Vec::new();
     client::command(&mut longer, &[b"SET", b"k", &vec![b'v'; FAST_BYTES_MAX + 1]]);
-    assert_eq!(fast(&longer), None);
+    assert_eq!(parse_fast(&longer), None);
 }
 
 #[test]
@@ -153,7 +155,7 @@ fn the_short_cut_leaves_the_rest_alone() {
         b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n:1\r\nv\r\n",
         b"GET k\r\nGET kkkkkkkkkkkk\r\n",
     ] {
-        assert_eq!(fast(input), None, "{}", input.escape_ascii());
+        assert_eq!(parse_fast(input), None, "{}", input.escape_ascii());
     }
 }
 
@@ -166,10 +168,10 @@ fn a_torn_request_is_read_once() {
     let (mut parser, mut parsed) = (RequestParser::default(), Args::new());
     for end in (1..input.len()).step_by(16) {
         let outcome = parser.parse(&input[..end], &RequestLimits::default(), &mut parsed);
-        assert!(matches!(outcome, Ok(Parsed::Torn { .. })));
+        assert!(matches!(outcome, Ok(Parsed::Incomplete { .. })));
     }
     let outcome = parser.parse(&input, &RequestLimits::default(), &mut parsed);
-    assert_eq!(outcome, Ok(Parsed::Whole { consumed: input.len() }));
+    assert_eq!(outcome, Ok(Parsed::Complete { consumed: input.len() }));
     assert_eq!(&parsed[..], &args[..]);
 }
 
@@ -177,9 +179,9 @@ fn a_torn_request_is_read_once() {
 fn what_is_missing_is_said() {
     let mut parser = RequestParser::default();
     let outcome = parser.parse(b"*2\r\n$3\r\nGET\r\n$100\r\nab", &RequestLimits::default(), &mut Args::new());
-    assert_eq!(outcome, Ok(Parsed::Torn { need: 100 }));
+    assert_eq!(outcome, Ok(Parsed::Incomplete { need: 100 }));
     let outcome = parser.parse(b"*2\r\n$3\r\nGET\r\n$100\r\nabcd", &RequestLimits::default(), &mut Args::new());
-    assert_eq!(outcome, Ok(Parsed::Torn { need: 98 }));
+    assert_eq!(outcome, Ok(Parsed::Incomplete { need: 98 }));
 }
 
 /// What is announced costs nothing until it arrives.
@@ -188,13 +190,13 @@ fn announcements_are_not_believed() {
     let mut args = Args::new();
     for input in [b"*1048576\r\n".as_slice(), b"*1048576\r\n$536870912\r\n", b"*2\r\n$3\r\nSET\r\n$536870912\r\nabc"] {
         let outcome = RequestParser::default().parse(input, &RequestLimits::default(), &mut args);
-        assert!(matches!(outcome, Ok(Parsed::Torn { .. })));
+        assert!(matches!(outcome, Ok(Parsed::Incomplete { .. })));
         assert!(!args.spilled());
     }
     let boundless = RequestLimits { bulk_bytes_max: usize::MAX, args_max: usize::MAX, ..RequestLimits::default() };
     for input in [b"*9223372036854775807\r\n".as_slice(), b"*1\r\n$9223372036854775807\r\na"] {
         let outcome = RequestParser::default().parse(input, &boundless, &mut args);
-        assert!(matches!(outcome, Ok(Parsed::Torn { .. })));
+        assert!(matches!(outcome, Ok(Parsed::Incomplete { .. })));
     }
     let outcome = RequestParser::default().parse(b"*1\r\n$9223372036854775808\r\n", &boundless, &mut args);
     assert_eq!(outcome, Err(ProtocolError::InvalidBulkLength));
@@ -205,10 +207,10 @@ fn an_unusual_request_leaves_nothing_behind() {
     let mut input = Vec::new();
     client::command(&mut input, &[b"a".as_slice(); 5000]);
     let (mut parser, mut args) = (RequestParser::default(), Args::new());
-    assert!(matches!(parser.parse(&input, &RequestLimits::default(), &mut args), Ok(Parsed::Whole { .. })));
+    assert!(matches!(parser.parse(&input, &RequestLimits::default(), &mut args), Ok(Parsed::Complete { .. })));
     assert_eq!((args.len(), args.spilled()), (5000, true));
     assert!(matches!(parser.parse(b"ECHO 'a'\n", &RequestLimits::default(), &mut args), Ok(Parsed::Quoted { .. })));
     assert_eq!((args.len(), args.spilled(), parser.quoted().len()), (0, false, 2));
-    assert!(matches!(parser.parse(b"PING\n", &RequestLimits::default(), &mut args), Ok(Parsed::Whole { .. })));
+    assert!(matches!(parser.parse(b"PING\n", &RequestLimits::default(), &mut args), Ok(Parsed::Complete { .. })));
     assert_eq!((args.len(), parser.quoted().len()), (1, 0));
 }

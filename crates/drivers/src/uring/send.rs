@@ -8,9 +8,7 @@ use std::{
 use bytes::Bytes;
 use io_uring::{opcode, squeue, types::Fd};
 use proto::Segment;
-use sys::registered::Region;
-
-use super::ring::REGISTERED;
+use sys::{registered::Region, ring::Ring};
 
 /// One send is cut here, so that a reader that takes something, however slowly, is seen to: MSG_WAITALL hides the
 /// progress of a longer one.
@@ -19,17 +17,17 @@ const SEND_MAX: usize = 256 * 1024;
 pub(super) const PIECES_MAX: usize = 16;
 
 /// Segments of memory and how far they have been sent.
-pub(super) struct Sending {
+pub(super) struct SendOp {
     segments: Vec<Segment>,
     /// Segments sent to their last byte, and bytes sent of the one after them.
     whole: usize,
     part: usize,
-    /// What the kernel reads where there are several pieces; they point into `segments`, whose bytes do not move.
+    /// Pieces, where there are several, as the kernel reads them; they point into `segments`, whose bytes do not move.
     pieces: Vec<libc::iovec>,
     message: libc::msghdr,
 }
 
-impl Default for Sending {
+impl Default for SendOp {
     fn default() -> Self {
         // SAFETY: all zeroes is a valid msghdr: null pointers and no lengths.
         let message = unsafe { std::mem::zeroed() };
@@ -37,15 +35,15 @@ impl Default for Sending {
     }
 }
 
-/// What a ring is told to send.
+/// Entry that a ring is told to send by.
 pub(super) enum Request {
-    /// Points into the [`Sending`], which must not move until it has been completed.
+    /// Points into the [`SendOp`], which must not move until it has been completed.
     Copied(squeue::Entry),
     /// Read by the kernel for as long as the peer may want it: until a notification that follows the completion.
     Registered(squeue::Entry, Bytes),
 }
 
-impl Sending {
+impl SendOp {
     /// Takes on what `load` puts in; true when there is something to send.
     pub(super) fn load(&mut self, load: impl FnOnce(&mut Vec<Segment>)) -> bool {
         (self.whole, self.part) = (0, 0);
@@ -55,7 +53,7 @@ impl Sending {
         !self.segments.is_empty()
     }
 
-    /// What sends the rest, or the first of it.
+    /// Returns the request that sends the rest, or the first of it.
     pub(super) fn request(&mut self, socket: BorrowedFd<'_>, registered: Option<&Region>) -> Request {
         let fd = Fd(socket.as_raw_fd());
         let mut flags = libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
@@ -63,7 +61,7 @@ impl Sending {
         if let Some(region) = registered {
             if let Some(bytes) = self.registered_front(region) {
                 let entry = opcode::SendZc::new(fd, bytes.as_ptr(), bytes.len() as u32);
-                return Request::Registered(entry.flags(flags).buf_index(Some(REGISTERED)).build(), bytes);
+                return Request::Registered(entry.flags(flags).buf_index(Some(Ring::<()>::REGISTERED)).build(), bytes);
             }
             let is_registered = |segment: &Segment| segment.memory().is_some_and(|bytes| region.contains(bytes));
             if let Some(at) = self.segments[self.whole..].iter().position(is_registered) {
@@ -88,14 +86,14 @@ impl Sending {
         Request::Copied(opcode::SendMsg::new(fd, ptr::from_ref(&self.message)).flags(flags as u32).build())
     }
 
-    /// What is left of the first segment, or the beginning of that, where it lies in registered memory.
+    /// Returns the rest of the first segment, or the beginning of that, where it lies in registered memory.
     fn registered_front(&self, region: &Region) -> Option<Bytes> {
         let Some(Segment::Shared(bytes)) = self.segments.get(self.whole) else { return None };
         let part = self.part..bytes.len().min(self.part + SEND_MAX);
         region.contains(bytes).then(|| bytes.slice(part))
     }
 
-    /// What is left of each segment before `end`.
+    /// Returns the rest of each segment before `end`.
     fn rest(&self, end: usize) -> impl Iterator<Item = &[u8]> {
         let segments = self.segments[self.whole..end].iter().filter_map(Segment::memory);
         segments.enumerate().map(|(i, bytes)| if i == 0 { &bytes[self.part..] } else { bytes })

@@ -6,25 +6,28 @@ use std::{
 };
 
 use io_uring::{
-    IoUring, opcode,
+    opcode,
     squeue::{Entry, Flags},
     types::Fd,
 };
 use rustix::{io::Errno, pipe::SpliceFlags};
+
+use super::Ring;
 
 /// Links of a chain: a splice each.
 const LINKS_MAX: usize = 8;
 
 /// A ring that runs one chain at a time.
 pub struct SpliceRing {
-    ring: IoUring,
+    ring: Ring<()>,
+    results: Vec<(u64, i32)>,
 }
 
 impl SpliceRing {
     /// # Errors
     /// Those of io_uring_setup(2): EPERM or ENOSYS where the kernel or a sandbox does not allow it.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { ring: IoUring::new(LINKS_MAX as u32)? })
+        Ok(Self { ring: Ring::for_any_thread(LINKS_MAX as u32, |_| Ok(()))?, results: Vec::with_capacity(LINKS_MAX) })
     }
 
     /// Fills a pipe from a file as far as there is room, by at most eight linked splices of `piece` bytes; returns how
@@ -47,42 +50,33 @@ impl SpliceRing {
                 wanted,
             );
             let link = if index + 1 < pieces { Flags::IO_LINK } else { Flags::empty() };
-            self.push(entry.flags(SpliceFlags::NONBLOCK.bits()).build().flags(link).user_data(index))?;
+            self.push(&entry.flags(SpliceFlags::NONBLOCK.bits()).build().flags(link).user_data(index));
         }
         self.finish(pieces as usize)
     }
 
-    fn push(&mut self, entry: Entry) -> io::Result<()> {
+    fn push(&mut self, entry: &Entry) {
         // SAFETY: the entry holds two descriptors and numbers, and no pointer.
-        unsafe { self.ring.submission().push(&entry) }.map_err(|_| Errno::BUSY.into())
+        unsafe { self.ring.push(entry) }
     }
 
     /// Waits until every link has completed; returns what the chain has moved.
     fn finish(&mut self, links: usize) -> io::Result<usize> {
-        let mut results = [0; LINKS_MAX];
-        let mut completed = 0;
-        while completed < links {
-            match self.ring.submit_and_wait(links - completed) {
-                Ok(_) => {}
-                Err(error) => match Errno::from_io_error(&error) {
-                    Some(Errno::INTR | Errno::AGAIN | Errno::BUSY) => {}
-                    _ => return Err(error),
-                },
-            }
-            for completion in self.ring.completion() {
-                results[completion.user_data() as usize % LINKS_MAX] = completion.result();
-                completed += 1;
-            }
+        self.results.clear();
+        while self.results.len() < links {
+            self.ring.wait(links - self.results.len(), None)?;
+            self.ring.reap(&mut self.results, |(), link| Some((link.user_data(), link.result())));
         }
-        outcome(&results[..links])
+        self.results.sort_unstable();
+        outcome(&self.results)
     }
 }
 
-/// What a chain has moved, or why it has moved nothing: links after a short one were cancelled.
-fn outcome(results: &[i32]) -> io::Result<usize> {
-    let moved: usize = results.iter().filter_map(|&result| usize::try_from(result).ok()).sum();
+/// Bytes that a chain has moved, or the reason that it has moved none: links after a short one were cancelled.
+fn outcome(results: &[(u64, i32)]) -> io::Result<usize> {
+    let moved: usize = results.iter().filter_map(|&(_, result)| usize::try_from(result).ok()).sum();
     match results.first() {
-        Some(&first) if first < 0 => Err(io::Error::from_raw_os_error(-first)),
+        Some(&(_, first)) if first < 0 => Err(io::Error::from_raw_os_error(-first)),
         _ => Ok(moved),
     }
 }

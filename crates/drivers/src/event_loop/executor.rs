@@ -1,4 +1,4 @@
-//! Where a protocol runs: on the loop's own thread, or elsewhere.
+//! Executors of a protocol: the loop's own thread, or another.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use proto::{Now, Protocol, Session};
 
 use crate::mailbox::{Key, Mailbox};
 
-/// What a loop finds in its mailbox.
-pub(crate) enum Letter<P: Protocol> {
+/// Message to a loop, in its mailbox.
+pub(crate) enum LoopMessage<P: Protocol> {
     Look(Key),
     /// A session that was away.
     Back(Key, Box<Session<P>>),
 }
 
-impl<P: Protocol> From<Key> for Letter<P> {
+impl<P: Protocol> From<Key> for LoopMessage<P> {
     fn from(key: Key) -> Self {
         Self::Look(key)
     }
@@ -23,16 +23,16 @@ impl<P: Protocol> From<Key> for Letter<P> {
 pub(crate) struct Job<P: Protocol> {
     pub(crate) key: Key,
     pub(crate) session: Box<Session<P>>,
-    pub(crate) home: Arc<Mailbox<Letter<P>>>,
+    pub(crate) home: Arc<Mailbox<LoopMessage<P>>>,
 }
 
-/// Where a protocol runs.
-pub(crate) trait Workplace<P: Protocol> {
-    /// How many connections are read before the protocol is run for them.
+/// Runs a protocol, on the thread of the loop or on another.
+pub(crate) trait Executor<P: Protocol> {
+    /// Number of connections that are read before the protocol is run for them.
     const BATCH: usize;
 
     /// Runs the protocol on what the session holds and on `lent` bytes behind it; `None`: the session has left, and
-    /// comes back in a letter.
+    /// comes back in a message.
     fn work(
         &self,
         protocol: &P,
@@ -40,7 +40,7 @@ pub(crate) trait Workplace<P: Protocol> {
         session: Box<Session<P>>,
         lent: &[u8],
         now: Now,
-        home: &Arc<Mailbox<Letter<P>>>,
+        home: &Arc<Mailbox<LoopMessage<P>>>,
     ) -> Option<Box<Session<P>>>;
 }
 
@@ -48,7 +48,7 @@ pub(crate) trait Workplace<P: Protocol> {
 #[derive(Debug)]
 pub(crate) struct Inline;
 
-impl<P: Protocol> Workplace<P> for Inline {
+impl<P: Protocol> Executor<P> for Inline {
     const BATCH: usize = P::BATCH;
 
     #[inline]
@@ -59,7 +59,7 @@ impl<P: Protocol> Workplace<P> for Inline {
         mut session: Box<Session<P>>,
         lent: &[u8],
         now: Now,
-        _: &Arc<Mailbox<Letter<P>>>,
+        _: &Arc<Mailbox<LoopMessage<P>>>,
     ) -> Option<Box<Session<P>>> {
         match lent {
             [] => session.resume(protocol, now),

@@ -9,7 +9,7 @@ use sys::socket;
 /// for one that has everything already and has said nothing more, where the session is content with that.
 #[inline]
 pub(crate) fn end_output<P: Protocol>(session: &mut Session<P>, socket: BorrowedFd<'_>, now: Now) {
-    if session.is_awaiting_ack() && socket::end_if_delivered(socket) {
+    if session.is_awaiting_ack() && socket::end_if_acknowledged(socket) {
         session.acknowledged();
     } else if session.begin_lingering(now) {
         socket::shutdown_write(socket);
