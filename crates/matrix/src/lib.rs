@@ -67,7 +67,6 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-
 use results::{self as model, ranks, record, warnings};
 
 #[cfg(test)]

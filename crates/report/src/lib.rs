@@ -1,6 +1,11 @@
 //! Stored results of the bench as one HTML page, as pictures, as Markdown, as CSV and as tables for a terminal.
 //!
 //! Knows nothing of how a run is made: everything is drawn from the [`results`] of one.
+//!
+//! - `page`: the HTML page; a file for each of its sections, with the sentence of its finding and its pictures.
+//! - `picture`: the drawing kit for SVG, and the heat map, which is also the picture in the README.
+//! - `text`: Markdown, CSV, tables for a terminal, and the parts of the README.
+//! - `matrix_view`: a summary as all of them read it. `format` and `markup` are used by all and use none.
 
 #![forbid(unsafe_code)]
 

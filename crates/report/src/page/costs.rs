@@ -40,12 +40,13 @@ pub(super) fn section(view: &MatrixView<'_>) -> Section {
     }
 }
 
-/// Shown by the script, which does the work.
+/// The field of the filter; the script shows it and does the work.
 fn filter(view: &MatrixView<'_>) -> Markup {
     let [bar, input, count] = ["filterbar", "filter", "fcount"].map(|name| view.id(name));
-    let row = view.compared().last().map_or("", |row| view.series[row].label.as_str());
+    let ours = view.compared().filter(|&row| view.series[row].group == Group::Ours);
+    let row = ours.last().map_or("", |row| view.series[row].label.as_str());
     let workload = view.workloads().first().map_or("", |workload| workload.name.as_str());
-    let example = format!("words that a row or column has: {row} {workload}");
+    let example = format!("{row} {workload}");
     let attributes = [
         ("id", input.as_str()),
         ("type", "text"),
@@ -56,7 +57,7 @@ fn filter(view: &MatrixView<'_>) -> Markup {
     ];
     html! {
         p.filter id=(bar) hidden="hidden" {
-            label for=(input) { "Filter" } " " (empty_element("input", &attributes)) " "
+            label for=(input) { "Filter by words" } " " (empty_element("input", &attributes)) " "
             span id=(count) aria-live="polite" {}
         }
     }

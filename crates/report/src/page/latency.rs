@@ -84,7 +84,7 @@ pub(super) fn finding(view: &MatrixView<'_>, column: usize) -> String {
 /// The curves of one server under one workload.
 struct Panel {
     row: usize,
-    /// From the scheduled send; empty in a closed loop.
+    /// Times from the scheduled send; empty in a closed loop.
     response: Vec<QuantilePoint>,
     service: Vec<QuantilePoint>,
 }
@@ -183,7 +183,7 @@ impl<'a> Figure<'a> {
         self.view.id(format_args!("ghost{}{}", self.column, self.width.pick("w", "n")))
     }
 
-    /// All curves in grey, drawn once and placed behind every panel.
+    /// Defines all curves in grey, drawn once and placed behind every panel.
     fn define_ghosts(&self, canvas: &mut Canvas) {
         if self.panels.len() < 2 {
             return;

@@ -76,7 +76,7 @@ fn subtitle(views: &[MatrixView<'_>]) -> Markup {
     html! { (begun.replace('T', " ").replace('Z', " UTC")) ", " (joined(&commands, ", ")) }
 }
 
-/// Two sentences: how it stands beside others, and the choice that matters most.
+/// Writes two sentences: how it stands beside others, and the choice that matters most.
 fn verdict(view: &MatrixView<'_>) -> Markup {
     if view.summary.setup.blocks < BLOCKS_MIN {
         return html! { "Fewer than three blocks: no difference is claimed." };

@@ -31,12 +31,12 @@ impl Section {
     }
 }
 
-/// Pictures with a note beside them.
+/// Writes pictures with a note beside them.
 pub(super) fn figure(pictures: &Markup, note: &Markup) -> Markup {
     html! { figure { div.pic { (pictures) } figcaption { (note) } } "\n" }
 }
 
-/// A table that may be wider than the screen.
+/// Wraps a table that may be wider than the screen.
 pub(super) fn scrolling(label: &str, table: &Markup) -> Markup {
     html! { div.scroll tabindex="0" role="region" aria-label=(label) { (table) } }
 }
@@ -48,7 +48,7 @@ pub(super) struct WorkloadPart {
     pub(super) pictures: Markup,
 }
 
-/// The first workload open to the eye; the others, which say the same about another load, fold.
+/// Shows the first workload; the others, which say the same about another load, are folded.
 pub(super) fn per_workload(parts: &[WorkloadPart], note: &Markup) -> Markup {
     html! {
         @for (i, part) in parts.iter().enumerate() {
@@ -63,14 +63,14 @@ pub(super) fn per_workload(parts: &[WorkloadPart], note: &Markup) -> Markup {
     }
 }
 
-/// Workloads with something to draw, the open loops first: theirs is the latency a user sees.
+/// Lists the workloads with something to draw, the open loops first: theirs is the latency a user sees.
 pub(super) fn columns_with(view: &MatrixView<'_>, has: impl Fn(usize) -> bool) -> Vec<usize> {
     let mut columns: Vec<usize> = (0..view.workloads().len()).filter(|&column| has(column)).collect();
     columns.sort_by_key(|&column| !is_open(&view.workloads()[column]));
     columns
 }
 
-/// The workloads to draw of those that have something, and what to say where that is not all.
+/// Returns the workloads to draw of those that have something, and a remark where that is not all.
 pub(super) fn affordable(view: &MatrixView<'_>, mut columns: Vec<usize>) -> (Vec<usize>, &'static str) {
     if view.places().count() <= CELLS_MAX || columns.len() < 2 {
         return (columns, "");

@@ -22,7 +22,7 @@ impl Axis {
     }
 }
 
-/// A log axis of times in microseconds that holds all `values`; 1 to 10 µs without any.
+/// Makes a log axis of times in microseconds that holds all `values`; 1 to 10 µs without any.
 pub(crate) fn times(values: impl Iterator<Item = f64>) -> Axis {
     let (low, high) = range(values).map_or((1.0, 10.0), |(low, high)| (low * 0.85, high * 1.15));
     // A tick at least, however little the values differ.
@@ -31,7 +31,7 @@ pub(crate) fn times(values: impl Iterator<Item = f64>) -> Axis {
     Axis { domain, is_log: true, ticks }
 }
 
-/// Ones and threes of every decade; only the ones where there would be more than `most`.
+/// Returns ticks at the ones and threes of every decade; only the ones where there would be more than `most`.
 pub(crate) fn time_ticks(domain: (f64, f64), most: usize) -> Vec<Tick> {
     let all = log_ticks(domain.0, domain.1);
     let is_one = |v: &f64| (v.log10() - v.log10().round()).abs() < 1e-6;
@@ -39,7 +39,7 @@ pub(crate) fn time_ticks(domain: (f64, f64), most: usize) -> Vec<Tick> {
     kept.into_iter().map(|us| Tick { at: us, label: duration(us), us: Some(us) }).collect()
 }
 
-/// A linear axis of requests per second from zero.
+/// Makes a linear axis of requests per second from zero.
 pub(crate) fn rates(values: impl Iterator<Item = f64>) -> Axis {
     let greatest = range(values).map_or(1.0, |(_, high)| high);
     let ticks = linear_ticks(greatest);
@@ -51,7 +51,7 @@ pub(crate) fn rates(values: impl Iterator<Item = f64>) -> Axis {
     }
 }
 
-/// A linear axis of microseconds per request from zero.
+/// Makes a linear axis of microseconds per request from zero.
 pub(crate) fn costs(values: impl Iterator<Item = f64>) -> Axis {
     let greatest = range(values).map_or(1.0, |(_, high)| high);
     let label = |at: f64| if at == 0.0 { "0".to_owned() } else { duration(at) };
@@ -63,7 +63,7 @@ pub(crate) fn costs(values: impl Iterator<Item = f64>) -> Axis {
     }
 }
 
-/// A linear axis of seconds.
+/// Makes a linear axis of seconds.
 pub(crate) fn seconds(low: f64, high: f64) -> Axis {
     let high = if high > low { high } else { low + 1.0 };
     let ticks = ticks_between(low, high, 6.0);

@@ -29,7 +29,7 @@ pub(crate) struct Panel {
     pub(crate) x: Axis,
     pub(crate) y: Axis,
     pub(crate) curves: Vec<Curve>,
-    /// From the left edge to here, and what it is.
+    /// End of a shaded area that begins at the left edge, and its name.
     pub(crate) shade: Option<(f64, &'static str)>,
     /// Kind of what the script reads out of the embedded data, and the workload; `None` where the marks speak.
     pub(crate) read_out: Option<(&'static str, usize)>,
@@ -148,7 +148,7 @@ fn names(canvas: &mut Canvas, curves: &[Curve], area: Rect, (x, y): (Scale, Scal
     }
 }
 
-/// Places at least [`NAME_GAP`] apart, near the wanted ones, which rise; inside `low..=high` if they fit at all.
+/// Spreads places so that they are at least [`NAME_GAP`] apart, near the wanted ones, which rise; inside `low..=high` if they fit at all.
 fn spread(wanted: &[f64], low: f64, high: f64) -> Vec<f64> {
     let mut places: Vec<f64> = Vec::with_capacity(wanted.len());
     for &place in wanted {

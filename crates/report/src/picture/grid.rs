@@ -43,7 +43,7 @@ impl Grid {
         Rect::new(x, y, self.panel_width, self.panel_height)
     }
 
-    /// Below the last of so many panels.
+    /// Returns the y below the last of `count` panels.
     pub(crate) fn bottom(&self, count: usize) -> f64 {
         count.div_ceil(self.across) as f64 * (self.panel_height + self.head + 6.0) - 6.0
     }
@@ -57,7 +57,7 @@ impl Grid {
         index.is_multiple_of(self.across)
     }
 
-    /// The server's name, and a figure at the right.
+    /// Writes the server's name, and a figure at the right.
     pub(crate) fn panel_head(&self, canvas: &mut Canvas, index: usize, series: &Series, figure: &str) {
         let (left, top) = self.corner(index);
         let room = self.panel_width - text_width(figure, 11.0) - 6.0;

@@ -7,7 +7,7 @@ const LEADING: f64 = 12.0;
 const LINES_MAX: usize = 3;
 
 impl Canvas {
-    /// A row's name at the end of its gutter, in several small lines when it is long. `y` is the middle of the row.
+    /// Writes a row's name at the end of its gutter, in several small lines when it is long. `y` is the middle of the row.
     pub(crate) fn row_label(&mut self, right: f64, y: f64, class: &str, label: &str) {
         let lines = lines(label, right);
         if let [only] = lines.as_slice() {

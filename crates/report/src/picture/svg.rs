@@ -74,7 +74,7 @@ impl Scale {
         Self { domain, range, is_log: false }
     }
 
-    /// Both ends of `domain` are positive.
+    /// Makes a logarithmic scale. Both ends of `domain` are positive.
     pub(crate) fn log(domain: (f64, f64), range: (f64, f64)) -> Self {
         Self { domain, range, is_log: true }
     }
@@ -108,14 +108,14 @@ impl Scale {
     }
 }
 
-/// Labelled places of a linear axis from 0 to at least `greatest`: at most 5 steps of 1, 2 or 5 times a power of ten.
+/// Returns the labelled places of a linear axis from 0 to at least `greatest`: at most 5 steps of 1, 2 or 5 times a power of ten.
 pub(crate) fn linear_ticks(greatest: f64) -> Vec<f64> {
     let step = nice_step(greatest / 5.0);
     let count = (greatest / step - 1e-9).ceil().max(1.0) as usize;
     (0..=count).map(|i| i as f64 * step).collect()
 }
 
-/// Labelled places of a linear axis inside `low..=high`, about `count` of them.
+/// Returns the labelled places of a linear axis inside `low..=high`, about `count` of them.
 pub(crate) fn ticks_between(low: f64, high: f64, count: f64) -> Vec<f64> {
     let step = nice_step((high - low) / count);
     let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
@@ -128,7 +128,7 @@ fn nice_step(rough: f64) -> f64 {
     factor * power
 }
 
-/// Labelled places of a log axis: 1 and 3 of every decade inside `low..=high`.
+/// Returns the labelled places of a log axis: 1 and 3 of every decade inside `low..=high`.
 pub(crate) fn log_ticks(low: f64, high: f64) -> Vec<f64> {
     let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;
     let places = decades.flat_map(|d| [1.0, 3.0].map(|f| f * 10f64.powi(d)));

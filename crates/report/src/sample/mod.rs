@@ -106,7 +106,7 @@ pub(crate) fn crossed() -> Summary {
     summary
 }
 
-/// The same as `--quick` would leave it: closed loops only, no peers, no effects, no drift.
+/// A run as `--quick` would leave it: closed loops only, no peers, no effects, no drift.
 pub(crate) fn quick() -> Summary {
     let mut summary = summary();
     summary.setup.quick = true;

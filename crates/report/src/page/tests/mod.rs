@@ -373,7 +373,7 @@ fn a_hundred_cells_stay_within_the_budget_of_the_file() {
     assert!(size < 1_500_000, "{size} bytes");
 }
 
-/// Not a law: writes the sample reports where a browser can show them.
+/// Writes the sample reports where a browser can show them; it is no law.
 /// `REPORT_SAMPLE_DIR=DIR cargo test -p report write_the_samples -- --ignored`
 #[test]
 #[ignore = "writes files for the eye"]

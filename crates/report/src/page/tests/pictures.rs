@@ -6,7 +6,7 @@ use roxmltree::Document;
 use super::super::{cpu_budget, effects, figures, histogram, interaction, load_sweep, timeline};
 use crate::{matrix_view::MatrixView, picture, sample};
 
-/// The same figures give the same bytes, here and on any machine.
+/// Equal figures give equal bytes, here and on any machine.
 /// `UPDATE_GOLDEN=1 cargo test -p report golden` writes the files again, to be looked at and committed.
 #[test]
 fn pictures_match_their_golden_drawings() {
