@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use gungraun::{library_benchmark, library_benchmark_group};
-use kvcache::{Codec, Facts, FrontEnd, KvOptions, KvServer, Space, SpaceOptions};
+use kvcache::{Codec, FrontEnd, KvOptions, KvServer, ServerInfo, Space, SpaceOptions};
 use proto::{Limits, NextWrite, Now, Outbox, Peer, Protocol, Session, Step};
 use store::{KeyHasher, PackedStore, PolicyKind, StoreOptions};
 use sys::beneath::Metadata;
@@ -161,7 +161,7 @@ fn kvcache(input: Vec<u8>) -> Setup<KvServer<PackedStore>> {
             limits: RequestLimits::default(),
             password: None,
             memory_max: None,
-            facts: Facts::default(),
+            info: ServerInfo::default(),
             snapshot: None,
             front_ends: vec![FrontEnd::Detect],
         },

@@ -19,7 +19,7 @@ use crate::{
     accept::{Accepted, Acceptor, ConnectionLimit, ConnectionPermit, EXHAUSTED_PAUSE},
     clock,
     closing::end_output,
-    counters::{ThreadCounters, Tally},
+    counters::{Tally, ThreadCounters},
     pipes::Pipes,
     write::write_front,
 };
@@ -28,9 +28,9 @@ use crate::{
 const TICK: Duration = Duration::from_secs(1);
 /// Timeout of writes: few of them block, and a stalled reader should not be waited for much longer than asked.
 const WRITE_TICK: Duration = Duration::from_millis(250);
-/// While others wait, a peer that has not sent anything keeps its place for this time, counted from when it was accepted:
-/// it may be about to. Time spent in a queue is part of it, which makes a long queue of silent peers a short wait: those
-/// that come to its head have mostly used theirs up, and are only looked at.
+/// While others wait, a peer that has not sent anything keeps its place for this time, counted from when it was
+/// accepted: it may be about to. Time spent in a queue is part of it, which makes a long queue of silent peers a
+/// short wait: those that come to its head have mostly used theirs up, and are only looked at.
 const SILENCE_MAX: Duration = Duration::from_secs(1);
 /// No read waits for less, however little of that is left.
 const READ_TICK_MIN: Duration = Duration::from_millis(1);

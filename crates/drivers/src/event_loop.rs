@@ -18,7 +18,7 @@ use crate::{
     Config, Shutdown,
     accept::{Accepted, Acceptor, ConnectionLimit, EXHAUSTED_PAUSE},
     clock,
-    counters::{ThreadCounters, Tally},
+    counters::{Tally, ThreadCounters},
     mailbox::{Key, Mailbox},
     pipes::Pipes,
     wheel::Wheel,

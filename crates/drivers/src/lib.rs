@@ -79,7 +79,8 @@ pub(crate) trait Driver {
     }
 
     /// # Errors
-    /// The reason that it cannot send memory of this region as [`Descriptor::registers_memory`] says, on so many threads.
+    /// The reason that it cannot send memory of this region as [`Descriptor::registers_memory`] says, on so many
+    /// threads.
     fn probe_registered(_region: &Arc<Region>, _threads: usize) -> io::Result<()> {
         Ok(())
     }

@@ -122,7 +122,8 @@ impl Pipes {
         self.pool.as_mut().and_then(Pool::get).or_else(|| self.supply.get())
     }
 
-    /// Takes an empty pipe back. One that came out too small, in a shortage of the kernel's, is not for the next region.
+    /// Takes an empty pipe back. One that came out too small, in a shortage of the kernel's, is not for the next
+    /// region.
     pub(crate) fn put(&mut self, pipe: Option<Box<ScratchPipe>>) {
         let Some(pipe) = pipe.filter(|pipe| pipe.capacity >= self.supply.bytes()) else { return };
         let left = match &mut self.pool {

@@ -39,8 +39,8 @@ macro_rules! drivers {
             }
 
             /// # Errors
-            /// The reason that it cannot send memory of this region as [`Descriptor::registers_memory`] says, on so many
-            /// threads.
+            /// The reason that it cannot send memory of this region as [`Descriptor::registers_memory`] says, on so
+            /// many threads.
             pub fn probe_registered(self, region: &Arc<Region>, threads: usize) -> io::Result<()> {
                 match self { $(Self::$variant => <$driver as Driver>::probe_registered(region, threads),)+ }
             }

@@ -25,7 +25,7 @@ use crate::{
     arrived::read_arrived,
     clock,
     closing::end_output,
-    counters::{ThreadCounters, Tally},
+    counters::{Tally, ThreadCounters},
     pipes::Pipes,
     write::{WRITE_MAX, write_front},
 };
@@ -47,8 +47,8 @@ thread_local! {
     });
 }
 
-/// Memory that every task of a thread reads to and writes its replies in: one that waits for its peer holds no buffer and no
-/// pipe.
+/// Memory that every task of a thread reads to and writes its replies in: one that waits for its peer holds no buffer
+/// and no pipe.
 struct Scratch {
     read: Vec<u8>,
     buffers: BufferPool,

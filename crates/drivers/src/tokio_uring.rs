@@ -20,7 +20,7 @@ use crate::{
     Serving, Shutdown, Unavailable, Wait,
     accept::{Acceptor, ConnectionLimit},
     clock,
-    counters::{ThreadCounters, Tally},
+    counters::{Tally, ThreadCounters},
     descriptor::IO_URING,
     on_threads,
     pipes::Pipes,

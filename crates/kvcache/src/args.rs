@@ -1,3 +1,5 @@
+//! Command-line arguments of kvcache.
+
 use std::path::PathBuf;
 
 use bytesize::ByteSize;
@@ -6,13 +8,19 @@ use service::Dimension;
 use store::{KeyHasher, PolicyKind, StoreOptions};
 use sys::listen::Address;
 
-use crate::{Codec, Compression, FrontEnd, Sharing, SpaceOptions, StoreKind, UnknownCompression, memory_size};
+use crate::{
+    codec::{Codec, Compression},
+    connection::FrontEnd,
+    memory_size,
+    state::SpaceOptions,
+    store_kind::{Sharing, StoreKind},
+};
 
-/// What kvcache takes beside the flags that all servers share.
+/// Arguments of kvcache beside those that all servers share.
 #[derive(Args, Clone, Debug)]
 pub struct KvArgs {
-    /// Where entries are kept; --list-backends describes the stores
-    #[arg(long, value_name = "NAME", default_value = "packed")]
+    /// Store of the entries; --list-backends describes the stores
+    #[arg(long, value_name = "NAME", value_enum, hide_possible_values = true, default_value = "packed")]
     pub store: StoreKind,
 
     /// Parts of the key space, each behind a lock of its own or, with --store partitioned, owned by a thread
@@ -20,64 +28,71 @@ pub struct KvArgs {
     #[arg(long, value_name = "N", env = "NUM_SHARDS")]
     pub shards: Option<usize>,
 
-    /// What gives way when --maxmemory is reached
-    #[arg(long, value_name = "POLICY", default_value = "allkeys-s3fifo")]
+    /// Policy by which entries are evicted when --maxmemory is reached; --list-backends describes the policies
+    #[arg(long, value_name = "POLICY", value_enum, hide_possible_values = true, default_value = "allkeys-s3fifo")]
     pub eviction: PolicyKind,
 
     /// Memory for entries, like 100mb or 1GiB, both powers of 1024; 0: no limit
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = memory)]
     pub maxmemory: ByteSize,
 
-    /// Where memcached's text and meta protocols are spoken; repeatable
+    /// Address for memcached's text and meta protocols; repeatable
     #[arg(long, value_name = "ADDR")]
     pub memcached_listen: Vec<Address>,
 
-    /// Where only the 0x1F text protocol is spoken, which --listen detects unless the first request holds a line
-    /// feed; repeatable
+    /// Address for the 0x1F text protocol alone, which --listen detects unless the first request holds a line feed;
+    /// repeatable
     #[arg(long, value_name = "ADDR")]
     pub us_listen: Vec<Address>,
 
-    /// How large values are compressed; --list-backends describes the choices
-    #[arg(long, value_name = "NAME", default_value = "none", value_parser = compression)]
+    /// Compression of large values; --list-backends describes the choices
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_enum,
+        ignore_case = true,
+        hide_possible_values = true,
+        default_value = "none"
+    )]
     pub compression: Compression,
 
-    /// Values of at least so many bytes are compressed
+    /// Length from which on values are compressed
     #[arg(long, value_name = "BYTES", default_value_t = 30)]
     pub compression_threshold: usize,
 
-    /// What the keys are loaded from at the start, if it is there, and saved to by SAVE, BGSAVE and at the end
+    /// File that keys are loaded from at the start, if it exists, and saved to by SAVE, BGSAVE and at the end
     #[arg(long, value_name = "FILE")]
     pub snapshot: Option<PathBuf>,
 
-    /// What AUTH asks for
+    /// Password that clients must send
     #[arg(long, value_name = "PASSWORD")]
     pub requirepass: Option<String>,
 
     /// Answer CLUSTER like a cluster of this one node, for clients that know clusters only
-    #[arg(long, value_name = "WHETHER", default_value = "no")]
-    pub cluster: Whether,
+    #[arg(long, value_name = "YES|NO", default_value = "no")]
+    pub cluster: YesNo,
 }
 
-/// As Redis's configuration says it.
+/// Truth value as Redis's configuration has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Whether {
+pub enum YesNo {
     Yes,
     No,
 }
 
 impl KvArgs {
-    /// Bytes; `None`: no limit.
+    /// Returns the bytes for entries, or `None` if there is no limit.
     pub fn memory_max(&self) -> Option<usize> {
         usize::try_from(self.maxmemory.as_u64()).ok().filter(|&bytes| bytes > 0)
     }
 
-    /// The addresses behind those of `--listen`, and what is spoken there.
+    /// Returns the addresses that follow those of `--listen`, and their protocols.
     pub fn front_ends(&self) -> impl Iterator<Item = (&Address, FrontEnd)> {
         let memcached = self.memcached_listen.iter().map(|address| (address, FrontEnd::Memcached));
         memcached.chain(self.us_listen.iter().map(|address| (address, FrontEnd::Us)))
     }
 
-    /// For a server with so many threads.
+    /// Returns the options of the space for a server with so many threads.
     pub fn space(&self, threads: usize, sharing: Sharing) -> SpaceOptions {
         let seed = fastrand::u64(..);
         SpaceOptions {
@@ -103,18 +118,9 @@ fn memory(text: &str) -> Result<ByteSize, String> {
     memory_size::parse(text).map(ByteSize).ok_or_else(|| "not an amount of memory, like 100mb or 1GiB".to_owned())
 }
 
-/// What `--list-backends` says of eviction.
+/// Returns what `--list-backends` says of eviction.
 pub fn eviction_dimension() -> Dimension {
     Dimension::of("eviction", "--eviction", &PolicyKind::AllKeysS3Fifo)
-}
-
-/// Besides the names, what the original's ENABLE_COMPRESSION takes.
-fn compression(text: &str) -> Result<Compression, UnknownCompression> {
-    match text.to_ascii_lowercase().as_str() {
-        "1" | "true" | "yes" | "on" => Ok(Compression::Gzip),
-        "" | "0" | "false" | "no" | "off" => Ok(Compression::None),
-        name => name.parse(),
-    }
 }
 
 #[cfg(test)]
@@ -122,11 +128,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_original_s_switch_means_gzip() {
-        for (text, choice) in [("true", Compression::Gzip), ("1", Compression::Gzip), ("0", Compression::None)] {
-            assert_eq!(compression(text), Ok(choice), "{text}");
+    fn the_switch_of_the_original_chooses_gzip() {
+        for (text, choice) in
+            [("True", Compression::Gzip), ("1", Compression::Gzip), ("0", Compression::None), ("", Compression::None)]
+        {
+            assert_eq!(Compression::from_str(text, true), Ok(choice), "{text}");
         }
-        assert_eq!(compression("zstd"), Ok(Compression::Zstd));
-        assert!(compression("maybe").is_err());
+        assert_eq!(Compression::from_str("zstd", true), Ok(Compression::Zstd));
+        assert!(Compression::from_str("maybe", true).is_err());
     }
 }

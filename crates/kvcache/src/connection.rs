@@ -1,30 +1,30 @@
-//! What is remembered of a connection between two looks at its input.
+//! One connection: the protocol spoken on it, and its client.
 
-use std::{
-    sync::{Arc, atomic::Ordering::Relaxed},
-    time::Instant,
-};
+use std::time::Instant;
 
 use proto::{Flow, Now, Outbox, Step};
 use store::Store;
-use wire::{
-    Detector, memcached,
-    resp::{self, RequestParser, Version},
+use wire::{Detected, Detector, memcached::RequestParser as MemcachedParser, resp::RequestParser};
+
+use crate::{
+    protocol::{memcached, resp, us::Us},
+    state::{Client, Keyspace, Registration, ServerState},
 };
 
-use crate::{clients::Client, commands::Transaction, server::KvServer, space::Space, us::Us};
+/// Bytes of input of an unauthenticated client, above which the byte that tells its protocol is not waited for.
+const UNDECIDED_BYTES_MAX: usize = 64 * 1024;
 
-/// What is spoken on a connection.
+/// Protocol spoken on a connection.
 #[derive(Debug)]
 pub(crate) enum Dialect {
     /// The first bytes decide.
     Undecided(Detector),
     Resp(RequestParser),
     Us(Us),
-    Memcached(memcached::RequestParser),
+    Memcached(MemcachedParser),
 }
 
-/// What is spoken at a listening address.
+/// Protocol spoken at a listening address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FrontEnd {
     /// RESP or the 0x1F text protocol, as the first bytes say.
@@ -40,7 +40,7 @@ impl From<FrontEnd> for Dialect {
         match front_end {
             FrontEnd::Detect => Self::Undecided(Detector::default()),
             FrontEnd::Us => Self::Us(Us::default()),
-            FrontEnd::Memcached => Self::Memcached(memcached::RequestParser::default()),
+            FrontEnd::Memcached => Self::Memcached(MemcachedParser::default()),
         }
     }
 }
@@ -49,145 +49,105 @@ impl From<FrontEnd> for Dialect {
 #[derive(Debug)]
 pub struct Conn<S: Store> {
     pub(crate) dialect: Dialect,
-    /// The usual case: nothing stands between a request on one key and the store. See [`Conn::refresh`].
+    /// True in the common case: nothing stands between a request on one key and the store. See [`Conn::refresh`].
     pub(crate) is_plain: bool,
-    pub(crate) authenticated: bool,
-    pub(crate) database: u8,
-    pub(crate) version: Version,
-    /// What becomes of replies, by CLIENT REPLY.
-    pub(crate) replies: Replies,
-    /// CLIENT NO-TOUCH: reading a key is no use of it.
-    pub(crate) no_touch: bool,
-    /// Nothing more is looked at while an answer is to come.
-    pub(crate) held: bool,
-    /// When the first byte of the request came that is not whole yet.
-    pub(crate) started: Option<Instant>,
-    pub(crate) client: Client,
-    transaction: Option<Box<Transaction<S>>>,
-}
-
-/// CLIENT REPLY
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Replies {
-    On,
-    Off,
-    /// The next command's are dropped.
-    SkipNext,
-    /// This command's are dropped.
-    Skip,
+    /// Time of the first byte of a request that is not whole yet.
+    started: Option<Instant>,
+    pub(crate) client: Client<S>,
 }
 
 impl<S: Store + 'static> Conn<S> {
-    pub(crate) fn new(dialect: Dialect, authenticated: bool, client: Client) -> Self {
-        Self {
-            dialect,
-            is_plain: false,
-            authenticated,
-            database: 0,
-            version: Version::Resp2,
-            replies: Replies::On,
-            no_touch: false,
-            held: false,
-            started: None,
-            client,
-            transaction: None,
-        }
+    pub(crate) fn new(dialect: Dialect, is_authenticated: bool, registration: Registration) -> Self {
+        Self { dialect, is_plain: false, started: None, client: Client::new(is_authenticated, registration) }
     }
 
-    /// For commands that have left their connection.
-    pub(crate) fn of_nobody(server: &KvServer<S>) -> Self {
-        Self::new(Dialect::Resp(RequestParser::default()), true, server.clients.nobody())
+    /// Returns a connection that no peer has, for commands that run on another thread than their own connection's.
+    pub(crate) fn detached(state: &ServerState<S>) -> Self {
+        Self::new(Dialect::Resp(RequestParser::default()), true, state.clients.unlisted())
     }
 
-    /// Owed after everything that may change what [`Conn::is_plain`] stands for.
-    pub(crate) fn refresh(&mut self, server: &KvServer<S>) {
+    /// Updates [`Conn::is_plain`]. Must be called after everything that may change it.
+    pub(crate) fn refresh(&mut self, state: &ServerState<S>) {
         let is_free = match &self.dialect {
-            Dialect::Resp(_) => !self.is_in_transaction(),
+            Dialect::Resp(_) => !self.client.is_in_transaction(),
             Dialect::Us(us) => !us.is_in_transaction(),
             Dialect::Memcached(_) => true,
             Dialect::Undecided(_) => false,
         };
-        self.is_plain = is_free
-            && self.authenticated
-            && self.database == 0
-            && self.replies == Replies::On
-            && !self.no_touch
-            && !self.held
-            && !server.clients.are_paused();
+        self.is_plain = is_free && self.client.database == 0 && self.client.is_plain(&state.clients);
     }
 
-    /// Commands may be run by another thread, out of sight of the connection.
-    pub(crate) fn may_travel(&self, server: &KvServer<S>) -> bool {
-        let is_usual = self.authenticated && self.replies == Replies::On && !self.no_touch && !self.held;
-        is_usual && !self.is_in_transaction() && !server.clients.are_paused()
+    /// True if another thread may run the connection's commands.
+    pub(crate) fn can_be_routed(&self, state: &ServerState<S>) -> bool {
+        matches!(self.dialect, Dialect::Resp(_))
+            && self.client.is_plain(&state.clients)
+            && !self.client.is_in_transaction()
     }
 
-    /// Owed after every look at `input`, of which `step` has come.
-    pub(crate) fn looked(&mut self, input: &[u8], step: &mut Step, out: &Outbox, now: Now) {
-        let is_torn = step.consumed < input.len() && !out.is_full() && !out.has_pending_replies();
-        self.started = if is_torn { self.started.or(Some(now.instant)) } else { None };
-        self.client.seen(now);
-        if self.client.is_killed() {
-            step.flow = Flow::Abort;
-        }
-    }
-
-    /// Has to wait, for an answer that is to come or since the server is paused and the dialect has no commands that
-    /// could be let through.
-    #[inline]
-    pub(crate) fn is_held(&mut self, server: &KvServer<S>, out: &mut Outbox) -> bool {
-        self.held &= out.has_pending_replies();
-        let knows_commands = matches!(self.dialect, Dialect::Resp(_) | Dialect::Undecided(_));
-        self.held || !knows_commands && server.clients.are_paused() && self.hold(server, out)
-    }
-
-    /// Waits for the end of a pause. False: there is none.
-    pub(crate) fn hold(&mut self, server: &KvServer<S>, out: &mut Outbox) -> bool {
-        self.held = server.clients.pause.hold(out);
-        self.held
-    }
-
-    /// The parser has seen a part of the request that comes next, so nothing but the parser may read it.
+    /// True if the parser has read a part of the next request, so that nothing but the parser may read the rest.
     pub(crate) fn is_mid_request(&self) -> bool {
         matches!(&self.dialect, Dialect::Resp(parser) if parser.is_mid_request())
     }
 
-    pub(crate) fn limits<'s>(&self, server: &'s KvServer<S>) -> &'s resp::RequestLimits {
-        if self.authenticated { &server.limits } else { &server.limits_before_auth }
+    /// Returns the time of the first byte of a request that is not whole yet.
+    pub(crate) fn started(&self) -> Option<Instant> {
+        self.started
     }
 
-    // --- transactions ---------------------------------------------------------------------
-
-    pub(crate) fn is_in_transaction(&self) -> bool {
-        self.transaction.as_ref().is_some_and(|transaction| transaction.is_open())
+    /// Answers the request that `input` begins with, whatever it is.
+    pub(crate) fn handle_request(
+        &mut self,
+        state: &ServerState<S>,
+        input: &[u8],
+        keys: &mut Keyspace<'_, S>,
+        now: Now,
+        out: &mut Outbox,
+    ) -> Step {
+        if self.is_held(state, out) {
+            return Step::open(0);
+        }
+        let client = &mut self.client;
+        let step = match &mut self.dialect {
+            Dialect::Undecided(detector) => {
+                self.dialect = match detector.detect(input) {
+                    Detected::Us => Dialect::Us(Us::default()),
+                    Detected::Resp => Dialect::Resp(RequestParser::default()),
+                    // In no protocol may a client send a large request before it has authenticated.
+                    Detected::Unknown if !client.is_authenticated && input.len() > UNDECIDED_BYTES_MAX => {
+                        Dialect::Resp(RequestParser::default())
+                    }
+                    Detected::Unknown => return Step::open(0),
+                };
+                self.refresh(state);
+                return self.handle_request(state, input, keys, now, out);
+            }
+            Dialect::Resp(parser) => resp::handle_request(state, parser, client, input, keys, now, out),
+            Dialect::Us(us) => us.handle_request(state, client.is_authenticated, input, keys, out),
+            Dialect::Memcached(parser) => memcached::handle_request(state, parser, client, input, keys, out),
+        };
+        if step.consumed > 0 {
+            self.refresh(state);
+        }
+        step
     }
 
-    pub(crate) fn has_queued_writes(&self) -> bool {
-        self.transaction.as_ref().is_some_and(|transaction| transaction.writes())
+    /// True if the connection has to wait: for a reply that is to come, or for the end of CLIENT PAUSE if the dialect has
+    /// no commands that could be let through.
+    #[inline]
+    fn is_held(&mut self, state: &ServerState<S>, out: &mut Outbox) -> bool {
+        let client = &mut self.client;
+        client.is_held &= out.has_pending_replies();
+        let pauses_by_command = matches!(self.dialect, Dialect::Resp(_) | Dialect::Undecided(_));
+        client.is_held || !pauses_by_command && state.clients.are_paused() && client.hold(&state.clients, out)
     }
 
-    pub(crate) fn transaction(&mut self, space: &Arc<Space<S>>) -> &mut Transaction<S> {
-        self.transaction.get_or_insert_with(|| Box::new(Transaction::new(space)))
-    }
-
-    /// Shows others what CLIENT LIST says of it.
-    pub(crate) fn publish(&self, command: usize) {
-        let profile = self.client.profile();
-        self.client.ran(command);
-        profile.database.store(self.database, Relaxed);
-        profile.version.store(if self.version == Version::Resp3 { 3 } else { 2 }, Relaxed);
-        let open = self.transaction.as_ref().filter(|transaction| transaction.is_open());
-        profile.queued.store(open.map_or(-1, |open| i64::try_from(open.queued()).unwrap_or(i64::MAX)), Relaxed);
-        profile.watched.store(self.transaction.as_ref().map_or(0, |transaction| transaction.watched()), Relaxed);
-    }
-
-    pub(crate) fn take_transaction(&mut self) -> Option<Box<Transaction<S>>> {
-        self.transaction.take()
-    }
-
-    pub(crate) fn spoil_transaction(&mut self) {
-        if let Some(transaction) = self.transaction.as_mut().filter(|transaction| transaction.is_open()) {
-            transaction.spoil();
+    /// Updates what depends on time, after `input` has been read with the result `step`.
+    pub(crate) fn after_input(&mut self, input: &[u8], step: &mut Step, out: &Outbox, now: Now) {
+        let is_torn = step.consumed < input.len() && !out.is_full() && !out.has_pending_replies();
+        self.started = if is_torn { self.started.or(Some(now.instant)) } else { None };
+        self.client.registration.set_last_batch(now);
+        if self.client.registration.is_killed() {
+            step.flow = Flow::Abort;
         }
     }
 }

@@ -2,43 +2,44 @@
 //!
 //! [`KvServer`] is the protocol; keys live in a [`Space`] of shards, each a [`store::Cache`]. Nothing here touches a
 //! socket: drivers move the bytes.
+//!
+//! The layers, from the bottom to the top; none imports from one above it:
+//!
+//! - `command_table`, `codec`, `value`, `reply`: the commands without their handlers, the encoding of values, replies;
+//! - `state`: keys, clients, settings and figures;
+//! - `commands`: the handlers of RESP's commands, and the dispatcher above them;
+//! - `protocol`: RESP, the 0x1F text protocol and memcached, each from a request to its reply;
+//! - `connection`, then `window` and `shard_threads`: one connection, and batches of connections;
+//! - `server`: the [`proto::Protocol`] itself.
 
 #![forbid(unsafe_code)]
 
 mod args;
-mod clients;
 mod codec;
+mod command_table;
 mod commands;
-mod config;
 mod connection;
-mod journal;
 mod maintenance;
-mod memcached;
 mod memory_size;
 mod metrics;
-mod owners;
-mod pause;
+mod protocol;
 mod reply;
 mod server;
-mod snapshot;
-mod space;
-mod statistics;
-mod table;
+mod shard_threads;
+mod state;
+mod store_kind;
 #[cfg(test)]
 mod testing;
-mod timer;
-mod us;
+mod value;
 mod window;
 
-pub use args::{KvArgs, Whether, eviction_dimension};
-pub use codec::{Codec, Compression, Damage, UnknownCompression, dimension as compression_dimension};
-pub use config::{Facts, StopServer};
-pub use connection::{Conn, FrontEnd};
-pub use metrics::Metrics;
-pub use server::{KvOptions, KvServer};
-pub use snapshot::SnapshotError;
-pub use space::{Space, SpaceOptions};
-pub use table::{Sharing, StoreKind, UnknownStore, WithStore, dimension as store_dimension};
-
-/// The version of Redis whose commands and error texts these are.
-pub const REDIS_VERSION: &str = "7.0.15";
+pub use self::{
+    args::{KvArgs, YesNo, eviction_dimension},
+    codec::{Codec, Compression, DecodeError, compression_dimension},
+    command_table::REDIS_VERSION,
+    connection::{Conn, FrontEnd},
+    metrics::Metrics,
+    server::{KvOptions, KvServer},
+    state::{ServerInfo, SnapshotError, Space, SpaceOptions, StopServer},
+    store_kind::{Sharing, StoreKind, WithStore, store_dimension},
+};

@@ -5,7 +5,7 @@ use std::{env, process::ExitCode, sync::Arc};
 use anyhow::Context;
 use clap::Parser;
 use kvcache::{
-    Facts, FrontEnd, KvArgs, KvOptions, KvServer, Metrics, Sharing, Space, StopServer, Whether, WithStore,
+    FrontEnd, KvArgs, KvOptions, KvServer, Metrics, ServerInfo, Sharing, Space, StopServer, WithStore, YesNo,
     compression_dimension, eviction_dimension, store_dimension,
 };
 use service::{Cli, Dimension, Host, ServiceArgs};
@@ -22,8 +22,9 @@ const EXAMPLES: &str = "Examples:
 
 Exit status: 0 after a drain asked for by SIGTERM or SIGINT; 2 bad usage; 1 anything else.";
 
-/// Where the original served metrics, if only one of its two variables is set.
+/// Host of the metrics of the original (docs/originals.md), if only METRICS_PORT is set.
 const METRICS_HOST: &str = "0.0.0.0";
+/// Port of its metrics, if only METRICS_HOST is set.
 const METRICS_PORT: &str = "8080";
 
 /// A cache of strings for Redis and memcached clients, on seven I/O drivers
@@ -55,15 +56,16 @@ impl Cli for Options {
         vec![store_dimension(), eviction_dimension(), compression_dimension()]
     }
 
-    /// The port of SERVER_PORT, on all interfaces, as the original had it.
+    /// Returns the port of SERVER_PORT on all interfaces, as the original (docs/originals.md) has it.
     fn default_addresses(&self) -> Vec<String> {
         vec![env::var("SERVER_PORT").map_or_else(|_| Self::LISTEN.to_owned(), |port| format!("0.0.0.0:{port}"))]
     }
 
     fn default_metrics(&self) -> Option<String> {
         let (host, port) = (env::var("METRICS_HOST").ok(), env::var("METRICS_PORT").ok());
-        let usual = (METRICS_HOST.to_owned(), METRICS_PORT.to_owned());
-        (host.is_some() || port.is_some()).then(|| format!("{}:{}", host.unwrap_or(usual.0), port.unwrap_or(usual.1)))
+        let defaults = (METRICS_HOST.to_owned(), METRICS_PORT.to_owned());
+        (host.is_some() || port.is_some())
+            .then(|| format!("{}:{}", host.unwrap_or(defaults.0), port.unwrap_or(defaults.1)))
     }
 
     fn more_addresses(&self) -> Vec<Address> {
@@ -75,7 +77,7 @@ fn main() -> ExitCode {
     service::main(|Options { kv, service }, host| kv.store.with(Serve { kv: &kv, service: &service, host }))
 }
 
-/// Serves with the store that was chosen.
+/// Action that serves with the chosen store.
 struct Serve<'a> {
     kv: &'a KvArgs,
     service: &'a ServiceArgs,
@@ -83,20 +85,20 @@ struct Serve<'a> {
 }
 
 impl Serve<'_> {
-    fn facts(&self) -> Facts {
+    fn info(&self) -> ServerInfo {
         let stop = self.host.stop();
-        Facts {
+        ServerInfo {
             driver: self.host.driver().to_string(),
-            store: self.kv.store.name(),
+            store: service::choice_name(&self.kv.store),
             threads: self.host.threads(),
             connections_max: self.host.connections_max(),
             request_bytes_max: self.host.request_bytes_max(),
             output_bytes_max: usize::try_from(self.service.max_output_buffer.as_u64()).unwrap_or(usize::MAX),
             backlog: self.service.backlog,
-            is_cluster: self.kv.cluster == Whether::Yes,
+            is_cluster: self.kv.cluster == YesNo::Yes,
             stop: Some(StopServer(Arc::new(move || stop.drain("SHUTDOWN")))),
             connections: self.host.statistics(),
-            ..Facts::default()
+            ..ServerInfo::default()
         }
     }
 }
@@ -105,7 +107,7 @@ impl WithStore for Serve<'_> {
     type Output = anyhow::Result<()>;
 
     fn with<S: Store + 'static>(self, sharing: Sharing) -> anyhow::Result<()> {
-        let facts = self.facts();
+        let info = self.info();
         let Self { kv, mut host, .. } = self;
         let timeouts = host.timeouts();
         let options = KvOptions {
@@ -114,7 +116,7 @@ impl WithStore for Serve<'_> {
             limits: RequestLimits { bulk_bytes_max: host.request_bytes_max(), ..RequestLimits::default() },
             password: kv.requirepass.clone(),
             memory_max: kv.memory_max(),
-            facts,
+            info,
             snapshot: kv.snapshot.clone(),
             front_ends: std::iter::repeat_n(FrontEnd::Detect, host.listen_front_ends())
                 .chain(kv.front_ends().map(|(_, front_end)| front_end))
@@ -125,7 +127,7 @@ impl WithStore for Serve<'_> {
         if kv.snapshot.is_some() {
             server.load()?;
             let server = Arc::clone(&server);
-            host.at_end(move || server.save().context("what was to be kept is lost"));
+            host.at_end(move || server.save().context("the keys have not been saved"));
         }
         server.start(sharing).context("cannot start a thread")?;
         host.registry().register_collector(Box::new(Metrics(Arc::clone(&server))));
@@ -140,7 +142,7 @@ impl WithStore for Serve<'_> {
     }
 }
 
-/// A command that talks to the server there.
+/// Returns a command that talks to the server at an address.
 fn redis_cli(address: &Address) -> String {
     match address {
         Address::Tcp(address) if address.ip().is_unspecified() => format!("redis-cli -p {} ping", address.port()),

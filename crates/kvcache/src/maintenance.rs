@@ -1,11 +1,10 @@
-//! What is done whether or not anybody asks for anything: keys that have expired go, a lowered memory limit is
-//! approached, rates are reckoned.
+//! Periodic work: expired keys are removed, a lowered memory limit is approached, rates are computed.
 
 use std::{
     io,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::Ordering::Relaxed,
         mpsc::{self, RecvTimeoutError},
     },
     thread,
@@ -14,46 +13,33 @@ use std::{
 
 use store::{Cache, Moment, Pin, Store};
 
-use crate::{server::KvServer, space::Space};
+use crate::state::{Rates, ServerState, Space};
 
-/// How often.
+/// Time between two ticks.
 const TICK: Duration = Duration::from_millis(100);
-/// The most that one tick spends on keys that go.
+/// Limit of the time that one tick spends on removing keys.
 const BUDGET: Duration = Duration::from_millis(25);
-/// The most that it spends on looking for such keys while there are few.
+/// Limit of the time that it spends on the search for expired keys while there are few.
 const SEARCH: Duration = Duration::from_millis(1);
-/// Steps of a sweep under one lock; each looks at a few keys.
+/// Steps of a sweep under one lock; each visits a few keys.
 const STEPS: usize = 16;
-/// A sweep that removes at least so many keys under one lock finds enough to go on.
-const MUCH: u64 = 4;
-/// Ticks that rates are averaged over.
-const SAMPLES: usize = 16;
-
-/// Figures that change with time.
-#[derive(Debug, Default)]
-pub(crate) struct Gauges {
-    pub ops_per_sec: AtomicU64,
-    pub input_bytes_per_sec: AtomicU64,
-    pub output_bytes_per_sec: AtomicU64,
-    /// The most memory that entries and tables have taken, as seen once per tick.
-    pub memory_peak: AtomicU64,
-}
-
-/// The thread that does it.
+/// Keys that a sweep must remove under one lock to go on beyond [`SEARCH`].
+const REMOVED_MIN: u64 = 4;
+/// Thread that does the periodic work.
 #[derive(Debug)]
 pub(crate) struct Maintenance {
-    /// Closed when it is to end.
+    /// Closed to end the thread.
     stop: mpsc::Sender<()>,
     thread: thread::JoinHandle<()>,
 }
 
 impl Maintenance {
-    pub(crate) fn start<S: Store + 'static>(server: Arc<KvServer<S>>) -> io::Result<Self> {
+    pub(crate) fn start<S: Store + 'static>(state: Arc<ServerState<S>>) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
         let run = move || {
             let mut rates = Rates::default();
             while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                tick(&server, &mut rates);
+                tick(&state, &mut rates);
             }
         };
         let thread = thread::Builder::new().name("maintenance".to_owned()).spawn(run)?;
@@ -66,20 +52,20 @@ impl Maintenance {
     }
 }
 
-fn tick<S: Store + 'static>(server: &KvServer<S>, rates: &mut Rates) {
+fn tick<S: Store + 'static>(state: &ServerState<S>, rates: &mut Rates) {
     let now = Moment { unix_ms: unix_ms() };
-    if server.settings.expires_actively.load(Relaxed) {
-        expire(&server.space, now, BUDGET);
+    if state.settings.is_expiring_actively.load(Relaxed) {
+        expire(&state.space, now, BUDGET);
     }
-    shrink(&server.space, now, BUDGET);
+    shrink(&state.space, now, BUDGET);
     Pin::collect();
-    server.settings.enforce_idle_timeout(&server.clients, now.unix_ms);
-    server.gauges.memory_peak.fetch_max(server.space.bytes() as u64, Relaxed);
-    let counts = server.facts.connections.counts();
-    let rate = rates.add(Instant::now(), [server.statistics.calls(), counts.bytes_in, counts.bytes_out]);
-    server.gauges.ops_per_sec.store(rate[0], Relaxed);
-    server.gauges.input_bytes_per_sec.store(rate[1], Relaxed);
-    server.gauges.output_bytes_per_sec.store(rate[2], Relaxed);
+    state.settings.enforce_idle_timeout(&state.clients, now.unix_ms);
+    state.gauges.memory_peak.fetch_max(state.space.bytes() as u64, Relaxed);
+    let counts = state.info.connections.counts();
+    let rate = rates.add(Instant::now(), [state.statistics.calls(), counts.bytes_in, counts.bytes_out]);
+    state.gauges.ops_per_sec.store(rate[0], Relaxed);
+    state.gauges.input_bytes_per_sec.store(rate[1], Relaxed);
+    state.gauges.output_bytes_per_sec.store(rate[2], Relaxed);
 }
 
 fn unix_ms() -> u64 {
@@ -87,52 +73,33 @@ fn unix_ms() -> u64 {
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Removes what has expired: all of it, if there is time for that.
+/// Removes expired keys: all of them, if there is time.
 fn expire<S: Store>(space: &Space<S>, now: Moment, budget: Duration) {
     let began = Instant::now();
     for shard in 0..space.shards() {
         loop {
-            let (removed, is_round) = work(&mut space.lock(shard), |cache| cache.expire_some(now));
+            let (removed, is_round) = run_steps(&mut space.lock(shard), |cache| cache.expire_some(now));
             let spent = began.elapsed();
-            if is_round || spent > budget || removed < MUCH && spent > SEARCH {
+            if is_round || spent > budget || removed < REMOVED_MIN && spent > SEARCH {
                 break;
             }
         }
     }
 }
 
-/// Gives up what is over the limit.
+/// Evicts keys that are over the memory limit.
 fn shrink<S: Store>(space: &Space<S>, now: Moment, budget: Duration) {
     let began = Instant::now();
     for shard in 0..space.shards() {
-        while !work(&mut space.lock(shard), |cache| cache.shrink_some(now)).1 && began.elapsed() <= budget {}
+        while !run_steps(&mut space.lock(shard), |cache| cache.shrink_some(now)).1 && began.elapsed() <= budget {}
     }
 }
 
-/// A few steps: how many keys went, and whether there is nothing more to do.
-fn work<S: Store>(cache: &mut Cache<S>, mut step: impl FnMut(&mut Cache<S>) -> bool) -> (u64, bool) {
+/// Runs a few steps. Returns the number of expired keys removed, and true if nothing more is to be done.
+fn run_steps<S: Store>(cache: &mut Cache<S>, mut step: impl FnMut(&mut Cache<S>) -> bool) -> (u64, bool) {
     let before = cache.counts.expired;
     let is_done = (0..STEPS).any(|_| step(cache));
     (cache.counts.expired.saturating_sub(before), is_done)
-}
-
-/// Totals as they were, to see how fast they grow.
-#[derive(Debug, Default)]
-struct Rates(std::collections::VecDeque<(Instant, [u64; 3])>);
-
-impl Rates {
-    /// By how much each grows in a second.
-    fn add(&mut self, now: Instant, totals: [u64; 3]) -> [u64; 3] {
-        self.0.push_back((now, totals));
-        if self.0.len() > SAMPLES {
-            self.0.pop_front();
-        }
-        let Some((then, before)) = self.0.front() else { return [0; 3] };
-        let seconds = now.saturating_duration_since(*then).as_secs_f64();
-        // A total that has been reset shrinks.
-        let rate = |of: usize| (totals[of].saturating_sub(before[of]) as f64 / seconds) as u64;
-        if seconds > 0.0 { std::array::from_fn(rate) } else { [0; 3] }
-    }
 }
 
 #[cfg(test)]
@@ -140,7 +107,7 @@ mod tests {
     use store::{Attributes, HashbrownStore, KeyHasher, PolicyKind, StoreOptions};
 
     use super::*;
-    use crate::{Codec, SpaceOptions};
+    use crate::{codec::Codec, state::SpaceOptions};
 
     const KEYS: u64 = 20_000;
 
@@ -163,12 +130,12 @@ mod tests {
 
     fn len(space: &Space<HashbrownStore>) -> u64 {
         let mut len = 0;
-        space.each(|cache| len += cache.len() as u64);
+        space.for_each_shard(|cache| len += cache.len() as u64);
         len
     }
 
     #[test]
-    fn keys_that_nobody_touches_expire() {
+    fn keys_expire_without_being_read() {
         let space = space(3);
         fill(&space);
         expire(&space, Moment { unix_ms: 999 }, Duration::MAX);
@@ -189,16 +156,5 @@ mod tests {
         shrink(&space, Moment { unix_ms: 1 }, Duration::MAX);
         assert!(space.bytes() <= half && len(&space) > 0, "{} of {half}", space.bytes());
         assert_eq!(len(&space) + space.counts().evicted, KEYS);
-    }
-
-    #[test]
-    fn a_rate_is_reckoned_over_the_latest_ticks() {
-        let (mut rates, begin) = (Rates::default(), Instant::now());
-        let mut latest = [0; 3];
-        for tick in 0..40_u64 {
-            latest = rates.add(begin + Duration::from_secs(tick), [tick.saturating_sub(20) * 10, tick, 0]);
-        }
-        assert_eq!(latest, [10, 1, 0]);
-        assert_eq!(rates.add(begin + Duration::from_secs(40), [0, 0, 0]), [0; 3], "after a reset");
     }
 }

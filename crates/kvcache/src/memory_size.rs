@@ -1,9 +1,9 @@
-//! Amounts of memory as Redis writes them, and as everybody else does.
+//! Amounts of memory in the units of Redis and in the usual ones.
 
 use bytesize::ByteSize;
 
-/// `100`, `100b`, `1k` (1000), `1kb` (1024), `1m`, `1mb`, `1g`, `1gb`; anything else as [`ByteSize`] takes it, like
-/// `1.5GiB`. `None`: no amount.
+/// Parses `100`, `100b`, `1k` (1000), `1kb` (1024), `1m`, `1mb`, `1g`, `1gb`, and anything that [`ByteSize`] takes, like
+/// `1.5GiB`.
 pub(crate) fn parse(text: &str) -> Option<u64> {
     let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -20,8 +20,8 @@ pub(crate) fn parse(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// As INFO shows it to people: `1.50M` is 1.5 × 1024².
-pub(crate) fn for_people(bytes: u64) -> String {
+/// Formats a size as INFO shows it to people: `1.50M` is 1.5 × 1024².
+pub(crate) fn format_size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
     if bytes < 1024 {
         return format!("{bytes}B");
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_understood_as_redis_does() {
+    fn sizes_are_parsed_as_by_redis() {
         for (text, bytes) in [
             ("0", Some(0)),
             ("100", Some(100)),
@@ -61,6 +61,6 @@ mod tests {
 
     #[test]
     fn sizes_are_shown_with_two_decimals() {
-        assert_eq!([0, 1023, 1536, 3 << 29].map(for_people), ["0B", "1023B", "1.50K", "1.50G"]);
+        assert_eq!([0, 1023, 1536, 3 << 29].map(format_size), ["0B", "1023B", "1.50K", "1.50G"]);
     }
 }

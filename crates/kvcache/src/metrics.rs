@@ -1,4 +1,4 @@
-//! The server's counters as Prometheus reads them.
+//! The server's figures as Prometheus metrics.
 
 use std::{fmt, sync::Arc};
 
@@ -11,17 +11,19 @@ use service::{gauge, total};
 use store::Store;
 
 use crate::{
-    Damage, KvServer,
-    statistics::{BUCKETS, Counted, Reading, upper_ns},
+    codec::DecodeError,
+    command_table::CommandName,
+    server::KvServer,
+    state::{BUCKETS, CommandReading, upper_ns},
 };
 
-/// Collects what a [`KvServer`] counts.
+/// Collector of the figures of a [`KvServer`].
 pub struct Metrics<S: Store>(pub Arc<KvServer<S>>);
 
 impl<S: Store + 'static> Collector for Metrics<S> {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let (server, encoder) = (&self.0, &mut encoder);
-        let commands: Vec<_> = server.statistics.readings().collect();
+        let (state, encoder) = (&*self.0.state, &mut encoder);
+        let commands: Vec<_> = state.statistics.readings().collect();
         by_command(encoder, "commands", "Commands run", &commands, |reading| reading.calls)?;
         by_command(encoder, "command_errors", "Commands run and answered with an error", &commands, |reading| {
             reading.failed
@@ -31,15 +33,15 @@ impl<S: Store + 'static> Collector for Metrics<S> {
         })?;
         durations(encoder, &commands)?;
 
-        let counts = server.space.counts();
+        let counts = state.space.counts();
         total(encoder, "keyspace_hits", "Keys that were read and there", counts.hits)?;
         total(encoder, "keyspace_misses", "Keys that were read and not there", counts.misses)?;
         total(encoder, "evicted_keys", "Keys given up for want of memory", counts.evicted)?;
         total(encoder, "expired_keys", "Keys whose time had come", counts.expired)?;
-        undecodable(encoder, |damage| server.space.codec().failures(damage))?;
+        undecodable(encoder, |error| state.space.codec().failures(error))?;
 
         let (mut keys, mut expiring, mut bytes) = (0, 0, 0);
-        server.space.each(|cache| {
+        state.space.for_each_shard(|cache| {
             keys += cache.len();
             expiring += cache.store().expiring();
             bytes += cache.bytes();
@@ -47,14 +49,9 @@ impl<S: Store + 'static> Collector for Metrics<S> {
         gauge(encoder, "keys", "Keys", signed(keys))?;
         gauge(encoder, "expiring_keys", "Keys with a time to expire at", signed(expiring))?;
         gauge(encoder, "memory_bytes", "Memory that entries and tables take", signed(bytes))?;
-        let limit = server.settings.memory_max().unwrap_or(0);
+        let limit = state.settings.memory_max().unwrap_or(0);
         gauge(encoder, "memory_limit_bytes", "Memory that entries may take; 0: no limit", signed(limit))?;
-        gauge(
-            encoder,
-            "waiting_connections",
-            "Connections held by CLIENT PAUSE",
-            signed(server.clients.pause.waiting()),
-        )
+        gauge(encoder, "waiting_connections", "Connections held by CLIENT PAUSE", signed(state.clients.pause.waiting()))
     }
 }
 
@@ -72,8 +69,8 @@ fn by_command(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
-    commands: &[(Counted, Reading)],
-    of: impl Fn(&Reading) -> u64,
+    commands: &[(CommandName, CommandReading)],
+    of: impl Fn(&CommandReading) -> u64,
 ) -> fmt::Result {
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     for (command, reading) in commands {
@@ -82,21 +79,21 @@ fn by_command(
     Ok(())
 }
 
-fn labels(command: &Counted) -> [(&'static str, &'static str); 2] {
+fn labels(command: &CommandName) -> [(&'static str, &'static str); 2] {
     [("protocol", command.protocol.name()), ("command", command.name)]
 }
 
-/// Every reason is there from the start, so that a rate can be had of the first failure.
-fn undecodable(encoder: &mut DescriptorEncoder<'_>, failures: impl Fn(Damage) -> u64) -> fmt::Result {
-    let help = "Values that could not be decoded when somebody asked for them";
+/// Writes the failures by reason; all reasons are there from the start, so that the first failure makes a rate.
+fn undecodable(encoder: &mut DescriptorEncoder<'_>, failures: impl Fn(DecodeError) -> u64) -> fmt::Result {
+    let help = "Values that could not be decoded when a client asked for them";
     let mut family = encoder.encode_descriptor("undecodable_values", help, None, MetricType::Counter)?;
-    for &damage in Damage::ALL {
-        ConstCounter::new(failures(damage)).encode(family.encode_family(&[("reason", damage.name())])?)?;
+    for &error in DecodeError::ALL {
+        ConstCounter::new(failures(error)).encode(family.encode_family(&[("reason", error.name())])?)?;
     }
     Ok(())
 }
 
-fn durations(encoder: &mut DescriptorEncoder<'_>, commands: &[(Counted, Reading)]) -> fmt::Result {
+fn durations(encoder: &mut DescriptorEncoder<'_>, commands: &[(CommandName, CommandReading)]) -> fmt::Result {
     let help = "Time a command took in the server; commands answered together share theirs evenly";
     let mut family = encoder.encode_descriptor("command_duration_seconds", help, None, MetricType::Histogram)?;
     for (command, reading) in commands.iter().filter(|(_, reading)| reading.calls > 0) {

@@ -10,11 +10,16 @@ use proto::{Now, Outbox, Peer, Protocol};
 use store::{HashbrownStore, KeyHasher, PolicyKind, StoreOptions};
 use wire::resp::RequestLimits;
 
-use crate::{Codec, Conn, Facts, FrontEnd, KvOptions, KvServer, Space, SpaceOptions};
+use crate::{
+    codec::Codec,
+    connection::{Conn, FrontEnd},
+    server::{KvOptions, KvServer},
+    state::{ServerInfo, Space, SpaceOptions},
+};
 
 pub(crate) type Server = Arc<KvServer<HashbrownStore>>;
 
-/// With one shard, and one connection of many.
+/// Makes a server with one shard, and a connection to it.
 pub(crate) fn server() -> (Server, Conn<HashbrownStore>) {
     let store = StoreOptions { hasher: KeyHasher::with_seed(1), advise: |_| {}, release: |_| {} };
     let policy = PolicyKind::NoEviction;
@@ -28,7 +33,7 @@ pub(crate) fn server() -> (Server, Conn<HashbrownStore>) {
             limits: RequestLimits::default(),
             password: None,
             memory_max: None,
-            facts: Facts::default(),
+            info: ServerInfo::default(),
             snapshot: None,
             front_ends: vec![FrontEnd::Detect, FrontEnd::Us, FrontEnd::Memcached],
         },
@@ -46,7 +51,7 @@ pub(crate) fn now() -> Now {
     Now { instant: Instant::now(), unix: Duration::from_secs(4_000_000_000) }
 }
 
-/// What is answered, in memory.
+/// Sends a request and returns the reply.
 pub(crate) fn ask(server: &Server, conn: &mut Conn<HashbrownStore>, request: &[u8]) -> String {
     let mut out = Outbox::default();
     let step = server.on_input(conn, request, now(), &mut out);

@@ -2,27 +2,29 @@
 //!
 //! Almost all the time of a GET is waiting for memory: the line of its bucket, then that of its entry. So the commands
 //! of a batch, whichever connections they come from, pass through a ring in groups of [`GROUP`]: the lines of a group's
-//! buckets are asked for when it is complete, those of its entries a group later, and it is run after another group. A
-//! request for a line first waits for the page's translation, and a processor looks only some hundred instructions
-//! ahead: asked for in a row, all of a group's translations are found at the same time.
+//! buckets are prefetched when it is complete, those of its entries a group later, and it is run after another group. A
+//! prefetch first waits for the page's translation, and a processor looks only some hundred instructions ahead: issued in
+//! a row, all translations of a group are found at the same time.
 
 use proto::{BatchEntry, Flow, Now, Outbox, Step};
 use store::{Attributes, Pin, Scout as _, Store};
 use wire::resp::{FastRequest, Version, parse_fast, reply};
 
 use crate::{
-    commands::{Refusal, table},
+    command_table::{DEL, GET, SET, UsVerb},
     connection::{Conn, Dialect},
-    memcached::{self, Pipeline, Single},
-    reply::Reply,
-    server::KvServer,
-    space::{Keyspace, MARK, Value},
-    us::{self, Deed, Usual},
+    protocol::{
+        memcached::{self, ParsedRequest, Pipeline, SingleKeyRequest},
+        us::{self, FastPath, Operation},
+    },
+    reply::{Refusal, Reply},
+    state::{DATABASE_PREFIX, Keyspace, ServerState},
+    value::Value,
 };
 
-/// Commands that go from stage to stage together.
+/// Number of commands that go from stage to stage together.
 const GROUP: usize = 8;
-/// A power of two that holds the groups of all stages.
+/// Length of the ring: a power of two that holds the groups of all stages.
 const RING: usize = 4 * GROUP;
 
 /// A GET or SET under way, a DEL of the 0x1F text protocol, or a memcached client's request on one key.
@@ -31,208 +33,223 @@ struct Pending<'i, H> {
     hash: u64,
     key: &'i [u8],
     hint: H,
-    deed: Deed<&'i [u8]>,
-    /// Which connection of the batch it belongs to.
-    turn: usize,
+    operation: Operation<&'i [u8]>,
+    /// Position of its connection in the batch.
+    conn: usize,
 }
 
+/// The window: its ring, and the keys and figures of the batch.
 pub(crate) struct Window<'s, 'i, S: Store + 'static> {
-    server: &'s KvServer<S>,
+    state: &'s ServerState<S>,
     keys: Keyspace<'s, S>,
     pin: Pin,
     now: Now,
     ring: [Pending<'i, S::Hint>; RING],
+    /// Commands that have entered the ring so far.
     entered: usize,
-    /// Buckets asked for.
-    begun: usize,
-    /// Entries asked for.
-    asked: usize,
-    left: usize,
+    /// Commands whose buckets have been prefetched.
+    buckets_prefetched: usize,
+    /// Commands whose entries have been prefetched.
+    entries_prefetched: usize,
+    /// Commands that have been run.
+    finished: usize,
     gets: u64,
     sets: u64,
-    /// Commands of the 0x1F text protocol, by their [`us::Verb`].
+    /// Numbers of commands of the 0x1F text protocol, by [`UsVerb`].
     us: [u64; 3],
-    /// There once a memcached client has sent something.
+    /// Requests of memcached clients; made for the first of them.
     memcached: Option<Box<Pipeline<'i>>>,
-    /// Commands wait: none of them takes the short way.
-    paused: bool,
-    /// Values at least so long are encoded before they are kept.
-    raw_max: usize,
+    /// True if CLIENT PAUSE makes commands wait: then none takes the fast path.
+    is_paused: bool,
+    /// Length from which on values are encoded before they are stored.
+    encode_min: usize,
 }
 
 impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
-    pub(crate) fn new(server: &'s KvServer<S>, now: Now) -> Self {
+    pub(crate) fn new(state: &'s ServerState<S>, now: Now) -> Self {
         Self {
-            server,
-            keys: Keyspace::new(&server.space, now),
+            state,
+            keys: Keyspace::new(&state.space, now),
             pin: Pin::new(),
             now,
-            ring: [Pending { hash: 0, key: b"", hint: S::Hint::default(), deed: Deed::Get, turn: 0 }; RING],
+            ring: [Pending { hash: 0, key: b"", hint: S::Hint::default(), operation: Operation::Get, conn: 0 }; RING],
             entered: 0,
-            begun: 0,
-            asked: 0,
-            left: 0,
+            buckets_prefetched: 0,
+            entries_prefetched: 0,
+            finished: 0,
             gets: 0,
             sets: 0,
             us: [0; 3],
             memcached: None,
-            paused: server.clients.are_paused(),
-            raw_max: server.space.codec().threshold(),
+            is_paused: state.clients.are_paused(),
+            encode_min: state.space.codec().threshold(),
         }
     }
 
-    pub(crate) fn run(mut self, turns: &mut [BatchEntry<'i, Conn<S>>]) {
-        for at in 0..turns.len() {
-            self.turn(turns, at);
+    /// Answers one batch; see [`proto::Protocol::on_ready`].
+    pub(crate) fn run_batch(mut self, batch: &mut [BatchEntry<'i, Conn<S>>]) {
+        for at in 0..batch.len() {
+            self.read_input(batch, at);
         }
-        self.drain(turns);
+        self.drain(batch);
         self.count();
     }
 
-    /// Takes in what one connection has sent.
-    fn turn(&mut self, turns: &mut [BatchEntry<'i, Conn<S>>], at: usize) {
-        let input = turns[at].input;
+    /// Takes in the requests of one connection.
+    fn read_input(&mut self, batch: &mut [BatchEntry<'i, Conn<S>>], at: usize) {
+        let input = batch[at].input;
         let (mut step, mut last) = (Step::open(0), None);
-        while step.flow == Flow::Open && step.consumed < input.len() && !turns[at].out.is_full() {
+        while step.flow == Flow::Open && step.consumed < input.len() && !batch[at].out.is_full() {
             let rest = &input[step.consumed..];
-            let is_plain = turns[at].conn.is_plain && !self.paused;
+            let is_plain = batch[at].conn.is_plain && !self.is_paused;
             if is_plain
-                && (step.consumed > 0 || !turns[at].conn.is_mid_request())
-                && let Some(Usual { key, deed, len }) = self.usual(turns[at].conn, rest)
+                && (step.consumed > 0 || !batch[at].conn.is_mid_request())
+                && let Some(FastPath { key, operation, len }) = self.fast_path(batch[at].conn, rest)
             {
-                last = Some(match deed {
-                    Deed::Get => table::GET,
-                    Deed::Set(_) => table::SET,
-                    Deed::Del => table::DEL,
+                last = Some(match operation {
+                    Operation::Get => GET,
+                    Operation::Set(_) => SET,
+                    Operation::Del => DEL,
                 });
-                self.enter(turns, key, deed, at);
+                self.enter(batch, key, operation, at);
                 step.consumed += len;
                 continue;
             }
             last = None;
-            let heard = if is_plain { self.hear_memcached(turns[at].conn, rest) } else { None };
-            if let Some(single) = heard.and_then(|heard| Single::of(&self.server.space, &heard)) {
-                self.enter_memcached(turns, single, at);
-                step.consumed += single.len;
+            let parsed = if is_plain { self.parse_memcached(batch[at].conn, rest) } else { None };
+            if let Some(request) = parsed.and_then(|parsed| SingleKeyRequest::new(&self.state.space, &parsed)) {
+                self.enter_memcached(batch, request, at);
+                step.consumed += request.len;
                 continue;
             }
-            // Anything else comes after all that came before it.
-            self.drain(turns);
-            let BatchEntry { conn, out, .. } = &mut turns[at];
-            let one = match heard {
-                Some(heard) => memcached::answer(self.server, conn, heard, &mut self.keys, out),
-                None => self.server.one(conn, rest, &mut self.keys, self.now, out),
+            // Any other request runs after all that came before it.
+            self.drain(batch);
+            let BatchEntry { conn, out, .. } = &mut batch[at];
+            let answered = match parsed {
+                Some(parsed) => {
+                    let answered = memcached::answer(self.state, &mut conn.client, parsed, &mut self.keys, out);
+                    conn.refresh(self.state);
+                    answered
+                }
+                None => conn.handle_request(self.state, rest, &mut self.keys, self.now, out),
             };
-            step = Step { consumed: step.consumed + one.consumed, ..one };
-            if one.consumed == 0 {
+            step = Step { consumed: step.consumed + answered.consumed, ..answered };
+            if answered.consumed == 0 {
                 break;
             }
         }
-        let turn = &mut turns[at];
-        turn.conn.looked(input, &mut step, turn.out, self.now);
+        let entry = &mut batch[at];
+        entry.conn.after_input(input, &mut step, entry.out, self.now);
         if let Some(number) = last {
-            turn.conn.client.ran(number);
+            entry.conn.client.registration.set_last_command(number);
         }
-        turn.step = step;
+        entry.step = step;
     }
 
-    /// The request of a memcached client that `input` begins with, read once.
+    /// Parses the request of a memcached client that `input` begins with.
     #[inline]
-    fn hear_memcached(&self, conn: &mut Conn<S>, input: &'i [u8]) -> Option<memcached::Heard<'i>> {
+    fn parse_memcached(&self, conn: &mut Conn<S>, input: &'i [u8]) -> Option<ParsedRequest<'i>> {
         let Dialect::Memcached(parser) = &mut conn.dialect else { return None };
-        Some(memcached::hear(self.server, parser, conn.authenticated, input))
+        Some(memcached::parse_next(self.state, parser, conn.client.is_authenticated, input))
     }
 
-    /// The request that `input` begins with, if it needs nothing but the store.
+    /// Parses the request that `input` begins with, if it needs nothing but the store.
     #[inline(always)]
-    fn usual(&self, conn: &Conn<S>, input: &'i [u8]) -> Option<Usual<'i>> {
-        let usual = match &conn.dialect {
-            Dialect::Us(us) => us.usual(input, self.server.limits.bulk_bytes_max)?,
+    fn fast_path(&self, conn: &Conn<S>, input: &'i [u8]) -> Option<FastPath<'i>> {
+        let request = match &conn.dialect {
+            Dialect::Us(us) => us.fast_path(input, self.state.limits.bulk_bytes_max)?,
             Dialect::Resp(_) => match parse_fast(input)? {
-                (FastRequest::Get { key }, len) => Usual { key, deed: Deed::Get, len },
-                (FastRequest::Set { key, value }, len) => Usual { key, deed: Deed::Set(value), len },
+                (FastRequest::Get { key }, len) => FastPath { key, operation: Operation::Get, len },
+                (FastRequest::Set { key, value }, len) => FastPath { key, operation: Operation::Set(value), len },
             },
             Dialect::Undecided(_) | Dialect::Memcached(_) => return None,
         };
-        let is_kept_raw = !matches!(usual.deed, Deed::Set(value) if value.len() >= self.raw_max);
-        (is_kept_raw && usual.key.first() != Some(&MARK)).then_some(usual)
+        let is_stored_raw = !matches!(request.operation, Operation::Set(value) if value.len() >= self.encode_min);
+        (is_stored_raw && request.key.first() != Some(&DATABASE_PREFIX)).then_some(request)
     }
 
     #[inline(always)]
-    fn enter(&mut self, turns: &mut [BatchEntry<'i, Conn<S>>], key: &'i [u8], deed: Deed<&'i [u8]>, turn: usize) {
-        let hash = self.server.space.hash(key);
-        self.push(turns, Pending { hash, key, hint: S::Hint::default(), deed, turn });
+    fn enter(
+        &mut self,
+        batch: &mut [BatchEntry<'i, Conn<S>>],
+        key: &'i [u8],
+        operation: Operation<&'i [u8]>,
+        conn: usize,
+    ) {
+        let hash = self.state.space.hash(key);
+        self.push(batch, Pending { hash, key, hint: S::Hint::default(), operation, conn });
     }
 
     #[inline]
-    fn enter_memcached(&mut self, turns: &mut [BatchEntry<'i, Conn<S>>], single: Single<'i>, turn: usize) {
-        self.memcached.get_or_insert_with(|| Box::new(Pipeline::new(RING))).enter(single);
-        // Its deed is in the pipeline.
-        let Single { hash, .. } = single;
-        self.push(turns, Pending { hash, key: b"", hint: S::Hint::default(), deed: Deed::Get, turn });
+    fn enter_memcached(&mut self, batch: &mut [BatchEntry<'i, Conn<S>>], request: SingleKeyRequest<'i>, conn: usize) {
+        self.memcached.get_or_insert_with(|| Box::new(Pipeline::with_capacity(RING))).push(request);
+        // The operation is in the pipeline.
+        let SingleKeyRequest { hash, .. } = request;
+        self.push(batch, Pending { hash, key: b"", hint: S::Hint::default(), operation: Operation::Get, conn });
     }
 
     #[inline(always)]
-    fn push(&mut self, turns: &mut [BatchEntry<'i, Conn<S>>], pending: Pending<'i, S::Hint>) {
+    fn push(&mut self, batch: &mut [BatchEntry<'i, Conn<S>>], pending: Pending<'i, S::Hint>) {
         self.ring[self.entered % RING] = pending;
         self.entered += 1;
-        if self.entered - self.begun == GROUP {
-            self.advance(turns);
+        if self.entered - self.buckets_prefetched == GROUP {
+            self.advance(batch);
         }
     }
 
-    /// A group is complete: it begins, the one before it goes on, and the one before that is run.
+    /// Moves all groups on, once the latest is complete: its buckets are prefetched, the entries of the group before it
+    /// are, too, and the group before that is run.
     #[inline(always)]
-    fn advance(&mut self, turns: &mut [BatchEntry<'i, Conn<S>>]) {
-        let run_before = self.asked;
-        let ask_before = self.begun;
-        self.begin(self.entered);
-        self.ask(ask_before);
-        while self.left < run_before {
-            self.leave(turns);
-        }
-    }
-
-    #[inline(always)]
-    fn begin(&mut self, end: usize) {
-        while self.begun < end {
-            let hash = self.ring[self.begun % RING].hash;
-            self.server.space.scout(hash).prefetch(hash, &self.pin);
-            self.begun += 1;
+    fn advance(&mut self, batch: &mut [BatchEntry<'i, Conn<S>>]) {
+        let run_end = self.entries_prefetched;
+        let entries_end = self.buckets_prefetched;
+        self.prefetch_buckets(self.entered);
+        self.prefetch_entries(entries_end);
+        while self.finished < run_end {
+            self.run_oldest(batch);
         }
     }
 
     #[inline(always)]
-    fn ask(&mut self, end: usize) {
-        while self.asked < end {
-            let Pending { hash, hint, .. } = &mut self.ring[self.asked % RING];
-            *hint = self.server.space.scout(*hash).prefetch_entry(*hash, &self.pin);
-            self.asked += 1;
+    fn prefetch_buckets(&mut self, end: usize) {
+        while self.buckets_prefetched < end {
+            let hash = self.ring[self.buckets_prefetched % RING].hash;
+            self.state.space.scout(hash).prefetch(hash, &self.pin);
+            self.buckets_prefetched += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch_entries(&mut self, end: usize) {
+        while self.entries_prefetched < end {
+            let Pending { hash, hint, .. } = &mut self.ring[self.entries_prefetched % RING];
+            *hint = self.state.space.scout(*hash).prefetch_entry(*hash, &self.pin);
+            self.entries_prefetched += 1;
         }
     }
 
     /// Runs the oldest command.
     #[inline(always)]
-    fn leave(&mut self, turns: &mut [BatchEntry<'i, Conn<S>>]) {
-        let Pending { hash, key, hint, deed, turn } = self.ring[self.left % RING];
-        self.left += 1;
-        let BatchEntry { conn, out, .. } = &mut turns[turn];
-        match (&conn.dialect, deed) {
-            (Dialect::Resp(_), Deed::Get) => self.get(hint, hash, key, conn.version, out),
-            (Dialect::Resp(_), Deed::Set(value)) => self.set(hint, hash, key, value, out),
-            (Dialect::Us(_), deed) => self.us(hash, key, deed, out),
+    fn run_oldest(&mut self, batch: &mut [BatchEntry<'i, Conn<S>>]) {
+        let Pending { hash, key, hint, operation, conn } = self.ring[self.finished % RING];
+        self.finished += 1;
+        let BatchEntry { conn, out, .. } = &mut batch[conn];
+        match (&conn.dialect, operation) {
+            (Dialect::Resp(_), Operation::Get) => self.get(hint, hash, key, conn.client.version, out),
+            (Dialect::Resp(_), Operation::Set(value)) => self.set(hint, hash, key, value, out),
+            (Dialect::Us(_), operation) => self.us(hash, key, operation, out),
             (Dialect::Memcached(_), _) => self.memcached(out),
-            // RESP's takes many keys, and is not one of the usual commands.
-            (Dialect::Resp(_), Deed::Del) | (Dialect::Undecided(_), _) => {}
+            // RESP's DEL takes many keys, and has no fast path.
+            (Dialect::Resp(_), Operation::Del) | (Dialect::Undecided(_), _) => {}
         }
     }
 
     /// Runs everything that is under way.
-    fn drain(&mut self, turns: &mut [BatchEntry<'i, Conn<S>>]) {
-        self.begin(self.entered);
-        self.ask(self.entered);
-        while self.left < self.entered {
-            self.leave(turns);
+    fn drain(&mut self, batch: &mut [BatchEntry<'i, Conn<S>>]) {
+        self.prefetch_buckets(self.entered);
+        self.prefetch_entries(self.entered);
+        while self.finished < self.entered {
+            self.run_oldest(batch);
         }
     }
 
@@ -247,7 +264,7 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
         match cache.store().plain_value(place) {
             Some(value) => reply::bulk(out.inline(), value),
             None => {
-                let value = Value::counted(self.server.space.codec(), cache, place);
+                let value = Value::from_hit(self.state.space.codec(), cache, place);
                 Reply { out, version }.value(value);
             }
         }
@@ -261,42 +278,42 @@ impl<'s, 'i, S: Store + 'static> Window<'s, 'i, S> {
             Ok(()) => out.inline().extend_from_slice(b"+OK\r\n"),
             Err(error) => {
                 let refusal = Refusal::from(error);
-                self.server.statistics.failed(table::SET);
-                self.server.statistics.error(&refusal.0);
+                self.state.statistics.add_failure(SET);
+                self.state.statistics.add_error(&refusal.0);
                 reply::error(out.inline(), refusal.0.as_bytes());
             }
         }
     }
 
     #[inline]
-    fn us(&mut self, hash: u64, key: &'i [u8], deed: Deed<&'i [u8]>, out: &mut Outbox) {
-        let verb = deed.verb();
+    fn us(&mut self, hash: u64, key: &'i [u8], operation: Operation<&'i [u8]>, out: &mut Outbox) {
+        let verb = operation.verb();
         self.us[verb as usize] += 1;
-        if !us::run(&mut self.keys.item_with(hash, key), deed, out) {
-            self.server.statistics.failed(verb.number());
+        if !us::run(&mut self.keys.item_with_hash(hash, key), operation, out) {
+            self.state.statistics.add_failure(verb.number());
         }
     }
 
     #[inline(never)]
     fn memcached(&mut self, out: &mut Outbox) {
         if let Some(pipeline) = &mut self.memcached {
-            pipeline.leave(self.server, &mut self.keys, out);
+            pipeline.run_oldest(self.state, &mut self.keys, out);
         }
     }
 
     /// Each command of the batch is given an equal part of its time.
     fn count(&self) {
         let memcached = || self.memcached.iter().flat_map(|pipeline| pipeline.counts());
-        let us = || us::Verb::ALL.iter().zip(self.us);
+        let us = || UsVerb::ALL.iter().zip(self.us);
         let others = us().map(|(_, count)| count).chain(memcached().map(|(_, count)| count));
         let commands = self.gets + self.sets + others.sum::<u64>();
         if commands > 0 {
             let each = self.now.instant.elapsed() / u32::try_from(commands).unwrap_or(u32::MAX);
-            self.server.statistics.batch_size(commands);
-            self.server.statistics.batch(table::GET, self.gets, each);
-            self.server.statistics.batch(table::SET, self.sets, each);
-            us().for_each(|(verb, count)| self.server.statistics.batch(verb.number(), count, each));
-            memcached().for_each(|(verb, count)| self.server.statistics.batch(verb.number(), count, each));
+            self.state.statistics.add_batch_size(commands);
+            self.state.statistics.add_batch(GET, self.gets, each);
+            self.state.statistics.add_batch(SET, self.sets, each);
+            us().for_each(|(verb, count)| self.state.statistics.add_batch(verb.number(), count, each));
+            memcached().for_each(|(verb, count)| self.state.statistics.add_batch(verb.number(), count, each));
         }
     }
 }

@@ -20,7 +20,8 @@ pub struct Pipe {
     pub writer: OwnedFd,
 }
 
-/// A pipe that keeps what it holds: `head`, then the bytes of `file`. A driver that sends it tees it into a scratch pipe.
+/// A pipe that keeps what it holds: `head`, then the bytes of `file`. A driver that sends it tees it into a scratch
+/// pipe.
 #[derive(Debug)]
 pub struct CachedPipe {
     pub pipe: Pipe,
@@ -124,8 +125,8 @@ impl PipeRegion {
         scratch.filled -= n;
     }
 
-    /// Returns its head and file, to be sent without a pipe, and counts a fallback. `None` when part of it is in a scratch
-    /// pipe.
+    /// Returns its head and file, to be sent without a pipe, and counts a fallback. `None` when part of it is in a
+    /// scratch pipe.
     pub fn fall_back(&self) -> Option<(Bytes, FileRegion)> {
         match &self.source {
             PipeSource::Cached(cached) => {

@@ -85,8 +85,8 @@ pub trait Protocol: Send + Sync + 'static {
     /// Parser state of one connection. `Send`, since a driver may move it between threads.
     type Conn: Send + 'static;
 
-    /// Number of connections that one [`Protocol::on_ready`] call profits from. At 1 every connection is answered as soon as
-    /// it has been read, which is best unless the protocol has memory latency to hide.
+    /// Number of connections that one [`Protocol::on_ready`] call profits from. At 1 every connection is answered as
+    /// soon as it has been read, which is best unless the protocol has memory latency to hide.
     const BATCH: usize = 1;
 
     fn open(&self, peer: Peer<'_>, now: Now) -> Self::Conn;
@@ -104,8 +104,8 @@ pub trait Protocol: Send + Sync + 'static {
         }
     }
 
-    /// Returns the time to call [`Protocol::on_deadline`]; called only while no output is pending, since a peer that still takes
-    /// bytes is not idle, and one that takes none is cut off by the session.
+    /// Returns the time to call [`Protocol::on_deadline`]; called only while no output is pending, since a peer that
+    /// still takes bytes is not idle, and one that takes none is cut off by the session.
     ///
     /// `quiet_since` is the last time a byte moved in either direction.
     fn deadline(&self, conn: &Self::Conn, quiet_since: Instant) -> Option<Instant> {

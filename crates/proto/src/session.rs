@@ -307,7 +307,8 @@ impl<P: Protocol> Session<P> {
         }
     }
 
-    /// True if a promise stands before everything else: the peer has nothing to take, so it cannot be the one that stalls.
+    /// True if a promise stands before everything else: the peer has nothing to take, so it cannot be the one that
+    /// stalls.
     fn is_blocked_on_reply(&self) -> bool {
         !matches!(self.phase, Phase::Lingering { .. } | Phase::Aborted) && self.outbox.is_blocked_on_reply()
     }

@@ -82,8 +82,8 @@ impl Host {
         self.config.scratch_pipes = pipes;
     }
 
-    /// Memory that is sent without being copied, on a driver that can ([`drivers::Descriptor::registers_memory`]); any other sends
-    /// it as it sends all memory.
+    /// Memory that is sent without being copied, on a driver that can ([`drivers::Descriptor::registers_memory`]);
+    /// any other sends it as it sends all memory.
     ///
     /// # Errors
     /// The driver could, but the kernel refuses, or a socket of an address cannot.
@@ -105,8 +105,8 @@ impl Host {
         self.shell.registry()
     }
 
-    /// Number of addresses that are `--listen` ones, or their defaults. [`proto::Peer::front_end`] counts these from 0, and
-    /// behind them those of [`Cli::more_addresses`].
+    /// Number of addresses that are `--listen` ones, or their defaults. [`proto::Peer::front_end`] counts these from
+    /// 0, and behind them those of [`Cli::more_addresses`].
     pub fn listen_front_ends(&self) -> usize {
         self.listen_front_ends
     }

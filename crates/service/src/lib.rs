@@ -1,8 +1,8 @@
 //! Parts that every server binary shares: flags, the ready line, signals and drain, limits, logging.
 //!
-//! A server on the I/O drivers is a [`Cli`] and a closure that makes its protocol and hands it to [`Host::serve`]; nothing
-//! else of it touches a socket, a signal or standard output. One that takes its requests from elsewhere is a [`Program`]
-//! and a closure for [`Shell::run`].
+//! A server on the I/O drivers is a [`Cli`] and a closure that makes its protocol and hands it to [`Host::serve`];
+//! nothing else of it touches a socket, a signal or standard output. One that takes its requests from elsewhere is a
+//! [`Program`] and a closure for [`Shell::run`].
 
 #![forbid(unsafe_code)]
 

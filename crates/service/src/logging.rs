@@ -10,7 +10,8 @@ pub(crate) fn start(format: Log) -> anyhow::Result<()> {
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
     let colours = io::stderr().is_terminal();
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
-    // Where nobody reads standard error any more, saying so there would panic, in the thread that waits for signals, too.
+    // Where nobody reads standard error any more, saying so there would panic, in the thread that waits for signals,
+    // too.
     let subscriber = subscriber.with_ansi(colours).log_internal_errors(false).with_writer(io::stderr);
     let started = match format {
         Log::Text => subscriber.try_init(),

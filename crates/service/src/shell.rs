@@ -90,9 +90,9 @@ impl Shell {
         self.files = files;
     }
 
-    /// Watches for signals, calls `ready`, announces the `endpoints` and serves until `serve` returns, which it has to do
-    /// after the [`Stop`] has said so. It does not return where that takes longer than the drain timeout: the process
-    /// exits, so [`Shell::at_end`] is the place for what must not be missed.
+    /// Watches for signals, calls `ready`, announces the `endpoints` and serves until `serve` returns, which it has
+    /// to do after the [`Stop`] has said so. It does not return where that takes longer than the drain timeout: the
+    /// process exits, so [`Shell::at_end`] is the place for what must not be missed.
     ///
     /// # Errors
     /// Those of `serve` and of [`Shell::at_end`]; metrics that cannot be served.

@@ -42,8 +42,8 @@ impl Stop {
         self.shutdown.is_draining()
     }
 
-    /// Wakes `waker` when the drain begins, until what is returned is dropped. Ask [`Stop::is_draining`] afterwards: it may
-    /// have begun before.
+    /// Wakes `waker` when the drain begins, until what is returned is dropped. Ask [`Stop::is_draining`] afterwards:
+    /// it may have begun before.
     pub fn on_drain(&self, waker: Waker) -> OnDrain {
         OnDrain(self.shutdown.register(waker))
     }

@@ -155,8 +155,8 @@ impl Metadata {
     /// Two changes further apart than this have different change times: several ticks of the kernel's coarse clock.
     pub const TIMESTAMP_STEP: Duration = Duration::from_millis(50);
 
-    /// True if the last change was long enough before `now`, since the epoch, for the next one to have another time: a file
-    /// that is not settled may change and look the same.
+    /// True if the last change was long enough before `now`, since the epoch, for the next one to have another time:
+    /// a file that is not settled may change and look the same.
     pub fn is_settled(&self, now: Duration) -> bool {
         let changed = u64::try_from(self.changed_ns).map(Duration::from_nanos);
         changed.is_ok_and(|changed| changed + Self::TIMESTAMP_STEP <= now)

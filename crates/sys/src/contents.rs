@@ -7,8 +7,8 @@ use crate::beneath::{Metadata, OpenError};
 /// Number of times that a file which is being written is read again before its reader gives up.
 const READ_TRIES: usize = 3;
 
-/// The contents of a small file, as they were at one moment: bytes that are read during a write are read again. `before`
-/// is the file's state since before anything was read.
+/// The contents of a small file, as they were at one moment: bytes that are read during a write are read again.
+/// `before` is the file's state since before anything was read.
 ///
 /// `None` when there are more than `bytes_max` bytes, or when the file does not come to rest.
 ///

@@ -17,8 +17,8 @@ use crate::beneath::resolve;
 #[derive(Debug)]
 pub struct Directory(OwnedFd);
 
-/// The writing side of a FIFO. It never waits: what the FIFO has no room for is `WouldBlock`, and `BrokenPipe` says that
-/// nobody reads any more (Rust's runtime ignores SIGPIPE).
+/// The writing side of a FIFO. It never waits: what the FIFO has no room for is `WouldBlock`, and `BrokenPipe` says
+/// that nobody reads any more (Rust's runtime ignores SIGPIPE).
 #[derive(Debug)]
 pub struct Writer(OwnedFd);
 
@@ -36,8 +36,8 @@ pub struct Ownership {
 }
 
 impl Ownership {
-    /// Nobody but its owner, and root, can list, search or change it. Where there is an access control list, the bits of
-    /// the group are the most that it grants to anybody (acl(5)), so this speaks for lists, too.
+    /// Nobody but its owner, and root, can list, search or change it. Where there is an access control list, the bits
+    /// of the group are the most that it grants to anybody (acl(5)), so this speaks for lists, too.
     pub fn is_for_owner_alone(self) -> bool {
         self.mode & 0o077 == 0
     }
@@ -155,8 +155,8 @@ impl Directory {
 
     fn open_fifo(&self, name: &[u8], access: OFlags) -> Result<OwnedFd, OpenError> {
         check_name(name)?;
-        // Opening some devices does something, so a look comes first. It decides nothing else: the name may mean something
-        // else by the time it is opened, and what counts is what was opened.
+        // Opening some devices does something, so a look comes first. It decides nothing else: the name may mean
+        // something else by the time it is opened, and what counts is what was opened.
         let look = fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW);
         if !look.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_fifo()) {
             return Err(self.explain(name, look.err().unwrap_or(Errno::NOTSUP)));

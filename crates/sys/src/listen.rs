@@ -17,8 +17,9 @@ use std::{
 use rustix::net::SocketFlags;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Congestion control where there is no congestion: a connection within this host. A default that paces (bbr) would arm a
-/// timer for every 64 KiB of a large body, which costs several times what sending them does. Every kernel has this one.
+/// Congestion control where there is no congestion: a connection within this host. A default that paces (bbr) would
+/// arm a timer for every 64 KiB of a large body, which costs several times what sending them does. Every kernel has
+/// this one.
 pub const LOOPBACK_CONGESTION: &str = "reno";
 
 /// Address that a server listens on: `127.0.0.1:8080`, `[::]:8080`, `localhost:0`, `unix:/run/x.sock`.

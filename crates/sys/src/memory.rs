@@ -12,8 +12,8 @@ const PAGE: usize = 4096;
 /// Nothing is read or changed: others may use the memory all the while.
 pub fn advise_huge(memory: NonNull<[MaybeUninit<u8>]>) {
     let (start, len) = whole_pages(memory.cast().as_ptr(), memory.len());
-    // SAFETY: this advice changes how memory is mapped and not what it holds; of an address that is not mapped the kernel
-    // says so.
+    // SAFETY: this advice changes how memory is mapped and not what it holds; of an address that is not mapped the
+    // kernel says so.
     unsafe { libc::madvise(memory.cast::<libc::c_void>().as_ptr().wrapping_byte_add(start), len, libc::MADV_HUGEPAGE) };
 }
 

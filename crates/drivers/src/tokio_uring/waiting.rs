@@ -32,8 +32,8 @@ impl<P: Protocol> ConnectionState<'_, P> {
         .await
     }
 
-    /// The same for output. Where the process was kept from running, both may have come: then the operation has a moment
-    /// to say so, and to be submitted in the first place.
+    /// The same for output. Where the process was kept from running, both may have come: then the operation has a
+    /// moment to say so, and to be submitted in the first place.
     pub(super) async fn output_event<F: Future>(
         &mut self,
         stream: &TcpStream,

@@ -182,8 +182,8 @@ impl<P: Protocol> Slot<P> {
     }
 }
 
-/// True if the memory in front is sent by the ring. Memory before a file or pipe leaves with it by plain calls, unless it
-/// is to be sent without being copied.
+/// True if the memory in front is sent by the ring. Memory before a file or pipe leaves with it by plain calls,
+/// unless it is to be sent without being copied.
 fn is_sent_by_ring(outbox: &Outbox, registered: Option<&Region>) -> bool {
     !outbox.has_more_after_memory()
         || registered.is_some_and(|region| outbox.memory().any(|bytes| region.contains(bytes)))

@@ -20,7 +20,7 @@ use crate::{
     Serving, Shutdown, Unavailable, Wait,
     accept::{Accepted, Acceptor, ConnectionLimit, EXHAUSTED_PAUSE},
     clock,
-    counters::{ThreadCounters, Tally},
+    counters::{Tally, ThreadCounters},
     descriptor::IO_URING,
     mailbox::{Key, Mailbox},
     on_threads,
@@ -76,7 +76,8 @@ struct RingLoop<'p, P: Protocol> {
     listeners: Vec<ListenerState>,
     acceptor: Acceptor,
     slots: Slab<Slot<P>>,
-    /// Connections to look at once the whole batch of completions has been read, so that one send answers many receives.
+    /// Connections to look at once the whole batch of completions has been read, so that one send answers many
+    /// receives.
     dirty: Vec<usize>,
     /// Input that waits to be answered in one go, at most one receive of each connection.
     received: Vec<Completion>,

@@ -196,8 +196,8 @@ impl DriverRing {
     pub(super) fn accepted(&self, done: Completion) -> Result<OwnedFd, Errno> {
         assert!(done.op == Op::Accept);
         let fd = done.result()?;
-        // SAFETY: a successful accept hands over a fresh descriptor that has no other owner, once: `Completion` is only made
-        // by `wait`, and this is called once for each.
+        // SAFETY: a successful accept hands over a fresh descriptor that has no other owner, once: `Completion` is
+        // only made by `wait`, and this is called once for each.
         Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
     }
 

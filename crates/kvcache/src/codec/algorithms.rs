@@ -1,24 +1,25 @@
-//! The compression libraries behind one trait. Each thread keeps what they need between two values.
+//! Compression libraries behind one trait. Each thread keeps their contexts between two values.
 
 use std::cell::RefCell;
 
 use flate2::{Compress, Crc, Decompress, FlushCompress, FlushDecompress, Status};
 
-/// A way to compress.
+/// Compression algorithm.
 pub(super) trait Algorithm {
-    /// Appends the compressed value to `kept` if it is at most `max` bytes long. Otherwise `kept` is of no use.
+    /// Appends the compressed value to `kept` if it is at most `max` bytes long. Otherwise the contents of
+    /// `kept` are undefined.
     fn compress(value: &[u8], max: usize, kept: &mut Vec<u8>) -> Option<()>;
 
-    /// Decodes exactly `len` bytes, and never holds more. `None`: it is not what [`Algorithm::compress`] has made.
+    /// Decodes exactly `len` bytes, and never holds more. `None` means that [`Algorithm::compress`] has not made it.
     fn decompress(kept: &[u8], len: usize) -> Option<Vec<u8>>;
 }
 
 /// DEFLATE (RFC 1951) in gzip's frame (RFC 1952).
 pub(super) struct Gzip;
 
-/// A header without a name or a time, written by no particular system.
+/// Header without a name or a time, written by no particular system.
 const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
-/// CRC-32 and length.
+/// Bytes of CRC-32 and length.
 const GZIP_TRAILER_BYTES: usize = 8;
 
 thread_local! {
@@ -95,7 +96,7 @@ impl Algorithm for Zstd {
         let begin = kept.len();
         kept.resize(begin + max, 0);
         let written = ZSTD_IN.with_borrow_mut(|context| {
-            // What does not fit is an error too.
+            // A value that does not fit is an error, too.
             context.as_mut()?.compress_to_buffer(value, &mut kept[begin..]).ok()
         })?;
         kept.truncate(begin + written);

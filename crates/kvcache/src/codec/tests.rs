@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn codecs() -> impl Iterator<Item = Codec> {
-    Compression::ALL.iter().map(|&compression| Codec::new(compression, 30))
+    Compression::value_variants().iter().map(|&compression| Codec::new(compression, 30))
 }
 
 /// Values that compress well, values that do not, and values around the threshold.
@@ -14,7 +14,7 @@ fn values() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn what_goes_in_comes_out_whatever_the_choice_is_then(value in values()) {
+    fn every_codec_decodes_what_any_codec_has_encoded(value in values()) {
         for codec in codecs() {
             let (kept, encoding) = codec.encode(&value);
             for other in codecs() {
@@ -29,7 +29,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_stands_in_the_store_decodes_to_no_more_than_it_says(mut kept in values(), encoding in 0_u8..16) {
+    fn decoding_never_exceeds_the_length_in_front(mut kept in values(), encoding in 0_u8..16) {
         let codec = Codec::default();
         if let Some(length) = kept.first_chunk_mut::<4>() {
             *length = (u32::from_le_bytes(*length) % 100_000).to_le_bytes();
@@ -38,44 +38,42 @@ proptest! {
         match codec.decode(&kept, encoding) {
             Some(value) if encoding & ALGORITHM != RAW => prop_assert_eq!(Some(value.len()), len),
             Some(value) => prop_assert_eq!(&*value, &kept[..]),
-            None => prop_assert_eq!(Damage::ALL.iter().map(|&damage| codec.failures(damage)).sum::<u64>(), 1),
+            None => prop_assert_eq!(DecodeError::ALL.iter().map(|&error| codec.failures(error)).sum::<u64>(), 1),
         }
     }
 }
 
 #[test]
-fn a_value_that_claims_to_be_shorter_or_longer_than_it_is_is_lost() {
+fn a_value_with_a_wrong_length_is_not_decoded() {
     let value = b"0123456789".repeat(1000);
     for codec in codecs().filter(|codec| codec.compression() != Compression::None) {
         let (kept, encoding) = codec.encode(&value);
-        assert_ne!(encoding, RAW, "{}", codec.compression());
+        assert_ne!(encoding, RAW, "{:?}", codec.compression());
         for len in [0, 1, 9_999, 10_001, u32::MAX] {
             let mut kept = kept.to_vec();
             kept[..4].copy_from_slice(&len.to_le_bytes());
-            assert_eq!(codec.decode(&kept, encoding), None, "{} as {len}", codec.compression());
+            assert_eq!(codec.decode(&kept, encoding), None, "{:?} as {len}", codec.compression());
         }
         assert_eq!(codec.decode(&kept[..3], encoding), None);
         assert_eq!(codec.decode(&kept, ALGORITHM), None);
-        assert_eq!(Damage::ALL.iter().map(|&damage| codec.failures(damage)).collect::<Vec<_>>(), [1, 2, 4]);
+        assert_eq!(DecodeError::ALL.iter().map(|&error| codec.failures(error)).collect::<Vec<_>>(), [1, 2, 4]);
     }
 }
 
 #[test]
-fn what_does_not_shrink_is_kept_as_it_is() {
+fn a_value_that_does_not_shrink_is_kept_as_it_is() {
     let mut random = fastrand::Rng::with_seed(7);
     let noise: Vec<u8> = (0..5000).map(|_| random.u8(..)).collect();
     for codec in codecs() {
-        assert_eq!(codec.encode(&noise), (Cow::Borrowed(&noise[..]), RAW), "{}", codec.compression());
-        assert_eq!(codec.encode(&[b'a'; 29]).1, RAW, "{}", codec.compression());
+        assert_eq!(codec.encode(&noise), (Cow::Borrowed(&noise[..]), RAW), "{:?}", codec.compression());
+        assert_eq!(codec.encode(&[b'a'; 29]).1, RAW, "{:?}", codec.compression());
     }
 }
 
 #[test]
-fn every_choice_is_found_by_its_name_and_has_an_encoding_of_its_own() {
-    for (at, &kind) in Compression::ALL.iter().enumerate() {
-        assert_eq!(kind.name().parse(), Ok(kind));
+fn every_choice_has_an_encoding_of_its_own() {
+    for (at, &kind) in Compression::value_variants().iter().enumerate() {
         assert_eq!(usize::from(kind.encoding()), at);
         assert!(kind.encoding() <= ALGORITHM);
     }
-    assert!("brotli".parse::<Compression>().unwrap_err().to_string().contains("none, gzip, lz4, zstd"));
 }

@@ -1,37 +1,16 @@
-//! ACL: one user, who may do everything.
+//! ACL: there is one user, who may do everything.
 
 use sha2::{Digest, Sha256};
 use store::Store;
 
 use super::{
-    Call, Outcome, Refusal, command_info,
-    table::{Flags, TABLE},
+    call::Call,
+    details::{CATEGORIES, categories},
 };
-
-/// Redis's categories, in its order.
-pub(super) const CATEGORIES: [&str; 21] = [
-    "keyspace",
-    "read",
-    "write",
-    "set",
-    "sortedset",
-    "list",
-    "hash",
-    "string",
-    "bitmap",
-    "hyperloglog",
-    "geo",
-    "stream",
-    "pubsub",
-    "admin",
-    "fast",
-    "slow",
-    "blocking",
-    "dangerous",
-    "connection",
-    "transaction",
-    "scripting",
-];
+use crate::{
+    command_table::{Command, Flags, TABLE},
+    reply::{Outcome, Refusal},
+};
 
 pub(super) fn whoami<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     call.reply.bulk(b"default");
@@ -80,9 +59,9 @@ pub(super) fn getuser<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 impl<S: Store> Call<'_, '_, S> {
-    /// SHA-256 of the password, in hexadecimal, as Redis shows it.
+    /// Returns the SHA-256 of the password in hexadecimal, as Redis shows it.
     fn password_hash(&self) -> Option<String> {
-        let password = self.server.settings.password()?;
+        let password = self.state.settings.password()?;
         Some(Sha256::digest(password.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect())
     }
 }
@@ -96,7 +75,7 @@ pub(super) fn cat<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
             let unknown = || Refusal::new(format!("ERR Unknown category '{}'", String::from_utf8_lossy(name)));
             let category = category.ok_or_else(unknown)?;
             let commands = TABLE.iter().filter(|command| !command.flags.has(Flags::CONTAINER));
-            let is_in = |command: &&super::Command| command_info::categories(command).contains(category);
+            let is_in = |command: &&Command| categories(command).contains(category);
             commands.filter(is_in).map(|command| command.name).collect()
         }
     };

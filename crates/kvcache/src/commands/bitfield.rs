@@ -2,16 +2,21 @@
 
 use store::{Attributes, Store};
 
-use super::{Call, Outcome, Refusal, bits::grow, parse_integer, ranges::changed};
+use super::{
+    bits::grow,
+    call::{Call, parse_integer},
+    ranges::without_version,
+};
+use crate::reply::{Outcome, Refusal};
 
-/// `i1` to `i64`, `u1` to `u63`.
+/// Type of an integer: `i1` to `i64`, `u1` to `u63`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kind {
     is_signed: bool,
     bits: u32,
 }
 
-/// What becomes of a number that does not fit.
+/// Treatment of a number that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Overflow {
     Wrap,
@@ -87,7 +92,7 @@ fn write<S: Store>(call: &mut Call<'_, '_, S>, operations: &[Operation], last_bi
         })
         .collect();
     if is_changed {
-        item.set(&value, changed(attributes))?;
+        item.set(&value, without_version(attributes))?;
     }
     call.reply.array(answers.len());
     for answer in answers {
@@ -161,7 +166,7 @@ impl Kind {
         }
     }
 
-    /// The number at a bit; behind the end there are zeros.
+    /// Reads the number at a bit; zeros follow the end.
     fn load(self, bytes: &[u8], offset: usize) -> i64 {
         let first = offset >> 3;
         let window =
@@ -170,7 +175,7 @@ impl Kind {
         self.interpret(number)
     }
 
-    /// All its bits have to be there.
+    /// Writes a number at a bit. All its bits must exist.
     fn store(self, bytes: &mut [u8], offset: usize, number: i64) {
         for bit in 0..self.bits {
             let position = offset + bit as usize;
@@ -185,14 +190,14 @@ impl Kind {
         u64::MAX >> (64 - self.bits)
     }
 
-    /// What the bits mean.
+    /// Interprets the bits as a number of this type.
     fn interpret(self, bits: u64) -> i64 {
         let unused = 64 - self.bits;
         if self.is_signed { (bits << unused).cast_signed() >> unused } else { bits.cast_signed() }
     }
 
-    /// What Redis takes a number for that SET writes: in an unsigned field a negative one for a large one, and in a
-    /// signed field one that is too far below for one that is above, since its reckoning overflows there.
+    /// Converts a number that SET writes as Redis does: for an unsigned field a negative number is a large one, and for a
+    /// signed field a number far too low counts as too high, since an addition in Redis overflows.
     fn as_set(self, number: i64, overflow: Overflow) -> i128 {
         let overflows = self.bits < 64 && number < self.max_signed() - i64::MAX;
         match self.is_signed {
@@ -206,7 +211,7 @@ impl Kind {
         i64::MAX >> (64 - self.bits)
     }
 
-    /// `None`: the number does not fit, and that is a failure.
+    /// Makes the number fit. `None` means that it does not, and that this is a failure.
     fn fit(self, number: i128, overflow: Overflow) -> Option<i64> {
         let (min, max) = match self.is_signed {
             true => (-1_i128 << (self.bits - 1), self.max_signed().into()),
@@ -229,7 +234,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_stored_is_loaded_and_nothing_else_changes(
+        fn a_stored_number_is_loaded_and_no_other_bit_changes(
             bytes in prop::collection::vec(any::<u8>(), 18), offset in 0_usize..70, bits in 1_u32..=64, number: i64, is_signed: bool
         ) {
             let kind = Kind { is_signed, bits: if is_signed { bits } else { bits.min(63) } };
@@ -243,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_to_be_set_are_taken_as_by_redis() {
+    fn numbers_for_set_are_converted_as_by_redis() {
         let kind = |is_signed, bits| Kind { is_signed, bits };
         for (kind, number, saturated) in [
             (kind(true, 5), -17, -16),
@@ -261,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_do_not_fit() {
+    fn numbers_that_do_not_fit_wrap_saturate_or_fail() {
         let (i8, u8) = (Kind { is_signed: true, bits: 8 }, Kind { is_signed: false, bits: 8 });
         for (kind, number, wrapped, saturated) in
             [(i8, 128, -128, 127), (i8, -129, 127, -128), (u8, 256, 0, 255), (u8, 300, 44, 255)]

@@ -1,11 +1,12 @@
-//! Commands that take a value for a string of bits, the highest of each byte first.
+//! Commands on a value as a string of bits, the highest of each byte first.
 
 use store::{Attributes, Store};
 
 use super::{
-    Call, Outcome, Refusal, parse_integer,
-    ranges::{changed, clamp},
+    call::{Call, parse_integer},
+    ranges::{clamp, without_version},
 };
+use crate::reply::{Outcome, Refusal};
 
 pub(super) fn getbit<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let offset = call.bit_offset(2, None)?;
@@ -31,7 +32,7 @@ pub(super) fn setbit<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     if is_longer || was_on != on {
         let mask = 0x80 >> (offset & 7);
         value[offset >> 3] = value[offset >> 3] & !mask | if on { mask } else { 0 };
-        item.set(&value, changed(attributes))?;
+        item.set(&value, without_version(attributes))?;
     }
     call.reply.integer(was_on.into());
     Ok(())
@@ -41,7 +42,7 @@ fn bit(bytes: &[u8], offset: usize) -> bool {
     bytes.get(offset >> 3).is_some_and(|byte| byte & (0x80 >> (offset & 7)) != 0)
 }
 
-/// Appends zeros until there is a bit at `offset`. False: there was.
+/// Appends zeros until there is a bit at `offset`. False if there was one.
 pub(super) fn grow(value: &mut Vec<u8>, offset: usize) -> bool {
     let len = value.len().max((offset >> 3) + 1);
     let is_longer = len > value.len();
@@ -58,16 +59,16 @@ pub(super) fn bitcount<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     };
     let bytes = &*value.bytes;
     let count = match args {
-        [_, _] => ones(bytes, 0, bits(bytes) - 1),
+        [_, _] => count_ones(bytes, 0, bits(bytes) - 1),
         [_, _, start, end] | [_, _, start, end, _] => {
             let start = parse_integer(start).ok_or(Refusal::NOT_AN_INTEGER)?;
             let end = parse_integer(end).ok_or(Refusal::NOT_AN_INTEGER)?;
-            // What can hold nothing is not looked at any further, not even its unit.
+            // Nothing more of an empty range is checked, not even its unit.
             let is_empty = start < 0 && end < 0 && start > end;
             let unit = if is_empty { 8 } else { bits_per_position(args.get(4))? };
             match clamp(start, end, bits(bytes) / unit) {
                 None => 0,
-                Some((start, end)) => ones(bytes, start * unit, end * unit + unit - 1),
+                Some((start, end)) => count_ones(bytes, start * unit, end * unit + unit - 1),
             }
         }
         _ => return Err(Refusal::SYNTAX),
@@ -89,8 +90,8 @@ fn bits_per_position(unit: Option<&&[u8]>) -> Result<i64, Refusal> {
     }
 }
 
-/// Set bits from `first` to `last`, both included.
-fn ones(bytes: &[u8], first: i64, last: i64) -> i64 {
+/// Counts the bits that are set from `first` to `last`, both included.
+fn count_ones(bytes: &[u8], first: i64, last: i64) -> i64 {
     if first > last {
         return 0;
     }
@@ -110,7 +111,7 @@ pub(super) fn bitpos<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     };
     let mut item = call.keys.item(args[1]);
     let Some(value) = item.get() else {
-        // As if zeros went on for ever.
+        // A missing value is a string of zeros without an end.
         call.reply.integer(if wanted { -1 } else { 0 });
         return Ok(());
     };
@@ -130,7 +131,7 @@ pub(super) fn bitpos<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     };
     let position = match found {
         Some(position) => position,
-        // Behind the end there are zeros, unless an end was given.
+        // Zeros follow the end, unless an end was given.
         None if !wanted && args.len() < 5 && start <= end => len * unit,
         None => -1,
     };
@@ -138,7 +139,7 @@ pub(super) fn bitpos<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     Ok(())
 }
 
-/// The first bit that is `wanted`, from `first` to `last`, both included.
+/// Returns the position of the first bit that is `wanted`, from `first` to `last`, both included.
 fn find(bytes: &[u8], wanted: bool, first: i64, last: i64) -> Option<i64> {
     let (head, tail) = ((first >> 3) as usize, (last >> 3) as usize);
     let flip = if wanted { 0 } else { 0xff };
@@ -163,7 +164,7 @@ pub(super) fn bitop<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     if is_not && call.args.len() != 4 {
         return Err(Refusal::new("ERR BITOP NOT must be called with a single source key."));
     }
-    call.hold_all();
+    call.lock_all();
     let args = call.args;
     let longest = args[3..].iter().map(|key| call.keys.item(key).peek().map_or(0, |value| value.bytes.len())).max();
     let longest = longest.unwrap_or(0);
@@ -194,7 +195,7 @@ pub(super) fn bitop<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 impl<S: Store> Call<'_, '_, S> {
-    /// Argument `index` as the position of a bit that a string may have; of fields of `width` bits, `#n` is the n-th.
+    /// Parses argument `index` as the position of a bit that a string may have; of fields of `width` bits, `#n` is the n-th.
     pub(super) fn bit_offset(&self, index: usize, width: Option<u32>) -> Result<usize, Refusal> {
         let parse = || match (self.args[index], width) {
             ([b'#', number @ ..], Some(width)) => parse_integer(number)?.checked_mul(width.into()),
@@ -214,13 +215,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn counting_and_finding_agree_with_looking_at_each_bit(
+        fn counting_and_finding_agree_with_a_loop_over_all_bits(
             bytes in prop::collection::vec(any::<u8>(), 1..6), a in 0_i64..48, b in 0_i64..48, wanted: bool
         ) {
             let last = bytes.len() as i64 * 8 - 1;
             let (first, last) = (a.min(b).min(last), a.max(b).min(last));
             let is_on = |&position: &i64| bit(&bytes, position as usize);
-            prop_assert_eq!(ones(&bytes, first, last), (first..=last).filter(is_on).count() as i64);
+            prop_assert_eq!(count_ones(&bytes, first, last), (first..=last).filter(is_on).count() as i64);
             prop_assert_eq!(find(&bytes, wanted, first, last), (first..=last).find(|position| is_on(position) == wanted));
         }
     }

@@ -1,4 +1,4 @@
-//! CLIENT, but for closing and pausing connections.
+//! CLIENT, except for closing and pausing connections.
 
 use std::{
     fmt::Write,
@@ -8,25 +8,28 @@ use std::{
 use store::Store;
 use sys::listen::Address;
 
-use super::{Call, Outcome, Refusal, table::TABLE};
+use super::call::Call;
 use crate::{
-    clients::{Profile, is_printable},
-    connection::Replies,
+    command_table::TABLE,
+    reply::{Outcome, Refusal},
+    state::{Profile, ReplyMode, is_printable},
 };
 
 mod kill;
 mod pause;
 
-pub(super) use kill::{kill, unblock};
-pub(super) use pause::{pause, unpause};
+pub(super) use self::{
+    kill::{kill, unblock},
+    pause::{pause, unpause},
+};
 
 pub(super) fn id<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.reply.integer(call.conn.client.id() as i64);
+    call.reply.integer(call.client.registration.id() as i64);
     Ok(())
 }
 
 pub(super) fn getname<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let name = call.conn.client.profile().texts().name.clone();
+    let name = call.client.registration.profile().labels().name.clone();
     if name.is_empty() {
         call.reply.null()
     } else {
@@ -36,7 +39,7 @@ pub(super) fn getname<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 pub(super) fn setname<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.conn.client.set_name(call.args[2])?;
+    call.client.registration.set_name(call.args[2])?;
     call.reply.ok();
     Ok(())
 }
@@ -53,22 +56,22 @@ pub(super) fn setinfo<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         return Err(Refusal::new(text));
     }
     let text = String::from_utf8_lossy(call.args[3]).into_owned();
-    let mut texts = call.conn.client.profile().texts();
-    *(if is_name { &mut texts.library } else { &mut texts.library_version }) = text;
-    drop(texts);
+    let mut labels = call.client.registration.profile().labels();
+    *(if is_name { &mut labels.library } else { &mut labels.library_version }) = text;
+    drop(labels);
     call.reply.ok();
     Ok(())
 }
 
 pub(super) fn reply<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     if call.is(2, "ON") {
-        call.conn.replies = Replies::On;
+        call.client.replies = ReplyMode::On;
         call.reply.ok();
     } else if call.is(2, "OFF") {
-        call.conn.replies = Replies::Off;
+        call.client.replies = ReplyMode::Off;
     } else if call.is(2, "SKIP") {
-        if call.conn.replies != Replies::Off {
-            call.conn.replies = Replies::SkipNext;
+        if call.client.replies != ReplyMode::Off {
+            call.client.replies = ReplyMode::SkipNext;
         }
     } else {
         return Err(Refusal::SYNTAX);
@@ -78,21 +81,21 @@ pub(super) fn reply<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 pub(super) fn no_evict<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let on = call.switch(2)?;
-    call.conn.client.profile().no_evict.store(on, Relaxed);
+    call.client.registration.profile().is_no_evict.store(on, Relaxed);
     call.reply.ok();
     Ok(())
 }
 
 pub(super) fn no_touch<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let on = call.switch(2)?;
-    call.conn.no_touch = on;
-    call.conn.client.profile().no_touch.store(on, Relaxed);
+    call.client.is_no_touch = on;
+    call.client.registration.profile().is_no_touch.store(on, Relaxed);
     call.reply.ok();
     Ok(())
 }
 
 impl<S: Store> Call<'_, '_, S> {
-    /// ON or OFF.
+    /// Parses ON or OFF.
     fn switch(&self, index: usize) -> Result<bool, Refusal> {
         if self.is(index, "ON") {
             return Ok(true);
@@ -101,7 +104,7 @@ impl<S: Store> Call<'_, '_, S> {
     }
 }
 
-// --- tracking, of which there is none ---------------------------------------------------------
+// --- tracking, which is not supported ---------------------------------------------------------
 
 pub(super) fn tracking<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     if call.switch(2)? {
@@ -138,10 +141,14 @@ pub(super) fn caching<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     ))
 }
 
-// --- who is there -----------------------------------------------------------------------------
+// --- connected clients ------------------------------------------------------------------------
 
 pub(super) fn info<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let line = line(call.conn.client.profile(), call.now.unix.as_millis() as u64, call.number());
+    let line = line(
+        call.client.registration.profile(),
+        call.now.unix.as_millis() as u64,
+        call.number().map_or(0, |number| number + 1),
+    );
     call.reply.verbatim(&line);
     Ok(())
 }
@@ -161,10 +168,11 @@ pub(super) fn list<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         }
         _ => return Err(Refusal::SYNTAX),
     };
-    let (own, unix_ms, number) = (call.conn.client.id(), call.now.unix.as_millis() as u64, call.number());
+    let (own, unix_ms, number) =
+        (call.client.registration.id(), call.now.unix.as_millis() as u64, call.number().map_or(0, |number| number + 1));
     let mut text = String::new();
-    for profile in call.server.clients.list().iter().filter(|profile| wanted(profile)) {
-        // Of this connection the command is this one.
+    for profile in call.state.clients.list().iter().filter(|profile| wanted(profile)) {
+        // The last command of this connection is this one.
         let command = if profile.id == own { number } else { profile.last_command.load(Relaxed) };
         text += &line(profile, unix_ms, command);
     }
@@ -172,22 +180,14 @@ pub(super) fn list<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     Ok(())
 }
 
-impl<S: Store> Call<'_, '_, S> {
-    /// This command, as [`Profile::last_command`] has it.
-    fn number(&self) -> usize {
-        let name = [self.args[0], b"|", self.args.get(1).copied().unwrap_or_default()].concat();
-        super::table::find(&name).map_or(0, |number| number + 1)
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Normal,
-    /// Replicas, masters and subscribers: no client is any of these.
+    /// Replicas, masters and subscribers: no client is one of these.
     Other,
 }
 
-/// Redis's types of clients.
+/// Parses one of Redis's types of clients.
 fn kind(name: &[u8]) -> Result<Kind, Refusal> {
     match name.to_ascii_lowercase().as_slice() {
         b"normal" => Ok(Kind::Normal),
@@ -196,10 +196,9 @@ fn kind(name: &[u8]) -> Result<Kind, Refusal> {
     }
 }
 
-/// One line of CLIENT LIST. Buffers belong to the driver's side of a connection, which nobody sees from here: they are
-/// given as 0.
+/// Returns one line of CLIENT LIST. Buffers belong to the driver and are not visible from here: they are given as 0.
 fn line(profile: &Profile, unix_ms: u64, command: usize) -> String {
-    let texts = profile.texts().clone();
+    let labels = profile.labels().clone();
     let seconds = |since: u64| unix_ms.saturating_sub(since) / 1000;
     let (age, idle) = (seconds(profile.connected_unix_ms), seconds(profile.last_unix_ms.load(Relaxed)));
     let queued = profile.queued.load(Relaxed);
@@ -207,8 +206,8 @@ fn line(profile: &Profile, unix_ms: u64, command: usize) -> String {
     for (is_set, flag) in [
         (queued >= 0, 'x'),
         (matches!(profile.local, Some(Address::Unix(_))), 'U'),
-        (profile.no_evict.load(Relaxed), 'e'),
-        (profile.no_touch.load(Relaxed), 'T'),
+        (profile.is_no_evict.load(Relaxed), 'e'),
+        (profile.is_no_touch.load(Relaxed), 'T'),
     ] {
         if is_set {
             flags.push(flag);
@@ -216,34 +215,18 @@ fn line(profile: &Profile, unix_ms: u64, command: usize) -> String {
     }
     let flags = if flags.is_empty() { "N" } else { &flags };
     let command = command.checked_sub(1).map_or("NULL", |number| TABLE[number].name);
-    let mut line = format!("id={} addr={} laddr={}", profile.id, address_of(profile), address(profile.local.as_ref()));
+    let mut line = format!("id={} addr={} laddr={}", profile.id, profile.peer_text(), profile.local_text());
     // Writing to a string does not fail.
-    let _ = write!(line, " fd={} name={} age={age} idle={idle} flags={flags}", profile.descriptor(), texts.name);
+    let _ = write!(line, " fd={} name={} age={age} idle={idle} flags={flags}", profile.descriptor(), labels.name);
     let _ = write!(line, " db={} sub=0 psub=0 ssub=0 multi={queued}", profile.database.load(Relaxed));
     line += " qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r";
     let version = profile.version.load(Relaxed);
     let _ = write!(line, " cmd={command} user=default redir=-1 resp={version}");
-    let _ = writeln!(line, " lib-name={} lib-ver={}", texts.library, texts.library_version);
+    let _ = writeln!(line, " lib-name={} lib-ver={}", labels.library, labels.library_version);
     line
 }
 
-/// Where a client comes from, as Redis writes it: a client of a unix socket has its path and port 0.
-pub(super) fn address_of(profile: &Profile) -> String {
-    match &profile.peer {
-        Some(Address::Unix(path)) if path.as_os_str().is_empty() => address(profile.local.as_ref()),
-        peer => address(peer.as_ref()),
-    }
-}
-
-fn address(address: Option<&Address>) -> String {
-    match address {
-        Some(Address::Tcp(address)) => address.to_string(),
-        Some(Address::Unix(path)) => format!("{}:0", path.display()),
-        None => "?:0".to_owned(),
-    }
-}
-
-/// All clients that `wanted` says.
-fn those<S: Store>(call: &Call<'_, '_, S>, wanted: impl Fn(&Profile) -> bool) -> Vec<Arc<Profile>> {
-    call.server.clients.list().into_iter().filter(|profile| wanted(profile)).collect()
+/// Returns the clients for which `is_wanted` is true.
+fn matching_clients<S: Store>(call: &Call<'_, '_, S>, is_wanted: impl Fn(&Profile) -> bool) -> Vec<Arc<Profile>> {
+    call.state.clients.list().into_iter().filter(|profile| is_wanted(profile)).collect()
 }

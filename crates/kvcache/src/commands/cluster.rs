@@ -1,39 +1,43 @@
-//! CLUSTER: with `--cluster yes` this node is the owner of all slots, for clients that know clusters only.
+//! CLUSTER: with `--cluster yes` this node serves all slots, for clients that know clusters only.
 
 use store::{EntryView, Store};
 use sys::listen::Address;
 
-use super::{Call, Outcome, Refusal};
-use crate::space::key_of;
+use super::call::Call;
+use crate::{
+    reply::{Outcome, Refusal},
+    state::split_stored_key,
+};
 
 const SLOTS: u16 = 16384;
 
 impl<S: Store> Call<'_, '_, S> {
-    fn is_in_cluster(&self) -> Outcome {
-        match self.server.facts.is_cluster {
+    /// Refuses the command unless `--cluster yes` was given.
+    fn check_cluster(&self) -> Outcome {
+        match self.state.info.is_cluster {
             true => Ok(()),
             false => Err(Refusal::new("ERR This instance has cluster support disabled")),
         }
     }
 
-    /// The port this client has come to.
+    /// Returns the port that the client has connected to.
     fn port(&self) -> u16 {
-        match &self.conn.client.profile().local {
+        match &self.client.registration.profile().local {
             Some(Address::Tcp(address)) => address.port(),
-            Some(Address::Unix(_)) | None => self.server.facts.port(),
+            Some(Address::Unix(_)) | None => self.state.info.port(),
         }
     }
 }
 
-/// READONLY, READWRITE, ASKING: there is nothing but this node.
+/// READONLY, READWRITE and ASKING, which change nothing for a single node.
 pub(super) fn accept<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.is_in_cluster()?;
+    call.check_cluster()?;
     call.reply.ok();
     Ok(())
 }
 
 pub(super) fn info<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.is_in_cluster()?;
+    call.check_cluster()?;
     let mut text = format!("cluster_state:ok\r\ncluster_slots_assigned:{SLOTS}\r\ncluster_slots_ok:{SLOTS}\r\n");
     for line in [
         "cluster_slots_pfail:0",
@@ -54,24 +58,24 @@ pub(super) fn info<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 pub(super) fn myid<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.is_in_cluster()?;
-    call.reply.bulk(call.server.facts.run_id.as_bytes());
+    call.check_cluster()?;
+    call.reply.bulk(call.state.info.run_id.as_bytes());
     Ok(())
 }
 
 pub(super) fn nodes<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.is_in_cluster()?;
-    let (id, port) = (&call.server.facts.run_id, call.port());
-    // The second port is where a node would talk to others.
+    call.check_cluster()?;
+    let (id, port) = (&call.state.info.run_id, call.port());
+    // The second port is that of the cluster bus.
     let bus = u32::from(port) + 10_000;
     let line = format!("{id} :{port}@{bus} myself,master - 0 0 0 connected 0-{}\n", SLOTS - 1);
     call.reply.verbatim(&line);
     Ok(())
 }
 
-/// Without an address: clients take the one they have come to, which holds behind a proxy, too.
+/// Lists the slots without an address: clients use the one that they have connected to, also behind a proxy.
 pub(super) fn slots<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.is_in_cluster()?;
+    call.check_cluster()?;
     let port = call.port();
     let reply = &mut call.reply;
     reply.array(1);
@@ -81,14 +85,14 @@ pub(super) fn slots<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     reply.array(4);
     reply.bulk(b"");
     reply.integer(i64::from(port));
-    reply.bulk(call.server.facts.run_id.as_bytes());
+    reply.bulk(call.state.info.run_id.as_bytes());
     reply.array(0);
     Ok(())
 }
 
 pub(super) fn shards<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.is_in_cluster()?;
-    let (port, id) = (call.port(), &call.server.facts.run_id);
+    call.check_cluster()?;
+    let (port, id) = (call.port(), &call.state.info.run_id);
     let reply = &mut call.reply;
     reply.array(1);
     reply.map(2);
@@ -115,34 +119,34 @@ pub(super) fn shards<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 pub(super) fn links<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.is_in_cluster()?;
+    call.check_cluster()?;
     call.reply.array(0);
     Ok(())
 }
 
 pub(super) fn keyslot<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.is_in_cluster()?;
+    call.check_cluster()?;
     call.reply.integer(i64::from(slot(call.args[2])));
     Ok(())
 }
 
 pub(super) fn count_keys_in_slot<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.is_in_cluster()?;
+    call.check_cluster()?;
     let slot = u16::try_from(call.integer(2)?).ok().filter(|&slot| slot < SLOTS);
     let slot = slot.ok_or_else(|| Refusal::new("ERR Invalid slot"))?;
     let mut count = 0;
-    call.each_in_slot(slot, usize::MAX, |_| count += 1);
+    call.for_each_in_slot(slot, usize::MAX, |_| count += 1);
     call.reply.count(count);
     Ok(())
 }
 
 pub(super) fn get_keys_in_slot<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.is_in_cluster()?;
+    call.check_cluster()?;
     let (slot, max) = (call.integer(2)?, call.integer(3)?);
     let slot = u16::try_from(slot).ok().filter(|&slot| slot < SLOTS).zip(usize::try_from(max).ok());
     let (slot, max) = slot.ok_or_else(|| Refusal::new("ERR Invalid slot or number of keys"))?;
     let mut keys = Vec::new();
-    call.each_in_slot(slot, max, |key| keys.push(key.to_vec()));
+    call.for_each_in_slot(slot, max, |key| keys.push(key.to_vec()));
     keys.sort_unstable();
     keys.dedup(); // A scan may show a key twice.
     call.reply.array(keys.len());
@@ -151,16 +155,16 @@ pub(super) fn get_keys_in_slot<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome 
 }
 
 impl<S: Store> Call<'_, '_, S> {
-    /// Shows up to `max` keys of a slot. Nothing knows which keys are in a slot, so all are looked at.
-    fn each_in_slot(&mut self, wanted: u16, max: usize, mut show: impl FnMut(&[u8])) {
+    /// Visits up to `max` keys of a slot. There is no index of slots, so every key is visited.
+    fn for_each_in_slot(&mut self, wanted: u16, max: usize, mut visit_key: impl FnMut(&[u8])) {
         let (now, mut left) = (self.keys.now.unix_ms, max);
-        self.keys.each(|cache| {
+        self.keys.for_each_shard(|cache| {
             let mut visit = |view: EntryView<'_>| {
-                let (database, key) = key_of(view.key);
+                let (database, key) = split_stored_key(view.key);
                 let is_alive = view.attributes.expires_at == 0 || view.attributes.expires_at > now;
                 if left > 0 && database == 0 && is_alive && slot(key) == wanted {
                     left -= 1;
-                    show(key);
+                    visit_key(key);
                 }
             };
             let mut cursor = 0;
@@ -174,7 +178,7 @@ impl<S: Store> Call<'_, '_, S> {
     }
 }
 
-/// The slot of a key: of what is between its first braces, if there is anything, or of all of it
+/// Returns the slot of a key: that of the text between its first braces, if there is any, or of the whole key
 /// (redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec).
 fn slot(key: &[u8]) -> u16 {
     let tag = key.iter().position(|&byte| byte == b'{').and_then(|open| {
@@ -185,7 +189,7 @@ fn slot(key: &[u8]) -> u16 {
     crc16(tag.unwrap_or(key)) % SLOTS
 }
 
-/// CRC-16/XMODEM.
+/// Computes CRC-16/XMODEM.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc: u16, &byte| {
         let shift = |crc: u16, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
@@ -198,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_are_those_of_redis() {
+    fn slots_are_the_same_as_in_redis() {
         assert_eq!(crc16(b"123456789"), 0x31c3, "the checksum's own test vector");
         // As Redis 7.0.15 says.
         for (key, wanted) in [("foo{bar}", 5061), ("bar", 5061), ("a", 15495)] {

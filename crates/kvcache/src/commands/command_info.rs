@@ -1,22 +1,27 @@
-//! COMMAND: what there is, and what it takes.
+//! COMMAND: the commands, their arguments and their keys.
 
 use store::Store;
 
 use super::{
-    Call, Outcome, Refusal, acl, details, glob,
-    table::{self, Command, Flags, Keys, TABLE},
+    call::Call,
+    details::{self, categories},
+    glob,
 };
-use crate::reply::Reply;
+use crate::{
+    command_table,
+    command_table::{Command, Flags, Keys, TABLE},
+    reply::{Outcome, Refusal, Reply},
+};
 
 pub(super) fn all<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let commands: Vec<_> = top().collect();
+    let commands: Vec<_> = top_level().collect();
     call.reply.array(commands.len());
     commands.into_iter().for_each(|command| describe(command, &mut call.reply));
     Ok(())
 }
 
 pub(super) fn count<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.reply.count(top().count());
+    call.reply.count(top_level().count());
     Ok(())
 }
 
@@ -26,7 +31,7 @@ pub(super) fn info<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     }
     call.reply.array(call.args.len() - 2);
     for &name in &call.args[2..] {
-        match table::find(name) {
+        match command_table::find(name) {
             Some(number) => describe(&TABLE[number], &mut call.reply),
             None => call.reply.null(),
         }
@@ -36,8 +41,8 @@ pub(super) fn info<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 pub(super) fn docs<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let commands: Vec<_> = match &call.args[2..] {
-        [] => top().collect(),
-        names => names.iter().filter_map(|name| table::find(name)).map(|number| &TABLE[number]).collect(),
+        [] => top_level().collect(),
+        names => names.iter().filter_map(|name| command_table::find(name)).map(|number| &TABLE[number]).collect(),
     };
     call.reply.map(commands.len());
     commands.into_iter().for_each(|command| document(command, &mut call.reply));
@@ -45,7 +50,7 @@ pub(super) fn docs<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 pub(super) fn list<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let wanted: Box<dyn Fn(&Command) -> bool> = match call.args.get(4) {
+    let is_wanted: Box<dyn Fn(&Command) -> bool> = match call.args.get(4) {
         None if call.args.len() == 2 => Box::new(|command| !command.name.contains('|')),
         Some(&pattern) if call.args.len() == 5 && call.is(2, "FILTERBY") => {
             if call.is(3, "MODULE") {
@@ -62,25 +67,25 @@ pub(super) fn list<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         }
         _ => return Err(Refusal::SYNTAX),
     };
-    let names: Vec<_> = TABLE.iter().filter(|command| wanted(command)).map(|command| command.name).collect();
+    let names: Vec<_> = TABLE.iter().filter(|command| is_wanted(command)).map(|command| command.name).collect();
     call.reply.array(names.len());
     names.iter().for_each(|name| call.reply.bulk(name.as_bytes()));
     Ok(())
 }
 
 pub(super) fn getkeys<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let (_, keys) = asked_about(call.args)?;
+    let (_, keys) = parse_getkeys(call.args)?;
     call.reply.array(keys.len());
     keys.iter().for_each(|(key, _)| call.reply.bulk(key));
     Ok(())
 }
 
 pub(super) fn getkeys_and_flags<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let (command, keys) = asked_about(call.args)?;
+    let (command, keys) = parse_getkeys(call.args)?;
     let is_set = command.name == "set" && !call.args.iter().any(|arg| arg.eq_ignore_ascii_case(b"get"));
     call.reply.array(keys.len());
     for (key, access) in keys {
-        // What SET does to its key depends on its options.
+        // The access of SET depends on its options.
         let access = if is_set { "OW update" } else { access };
         let flags: Vec<_> = access.split_ascii_whitespace().collect();
         call.reply.array(2);
@@ -91,23 +96,23 @@ pub(super) fn getkeys_and_flags<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome
     Ok(())
 }
 
-/// Keys, and what is done to each.
-type Keyed<'a> = Vec<(&'a [u8], &'static str)>;
+/// Keys, and the access to each.
+type KeyAccess<'a> = Vec<(&'a [u8], &'static str)>;
 
-/// The command behind COMMAND GETKEYS, and its keys with what it does to each.
-fn asked_about<'a>(args: &'a [&'a [u8]]) -> Result<(&'static Command, Keyed<'a>), Refusal> {
+/// Parses the command behind COMMAND GETKEYS, and returns its keys with the access to each.
+fn parse_getkeys<'a>(args: &'a [&'a [u8]]) -> Result<(&'static Command, KeyAccess<'a>), Refusal> {
     let args = &args[2..];
-    let container = table::find(args[0]).map(|number| &TABLE[number]);
+    let container = command_table::find(args[0]).map(|number| &TABLE[number]);
     let full = [args[0], b"|", args.get(1).copied().unwrap_or_default()].concat();
     let command = match container {
-        Some(command) if command.flags.has(Flags::CONTAINER) => table::find(&full).map(|number| &TABLE[number]),
+        Some(command) if command.flags.has(Flags::CONTAINER) => command_table::find(&full).map(|number| &TABLE[number]),
         command => command,
     };
     let command = command.ok_or_else(|| Refusal::new("ERR Invalid command specified"))?;
     if command.keys == Keys(0, 0, 0) {
         return Err(Refusal::new("ERR The command has no key arguments"));
     }
-    if !command.takes(args.len()) {
+    if !command.has_arity(args.len()) {
         return Err(Refusal::new("ERR Invalid number of arguments specified for command"));
     }
     let access: Vec<&str> = details::of(command.name).access().collect();
@@ -116,8 +121,8 @@ fn asked_about<'a>(args: &'a [&'a [u8]]) -> Result<(&'static Command, Keyed<'a>)
     Ok((command, command.keys_among(args).enumerate().map(|(at, key)| (key, access_of(at))).collect()))
 }
 
-/// Commands that are no subcommands.
-fn top() -> impl Iterator<Item = &'static Command> {
+/// Returns the commands that are no subcommands.
+fn top_level() -> impl Iterator<Item = &'static Command> {
     TABLE.iter().filter(|command| !command.name.contains('|'))
 }
 
@@ -126,27 +131,12 @@ fn subcommands(command: &Command) -> impl Iterator<Item = &'static Command> + us
     TABLE.iter().filter(move |other| other.name.starts_with(&prefix))
 }
 
-/// The categories of a command, in Redis's order.
-pub(super) fn categories(command: &Command) -> Vec<&'static str> {
-    let explicit: Vec<_> = details::of(command.name).categories().collect();
-    let flags = command.flags;
-    let is_in = |category: &&str| match *category {
-        "read" => flags.has(Flags::READONLY),
-        "write" => flags.has(Flags::WRITE),
-        "admin" | "dangerous" if flags.has(Flags::ADMIN) => true,
-        "fast" => flags.has(Flags::FAST),
-        "slow" => !flags.has(Flags::FAST),
-        category => explicit.contains(&category),
-    };
-    acl::CATEGORIES.into_iter().filter(|category| is_in(category)).collect()
-}
-
-/// What a command does to its keys, if nothing more is known.
+/// Returns the access of a command to its keys that follows from its flags.
 fn basic_access(command: &Command) -> &'static str {
     if command.flags.has(Flags::WRITE) { "RW update" } else { "RO access" }
 }
 
-/// One command as COMMAND INFO shows it.
+/// Writes one command as COMMAND INFO shows it.
 fn describe(command: &'static Command, reply: &mut Reply<'_>) {
     let (Keys(first, last, step), details) = (command.keys, details::of(command.name));
     reply.array(10);
@@ -168,7 +158,7 @@ fn describe(command: &'static Command, reply: &mut Reply<'_>) {
     subcommands.into_iter().for_each(|subcommand| describe(subcommand, reply));
 }
 
-/// One key each, but for the last one, which is a range.
+/// Writes the key specifications: each is of one key, but the last is of a range.
 fn key_specifications(command: &Command, reply: &mut Reply<'_>) {
     let Keys(first, last, step) = command.keys;
     if first == 0 {
@@ -208,11 +198,11 @@ fn key_specification(command: &Command, access: &str, [begin, last, step]: [i16;
     reply.bulk(b"flags");
     reply.set(flags.len());
     flags.iter().for_each(|flag| reply.simple(flag));
-    step_of_search(reply, "begin_search", "index", &[("index", begin)]);
-    step_of_search(reply, "find_keys", "range", &[("lastkey", last), ("keystep", step), ("limit", 0)]);
+    search_step(reply, "begin_search", "index", &[("index", begin)]);
+    search_step(reply, "find_keys", "range", &[("lastkey", last), ("keystep", step), ("limit", 0)]);
 }
 
-fn step_of_search(reply: &mut Reply<'_>, name: &str, kind: &str, numbers: &[(&str, i16)]) {
+fn search_step(reply: &mut Reply<'_>, name: &str, kind: &str, numbers: &[(&str, i16)]) {
     reply.bulk(name.as_bytes());
     reply.map(2);
     reply.bulk(b"type");
@@ -225,7 +215,7 @@ fn step_of_search(reply: &mut Reply<'_>, name: &str, kind: &str, numbers: &[(&st
     }
 }
 
-/// One command as COMMAND DOCS shows it, its name first.
+/// Writes one command as COMMAND DOCS shows it, its name first.
 fn document(command: &'static Command, reply: &mut Reply<'_>) {
     let details = details::of(command.name);
     let subcommands: Vec<_> = subcommands(command).collect();

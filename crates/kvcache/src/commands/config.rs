@@ -1,28 +1,35 @@
-//! CONFIG
+//! CONFIG: settings by name.
 
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
 use clap::ValueEnum;
 use store::{PolicyKind, Store};
 
-use super::{Call, Outcome, Refusal, glob, parse_integer};
-use crate::{KvServer, memory_size, space::DATABASES};
+use super::{
+    call::{Call, parse_integer},
+    glob,
+};
+use crate::{
+    memory_size,
+    reply::{Outcome, Refusal},
+    state::{DATABASES, ServerState},
+};
 
-/// A setting that has been understood and is still to take effect.
+/// Change of a setting whose value has been parsed.
 type Change<'a, S> = Box<dyn FnOnce(&mut Call<'_, '_, S>) + 'a>;
 
 /// One setting.
 struct Parameter<S: Store + 'static> {
     name: &'static str,
-    get: fn(&KvServer<S>) -> String,
+    get: fn(&ServerState<S>) -> String,
     set: Set<S>,
 }
 
-/// How it is changed.
+/// Way to change a setting.
 enum Set<S: Store + 'static> {
-    /// Not at all; to set it to what it is succeeds.
+    /// It cannot be changed; setting it to its value succeeds.
     Fixed,
-    /// The text says what is wrong with the value.
+    /// It is parsed; the error says what is wrong with the value.
     Parsed(for<'a> fn(&'a [u8]) -> Result<Change<'a, S>, String>),
 }
 
@@ -35,12 +42,12 @@ pub(super) fn get<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     call.reply.map(wanted.len());
     for parameter in wanted {
         call.reply.bulk(parameter.name.as_bytes());
-        call.reply.bulk((parameter.get)(call.server).as_bytes());
+        call.reply.bulk((parameter.get)(call.state).as_bytes());
     }
     Ok(())
 }
 
-/// All settings take effect, or none does.
+/// Changes all the settings, or none.
 pub(super) fn set<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let pairs = &call.args[2..];
     if !pairs.len().is_multiple_of(2) {
@@ -65,7 +72,7 @@ pub(super) fn set<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         seen.push(parameter.name);
         match parameter.set {
             Set::Parsed(parse) => changes.push(parse(pair[1]).map_err(failed)?),
-            Set::Fixed if (parameter.get)(call.server).as_bytes().eq_ignore_ascii_case(pair[1]) => {}
+            Set::Fixed if (parameter.get)(call.state).as_bytes().eq_ignore_ascii_case(pair[1]) => {}
             Set::Fixed => return Err(failed("can't set immutable config".to_owned())),
         }
     }
@@ -79,45 +86,45 @@ pub(super) fn rewrite<S: Store>(_: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 pub(super) fn resetstat<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.keys.each(|cache| cache.counts = store::CacheCounts::default());
-    call.server.statistics.reset();
-    call.server.memcached.reset();
-    call.server.gauges.memory_peak.store(0, Relaxed);
+    call.keys.for_each_shard(|cache| cache.counts = store::CacheCounts::default());
+    call.state.statistics.reset();
+    call.state.memcached.counters.reset();
+    call.state.gauges.memory_peak.store(0, Relaxed);
     call.reply.ok();
     Ok(())
 }
 
 // --- the settings -----------------------------------------------------------------------------
 
-/// All there are. Names and values are those of Redis where it has the same; what it has and this server has not is
-/// listed where tools look for it and one value tells the truth.
+/// Returns all settings. Names and values are those of Redis. A setting of Redis that means nothing here is listed if
+/// tools look for it and one of its values tells the truth.
 fn parameters<S: Store + 'static>() -> Vec<Parameter<S>> {
     let changing: [Parameter<S>; 7] = [
         Parameter {
             name: "maxmemory",
-            get: |server| text(server.settings.memory_max().unwrap_or(0)),
+            get: |state| text(state.settings.memory_max().unwrap_or(0)),
             set: Set::Parsed(memory_max),
         },
-        Parameter { name: "maxmemory-policy", get: |server| text(server.settings.policy()), set: Set::Parsed(policy) },
+        Parameter { name: "maxmemory-policy", get: |state| text(state.settings.policy()), set: Set::Parsed(policy) },
         Parameter {
             name: "requirepass",
-            get: |server| text(server.settings.password().unwrap_or_default()),
+            get: |state| text(state.settings.password().unwrap_or_default()),
             set: Set::Parsed(password),
         },
-        Parameter { name: "timeout", get: |server| text(idle_seconds(server)), set: Set::Parsed(idle_timeout) },
+        Parameter { name: "timeout", get: |state| text(idle_seconds(state)), set: Set::Parsed(idle_timeout) },
         Parameter {
             name: "slowlog-log-slower-than",
-            get: |server| text(server.journal.slower_than_us.load(Relaxed)),
+            get: |state| text(state.slow_log.threshold_us.load(Relaxed)),
             set: Set::Parsed(slower_than),
         },
         Parameter {
             name: "slowlog-max-len",
-            get: |server| text(server.journal.slow_max.load(Relaxed)),
+            get: |state| text(state.slow_log.len_max.load(Relaxed)),
             set: Set::Parsed(slow_max),
         },
         Parameter {
             name: "latency-monitor-threshold",
-            get: |server| text(server.journal.delay_ms.load(Relaxed)),
+            get: |state| text(state.latency_monitor.threshold_ms.load(Relaxed)),
             set: Set::Parsed(delay_threshold),
         },
     ];
@@ -125,23 +132,23 @@ fn parameters<S: Store + 'static>() -> Vec<Parameter<S>> {
     changing.into_iter().chain(fixed_parameters::<S>().into_iter().map(fixed)).collect()
 }
 
-type Get<S> = fn(&KvServer<S>) -> String;
+type Get<S> = fn(&ServerState<S>) -> String;
 
 fn fixed_parameters<S: Store + 'static>() -> [(&'static str, Get<S>); 29] {
     [
-        ("maxclients", |server| text(server.facts.connections_max)),
+        ("maxclients", |state| text(state.info.connections_max)),
         ("maxmemory-samples", |_| text(store::SAMPLE_SIZE)),
         ("databases", |_| text(DATABASES)),
-        ("port", |server| text(server.facts.port())),
-        ("bind", |server| server.facts.bound()),
-        ("unixsocket", |server| server.facts.unix_socket()),
-        ("tcp-backlog", |server| text(server.facts.backlog)),
+        ("port", |state| text(state.info.port())),
+        ("bind", |state| state.info.bind()),
+        ("unixsocket", |state| state.info.unix_socket()),
+        ("tcp-backlog", |state| text(state.info.backlog)),
         ("tcp-keepalive", |_| text(0)),
-        ("io-threads", |server| text(server.facts.threads)),
-        ("proto-max-bulk-len", |server| text(server.limits.bulk_bytes_max)),
-        ("client-query-buffer-limit", |server| text(server.facts.request_bytes_max)),
-        ("client-output-buffer-limit", |server| format!("normal {} 0 0", server.facts.output_bytes_max)),
-        ("cluster-enabled", |server| text(if server.facts.is_cluster { "yes" } else { "no" })),
+        ("io-threads", |state| text(state.info.threads)),
+        ("proto-max-bulk-len", |state| text(state.limits.bulk_bytes_max)),
+        ("client-query-buffer-limit", |state| text(state.info.request_bytes_max)),
+        ("client-output-buffer-limit", |state| format!("normal {} 0 0", state.info.output_bytes_max)),
+        ("cluster-enabled", |state| text(if state.info.is_cluster { "yes" } else { "no" })),
         ("cluster-require-full-coverage", |_| text("yes")),
         ("hz", |_| text(10)),
         ("dynamic-hz", |_| text("no")),
@@ -165,14 +172,14 @@ fn text(value: impl ToString) -> String {
     value.to_string()
 }
 
-/// As `timeout` has it: 0 is for ever, and part of a second is a whole one.
-fn idle_seconds<S: Store + 'static>(server: &KvServer<S>) -> u64 {
-    server.settings.idle_timeout().map_or(0, |timeout| timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0))
+/// Returns the value of `timeout`: 0 is for ever, and part of a second counts as a whole one.
+fn idle_seconds<S: Store + 'static>(state: &ServerState<S>) -> u64 {
+    state.settings.idle_timeout().map_or(0, |timeout| timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0))
 }
 
 // --- values -----------------------------------------------------------------------------------
 
-/// A whole number between these, in Redis's words if it is not.
+/// Parses a whole number between these, with Redis's errors.
 fn number(value: &[u8], least: i64, most: i64) -> Result<i64, String> {
     let number = parse_integer(value).ok_or_else(|| "argument couldn't be parsed into an integer".to_owned())?;
     match (least..=most).contains(&number) {
@@ -186,9 +193,9 @@ fn memory_max<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String>
     let bytes = bytes.ok_or_else(|| "argument must be a memory value".to_owned())?;
     let bytes = usize::try_from(bytes).ok().filter(|&bytes| bytes > 0);
     Ok(Box::new(move |call| {
-        call.server.settings.set_memory_max(bytes);
-        let shards = call.server.space.shards();
-        call.keys.each(|cache| cache.set_limit(bytes.map(|bytes| bytes / shards)));
+        call.state.settings.set_memory_max(bytes);
+        let shards = call.state.space.shards();
+        call.keys.for_each_shard(|cache| cache.set_limit(bytes.map(|bytes| bytes / shards)));
     }))
 }
 
@@ -199,33 +206,33 @@ fn policy<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
         format!("argument(s) must be one of the following: {}", names.join(", "))
     })?;
     Ok(Box::new(move |call| {
-        call.server.settings.set_policy(kind);
-        call.keys.each(|cache| cache.set_policy(kind));
+        call.state.settings.set_policy(kind);
+        call.keys.for_each_shard(|cache| cache.set_policy(kind));
     }))
 }
 
 fn password<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
     let password = std::str::from_utf8(value).map_err(|_| "argument must be UTF-8".to_owned())?;
-    Ok(Box::new(move |call| call.server.settings.set_password(password)))
+    Ok(Box::new(move |call| call.state.settings.set_password(password)))
 }
 
 fn idle_timeout<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
     let seconds = number(value, 0, i64::from(i32::MAX))?;
     let timeout = u64::try_from(seconds).ok().filter(|&seconds| seconds > 0).map(Duration::from_secs);
-    Ok(Box::new(move |call| call.server.settings.set_idle_timeout(timeout)))
+    Ok(Box::new(move |call| call.state.settings.set_idle_timeout(timeout)))
 }
 
 fn slower_than<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
     let us = number(value, -1, i64::MAX)?;
-    Ok(Box::new(move |call| call.server.journal.slower_than_us.store(us, Relaxed)))
+    Ok(Box::new(move |call| call.state.slow_log.threshold_us.store(us, Relaxed)))
 }
 
 fn slow_max<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
     let len = number(value, 0, i64::MAX)?;
-    Ok(Box::new(move |call| call.server.journal.slow_max.store(len.unsigned_abs(), Relaxed)))
+    Ok(Box::new(move |call| call.state.slow_log.len_max.store(len.unsigned_abs(), Relaxed)))
 }
 
 fn delay_threshold<S: Store + 'static>(value: &[u8]) -> Result<Change<'_, S>, String> {
     let ms = number(value, 0, i64::MAX)?;
-    Ok(Box::new(move |call| call.server.journal.delay_ms.store(ms.unsigned_abs(), Relaxed)))
+    Ok(Box::new(move |call| call.state.latency_monitor.threshold_ms.store(ms.unsigned_abs(), Relaxed)))
 }

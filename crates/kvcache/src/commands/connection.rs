@@ -1,4 +1,4 @@
-//! Commands about the connection itself.
+//! Commands about the connection.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -6,8 +6,11 @@ use proto::Flow;
 use store::Store;
 use wire::resp::Version;
 
-use super::{Call, Outcome, Refusal, generic::parse_database};
-use crate::connection::Replies;
+use super::{call::Call, generic::parse_database};
+use crate::{
+    reply::{Outcome, Refusal},
+    state::ReplyMode,
+};
 
 pub(super) fn ping<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     match call.args {
@@ -31,11 +34,11 @@ pub(super) fn quit<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 pub(super) fn select<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let database = parse_database(call.args[1])?;
-    if call.server.facts.is_cluster && database != 0 {
+    if call.state.info.is_cluster && database != 0 {
         return Err(Refusal::new("ERR SELECT is not allowed in cluster mode"));
     }
-    call.conn.database = database;
-    call.keys.database = call.conn.database;
+    call.client.database = database;
+    call.keys.database = call.client.database;
     call.reply.ok();
     Ok(())
 }
@@ -46,7 +49,7 @@ pub(super) fn auth<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         [_, user, password] => (*user, *password),
         _ => return Err(Refusal::SYNTAX),
     };
-    if call.args.len() == 2 && call.server.settings.password().is_none() {
+    if call.args.len() == 2 && call.state.settings.password().is_none() {
         return Err(Refusal::new(
             "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
         ));
@@ -57,31 +60,31 @@ pub(super) fn auth<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 fn log_in<S: Store>(call: &mut Call<'_, '_, S>, user: &[u8], password: &[u8]) -> Outcome {
-    let right = call.server.settings.password().is_none_or(|right| is_same(right.as_bytes(), password));
+    let right = call.state.settings.password().is_none_or(|right| is_same(right.as_bytes(), password));
     if user != b"default" || !right {
         return Err(Refusal::new("WRONGPASS invalid username-password pair or user is disabled."));
     }
-    call.conn.authenticated = true;
+    call.client.is_authenticated = true;
     Ok(())
 }
 
-/// Takes as long for any wrong password of one length.
+/// True if the passwords are the same. Takes as long for any wrong password of one length.
 fn is_same(right: &[u8], given: &[u8]) -> bool {
     let differing = |different: u8, (at, byte): (usize, &u8)| different | (byte ^ right.get(at).copied().unwrap_or(0));
     let different = given.iter().enumerate().fold(0, differing);
     std::hint::black_box(different) == 0 && right.len() == given.len()
 }
 
-/// Everything that can be changed of a connection is as it was when it came.
+/// Resets the connection to its state at the start.
 pub(super) fn reset<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     call.end_transaction();
-    let profile = call.conn.client.profile();
-    profile.texts().name.clear();
-    profile.no_evict.store(false, Relaxed);
-    profile.no_touch.store(false, Relaxed);
-    call.conn.authenticated = call.server.settings.password().is_none();
-    (call.conn.database, call.conn.version, call.conn.no_touch) = (0, Version::Resp2, false);
-    call.conn.replies = Replies::On;
+    let profile = call.client.registration.profile();
+    profile.labels().name.clear();
+    profile.is_no_evict.store(false, Relaxed);
+    profile.is_no_touch.store(false, Relaxed);
+    call.client.is_authenticated = call.state.settings.password().is_none();
+    (call.client.database, call.client.version, call.client.is_no_touch) = (0, Version::Resp2, false);
+    call.client.replies = ReplyMode::On;
     call.reply.version = Version::Resp2;
     call.reply.simple("RESET");
     Ok(())
@@ -89,7 +92,7 @@ pub(super) fn reset<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 pub(super) fn hello<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let version = match call.args.get(1) {
-        None => call.conn.version,
+        None => call.client.version,
         Some(_) => match call.integer(1) {
             Ok(2) => Version::Resp2,
             Ok(3) => Version::Resp3,
@@ -104,32 +107,32 @@ pub(super) fn hello<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
             log_in(call, call.args[at + 1], call.args[at + 2])?;
             at += 3;
         } else if call.is(at, "SETNAME") && left >= 1 {
-            call.conn.client.set_name(call.args[at + 1])?;
+            call.client.registration.set_name(call.args[at + 1])?;
             at += 2;
         } else {
             let option = String::from_utf8_lossy(call.args[at]).into_owned();
             return Err(Refusal::new(format!("ERR Syntax error in HELLO option '{option}'")));
         }
     }
-    if !call.conn.authenticated {
+    if !call.client.is_authenticated {
         return Err(Refusal::new(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
         ));
     }
-    call.conn.version = version;
+    call.client.version = version;
     call.reply.version = version;
     let reply = &mut call.reply;
     reply.map(7);
     reply.bulk(b"server");
     reply.bulk(b"redis");
     reply.bulk(b"version");
-    reply.bulk(crate::REDIS_VERSION.as_bytes());
+    reply.bulk(crate::command_table::REDIS_VERSION.as_bytes());
     reply.bulk(b"proto");
     reply.integer(if version == Version::Resp3 { 3 } else { 2 });
     reply.bulk(b"id");
-    reply.integer(call.conn.client.id() as i64);
+    reply.integer(call.client.registration.id() as i64);
     reply.bulk(b"mode");
-    reply.bulk(if call.server.facts.is_cluster { b"cluster" } else { b"standalone" });
+    reply.bulk(if call.state.info.is_cluster { b"cluster" } else { b"standalone" });
     reply.bulk(b"role");
     reply.bulk(b"master");
     reply.bulk(b"modules");

@@ -2,7 +2,12 @@
 
 use store::{Attributes, Store};
 
-use super::{Call, Outcome, Refusal, long_double::LongDouble, parse_integer, ranges::changed};
+use super::{
+    call::{Call, parse_integer},
+    long_double::LongDouble,
+    ranges::without_version,
+};
+use crate::reply::{Outcome, Refusal};
 
 pub(super) fn incr<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     add(call, 1)
@@ -29,7 +34,7 @@ fn add<S: Store>(call: &mut Call<'_, '_, S>, by: i64) -> Outcome {
         Some(value) => (parse_integer(&value.bytes).ok_or(Refusal::NOT_AN_INTEGER)?, value.attributes),
     };
     let new = old.checked_add(by).ok_or_else(|| Refusal::new("ERR increment or decrement would overflow"))?;
-    item.set(itoa::Buffer::new().format(new).as_bytes(), changed(attributes))?;
+    item.set(itoa::Buffer::new().format(new).as_bytes(), without_version(attributes))?;
     call.reply.integer(new);
     Ok(())
 }
@@ -42,9 +47,9 @@ pub(super) fn incrbyfloat<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         Some(value) => (LongDouble::parse(&value.bytes).ok_or(Refusal::NOT_A_FLOAT)?, value.attributes),
     };
     let by = LongDouble::parse(by).ok_or(Refusal::NOT_A_FLOAT)?;
-    let sum = old.add(&by).ok_or_else(|| Refusal::new("ERR increment would produce NaN or Infinity"))?;
+    let sum = old.add(by).ok_or_else(|| Refusal::new("ERR increment would produce NaN or Infinity"))?;
     let text = sum.to_string();
-    item.set(text.as_bytes(), changed(attributes))?;
+    item.set(text.as_bytes(), without_version(attributes))?;
     call.reply.bulk(text.as_bytes());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! DEBUG, as far as tests of clients need it.
+//! DEBUG, as far as the tests of clients need it.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -8,14 +8,18 @@ use std::{
 use proto::Outbox;
 use store::Store;
 
-use super::{Call, Outcome, Refusal, millis, table};
-use crate::journal::Delay;
+use super::call::{Call, millis};
+use crate::{
+    command_table,
+    reply::{Outcome, Refusal},
+    state::LatencySample,
+};
 
 pub(super) fn debug<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     match call.args.len() {
         3 if call.is(1, "SLEEP") => sleep(call),
         3 if call.is(1, "SET-ACTIVE-EXPIRE") => {
-            call.server.settings.expires_actively.store(call.args[2] != b"0", Relaxed);
+            call.state.settings.is_expiring_actively.store(call.args[2] != b"0", Relaxed);
             call.reply.ok();
             Ok(())
         }
@@ -28,9 +32,9 @@ pub(super) fn debug<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     }
 }
 
-/// The connection sleeps, and the server does not: what follows on it waits.
+/// Makes the connection sleep, and not the server: requests that follow on it wait.
 fn sleep<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    // What is no number is no time at all, as with strtod(3).
+    // Text that is no number counts as 0, as for strtod(3).
     let seconds = std::str::from_utf8(call.args[2]).ok().and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
     let time = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::ZERO);
     let Some(until) = Instant::now().checked_add(time).filter(|_| !time.is_zero()) else {
@@ -38,21 +42,21 @@ fn sleep<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         return Ok(());
     };
     let promise = call.reply.out.defer();
-    call.conn.held = true;
-    let journal = Arc::clone(&call.server.journal);
-    let slow = table::find(b"debug").map(|number| call.slow_command(number, time));
+    call.client.is_held = true;
+    let (slow_log, latency_monitor) = (Arc::clone(&call.state.slow_log), Arc::clone(&call.state.latency_monitor));
+    let slow = command_table::find(b"debug").map(|number| call.slow_command(number, time));
     let unix_s = (call.now.unix + time).as_secs();
-    let woken = call.server.timer.at(until, move || {
+    let scheduled = call.state.timer.at(until, move || {
         let mut answer = Outbox::default();
         answer.inline().extend_from_slice(b"+OK\r\n");
-        if let Some(slow) = slow.filter(|_| journal.is_slow(time)) {
-            journal.add_slow(slow);
+        if let Some(slow) = slow.filter(|_| slow_log.is_slow(time)) {
+            slow_log.add(slow);
         }
-        if journal.is_delay(time) {
-            journal.add_delay("command", Delay { unix_s, ms: millis(time) });
+        if latency_monitor.is_recorded(time) {
+            latency_monitor.add("command", LatencySample { unix_s, ms: millis(time) });
         }
         promise.fulfil(answer);
     });
-    // Without a thread the promise is broken by now, and the connection closes.
-    woken.map_err(|error| Refusal::new(format!("ERR no thread to wake up from: {error}")))
+    // Without a thread the promise has been dropped by now, and the connection closes.
+    scheduled.map_err(|error| Refusal::new(format!("ERR no thread to wake up from: {error}")))
 }

@@ -1,19 +1,20 @@
-//! Commands on the time that entries have left.
+//! Commands on the expiry of entries.
 
 use store::Store;
 
-use super::{Call, Outcome, Refusal, quote::quote, set_options::Unit};
+use super::{call::Call, set_options::Unit};
+use crate::reply::{Outcome, Refusal, quote::quote};
 
-/// What EXPIRE asks of the expiry that there is.
+/// Conditions of EXPIRE about the current expiry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Conditions {
-    absent: bool,
-    present: bool,
-    greater: bool,
-    less: bool,
+    has_nx: bool,
+    has_xx: bool,
+    has_gt: bool,
+    has_lt: bool,
 }
 
-/// Where a time is counted from.
+/// Point that a time is counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Base {
     Now,
@@ -51,7 +52,7 @@ fn expire_at<S: Store>(call: &mut Call<'_, '_, S>, base: Base, unit: Unit) -> Ou
     let at = at.ok_or_else(|| call.invalid_expiry())?;
     let mut item = call.keys.item(call.args[1]);
     let done = match item.attributes() {
-        Some(attributes) if conditions.allow(at, attributes.expires_at) => match u64::try_from(at) {
+        Some(attributes) if conditions.are_met(at, attributes.expires_at) => match u64::try_from(at) {
             Ok(at) if at > now => item.set_expiry(at)?,
             Ok(_) | Err(_) => item.remove(),
         },
@@ -66,33 +67,33 @@ impl Conditions {
         let mut conditions = Self::default();
         for option in args {
             match &*option.to_ascii_lowercase() {
-                b"nx" => conditions.absent = true,
-                b"xx" => conditions.present = true,
-                b"gt" => conditions.greater = true,
-                b"lt" => conditions.less = true,
+                b"nx" => conditions.has_nx = true,
+                b"xx" => conditions.has_xx = true,
+                b"gt" => conditions.has_gt = true,
+                b"lt" => conditions.has_lt = true,
                 _ => {
                     let option = quote(option, usize::MAX);
                     return Err(Refusal::new(format!("ERR Unsupported option {option}")));
                 }
             }
         }
-        let Self { absent, present, greater, less } = conditions;
-        if absent && (present || greater || less) {
+        let Self { has_nx, has_xx, has_gt, has_lt } = conditions;
+        if has_nx && (has_xx || has_gt || has_lt) {
             return Err(Refusal::new("ERR NX and XX, GT or LT options at the same time are not compatible"));
         }
-        if greater && less {
+        if has_gt && has_lt {
             return Err(Refusal::new("ERR GT and LT options at the same time are not compatible"));
         }
         Ok(conditions)
     }
 
-    /// `current`: 0 is never, which is later than anything.
-    fn allow(self, at: i64, current: u64) -> bool {
+    /// True if the conditions hold. A `current` of 0 means never, which is later than anything.
+    fn are_met(self, at: i64, current: u64) -> bool {
         let (expires, current) = (current != 0, i64::try_from(current).unwrap_or(i64::MAX));
-        !(self.absent && expires
-            || self.present && !expires
-            || self.greater && !(expires && at > current)
-            || self.less && expires && at >= current)
+        !(self.has_nx && expires
+            || self.has_xx && !expires
+            || self.has_gt && !(expires && at > current)
+            || self.has_lt && expires && at >= current)
     }
 }
 
@@ -148,8 +149,8 @@ mod tests {
     }
 
     #[test]
-    fn conditions_compare_with_what_is_there() {
-        let allow = |options: &str, at: i64, current: u64| parse(options).unwrap().allow(at, current);
+    fn conditions_compare_with_the_current_expiry() {
+        let are_met = |options: &str, at: i64, current: u64| parse(options).unwrap().are_met(at, current);
         for (options, never, earlier, later) in [
             ("", true, true, true),
             ("nx", true, false, false),
@@ -159,11 +160,11 @@ mod tests {
             ("xx lt", false, true, false),
             ("xx gt gt", false, false, true),
         ] {
-            assert_eq!(allow(options, 5, 0), never, "{options}");
-            assert_eq!(allow(options, 5, 6), earlier, "{options}");
-            assert_eq!(allow(options, 5, 4), later, "{options}");
+            assert_eq!(are_met(options, 5, 0), never, "{options}");
+            assert_eq!(are_met(options, 5, 6), earlier, "{options}");
+            assert_eq!(are_met(options, 5, 4), later, "{options}");
         }
-        assert!(!allow("gt", 5, 5) && !allow("lt", 5, 5));
+        assert!(!are_met("gt", 5, 5) && !are_met("lt", 5, 5));
     }
 
     #[test]

@@ -1,13 +1,16 @@
-//! Commands on keys, whatever is under them.
+//! Commands on keys, whatever their values.
 
 use store::{Attributes, Store};
 
-use super::{Call, Outcome, Refusal, parse_integer, strings::kept};
-use crate::space::DATABASES;
+use super::call::{Call, parse_integer};
+use crate::{
+    reply::{Outcome, Refusal},
+    state::DATABASES,
+};
 
 const SAME_OBJECT: &str = "ERR source and destination objects are the same";
 
-/// DEL, and UNLINK, whose memory is free as soon.
+/// DEL and UNLINK, which free the memory at once.
 pub(super) fn del<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     count_keys(call, |call, key| call.keys.item(key).remove())
 }
@@ -22,13 +25,13 @@ pub(super) fn touch<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 fn count_keys<S: Store>(
     call: &mut Call<'_, '_, S>,
-    mut is_one: impl FnMut(&mut Call<'_, '_, S>, &[u8]) -> bool,
+    mut is_counted: impl FnMut(&mut Call<'_, '_, S>, &[u8]) -> bool,
 ) -> Outcome {
     if call.args.len() > 2 {
-        call.hold_all();
+        call.lock_all();
     }
     let args = call.args;
-    let count = args[1..].iter().filter(|key| is_one(call, key)).count();
+    let count = args[1..].iter().filter(|key| is_counted(call, key)).count();
     call.reply.count(count);
     Ok(())
 }
@@ -51,18 +54,18 @@ pub(super) fn renamenx<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     Ok(())
 }
 
-/// False: the new name is taken.
-fn rename_if<S: Store>(call: &mut Call<'_, '_, S>, may: impl FnOnce(bool) -> bool) -> Result<bool, Refusal> {
-    call.hold_all();
+/// Renames a key, if the target may exist or does not. False if it must not, and does.
+fn rename_if<S: Store>(call: &mut Call<'_, '_, S>, can_rename: impl FnOnce(bool) -> bool) -> Result<bool, Refusal> {
+    call.lock_all();
     let (from, to) = (call.args[1], call.args[2]);
     let (value, attributes) = match call.keys.item(from).peek() {
         None => return Err(Refusal::NO_SUCH_KEY),
         Some(value) => {
             let attributes = value.attributes;
-            (kept(value), attributes)
+            (value.into_bytes(), attributes)
         }
     };
-    if !may(call.keys.item(to).exists()) {
+    if !can_rename(call.keys.item(to).exists()) {
         return Ok(false);
     }
     if from != to {
@@ -107,18 +110,18 @@ pub(super) fn move_to<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     Ok(())
 }
 
-/// Gives another key the value and the expiry of argument 1. False: there is none, or the other exists and must not be
-/// replaced.
+/// Copies value and expiry of argument 1 to another key. False if there is no value, or the other key exists and must not
+/// be replaced.
 fn transfer<S: Store>(call: &mut Call<'_, '_, S>, database: u8, to: &[u8], replace: bool) -> Result<bool, Refusal> {
-    call.hold_all();
+    call.lock_all();
     let (value, expires_at, flags) = match call.item(1).get() {
         None => return Ok(false),
         Some(value) => {
             let Attributes { expires_at, flags, .. } = value.attributes;
-            (kept(value), expires_at, flags)
+            (value.into_bytes(), expires_at, flags)
         }
     };
-    let mut target = call.keys.item_of(database, to);
+    let mut target = call.keys.item_in(database, to);
     if target.exists() && !replace {
         return Ok(false);
     }
@@ -126,7 +129,7 @@ fn transfer<S: Store>(call: &mut Call<'_, '_, S>, database: u8, to: &[u8], repla
     Ok(true)
 }
 
-/// The number of a database, with the three errors that Redis has for it.
+/// Parses the number of a database, with the three errors that Redis has for it.
 pub(super) fn parse_database(text: &[u8]) -> Result<u8, Refusal> {
     let number = parse_integer(text).ok_or(Refusal::NOT_AN_INTEGER)?;
     let number = i32::try_from(number).map_err(|_| {

@@ -1,14 +1,14 @@
 //! Patterns of KEYS and SCAN.
 
-/// Whether a whole text matches a pattern, byte by byte and case-sensitive: `*` any bytes, `?` one, `[a-c]` one of them,
-/// `[^a-c]` one of the others, `\` takes the meaning from what follows.
+/// True if the whole text matches the pattern, byte by byte and case-sensitive: `*` is any bytes, `?` one byte, `[a-c]`
+/// one of these, `[^a-c]` one of the others, and `\` makes the next byte literal.
 ///
-/// Also agrees with Redis where a pattern is odd: an open `[` ends with the pattern, a range may be the wrong way
-/// round, bytes above 127 come before the others in one, and only an empty pattern matches an empty text.
+/// Odd patterns match as in Redis: an open `[` ends with the pattern, a range may be reversed, bytes above 127 come before
+/// the others in a range, and only an empty pattern matches an empty text.
 pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut pattern, mut text) = (pattern, text);
-    // What to go back to: behind the last star, and where the text was then. Stars before it need no other try, since
-    // it could have taken whatever they give.
+    // State to go back to: the pattern behind the last star, and the text at that moment. Earlier stars need no other try,
+    // since the last one can take any bytes that they could.
     let mut star: Option<(&[u8], &[u8])> = None;
     loop {
         if let Some((b'*', _)) = pattern.split_first()
@@ -40,7 +40,7 @@ enum Step<'p, 't> {
     Differs,
 }
 
-/// Compares one byte with what the pattern, which does not begin with a star, says of it.
+/// Compares one byte with the start of the pattern, which is not a star.
 fn step<'p, 't>(pattern: &'p [u8], text: &'t [u8]) -> Step<'p, 't> {
     let (Some((&first, mut after)), Some((&byte, rest))) = (pattern.split_first(), text.split_first()) else {
         return if pattern.is_empty() && text.is_empty() { Step::Done } else { Step::Differs };
@@ -48,7 +48,7 @@ fn step<'p, 't>(pattern: &'p [u8], text: &'t [u8]) -> Step<'p, 't> {
     let fits = match first {
         b'?' => true,
         b'[' => {
-            let (fits, behind) = class(after, byte);
+            let (fits, behind) = match_class(after, byte);
             after = behind;
             fits
         }
@@ -73,8 +73,8 @@ fn without_stars(pattern: &[u8]) -> &[u8] {
     &pattern[stars..]
 }
 
-/// Whether a byte is in the class whose `[` has been read, and what follows the class.
-fn class(pattern: &[u8], byte: u8) -> (bool, &[u8]) {
+/// Matches a byte against the class whose `[` has been read. Returns true if it is in the class, and the pattern behind it.
+fn match_class(pattern: &[u8], byte: u8) -> (bool, &[u8]) {
     let (is_negated, mut rest) = match pattern {
         [b'^', rest @ ..] => (true, rest),
         rest => (false, rest),
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_mean_what_they_mean_to_redis() {
+    fn patterns_match_as_in_redis() {
         for (pattern, text, expected) in [
             ("*", "a", true),
             ("*", "", false),
@@ -145,12 +145,12 @@ mod tests {
     }
 
     #[test]
-    fn many_stars_do_not_take_for_ever() {
+    fn many_stars_do_not_take_exponential_time() {
         let (pattern, text) = (b"*a".repeat(2000), b"a".repeat(1999));
         assert!(!matches(&pattern, &text));
     }
 
-    /// The same, by trying everything.
+    /// Matches by trying everything.
     fn naive(pattern: &[u8], text: &[u8]) -> bool {
         match (pattern, text) {
             ([], text) => text.is_empty(),
@@ -158,7 +158,7 @@ mod tests {
             (_, []) => false,
             ([b'?', behind @ ..], [_, rest @ ..]) => naive(behind, rest),
             ([b'[', behind @ ..], [byte, rest @ ..]) => {
-                let (fits, behind) = class(behind, *byte);
+                let (fits, behind) = match_class(behind, *byte);
                 fits && naive(behind, rest)
             }
             ([b'\\', escaped, behind @ ..], [byte, rest @ ..]) => escaped == byte && naive(behind, rest),
@@ -168,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn going_back_to_the_last_star_misses_nothing(pattern in r"[ab*?\[\]^\\-]{0,10}", text in r"[ab\]\\-]{1,10}") {
+        fn going_back_to_the_last_star_finds_every_match(pattern in r"[ab*?\[\]^\\-]{0,10}", text in r"[ab\]\\-]{1,10}") {
             prop_assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), naive(pattern.as_bytes(), text.as_bytes()));
         }
     }

@@ -1,15 +1,16 @@
-//! HELP, made from the table.
+//! HELP, made from the command table.
 
 use store::Store;
 
-use super::{Call, Outcome, details, table::TABLE};
+use super::{call::Call, details};
+use crate::{command_table::TABLE, reply::Outcome};
 
-/// What a container of commands says when it is called by itself, which its arity forbids.
+/// Answers a container that is called without a subcommand. Its arity forbids that.
 pub(super) fn container<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     help(call)
 }
 
-/// The subcommands of a container, each with its arguments and what it is for.
+/// Lists the subcommands of a container, each with its arguments and its summary.
 pub(super) fn help<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let container = String::from_utf8_lossy(call.args[0]).to_ascii_lowercase();
     let prefix = format!("{container}|");

@@ -1,19 +1,20 @@
-//! INFO: only what is true; fields of Redis's that mean nothing here are left out, unless tools look for them.
+//! INFO: fields that are true here; those of Redis that mean nothing here are left out, unless tools look for them.
 
 use std::{fmt::Display, sync::atomic::Ordering::Relaxed};
 
 use store::Store;
 
-use super::{Call, Outcome};
+use super::call::Call;
 use crate::{
-    REDIS_VERSION,
-    memory_size::for_people,
-    space::{DATABASES, key_of},
+    command_table::REDIS_VERSION,
+    memory_size::format_size,
+    reply::Outcome,
+    state::{DATABASES, split_stored_key},
 };
 
 mod counters;
 
-/// Sections, in order, and whether INFO alone shows them.
+/// Sections in order; true if INFO without arguments shows the section.
 const SECTIONS: [(&str, bool); 12] = [
     ("server", true),
     ("clients", true),
@@ -38,10 +39,10 @@ impl Lines {
         self.0 += &format!("{name}:{value}\r\n");
     }
 
-    /// The amount, and once more for people.
+    /// Adds the number of bytes, and once more in a unit for people.
     fn add_memory(&mut self, name: &str, bytes: u64) {
         self.add(name, bytes);
-        self.add(&format!("{name}_human"), for_people(bytes));
+        self.add(&format!("{name}_human"), format_size(bytes));
     }
 }
 
@@ -79,31 +80,31 @@ impl<S: Store> Call<'_, '_, S> {
             "commandstats" => self.info_commands(lines),
             "errorstats" => self.info_errors(lines),
             "latencystats" => self.info_latencies(lines),
-            "cluster" => lines.add("cluster_enabled", u8::from(self.server.facts.is_cluster)),
+            "cluster" => lines.add("cluster_enabled", u8::from(self.state.info.is_cluster)),
             "keyspace" => self.info_keyspace(lines),
             _ => {} // There are no modules.
         }
     }
 
     fn info_server(&self, lines: &mut Lines) {
-        let facts = &self.server.facts;
-        let uptime = facts.started.elapsed().as_secs();
+        let info = &self.state.info;
+        let uptime = info.started.elapsed().as_secs();
         lines.add("redis_version", REDIS_VERSION);
         lines.add("redis_git_sha1", "00000000");
         lines.add("redis_git_dirty", 0);
-        lines.add("redis_mode", if facts.is_cluster { "cluster" } else { "standalone" });
+        lines.add("redis_mode", if info.is_cluster { "cluster" } else { "standalone" });
         lines.add("quintet_version", env!("CARGO_PKG_VERSION"));
         lines.add("server_name", "kvcache");
-        lines.add("driver", &facts.driver);
-        lines.add("threads", facts.threads);
-        lines.add("store", facts.store);
-        lines.add("shards", self.server.space.shards());
+        lines.add("driver", &info.driver);
+        lines.add("threads", info.threads);
+        lines.add("store", &info.store);
+        lines.add("shards", self.state.space.shards());
         lines.add("os", format_args!("{} {}", std::env::consts::OS, std::env::consts::ARCH));
         lines.add("arch_bits", usize::BITS);
-        lines.add("multiplexing_api", &facts.driver);
+        lines.add("multiplexing_api", &info.driver);
         lines.add("process_id", std::process::id());
-        lines.add("run_id", &facts.run_id);
-        lines.add("tcp_port", facts.port());
+        lines.add("run_id", &info.run_id);
+        lines.add("tcp_port", info.port());
         lines.add("server_time_usec", self.now.unix.as_micros());
         lines.add("uptime_in_seconds", uptime);
         lines.add("uptime_in_days", uptime / 86_400);
@@ -111,24 +112,24 @@ impl<S: Store> Call<'_, '_, S> {
         lines.add("configured_hz", 10);
         lines.add("executable", std::env::current_exe().unwrap_or_default().display());
         lines.add("config_file", "");
-        lines.add("io_threads_active", u8::from(facts.threads > 1));
+        lines.add("io_threads_active", u8::from(info.threads > 1));
     }
 
     fn info_clients(&self, lines: &mut Lines) {
-        let clients = &self.server.clients;
+        let clients = &self.state.clients;
         lines.add("connected_clients", clients.len());
         lines.add("cluster_connections", 0);
-        lines.add("maxclients", self.server.facts.connections_max);
+        lines.add("maxclients", self.state.info.connections_max);
         lines.add("blocked_clients", clients.pause.waiting());
         lines.add("tracking_clients", 0);
     }
 
     fn info_memory(&mut self, lines: &mut Lines) {
         let mut used = 0;
-        self.keys.each(|cache| used += cache.bytes() as u64);
-        let peak = self.server.gauges.memory_peak.fetch_max(used, Relaxed).max(used);
+        self.keys.for_each_shard(|cache| used += cache.bytes() as u64);
+        let peak = self.state.gauges.memory_peak.fetch_max(used, Relaxed).max(used);
         let resident = sys::memory::resident().unwrap_or(0);
-        let limit = self.server.settings.memory_max().unwrap_or(0) as u64;
+        let limit = self.state.settings.memory_max().unwrap_or(0) as u64;
         lines.add_memory("used_memory", used);
         lines.add_memory("used_memory_rss", resident);
         lines.add_memory("used_memory_peak", peak);
@@ -136,11 +137,11 @@ impl<S: Store> Call<'_, '_, S> {
         lines.add("used_memory_dataset", used);
         lines.add_memory("total_system_memory", sys::memory::total());
         lines.add_memory("maxmemory", limit);
-        lines.add("maxmemory_policy", self.server.settings.policy());
+        lines.add("maxmemory_policy", self.state.settings.policy());
         let ratio = resident as f64 / used.max(1) as f64;
         lines.add("mem_fragmentation_ratio", format_args!("{ratio:.2}"));
         lines.add("mem_fragmentation_bytes", resident.saturating_sub(used));
-        lines.add("mem_allocator", self.server.facts.store);
+        lines.add("mem_allocator", &self.state.info.store);
         lines.add("active_defrag_running", 0);
         lines.add("lazyfree_pending_objects", 0);
     }
@@ -149,7 +150,7 @@ impl<S: Store> Call<'_, '_, S> {
         lines.add("loading", 0);
         lines.add("async_loading", 0);
         lines.add("rdb_bgsave_in_progress", 0);
-        lines.add("rdb_last_save_time", self.server.keeper.last_saved_unix_s());
+        lines.add("rdb_last_save_time", self.state.snapshots.last_saved_unix_s());
         lines.add("rdb_last_bgsave_status", "ok");
         lines.add("aof_enabled", 0);
         lines.add("aof_rewrite_in_progress", 0);
@@ -159,19 +160,18 @@ impl<S: Store> Call<'_, '_, S> {
         lines.add("role", "master");
         lines.add("connected_slaves", 0);
         lines.add("master_failover_state", "no-failover");
-        lines.add("master_replid", &self.server.facts.run_id);
+        lines.add("master_replid", &self.state.info.run_id);
         lines.add("master_replid2", "0".repeat(40));
         lines.add("master_repl_offset", 0);
         lines.add("second_repl_offset", -1);
         lines.add("repl_backlog_active", 0);
     }
 
-    /// Keys of each database. Those of databases other than 0 are counted by looking at all keys, and only if 0 has not
-    /// all of them.
+    /// Lists the number of keys of each database. Unless all keys are of database 0, every key is visited to count them.
     fn info_keyspace(&mut self, lines: &mut Lines) {
         let (mut keys, mut expiring) = ([0_u64; DATABASES as usize], [0_u64; DATABASES as usize]);
         let has_one = self.keys.has_one_database();
-        self.keys.each(|cache| {
+        self.keys.for_each_shard(|cache| {
             if has_one {
                 keys[0] += cache.len() as u64;
                 expiring[0] += cache.store().expiring() as u64;
@@ -180,7 +180,7 @@ impl<S: Store> Call<'_, '_, S> {
             let mut cursor = 0;
             loop {
                 cursor = cache.store().scan(cursor, &mut |view| {
-                    let database = usize::from(key_of(view.key).0) % DATABASES as usize;
+                    let database = usize::from(split_stored_key(view.key).0) % DATABASES as usize;
                     keys[database] += 1;
                     expiring[database] += u64::from(view.attributes.expires_at != 0);
                 });

@@ -3,19 +3,23 @@
 use bytes::Bytes;
 use store::Store;
 
-use super::{Call, Outcome, Refusal, strings::kept};
+use super::call::Call;
+use crate::{
+    reply::{Outcome, Refusal},
+    value::Value,
+};
 
-/// What LCS is asked for.
+/// Options of LCS.
 #[derive(Debug, Default)]
 struct Options {
-    len: bool,
-    positions: bool,
-    with_match_len: bool,
-    /// Shorter matches are not shown.
+    has_len: bool,
+    has_idx: bool,
+    has_with_match_len: bool,
+    /// Length below which matches are not shown.
     match_len_min: usize,
 }
 
-/// Bytes of both values that are the same, by their first and last positions.
+/// Common part of both values, by its first and last position in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Match {
     a: (usize, usize),
@@ -29,19 +33,19 @@ impl Match {
 }
 
 pub(super) fn lcs<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let is_in_transaction = call.keys.holds_all();
-    call.hold_all();
-    let mut read = |index: usize| call.item(index).get().map_or_else(Bytes::new, kept);
+    let is_in_transaction = call.keys.has_locked_all();
+    call.lock_all();
+    let mut read = |index: usize| call.item(index).get().map_or_else(Bytes::new, Value::into_bytes);
     let (a, b) = (read(1), read(2));
     if !is_in_transaction {
         // The comparison may take long, and needs nothing but the copies.
-        call.keys.release();
+        call.keys.unlock();
     }
     let options = parse(call)?;
     let table = Table::new(&a, &b, call.string_bytes_max())?;
-    if options.len {
+    if options.has_len {
         call.reply.count(table.len());
-    } else if options.positions {
+    } else if options.has_idx {
         show_positions(call, &options, &table);
     } else {
         call.reply.bulk(&table.sequence());
@@ -54,11 +58,11 @@ fn parse<S: Store>(call: &Call<'_, '_, S>) -> Result<Options, Refusal> {
     let mut at = 3;
     while at < call.args.len() {
         if call.is(at, "IDX") {
-            options.positions = true;
+            options.has_idx = true;
         } else if call.is(at, "LEN") {
-            options.len = true;
+            options.has_len = true;
         } else if call.is(at, "WITHMATCHLEN") {
-            options.with_match_len = true;
+            options.has_with_match_len = true;
         } else if call.is(at, "MINMATCHLEN") && at + 1 < call.args.len() {
             at += 1;
             options.match_len_min = usize::try_from(call.integer(at)?).unwrap_or(0);
@@ -67,7 +71,7 @@ fn parse<S: Store>(call: &Call<'_, '_, S>) -> Result<Options, Refusal> {
         }
         at += 1;
     }
-    if options.len && options.positions {
+    if options.has_len && options.has_idx {
         return Err(Refusal::new("ERR If you want both the length and indexes, please just use IDX."));
     }
     Ok(options)
@@ -81,13 +85,13 @@ fn show_positions<S: Store>(call: &mut Call<'_, '_, S>, options: &Options, table
     reply.bulk(b"matches");
     reply.array(matches.len());
     for found in matches {
-        reply.array(if options.with_match_len { 3 } else { 2 });
+        reply.array(if options.has_with_match_len { 3 } else { 2 });
         for (first, last) in [found.a, found.b] {
             reply.array(2);
             reply.count(first);
             reply.count(last);
         }
-        if options.with_match_len {
+        if options.has_with_match_len {
             reply.count(found.len());
         }
     }
@@ -95,7 +99,7 @@ fn show_positions<S: Store>(call: &mut Call<'_, '_, S>, options: &Options, table
     reply.count(table.len());
 }
 
-/// The lengths of the longest common subsequences of all beginnings of `a` (rows) and of `b` (columns).
+/// Lengths of the longest common subsequences of all prefixes of `a` (rows) and of `b` (columns).
 struct Table<'v> {
     a: &'v [u8],
     b: &'v [u8],
@@ -104,7 +108,7 @@ struct Table<'v> {
 
 impl<'v> Table<'v> {
     /// # Errors
-    /// It would take more than `bytes_max`, or more memory than there is.
+    /// The table would take more than `bytes_max`, or more memory than there is.
     fn new(a: &'v [u8], b: &'v [u8], bytes_max: usize) -> Result<Self, Refusal> {
         let cells = (a.len() + 1).checked_mul(b.len() + 1);
         let cells = cells.filter(|&cells| cells <= bytes_max / size_of::<u32>()).ok_or_else(|| {
@@ -137,7 +141,7 @@ impl<'v> Table<'v> {
         self.at(self.a.len(), self.b.len()) as usize
     }
 
-    /// The positions of one longest common subsequence in both values, from the last to the first.
+    /// Returns the positions of one longest common subsequence in both values, from the last to the first.
     fn walk(&self) -> impl Iterator<Item = (usize, usize)> {
         let (mut row, mut column) = (self.a.len(), self.b.len());
         std::iter::from_fn(move || {
@@ -161,7 +165,7 @@ impl<'v> Table<'v> {
         sequence
     }
 
-    /// The same in pieces without a gap in either value, the last one first.
+    /// Returns the same subsequence in parts without a gap in either value, the last part first.
     fn matches(&self) -> Vec<Match> {
         let mut matches: Vec<Match> = Vec::new();
         for (a, b) in self.walk() {
@@ -179,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_example_of_the_documentation() {
+    fn the_example_of_the_documentation_is_answered() {
         let table = Table::new(b"ohmytext", b"mynewtext", 1 << 20).unwrap();
         assert_eq!(table.sequence(), b"mytext");
         assert_eq!(table.len(), 6);
@@ -187,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded() {
+    fn a_table_larger_than_the_limit_is_refused() {
         assert!(Table::new(&[0; 100], &[0; 100], 101 * 101 * 4).is_ok());
         assert!(Table::new(&[0; 100], &[0; 100], 101 * 101 * 4 - 1).is_err());
         assert_eq!(Table::new(b"", b"abc", 1 << 10).unwrap().sequence(), b"");

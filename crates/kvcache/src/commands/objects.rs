@@ -1,18 +1,19 @@
-//! OBJECT and MEMORY: what is to be known of an entry besides its value.
+//! OBJECT and MEMORY: properties of an entry besides its value.
 //!
-//! Encodings and reference counts are those that Redis would choose for a value that has just been SET. It remembers
-//! when a string was made by APPEND, SETRANGE or a bit command, and calls it `raw` however short it is; there is no such
-//! memory here.
+//! Encodings and reference counts are those that Redis would choose for a value that has just been SET. Redis
+//! also records that a string was made by APPEND, SETRANGE or a bit command, and calls it `raw` however short it is; that
+//! is not recorded here.
 
 use store::{PolicyKind, Store};
 
-use super::{Call, Outcome, Refusal, parse_integer};
+use super::call::{Call, parse_integer};
+use crate::reply::{Outcome, Refusal};
 
-/// Longer strings are `raw`, in bytes.
+/// Length above which a string is `raw`, in bytes.
 const EMBEDDED_MAX: usize = 44;
-/// Redis keeps one object for each smaller integer that is not negative.
+/// Number of integers, from 0 on, for which Redis keeps one shared object each.
 const SHARED_INTEGERS: i64 = 10_000;
-/// The reference count of a shared object.
+/// Reference count of a shared object.
 const SHARED_COUNT: i64 = i32::MAX as i64;
 
 pub(super) fn encoding<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
@@ -43,7 +44,7 @@ pub(super) fn refcount<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 pub(super) fn idletime<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let is_lfu = call.counts_frequency();
+    let is_lfu = call.is_lfu();
     match call.item(2).idle_s() {
         None => call.reply.null(),
         Some(_) if is_lfu => {
@@ -57,7 +58,7 @@ pub(super) fn idletime<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 pub(super) fn freq<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let is_lfu = call.counts_frequency();
+    let is_lfu = call.is_lfu();
     match call.item(2).frequency() {
         None => call.reply.null(),
         Some(_) if !is_lfu => {
@@ -71,7 +72,8 @@ pub(super) fn freq<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 impl<S: Store> Call<'_, '_, S> {
-    fn counts_frequency(&mut self) -> bool {
+    /// True if the policy counts how often entries are used.
+    fn is_lfu(&mut self) -> bool {
         matches!(self.keys.shard(0).policy(), PolicyKind::AllKeysLfu | PolicyKind::VolatileLfu)
     }
 }
@@ -98,7 +100,7 @@ pub(super) fn container<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     Err(call.wrong_arity())
 }
 
-/// MEMORY USAGE: the entry's bytes, without its share of the tables. A string has no samples to take, so SAMPLES is only
+/// MEMORY USAGE: the bytes of the entry, without its share of the tables. SAMPLES has no effect on a string, and is only
 /// checked.
 pub(super) fn memory_usage<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     for at in (3..call.args.len()).step_by(2) {
@@ -113,10 +115,10 @@ pub(super) fn memory_usage<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     Ok(())
 }
 
-/// MEMORY STATS: those of Redis's figures that exist here.
+/// MEMORY STATS: the figures of Redis that exist here.
 pub(super) fn memory_stats<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let (mut bytes, mut keys) = (0, 0);
-    call.keys.each(|cache| {
+    call.keys.for_each_shard(|cache| {
         bytes += cache.bytes();
         keys += cache.len();
     });
@@ -136,13 +138,13 @@ pub(super) fn memory_purge<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     Ok(())
 }
 
-/// MEMORY MALLOC-STATS: what Redis says without jemalloc.
+/// MEMORY MALLOC-STATS: the reply of Redis without jemalloc.
 pub(super) fn malloc_stats<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     call.reply.bulk(b"Stats not supported for the current allocator");
     Ok(())
 }
 
-/// MEMORY HELP
+/// MEMORY HELP.
 pub(super) fn memory_help<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     call.help(&[
         "MALLOC-STATS",
@@ -157,7 +159,7 @@ pub(super) fn memory_help<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 impl<S: Store> Call<'_, '_, S> {
-    /// What HELP answers for a command with subcommands.
+    /// Answers HELP of a command with subcommands.
     pub(super) fn help(&mut self, lines: &[&str]) -> Outcome {
         let command = String::from_utf8_lossy(self.args[0]).to_uppercase();
         self.reply.array(lines.len() + 3);
@@ -174,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn encodings_are_those_that_redis_chooses() {
+    fn encodings_are_the_same_as_in_redis() {
         for (value, encoding) in [
             ("0", "int"),
             ("-9223372036854775808", "int"),

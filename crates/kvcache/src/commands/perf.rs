@@ -1,26 +1,29 @@
-//! PERF, our own: how long commands take inside the server, whatever the client and the network do.
+//! PERF, a command of our own: the time that commands take inside the server, without the client and the network.
 
 use std::fmt::Write;
 
 use store::Store;
 
-use super::{Call, Outcome};
-use crate::statistics::{BATCH_BUCKETS, Measured};
+use super::call::Call;
+use crate::{
+    reply::Outcome,
+    state::{BATCH_BUCKETS, PerfReport},
+};
 
-/// A table, since PERF RESET or the start of the server.
+/// Shows the figures since PERF RESET or the start of the server.
 pub(super) fn report<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let measured = call.server.statistics.measured();
-    call.reply.verbatim(&table(&measured));
+    let report = call.state.statistics.perf_report();
+    call.reply.verbatim(&table(&report));
     Ok(())
 }
 
 pub(super) fn reset<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.server.statistics.begin_perf();
+    call.state.statistics.reset_perf();
     call.reply.ok();
     Ok(())
 }
 
-fn table(Measured { period, commands, batches }: &Measured) -> String {
+fn table(PerfReport { period, commands, batches }: &PerfReport) -> String {
     let calls: u64 = commands.iter().map(|(_, reading)| reading.calls).sum();
     let seconds = period.as_secs_f64().max(f64::MIN_POSITIVE);
     let mut text =

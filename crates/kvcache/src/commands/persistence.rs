@@ -1,9 +1,12 @@
-//! Commands about the snapshot.
+//! SAVE, BGSAVE and LASTSAVE.
 
 use store::Store;
 
-use super::{Call, Outcome, Refusal};
-use crate::snapshot::{Began, SnapshotError};
+use super::call::Call;
+use crate::{
+    reply::{Outcome, Refusal},
+    state::{SaveStart, SnapshotError},
+};
 
 const IN_PROGRESS: Refusal = Refusal(std::borrow::Cow::Borrowed("ERR Background save already in progress"));
 
@@ -18,11 +21,11 @@ fn refusal(error: SnapshotError) -> Refusal {
 }
 
 pub(super) fn save<S: Store + 'static>(call: &mut Call<'_, '_, S>) -> Outcome {
-    // The shards are locked one by one as they are saved.
-    call.keys.release();
-    match call.server.keeper.try_save(&call.server.space).map_err(refusal)? {
-        Began::Now => call.reply.ok(),
-        Began::Before => return Err(IN_PROGRESS),
+    // Saving locks the shards one by one.
+    call.keys.unlock();
+    match call.state.snapshots.try_save(&call.state.space).map_err(refusal)? {
+        SaveStart::Started => call.reply.ok(),
+        SaveStart::AlreadyRunning => return Err(IN_PROGRESS),
     }
     Ok(())
 }
@@ -31,16 +34,16 @@ pub(super) fn bgsave<S: Store + 'static>(call: &mut Call<'_, '_, S>) -> Outcome 
     if call.args.len() > 2 || call.args.len() == 2 && !call.is(1, "SCHEDULE") {
         return Err(Refusal::SYNTAX);
     }
-    match call.server.keeper.save_aside(&call.server.space).map_err(refusal)? {
-        Began::Now => call.reply.simple("Background saving started"),
-        // One is enough: with SCHEDULE, what would follow it is what it does.
-        Began::Before if call.args.len() == 2 => call.reply.simple("Background saving scheduled"),
-        Began::Before => return Err(IN_PROGRESS),
+    match call.state.snapshots.save_in_background(&call.state.space).map_err(refusal)? {
+        SaveStart::Started => call.reply.simple("Background saving started"),
+        // SCHEDULE asks for a save after the running one; the running one serves as well.
+        SaveStart::AlreadyRunning if call.args.len() == 2 => call.reply.simple("Background saving scheduled"),
+        SaveStart::AlreadyRunning => return Err(IN_PROGRESS),
     }
     Ok(())
 }
 
 pub(super) fn lastsave<S: Store + 'static>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.reply.integer(call.server.keeper.last_saved_unix_s());
+    call.reply.integer(call.state.snapshots.last_saved_unix_s());
     Ok(())
 }

@@ -2,7 +2,8 @@
 
 use store::{Attributes, Store};
 
-use super::{Call, Outcome, Refusal};
+use super::call::Call;
+use crate::reply::{Outcome, Refusal};
 
 pub(super) fn strlen<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let len = call.item(1).get().map_or(0, |value| value.bytes.len());
@@ -10,7 +11,7 @@ pub(super) fn strlen<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     Ok(())
 }
 
-/// GETRANGE, and SUBSTR as it was called once.
+/// GETRANGE, and SUBSTR, its old name.
 pub(super) fn getrange<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let (start, end) = (call.integer(2)?, call.integer(3)?);
     let mut item = call.keys.item(call.args[1]);
@@ -24,13 +25,13 @@ pub(super) fn getrange<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     Ok(())
 }
 
-/// The bytes from `start` to `end`, both included; a negative one counts from the end.
+/// Returns the bytes from `start` to `end`, both included; a negative position counts from the end.
 fn byte_range(start: i64, end: i64, len: usize) -> std::ops::Range<usize> {
     let Some((start, end)) = clamp(start, end, i64::try_from(len).unwrap_or(i64::MAX)) else { return 0..0 };
     start as usize..end as usize + 1
 }
 
-/// Positions that may be negative, as positions among `len`; `None`: there is nothing between them.
+/// Converts positions that may be negative into positions among `len`. `None` means that the range is empty.
 pub(super) fn clamp(start: i64, end: i64, len: i64) -> Option<(i64, i64)> {
     if start < 0 && end < 0 && start > end {
         return None;
@@ -53,7 +54,7 @@ pub(super) fn append<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
             (joined, value.attributes)
         }
     };
-    item.set(&joined, changed(attributes))?;
+    item.set(&joined, without_version(attributes))?;
     call.reply.count(joined.len());
     Ok(())
 }
@@ -76,13 +77,13 @@ pub(super) fn setrange<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     value.extend_from_slice(old);
     value.resize(old.len().max(end), 0);
     value[offset..end].copy_from_slice(part);
-    item.set(&value, changed(attributes))?;
+    item.set(&value, without_version(attributes))?;
     call.reply.count(value.len());
     Ok(())
 }
 
-/// What stays beside a value that has been changed: everything but its version.
-pub(super) fn changed(attributes: Attributes) -> Attributes {
+/// Returns the attributes of a changed value: all but its version stay.
+pub(super) fn without_version(attributes: Attributes) -> Attributes {
     Attributes { version: 0, ..attributes }
 }
 

@@ -1,21 +1,24 @@
 //! Commands on all keys of a database.
 //!
 //! One table holds all databases. As long as no key of another database than 0 has been asked for since the last
-//! FLUSHALL, DBSIZE and FLUSHDB cost nothing to speak of, and RANDOMKEY a few samples; after that they look at every key
-//! of every database, one shard at a time, as KEYS always does.
+//! FLUSHALL, DBSIZE and FLUSHDB take constant time, and RANDOMKEY a few samples. After that they visit every key of every
+//! database, one shard at a time, as KEYS always does.
 
 use bytes::Bytes;
 use store::{EntryView, Moment, Store};
 use wire::resp::reply;
 
-use super::{Call, Outcome, Refusal, glob, quote::until_zero};
-use crate::space::{Keyspace, key_of};
+use super::{call::Call, glob};
+use crate::{
+    reply::{Outcome, Refusal, quote::until_zero},
+    state::{Keyspace, split_stored_key},
+};
 
-/// Elements that one SCAN looks at, unless it says COUNT.
+/// Default COUNT of SCAN.
 const COUNT: i64 = 10;
-/// Steps per element wanted, so that a sparse table does not hold a shard for long.
+/// Steps per element asked for, so that a sparse table does not keep a shard locked for long.
 const STEPS_PER_ELEMENT: i64 = 10;
-/// Samples after which RANDOMKEY looks at every key instead.
+/// Samples after which RANDOMKEY visits every key instead.
 const SAMPLES_MAX: usize = 64;
 
 pub(super) fn dbsize<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
@@ -23,18 +26,18 @@ pub(super) fn dbsize<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let mut len = 0;
     if call.keys.has_one_database() {
         if database == 0 {
-            call.keys.each(|cache| len += cache.len());
+            call.keys.for_each_shard(|cache| len += cache.len());
         }
     } else {
-        each_entry(call.keys, |view| len += usize::from(key_of(view.key).0 == database));
+        for_each_entry(call.keys, |view| len += usize::from(split_stored_key(view.key).0 == database));
     }
     call.reply.count(len);
     Ok(())
 }
 
-/// Shows every entry, expired or not, at least once.
-fn each_entry<S: Store>(keys: &mut Keyspace<'_, S>, mut visit: impl FnMut(EntryView<'_>)) {
-    keys.each(|cache| {
+/// Visits every entry, expired or not, at least once.
+fn for_each_entry<S: Store>(keys: &mut Keyspace<'_, S>, mut visit: impl FnMut(EntryView<'_>)) {
+    keys.for_each_shard(|cache| {
         let mut cursor = 0;
         loop {
             cursor = cache.store().scan(cursor, &mut visit);
@@ -51,11 +54,11 @@ fn is_alive(view: &EntryView<'_>, now: Moment) -> bool {
 }
 
 pub(super) fn keys<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.hold_all();
+    call.lock_all();
     let (pattern, database, now) = (call.args[1], call.keys.database, call.keys.now);
     let (mut found, mut count) = (Vec::new(), 0);
-    each_entry(call.keys, |view| {
-        let (of, key) = key_of(view.key);
+    for_each_entry(call.keys, |view| {
+        let (of, key) = split_stored_key(view.key);
         if of == database && is_alive(&view, now) && (pattern == b"*" || glob::matches(pattern, key)) {
             reply::bulk(&mut found, key);
             count += 1;
@@ -67,7 +70,7 @@ pub(super) fn keys<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 pub(super) fn randomkey<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.hold_all();
+    call.lock_all();
     let key = sample(call.keys).or_else(|| choose(call.keys));
     match key {
         Some(key) => call.reply.bulk(&key),
@@ -76,11 +79,11 @@ pub(super) fn randomkey<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     Ok(())
 }
 
-/// A key of the selected database, if a few samples of all keys hit one.
+/// Returns a key of the selected database, if a few samples of all keys hit one.
 fn sample<S: Store>(keys: &mut Keyspace<'_, S>) -> Option<Vec<u8>> {
     let (database, now) = (keys.database, keys.now);
     let mut lens = Vec::with_capacity(keys.space().shards());
-    keys.each(|cache| lens.push(cache.len()));
+    keys.for_each_shard(|cache| lens.push(cache.len()));
     let total: usize = lens.iter().sum();
     if total == 0 || (database != 0 && keys.has_one_database()) {
         return None;
@@ -95,17 +98,17 @@ fn sample<S: Store>(keys: &mut Keyspace<'_, S>) -> Option<Vec<u8>> {
         })?;
         let store = keys.shard(shard).store();
         let view = store.view(store.sample(fastrand::u64(..))?);
-        let (of, key) = key_of(view.key);
+        let (of, key) = split_stored_key(view.key);
         (of == database && is_alive(&view, now)).then(|| key.to_vec())
     })
 }
 
-/// The same by looking at every key.
+/// Returns a random key of the selected database by visiting every key.
 fn choose<S: Store>(keys: &mut Keyspace<'_, S>) -> Option<Vec<u8>> {
     let (database, now) = (keys.database, keys.now);
     let (mut chosen, mut seen) = (None, 0);
-    each_entry(keys, |view| {
-        let (of, key) = key_of(view.key);
+    for_each_entry(keys, |view| {
+        let (of, key) = split_stored_key(view.key);
         if of == database && is_alive(&view, now) {
             seen += 1;
             if fastrand::u64(..seen) == 0 {
@@ -116,22 +119,22 @@ fn choose<S: Store>(keys: &mut Keyspace<'_, S>) -> Option<Vec<u8>> {
     chosen
 }
 
-/// What SCAN shows, and how much of it.
+/// Options of SCAN.
 #[derive(Debug)]
 struct Filter<'a> {
     count: i64,
     pattern: Option<&'a [u8]>,
-    /// Entries of this type, by its name.
+    /// Name of a type.
     kind: Option<&'a [u8]>,
 }
 
-/// The cursor is that of the shard's store, multiplied by the number of shards, plus the number of the shard: 0 is the
-/// start of the first shard, and the end.
+/// SCAN. Its cursor is that of the shard's store, multiplied by the number of shards, plus the number of the shard: 0 is
+/// the start of the first shard, and the end.
 pub(super) fn scan<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let mut cursor = parse_cursor(call.args[1])?;
     let filter = parse_filter(call)?;
     let (database, now) = (call.keys.database, call.keys.now);
-    let shows = |view: &EntryView<'_>, key: &[u8]| {
+    let is_shown = |view: &EntryView<'_>, key: &[u8]| {
         is_alive(view, now)
             && filter.pattern.is_none_or(|pattern| pattern == b"*" || glob::matches(pattern, key))
             && filter.kind.is_none_or(|kind| kind.eq_ignore_ascii_case(b"string"))
@@ -139,10 +142,10 @@ pub(super) fn scan<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let (mut found, mut shown, mut seen) = (Vec::new(), 0, 0);
     for _ in 0..filter.count.saturating_mul(STEPS_PER_ELEMENT) {
         cursor = step(call.keys, cursor, |view| {
-            let (of, key) = key_of(view.key);
+            let (of, key) = split_stored_key(view.key);
             if of == database {
                 seen += 1;
-                if shows(&view, key) {
+                if is_shown(&view, key) {
                     reply::bulk(&mut found, key);
                     shown += 1;
                 }
@@ -159,18 +162,18 @@ pub(super) fn scan<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     Ok(())
 }
 
-/// Shows a few entries and gives the next cursor.
+/// Visits a few entries and returns the next cursor.
 fn step<S: Store>(keys: &mut Keyspace<'_, S>, cursor: u64, mut visit: impl FnMut(EntryView<'_>)) -> u64 {
     let shards = keys.space().shards() as u64;
     let shard = cursor % shards;
     match keys.shard(shard as usize).store().scan(cursor / shards, &mut visit) {
         0 => (shard + 1) % shards,
-        // Stores number their buckets, which are far from 2^64 even times the shards.
+        // Cursors are numbers of buckets, far below 2^64 even if multiplied by the number of shards.
         next => next.wrapping_mul(shards).wrapping_add(shard),
     }
 }
 
-/// As `strtoul` takes it, which knows signs and takes nothing at all for 0.
+/// Parses a cursor like `strtoul`, which knows signs and reads an empty text as 0.
 fn parse_cursor(text: &[u8]) -> Result<u64, Refusal> {
     let text = until_zero(text, usize::MAX);
     let (is_negative, digits) = match text {
@@ -211,7 +214,7 @@ fn parse_filter<'a, S: Store>(call: &Call<'a, '_, S>) -> Result<Filter<'a>, Refu
     Ok(filter)
 }
 
-/// SYNC or ASYNC makes no difference: a table that is cleared is free at once.
+/// Checks SYNC or ASYNC, which make no difference: a cleared table is free at once.
 fn check_flush_options<S: Store>(call: &Call<'_, '_, S>) -> Outcome {
     let is_known = call.args.len() == 1 || call.args.len() == 2 && (call.is(1, "SYNC") || call.is(1, "ASYNC"));
     if is_known { Ok(()) } else { Err(Refusal::SYNTAX) }
@@ -219,7 +222,7 @@ fn check_flush_options<S: Store>(call: &Call<'_, '_, S>) -> Outcome {
 
 pub(super) fn flushall<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     check_flush_options(call)?;
-    call.hold_all();
+    call.lock_all();
     call.keys.clear();
     call.reply.ok();
     Ok(())
@@ -227,7 +230,7 @@ pub(super) fn flushall<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 pub(super) fn flushdb<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     check_flush_options(call)?;
-    call.hold_all();
+    call.lock_all();
     let database = call.keys.database;
     match call.keys.has_one_database() {
         true if database == 0 => call.keys.clear(),
@@ -240,12 +243,12 @@ pub(super) fn flushdb<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 fn clear_database<S: Store>(keys: &mut Keyspace<'_, S>, database: u8) {
     let (space, now) = (keys.space(), keys.now);
-    keys.each(|cache| {
+    keys.for_each_shard(|cache| {
         let mut cursor = 0;
         loop {
             let mut found: Vec<Vec<u8>> = Vec::new();
             cursor = cache.store().scan(cursor, &mut |view| {
-                if key_of(view.key).0 == database {
+                if split_stored_key(view.key).0 == database {
                     found.push(view.key.to_vec());
                 }
             });
@@ -264,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cursors_are_read_as_by_strtoul() {
+    fn cursors_are_parsed_as_by_strtoul() {
         for (text, cursor) in [
             ("0", Some(0)),
             ("", Some(0)),

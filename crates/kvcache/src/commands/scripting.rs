@@ -1,12 +1,13 @@
-//! FUNCTION and SCRIPT: there are none of either, so that what would remove or list them has nothing to do.
+//! FUNCTION and SCRIPT. There are no functions and no scripts, so commands that list or delete them find none.
 
 use store::Store;
 
-use super::{Call, Outcome, Refusal};
+use super::call::Call;
+use crate::reply::{Outcome, Refusal};
 
 impl<S: Store> Call<'_, '_, S> {
-    /// Nothing, SYNC or ASYNC.
-    fn takes_mode(&self, refusal: &'static str) -> Outcome {
+    /// Checks that argument 2 is missing, SYNC or ASYNC.
+    fn check_flush_mode(&self, refusal: &'static str) -> Outcome {
         match self.args.len() {
             2 => Ok(()),
             3 if self.is(2, "SYNC") || self.is(2, "ASYNC") => Ok(()),
@@ -16,7 +17,7 @@ impl<S: Store> Call<'_, '_, S> {
 }
 
 pub(super) fn function_flush<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.takes_mode("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")?;
+    call.check_flush_mode("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")?;
     call.reply.ok();
     Ok(())
 }
@@ -55,7 +56,7 @@ pub(super) fn function_stats<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 pub(super) fn script_flush<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.takes_mode("ERR SCRIPT FLUSH only support SYNC|ASYNC option")?;
+    call.check_flush_mode("ERR SCRIPT FLUSH only support SYNC|ASYNC option")?;
     call.reply.ok();
     Ok(())
 }

@@ -5,10 +5,12 @@ use std::time::SystemTime;
 use proto::Flow;
 use store::Store;
 
-use super::{Call, Outcome, Refusal};
-use crate::REDIS_VERSION;
+use super::call::Call;
+use crate::{
+    command_table::REDIS_VERSION,
+    reply::{Outcome, Refusal},
+};
 
-/// Nothing has been saved since the start, which counts as a save in Redis, too.
 pub(super) fn time<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     call.reply.array(2);
@@ -30,7 +32,7 @@ pub(super) fn lolwut<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     Ok(())
 }
 
-/// There are no replicas to wait for, and none will come: the answer is given at once, whatever the timeout.
+/// Answers at once, whatever the timeout: there are no replicas to wait for, and none will come.
 pub(super) fn wait<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     call.integer(1)?;
     call.timeout_ms(2)?;
@@ -39,7 +41,7 @@ pub(super) fn wait<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 pub(super) fn replicaof<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    if call.server.facts.is_cluster {
+    if call.state.info.is_cluster {
         return Err(Refusal::new("ERR REPLICAOF not allowed in cluster mode."));
     }
     if call.is(1, "NO") && call.is(2, "ONE") {
@@ -52,25 +54,25 @@ pub(super) fn replicaof<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     }
 }
 
-/// The same drain as after SIGTERM. Success has no reply: the connection closes.
+/// Begins the same drain as SIGTERM. Success has no reply: the connection closes.
 pub(super) fn shutdown<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let (mut saves, mut forgets, mut aborts) = (false, false, false);
+    let (mut saves, mut discards, mut aborts) = (false, false, false);
     for index in 1..call.args.len() {
         match () {
             () if call.is(index, "SAVE") => saves = true,
-            () if call.is(index, "NOSAVE") => forgets = true,
+            () if call.is(index, "NOSAVE") => discards = true,
             () if call.is(index, "ABORT") => aborts = true,
             () if call.is(index, "NOW") || call.is(index, "FORCE") => {}
             () => return Err(Refusal::SYNTAX),
         }
     }
-    if saves && forgets || aborts && call.args.len() > 2 {
+    if saves && discards || aborts && call.args.len() > 2 {
         return Err(Refusal::SYNTAX);
     }
     if aborts {
         return Err(Refusal::new("ERR No shutdown in progress."));
     }
-    let Some(stop) = &call.server.facts.stop else {
+    let Some(stop) = &call.state.info.stop else {
         return Err(Refusal::new("ERR Errors trying to SHUTDOWN. Check logs."));
     };
     (stop.0)();

@@ -1,52 +1,53 @@
-//! The options of SET and GETEX.
+//! Options of SET and GETEX.
 
 use store::Store;
 
-use super::{Call, Refusal, parse_integer};
+use super::call::{Call, parse_integer};
+use crate::reply::Refusal;
 
-/// What an expiry is counted in.
+/// Unit of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     Seconds,
     Milliseconds,
 }
 
-/// When an entry is to expire, not yet a number.
+/// Time at which an entry is to expire, not yet parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expiry<'a> {
-    /// From now.
+    /// Duration from now.
     In(Unit, &'a [u8]),
-    /// Since the Unix epoch.
+    /// Time since the Unix epoch.
     At(Unit, &'a [u8]),
 }
 
-/// What SET asks of the key.
+/// Condition of SET about the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
     Absent,
     Present,
 }
 
-/// `[NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]`, in any order and case.
+/// Options of SET: `[NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]`, in any order and case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SetOptions<'a> {
     pub(super) condition: Option<Condition>,
-    pub(super) get: bool,
-    pub(super) keep_ttl: bool,
+    pub(super) has_get: bool,
+    pub(super) has_keep_ttl: bool,
     pub(super) expiry: Option<Expiry<'a>>,
 }
 
-/// `[EX s | PX ms | EXAT s | PXAT ms | PERSIST]`
+/// Options of GETEX: `[EX s | PX ms | EXAT s | PXAT ms | PERSIST]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct GetOptions<'a> {
-    pub(super) persist: bool,
+    pub(super) has_persist: bool,
     pub(super) expiry: Option<Expiry<'a>>,
 }
 
 impl<'a> SetOptions<'a> {
     /// # Errors
-    /// A syntax error. An option may be repeated, and the last expiry counts; two that contradict each other may not be
-    /// there.
+    /// A syntax error. An option may be repeated, and the last expiry counts; options that contradict each other are an
+    /// error.
     pub(super) fn parse(args: &[&'a [u8]]) -> Result<Self, Refusal> {
         let mut options = Self::default();
         let mut rest = args;
@@ -55,21 +56,22 @@ impl<'a> SetOptions<'a> {
             match &*option.to_ascii_lowercase() {
                 b"nx" if options.condition != Some(Condition::Present) => options.condition = Some(Condition::Absent),
                 b"xx" if options.condition != Some(Condition::Absent) => options.condition = Some(Condition::Present),
-                b"get" => options.get = true,
-                b"keepttl" if options.expiry.is_none() => options.keep_ttl = true,
-                name if !options.keep_ttl => options.expiry = Some(expiry(name, options.expiry, &mut rest)?),
+                b"get" => options.has_get = true,
+                b"keepttl" if options.expiry.is_none() => options.has_keep_ttl = true,
+                name if !options.has_keep_ttl => options.expiry = Some(expiry(name, options.expiry, &mut rest)?),
                 _ => return Err(Refusal::SYNTAX),
             }
         }
         Ok(options)
     }
 
-    /// Whether anything depends on what is there.
-    pub(super) fn needs_old(&self) -> bool {
-        self.condition.is_some() || self.keep_ttl
+    /// True if the outcome depends on the current entry.
+    pub(super) fn has_condition(&self) -> bool {
+        self.condition.is_some() || self.has_keep_ttl
     }
 
-    pub(super) fn allow(&self, exists: bool) -> bool {
+    /// True if the condition holds.
+    pub(super) fn is_met(&self, exists: bool) -> bool {
         match self.condition {
             None => true,
             Some(Condition::Absent) => !exists,
@@ -87,8 +89,8 @@ impl<'a> GetOptions<'a> {
         while let Some((&option, after)) = rest.split_first() {
             rest = after;
             match &*option.to_ascii_lowercase() {
-                b"persist" if options.expiry.is_none() => options.persist = true,
-                name if !options.persist => options.expiry = Some(expiry(name, options.expiry, &mut rest)?),
+                b"persist" if options.expiry.is_none() => options.has_persist = true,
+                name if !options.has_persist => options.expiry = Some(expiry(name, options.expiry, &mut rest)?),
                 _ => return Err(Refusal::SYNTAX),
             }
         }
@@ -96,7 +98,7 @@ impl<'a> GetOptions<'a> {
     }
 }
 
-/// The expiry that an option and the argument behind it stand for; one of another kind must not have come before.
+/// Parses an expiry from an option and the argument behind it; one of another kind must not have come before.
 fn expiry<'a>(name: &[u8], before: Option<Expiry<'a>>, rest: &mut &[&'a [u8]]) -> Result<Expiry<'a>, Refusal> {
     let (&time, after) = rest.split_first().ok_or(Refusal::SYNTAX)?;
     *rest = after;
@@ -118,10 +120,10 @@ fn expiry<'a>(name: &[u8], before: Option<Expiry<'a>>, rest: &mut &[&'a [u8]]) -
 }
 
 impl Expiry<'_> {
-    /// Milliseconds since the Unix epoch, which are positive.
+    /// Returns milliseconds since the Unix epoch, which are positive.
     ///
     /// # Errors
-    /// `Some(refusal)`: no integer; `None`: no time that an entry can expire at.
+    /// `Some(refusal)` for text that is no integer, `None` for a time that no entry can expire at.
     fn resolve(self, now_unix_ms: u64) -> Result<u64, Option<Refusal>> {
         let (Self::In(unit, text) | Self::At(unit, text)) = self;
         let number = parse_integer(text).ok_or(Some(Refusal::NOT_AN_INTEGER))?;
@@ -139,7 +141,7 @@ impl Expiry<'_> {
 }
 
 impl<S: Store> Call<'_, '_, S> {
-    /// The moment that an option stands for, in milliseconds since the Unix epoch.
+    /// Returns the time of an expiry, in milliseconds since the Unix epoch.
     pub(super) fn expires_at(&self, expiry: Option<Expiry<'_>>) -> Result<Option<u64>, Refusal> {
         let resolve = |expiry: Expiry<'_>| match expiry.resolve(self.unix_ms()) {
             Ok(at) => Ok(at),
@@ -167,15 +169,15 @@ mod tests {
     fn options_of_set_come_in_any_order_and_case() {
         let all = SetOptions {
             condition: Some(Condition::Absent),
-            get: true,
-            keep_ttl: false,
+            has_get: true,
+            has_keep_ttl: false,
             expiry: Some(Expiry::In(Unit::Seconds, b"5")),
         };
         for options in ["nx GET ex 5", "Ex 5 get NX", "get get nx nx EX 4 ex 5"] {
             assert_eq!(set(options), Some(all), "{options}");
         }
         assert_eq!(set(""), Some(SetOptions::default()));
-        assert_eq!(set("KeepTTL").unwrap(), SetOptions { keep_ttl: true, ..SetOptions::default() });
+        assert_eq!(set("KeepTTL").unwrap(), SetOptions { has_keep_ttl: true, ..SetOptions::default() });
         assert_eq!(set("pxat 7").unwrap().expiry, Some(Expiry::At(Unit::Milliseconds, b"7")));
     }
 
@@ -187,7 +189,7 @@ mod tests {
         for options in ["nx", "get", "keepttl", "persist ex 1", "px 1 persist", "ex 1 px 2", "pxat"] {
             assert_eq!(get(options), None, "{options}");
         }
-        assert!(get("persist PERSIST").unwrap().persist);
+        assert!(get("persist PERSIST").unwrap().has_persist);
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! SLOWLOG
+//! SLOWLOG: the commands that took long.
 
 use store::Store;
 
-use super::{Call, Outcome, Refusal};
+use super::call::Call;
+use crate::reply::{Outcome, Refusal};
 
-/// Commands shown unless more are asked for.
+/// Number of commands shown by default.
 const SHOWN: i64 = 10;
 
 pub(super) fn get<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
@@ -21,11 +22,11 @@ pub(super) fn get<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
         return Err(Refusal::new("ERR count should be greater than or equal to -1"));
     }
     // -1: all.
-    let commands = call.server.journal.slow_commands(usize::try_from(count).unwrap_or(usize::MAX));
+    let commands = call.state.slow_log.latest(usize::try_from(count).unwrap_or(usize::MAX));
     call.reply.array(commands.len());
     for command in commands {
         call.reply.array(6);
-        for number in [command.id, command.unix_s, command.took_us] {
+        for number in [command.id, command.unix_s, command.duration_us] {
             call.reply.integer(i64::try_from(number).unwrap_or(i64::MAX));
         }
         call.reply.array(command.args.len());
@@ -37,12 +38,12 @@ pub(super) fn get<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 pub(super) fn len<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.reply.count(call.server.journal.slow_len());
+    call.reply.count(call.state.slow_log.len());
     Ok(())
 }
 
 pub(super) fn reset<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    call.server.journal.forget_slow();
+    call.state.slow_log.clear();
     call.reply.ok();
     Ok(())
 }

@@ -1,13 +1,15 @@
 //! Commands that read or replace whole values.
 
-use bytes::Bytes;
 use store::{Attributes, Store};
 
 use super::{
-    Call, Outcome, Refusal,
+    call::Call,
     set_options::{Condition, Expiry, GetOptions, SetOptions, Unit},
 };
-use crate::space::Value;
+use crate::{
+    reply::{Outcome, Refusal},
+    value::Value,
+};
 
 pub(super) fn get<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let mut item = call.keys.item(call.args[1]);
@@ -17,7 +19,7 @@ pub(super) fn get<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 pub(super) fn set<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     let options = SetOptions::parse(&call.args[3..])?;
-    match options.get {
+    match options.has_get {
         true => set_and_show(call, call.args[2], &options),
         false => {
             set_with(call, call.args[2], &options).map(|done| if done { call.reply.ok() } else { call.reply.null() })
@@ -47,26 +49,26 @@ fn set_for<S: Store>(call: &mut Call<'_, '_, S>, unit: Unit) -> Outcome {
     Ok(())
 }
 
-/// False: the condition does not hold.
+/// Sets the value. False if the condition does not hold.
 fn set_with<S: Store>(call: &mut Call<'_, '_, S>, value: &[u8], options: &SetOptions<'_>) -> Result<bool, Refusal> {
     let expires_at = call.expires_at(options.expiry)?;
     let mut item = call.keys.item(call.args[1]);
-    let before = if options.needs_old() { item.attributes() } else { None };
-    if !options.allow(before.is_some()) {
+    let before = if options.has_condition() { item.attributes() } else { None };
+    if !options.is_met(before.is_some()) {
         return Ok(false);
     }
-    let kept = before.filter(|_| options.keep_ttl).map_or(0, |before| before.expires_at);
+    let kept = before.filter(|_| options.has_keep_ttl).map_or(0, |before| before.expires_at);
     item.set(value, Attributes { expires_at: expires_at.unwrap_or(kept), ..Attributes::default() })?;
     Ok(true)
 }
 
-/// The value of before is the reply, whether or not there is a new one.
+/// Sets the value, and answers the previous one, whether or not the condition holds.
 fn set_and_show<S: Store>(call: &mut Call<'_, '_, S>, value: &[u8], options: &SetOptions<'_>) -> Outcome {
-    // An expiry that is refused is refused before anything is looked up.
+    // An invalid expiry is refused before anything is looked up.
     call.expires_at(options.expiry)?;
-    let before = call.keys.item(call.args[1]).get().map(kept);
+    let before = call.keys.item(call.args[1]).get().map(Value::into_bytes);
     set_with(call, value, options)?;
-    call.reply.kept(before.as_ref());
+    call.reply.bytes(before.as_ref());
     Ok(())
 }
 
@@ -75,19 +77,19 @@ pub(super) fn getset<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 }
 
 pub(super) fn getex<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
-    let GetOptions { expiry, persist } = GetOptions::parse(&call.args[2..])?;
+    let GetOptions { expiry, has_persist } = GetOptions::parse(&call.args[2..])?;
     let Some(before) = call.item(1).get().map(|value| value.attributes) else {
         call.reply.null();
         return Ok(());
     };
-    let expires_at = match (call.expires_at(expiry)?, persist) {
+    let expires_at = match (call.expires_at(expiry)?, has_persist) {
         (Some(expires_at), _) => expires_at,
         (None, true) => 0,
         (None, false) => before.expires_at,
     };
     let is_past = matches!(expiry, Some(Expiry::At(..))) && expires_at <= call.unix_ms();
     let mut item = call.keys.item(call.args[1]);
-    // Changed first, since that may be refused; nothing comes between it and the value.
+    // The expiry is changed first, since that may fail; nothing comes between it and the value.
     if !is_past && (expiry.is_some() || expires_at != before.expires_at) {
         item.set_expiry(expires_at)?;
     }
@@ -107,7 +109,7 @@ pub(super) fn getdel<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
 
 pub(super) fn mget<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     if call.args.len() > 2 {
-        call.hold_all();
+        call.lock_all();
     }
     call.reply.array(call.args.len() - 1);
     for &key in &call.args[1..] {
@@ -128,13 +130,13 @@ pub(super) fn msetnx<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
     Ok(())
 }
 
-/// False: one of the keys exists, and none must.
+/// Sets all pairs. False if one of the keys exists, and none may.
 fn set_pairs<S: Store>(call: &mut Call<'_, '_, S>, all_absent: bool) -> Result<bool, Refusal> {
     if call.args.len().is_multiple_of(2) {
         return Err(call.wrong_arity());
     }
     if call.args.len() > 3 {
-        call.hold_all();
+        call.lock_all();
     }
     let pairs = call.args[1..].chunks_exact(2);
     if all_absent && pairs.clone().any(|pair| call.keys.item(pair[0]).exists()) {
@@ -144,12 +146,4 @@ fn set_pairs<S: Store>(call: &mut Call<'_, '_, S>, all_absent: bool) -> Result<b
         call.keys.item(pair[0]).set(pair[1], Attributes::default())?;
     }
     Ok(true)
-}
-
-/// A value that outlives its entry; a large one is shared, not copied.
-pub(super) fn kept(value: Value<'_>) -> Bytes {
-    match value.shared {
-        Some(shared) => shared.clone(),
-        None => Bytes::from(value.bytes.into_owned()),
-    }
 }

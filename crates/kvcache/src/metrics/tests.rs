@@ -3,8 +3,9 @@ use store::{Attributes, HashbrownStore, Moment};
 
 use super::*;
 use crate::{
-    Conn, FrontEnd,
-    testing::{self, Server},
+    connection::{Conn, FrontEnd},
+    testing,
+    testing::Server,
 };
 
 fn text(server: &Server) -> String {
@@ -22,7 +23,7 @@ fn expect(server: &Server, lines: &[&str]) {
     }
 }
 
-/// Each of these requests alone, and its answer.
+/// Sends each of these requests alone and expects its reply.
 fn ask(server: &Server, conn: &mut Conn<HashbrownStore>, requests: &[(&str, &str)]) {
     for &(request, answer) in requests {
         assert_eq!(testing::ask(server, conn, request.as_bytes()), answer, "{request:?}");
@@ -30,7 +31,7 @@ fn ask(server: &Server, conn: &mut Conn<HashbrownStore>, requests: &[(&str, &str
 }
 
 #[test]
-fn every_counter_is_there_and_counts() {
+fn every_counter_is_exported_and_counts() {
     let (server, mut conn) = testing::server();
     for request in ["SET a 1\r\n", "GET a\r\n", "GET b\r\n", "GET\r\n", "SELECT x\r\n"] {
         testing::ask(&server, &mut conn, request.as_bytes());
@@ -55,7 +56,7 @@ fn every_counter_is_there_and_counts() {
     );
 }
 
-/// What memcached clients send, alone and in a pipeline: both ways are counted alike.
+/// Requests of memcached clients and their replies.
 const MEMCACHED: &[(&str, &str)] = &[
     ("set a 5 0 1\r\n1\r\n", "STORED\r\n"),
     ("set b 0 0 1 noreply\r\nx\r\n", ""),
@@ -98,7 +99,7 @@ const MEMCACHED_COUNTS: &[&str] = &[
     "keyspace_misses_total 5",
 ];
 
-/// What `stats` says under this name.
+/// Returns what `stats` shows under this name.
 fn stat(server: &Server, name: &str) -> Option<String> {
     let mut conn = testing::connect(server, FrontEnd::Memcached);
     let start = format!("STAT {name} ");
@@ -136,7 +137,7 @@ fn memcached_commands_are_counted_alone_and_in_a_pipeline() {
 }
 
 #[test]
-fn stats_reset_begins_memcached_anew_and_config_resetstat_everything() {
+fn stats_reset_clears_memcached_and_resetstat_everything() {
     let (server, mut conn) = testing::server();
     let mut memcached = testing::connect(&server, FrontEnd::Memcached);
     ask(&server, &mut conn, &[("GET a\r\n", "$-1\r\n")]);
@@ -155,7 +156,7 @@ fn stats_reset_begins_memcached_anew_and_config_resetstat_everything() {
 }
 
 #[test]
-fn commands_of_the_0x1f_protocol_are_counted_as_its_own() {
+fn commands_of_the_0x1f_protocol_are_counted_apart() {
     let (server, _) = testing::server();
     let mut conn = testing::connect(&server, FrontEnd::Us);
     let requests = [
@@ -180,10 +181,10 @@ fn commands_of_the_0x1f_protocol_are_counted_as_its_own() {
     );
 }
 
-/// Keeps what no codec has made: of each kind of damage one.
-fn damage(server: &Server) {
-    let space = &server.space;
-    // An algorithm that there is not; a length that is torn; one that nothing stands behind.
+/// Stores values that no codec has made: one for each reason.
+fn store_undecodable_values(server: &Server) {
+    let space = &server.state.space;
+    // An unknown algorithm, a truncated length, and a length without content.
     for (key, encoding, kept) in
         [(&b"algorithm"[..], 7, &b"\x01\0\0\0x"[..]), (b"length", 2, b"\x01\0"), (b"content", 2, b"\x09\0\0\0\xff")]
     {
@@ -194,14 +195,14 @@ fn damage(server: &Server) {
 }
 
 #[test]
-fn a_value_that_cannot_be_decoded_is_a_miss_in_every_protocol_and_counted_by_reason() {
+fn undecodable_values_are_misses_and_counted_by_reason() {
     let resp: &[(&str, &str)] = &[
         ("*2\r\n$3\r\nGET\r\n$9\r\nalgorithm\r\n", "$-1\r\n"),
         ("GET length\r\n", "$-1\r\n"),
         ("MGET content length\r\n", "*2\r\n$-1\r\n$-1\r\n"),
         ("CLIENT NO-TOUCH ON\r\n", "+OK\r\n"),
         ("GET content\r\n", "$-1\r\n"),
-        // The key is there all the same.
+        // The key exists nevertheless.
         ("EXISTS content\r\n", ":1\r\n"),
     ];
     let us: &[(&str, &str)] = &[("GET length\x1f", "(nil)\x1f"), ("GET content\x1f", "(nil)\x1f")];
@@ -218,7 +219,7 @@ fn a_value_that_cannot_be_decoded_is_a_miss_in_every_protocol_and_counted_by_rea
         (FrontEnd::Memcached, memcached, 6, [1, 1, 4]),
     ] {
         let (server, _) = testing::server();
-        damage(&server);
+        store_undecodable_values(&server);
         let mut conn = testing::connect(&server, front_end);
         ask(&server, &mut conn, requests);
         let reasons = ["algorithm", "length", "content"].into_iter().zip(by_reason);

@@ -1,10 +1,10 @@
-//! What a server does for its operators: pauses, kills, expiry by itself, settings, figures.
+//! Functions for operators: pauses, kills, active expiry, settings, figures.
 
 use testkit::{Client, DriverKind, eventually};
 
 use crate::common::{ask, field, send, start, text};
 
-/// A Redis client's view of itself.
+/// Returns the client's own identifier.
 fn id(client: &mut Client) -> anyhow::Result<String> {
     let info = text(client, "CLIENT INFO")?;
     let id = info.split(' ').find_map(|field| field.strip_prefix("id="));
@@ -12,7 +12,7 @@ fn id(client: &mut Client) -> anyhow::Result<String> {
 }
 
 #[test]
-fn an_idle_connection_that_is_killed_ends_at_once_on_every_driver() -> anyhow::Result<()> {
+fn a_killed_idle_connection_closes_at_once_on_every_driver() -> anyhow::Result<()> {
     for driver in DriverKind::ALL.iter().filter(|driver| driver.probe().is_ok()) {
         let server = start(&["--driver", driver.name(), "--threads", "2", "--workers", "4"])?;
         let (mut killer, mut victim, mut other) = (server.connect()?, server.connect()?, server.connect()?);
@@ -22,7 +22,7 @@ fn an_idle_connection_that_is_killed_ends_at_once_on_every_driver() -> anyhow::R
         victim.expect_gone()?;
         ask(&mut other, "PING", "+PONG\r\n")?;
         ask(&mut killer, &format!("CLIENT KILL ID {victim_id}"), ":0\r\n")?;
-        // Itself last, and not before it has been answered.
+        // A client that kills itself is answered before it is closed.
         ask(&mut killer, "CLIENT KILL SKIPME no", ":2\r\n")?;
         killer.expect_end()?;
         other.expect_gone()?;
@@ -31,14 +31,14 @@ fn an_idle_connection_that_is_killed_ends_at_once_on_every_driver() -> anyhow::R
 }
 
 #[test]
-fn a_pause_holds_commands_and_no_event_loop_on_every_driver() -> anyhow::Result<()> {
+fn a_pause_holds_commands_but_no_event_loop_on_every_driver() -> anyhow::Result<()> {
     for driver in DriverKind::ALL.iter().filter(|driver| driver.probe().is_ok()) {
         let server = start(&["--driver", driver.name(), "--threads", "1", "--workers", "4"])?;
         let (mut admin, mut writer, mut reader) = (server.connect()?, server.connect()?, server.connect()?);
         ask(&mut writer, "SET k 1", "+OK\r\n")?;
         ask(&mut reader, "GET k", "$1\r\n1\r\n")?;
         ask(&mut admin, "CLIENT PAUSE 100000 WRITE", "+OK\r\n")?;
-        // What comes behind a command that waits, waits with it.
+        // Commands behind one that waits wait, too.
         send(&mut writer, &[b"INCR", b"k"])?;
         send(&mut writer, &[b"GET", b"k"])?;
         eventually("the writer waits", || Ok(field(&text(&mut admin, "INFO clients")?, "blocked_clients")? == "1"))?;
@@ -54,7 +54,7 @@ fn a_pause_holds_commands_and_no_event_loop_on_every_driver() -> anyhow::Result<
 }
 
 #[test]
-fn a_sleeping_connection_keeps_the_order_of_its_replies_and_wakes_nobody_else() -> anyhow::Result<()> {
+fn debug_sleep_keeps_the_order_of_replies_and_delays_no_other() -> anyhow::Result<()> {
     for driver in DriverKind::ALL.iter().filter(|driver| driver.probe().is_ok()) {
         let server = start(&["--driver", driver.name(), "--threads", "1", "--workers", "4"])?;
         let (mut sleeper, mut other) = (server.connect()?, server.connect()?);
@@ -70,7 +70,7 @@ fn a_sleeping_connection_keeps_the_order_of_its_replies_and_wakes_nobody_else() 
 }
 
 #[test]
-fn keys_that_have_expired_go_by_themselves() -> anyhow::Result<()> {
+fn expired_keys_are_removed_without_being_read() -> anyhow::Result<()> {
     for store in ["hashbrown", "std", "packed", "partitioned"] {
         let server = start(&["--store", store, "--threads", "2"])?;
         let mut client = server.connect()?;
@@ -80,7 +80,7 @@ fn keys_that_have_expired_go_by_themselves() -> anyhow::Result<()> {
         }
         ask(&mut client, "SET stays 1", "+OK\r\n")?;
         let before: u64 = field(&text(&mut client, "INFO memory")?, "used_memory_dataset")?.parse()?;
-        eventually("they are gone", || {
+        eventually("the keys are gone", || {
             Ok(field(&text(&mut client, "INFO keyspace")?, "db0")?.starts_with("keys=1,expires=0"))
         })?;
         ask(&mut client, "DBSIZE", ":1\r\n")?;
@@ -93,7 +93,7 @@ fn keys_that_have_expired_go_by_themselves() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_memory_limit_can_be_lowered_while_nobody_writes() -> anyhow::Result<()> {
+fn a_lowered_memory_limit_is_reached_without_a_write() -> anyhow::Result<()> {
     let server = start(&["--threads", "2", "--shards", "2", "--store", "hashbrown"])?;
     let mut client = server.connect()?;
     let value = "v".repeat(1000);
@@ -101,7 +101,7 @@ fn a_memory_limit_can_be_lowered_while_nobody_writes() -> anyhow::Result<()> {
         ask(&mut client, &format!("SET k{number} {value}"), "+OK\r\n")?;
     }
     ask(&mut client, "CONFIG SET maxmemory 2mb maxmemory-policy allkeys-lru", "+OK\r\n")?;
-    eventually("it is reached", || {
+    eventually("the limit is reached", || {
         Ok(field(&text(&mut client, "INFO memory")?, "used_memory")?.parse::<u64>()? <= 2 << 20)
     })?;
     assert_ne!(field(&text(&mut client, "INFO stats")?, "evicted_keys")?, "0");
@@ -123,18 +123,18 @@ fn settings_change_together_or_not_at_all() -> anyhow::Result<()> {
         "-ERR CONFIG SET failed (possibly related to argument 'timeout') - argument couldn't be parsed into an integer\r\n",
     )?;
     ask(&mut client, "CONFIG GET maxmemory", "*2\r\n$9\r\nmaxmemory\r\n$1\r\n0\r\n")?;
-    // What cannot be changed can be set to what it is.
+    // A fixed setting can be set to its value.
     ask(&mut client, "CONFIG SET save  appendonly no", "+OK\r\n")?;
     ask(&mut other, "PING", "+PONG\r\n")?;
     ask(&mut other, "CONFIG SET requirepass secret", "+OK\r\n")?;
-    // Who was there before stays; who comes now has to log in.
+    // A client that is connected already stays authenticated; a new one has to authenticate.
     ask(&mut other, "PING", "+PONG\r\n")?;
     let mut stranger = server.connect()?;
     ask(&mut stranger, "PING", "-NOAUTH Authentication required.\r\n")?;
     ask(&mut stranger, "AUTH wrong", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")?;
     ask(&mut stranger, "AUTH default secret", "+OK\r\n")?;
     ask(&mut stranger, "PING", "+PONG\r\n")?;
-    // Idle connections go although they were promised a day.
+    // Idle connections are closed although their deadline was a day away.
     ask(&mut stranger, "CONFIG SET timeout 1", "+OK\r\n")?;
     stranger.expect_gone()
 }
@@ -151,7 +151,7 @@ fn shutdown_is_the_same_drain_as_sigterm() -> anyhow::Result<()> {
 }
 
 #[test]
-fn reading_without_touching_leaves_recency_alone() -> anyhow::Result<()> {
+fn with_no_touch_reading_is_no_use_of_a_key() -> anyhow::Result<()> {
     let server = start(&["--eviction", "allkeys-lru"])?;
     let mut client = server.connect()?;
     ask(&mut client, "SET k 1", "+OK\r\n")?;
@@ -164,9 +164,9 @@ fn reading_without_touching_leaves_recency_alone() -> anyhow::Result<()> {
         }
         Ok(String::from_utf8(line)?.trim().trim_start_matches(':').parse()?)
     };
-    eventually("it has been idle", || Ok(idle(&mut client)? >= 1))?;
+    eventually("the key has been idle", || Ok(idle(&mut client)? >= 1))?;
     ask(&mut client, "GET k", "$1\r\n1\r\n")?;
-    assert!(idle(&mut client)? >= 1, "GET was no use");
+    assert!(idle(&mut client)? >= 1, "GET was not a use");
     ask(&mut client, "CLIENT NO-TOUCH off", "+OK\r\n")?;
     ask(&mut client, "GET k", "$1\r\n1\r\n")?;
     ask(&mut client, "OBJECT IDLETIME k", ":0\r\n")

@@ -1,23 +1,62 @@
-//! What tests with a server of their own share.
+//! Servers, clients and other programs that the tests share.
 
 use std::{
+    env,
+    ffi::OsStr,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Child, Command, Stdio},
 };
 
 use anyhow::{Context, bail, ensure};
 use sys::listen::Address;
-use testkit::{Client, Finished, Server, run_to_end};
+use testkit::{Client, DriverKind, Finished, Server, eventually, examine, run_to_end};
 
-/// Where a Python with redis-py and pymemcache is.
-const PYTHON: &str = "QUINTET_PYTHON";
+pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_kvcache");
 
+/// Starts a server that listens at one address.
 pub(crate) fn start(args: &[&str]) -> anyhow::Result<Server> {
-    let exe = Path::new(env!("CARGO_BIN_EXE_kvcache"));
-    Server::start(exe, ["--listen", "127.0.0.1:0"].iter().chain(args))
+    Server::start(Path::new(EXE), ["--listen", "127.0.0.1:0"].iter().chain(args))
 }
 
-/// Where a server listens.
+/// A server with one address for each protocol.
+pub(crate) struct Kv {
+    pub(crate) server: Server,
+}
+
+impl Kv {
+    pub(crate) fn start<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> anyhow::Result<Self> {
+        let mut command = Command::new(EXE);
+        for flag in ["--listen", "--memcached-listen", "--us-listen"] {
+            command.args([flag, "127.0.0.1:0"]);
+        }
+        command.args(["--threads", "2"]).args(args);
+        Ok(Self { server: Server::start_command(command, 3)? })
+    }
+
+    pub(crate) fn resp(&self) -> &Address {
+        &self.server.addresses()[0]
+    }
+
+    pub(crate) fn memcached(&self) -> &Address {
+        &self.server.addresses()[1]
+    }
+
+    pub(crate) fn us(&self) -> &Address {
+        &self.server.addresses()[2]
+    }
+
+    pub(crate) fn stop(mut self) -> anyhow::Result<()> {
+        let status = self.server.stop()?;
+        ensure!(status.success(), "{status}: {}", self.server.stderr());
+        Ok(())
+    }
+}
+
+pub(crate) fn on_every_driver(test: impl Fn(DriverKind) -> anyhow::Result<()> + Sync) {
+    examine(DriverKind::ALL, 2, |&driver| test(driver).with_context(|| driver.to_string()));
+}
+
+/// Returns the port that a server listens at.
 pub(crate) fn port(server: &Server) -> anyhow::Result<String> {
     match server.address() {
         Address::Tcp(address) => Ok(address.port().to_string()),
@@ -25,20 +64,29 @@ pub(crate) fn port(server: &Server) -> anyhow::Result<String> {
     }
 }
 
+// --- clients ----------------------------------------------------------------------------------
+
+/// Sends bytes and expects exactly this reply.
+pub(crate) fn exchange(client: &mut Client, request: &[u8], wanted: &[u8]) -> anyhow::Result<()> {
+    client.send(request)?;
+    client.expect(wanted).with_context(|| format!("asked {:?}", String::from_utf8_lossy(request)))
+}
+
+/// Sends a command of RESP.
 pub(crate) fn send(client: &mut Client, request: &[&[u8]]) -> anyhow::Result<()> {
     let mut bytes = Vec::new();
     wire::resp::client::command(&mut bytes, request);
     client.send(&bytes)
 }
 
-/// Splits a line at its blanks, sends it and expects an answer.
+/// Splits a line at its blanks, sends it as a command of RESP and expects a reply.
 pub(crate) fn ask(client: &mut Client, request: &str, answer: &str) -> anyhow::Result<()> {
     let request: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
     send(client, &request)?;
     client.expect(answer.as_bytes()).with_context(|| format!("{:?}", String::from_utf8_lossy(&request.join(&b' '))))
 }
 
-/// The text of a bulk string.
+/// Sends a command and returns the text of its bulk string.
 pub(crate) fn text(client: &mut Client, request: &str) -> anyhow::Result<String> {
     let request: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
     send(client, &request)?;
@@ -52,13 +100,15 @@ pub(crate) fn text(client: &mut Client, request: &str) -> anyhow::Result<String>
     Ok(String::from_utf8(bytes[..len].to_vec())?)
 }
 
-/// What a line of INFO says.
+/// Returns the value of a field of INFO.
 pub(crate) fn field(text: &str, name: &str) -> anyhow::Result<String> {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     Ok(value.with_context(|| format!("no {name} in {text}"))?.to_owned())
 }
 
-/// Runs a client to its end, which must be success, and gives what it has said.
+// --- other programs ---------------------------------------------------------------------------
+
+/// Runs a program to its end, which must be successful, and returns its output.
 pub(crate) fn run(command: Command) -> anyhow::Result<Finished> {
     let shown = format!("{command:?}");
     let finished = run_to_end(command)?;
@@ -66,20 +116,54 @@ pub(crate) fn run(command: Command) -> anyhow::Result<Finished> {
     Ok(finished)
 }
 
-/// A Python with the client libraries, or why there is none has been said.
-pub(crate) fn python() -> anyhow::Result<Option<PathBuf>> {
-    let why = match std::env::var_os(PYTHON).map(PathBuf::from) {
-        None => format!("{PYTHON} names no interpreter with redis and pymemcache"),
-        Some(python) => {
-            let mut command = Command::new(&python);
-            command.args(["-c", "import redis, pymemcache"]);
-            match run(command) {
-                Ok(_) => return Ok(Some(python)),
-                Err(error) => format!("{PYTHON} is of no use: {error}"),
-            }
+/// Server of another project; killed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Foreign(Child);
+
+impl Foreign {
+    /// Starts it and waits until all its addresses accept connections.
+    pub(crate) fn start(mut command: Command, addresses: &[&Address]) -> anyhow::Result<Self> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut foreign = Self(command.spawn().with_context(|| format!("cannot run {command:?}"))?);
+        eventually("it accepts connections", || {
+            ensure!(foreign.0.try_wait()?.is_none(), "{command:?} has ended");
+            Ok(addresses.iter().all(|address| Client::connect(address).is_ok()))
+        })?;
+        Ok(foreign)
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        // It has ended by itself, or now has to.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Returns a Python interpreter that can import these modules, from QUINTET_PYTHON or the PATH. `None` means that the test
+/// is to be skipped.
+pub(crate) fn python(modules: &[&str]) -> anyhow::Result<Option<PathBuf>> {
+    let named = env::var_os("QUINTET_PYTHON").map(PathBuf::from);
+    let Some(python) = named.map_or_else(|| testkit::peer("python3"), |path| Ok(Some(path)))? else { return Ok(None) };
+    let mut command = Command::new(&python);
+    command.args(["-c", &format!("import {}", modules.join(", "))]);
+    let finished = run_to_end(command)?;
+    match finished.code() {
+        Some(0) => Ok(Some(python)),
+        _ if env::var_os("QUINTET_PEERS").is_some_and(|value| value == "required") => {
+            bail!("{} cannot import {modules:?}, and QUINTET_PEERS=required", python.display())
         }
-    };
-    ensure!(std::env::var_os("QUINTET_PEERS").is_none_or(|value| value != "required"), why);
-    eprintln!("skipped: {why}");
-    Ok(None)
+        _ => {
+            eprintln!("skipped: {} cannot import {modules:?}; QUINTET_PYTHON names another", python.display());
+            Ok(None)
+        }
+    }
+}
+
+/// Runs a Python script to its successful end.
+pub(crate) fn run_script(python: &Path, script: &str, args: &[&str]) -> anyhow::Result<()> {
+    let mut command = Command::new(python);
+    command.arg("-c").arg(script).args(args);
+    run(command).map(|_| ())
 }

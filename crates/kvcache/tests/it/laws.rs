@@ -1,29 +1,22 @@
 //! Laws that no comparison of single replies shows.
 
-use std::{collections::BTreeSet, path::Path};
+use std::collections::BTreeSet;
 
-use testkit::{Client, Server};
+use testkit::Client;
 
-fn start(args: &[&str]) -> anyhow::Result<Server> {
-    let exe = Path::new(env!("CARGO_BIN_EXE_kvcache"));
-    Server::start(exe, ["--listen", "127.0.0.1:0"].iter().chain(args))
-}
+use crate::common::{send, start};
 
 fn ask(client: &mut Client, request: &[&[u8]], answer: &[u8]) -> anyhow::Result<()> {
-    let mut bytes = Vec::new();
-    wire::resp::client::command(&mut bytes, request);
-    client.send(&bytes)?;
+    send(client, request)?;
     client.expect(answer)
 }
 
-/// One step of SCAN: the next cursor, and the keys.
+/// Sends one SCAN, and returns the next cursor and the keys.
 fn scan(client: &mut Client, cursor: &[u8]) -> anyhow::Result<(Vec<u8>, Vec<Vec<u8>>)> {
-    use wire::resp::client::{Reply, ReplyDecoder, command};
+    use wire::resp::client::{Reply, ReplyDecoder};
 
-    let (mut bytes, mut got) = (Vec::new(), Vec::new());
-    command(&mut bytes, &[b"SCAN", cursor, b"COUNT", b"7"]);
-    client.send(&bytes)?;
-    let mut decoder = ReplyDecoder::default();
+    send(client, &[b"SCAN", cursor, b"COUNT", b"7"])?;
+    let (mut got, mut decoder) = (Vec::new(), ReplyDecoder::default());
     loop {
         let mut chunk = [0; 4096];
         let n = client.read(&mut chunk)?;
@@ -38,7 +31,7 @@ fn scan(client: &mut Client, cursor: &[u8]) -> anyhow::Result<(Vec<u8>, Vec<Vec<
 }
 
 #[test]
-fn a_scan_shows_every_key_of_its_database_whatever_else_happens() -> anyhow::Result<()> {
+fn a_scan_shows_every_key_while_the_table_grows() -> anyhow::Result<()> {
     for store in ["packed", "hashbrown", "std", "partitioned"] {
         let server = start(&["--threads", "2", "--shards", "7", "--store", store])?;
         let (mut client, mut other) = (server.connect()?, server.connect()?);
@@ -76,7 +69,7 @@ fn a_torn_get_is_read_on_where_it_was_torn() -> anyhow::Result<()> {
         let get = b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n";
         for torn in 1..get.len() {
             client.send(&get[..torn])?;
-            // By then the only thread has looked at the first part.
+            // After this reply the only thread has read the first part.
             ask(&mut other, &[b"PING"], b"+PONG\r\n")?;
             client.send(&get[torn..])?;
             client.expect(b"$1\r\n1\r\n")?;
@@ -87,7 +80,7 @@ fn a_torn_get_is_read_on_where_it_was_torn() -> anyhow::Result<()> {
 }
 
 #[test]
-fn databases_are_apart() -> anyhow::Result<()> {
+fn databases_do_not_share_keys() -> anyhow::Result<()> {
     let server = start(&["--threads", "1", "--shards", "2"])?;
     let mut client = server.connect()?;
     for database in [b"0", b"1", b"2"] {
@@ -105,9 +98,9 @@ fn databases_are_apart() -> anyhow::Result<()> {
     ask(&mut client, &[b"DBSIZE"], b":0\r\n")
 }
 
-/// Each of the clients moves everything from one key to the other and back; nobody ever sees both or none.
+/// One client moves a value from one key to the other and back; the other client never sees both keys or none.
 #[test]
-fn commands_on_several_keys_are_seen_whole() -> anyhow::Result<()> {
+fn commands_on_several_keys_are_atomic() -> anyhow::Result<()> {
     for store in ["packed", "partitioned"] {
         let server = start(&["--threads", "2", "--shards", "7", "--store", store])?;
         ask(&mut server.connect()?, &[b"SET", b"a", b"1"], b"+OK\r\n")?;

@@ -1,4 +1,4 @@
-//! kvcache as a process, on every driver, beside what it must agree with.
+//! kvcache as a process, on every driver, beside the servers that it must agree with.
 
 #[cfg(test)]
 mod administration;

@@ -70,8 +70,8 @@ impl Outbox {
         }
     }
 
-    /// True if an answer is still to come, or has come and not been taken. A protocol whose next request must not overtake
-    /// it stops here; it is called again once the answer has been taken.
+    /// True if an answer is still to come, or has come and not been taken. A protocol whose next request must not
+    /// overtake it stops here; it is called again once the answer has been taken.
     pub fn has_pending_replies(&self) -> bool {
         self.deferred > 0
     }

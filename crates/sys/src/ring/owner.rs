@@ -114,9 +114,9 @@ impl<M> Ring<M> {
     /// Queues an entry for the next [`Ring::wait`].
     ///
     /// # Safety
-    /// Whatever the entry points to is in `M` or in registered memory, and is neither moved, freed nor written to before
-    /// the entry's last completion has been reaped. Provided buffers that it names by their group stay in `M` for as
-    /// long as the ring lives.
+    /// Whatever the entry points to is in `M` or in registered memory, and is neither moved, freed nor written to
+    /// before the entry's last completion has been reaped. Provided buffers that it names by their group stay in `M`
+    /// for as long as the ring lives.
     #[inline]
     pub unsafe fn push(&mut self, entry: &squeue::Entry) {
         self.in_flight += 1;

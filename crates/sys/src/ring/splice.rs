@@ -31,8 +31,8 @@ impl SpliceRing {
     }
 
     /// Fills a pipe from a file as far as there is room, by at most eight linked splices of `piece` bytes; returns how
-    /// much, 0 at the end of the file. The splices run one after the other, on a thread of the kernel's; the first that moves
-    /// less than its piece ends the chain. Returns when the chain has ended.
+    /// much, 0 at the end of the file. The splices run one after the other, on a thread of the kernel's; the first
+    /// that moves less than its piece ends the chain. Returns when the chain has ended.
     ///
     /// # Errors
     /// `WouldBlock` when there is no room, and those of splice(2).

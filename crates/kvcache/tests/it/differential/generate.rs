@@ -1,4 +1,4 @@
-//! Commands at random, most of them right.
+//! Random commands, most of them valid.
 
 use std::{
     fmt,
@@ -13,8 +13,8 @@ use super::Check;
 const LATE_S: u64 = 60;
 const KEYS: usize = 30;
 
-/// Patterns of commands. A word in `<>` stands for something at random, `a|b` for one of both, `?` behind a word for one
-/// that may be missing, `*` for up to three of it. Every line is as likely as every other.
+/// Patterns of commands. A word in `<>` stands for a random value, `a|b` for one of both; a word with `?` may be missing,
+/// one with `*` occurs up to three times. All lines are equally likely.
 const PATTERNS: &[(&str, Check)] = &[
     ("GET <key>", Check::Exact),
     ("GET <key>", Check::Exact),
@@ -90,7 +90,7 @@ const PATTERNS: &[(&str, Check)] = &[
     ("NONESUCH <word>*", Check::Exact),
 ];
 
-/// Patterns that are taken seldom.
+/// Patterns that are used rarely.
 const RARE: &[(&str, Check)] = &[
     ("FLUSHALL|FLUSHDB SYNC|ASYNC?", Check::Exact),
     ("FLUSHDB", Check::Exact),
@@ -100,7 +100,7 @@ const RARE: &[(&str, Check)] = &[
     ("SCAN <value>", Check::Kind),
 ];
 
-/// Arguments that are wrong almost everywhere.
+/// Arguments that are invalid almost everywhere.
 const JUNK: &[&str] = &[
     "foo",
     "",
@@ -114,7 +114,7 @@ const JUNK: &[&str] = &[
     "a\r\nb",
 ];
 
-/// One command, and how its replies are compared.
+/// One command, and the comparison of its replies.
 #[derive(Clone)]
 pub(super) struct Request {
     pub(super) args: Vec<Vec<u8>>,
@@ -146,11 +146,11 @@ impl Generator {
         Self { rng: Rng::with_seed(seed), now_s }
     }
 
-    /// One request, or two that belong together.
+    /// Adds one request, or two that belong together.
     pub(super) fn add_to(&mut self, requests: &mut Vec<Request>) {
         match self.rng.u32(..400) {
             0..4 => {
-                // Both may still hold what has expired until it is asked for.
+                // Both servers may still hold expired keys until these are read.
                 let args = std::iter::once(b"EXISTS".to_vec()).chain((0..KEYS).map(name));
                 let args = args.chain(JUNK.iter().map(|&junk| junk.into())).collect();
                 requests.push(Request { args, check: Check::Exact });
@@ -164,7 +164,7 @@ impl Generator {
                 requests.push(Request { args: vec![b"object".to_vec(), what.into(), key], check });
             }
             12..20 => {
-                // Redis also knows the size of what has expired, until it is asked for.
+                // Redis also reports the size of an expired key, until it is read.
                 let key = self.key();
                 let mut usage = self.fill("MEMORY USAGE", Check::Kind);
                 usage.args.push(key.clone());
@@ -187,7 +187,7 @@ impl Generator {
         }
     }
 
-    /// Takes an argument away, adds one or replaces one. No time that is short comes of it.
+    /// Removes, adds or replaces an argument. That makes no short time.
     fn spoil(&mut self, request: &mut Request) {
         let junk = self.one_of(JUNK);
         let len = request.args.len();
@@ -196,7 +196,7 @@ impl Generator {
             1 if len > 1 => request.args[self.rng.usize(1..len)] = junk.into(),
             _ => request.args.push(junk.into()),
         }
-        // Other cursors than 0 are each server's own.
+        // Cursors other than 0 differ between the servers.
         if request.check == Check::Scan && request.args.get(1).is_some_and(|cursor| cursor != b"0") {
             request.check = Check::Kind;
         }
@@ -240,7 +240,7 @@ impl Generator {
                 args.push(option.into());
                 return self.word(time, args);
             }
-            // So far apart that it does not matter when exactly a server looks at its clock.
+            // These are so far apart that the moment at which a server reads its clock does not matter.
             "<ttl>" => self.rng.u64(100_000..2_000_000_000).to_string(),
             "<pttl>" => self.rng.u64(100_000_000..2_000_000_000_000).to_string(),
             "<at_s>" => (self.now_s + self.rng.u64(100_000..2_000_000_000)).to_string(),

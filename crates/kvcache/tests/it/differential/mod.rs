@@ -1,11 +1,11 @@
 //! Random commands, sent to Redis and to kvcache: the replies must be the same, byte for byte.
 //!
-//! Excepted is what cannot be the same, by [`Check`]: times left, which differ by the time between the two servers'
-//! looks at their clocks; the order of KEYS and SCAN; RANDOMKEY; the idle time and the memory of a key. Never sent are
-//! commands on other types than strings, which Redis knows and kvcache does not, and OBJECT ENCODING or REFCOUNT of a
-//! value that has not just been SET (see `commands/objects.rs`).
+//! Some replies cannot be the same, and are compared by [`Check`]: times left, which differ by the time between the two
+//! servers' readings of the clock; the order of KEYS and SCAN; RANDOMKEY; the idle time and the memory of a key. Commands
+//! on other types than strings, which Redis knows and kvcache does not, are never sent, nor are OBJECT ENCODING and
+//! REFCOUNT of a value that has not just been SET (see `commands/objects.rs`).
 //!
-//! `KVCACHE_DIFFERENTIAL` is the number of commands, `KVCACHE_SEED` where they come from.
+//! `KVCACHE_DIFFERENTIAL` is the number of commands, `KVCACHE_SEED` their seed.
 
 mod generate;
 mod reply;
@@ -20,16 +20,16 @@ use reply::{Node, Replies};
 use servers::{Redis, kvcache};
 use testkit::Client;
 
-/// Commands of an ordinary run.
+/// Number of commands by default.
 const COMMANDS: usize = 20_000;
 /// Connections to either server; those with odd numbers speak RESP3.
 const CONNECTIONS: usize = 4;
-/// Commands sent in one go, at most.
+/// Limit of the commands sent in one go.
 const PIPELINE_MAX: usize = 60;
-/// Requests shown with a difference.
+/// Limit of the requests kept, to be shown with a difference.
 const HISTORY_MAX: usize = 100_000;
 
-/// How two replies to the same request may differ.
+/// Comparison of two replies to the same request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Check {
     Exact,
@@ -37,13 +37,13 @@ enum Check {
     Unordered,
     /// A cursor, and an array in any order.
     Scan,
-    /// Integers that are so far apart at most, unless one of them is negative.
+    /// Integers with at most this distance, unless one of them is negative.
     Near(u64),
     /// Replies of one type.
     Kind,
 }
 
-/// How kvcache is started.
+/// Arguments of kvcache, one set after the other.
 const SETUPS: [&[&str]; 5] = [
     &["--threads", "1", "--shards", "1"],
     &["--threads", "2", "--shards", "7"],
@@ -53,7 +53,7 @@ const SETUPS: [&[&str]; 5] = [
 ];
 
 #[test]
-fn random_commands_have_the_same_answers_as_in_redis() -> anyhow::Result<()> {
+fn random_commands_are_answered_as_by_redis() -> anyhow::Result<()> {
     let Some(exe) = testkit::peer("redis-server")? else { return Ok(()) };
     let number = |name: &str, default: u64| match env::var(name) {
         Ok(text) => text.parse().with_context(|| format!("{name}={text}")),
@@ -71,20 +71,20 @@ fn random_commands_have_the_same_answers_as_in_redis() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Both servers, in the same state as far as can be seen.
+/// Both servers, in the same state as far as a client can see.
 struct Both {
     pairs: Vec<Pair>,
     generator: Generator,
     rng: Rng,
-    /// What has been answered last, by connection number and request.
+    /// Latest requests, with the numbers of their connections.
     history: VecDeque<(usize, Request)>,
 }
 
-/// A connection to each.
+/// One connection to each server.
 struct Pair {
     redis: Replies,
     kvcache: Replies,
-    /// The commands whose replies EXEC will give.
+    /// Commands whose replies EXEC will return.
     queued: Vec<Request>,
 }
 
@@ -160,7 +160,7 @@ impl Both {
         })
     }
 
-    /// The last requests that have a key in common with the very last one, or are about transactions and databases.
+    /// Lists the latest requests that share a key with the last one, or are about transactions and databases.
     fn related(&self) -> String {
         let Some((_, last)) = self.history.back() else { return String::new() };
         let is_related = |request: &&(usize, Request)| {
@@ -188,7 +188,7 @@ impl Pair {
         }
         let queued = std::mem::take(&mut self.queued);
         if wanted.children.is_empty() {
-            // It has come to nothing, or there was none.
+            // The transaction was discarded, or there was none.
             return compare(check, &wanted, &got);
         }
         ensure!(wanted.head() == got.head(), "another number of answers");

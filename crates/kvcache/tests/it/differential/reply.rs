@@ -16,7 +16,7 @@ impl Replies {
         Self { client, unread: Vec::new(), chunk: vec![0; 1 << 18] }
     }
 
-    /// The bytes of the next reply.
+    /// Returns the bytes of the next reply.
     pub(super) fn next(&mut self) -> anyhow::Result<Vec<u8>> {
         loop {
             if let Some(len) = length(&self.unread) {
@@ -30,7 +30,7 @@ impl Replies {
     }
 }
 
-/// A reply and those it consists of.
+/// A reply and the replies that it consists of.
 #[derive(Debug)]
 pub(super) struct Node<'a> {
     pub(super) raw: &'a [u8],
@@ -50,7 +50,7 @@ impl<'a> Node<'a> {
         Ok(Self { raw, children })
     }
 
-    /// Its first line.
+    /// Returns the first line.
     pub(super) fn head(&self) -> &'a [u8] {
         &self.raw[..line_end(self.raw).unwrap_or(self.raw.len())]
     }
@@ -70,13 +70,13 @@ fn line_end(bytes: &[u8]) -> Option<usize> {
     bytes.windows(2).position(|two| two == b"\r\n").map(|at| at + 2)
 }
 
-/// The number behind the first byte.
+/// Parses the number behind the first byte.
 fn number(bytes: &[u8]) -> i64 {
     let end = line_end(bytes).map_or(bytes.len(), |end| end - 2);
     std::str::from_utf8(&bytes[1..end]).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// Replies that a reply consists of.
+/// Returns the number of replies that a reply consists of.
 fn parts(bytes: &[u8]) -> i64 {
     match bytes.first() {
         Some(b'*' | b'~' | b'>') => number(bytes),
@@ -85,7 +85,7 @@ fn parts(bytes: &[u8]) -> i64 {
     }
 }
 
-/// Bytes of the first reply; `None`: it is not whole.
+/// Returns the length of the first reply, or `None` if it is torn.
 fn length(bytes: &[u8]) -> Option<usize> {
     let mut end = line_end(bytes)?;
     if matches!(bytes[0], b'$' | b'=')

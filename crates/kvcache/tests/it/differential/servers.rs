@@ -1,18 +1,17 @@
-//! The two servers.
+//! The two servers that are compared.
 
-use std::{
-    path::Path,
-    process::{Child, Command, Stdio},
-};
+use std::{path::Path, process::Command};
 
 use sys::listen::Address;
 use tempfile::TempDir;
-use testkit::{Client, Server, eventually};
+use testkit::Server;
 
-/// A Redis of the test's own, on a unix socket; killed when this is dropped.
+use crate::common::{EXE, Foreign};
+
+/// A Redis on a unix socket; killed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Redis {
-    child: Child,
+    _process: Foreign,
     address: Address,
     _directory: TempDir,
 }
@@ -23,13 +22,11 @@ impl Redis {
         let socket = directory.path().join("redis.sock");
         let mut command = Command::new(exe);
         command.args(["--port", "0", "--save", "", "--appendonly", "no", "--databases", "16"]);
-        // As much as kvcache is told to take.
+        // The limit that kvcache is given.
         command.args(["--proto-max-bulk-len", "1mb"]);
         command.arg("--dir").arg(directory.path()).arg("--unixsocket").arg(&socket);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
-        let redis = Self { child, address: Address::Unix(socket), _directory: directory };
-        eventually("Redis listens", || Ok(Client::connect(&redis.address).is_ok()))?;
-        Ok(redis)
+        let address = Address::Unix(socket);
+        Ok(Self { _process: Foreign::start(command, &[&address])?, address, _directory: directory })
     }
 
     pub(crate) fn address(&self) -> &Address {
@@ -37,15 +34,6 @@ impl Redis {
     }
 }
 
-impl Drop for Redis {
-    fn drop(&mut self) {
-        // It has ended by itself, or now has to.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 pub(super) fn kvcache(args: &[&str]) -> anyhow::Result<Server> {
-    let exe = Path::new(env!("CARGO_BIN_EXE_kvcache"));
-    Server::start(exe, ["--listen", "127.0.0.1:0", "--max-request-size", "1MiB"].iter().chain(args))
+    Server::start(Path::new(EXE), ["--listen", "127.0.0.1:0", "--max-request-size", "1MiB"].iter().chain(args))
 }

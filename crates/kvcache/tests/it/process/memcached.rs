@@ -1,6 +1,6 @@
-//! memcached itself beside ours: random requests, answered byte for byte alike.
+//! Random requests, sent to memcached and to kvcache: the replies must be the same, byte for byte.
 //!
-//! Unique numbers are not compared but put back into later requests, each server's own; times are compared roughly.
+//! Unique numbers are not compared but used in later requests, each server's own; times are compared roughly.
 
 use std::process::Command;
 
@@ -9,16 +9,16 @@ use fastrand::Rng;
 use sys::listen::Address;
 use testkit::{Client, peer};
 
-use crate::process::bench::{Foreign, Kv};
+use crate::common::{Foreign, Kv};
 
 const KEYS: usize = 6;
-/// Runs with other random numbers and fresh servers.
+/// Number of runs, each with other random numbers and fresh servers.
 const SEEDS: u64 = 2;
-/// Ends the answer to whatever came before it.
+/// Request whose reply ends the replies to all before it.
 const FENCE: &[u8] = b"mn\r\n";
 const FENCED: &[u8] = b"MN\r\n";
 
-/// A connection, and the unique numbers it has been told.
+/// A connection, and the unique numbers that it has received.
 struct Side {
     client: Client,
     numbers: Vec<u64>,
@@ -29,7 +29,7 @@ impl Side {
         Ok(Self { client: Client::connect(address)?, numbers: Vec::new() })
     }
 
-    /// Sends a template in random pieces and reads up to the fence; what came, in comparable form.
+    /// Sends a template in random pieces, and returns the replies up to the fence, in comparable form.
     fn ask(&mut self, template: &str, seed: u64) -> anyhow::Result<String> {
         let number = |at: usize| self.numbers.get(at).copied().unwrap_or(1 << 40);
         let mut request = Vec::new();
@@ -92,12 +92,12 @@ fn roughly(seconds: &str) -> &str {
     }
 }
 
-/// Makes requests.
+/// Generator of requests.
 struct Requests {
     random: Rng,
-    /// Known to the side under test and to memcached alike.
+    /// Number of unique numbers that both sides have received.
     numbers: usize,
-    /// To be made next, last one first.
+    /// Requests to be returned next, the last one first.
     next: Vec<String>,
 }
 
@@ -123,7 +123,7 @@ impl Requests {
         }
     }
 
-    /// Stands for one of the unique numbers that have been told.
+    /// Returns a placeholder for one of the unique numbers received.
     fn number(&mut self) -> String {
         let recent = self.numbers.saturating_sub(8);
         format!("\u{1}{}\u{1}", self.random.usize(recent..recent + 9))
@@ -137,7 +137,7 @@ impl Requests {
         self.pick(&["", "", "", " noreply"])
     }
 
-    /// Random flags out of these; `=` stands for what the letter in front of it takes.
+    /// Returns random flags out of these; `=` stands for the argument of the letter in front of it.
     fn flags(&mut self, letters: &[&str]) -> String {
         let mut flags = String::new();
         for letter in letters {
@@ -162,8 +162,8 @@ impl Requests {
         flags.replace("MA", "M")
     }
 
-    /// A set whose unique number is used again, by somebody who may be late. Only numbers of one key are compared: we
-    /// give them out when asked, memcached when it stores.
+    /// Returns a set whose unique number is used again later, when it may be outdated. Only numbers of one key are
+    /// compared: kvcache assigns them when asked, memcached when it stores.
     fn late(&mut self) -> String {
         let (key, number) = (self.key(), self.numbers);
         let between = match self.random.u8(..6) {
@@ -217,7 +217,7 @@ impl Requests {
             21 => self.odd(),
             22 if self.random.u8(..8) == 0 => format!("flush_all{}\r\n", self.noreply()),
             _ => {
-                // Keys of their own: of a key that was not set in base64, memcached returns the bytes instead.
+                // These keys are not used otherwise: for a key that was not set in base64, memcached returns the bytes.
                 let key = self.pick(&["AAEC", "gAo=", "gAp=", "!", "AAE"]).to_owned();
                 match self.random.bool() {
                     true => format!("mg {key} b{}\r\n", self.flags(&["v", "k", "O="])),
@@ -227,7 +227,7 @@ impl Requests {
         }
     }
 
-    /// Requests whose answers memcached gives alike in a pipeline too.
+    /// Returns a request that memcached answers alike in a pipeline.
     fn simple(&mut self) -> String {
         let (key, value) = (self.key(), self.value());
         match self.random.u8(..12) {

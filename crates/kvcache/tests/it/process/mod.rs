@@ -1,6 +1,5 @@
 //! Processes: ours, and those of others.
 
-mod bench;
 mod memcached;
 mod python;
 mod scaling;

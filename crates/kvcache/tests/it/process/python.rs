@@ -2,9 +2,9 @@
 
 use sys::listen::Address;
 
-use crate::process::{
-    bench::{Kv, python, run_script},
-    scaling::Proxy,
+use crate::{
+    common::{Kv, python, run_script},
+    process::scaling::Proxy,
 };
 
 fn port(address: &Address) -> String {
@@ -61,7 +61,7 @@ assert client.get_many(list(pairs)) == dict(list(pairs.items())[50:])
 "#;
 
 #[test]
-fn a_client_that_hashes_by_itself_spreads_its_keys_over_two_servers() {
+fn a_hashing_client_spreads_its_keys_over_two_servers() {
     let Some(python) = python(&["pymemcache"]).unwrap() else { return };
     let servers: Vec<_> = (0..2).map(|_| Kv::start::<&str>([]).unwrap()).collect();
     let ports: Vec<_> = servers.iter().map(|kv| port(kv.memcached())).collect();

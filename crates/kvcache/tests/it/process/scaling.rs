@@ -1,4 +1,4 @@
-//! Two servers behind twemproxy, which shows each of them a part of the keys.
+//! Two servers behind twemproxy, each with a part of the keys.
 
 use std::{
     net::TcpListener,
@@ -10,7 +10,7 @@ use anyhow::Context;
 use sys::listen::Address;
 use testkit::{Client, peer};
 
-use crate::process::bench::{Foreign, Kv, exchange};
+use crate::common::{Foreign, Kv, exchange};
 
 const KEYS: usize = 64;
 
@@ -22,7 +22,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// `None`: there is no twemproxy.
+    /// Starts twemproxy, unless it is not installed.
     pub(crate) fn start(redis: bool, servers: &[&Address]) -> anyhow::Result<Option<Self>> {
         let Some(program) = peer("nutcracker")? else { return Ok(None) };
         let scratch = tempfile::tempdir()?;
@@ -47,7 +47,7 @@ impl Proxy {
     }
 }
 
-/// Its port for statistics cannot be left to the kernel, so somebody else may be faster.
+/// Runs twemproxy. Its port for statistics cannot be left to the kernel, so another program may take it first.
 fn run(program: &Path, scratch: &Path, socket: &Path) -> anyhow::Result<Foreign> {
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
     let mut command = Command::new(program);
@@ -56,7 +56,7 @@ fn run(program: &Path, scratch: &Path, socket: &Path) -> anyhow::Result<Foreign>
     Foreign::start(command, &[&Address::Unix(socket.to_owned())])
 }
 
-/// How many keys each server has.
+/// Returns the number of keys of each server.
 fn shares(servers: &[Kv]) -> Vec<usize> {
     let size = |kv: &Kv| {
         let mut client = Client::connect(kv.resp()).unwrap();
@@ -85,7 +85,7 @@ fn words<'w>(first: &'w str, others: impl Iterator<Item = String> + 'w) -> Vec<S
 }
 
 #[test]
-fn redis_clients_are_served_through_twemproxy_by_two_servers() {
+fn redis_clients_are_served_through_twemproxy() {
     let servers: Vec<_> = (0..2).map(|_| Kv::start::<&str>([]).unwrap()).collect();
     let addresses: Vec<_> = servers.iter().map(Kv::resp).collect();
     let Some(proxy) = Proxy::start(true, &addresses).unwrap() else { return };
@@ -116,7 +116,7 @@ fn redis_clients_are_served_through_twemproxy_by_two_servers() {
 }
 
 #[test]
-fn memcached_clients_are_served_through_twemproxy_by_two_servers() {
+fn memcached_clients_are_served_through_twemproxy() {
     let servers: Vec<_> = (0..2).map(|_| Kv::start::<&str>([]).unwrap()).collect();
     let addresses: Vec<_> = servers.iter().map(Kv::memcached).collect();
     let Some(proxy) = Proxy::start(false, &addresses).unwrap() else { return };

@@ -1,15 +1,16 @@
-//! Every protocol on every driver, all on the same keys.
+//! All protocols on all drivers and stores, on the same keys.
 
 use std::time::Duration;
 
 use anyhow::ensure;
+use clap::ValueEnum;
 use kvcache::StoreKind;
 use testkit::{Client, examine};
 
-use crate::process::bench::{Kv, exchange, on_every_driver};
+use crate::common::{Kv, exchange, on_every_driver};
 
 #[test]
-fn every_protocol_is_spoken_on_every_driver_and_sees_the_same_keys() {
+fn all_protocols_see_the_same_keys_on_every_driver() {
     on_every_driver(|driver| {
         let kv = Kv::start(["--driver", driver.name()])?;
         let (mut resp, mut detected) = (Client::connect(kv.resp())?, Client::connect(kv.resp())?);
@@ -31,11 +32,11 @@ fn every_protocol_is_spoken_on_every_driver_and_sees_the_same_keys() {
     });
 }
 
-/// What memcached keeps beside a value fits into every store, and commands of all protocols keep their order in it.
+/// Every store keeps memcached's attributes, and the order of commands of all protocols.
 #[test]
-fn every_protocol_is_spoken_on_every_store() {
-    examine(StoreKind::ALL, 2, |store| {
-        let kv = Kv::start(["--store", store.name(), "--compression", "gzip"])?;
+fn all_protocols_see_the_same_keys_in_every_store() {
+    examine(StoreKind::value_variants(), 2, |store| {
+        let kv = Kv::start(["--store", &service::choice_name(store), "--compression", "gzip"])?;
         let long = "long ".repeat(30);
         let (mut us, mut memcached) = (Client::connect(kv.us())?, Client::connect(kv.memcached())?);
         let mut resp = Client::connect(kv.resp())?;
@@ -52,7 +53,7 @@ fn every_protocol_is_spoken_on_every_store() {
 }
 
 #[test]
-fn a_pipeline_of_the_text_protocol_is_answered_in_order_however_it_is_torn() {
+fn a_torn_pipeline_of_the_text_protocol_is_answered_in_order() {
     let (mut requests, mut answers) = (Vec::new(), Vec::new());
     for n in 0..400 {
         let (key, value) = (format!("key:{}", n % 37), format!("value {n}\r\n{}", "x".repeat(n * 7 % 90)));
@@ -75,7 +76,7 @@ fn a_pipeline_of_the_text_protocol_is_answered_in_order_however_it_is_torn() {
 }
 
 #[test]
-fn transactions_of_the_text_protocol_are_answered_as_a_whole() {
+fn transactions_of_the_text_protocol_are_answered_whole() {
     let kv = Kv::start::<&str>([]).unwrap();
     let mut client = Client::connect(kv.us()).unwrap();
     let mut ask = |request: &[u8], wanted: &[u8]| exchange(&mut client, request, wanted).unwrap();
@@ -90,7 +91,7 @@ fn transactions_of_the_text_protocol_are_answered_as_a_whole() {
 }
 
 #[test]
-fn a_password_is_asked_for_whatever_the_protocol() {
+fn every_protocol_requires_the_password() {
     let kv = Kv::start(["--requirepass", "secret"]).unwrap();
     let mut resp = Client::connect(kv.resp()).unwrap();
     exchange(&mut resp, b"GET k\r\n", b"-NOAUTH Authentication required.\r\n").unwrap();
@@ -106,7 +107,7 @@ fn a_password_is_asked_for_whatever_the_protocol() {
 }
 
 #[test]
-fn a_flush_that_was_put_off_takes_what_is_there_by_then() {
+fn a_delayed_flush_removes_later_keys_too() {
     let kv = Kv::start::<&str>([]).unwrap();
     let mut client = Client::connect(kv.memcached()).unwrap();
     exchange(&mut client, b"set a 0 0 1\r\n1\r\nflush_all 1\r\nset b 0 0 1\r\n2\r\n", b"STORED\r\nOK\r\nSTORED\r\n")
@@ -126,7 +127,7 @@ fn a_flush_that_was_put_off_takes_what_is_there_by_then() {
 }
 
 #[test]
-fn a_large_value_may_come_over_any_protocol_and_leave_over_any_other() {
+fn large_values_pass_between_protocols() {
     let value = "v".repeat(300_000);
     for args in [&["--compression", "none"][..], &["--compression", "zstd"]] {
         let kv = Kv::start(args).unwrap();
@@ -141,7 +142,7 @@ fn a_large_value_may_come_over_any_protocol_and_leave_over_any_other() {
 }
 
 #[test]
-fn a_connection_that_ends_in_the_middle_of_a_request_leaves_nothing() {
+fn a_request_that_is_cut_off_stores_nothing() {
     let kv = Kv::start::<&str>([]).unwrap();
     for (address, request) in [(kv.memcached(), &b"set half 0 0 10\r\n12345"[..]), (kv.us(), b"SET half 12345")] {
         let mut client = Client::connect(address).unwrap();
@@ -155,7 +156,7 @@ fn a_connection_that_ends_in_the_middle_of_a_request_leaves_nothing() {
 }
 
 #[test]
-fn whoever_is_no_memcached_client_is_shown_the_door() {
+fn other_protocols_are_refused_at_the_memcached_address() {
     let kv = Kv::start::<&str>([]).unwrap();
     for request in [&b"\x80\x01\x00\x00"[..], b"POST / HTTP/1.1\r\n"] {
         let mut client = Client::connect(kv.memcached()).unwrap();

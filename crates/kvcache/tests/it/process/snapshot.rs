@@ -1,18 +1,18 @@
-//! What outlives the process.
+//! Snapshots that outlive the process.
 
 use std::{path::Path, process::Command};
 
 use anyhow::ensure;
 use testkit::{Client, eventually, run_to_end};
 
-use crate::process::bench::{EXE, Kv, exchange};
+use crate::common::{EXE, Kv, exchange};
 
 fn start(file: &Path, compression: &str) -> Kv {
     Kv::start(["--compression", compression, "--snapshot", file.to_str().unwrap()]).unwrap()
 }
 
 #[test]
-fn keys_are_there_again_after_a_drain_whatever_the_compression_is_then() {
+fn keys_survive_a_restart_with_another_compression() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("keys");
     let long = "long value, ".repeat(500);
@@ -27,7 +27,7 @@ fn keys_are_there_again_after_a_drain_whatever_the_compression_is_then() {
         let mut client = Client::connect(kv.memcached()).unwrap();
         let wanted = format!("VALUE a 5 1\r\n1\r\nVALUE b 0 6000\r\n{long}\r\nEND\r\nHD c1\r\n");
         exchange(&mut client, b"get a b\r\nmg c c\r\n", wanted.as_bytes()).unwrap();
-        // A number that has been given out is not given out again.
+        // A number that has been assigned is not assigned again.
         exchange(&mut client, b"mg b t s\r\ngets a none\r\n", b"HD t1000 s6000\r\nVALUE a 5 1 2\r\n1\r\nEND\r\n")
             .or_else(|_| exchange(&mut client, b"mn\r\n", b"MN\r\n"))
             .unwrap();
@@ -38,7 +38,7 @@ fn keys_are_there_again_after_a_drain_whatever_the_compression_is_then() {
 }
 
 #[test]
-fn saving_on_request_is_reported() {
+fn save_and_bgsave_write_the_file() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("keys");
     let kv = start(&file, "none");
@@ -46,7 +46,7 @@ fn saving_on_request_is_reported() {
     exchange(&mut client, b"SET a 1\r\nSAVE\r\n", b"+OK\r\n+OK\r\n").unwrap();
     let saved = std::fs::metadata(&file).unwrap().len();
     exchange(&mut client, b"SET b 2\r\nBGSAVE\r\n", b"+OK\r\n+Background saving started\r\n").unwrap();
-    eventually("it is saved in the background", || Ok(std::fs::metadata(&file)?.len() > saved)).unwrap();
+    eventually("the background save is done", || Ok(std::fs::metadata(&file)?.len() > saved)).unwrap();
     client.send(b"LASTSAVE\r\n").unwrap();
     assert_eq!(client.take(2).unwrap(), b":1");
     drop(client);
@@ -54,7 +54,7 @@ fn saving_on_request_is_reported() {
 }
 
 #[test]
-fn without_a_file_nothing_can_be_saved() {
+fn saving_without_a_file_is_an_error() {
     let kv = Kv::start::<&str>([]).unwrap();
     let mut client = Client::connect(kv.resp()).unwrap();
     let wanted = b"-ERR there is no file to save to; start the server with --snapshot FILE\r\n";

@@ -1,4 +1,4 @@
-//! redis-benchmark
+//! redis-benchmark against kvcache.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use testkit::peer;
 
 use crate::common::{port, run, start};
 
-/// Every test of its that needs strings only.
+/// Its tests that need strings only.
 const TESTS: &str = "ping_inline,ping_mbulk,set,get,incr,mset";
 
 #[test]

@@ -1,4 +1,4 @@
-//! redis-cli
+//! redis-cli: commands, key statistics, bulk loading and monitoring.
 
 use std::process::{Command, Stdio};
 
@@ -24,7 +24,7 @@ impl Cli {
         Ok(command)
     }
 
-    /// What it says, which is no complaint.
+    /// Runs redis-cli and returns its output; nothing may be on standard error.
     fn says(&self, args: &[&str]) -> anyhow::Result<String> {
         let finished = run(self.command(args)?)?;
         ensure!(finished.stderr.is_empty(), "{args:?}: {}", finished.stderr);
@@ -33,7 +33,7 @@ impl Cli {
 }
 
 #[test]
-fn redis_cli_asks_and_shows() -> anyhow::Result<()> {
+fn redis_cli_runs_commands() -> anyhow::Result<()> {
     let Some(cli) = Cli::start(&[])? else { return Ok(()) };
     assert_eq!(cli.says(&["ping"])?, "PONG\n");
     assert_eq!(cli.says(&["-3", "set", "greeting", "hello there", "EX", "100"])?, "OK\n");
@@ -47,7 +47,7 @@ fn redis_cli_asks_and_shows() -> anyhow::Result<()> {
 }
 
 #[test]
-fn redis_cli_looks_at_keys() -> anyhow::Result<()> {
+fn redis_cli_lists_and_measures_keys() -> anyhow::Result<()> {
     let Some(cli) = Cli::start(&[])? else { return Ok(()) };
     for number in 0..30 {
         cli.says(&["set", &format!("key:{number}"), &"x".repeat(number)])?;
@@ -61,7 +61,7 @@ fn redis_cli_looks_at_keys() -> anyhow::Result<()> {
 }
 
 #[test]
-fn redis_cli_inserts_in_bulk() -> anyhow::Result<()> {
+fn redis_cli_loads_keys_in_bulk() -> anyhow::Result<()> {
     let Some(cli) = Cli::start(&[])? else { return Ok(()) };
     let directory = tempfile::tempdir()?;
     let (path, mut bytes) = (directory.path().join("commands"), Vec::new());
@@ -79,9 +79,9 @@ fn redis_cli_inserts_in_bulk() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// These go on for ever; a line of each will do.
+/// These modes run for ever; the test reads a line of each.
 #[test]
-fn redis_cli_watches() -> anyhow::Result<()> {
+fn redis_cli_monitors_the_server() -> anyhow::Result<()> {
     let Some(cli) = Cli::start(&[])? else { return Ok(()) };
     cli.says(&["set", "k", "v"])?;
     for (args, wanted) in [(vec!["--stat", "-i", "0.01"], "data"), (vec!["--latency", "--raw", "-i", "0.1"], ".")] {
@@ -89,7 +89,7 @@ fn redis_cli_watches() -> anyhow::Result<()> {
         let mut line = String::new();
         let stdout = child.stdout.take().context("no output")?;
         let read = std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line);
-        // It has told enough.
+        // One line is enough.
         let _ = child.kill();
         child.wait()?;
         read?;

@@ -1,4 +1,4 @@
-//! Stock clients, as the processes that people use.
+//! Stock clients, run as processes.
 
 mod benchmark;
 mod cli;

@@ -1,11 +1,11 @@
-//! redis-py
+//! redis-py, with both versions of RESP and as a cluster client.
 
 use std::process::Command;
 
 use crate::common::{port, python, run, start};
 
 fn script(name: &str, args: &[&str]) -> anyhow::Result<()> {
-    let Some(python) = python()? else { return Ok(()) };
+    let Some(python) = python(&["redis"])? else { return Ok(()) };
     let server = start(args)?;
     let path = format!("{}/tests/it/stock/{name}", env!("CARGO_MANIFEST_DIR"));
     let mut command = Command::new(python);
@@ -21,6 +21,6 @@ fn redis_py_works_with_both_protocols() -> anyhow::Result<()> {
 }
 
 #[test]
-fn redis_py_takes_one_node_for_a_cluster() -> anyhow::Result<()> {
+fn redis_py_accepts_one_node_as_a_cluster() -> anyhow::Result<()> {
     script("redis_py_cluster.py", &["--cluster", "yes"])
 }

@@ -1,4 +1,4 @@
-//! COMMAND, beside Redis's.
+//! COMMAND, compared with that of Redis.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::{
     differential::servers::Redis,
 };
 
-/// What one command is, with everything that is in no order sorted.
+/// Description of one command; whatever has no order is sorted.
 type Command = Vec<String>;
 
-/// Commands and subcommands by name.
+/// Returns commands and subcommands by name.
 fn commands(client: &mut Client) -> anyhow::Result<BTreeMap<String, Command>> {
     send(client, &[b"COMMAND"])?;
     let (mut got, mut decoder) = (Vec::new(), ReplyDecoder::default());
@@ -36,7 +36,7 @@ fn add(list: &Reply<'_>, commands: &mut BTreeMap<String, Command>) -> anyhow::Re
         let Reply::Array(parts) = command else { bail!("no array: {command:?}") };
         ensure!(parts.len() == 10, "{parts:?}");
         let Reply::Bulk(name) = &parts[0] else { bail!("no name: {parts:?}") };
-        // Key specifications are in an order; flags, categories and tips are not.
+        // Key specifications have an order; flags, categories and tips do not.
         let sorted = |part: &Reply<'_>| {
             let Reply::Array(items) = part else { return format!("{part:?}") };
             let mut items: Vec<_> = items.iter().map(|item| format!("{item:?}")).collect();
@@ -50,7 +50,7 @@ fn add(list: &Reply<'_>, commands: &mut BTreeMap<String, Command>) -> anyhow::Re
 }
 
 #[test]
-fn every_command_is_described_as_redis_describes_it() -> anyhow::Result<()> {
+fn commands_are_described_as_by_redis() -> anyhow::Result<()> {
     let Some(exe) = peer("redis-server")? else { return Ok(()) };
     let (redis, server) = (Redis::start(&exe)?, start(&[])?);
     let theirs = commands(&mut Client::connect(redis.address())?)?;

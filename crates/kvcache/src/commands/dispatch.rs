@@ -1,0 +1,230 @@
+//! Dispatch: from the arguments of a request to the handler that answers it.
+//!
+//! EXEC is here because it dispatches commands itself.
+
+use std::{marker::PhantomData, time::Instant};
+
+use proto::{Flow, Now, Outbox};
+use store::Store;
+
+use super::{
+    acl, bitfield, bits,
+    call::{Call, millis},
+    client, cluster, command_info, config, connection, counters, debug, expiry, generic, help, info, latency, lcs,
+    objects, perf, persistence, ranges, scan, scripting, server, slowlog, strings, transactions,
+};
+use crate::{
+    command_table::{self, Command, Flags, TABLE, with_command_rows},
+    reply::{Outcome, Refusal, Reply},
+    state::{Client, Keyspace, LatencySample, PauseMode, QueuedCommand, ReplyMode, ServerState},
+};
+
+/// Function that answers one command.
+type Handler<S> = fn(&mut Call<'_, '_, S>) -> Outcome;
+
+macro_rules! handlers {
+    ($(#[doc = $summary:literal] $name:literal ($arity:literal) [$($flag:ident)*] $keys:expr, $group:literal $since:literal => $handler:path;)+) => {
+        /// Handlers of all commands, by number.
+        struct Handlers<S>(PhantomData<S>);
+
+        impl<S: Store + 'static> Handlers<S> {
+            const ALL: &[Handler<S>] = &[$($handler,)+];
+        }
+    };
+}
+
+with_command_rows!(handlers);
+
+/// Answers one request. `args` has at least the command's name.
+pub(crate) fn answer<S: Store + 'static>(
+    state: &ServerState<S>,
+    client: &mut Client<S>,
+    keys: &mut Keyspace<'_, S>,
+    args: &[&[u8]],
+    now: Now,
+    out: &mut Outbox,
+) -> Flow {
+    (keys.database, keys.is_no_touch) = (client.database, client.is_no_touch);
+    let flow = match client.replies {
+        ReplyMode::On | ReplyMode::SkipNext => answer_into(state, client, keys, args, now, out),
+        ReplyMode::Off | ReplyMode::Skip => {
+            let mut dropped = Outbox::default();
+            let flow = answer_into(state, client, keys, args, now, &mut dropped);
+            // The reply to CLIENT REPLY ON is sent, since it has taken effect.
+            if client.replies == ReplyMode::On {
+                out.inline().extend_from_slice(dropped.inline());
+            }
+            flow
+        }
+    };
+    client.replies = match client.replies {
+        ReplyMode::SkipNext => ReplyMode::Skip,
+        ReplyMode::Skip => ReplyMode::On,
+        replies @ (ReplyMode::On | ReplyMode::Off) => replies,
+    };
+    keys.is_no_touch = false;
+    // The next command of the batch needs one shard at a time again.
+    if keys.has_locked_all() {
+        keys.unlock();
+    }
+    flow
+}
+
+fn answer_into<S: Store + 'static>(
+    state: &ServerState<S>,
+    client: &mut Client<S>,
+    keys: &mut Keyspace<'_, S>,
+    args: &[&[u8]],
+    now: Now,
+    out: &mut Outbox,
+) -> Flow {
+    let reply = Reply { out, version: client.version };
+    let mut call = Call { state, client, keys, args, now, reply, flow: Flow::Open };
+    match call.admit() {
+        Ok(Admission::Run(number)) => {
+            if let Err(refusal) = call.run(number) {
+                call.refuse(&refusal);
+            }
+            call.client.publish(number);
+        }
+        Ok(Admission::Queue(number)) => {
+            call.queue(number);
+            call.client.publish(number);
+        }
+        Err(refusal) => call.reject(&refusal),
+    }
+    call.flow
+}
+
+/// True if CLIENT PAUSE makes this request wait.
+pub(crate) fn is_paused<S: Store>(state: &ServerState<S>, client: &Client<S>, args: &[&[u8]]) -> bool {
+    let is_write = || match command_table::find(args[0]) {
+        Some(number) if TABLE[number].name == "exec" => client.has_queued_writes(),
+        Some(number) => TABLE[number].flags.has(Flags::WRITE),
+        None => false,
+    };
+    match state.clients.pause.mode() {
+        PauseMode::None => false,
+        PauseMode::Writes => client.is_authenticated && is_write(),
+        PauseMode::All => client.is_authenticated && command_table::find(args[0]).is_some(),
+    }
+}
+
+/// Decision about a command that may run.
+enum Admission {
+    Run(usize),
+    /// The command is queued, since a transaction is open.
+    Queue(usize),
+}
+
+impl<S: Store + 'static> Call<'_, '_, S> {
+    /// Finds the command and checks everything that can be checked before it runs.
+    fn admit(&self) -> Result<Admission, Refusal> {
+        let (number, command) = self.command()?;
+        self.admit_command(number, command).inspect_err(|_| self.state.statistics.add_rejection(number))
+    }
+
+    fn admit_command(&self, number: usize, command: &'static Command) -> Result<Admission, Refusal> {
+        if !command.has_arity(self.args.len()) {
+            return Err(Refusal::wrong_arity(command.name));
+        }
+        if !self.client.is_authenticated && !command.flags.has(Flags::NO_AUTH) {
+            return Err(Refusal::new("NOAUTH Authentication required."));
+        }
+        match self.client.is_in_transaction() && !transactions::is_immediate(command.name) {
+            true if command.flags.has(Flags::NO_MULTI) => {
+                Err(Refusal::new("ERR Command not allowed inside a transaction"))
+            }
+            true => Ok(Admission::Queue(number)),
+            false => Ok(Admission::Run(number)),
+        }
+    }
+
+    fn command(&self) -> Result<(usize, &'static Command), Refusal> {
+        let name = self.args[0];
+        let number = command_table::find(name).ok_or_else(|| Refusal::unknown_command(self.args))?;
+        let command = &TABLE[number];
+        match self.args.get(1) {
+            Some(subcommand) if command.flags.has(Flags::CONTAINER) => {
+                let number = self.number().ok_or_else(|| Refusal::unknown_subcommand(command.name, subcommand))?;
+                Ok((number, &TABLE[number]))
+            }
+            _ => Ok((number, command)),
+        }
+    }
+
+    /// Runs a command whose arguments have been counted, and measures it.
+    fn run(&mut self, number: usize) -> Outcome {
+        let began = Instant::now();
+        let outcome = Handlers::<S>::ALL[number](self);
+        let duration = began.elapsed();
+        self.state.statistics.add_call(number, duration, outcome.is_ok());
+        if self.state.slow_log.is_slow(duration) && !TABLE[number].flags.has(Flags::SKIP_SLOWLOG) {
+            self.state.slow_log.add(self.slow_command(number, duration));
+        }
+        if self.state.latency_monitor.is_recorded(duration) {
+            let event = if TABLE[number].flags.has(Flags::FAST) { "fast-command" } else { "command" };
+            let sample = LatencySample { unix_s: self.now.unix.as_secs(), ms: millis(duration) };
+            self.state.latency_monitor.add(event, sample);
+        }
+        outcome
+    }
+
+    fn queue(&mut self, number: usize) {
+        let is_write = TABLE[number].flags.has(Flags::WRITE);
+        let transaction = self.client.transaction(&self.state.space);
+        match transaction.queue(number, is_write, self.args, self.state.limits.bulk_bytes_max) {
+            true => self.reply.simple("QUEUED"),
+            false => self.refuse(&Refusal::new("ERR the transaction is larger than the longest request")),
+        }
+    }
+
+    /// Refuses a command that has not been admitted, and with it the transaction that it was meant for.
+    fn reject(&mut self, refusal: &Refusal) {
+        self.client.spoil_transaction();
+        if !self.is(0, "EXEC") {
+            return self.refuse(refusal);
+        }
+        self.end_transaction();
+        let why = refusal.0.strip_prefix("ERR ").unwrap_or(&refusal.0);
+        self.refuse(&Refusal::new(format!("EXECABORT Transaction discarded because of: {why}")));
+    }
+}
+
+fn exec<S: Store>(call: &mut Call<'_, '_, S>) -> Outcome {
+    if !call.client.is_in_transaction() {
+        return Err(Refusal::new("ERR EXEC without MULTI"));
+    }
+    call.lock_all();
+    let transaction = call.client.transaction(&call.state.space);
+    let (queue, is_spoiled) = (transaction.take_queue(), transaction.is_spoiled());
+    if call.end_transaction() && !is_spoiled {
+        call.reply.null_array();
+        return Ok(());
+    }
+    if is_spoiled {
+        return Err(Refusal::new("EXECABORT Transaction discarded because of previous errors."));
+    }
+    call.reply.array(queue.len());
+    for QueuedCommand { number, args } in &queue {
+        let args: Vec<&[u8]> = args.iter().map(|arg| &**arg).collect();
+        let mut inner = Call {
+            state: call.state,
+            client: &mut *call.client,
+            keys: &mut *call.keys,
+            args: &args,
+            now: call.now,
+            reply: Reply { out: &mut *call.reply.out, version: call.reply.version },
+            flow: Flow::Open,
+        };
+        if let Err(refusal) = inner.run(*number) {
+            inner.refuse(&refusal);
+        }
+        let (flow, version) = (inner.flow, inner.reply.version);
+        call.reply.version = version;
+        if flow != Flow::Open {
+            call.flow = flow;
+        }
+    }
+    Ok(())
+}

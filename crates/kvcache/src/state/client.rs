@@ -1,0 +1,106 @@
+//! State of one connection that commands read and change.
+
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+
+use proto::Outbox;
+use store::Store;
+use wire::resp::Version;
+
+use super::{
+    clients::{Clients, Registration},
+    space::Space,
+    transaction::Transaction,
+};
+
+/// One client, as Redis's commands know it.
+#[derive(Debug)]
+pub(crate) struct Client<S: Store> {
+    pub(crate) is_authenticated: bool,
+    pub(crate) database: u8,
+    pub(crate) version: Version,
+    /// Mode chosen by CLIENT REPLY.
+    pub(crate) replies: ReplyMode,
+    /// Set by CLIENT NO-TOUCH: reading a key does not count as a use of it.
+    pub(crate) is_no_touch: bool,
+    /// True while a reply is to come before anything more is read.
+    pub(crate) is_held: bool,
+    pub(crate) registration: Registration,
+    transaction: Option<Box<Transaction<S>>>,
+}
+
+/// Mode of CLIENT REPLY.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReplyMode {
+    On,
+    Off,
+    /// The replies to the next command are dropped.
+    SkipNext,
+    /// The replies to this command are dropped.
+    Skip,
+}
+
+impl<S: Store> Client<S> {
+    pub(crate) fn new(is_authenticated: bool, registration: Registration) -> Self {
+        Self {
+            is_authenticated,
+            database: 0,
+            version: Version::Resp2,
+            replies: ReplyMode::On,
+            is_no_touch: false,
+            is_held: false,
+            registration,
+            transaction: None,
+        }
+    }
+
+    /// True if nothing about this client stands between a command on one key and the store.
+    pub(crate) fn is_plain(&self, clients: &Clients) -> bool {
+        self.is_authenticated
+            && self.replies == ReplyMode::On
+            && !self.is_no_touch
+            && !self.is_held
+            && !clients.are_paused()
+    }
+
+    /// Makes the connection wait for the end of CLIENT PAUSE. False if there is no pause any more.
+    pub(crate) fn hold(&mut self, clients: &Clients, out: &mut Outbox) -> bool {
+        self.is_held = clients.pause.hold(out);
+        self.is_held
+    }
+
+    // --- transactions ---------------------------------------------------------------------
+
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.transaction.as_ref().is_some_and(|transaction| transaction.is_open())
+    }
+
+    pub(crate) fn has_queued_writes(&self) -> bool {
+        self.transaction.as_ref().is_some_and(|transaction| transaction.has_writes())
+    }
+
+    pub(crate) fn transaction(&mut self, space: &Arc<Space<S>>) -> &mut Transaction<S> {
+        self.transaction.get_or_insert_with(|| Box::new(Transaction::new(space)))
+    }
+
+    pub(crate) fn take_transaction(&mut self) -> Option<Box<Transaction<S>>> {
+        self.transaction.take()
+    }
+
+    /// Makes EXEC refuse, if there is an open transaction.
+    pub(crate) fn spoil_transaction(&mut self) {
+        if let Some(transaction) = self.transaction.as_mut().filter(|transaction| transaction.is_open()) {
+            transaction.spoil();
+        }
+    }
+
+    /// Publishes what CLIENT LIST shows of the connection, after it has run a command of this number.
+    pub(crate) fn publish(&self, command: usize) {
+        let profile = self.registration.profile();
+        self.registration.set_last_command(command);
+        profile.database.store(self.database, Relaxed);
+        profile.version.store(if self.version == Version::Resp3 { 3 } else { 2 }, Relaxed);
+        let open = self.transaction.as_ref().filter(|transaction| transaction.is_open());
+        profile.queued.store(open.map_or(-1, |open| i64::try_from(open.queued()).unwrap_or(i64::MAX)), Relaxed);
+        profile.watched.store(self.transaction.as_ref().map_or(0, |transaction| transaction.watched()), Relaxed);
+    }
+}

@@ -1,0 +1,102 @@
+//! State of the server: keys, clients, settings and figures, shared by all its threads.
+//!
+//! Nothing in here knows a command's handler or a protocol's requests.
+
+mod client;
+mod clients;
+mod gauges;
+mod latency_monitor;
+mod memcached;
+mod pause;
+mod server_info;
+mod settings;
+mod slow_log;
+mod snapshot;
+mod space;
+mod statistics;
+mod timer;
+mod transaction;
+
+use std::{sync::Arc, time::Duration};
+
+use store::Store;
+use wire::resp::RequestLimits;
+
+pub(crate) use self::{
+    client::{Client, ReplyMode},
+    clients::{Clients, Profile, Registration, is_printable},
+    gauges::{Gauges, Rates},
+    latency_monitor::{LatencyMonitor, LatencySample, LatencySeries},
+    memcached::{MemcachedState, UNIQUE_NUMBER},
+    pause::PauseMode,
+    settings::Settings,
+    slow_log::{SlowCommand, SlowLog, redacted_args},
+    snapshot::{SaveStart, SnapshotStore},
+    space::{DATABASE_PREFIX, DATABASES, Item, Keyspace, split_stored_key, stored_key},
+    statistics::{BATCH_BUCKETS, BUCKETS, CommandReading, PerfReport, Statistics, upper_ns},
+    timer::Timer,
+    transaction::QueuedCommand,
+};
+pub use self::{
+    server_info::{ServerInfo, StopServer},
+    snapshot::SnapshotError,
+    space::{Space, SpaceOptions},
+};
+
+/// State that all threads of a server share.
+#[derive(Debug)]
+pub(crate) struct ServerState<S: Store> {
+    pub(crate) space: Arc<Space<S>>,
+    pub(crate) settings: Settings,
+    pub(crate) clients: Arc<Clients>,
+    pub(crate) statistics: Statistics,
+    pub(crate) slow_log: Arc<SlowLog>,
+    pub(crate) latency_monitor: Arc<LatencyMonitor>,
+    pub(crate) gauges: Gauges,
+    pub(crate) timer: Timer,
+    pub(crate) info: ServerInfo,
+    pub(crate) limits: RequestLimits,
+    limits_before_auth: RequestLimits,
+    pub(crate) memcached: MemcachedState,
+    pub(crate) snapshots: Arc<SnapshotStore>,
+}
+
+/// Parts that a [`ServerState`] is made of.
+#[derive(Debug)]
+pub(crate) struct ServerStateOptions<S: Store> {
+    pub(crate) space: Space<S>,
+    pub(crate) password: Option<String>,
+    /// Bytes that the space was made with.
+    pub(crate) memory_max: Option<usize>,
+    pub(crate) idle_timeout: Duration,
+    pub(crate) limits: RequestLimits,
+    pub(crate) info: ServerInfo,
+    pub(crate) snapshots: SnapshotStore,
+}
+
+impl<S: Store> ServerState<S> {
+    pub(crate) fn new(options: ServerStateOptions<S>) -> Self {
+        let ServerStateOptions { space, password, memory_max, idle_timeout, limits, info, snapshots } = options;
+        let policy = space.lock(0).policy();
+        Self {
+            space: Arc::new(space),
+            settings: Settings::new(password.as_deref(), memory_max, policy, idle_timeout),
+            clients: Arc::default(),
+            statistics: Statistics::default(),
+            slow_log: Arc::default(),
+            latency_monitor: Arc::default(),
+            gauges: Gauges::default(),
+            timer: Timer::default(),
+            info,
+            limits,
+            limits_before_auth: limits.before_authentication(),
+            memcached: MemcachedState::new(limits.bulk_bytes_max),
+            snapshots: Arc::new(snapshots),
+        }
+    }
+
+    /// Returns the limits of a client's requests: low ones until it has authenticated.
+    pub(crate) fn limits_for(&self, is_authenticated: bool) -> &RequestLimits {
+        if is_authenticated { &self.limits } else { &self.limits_before_auth }
+    }
+}

@@ -1,0 +1,108 @@
+//! CLIENT PAUSE: commands that wait, without a thread that waits with them.
+//!
+//! A connection whose command has to wait keeps its input and defers an empty reply. When that is fulfilled, the driver
+//! offers the input again.
+
+use std::{
+    sync::atomic::{AtomicU8, Ordering},
+    time::Instant,
+};
+
+use parking_lot::{Mutex, MutexGuard};
+use proto::{Outbox, Promise};
+
+/// Commands that wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PauseMode {
+    None,
+    Writes,
+    All,
+}
+
+/// The pause, and the connections that wait for its end.
+#[derive(Debug, Default)]
+pub(crate) struct Pause {
+    /// A [`PauseMode`]; read once per batch.
+    mode: AtomicU8,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    until: Option<Instant>,
+    waiting: Vec<Promise>,
+}
+
+impl Pause {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    #[inline]
+    pub(crate) fn mode(&self) -> PauseMode {
+        match self.mode.load(Ordering::Relaxed) {
+            0 => PauseMode::None,
+            1 => PauseMode::Writes,
+            _ => PauseMode::All,
+        }
+    }
+
+    /// Begins a pause. One that is under way becomes stricter or longer, never less so. The caller must see to it that
+    /// [`Pause::end`] is called at that time.
+    pub(crate) fn begin(&self, mode: PauseMode, until: Instant) {
+        let mut state = self.state();
+        state.until = state.until.max(Some(until));
+        self.mode.store(mode.max(self.mode()) as u8, Ordering::Relaxed);
+    }
+
+    /// Ends the pause, unless it has been prolonged beyond `now`. `None` ends it in any case.
+    pub(crate) fn end(&self, now: Option<Instant>) {
+        let mut state = self.state();
+        if now.is_some_and(|now| state.until.is_some_and(|until| until > now)) {
+            return;
+        }
+        self.mode.store(PauseMode::None as u8, Ordering::Relaxed);
+        state.until = None;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state); // Fulfilling a promise wakes a driver.
+        waiting.into_iter().for_each(|promise| promise.fulfil(Outbox::default()));
+    }
+
+    /// Makes a connection wait for the end. False if there is no pause any more.
+    pub(crate) fn hold(&self, out: &mut Outbox) -> bool {
+        let mut state = self.state();
+        if self.mode() == PauseMode::None {
+            return false;
+        }
+        state.waiting.push(out.defer());
+        true
+    }
+
+    /// Number of connections that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.state().waiting.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_pause_only_grows_and_ends_once() {
+        let (pause, now) = (Pause::default(), Instant::now());
+        let later = now + Duration::from_secs(9);
+        assert!(!pause.hold(&mut Outbox::default()));
+        pause.begin(PauseMode::All, now);
+        pause.begin(PauseMode::Writes, later);
+        let mut out = Outbox::default();
+        assert!(pause.hold(&mut out) && out.has_pending_replies());
+        pause.end(Some(now));
+        assert_eq!((pause.mode(), pause.waiting()), (PauseMode::All, 1));
+        pause.end(Some(later));
+        assert_eq!((pause.mode(), pause.waiting()), (PauseMode::None, 0));
+        assert!(out.front().is_none(), "an empty answer");
+    }
+}
