@@ -1,4 +1,4 @@
-//! The codecs of servers of files: fileserver's two protocols, and mq-server's messages. 100 requests each.
+//! The codecs of file servers: the two protocols of fileserver, and the messages of mq-server. 100 requests each.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,7 @@ fn ids() -> impl Iterator<Item = FileId> {
     (0..DEPTH).filter_map(|at| FileId::new(format!("DOC{at:05}").as_bytes()))
 }
 
-/// How many documents are asked for.
+/// Parses all requests and returns their number.
 fn read<D: Dialect>(mut input: &[u8]) -> u64 {
     let mut count = 0;
     while let Request::Get { id, consumed } = D::request(input) {
@@ -43,7 +43,7 @@ fn requests(criterion: &mut Criterion) {
     group.bench_function("framed", |bencher| bencher.iter(|| read::<Framed>(black_box(&framed))));
 }
 
-/// How many replies there are, and how many bytes in their bodies.
+/// Decodes all replies, and returns their number and the bytes of their bodies.
 fn read_replies(decoder: &mut FramedReplies, mut input: &[u8]) -> (u64, usize) {
     let (mut count, mut bytes) = (0, 0);
     loop {

@@ -1,4 +1,5 @@
-//! What recording a latency costs, and reading the percentiles off: the generator's own histogram, and coarser ones.
+//! The cost of recording a latency, and of reading the percentiles: with the generator's own histogram, and with
+//! coarser ones.
 
 #![forbid(unsafe_code)]
 
@@ -8,7 +9,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use hdrhistogram::Histogram;
 use loadgen::engine::LATENCY_NANOS_MAX;
 
-/// Latencies of a turn, spread as those of a server are: most near the median, a few far from it.
+/// Latencies of a turn, spread like those of a server: most near the median, a few far from it.
 const TURN: usize = 4096;
 
 fn latencies() -> Vec<u64> {

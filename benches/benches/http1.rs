@@ -47,7 +47,7 @@ fn cached_get(criterion: &mut Criterion) {
     }
     let site = Site::open(directory.path(), SiteOptions::default()).expect("a site");
     let server = HttpServer::new(site, HttpOptions::default());
-    // The clock stands still, so that nothing is ever looked at again.
+    // The clock stands still, so that no file is ever revalidated.
     let now = Now { instant: Instant::now(), unix: Duration::from_secs(2_000_000_000) };
     let stdin = std::io::stdin();
     let mut group = criterion.benchmark_group("http1/cached-get");

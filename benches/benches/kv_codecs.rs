@@ -27,7 +27,7 @@ fn commands(verb: &[u8], value: Option<&[u8]>) -> Vec<u8> {
     out
 }
 
-/// Reads all of `input` the fast way and adds up something of every request, so that nothing is left out.
+/// Parses all of `input` by the short cut, and adds up a part of every request, so that no work is optimised away.
 fn read_fast(mut input: &[u8]) -> usize {
     let mut sum = 0;
     while let Some((request, consumed)) = resp::parse_fast(input) {

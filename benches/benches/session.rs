@@ -1,4 +1,4 @@
-//! What a session and its outbox cost per request, without a socket.
+//! The cost of a session and its outbox per request, without a socket.
 
 use std::{
     hint::black_box,
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use proto::{Limits, NextWrite, Now, Outbox, Peer, Protocol, Session, Step, Taken};
 
-/// Requests are single bytes; the reply is a head and a body.
+/// A protocol whose requests are single bytes; the reply is a head and a body.
 struct Fixed {
     body: Bytes,
 }
@@ -86,7 +86,7 @@ fn outbox(c: &mut Criterion) {
     });
 }
 
-/// One request by the way that input takes behind a torn request: copied into the session's own buffer first.
+/// Measures a request behind a torn one, whose input is copied into the session's own buffer first.
 fn inbox(c: &mut Criterion) {
     c.bench_function("session/by-its-inbox", |b| {
         let (stdin, now) = (std::io::stdin(), now());

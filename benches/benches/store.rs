@@ -1,4 +1,4 @@
-//! What a cache costs per operation, without a server: a million keys of 16 bytes with values of 12.
+//! The cost of a cache per operation, without a server: a million keys of 16 bytes with values of 12.
 
 use std::hint::black_box;
 
@@ -12,7 +12,7 @@ use store::{
 const KEYS: u64 = 1_000_000;
 /// Operations per turn, on keys at random.
 const TURN: usize = 4096;
-/// Commands under way at once where a pipeline lets a server look ahead.
+/// Commands in flight at once, where a pipeline lets a server prefetch.
 const WINDOW: usize = 12;
 const VALUE: &[u8] = b"twelve bytes";
 const NOW: Moment = Moment { unix_ms: 1_700_000_000_000 };
@@ -33,12 +33,12 @@ fn filled<S: Store>(policy: PolicyKind, limit: Option<usize>) -> Cache<S> {
     for number in 0..KEYS {
         let key = key(number);
         let hash = cache.store().hash(&key);
-        cache.set(hash, &key, VALUE, PLAIN, NOW).expect("something gives way");
+        cache.set(hash, &key, VALUE, PLAIN, NOW).expect("an entry is evicted");
     }
     cache
 }
 
-/// Other keys at each turn, so that caches of the processor do not help.
+/// Returns other keys at each turn, so that the processor's caches do not help.
 struct Keys(Vec<Key>, usize);
 
 impl Keys {
@@ -53,7 +53,7 @@ impl Keys {
     }
 }
 
-/// Runs an operation on every key, looking ahead: first for the table's memory, then for the entry's.
+/// Runs an operation on every key with prefetching: first of the table's memory, then of the entry's.
 fn windowed<S: Store>(cache: &mut Cache<S>, keys: &[Key], mut run: impl FnMut(&mut Cache<S>, u64, &Key)) {
     let mut hashes = [0; WINDOW];
     let (scout, pin) = (cache.scout(), Pin::new());
@@ -100,7 +100,7 @@ fn store<S: Store>(c: &mut Criterion, name: &str) {
     group.finish();
 }
 
-/// What a new entry costs when another one has to go for it.
+/// Measures an insertion that has to evict an entry.
 fn eviction<S: Store>(c: &mut Criterion, name: &str) {
     let held = filled::<S>(PolicyKind::NoEviction, None).bytes();
     let mut group = c.benchmark_group("eviction");

@@ -1,4 +1,4 @@
-//! What it costs to hand a file's bytes to a socket: the system calls of zerocopy's strategies, and nothing else.
+//! The cost of sending a file's bytes to a socket: the system calls of zerocopy's strategies alone.
 //!
 //! Sender and receiver are one thread and take turns, so that the figures hold the work of both ends, of a TCP connection
 //! over loopback or of a pair of unix sockets. Over TCP the receiver discards what it gets (MSG_TRUNC); unix sockets have
@@ -23,14 +23,14 @@ use rustix::{
 use sys::transfer;
 
 const SIZES: [usize; 4] = [4 << 10, 26_510, 64 << 10, 1 << 20];
-/// What a pipe has room for unless it is asked for more, and zerocopy's largest link.
+/// Default capacity of a pipe, and the longest link of zerocopy.
 const PIPES: [(&str, usize); 2] = [("64KiB", 64 << 10), ("512KiB", 512 << 10)];
-/// The buffer of who reads and writes.
+/// Size of the buffer between a read and a write.
 const BUFFER: usize = 64 << 10;
 
-/// Sends a body of a known size from where it lies.
+/// A way to send a body of known size.
 trait Strategy {
-    /// Sends some of what begins at `at`; returns how much.
+    /// Sends some of the bytes from `at` on; returns their number.
     fn send(&mut self, socket: BorrowedFd<'_>, at: usize) -> io::Result<usize>;
 }
 
@@ -45,7 +45,7 @@ impl Strategy for SendFile<'_> {
 struct ReadWrite<'a> {
     body: &'a Body,
     buffer: Vec<u8>,
-    /// Where in the file the buffer was filled from, and how much of it holds.
+    /// Offset in the file that the buffer was filled from, and number of bytes in it.
     from: usize,
     filled: usize,
 }
@@ -60,7 +60,7 @@ impl Strategy for ReadWrite<'_> {
     }
 }
 
-/// From memory: the mapped file, or a copy of it, which is the least that has to be done.
+/// Sends from memory: the mapped file, or a copy of it, which is the least possible work.
 struct FromMemory(Bytes);
 
 impl Strategy for FromMemory {
@@ -69,12 +69,12 @@ impl Strategy for FromMemory {
     }
 }
 
-/// Through a scratch pipe that is filled when it is empty.
+/// Sends through a scratch pipe, which is filled when it is empty.
 struct ThroughPipe<F> {
     reader: OwnedFd,
     writer: OwnedFd,
     held: usize,
-    /// Fills the pipe from `at` on, as far as there is room.
+    /// Fills the pipe from `at` on, up to its capacity.
     fill: F,
 }
 
@@ -96,7 +96,7 @@ impl<F: FnMut(&OwnedFd, usize) -> io::Result<usize>> Strategy for ThroughPipe<F>
     }
 }
 
-/// A file in pipes, each full of it, from which only copies are taken.
+/// Sends copies of full pipes that hold the file.
 struct Chain {
     links: Vec<(OwnedFd, OwnedFd, usize)>,
 }
@@ -140,7 +140,7 @@ impl Body {
     }
 }
 
-/// What is between the two ends, by the name of its group.
+/// Kind of connection, by the name of its group.
 #[derive(Clone, Copy)]
 enum Between {
     Loopback,
@@ -156,7 +156,7 @@ impl Between {
     }
 }
 
-/// Two ends of a connection.
+/// The two ends of a connection.
 struct Pair {
     ours: OwnedFd,
     theirs: OwnedFd,
@@ -182,13 +182,13 @@ impl Pair {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let theirs = TcpStream::connect(listener.local_addr()?)?;
         let (ours, _) = listener.accept()?;
-        // As our servers do: nothing is held back, and nothing paces a connection that crosses no network.
+        // As our servers do: no data is held back, and a connection that crosses no network is not paced.
         ours.set_nodelay(true)?;
         sockopt::set_tcp_congestion(&ours, "reno")?;
         Ok((ours.into(), theirs.into()))
     }
 
-    /// Sends a whole body and takes it away at the other end: with `TRUNC` nothing arrives in the pieces.
+    /// Sends a whole body and receives it at the other end. `TRUNC` discards it, so that no byte is copied.
     fn exchange(
         &mut self,
         len: usize,
@@ -223,7 +223,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Segments may still be on their way.
+    /// Waits for segments that are still on their way.
     fn wait(&self) -> io::Result<()> {
         let second = Timespec { tv_sec: 1, tv_nsec: 0 };
         match rustix::event::poll(&mut [PollFd::new(&self.theirs, PollFlags::IN)], Some(&second))? {
@@ -238,7 +238,7 @@ fn measure((c, between): (&mut Criterion, Between), name: &str, body: &Body, mut
     group.throughput(Throughput::Bytes(body.len as u64));
     let mut pair = Pair::new(between).expect("a connection");
     let mut got = Vec::new();
-    // Twice, as a pipe may be emptied by being sent.
+    // Twice, since sending may empty a pipe.
     for _ in 0..2 {
         pair.exchange(body.len, &mut strategy, RecvFlags::empty(), |piece| got.extend_from_slice(piece)).expect("sent");
         assert!(got == body.copy, "{name} sends something else");

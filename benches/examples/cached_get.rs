@@ -1,5 +1,5 @@
-//! Answers one cached GET so many times, for whoever counts instructions:
-//! `valgrind --tool=callgrind target/release/examples/cached_get 100000`, twice with different counts.
+//! Answers one cached GET many times, for counting instructions: `valgrind --tool=callgrind
+//! target/release/examples/cached_get 100000`, twice with different counts.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +20,7 @@ fn main() -> std::io::Result<()> {
     std::fs::write(directory.path().join("small"), [b'x'; 128])?;
     let site = Site::open(directory.path(), SiteOptions::default())?;
     let server = HttpServer::new(site, HttpOptions::default());
-    // The clock stands still, so that nothing is ever looked at again.
+    // The clock stands still, so that no file is ever revalidated.
     let now = Now { instant: Instant::now(), unix: Duration::from_secs(2_000_000_000) };
     let stdin = std::io::stdin();
     let mut session = Session::new(&server, Peer::new(stdin.as_fd(), 0), Limits::default(), now);

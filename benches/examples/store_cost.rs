@@ -1,4 +1,4 @@
-//! What a store costs in process: nanoseconds of processor time for a GET and a SET of random keys, one at a time and
+//! Measures a store in process: nanoseconds of processor time for a GET and a SET of random keys, one at a time and
 //! through a rolling window (the fastest of many slices, and the median one), bytes for each key, and the longest
 //! single insertion while it grows.
 //!
@@ -8,6 +8,7 @@
 
 use std::{env, hint::black_box, time::Duration};
 
+use procfs::process::Process;
 use rustix::time::{ClockId, clock_gettime};
 use store::{Attributes, HashbrownStore, KeyHasher, PackedStore, Pin, Scout as _, StdStore, Store, StoreOptions};
 
@@ -15,7 +16,7 @@ use store::{Attributes, HashbrownStore, KeyHasher, PackedStore, Pin, Scout as _,
 const DEPTH: usize = 12;
 const KEY_BYTES: usize = 16;
 type Key = [u8; KEY_BYTES];
-/// Requests that are timed together: fewer milliseconds than a scheduler leaves a thread alone.
+/// Requests that are timed together: they take less time than a time slice of the scheduler.
 const SLICE: usize = 16 * 1024;
 const ROUNDS: usize = 3;
 
@@ -62,7 +63,7 @@ fn report<S: Store>(keys: usize, value_len: usize) {
         filled.as_nanos() as f64 / keys.len() as f64
     );
 
-    // Blocks of requests are prepared beforehand, in the order in which they come in.
+    // Blocks of requests are prepared beforehand, in their order of arrival.
     let requests: Vec<Key> = (0..1 << 20).map(|_| keys[random.usize(..keys.len())]).collect();
     drop(keys);
     let mut reply = vec![0; value_len.max(64)];
@@ -80,7 +81,7 @@ fn report<S: Store>(keys: usize, value_len: usize) {
     println!("  SET: {one} ns one at a time, {rolling} rolling");
 }
 
-/// Processor time for each request, in nanoseconds: of the fastest slice, and of the median one.
+/// Processor time for each request in nanoseconds: of the fastest slice, and of the median one.
 fn cost(requests: &[Key], mut serve: impl FnMut(&[Key])) -> String {
     let mut time = |slice: &[Key]| {
         let start = processor_time();
@@ -93,7 +94,7 @@ fn cost(requests: &[Key], mut serve: impl FnMut(&[Key])) -> String {
     format!("{:.1} ({:.1})", times[0], times[times.len() / 2])
 }
 
-/// Of this thread.
+/// Returns the processor time of this thread.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -115,8 +116,8 @@ fn set<S: Store>(store: &mut S, hash: u64, key: &Key, value: &[u8]) {
     }
 }
 
-/// Runs requests as kvcache does: the bucket of each is asked for, [`DEPTH`] requests later the entry, and after as many
-/// again it is done.
+/// Runs requests as kvcache does: prefetches the bucket of each, its entry [`DEPTH`] requests later, and runs it after
+/// as many again.
 #[inline]
 fn roll<S: Store>(store: &mut S, requests: &[Key], mut done: impl FnMut(&mut S, u64, &Key)) {
     const RING: usize = 32;
@@ -136,7 +137,7 @@ fn roll<S: Store>(store: &mut S, requests: &[Key], mut done: impl FnMut(&mut S, 
     }
 }
 
-/// As a reply is made: short values without a call.
+/// Copies a value as for a reply: short values without a call.
 #[inline]
 fn copy_out(value: &[u8], reply: &mut [u8]) {
     match (value.first_chunk::<8>(), value.last_chunk::<8>()) {
@@ -148,8 +149,8 @@ fn copy_out(value: &[u8], reply: &mut [u8]) {
     }
 }
 
-/// Memory of this process.
+/// Returns the memory of this process.
 fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    status.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or_default() * 4096
+    let memory = Process::myself().and_then(|process| process.statm());
+    memory.map_or(0, |memory| usize::try_from(memory.resident * procfs::page_size()).unwrap_or(usize::MAX))
 }

@@ -1,14 +1,14 @@
-//! fileserver's protocols.
+//! The laws of fileserver's protocols.
 
 use wire::file::{
     Dialect, FileId, Framed, Original, Request, Status,
     client::{Event, FramedReplies, OriginalAnswer, OriginalReply, write_framed_request, write_original_request},
 };
 
-use crate::tearing::{Said, Tearing, read_torn};
+use crate::tearing::{Progress, Tearing, read_torn};
 
-/// Requests of both protocols mean in pieces what they mean at once, and what was read can be asked for again; so do
-/// replies, of which no byte is lost or invented.
+/// Requests of both protocols have the same meaning in pieces as in one, and are encoded as they were parsed. The same
+/// holds for replies, of which no byte is lost or invented.
 pub fn file(data: &[u8]) {
     let Some((&seed, stream)) = data.split_first() else { return };
     let tearing = Tearing::new(seed);
@@ -23,13 +23,13 @@ fn requests<D: Dialect>(stream: &[u8], tearing: Tearing) -> (Vec<Request>, usize
     let mut is_over = false;
     let consumed = read_torn(stream, tearing, |input| {
         if is_over {
-            return Said::Over;
+            return Progress::End;
         }
         let request = D::request(input);
         let consumed = match &request {
             Request::Incomplete { need } => {
                 assert!(*need > 0);
-                return Said::Torn;
+                return Progress::Incomplete;
             }
             Request::Malformed { consumed, fatal } => {
                 is_over = *fatal;
@@ -46,12 +46,12 @@ fn requests<D: Dialect>(stream: &[u8], tearing: Tearing) -> (Vec<Request>, usize
             }
         };
         requests.push(request);
-        Said::Bytes(consumed)
+        Progress::Consumed(consumed)
     });
     (requests, consumed)
 }
 
-/// Statuses and bodies, whole or not, and what the stream ended in.
+/// Returns statuses and bodies, whole or not, and the state at the end of the stream.
 fn framed_replies(stream: &[u8], tearing: Tearing) -> (Vec<(Status, Vec<u8>)>, String) {
     let (mut decoder, mut replies) = (FramedReplies::default(), Vec::<(Status, Vec<u8>)>::new());
     for mut piece in tearing.pieces(stream) {

@@ -1,4 +1,4 @@
-//! kvcache's protocols.
+//! The laws of kvcache's protocols.
 
 use wire::{
     Detected, Detector, detect, memcached,
@@ -6,9 +6,9 @@ use wire::{
     us,
 };
 
-use crate::tearing::{Said, Tearing, read_torn};
+use crate::tearing::{Progress, Tearing, read_torn};
 
-/// RESP requests mean in pieces what they mean at once, and the short cut for GET and SET leads to the same place.
+/// RESP requests have the same meaning in pieces as in one, and the short cut for GET and SET agrees with the parser.
 pub fn resp_request(data: &[u8]) {
     let Some((&seed, stream)) = data.split_first() else { return };
     let limits = match seed >> 6 {
@@ -36,80 +36,80 @@ pub fn resp_request(data: &[u8]) {
 }
 
 fn resp_meaning(stream: &[u8], tearing: Tearing, limits: &resp::RequestLimits) -> (Vec<String>, usize) {
-    let (mut parser, mut said) = (resp::RequestParser::default(), Vec::new());
+    let (mut parser, mut meanings) = (resp::RequestParser::default(), Vec::new());
     let consumed = read_torn(stream, tearing, |input| {
         let mut args = Args::new();
         match parser.parse(input, limits, &mut args) {
             Ok(resp::Parsed::Complete { consumed }) => {
-                said.push(format!("{args:?}"));
-                Said::Bytes(consumed)
+                meanings.push(format!("{args:?}"));
+                Progress::Consumed(consumed)
             }
             Ok(resp::Parsed::Quoted { consumed }) => {
-                said.push(format!("{:?}", parser.quoted()));
-                Said::Bytes(consumed)
+                meanings.push(format!("{:?}", parser.quoted()));
+                Progress::Consumed(consumed)
             }
-            Ok(resp::Parsed::Incomplete { .. }) => Said::Torn,
+            Ok(resp::Parsed::Incomplete { .. }) => Progress::Incomplete,
             Err(error) => {
-                said.push(error.to_string());
-                Said::Over
+                meanings.push(error.to_string());
+                Progress::End
             }
         }
     });
-    (said, consumed)
+    (meanings, consumed)
 }
 
-/// The same of a client's stream of RESP replies.
+/// RESP replies have the same meaning in pieces as in one.
 pub fn resp_reply(data: &[u8]) {
     let Some((&seed, stream)) = data.split_first() else { return };
     let [whole, torn] = [Tearing::whole(), Tearing::new(seed)].map(|tearing| {
-        let (mut decoder, mut said) = (ReplyDecoder::default(), Vec::new());
+        let (mut decoder, mut meanings) = (ReplyDecoder::default(), Vec::new());
         let consumed = read_torn(stream, tearing, |input| match decoder.decode(input) {
             Ok(Some((reply, length))) => {
-                said.push(format!("{reply:?}"));
-                Said::Bytes(length)
+                meanings.push(format!("{reply:?}"));
+                Progress::Consumed(length)
             }
-            Ok(None) => Said::Torn,
+            Ok(None) => Progress::Incomplete,
             Err(error) => {
-                said.push(error.to_string());
-                Said::Over
+                meanings.push(error.to_string());
+                Progress::End
             }
         });
-        (said, consumed)
+        (meanings, consumed)
     });
     assert_eq!(whole, torn, "at once, and torn");
 }
 
-/// The same of the text protocol's requests and answers.
+/// Requests and answers of the text protocol have the same meaning in pieces as in one.
 pub fn us(data: &[u8]) {
     let Some((&seed, stream)) = data.split_first() else { return };
     let limits = us::RequestLimits { request_bytes_max: if seed >> 7 == 0 { 1000 } else { 10 } };
     let [whole, torn] = [Tearing::whole(), Tearing::new(seed)].map(|tearing| {
-        let (mut parser, mut said) = (us::RequestParser::default(), Vec::new());
+        let (mut parser, mut meanings) = (us::RequestParser::default(), Vec::new());
         let consumed = read_torn(stream, tearing, |input| match parser.parse(input, &limits) {
             Ok(us::Parsed::Complete { request, consumed }) => {
-                said.push(format!("{request:?}"));
-                Said::Bytes(consumed)
+                meanings.push(format!("{request:?}"));
+                Progress::Consumed(consumed)
             }
-            Ok(us::Parsed::Incomplete { .. }) => Said::Torn,
+            Ok(us::Parsed::Incomplete { .. }) => Progress::Incomplete,
             Err(error) => {
-                said.push(error.to_string());
-                Said::Over
+                meanings.push(error.to_string());
+                Progress::End
             }
         });
         let mut decoder = us::client::ReplyDecoder::default();
         read_torn(stream, tearing, |input| match decoder.decode(input) {
             Some((reply, length)) => {
-                said.push(format!("{reply:?}"));
-                Said::Bytes(length)
+                meanings.push(format!("{reply:?}"));
+                Progress::Consumed(length)
             }
-            None => Said::Torn,
+            None => Progress::Incomplete,
         });
-        (said, consumed)
+        (meanings, consumed)
     });
     assert_eq!(whole, torn, "at once, and torn");
 }
 
-/// The same of memcached's requests.
+/// Requests of memcached have the same meaning in pieces as in one.
 pub fn memcached_request(data: &[u8]) {
     let Some((&seed, stream)) = data.split_first() else { return };
     let limits = match seed >> 7 {
@@ -117,32 +117,32 @@ pub fn memcached_request(data: &[u8]) {
         _ => memcached::Limits { value_bytes_max: 20, line_bytes_max: 30, keys_line_bytes_max: 50 },
     };
     let [whole, torn] = [Tearing::whole(), Tearing::new(seed)].map(|tearing| {
-        let (mut parser, mut said) = (memcached::RequestParser::default(), Vec::new());
+        let (mut parser, mut meanings) = (memcached::RequestParser::default(), Vec::new());
         let mut out = Vec::new();
-        // Bytes that are skipped say nothing, in however many pieces.
+        // Skipped bytes have no meaning, in however many pieces they come.
         read_torn(stream, tearing, |input| match parser.parse(input, &limits) {
             Ok(memcached::Parsed::Complete { request, consumed }) => {
                 answer(&request, &mut out);
-                said.push(format!("{request:?}"));
-                Said::Bytes(consumed)
+                meanings.push(format!("{request:?}"));
+                Progress::Consumed(consumed)
             }
             Ok(memcached::Parsed::Refused { refusal, consumed }) => {
-                said.push(refusal.to_string());
-                Said::Bytes(consumed)
+                meanings.push(refusal.to_string());
+                Progress::Consumed(consumed)
             }
-            Ok(memcached::Parsed::Skipped { consumed }) => Said::Bytes(consumed),
-            Ok(memcached::Parsed::Incomplete { .. }) => Said::Torn,
+            Ok(memcached::Parsed::Skipped { consumed }) => Progress::Consumed(consumed),
+            Ok(memcached::Parsed::Incomplete { .. }) => Progress::Incomplete,
             Err(error) => {
-                said.push(error.to_string());
-                Said::Over
+                meanings.push(error.to_string());
+                Progress::End
             }
         });
-        (said, out)
+        (meanings, out)
     });
     assert_eq!(whole, torn, "at once, and torn");
 }
 
-/// Whatever a meta request asks to have returned, a client understands.
+/// A client understands whatever a meta request wants returned.
 fn answer(request: &memcached::Request<'_>, out: &mut Vec<u8>) {
     let (memcached::Request::MetaGet { key, flags }
     | memcached::Request::MetaDelete { key, flags }
@@ -165,23 +165,23 @@ fn answer(request: &memcached::Request<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// The same of a client's stream of memcached's replies.
+/// Replies of memcached have the same meaning in pieces as in one.
 pub fn memcached_reply(data: &[u8]) {
     let Some((&seed, stream)) = data.split_first() else { return };
     let [whole, torn] = [Tearing::whole(), Tearing::new(seed)].map(|tearing| {
-        let (mut decoder, mut said) = (memcached::client::ReplyDecoder::default(), Vec::new());
+        let (mut decoder, mut meanings) = (memcached::client::ReplyDecoder::default(), Vec::new());
         let consumed = read_torn(stream, tearing, |input| match decoder.decode(input) {
             Ok(Some((reply, length))) => {
-                said.push(format!("{reply:?}"));
-                Said::Bytes(length)
+                meanings.push(format!("{reply:?}"));
+                Progress::Consumed(length)
             }
-            Ok(None) => Said::Torn,
+            Ok(None) => Progress::Incomplete,
             Err(error) => {
-                said.push(error.to_string());
-                Said::Over
+                meanings.push(error.to_string());
+                Progress::End
             }
         });
-        (said, consumed)
+        (meanings, consumed)
     });
     assert_eq!(whole, torn, "at once, and torn");
 }

@@ -1,6 +1,6 @@
-//! The laws that the fuzz targets put to arbitrary bytes. A breach is a panic.
+//! The laws that the fuzz targets check on arbitrary bytes. A breach is a panic.
 //!
-//! The first byte of an input says how the rest is torn, so that one fuzzer explores both.
+//! The first byte of an input decides how the rest is torn, so that one fuzzer explores both.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ pub use session::session;
 mod tests {
     type Law = fn(&[u8]);
 
-    /// Every seed, and whatever a fuzzer has found and somebody has kept, still obeys its law.
+    /// Every seed, and every input that a fuzzer has found and that was kept, obeys its law.
     #[test]
     fn the_corpus_obeys_the_laws() {
         let targets: [(&str, Law); 9] = [

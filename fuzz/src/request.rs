@@ -6,10 +6,10 @@ use wire::http1::{
 
 use crate::tearing::Tearing;
 
-/// Reached by short inputs, too.
+/// Limits that short inputs reach, too.
 const LIMITS: HeadLimits = HeadLimits { line_bytes_max: 200, head_bytes_max: 500 };
 
-/// A request head that arrives in pieces means what it means at once, and is refused for the same reason.
+/// A request head in pieces has the same meaning as in one, and is refused for the same reason.
 pub fn http1_request(data: &[u8]) {
     let Some((&seed, stream)) = data.split_first() else { return };
     let limits = if seed & 0x80 == 0 { HeadLimits::default() } else { LIMITS };
@@ -29,7 +29,7 @@ fn parse_torn(stream: &[u8], tearing: Tearing, limits: &HeadLimits) -> Result<Op
     parser.parse(stream, limits).map(|request| request.map(describe))
 }
 
-/// Everything that can be asked of a request.
+/// Describes every property of a request.
 fn describe(request: Request<'_>) -> String {
     let validators = Validators { etag: b"\"tag\"", modified: 784_111_777 };
     let verdict = conditional::evaluate(&request, validators);

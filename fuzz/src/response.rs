@@ -2,7 +2,7 @@ use wire::http1::client::{DecodeError, Eof, Event, Head, HeadTemplate, ResponseD
 
 use crate::tearing::Tearing;
 
-/// What a stream of responses came to, with the pieces of each body joined.
+/// The meaning of a stream of responses, with the pieces of each body joined.
 #[derive(Debug, Default, PartialEq)]
 struct Reading {
     responses: Vec<Received>,
@@ -17,13 +17,13 @@ struct Received {
     is_whole: bool,
 }
 
-/// Responses that arrive in pieces mean what they mean at once, on whichever of the decoder's two paths.
+/// Responses have the same meaning in pieces as in one, on either path of the decoder.
 pub fn http1_response(data: &[u8]) {
     let Some((&seed, stream)) = data.split_first() else { return };
     let whole = read(&[stream], &mut HeadTemplate::new());
     let pieces = Tearing::new(seed).pieces(stream);
     assert_eq!(whole, read(&pieces, &mut HeadTemplate::new()), "at once, and torn");
-    // A head that another connection has learned is a short cut to the same place.
+    // A template from another connection does not change the result.
     let mut learned = HeadTemplate::new();
     read(&[stream], &mut learned);
     assert_eq!(whole, read(&pieces, &mut learned), "at once, and with a template");

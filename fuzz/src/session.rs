@@ -17,19 +17,20 @@ struct World {
     now: Now,
 }
 
-/// How a driver may treat a session.
+/// Behaviour of a driver towards a session.
 #[derive(Clone, Copy)]
 struct Manner {
     input: Tearing,
     output: Tearing,
-    /// Takes segments out of the outbox instead of borrowing what is in front.
+    /// True if it takes segments out of the outbox instead of borrowing the front.
     takes: bool,
     batches: bool,
-    /// Reads into the session's own space instead of lending its buffer.
+    /// True if it reads into the session's own buffer instead of lending one.
     reads: bool,
 }
 
-/// However input is torn and output trickles away, the reply stream is the same, and in the end all has been said.
+/// However input is torn and output trickles away, the stream of replies is the same, and all replies are sent in the
+/// end.
 pub fn session(data: &[u8]) {
     let [seed, ways, input @ ..] = data else { return };
     static WORLD: OnceLock<World> = OnceLock::new();
@@ -50,7 +51,7 @@ pub fn session(data: &[u8]) {
 impl World {
     fn new() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tree");
-        // One file behind its head, one beside it, one from its descriptor; nothing is looked at twice.
+        // One file behind its head, one beside it, one from its descriptor; none is revalidated.
         let options =
             SiteOptions { revalidate: Duration::from_secs(1 << 40), cache_file_max: 1_000, ..SiteOptions::default() };
         let site = Site::open(&root, options).expect("the tree is there");
@@ -95,12 +96,12 @@ impl World {
         session.resume(&self.server, self.now);
     }
 
-    /// Writes all there is, and offers held input again, until nothing moves.
+    /// Writes all output, and offers held input again, until nothing moves.
     fn flush(&self, session: &mut Session<HttpServer>, sink: &mut Vec<u8>, manner: &mut Manner) {
         while self.trickle(session, sink, manner) {}
     }
 
-    /// Writes a little, as a socket that is nearly full does; then held input is offered again.
+    /// Writes a little, like a socket that is nearly full; then offers held input again.
     fn trickle(&self, session: &mut Session<HttpServer>, sink: &mut Vec<u8>, manner: &mut Manner) -> bool {
         let (before, had_input) = (sink.len(), session.has_input());
         if manner.takes {

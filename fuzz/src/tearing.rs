@@ -1,10 +1,10 @@
-//! How a stream is torn.
+//! The tearing of a stream into pieces.
 
 /// SplitMix64 (Steele, Lea, Flood 2014): sizes of pieces, drawn from one byte.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tearing {
     state: u64,
-    /// The largest piece; 0: there is only one.
+    /// Largest piece; 0: there is only one.
     max: usize,
 }
 
@@ -13,12 +13,12 @@ impl Tearing {
         Self { state: u64::from(seed), max: [1, 2, 3, 7, 16, 50, 300, 5_000][usize::from(seed % 8)] }
     }
 
-    /// One piece, whatever the stream.
+    /// Makes a tearing into one piece, whatever the stream.
     pub(crate) fn whole() -> Self {
         Self { state: 0, max: 0 }
     }
 
-    /// Bytes of the next piece, at least 1.
+    /// Returns the length of the next piece, at least 1.
     pub(crate) fn next(&mut self) -> usize {
         if self.max == 0 {
             return usize::MAX;
@@ -41,26 +41,29 @@ impl Tearing {
     }
 }
 
-/// What a torn stream came to so far, and whether anything can follow.
-pub(crate) enum Said {
-    Bytes(usize),
-    Torn,
-    Over,
+/// Result of reading the beginning of a torn stream.
+pub(crate) enum Progress {
+    /// This many bytes have been consumed.
+    Consumed(usize),
+    /// More bytes are needed.
+    Incomplete,
+    /// Nothing can follow.
+    End,
 }
 
-/// Offers a stream in pieces, each with what is left of earlier ones, until `read` has had enough.
-pub(crate) fn read_torn(stream: &[u8], tearing: Tearing, mut read: impl FnMut(&[u8]) -> Said) -> usize {
+/// Offers a stream in pieces, each after the unread part of earlier ones, until `read` ends it.
+pub(crate) fn read_torn(stream: &[u8], tearing: Tearing, mut read: impl FnMut(&[u8]) -> Progress) -> usize {
     let (mut start, mut end) = (0, 0);
     for piece in tearing.pieces(stream) {
         end += piece.len();
         loop {
             match read(&stream[start..end]) {
-                Said::Bytes(consumed) => {
+                Progress::Consumed(consumed) => {
                     assert!(0 < consumed && consumed <= end - start);
                     start += consumed;
                 }
-                Said::Torn => break,
-                Said::Over => return start,
+                Progress::Incomplete => break,
+                Progress::End => return start,
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What reads bytes of strangers.
+//! The parsers of requests.
 
 use std::hint::black_box;
 
@@ -22,7 +22,7 @@ fn keys() -> impl Iterator<Item = String> {
     (0..TURNS).map(|at| format!("key:{:012}", at * 7919))
 }
 
-/// [`TURNS`] commands behind each other.
+/// Returns [`TURNS`] commands behind each other.
 pub(crate) fn resp_commands(verb: &[u8], value: Option<&[u8]>) -> Vec<u8> {
     let mut out = Vec::new();
     for key in keys() {

@@ -1,4 +1,4 @@
-//! What the load generator does for each reply.
+//! The work of the load generator for each reply.
 
 use std::hint::black_box;
 
@@ -6,7 +6,7 @@ use gungraun::{library_benchmark, library_benchmark_group};
 use hdrhistogram::Histogram;
 use loadgen::{
     engine::LATENCY_NANOS_MAX,
-    http::{Expectation, HttpClient, HttpConn, Question, Verify},
+    http::{Expectation, HttpClient, HttpConn, HttpVerify, RequestSpec},
     protocol::{ClientProtocol as _, Progress, Single},
 };
 
@@ -17,10 +17,10 @@ fn reply() -> Vec<u8> {
     [head.as_bytes(), &[b'x'; 128]].concat()
 }
 
-/// A client that has seen one reply already, which the others are compared with.
+/// Makes a client that has seen one reply already, with which it compares the others.
 fn client() -> (HttpClient, HttpConn, Vec<u8>) {
-    let question = Question { request: b"GET".to_vec(), expectation: Expectation::Nothing };
-    let mut client = HttpClient::new(&[question], Verify::Content, 0);
+    let question = RequestSpec { request: b"GET".to_vec(), expectation: Expectation::Nothing };
+    let mut client = HttpClient::new(&[question], HttpVerify::Content, 0);
     let (mut conn, reply) = (client.open(), reply());
     check(&mut client, &mut conn, &reply);
     (client, conn, reply)

@@ -1,7 +1,9 @@
-//! Instructions of the hot functions, counted under valgrind: the one figure of this workspace that no neighbour disturbs.
+//! Instructions of the hot functions, counted under valgrind: the only figures of this workspace that other load on the
+//! machine does not disturb.
 //!
-//! `cargo xtask verify instructions` runs it and fails when a function needs more than its limit. A limit is what was counted
-//! with rustc 1.95 for x86-64, and three per cent (eight for evictions, whose counts vary). Whoever makes a function cheaper lowers its limit in the same commit.
+//! `cargo xtask verify instructions` runs it and fails if a function needs more than its limit. A limit is the count with
+//! rustc 1.95 for x86-64, plus three per cent (eight for evictions, whose counts vary). A commit that makes a function
+//! cheaper lowers its limit.
 
 #![allow(
     unused_qualifications,
@@ -17,14 +19,14 @@ mod stores;
 
 use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig};
 
-/// Of the whole benchmark, which repeats its function [`TURNS`] times.
+/// Returns the limit of a whole benchmark, which repeats its function [`TURNS`] times.
 fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
     let mut config = LibraryBenchmarkConfig::default();
     config.tool(Callgrind::default().hard_limits([(EventKind::Ir, instructions)]));
     config
 }
 
-/// Repetitions, so that what surrounds a function does not count.
+/// Number of repetitions, so that the code around a function hardly counts.
 const TURNS: usize = 100;
 
 mod counted {
@@ -37,7 +39,7 @@ mod counted {
     }
 }
 
-/// `cargo bench -- --test` wants to see every benchmark run once, which proves nothing without valgrind.
+/// `cargo bench -- --test` runs every benchmark once, which is of no use without valgrind.
 fn main() {
     if std::env::args().any(|argument| argument == "--test") {
         println!("instructions: counted by `cargo xtask verify instructions`");

@@ -1,4 +1,4 @@
-//! Whole requests through a session, without a socket: what is left when the kernel is taken away.
+//! Whole requests through a session, without a socket: the work of a server without that of the kernel.
 
 use std::{
     convert::Infallible,
@@ -13,7 +13,7 @@ use kvcache::{Codec, FrontEnd, KvOptions, KvServer, ServerInfo, Space, SpaceOpti
 use proto::{Limits, NextWrite, Now, Outbox, Peer, Protocol, Session, Step};
 use store::{KeyHasher, PackedStore, PolicyKind, StoreOptions};
 use sys::beneath::Metadata;
-use web::{Absence, Answer, Heads, HttpOptions, Site, Source};
+use web::{Heads, HttpOptions, Lookup, NotFound, Response, Site};
 use wire::{
     http1::{Connection, Part},
     resp::RequestLimits,
@@ -24,7 +24,7 @@ use crate::{
     codecs::{WRK, resp_commands},
 };
 
-/// A server, a connection to it, and what it is sent.
+/// A server, a connection to it, and the input that it gets.
 struct Setup<P: Protocol> {
     server: P,
     session: Session<P>,
@@ -32,7 +32,7 @@ struct Setup<P: Protocol> {
     now: Now,
 }
 
-/// The clock stands still, so that nothing is ever looked at again.
+/// A clock that stands still, so that no file is ever revalidated.
 fn now() -> Now {
     Now { instant: Instant::now(), unix: Duration::from_secs(2_000_000_000) }
 }
@@ -41,7 +41,7 @@ fn setup<P: Protocol>(server: P, input: Vec<u8>) -> Setup<P> {
     let (stdin, now) = (std::io::stdin(), now());
     let session = Session::new(&server, Peer::new(stdin.as_fd(), 0), Limits::default(), now);
     let mut setup = Setup { server, session, input, now };
-    // Caches are filled and buffers grown.
+    // The first requests fill caches and grow buffers.
     serve(&mut setup);
     setup
 }
@@ -61,7 +61,7 @@ fn serve<P: Protocol>(setup: &mut Setup<P>) -> usize {
     bytes
 }
 
-/// Requests are single bytes; the reply is a head and a body.
+/// A protocol whose requests are single bytes; the reply is a head and a body.
 struct Fixed(Bytes);
 
 impl Protocol for Fixed {
@@ -94,7 +94,8 @@ fn session(mut setup: Setup<Fixed>) -> Setup<Fixed> {
     setup
 }
 
-/// A site of one page, which lies in memory: valgrind's own list of system calls may lack openat2(2), by which real ones open files.
+/// A site of one page in memory: valgrind's own list of system calls may lack openat2(2), by which real sites open
+/// files.
 struct Page(Heads);
 
 impl Site for Page {
@@ -107,8 +108,8 @@ impl Site for Page {
         _: bool,
         _: Now,
         mut send: impl FnMut(&Heads) -> R,
-    ) -> Result<(R, Source), Absence> {
-        if path == b"/small" { Ok((send(&self.0), Source::Cache)) } else { Err(Absence::MISSING) }
+    ) -> Result<(R, Lookup), NotFound> {
+        if path == b"/small" { Ok((send(&self.0), Lookup::Hit)) } else { Err(NotFound::MISSING) }
     }
 
     fn heads(file: &Heads) -> &Heads {
@@ -123,27 +124,27 @@ impl Site for Page {
         out.inline().extend_from_slice(&file.ok.body()[range.start as usize..range.end as usize]);
     }
 
-    fn uploaded(&self, upload: Infallible, _: Vec<u8>, _: Now) -> Answer<'_> {
+    fn on_upload(&self, upload: Infallible, _: Vec<u8>, _: Now) -> Response<'_> {
         match upload {}
     }
 }
 
-fn site() -> Setup<web::Front<Page>> {
+fn site() -> Setup<web::WebServer<Page>> {
     let metadata = Metadata { device: 1, inode: 1, size: 128, modified_ns: 1, changed_ns: 1 };
     let heads = Heads::new(&metadata, "text/plain", &[b'x'; 128], now().unix);
-    setup(web::Front::new(Page(heads), HttpOptions::default()), WRK.as_bytes().to_vec())
+    setup(web::WebServer::new(Page(heads), HttpOptions::default()), WRK.as_bytes().to_vec())
 }
 
 #[library_benchmark]
 #[bench::small(args = (site()), config = at_most(194_000))]
-fn http_get(mut setup: Setup<web::Front<Page>>) -> Setup<web::Front<Page>> {
+fn http_get(mut setup: Setup<web::WebServer<Page>>) -> Setup<web::WebServer<Page>> {
     for _ in 0..TURNS {
         serve(&mut setup);
     }
     setup
 }
 
-/// All keys of [`resp_commands`] are there.
+/// Makes a server that has all keys of [`resp_commands`].
 fn kvcache(input: Vec<u8>) -> Setup<KvServer<PackedStore>> {
     let space = Space::new(SpaceOptions {
         shards: 1,

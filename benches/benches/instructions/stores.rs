@@ -35,17 +35,17 @@ fn cache<S: Store>(policy: PolicyKind, memory_max: Option<usize>) -> Cache<S> {
     for number in 0..KEYS {
         let key = key(number);
         let hash = cache.store().hash(&key);
-        cache.set(hash, &key, VALUE, PLAIN, NOW).expect("something gives way");
+        cache.set(hash, &key, VALUE, PLAIN, NOW).expect("an entry is evicted");
     }
     cache
 }
 
-/// Keys that are there, far apart.
+/// Makes a cache, and keys that it has, far apart.
 fn known<S: Store>() -> Setup<S> {
     Setup { cache: cache(PolicyKind::AllKeysS3Fifo, None), keys: (0..TURNS).map(|at| key(at * 7919 % KEYS)).collect() }
 }
 
-/// Keys that are not there, in a cache with room for half of those that came before them.
+/// Makes a cache with room for half of its entries, and keys that it does not have.
 fn full(policy: &str) -> Setup<PackedStore> {
     let policy = PolicyKind::from_str(policy, false).expect("a policy");
     let memory = cache::<PackedStore>(PolicyKind::NoEviction, None).bytes();

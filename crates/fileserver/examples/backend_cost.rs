@@ -1,4 +1,4 @@
-//! What one load costs in each back end, by size of the document and of the database's pages; everything is in the
+//! Cost of one load in each back end, by size of the document and of the database's pages; everything is in the
 //! page cache. The contenders take turns, and each figure is the least of many rounds, so that what else the machine
 //! does drops out.
 //!
@@ -25,10 +25,10 @@ use wire::file::FileId;
 
 const SIZES: [usize; 6] = [10_000, 50_000, 100_000, 500_000, 1_000_000, 2_000_000];
 const PAGE_BYTES: [u32; 7] = [1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
-/// Of each size so many documents that they fill no cache but the kernel's.
+/// Size of all documents of one size, in bytes: so many that they fill no cache but the kernel's.
 const COLLECTION_BYTES: usize = 48 << 20;
 const DOCUMENTS_MAX: usize = 2_000;
-/// One turn of a contender: short enough that some turns are not interrupted.
+/// Limit of one turn of a contender: short enough that some turns are not interrupted.
 const TURN_BYTES: usize = 4 << 20;
 const TURN_LOADS_MAX: usize = 100;
 const ROUNDS: usize = 100;
@@ -36,7 +36,7 @@ const EVERYTHING: u64 = 1 << 40;
 
 type Load<'a> = Box<dyn FnMut(&FileId) -> Result<()> + 'a>;
 
-/// Something that loads a document, and the least time it took so far.
+/// Way to load a document, and the least time it took so far.
 struct Contender<'a> {
     name: String,
     load: Load<'a>,
@@ -54,7 +54,7 @@ impl<'a> Contender<'a> {
     {
         let mut reader = backend.reader()?;
         Ok(Self::new(name, move |id| {
-            let document = backend.load(&mut reader, id).map_err(|absence| anyhow!("{id}: {absence:?}"))?;
+            let document = backend.load(&mut reader, id).map_err(|error| anyhow!("{id}: {error:?}"))?;
             black_box(document);
             Ok(())
         }))
@@ -78,7 +78,7 @@ fn race(contenders: &mut [Contender<'_>], ids: &[FileId], size: usize, rounds: u
     Ok(())
 }
 
-/// A directory of documents of one size.
+/// Directory of documents of one size.
 struct Collection {
     directory: tempfile::TempDir,
     ids: Vec<FileId>,
@@ -115,7 +115,7 @@ fn sqlite(path: &Path, memory_max: u64, mmap_bytes: u64) -> Result<Sqlite> {
     Ok(Sqlite::open(path, SqliteOptions { memory_max, mmap_bytes, ..SqliteOptions::default() })?)
 }
 
-/// Page sizes against each other, with and without a memory map.
+/// Compares page sizes, with and without a memory map.
 fn pages(collection: &Collection) -> Result<Vec<Contender<'_>>> {
     let mut contenders = Vec::new();
     for mmap_bytes in [0, EVERYTHING] {
@@ -129,7 +129,7 @@ fn pages(collection: &Collection) -> Result<Vec<Contender<'_>>> {
     Ok(contenders)
 }
 
-/// The back ends as they are used, and what they consist of.
+/// Compares the back ends as they are used, and their parts.
 fn backends(collection: &Collection, size: usize) -> Result<Vec<Contender<'_>>> {
     let content = collection.content();
     let path = collection.import(ImportOptions::default().page_bytes)?;

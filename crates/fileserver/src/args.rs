@@ -1,4 +1,4 @@
-//! The flags of the file server beside those that all servers share.
+//! Flags of the file server beside those that all servers share.
 
 use std::{
     path::{Path, PathBuf},
@@ -6,9 +6,9 @@ use std::{
 };
 
 use bytesize::ByteSize;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use layouts::LayoutKind;
-use service::{Choice, Dimension, Invalid, Timeouts};
+use service::{Dimension, Invalid, Timeouts, choice_name};
 use sys::affinity;
 
 use crate::{
@@ -18,36 +18,36 @@ use crate::{
     requests::RequestMapKind,
 };
 
-/// What is served, and of which parts the server is made.
-#[derive(Args, Clone, Debug)]
+/// Flags that say what is served, and which parts the server is made of.
+#[derive(Clone, Debug, Args)]
 pub struct FileArgs {
     /// The directory to serve, or the database with --backend sqlite; a generated sample when missing. A PORT in front of
     /// it is short for --listen 0.0.0.0:PORT
     #[arg(value_name = "[PORT] CONTENT", num_args = 0..=2)]
     pub operands: Vec<PathBuf>,
 
-    /// What is spoken; --list-backends describes this and all other choices
-    #[arg(long, value_name = "NAME", default_value_t = ProtocolKind::DEFAULT)]
+    /// Protocol that clients speak; --list-backends describes this and all other choices
+    #[arg(long, value_name = "NAME", value_enum, default_value_t)]
     pub protocol: ProtocolKind,
 
-    /// Where requests are kept that have not arrived in full
-    #[arg(short = 'r', long, value_name = "NAME", default_value_t = RequestMapKind::DEFAULT)]
+    /// Map for requests that have not arrived completely
+    #[arg(short = 'r', long, value_name = "NAME", value_enum, default_value_t)]
     pub request_map: RequestMapKind,
 
-    /// Where cached documents are kept
-    #[arg(short = 'm', long, value_name = "NAME", default_value_t = CacheMapKind::DEFAULT)]
+    /// Map for cached documents
+    #[arg(short = 'm', long, value_name = "NAME", value_enum, default_value_t)]
     pub cache_map: CacheMapKind,
 
-    /// What gives way in a full cache [default: none without a cache map, else what --list-backends says]
-    #[arg(short = 'c', long, value_name = "NAME")]
+    /// Eviction from a full cache [default: none without a cache map, else lockfree]
+    #[arg(short = 'c', long, value_name = "NAME", value_enum)]
     pub eviction: Option<EvictionKind>,
 
-    /// Where documents come from
-    #[arg(short = 'f', long, value_name = "NAME", default_value_t = BackendKind::DEFAULT)]
+    /// Back end that documents come from
+    #[arg(short = 'f', long, value_name = "NAME", value_enum, default_value_t)]
     pub backend: BackendKind,
 
-    /// Which file of the directory an id means
-    #[arg(long, value_name = "NAME", default_value_t = LayoutKind::Zotero)]
+    /// Layout of the directory: which file an id means
+    #[arg(long, value_name = "NAME", value_enum, default_value_t)]
     pub layout: LayoutKind,
 
     /// Cached documents
@@ -67,7 +67,7 @@ pub struct FileArgs {
     #[arg(long, value_name = "SIZE")]
     pub cache_file_max: Option<ByteSize>,
 
-    /// How long a cached document is served, and a manifest used, without a look whether it has changed
+    /// Time for which a cached document is served, and a manifest used, without a check whether it has changed
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
     pub revalidate: Duration,
 
@@ -78,7 +78,7 @@ pub struct FileArgs {
 }
 
 impl FileArgs {
-    /// The port in front of the content, if there are two operands.
+    /// Returns the port in front of the content, if there are two operands.
     fn port_operand(&self) -> Option<&Path> {
         match &self.operands[..] {
             [port, _] => Some(port),
@@ -86,6 +86,8 @@ impl FileArgs {
         }
     }
 
+    /// Parses the port in front of the content.
+    ///
     /// # Errors
     /// The first of two operands is no port.
     pub fn port(&self) -> Result<Option<u16>, String> {
@@ -96,21 +98,21 @@ impl FileArgs {
         self.port_operand().map(port).transpose()
     }
 
-    /// What is to be served; `None`: a sample.
+    /// Returns the content to serve; `None` for a sample.
     pub fn content(&self) -> Option<&Path> {
         self.operands.last().map(PathBuf::as_path)
     }
 
-    /// What is wrong with the flags together, if anything.
+    /// Checks that the flags go together.
     ///
     /// # Errors
-    /// A reason, and what would do.
+    /// The reason why they do not, and what would do.
     pub fn check(&self) -> Result<(), String> {
         self.port()?;
         if let Some(why) = self.combination().problem() {
-            let (map, eviction) = (self.cache_map, self.combination().eviction);
+            let (map, eviction) = (choice_name(&self.cache_map), choice_name(&self.combination().eviction));
             let maps: Vec<_> =
-                CacheMapKind::ALL.iter().map(|kind| kind.name()).filter(|name| *name != "none").collect();
+                CacheMapKind::value_variants().iter().map(choice_name).filter(|name| *name != "none").collect();
             return Err(format!(
                 "--cache-map {map} and --eviction {eviction} do not go together: {why}; leave --eviction out, or use --cache-map {}",
                 maps.join(", ")
@@ -126,12 +128,12 @@ impl FileArgs {
     }
 
     pub fn combination(&self) -> Combination {
-        let usual = if self.cache_map == CacheMapKind::None { EvictionKind::None } else { EvictionKind::DEFAULT };
+        let default = if self.cache_map == CacheMapKind::None { EvictionKind::None } else { EvictionKind::default() };
         Combination {
             protocol: self.protocol,
             requests: self.request_map,
             cache_map: self.cache_map,
-            eviction: self.eviction.unwrap_or(usual),
+            eviction: self.eviction.unwrap_or(default),
         }
     }
 
@@ -145,6 +147,8 @@ impl FileArgs {
         }
     }
 
+    /// Opens `content` by the back end that was chosen.
+    ///
     /// # Errors
     /// `content` cannot be served from the back end that was chosen.
     pub fn open(&self, content: &Path) -> Result<AnyBackend, BackendError> {
@@ -161,77 +165,62 @@ impl FileArgs {
         }
     }
 
-    /// The largest document that is read into memory.
+    /// Returns the size of the largest document that is read into memory.
     fn memory_max(&self) -> u64 {
         let is_cached = self.cache_map != CacheMapKind::None && self.cache_entries > 0 && self.cache_bytes.as_u64() > 0;
-        let usual = match self.backend {
-            // What is not kept is better sent from its file. Measured for http-server: sendfile costs about as much as
+        let default = match self.backend {
+            // A document that is not kept is better sent from its file. Measured for http-server: sendfile costs about as much as
             // a copy at 6 KiB.
             BackendKind::Filesystem if !is_cached => return 0,
             BackendKind::Filesystem => 8 << 10,
             BackendKind::Sqlite => SqliteOptions::default().memory_max,
         };
-        self.cache_file_max.map_or(usual, |size| size.as_u64())
+        self.cache_file_max.map_or(default, |size| size.as_u64())
     }
 
     fn readers(&self) -> usize {
-        let usual = || if self.backend.blocks() { 2 * affinity::available() } else { 0 };
-        self.readers.map_or_else(usual, usize::from)
+        let default = || if self.backend.blocks() { 2 * affinity::available() } else { 0 };
+        self.readers.map_or_else(default, usize::from)
     }
 
-    /// What can be chosen, for `--list-backends`.
+    /// Returns the choices for `--list-backends`.
     pub fn dimensions() -> Vec<Dimension> {
         vec![
-            ProtocolKind::dimension(),
-            RequestMapKind::dimension(),
-            CacheMapKind::dimension(),
-            EvictionKind::dimension(),
-            BackendKind::dimension(),
-            layout_dimension(),
+            Dimension::of("protocol", "--protocol", &ProtocolKind::default()),
+            Dimension::of("request-map", "--request-map", &RequestMapKind::default()),
+            Dimension::of("cache-map", "--cache-map", &CacheMapKind::default()),
+            Dimension::of("eviction", "--eviction", &EvictionKind::default()),
+            Dimension::of("backend", "--backend", &BackendKind::default()),
+            Dimension::of("layout", "--layout", &LayoutKind::default()),
         ]
     }
 
-    /// Which of it does not go together.
+    /// Returns the choices that do not go together.
     pub fn invalid() -> Vec<Invalid> {
-        let evictions = EvictionKind::ALL.iter().filter_map(|&eviction| {
-            let (map, protocol, requests) = (CacheMapKind::None, ProtocolKind::DEFAULT, RequestMapKind::DEFAULT);
-            let reason = Combination { protocol, requests, cache_map: map, eviction }.problem()?;
-            Some(invalid([("cache-map", map.name()), ("eviction", eviction.name())], reason))
+        let evictions = EvictionKind::value_variants().iter().filter_map(|&eviction| {
+            let (cache_map, protocol, requests) = (CacheMapKind::None, Default::default(), Default::default());
+            let reason = Combination { protocol, requests, cache_map, eviction }.problem()?;
+            Some(invalid([("cache-map", choice_name(&cache_map)), ("eviction", choice_name(&eviction))], reason))
         });
-        let backends = BackendKind::ALL.iter().flat_map(|&backend| {
-            let layouts = LayoutKind::ALL.iter();
+        let backends = BackendKind::value_variants().iter().flat_map(|&backend| {
+            let layouts = LayoutKind::value_variants().iter();
             layouts.filter_map(move |&layout| {
                 let reason = layout_problem(backend, layout)?;
-                Some(invalid([("backend", backend.name()), ("layout", layout.name())], reason))
+                Some(invalid([("backend", choice_name(&backend)), ("layout", choice_name(&layout))], reason))
             })
         });
         evictions.chain(backends).collect()
     }
 }
 
-fn invalid(combination: [(&'static str, &str); 2], reason: &str) -> Invalid {
-    let combination = combination.map(|(name, choice)| (name, choice.to_owned())).into();
-    Invalid { combination, reason: reason.to_owned() }
+fn invalid(combination: [(&'static str, String); 2], reason: &str) -> Invalid {
+    Invalid { combination: combination.into(), reason: reason.to_owned() }
 }
 
-/// The default layout stands for none where there is no directory.
+/// Returns the reason why a back end and a layout do not go together. The default layout stands for none where there is no
+/// directory.
 fn layout_problem(backend: BackendKind, layout: LayoutKind) -> Option<&'static str> {
     let has_layout = backend == BackendKind::Filesystem;
     (!has_layout && layout != LayoutKind::Zotero)
         .then_some("a database knows its documents by their ids; --layout is for `fileserver import`")
-}
-
-fn layout_dimension() -> Dimension {
-    let choice = |kind: &LayoutKind| Choice {
-        name: kind.name().to_owned(),
-        description: kind.about().to_owned(),
-        unavailable: None,
-        facts: None,
-    };
-    Dimension {
-        name: "layout",
-        flag: "--layout",
-        default: LayoutKind::Zotero.name().to_owned(),
-        choices: LayoutKind::ALL.iter().map(choice).collect(),
-    }
 }

@@ -1,35 +1,43 @@
-//! Every combination of protocol, request map and cache is a type; here they are gathered, and only here is a choice
-//! made at run time turned into one of them.
+//! Combinations of protocol, request map and cache. Each is a type; only here is a choice made at run time turned into one
+//! of them.
 
-use std::{sync::Arc, time::Instant};
+use std::{fmt, sync::Arc, time::Instant};
 
+use clap::ValueEnum;
 use proto::{Flow, Now, Outbox, Peer, Protocol, Step};
+use service::choice_name;
 use wire::file::{Dialect, Framed, Original};
 
 use crate::{
     backend::AnyBackend,
     cache::{
-        CacheMapKind, EvictionKind, Hashbrown, LockFree, MutexLru, NoCache, Refusing, Sparse, Std, UseOrder, Used,
+        CacheMapKind, EvictionKind, Hashbrown, LockFree, MutexLru, NoCache, Refusing, Sparse, Std, Usage, UseOrder,
     },
-    library::Shared,
+    cached_backend::SharedDocument,
     requests::{
         HashbrownRequests, PartialRequest, Registration, RequestMap, RequestMapKind, SlabRequests, StdRequests,
     },
-    server::{self, FileOptions, Shelf, StartError},
+    server::{self, DocumentService, FileOptions, StartError},
     statistics::Statistics,
 };
 
-service::choices! {
-    /// What is spoken.
-    pub enum ProtocolKind: "protocol", "--protocol", default Original {
-        /// eight characters in, the bytes of the document and the end of the connection out; one NUL when there is none
-        Original = "original",
-        /// lengths in front and a status: connections last, requests may be pipelined, every miss says what it is
-        Framed = "framed",
+/// Protocol that clients speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ProtocolKind {
+    /// eight characters in, the bytes of the document and the end of the connection out; one NUL when there is none
+    #[default]
+    Original,
+    /// lengths in front and a status: connections last, requests may be pipelined, every miss says what it is
+    Framed,
+}
+
+impl fmt::Display for ProtocolKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&choice_name(self))
     }
 }
 
-/// One choice of each dimension.
+/// Choice of each dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Combination {
     pub protocol: ProtocolKind,
@@ -39,7 +47,7 @@ pub struct Combination {
 }
 
 impl Combination {
-    /// Why the choices do not go together, if they do not.
+    /// Returns the reason why the choices do not go together, if they do not.
     pub fn problem(&self) -> Option<&'static str> {
         match (self.cache_map, self.eviction) {
             (CacheMapKind::None, EvictionKind::LockFree) => {
@@ -50,7 +58,7 @@ impl Combination {
     }
 }
 
-/// Three lists make all products: each of the enums below is made from one list, and the matches meet in
+/// Makes all products of three lists: each of the enums below comes from one list, and the matches meet in
 /// [`server::on_input`], which exists once for each combination.
 macro_rules! combinations {
     (
@@ -58,18 +66,18 @@ macro_rules! combinations {
         request maps { $($requests:ident => $request_map:ty,)+ }
         caches { $($cache:ident($map:pat, $eviction:pat) => $cache_type:ty,)+ }
     ) => {
-        /// The request map of a server.
-        enum Requests {
+        /// Request map of a server.
+        enum AnyRequestMap {
             $($requests(Arc<$request_map>),)+
         }
 
-        impl Requests {
+        impl AnyRequestMap {
             fn new(kind: RequestMapKind) -> Self {
                 match kind { $(RequestMapKind::$requests => Self::$requests(Arc::default()),)+ }
             }
 
-            fn open(&self, now: Now) -> Entry {
-                match self { $(Self::$requests(map) => Entry::$requests(Registration::new(map, now.instant)),)+ }
+            fn open(&self, now: Now) -> AnyRegistration {
+                match self { $(Self::$requests(map) => AnyRegistration::$requests(Registration::new(map, now.instant)),)+ }
             }
 
             fn len(&self) -> usize {
@@ -77,25 +85,25 @@ macro_rules! combinations {
             }
         }
 
-        /// A connection's entry in the request map.
-        enum Entry {
+        /// Entry of a connection in the request map.
+        enum AnyRegistration {
             $($requests(Registration<$request_map>),)+
         }
 
-        impl Entry {
-            /// When the request began that is not whole yet.
+        impl AnyRegistration {
+            /// Time at which an incomplete request began.
             fn started(&self) -> Option<Instant> {
                 let started = |request: &mut PartialRequest| (!request.bytes.is_empty()).then_some(request.since);
                 match self { $(Self::$requests(entry) => entry.with(started),)+ }
             }
         }
 
-        /// The cache of a server and all behind it.
-        enum Shelves {
-            $($cache(Shelf<$cache_type>),)+
+        /// Cache of a server and all that is behind it.
+        enum AnyDocumentService {
+            $($cache(DocumentService<$cache_type>),)+
         }
 
-        impl Shelves {
+        impl AnyDocumentService {
             fn new<D: Dialect>(
                 map: CacheMapKind,
                 eviction: EvictionKind,
@@ -103,13 +111,13 @@ macro_rules! combinations {
                 options: &FileOptions,
             ) -> Result<Self, StartError> {
                 match (map, eviction) {
-                    $(($map, $eviction) => Shelf::new::<D>(backend, options).map(Self::$cache),)+
+                    $(($map, $eviction) => DocumentService::new::<D>(backend, options).map(Self::$cache),)+
                 }
             }
 
             #[inline]
-            fn on_input<D: Dialect>(&self, entry: &Entry, input: &[u8], now: Now, out: &mut Outbox) -> Step {
-                match entry { $(Entry::$requests(entry) => self.answer::<D, _>(entry, input, now, out),)+ }
+            fn on_input<D: Dialect>(&self, entry: &AnyRegistration, input: &[u8], now: Now, out: &mut Outbox) -> Step {
+                match entry { $(AnyRegistration::$requests(entry) => self.answer::<D, _>(entry, input, now, out),)+ }
             }
 
             #[inline]
@@ -120,27 +128,27 @@ macro_rules! combinations {
                 now: Now,
                 out: &mut Outbox,
             ) -> Step {
-                match self { $(Self::$cache(shelf) => server::on_input::<D, R, _>(shelf, entry, input, now, out),)+ }
+                match self { $(Self::$cache(service) => server::on_input::<D, R, _>(service, entry, input, now, out),)+ }
             }
 
             fn refuse<D: Dialect>(&self, out: &mut Outbox) {
-                match self { $(Self::$cache(shelf) => shelf.malformed::<D>(out),)+ }
+                match self { $(Self::$cache(service) => service.malformed::<D>(out),)+ }
             }
 
             fn statistics(&self) -> Statistics {
-                match self { $(Self::$cache(shelf) => shelf.library.statistics(),)+ }
+                match self { $(Self::$cache(service) => service.documents.statistics(),)+ }
             }
 
-            fn used(&self) -> (Used, u64) {
-                match self { $(Self::$cache(shelf) => shelf.library.used(),)+ }
+            fn used(&self) -> (Usage, u64) {
+                match self { $(Self::$cache(service) => service.documents.used(),)+ }
             }
         }
 
-        /// A file server of any combination.
+        /// File server of any combination.
         pub struct FileServer {
             protocol: ProtocolKind,
-            requests: Requests,
-            shelves: Shelves,
+            requests: AnyRequestMap,
+            service: AnyDocumentService,
             options: FileOptions,
         }
 
@@ -152,11 +160,11 @@ macro_rules! combinations {
                     return Err(StartError::Combination(*choice, why));
                 }
                 let (map, eviction) = (choice.cache_map, choice.eviction);
-                let shelves = match choice.protocol {
-                    $(ProtocolKind::$protocol => Shelves::new::<$protocol>(map, eviction, backend, &options)?,)+
+                let service = match choice.protocol {
+                    $(ProtocolKind::$protocol => AnyDocumentService::new::<$protocol>(map, eviction, backend, &options)?,)+
                 };
-                let requests = Requests::new(choice.requests);
-                Ok(Self { protocol: choice.protocol, requests, shelves, options })
+                let requests = AnyRequestMap::new(choice.requests);
+                Ok(Self { protocol: choice.protocol, requests, service, options })
             }
         }
 
@@ -170,24 +178,24 @@ macro_rules! combinations {
             #[inline]
             fn on_input(&self, conn: &mut Conn, input: &[u8], now: Now, out: &mut Outbox) -> Step {
                 match self.protocol {
-                    $(ProtocolKind::$protocol => self.shelves.on_input::<$protocol>(&conn.0, input, now, out),)+
+                    $(ProtocolKind::$protocol => self.service.on_input::<$protocol>(&conn.0, input, now, out),)+
                 }
             }
 
             fn deadline(&self, conn: &Conn, quiet_since: Instant) -> Option<Instant> {
-                let (since, patience) = match conn.0.started() {
+                let (since, timeout) = match conn.0.started() {
                     Some(started) => (started, self.options.request_timeout),
                     None => (quiet_since, self.options.idle_timeout),
                 };
-                // A patience too long to be added has no end.
-                since.checked_add(patience)
+                // A timeout too long to be added never ends.
+                since.checked_add(timeout)
             }
 
             fn on_deadline(&self, conn: &mut Conn, _: Now, out: &mut Outbox) -> Flow {
                 if conn.0.started().is_none() {
                     return Flow::Close;
                 }
-                match self.protocol { $(ProtocolKind::$protocol => self.shelves.refuse::<$protocol>(out),)+ }
+                match self.protocol { $(ProtocolKind::$protocol => self.service.refuse::<$protocol>(out),)+ }
                 Flow::Linger
             }
 
@@ -206,35 +214,35 @@ combinations! {
         Slab => SlabRequests,
     }
     caches {
-        // Whoever asks for the second pair has been refused: see `Combination::problem`.
+        // The second pair has been refused: see `Combination::problem`.
         None(CacheMapKind::None, EvictionKind::None | EvictionKind::LockFree) => NoCache,
         Uses(CacheMapKind::None, EvictionKind::Mutex) => UseOrder,
-        StdRefusing(CacheMapKind::Std, EvictionKind::None) => Refusing<Std, Shared>,
-        StdMutex(CacheMapKind::Std, EvictionKind::Mutex) => MutexLru<Std, Shared>,
-        StdLockFree(CacheMapKind::Std, EvictionKind::LockFree) => LockFree<Std, Shared>,
-        HashbrownRefusing(CacheMapKind::Hashbrown, EvictionKind::None) => Refusing<Hashbrown, Shared>,
-        HashbrownMutex(CacheMapKind::Hashbrown, EvictionKind::Mutex) => MutexLru<Hashbrown, Shared>,
-        HashbrownLockFree(CacheMapKind::Hashbrown, EvictionKind::LockFree) => LockFree<Hashbrown, Shared>,
-        SparseRefusing(CacheMapKind::Sparse, EvictionKind::None) => Refusing<Sparse, Shared>,
-        SparseMutex(CacheMapKind::Sparse, EvictionKind::Mutex) => MutexLru<Sparse, Shared>,
-        SparseLockFree(CacheMapKind::Sparse, EvictionKind::LockFree) => LockFree<Sparse, Shared>,
+        StdRefusing(CacheMapKind::Std, EvictionKind::None) => Refusing<Std, SharedDocument>,
+        StdMutex(CacheMapKind::Std, EvictionKind::Mutex) => MutexLru<Std, SharedDocument>,
+        StdLockFree(CacheMapKind::Std, EvictionKind::LockFree) => LockFree<Std, SharedDocument>,
+        HashbrownRefusing(CacheMapKind::Hashbrown, EvictionKind::None) => Refusing<Hashbrown, SharedDocument>,
+        HashbrownMutex(CacheMapKind::Hashbrown, EvictionKind::Mutex) => MutexLru<Hashbrown, SharedDocument>,
+        HashbrownLockFree(CacheMapKind::Hashbrown, EvictionKind::LockFree) => LockFree<Hashbrown, SharedDocument>,
+        SparseRefusing(CacheMapKind::Sparse, EvictionKind::None) => Refusing<Sparse, SharedDocument>,
+        SparseMutex(CacheMapKind::Sparse, EvictionKind::Mutex) => MutexLru<Sparse, SharedDocument>,
+        SparseLockFree(CacheMapKind::Sparse, EvictionKind::LockFree) => LockFree<Sparse, SharedDocument>,
     }
 }
 
-/// What is remembered of a connection: where its entry in the request map is. The entry goes with it.
-pub struct Conn(Entry);
+/// State of a connection: its entry in the request map, which goes with it.
+pub struct Conn(AnyRegistration);
 
 impl FileServer {
     pub fn statistics(&self) -> Statistics {
-        self.shelves.statistics()
+        self.service.statistics()
     }
 
-    /// What the cache holds, and how many entries have had to make room ever.
-    pub fn cache(&self) -> (Used, u64) {
-        self.shelves.used()
+    /// Returns the contents of the cache, and the number of entries that it has ever evicted.
+    pub fn cache(&self) -> (Usage, u64) {
+        self.service.used()
     }
 
-    /// Entries in the request map: one for each open connection.
+    /// Number of entries in the request map: one for each open connection.
     pub fn connections(&self) -> usize {
         self.requests.len()
     }

@@ -1,4 +1,4 @@
-//! `fileserver import`: fills a database from a directory.
+//! Command `fileserver import`, which fills a database from a directory.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -17,18 +17,18 @@ A database that is being served may be replaced: servers notice.
 Exit status: 0 when every document is in it; 2 bad usage; 1 anything else, and then DB is what it was before.";
 
 /// Writes the documents of a directory to a database for --backend sqlite
-#[derive(Parser, Debug)]
+#[derive(Debug, Parser)]
 #[command(name = "fileserver import", version, max_term_width = 120, after_help = EXAMPLES)]
 struct Options {
-    /// Which file of the directory an id means
-    #[arg(long, value_name = "NAME", default_value_t = LayoutKind::Zotero)]
+    /// Layout of the directory: which file an id means
+    #[arg(long, value_name = "NAME", value_enum, default_value_t)]
     layout: LayoutKind,
 
     /// Unit in which the database is read and written, in bytes: a power of two from 512 to 65536
     #[arg(long, value_name = "BYTES", default_value_t = ImportOptions::default().page_bytes)]
     page_size: u32,
 
-    /// Where the documents are
+    /// Directory of the documents
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
@@ -37,7 +37,7 @@ struct Options {
     database: PathBuf,
 }
 
-/// Runs the command that `arguments`, its own name first, are.
+/// Runs the command with `arguments`, its own name first.
 pub(crate) fn main(arguments: impl Iterator<Item = std::ffi::OsString>) -> ExitCode {
     match run(&Options::parse_from(arguments)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -70,7 +70,7 @@ fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Drawn on a terminal only.
+/// Makes a progress bar, which is drawn on a terminal only.
 fn bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} documents, {msg}, {eta} left");
     ProgressBar::no_length().with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))

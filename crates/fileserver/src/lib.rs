@@ -1,13 +1,13 @@
-//! Documents by id: a [`proto::Protocol`] whose every part can be exchanged, so that the parts can be compared.
+//! Server of documents by id: a [`proto::Protocol`] whose every part can be exchanged, so that the parts can be compared.
 
 #![forbid(unsafe_code)]
 
 mod args;
 pub mod backend;
 pub mod cache;
+mod cached_backend;
 mod combinations;
-pub mod flights;
-mod library;
+pub mod inflight;
 mod metrics;
 mod readers;
 pub mod requests;

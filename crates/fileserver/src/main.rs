@@ -23,7 +23,7 @@ const EXAMPLES: &str = "Examples:
 Exit status: 0 after a drain asked for by SIGTERM or SIGINT; 2 bad usage; 1 anything else.";
 
 /// Serves documents by id, from every combination of protocol, request map, cache and back end, on seven I/O drivers
-#[derive(Parser, Debug)]
+#[derive(Debug, Parser)]
 #[command(version, max_term_width = 120, after_help = EXAMPLES, override_usage = USAGE)]
 struct Options {
     #[command(flatten)]

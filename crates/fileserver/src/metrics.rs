@@ -1,4 +1,4 @@
-//! The server's counters as Prometheus reads them.
+//! Counters of the server, as Prometheus reads them.
 
 use std::{fmt, sync::Arc};
 
@@ -12,7 +12,7 @@ use wire::file::Status;
 
 use crate::FileServer;
 
-/// Collects what a server counts and what its cache holds.
+/// Collects the counters of a server and the contents of its cache.
 pub struct Metrics(pub Arc<FileServer>);
 
 impl fmt::Debug for Metrics {

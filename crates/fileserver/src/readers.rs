@@ -1,4 +1,4 @@
-//! Threads that load documents, so that no event loop waits for a disk or a database.
+//! Pool of threads that load documents, so that no event loop waits for a disk or a database.
 
 use std::{
     io,
@@ -13,68 +13,68 @@ use wire::file::{Dialect, FileId};
 use crate::{
     backend::AnyReader,
     cache::Cache,
-    flights::Flight,
-    library::{Library, Outcome, Shared, fulfil},
+    cached_backend::{CachedBackend, Outcome, SharedDocument, fulfil},
+    inflight::InflightLoad,
     statistics::Tally,
 };
 
-/// Loads that wait for a reader; who comes behind them is told to try again.
+/// Number of loads that may wait for a reader; beyond it, a client is told to try again.
 const QUEUE_MAX: usize = 1024;
 
-/// A document to load, and who is to be told.
+/// Document to load, and the clients that wait for it.
 pub(crate) struct Job {
     pub(crate) id: FileId,
-    /// When it was asked for.
+    /// Time of the request.
     pub(crate) now: Now,
-    /// Whoever asked for it first.
+    /// Reply to the client that asked first.
     pub(crate) promise: Promise,
-    /// All who will have joined by then; `None` where nobody shares.
-    pub(crate) flight: Option<Flight<Promise>>,
+    /// Load that later clients join; `None` where loads are not shared.
+    pub(crate) load: Option<InflightLoad<Promise>>,
 }
 
 impl Job {
-    /// Gives all who wait the same answer. Whatever is to be found in the cache by others must be there by now.
+    /// Gives all clients the same reply. A document that others are to find in the cache must be there by now.
     pub(crate) fn finish<D: Dialect>(self, outcome: &Outcome, tally: &mut Tally) {
-        let joined = self.flight.map_or_else(Vec::new, Flight::land);
+        let joined = self.load.map_or_else(Vec::new, InflightLoad::complete);
         fulfil::<D>([self.promise].into_iter().chain(joined), outcome, tally);
     }
 }
 
-/// A bounded queue and the threads that work it off. They end with it, once it is empty.
-pub(crate) struct Readers {
+/// Bounded queue and the threads that serve it. They end with it, once it is empty.
+pub(crate) struct ReaderPool {
     /// `None` only at the very end.
     queue: Option<Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Readers {
+impl ReaderPool {
     /// Starts a thread for each of the `readers`.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(crate) fn start<D: Dialect, C: Cache<Shared>>(
-        library: &Arc<Library<C>>,
+    pub(crate) fn start<D: Dialect, C: Cache<SharedDocument>>(
+        documents: &Arc<CachedBackend<C>>,
         readers: Vec<AnyReader>,
     ) -> io::Result<Self> {
         let (queue, jobs) = crossbeam_channel::bounded(QUEUE_MAX);
         let mut started = Self { queue: Some(queue), threads: Vec::with_capacity(readers.len()) };
         for (number, reader) in readers.into_iter().enumerate() {
-            let (library, jobs) = (Arc::clone(library), jobs.clone());
+            let (documents, jobs) = (Arc::clone(documents), jobs.clone());
             let thread = thread::Builder::new().name(format!("reader-{number}"));
-            started.threads.push(thread.spawn(move || read::<D, C>(&library, reader, &jobs))?);
+            started.threads.push(thread.spawn(move || read::<D, C>(&documents, reader, &jobs))?);
         }
         Ok(started)
     }
 
     /// # Errors
-    /// The job, when as many as there is room for are waiting already.
+    /// The queue is full; this is the job.
     pub(crate) fn submit(&self, job: Job) -> Result<(), Job> {
         let Some(queue) = &self.queue else { return Err(job) };
         queue.try_send(job).map_err(TrySendError::into_inner)
     }
 }
 
-impl Drop for Readers {
+impl Drop for ReaderPool {
     fn drop(&mut self) {
         drop(self.queue.take());
         for thread in self.threads.drain(..) {
@@ -83,11 +83,15 @@ impl Drop for Readers {
     }
 }
 
-fn read<D: Dialect, C: Cache<Shared>>(library: &Library<C>, mut reader: AnyReader, jobs: &Receiver<Job>) {
+fn read<D: Dialect, C: Cache<SharedDocument>>(
+    documents: &CachedBackend<C>,
+    mut reader: AnyReader,
+    jobs: &Receiver<Job>,
+) {
     while let Ok(job) = jobs.recv() {
         let mut tally = Tally::default();
-        let outcome = library.load(&mut reader, &job.id, job.now, &mut tally);
+        let outcome = documents.load(&mut reader, &job.id, job.now, &mut tally);
         job.finish::<D>(&outcome, &mut tally);
-        tally.add_to(&library.totals);
+        tally.add_to(&documents.totals);
     }
 }

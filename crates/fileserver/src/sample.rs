@@ -1,4 +1,4 @@
-//! Something to serve for who has nothing at hand: a small collection, generated, gone with the server.
+//! Sample collection for a server without content: small, generated, and removed with the server.
 
 use std::{
     fmt::Write,
@@ -14,7 +14,7 @@ use crate::backend::{BackendKind, ImportOptions, import};
 /// Sizes of the documents, in bytes.
 const SIZES: [usize; 6] = [1 << 10, 10_000, 32 << 10, 100_000, 512 << 10, 2 << 20];
 
-/// A directory with some documents in it; removed when this is dropped.
+/// Directory with some documents in it; removed when this is dropped.
 #[derive(Debug)]
 pub struct Sample {
     directory: TempDir,
@@ -22,7 +22,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// What `backend` serves: a directory, or a database in one.
+    /// Generates what `backend` serves: a directory, or a database in one.
     ///
     /// # Errors
     /// Those of the file system, or of the database.
@@ -58,17 +58,17 @@ impl Sample {
         Ok(sample)
     }
 
-    /// What to serve.
+    /// Path of the content to serve.
     pub fn content(&self) -> &Path {
         &self.content
     }
 
-    /// What is removed in the end; what to serve is in it.
+    /// Directory that is removed in the end; the content is in it.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Ids of the documents, which both protocols can ask for.
+    /// Returns the ids of the documents, which are valid in both protocols.
     pub fn ids() -> impl Iterator<Item = String> {
         (1..=SIZES.len()).map(|number| format!("SAMPLE{number:02}"))
     }
@@ -80,7 +80,7 @@ impl Sample {
     }
 }
 
-/// Numbered lines, so that a piece that is missing shows.
+/// Makes numbered lines, so that a missing piece is seen.
 fn contents(id: &str, size: usize) -> Vec<u8> {
     let mut text = String::with_capacity(size + 64);
     for line in 1.. {

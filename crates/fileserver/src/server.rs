@@ -1,4 +1,4 @@
-//! The protocol of one combination: requests in, documents out.
+//! Protocol of one combination: requests in, documents out.
 
 use std::{io, mem, sync::Arc, time::Duration};
 
@@ -8,33 +8,33 @@ use wire::file::{Dialect, FileId, Request, Status};
 
 use crate::{
     Combination,
-    backend::{Absence, AnyBackend, BackendError},
+    backend::{AnyBackend, BackendError, LoadError},
     cache::{Cache, CacheLimits},
-    flights::Flight,
-    library::{Library, Outcome, Shared, fulfil, refuse, reply},
-    readers::{Job, Readers},
+    cached_backend::{CachedBackend, Outcome, SharedDocument, fulfil, refuse, reply},
+    inflight::InflightLoad,
+    readers::{Job, ReaderPool},
     requests::{Registration, RequestMap},
     statistics::Tally,
 };
 
-/// The first bytes of a request.
+/// First bytes of an incomplete request.
 type Torn = SmallVec<[u8; 16]>;
 
-/// How documents are kept and how long is waited for whom.
+/// Options of a [`FileServer`](crate::FileServer): its timeouts, its cache and its readers.
 #[derive(Clone, Copy, Debug)]
 pub struct FileOptions {
-    /// From the first byte of a request to its last, however they trickle in.
+    /// Time from the first byte of a request to its last, however they trickle in.
     pub request_timeout: Duration,
-    /// Between a reply and the next request.
+    /// Time between a reply and the next request.
     pub idle_timeout: Duration,
-    /// How long a cached document is taken to be unchanged without a look.
+    /// Time for which a cached document is taken to be unchanged without a check.
     pub revalidate: Duration,
     pub cache: CacheLimits,
-    /// Threads that load documents. 0: whoever needs one loads it, which is not for a back end that blocks.
+    /// Number of threads that load documents. With 0, a miss loads its document itself; a back end that blocks needs more.
     pub readers: usize,
 }
 
-/// Why a server cannot be made.
+/// Reason why a server cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("{0:?}: {1}")]
@@ -45,38 +45,38 @@ pub enum StartError {
     Thread(#[from] io::Error),
 }
 
-/// A cache and what is behind it.
-pub(crate) struct Shelf<C> {
-    pub(crate) library: Arc<Library<C>>,
-    /// `None`: documents are loaded where they are asked for.
-    readers: Option<Readers>,
+/// Cached back end, and the threads that load from it.
+pub(crate) struct DocumentService<C> {
+    pub(crate) documents: Arc<CachedBackend<C>>,
+    /// `None` where a miss loads its document itself.
+    readers: Option<ReaderPool>,
 }
 
-impl<C: Cache<Shared>> Shelf<C> {
+impl<C: Cache<SharedDocument>> DocumentService<C> {
     /// # Errors
     /// A reader cannot be opened, or its thread not be started.
     pub(crate) fn new<D: Dialect>(backend: AnyBackend, options: &FileOptions) -> Result<Self, StartError> {
         let readers = (0..options.readers).map(|_| backend.reader()).collect::<Result<Vec<_>, _>>()?;
-        let library = Arc::new(Library::new(C::new(options.cache), backend, options.revalidate));
+        let documents = Arc::new(CachedBackend::new(C::new(options.cache), backend, options.revalidate));
         let readers = match readers.is_empty() {
             true => None,
-            false => Some(Readers::start::<D, C>(&library, readers)?),
+            false => Some(ReaderPool::start::<D, C>(&documents, readers)?),
         };
-        Ok(Self { library, readers })
+        Ok(Self { documents, readers })
     }
 
-    /// Says that a request is none.
+    /// Replies that a request is malformed.
     pub(crate) fn malformed<D: Dialect>(&self, out: &mut Outbox) {
         let mut tally = Tally::default();
         refuse::<D>(Status::Malformed, out, &mut tally);
-        tally.add_to(&self.library.totals);
+        tally.add_to(&self.documents.totals);
     }
 }
 
-/// See [`proto::Protocol::on_input`]. What is torn at the end of the input waits in the request map.
+/// Serves [`proto::Protocol::on_input`]. An incomplete request at the end of the input waits in the request map.
 #[inline]
-pub(crate) fn on_input<D: Dialect, R: RequestMap, C: Cache<Shared>>(
-    shelf: &Shelf<C>,
+pub(crate) fn on_input<D: Dialect, R: RequestMap, C: Cache<SharedDocument>>(
+    service: &DocumentService<C>,
     entry: &Registration<R>,
     input: &[u8],
     now: Now,
@@ -84,18 +84,18 @@ pub(crate) fn on_input<D: Dialect, R: RequestMap, C: Cache<Shared>>(
 ) -> Step {
     let mut torn = entry.with(|request| mem::take(&mut request.bytes));
     let was_torn = !torn.is_empty();
-    let mut turn = Turn { shelf, now, out, tally: Tally::default(), flow: Flow::Open };
-    let mut consumed = if was_torn { turn.complete::<D>(&mut torn, input) } else { 0 };
+    let mut batch = Batch { service, now, out, tally: Tally::default(), flow: Flow::Open };
+    let mut consumed = if was_torn { batch.complete_request::<D>(&mut torn, input) } else { 0 };
     let is_same = was_torn && !torn.is_empty();
-    while turn.goes_on() && consumed < input.len() {
+    while batch.should_continue() && consumed < input.len() {
         let rest = &input[consumed..];
-        consumed += turn.answer::<D>(D::request(rest)).unwrap_or_else(|| {
+        consumed += batch.answer::<D>(D::request(rest)).unwrap_or_else(|| {
             torn.extend_from_slice(rest);
             rest.len()
         });
     }
-    let Turn { tally, flow, .. } = turn;
-    tally.add_to(&shelf.library.totals);
+    let Batch { tally, flow, .. } = batch;
+    tally.add_to(&service.documents.totals);
     if !torn.is_empty() {
         entry.with(|request| {
             request.bytes = torn;
@@ -107,23 +107,23 @@ pub(crate) fn on_input<D: Dialect, R: RequestMap, C: Cache<Shared>>(
     Step { flow, ..Step::open(consumed) }
 }
 
-/// The replies to one batch of requests of one connection.
-struct Turn<'a, C> {
-    shelf: &'a Shelf<C>,
+/// Replies to one batch of requests of one connection.
+struct Batch<'a, C> {
+    service: &'a DocumentService<C>,
     now: Now,
     out: &'a mut Outbox,
     tally: Tally,
     flow: Flow,
 }
 
-impl<C: Cache<Shared>> Turn<'_, C> {
-    fn goes_on(&self) -> bool {
+impl<C: Cache<SharedDocument>> Batch<'_, C> {
+    fn should_continue(&self) -> bool {
         self.flow == Flow::Open && !self.out.is_full()
     }
 
-    /// Takes what a request begun earlier still misses, and answers it once it is whole; returns how much was taken.
+    /// Completes a request that was begun earlier, and answers it once it is complete. Returns the length that it took.
     #[cold]
-    fn complete<D: Dialect>(&mut self, torn: &mut Torn, input: &[u8]) -> usize {
+    fn complete_request<D: Dialect>(&mut self, torn: &mut Torn, input: &[u8]) -> usize {
         let mut taken = 0;
         loop {
             let request = D::request(torn);
@@ -142,19 +142,19 @@ impl<C: Cache<Shared>> Turn<'_, C> {
         }
     }
 
-    /// Answers a whole request and returns its length; `None`: it is not whole.
+    /// Answers a complete request and returns its length; `None` for an incomplete one.
     #[inline]
     fn answer<D: Dialect>(&mut self, request: Request) -> Option<usize> {
         match request {
             Request::Incomplete { .. } => None,
             Request::Get { id, consumed } => {
-                match self.shelf.library.look(&id, self.now, &mut self.tally) {
-                    Some(kept) => reply::<D>(&Ok(kept), self.out, &mut self.tally),
+                match self.service.documents.get_current(&id, self.now, &mut self.tally) {
+                    Some(found) => reply::<D>(&Ok(found), self.out, &mut self.tally),
                     None => self.miss::<D>(id),
                 }
                 if !D::IS_PERSISTENT {
-                    // Whatever the peer goes on to say, now or while the document is on its way, is not worth a reset
-                    // that overtakes it.
+                    // A peer that goes on sending, now or while the document is on its way, must not cause a reset that
+                    // overtakes it.
                     self.flow = Flow::CloseAfterAck;
                 }
                 Some(consumed)
@@ -162,7 +162,7 @@ impl<C: Cache<Shared>> Turn<'_, C> {
             Request::Malformed { consumed, fatal } => {
                 refuse::<D>(Status::Malformed, self.out, &mut self.tally);
                 if fatal {
-                    // Whoever speaks something else may have more to say.
+                    // A client of another protocol may be sending more.
                     self.flow = Flow::Linger;
                 }
                 Some(consumed)
@@ -170,10 +170,10 @@ impl<C: Cache<Shared>> Turn<'_, C> {
         }
     }
 
-    /// One load answers all who ask for the document before it is there. Where nothing is kept, everybody loads.
+    /// Answers all misses of a document with one load. Where nothing is cached, each miss loads.
     fn miss<D: Dialect>(&mut self, id: FileId) {
         self.tally.miss();
-        match &self.shelf.readers {
+        match &self.service.readers {
             None if C::KEEPS => self.load_for_all::<D>(&id),
             None => {
                 let outcome = self.load(&id);
@@ -182,52 +182,52 @@ impl<C: Cache<Shared>> Turn<'_, C> {
             Some(readers) if C::KEEPS => self.send_for_all::<D>(readers, id),
             Some(readers) => {
                 let promise = self.out.defer();
-                self.send::<D>(readers, Job { id, now: self.now, promise, flight: None });
+                self.send::<D>(readers, Job { id, now: self.now, promise, load: None });
             }
         }
     }
 
     fn load_for_all<D: Dialect>(&mut self, id: &FileId) {
-        let Some(flight) = self.join(id) else { return };
-        let outcome = self.landed(id).map_or_else(|| self.load(id), Ok);
+        let Some(load) = self.join(id) else { return };
+        let outcome = self.find_again(id).map_or_else(|| self.load(id), Ok);
         reply::<D>(&outcome, self.out, &mut self.tally);
-        fulfil::<D>(flight.land(), &outcome, &mut self.tally);
+        fulfil::<D>(load.complete(), &outcome, &mut self.tally);
     }
 
-    fn send_for_all<D: Dialect>(&mut self, readers: &Readers, id: FileId) {
-        let Some(flight) = self.join(&id) else { return };
-        if let Some(kept) = self.landed(&id) {
-            let outcome = Ok(kept);
+    fn send_for_all<D: Dialect>(&mut self, readers: &ReaderPool, id: FileId) {
+        let Some(load) = self.join(&id) else { return };
+        if let Some(found) = self.find_again(&id) {
+            let outcome = Ok(found);
             reply::<D>(&outcome, self.out, &mut self.tally);
-            return fulfil::<D>(flight.land(), &outcome, &mut self.tally);
+            return fulfil::<D>(load.complete(), &outcome, &mut self.tally);
         }
         let promise = self.out.defer();
-        self.send::<D>(readers, Job { id, now: self.now, promise, flight: Some(flight) });
+        self.send::<D>(readers, Job { id, now: self.now, promise, load: Some(load) });
     }
 
-    /// `None`: the load of another will answer.
-    fn join(&mut self, id: &FileId) -> Option<Flight<Promise>> {
-        let flight = self.shelf.library.flights.join(id, || self.out.defer());
-        if flight.is_none() {
+    /// Joins the loads in flight; `None` if the load of another miss will answer.
+    fn join(&mut self, id: &FileId) -> Option<InflightLoad<Promise>> {
+        let load = self.service.documents.inflight.join(id, || self.out.defer());
+        if load.is_none() {
             self.tally.coalesced();
         }
-        flight
+        load
     }
 
-    /// The flight before ours may have landed between the look and the boarding.
-    fn landed(&mut self, id: &FileId) -> Option<Shared> {
-        self.shelf.library.look(id, self.now, &mut self.tally)
+    /// Looks into the cache again: the load before ours may have completed between our miss and our joining.
+    fn find_again(&mut self, id: &FileId) -> Option<SharedDocument> {
+        self.service.documents.get_current(id, self.now, &mut self.tally)
     }
 
     fn load(&mut self, id: &FileId) -> Outcome {
-        let library = &self.shelf.library;
-        let mut reader = library.backend.reader().map_err(|_| Absence::Unavailable)?;
-        library.load(&mut reader, id, self.now, &mut self.tally)
+        let documents = &self.service.documents;
+        let mut reader = documents.backend.reader().map_err(|_| LoadError::Unavailable)?;
+        documents.load(&mut reader, id, self.now, &mut self.tally)
     }
 
-    fn send<D: Dialect>(&mut self, readers: &Readers, job: Job) {
+    fn send<D: Dialect>(&mut self, readers: &ReaderPool, job: Job) {
         if let Err(job) = readers.submit(job) {
-            job.finish::<D>(&Err(Absence::Unavailable), &mut self.tally);
+            job.finish::<D>(&Err(LoadError::Unavailable), &mut self.tally);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the server counts.
+//! Counters of the server.
 
 use service::Counters;
 use wire::file::Status;
@@ -10,15 +10,15 @@ pub struct Statistics {
     pub answers: [u64; STATUSES],
     /// Bytes of documents queued for sending.
     pub document_bytes: u64,
-    /// Documents found in the cache and known to be current, by a look or without one.
+    /// Documents found in the cache and known to be current, by a check or without one.
     pub hits: u64,
-    /// Hits that took a look at the back end.
+    /// Hits that needed a check by the back end.
     pub revalidations: u64,
     /// Documents that were not, or no longer, in the cache.
     pub misses: u64,
-    /// Misses that waited for the load of another.
+    /// Misses that waited for the load of another miss.
     pub coalesced: u64,
-    /// Times that the back end was asked for a document.
+    /// Loads from the back end.
     pub loads: u64,
 }
 
@@ -31,7 +31,7 @@ const COALESCED: usize = 9;
 const LOADS: usize = 10;
 const COUNTED: usize = 11;
 
-/// The counters of one server.
+/// Counters of one server.
 pub(crate) type Totals = Counters<COUNTED>;
 
 impl From<[u64; COUNTED]> for Statistics {
@@ -51,13 +51,13 @@ impl From<[u64; COUNTED]> for Statistics {
 }
 
 impl Statistics {
-    /// Requests answered.
+    /// Number of requests answered.
     pub fn requests(&self) -> u64 {
         self.answers.iter().sum()
     }
 }
 
-/// What one batch of requests comes to; added to the totals once.
+/// Counts of one batch of requests; added to the totals once.
 #[derive(Debug, Default)]
 pub(crate) struct Tally([u64; COUNTED]);
 

@@ -1,18 +1,18 @@
-//! Alone in its process, since it takes all descriptors of it: that passes, and is said to.
+//! Lack of descriptors, which passes and is reported as such. Alone in its process, since it takes all descriptors of it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use std::{fs, fs::File, thread, time::Duration};
 
 use fileserver::backend::{
-    Absence, Backend, Filesystem, FilesystemOptions, ImportOptions, Sqlite, SqliteOptions, import,
+    Backend, Filesystem, FilesystemOptions, ImportOptions, LoadError, Sqlite, SqliteOptions, import,
 };
 use layouts::{Flat, LayoutKind};
 use sys::beneath::Metadata;
 use wire::file::FileId;
 
 #[test]
-fn a_lack_of_descriptors_is_no_missing_document() {
+fn a_lack_of_descriptors_is_not_a_missing_document() {
     let directory = tempfile::tempdir().unwrap();
     let content = directory.path().join("content");
     fs::create_dir_all(content.join("DOCUMENT")).unwrap();
@@ -52,7 +52,7 @@ fn a_lack_of_descriptors_is_no_missing_document() {
     fs::hard_link(&database, directory.path().join("link")).unwrap();
     let replaced = load();
     drop(all);
-    assert_eq!(without, [Err(Absence::Unavailable); 3]);
-    assert_eq!(replaced[2], Err(Absence::Unavailable));
-    assert_eq!(load(), [Err(Absence::Missing), Ok(100_000), Ok(100_000)]);
+    assert_eq!(without, [Err(LoadError::Unavailable); 3]);
+    assert_eq!(replaced[2], Err(LoadError::Unavailable));
+    assert_eq!(load(), [Err(LoadError::Missing), Ok(100_000), Ok(100_000)]);
 }

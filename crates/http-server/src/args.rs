@@ -1,4 +1,4 @@
-//! The flags of the web server beside those that all servers share.
+//! Flags of the web server beside those that all servers share.
 
 use std::io;
 
@@ -8,8 +8,8 @@ use web::TreeArgs;
 
 use crate::{CacheLimits, Site, SiteOptions};
 
-/// What is served, and how it is kept.
-#[derive(Args, Clone, Debug)]
+/// Flags that say what is served, and how it is cached.
+#[derive(Clone, Debug, Args)]
 pub struct HttpArgs {
     #[command(flatten)]
     pub tree: TreeArgs,
@@ -32,6 +32,8 @@ pub struct HttpArgs {
 }
 
 impl HttpArgs {
+    /// Opens what the flags name.
+    ///
     /// # Errors
     /// Those of [`Site::open`].
     pub fn open_site(&self) -> io::Result<Site> {
@@ -66,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flags_default_to_what_the_library_does() {
+    fn flags_and_library_have_the_same_defaults() {
         let flags = Flags::try_parse_from(["http-server"]).unwrap();
         let (by_flags, by_default) = (flags.http.site_options(), SiteOptions::default());
         assert_eq!(format!("{by_flags:?}"), format!("{by_default:?}"));

@@ -4,7 +4,7 @@ use std::{process::ExitCode, sync::Arc};
 
 use anyhow::Context;
 use clap::Parser;
-use http_server::{HttpArgs, HttpOptions, HttpServer, Requests};
+use http_server::{HttpArgs, HttpOptions, HttpServer, RequestMetrics};
 use service::{Cli, Host, ServiceArgs};
 
 const EXAMPLES: &str = "Examples:
@@ -16,7 +16,7 @@ const EXAMPLES: &str = "Examples:
 Exit status: 0 after a drain asked for by SIGTERM or SIGINT; 2 bad usage; 1 anything else.";
 
 /// A static web server on seven I/O drivers
-#[derive(Parser, Debug)]
+#[derive(Debug, Parser)]
 #[command(version, max_term_width = 120, after_help = EXAMPLES)]
 struct Options {
     #[command(flatten)]
@@ -45,11 +45,11 @@ fn main() -> ExitCode {
 fn serve(http: &HttpArgs, mut host: Host) -> anyhow::Result<()> {
     let media = http.tree.media_types()?;
     let site = http.open_site().with_context(|| format!("cannot serve {}", http.tree.root.display()))?;
-    let server = Arc::new(HttpServer::new(site.with_media_types(media), HttpOptions::of(&host)));
-    host.registry().register_collector(Box::new(Requests(Arc::clone(&server))));
+    let server = Arc::new(HttpServer::new(site.with_media_types(media), HttpOptions::from_host(&host)));
+    host.registry().register_collector(Box::new(RequestMetrics(Arc::clone(&server))));
     host.serve(server, |addresses| {
         for address in addresses {
-            service::advise(format_args!("try: {}", web::curl(address, &http.tree.path_to_try())));
+            service::advise(format_args!("try: {}", web::curl_command(address, &http.tree.example_path())));
         }
     })
 }

@@ -1,8 +1,9 @@
-//! A file as it is sent: both of its responses rendered, its body in memory or as an open descriptor.
+//! Cached form of a file: both of its responses rendered, its body in memory or as an open descriptor.
 
 use std::{fs::File, ops::Range, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use file_cache::FileState;
 use proto::{FileRegion, Outbox};
 use sys::{
     beneath::{Metadata, OpenError, Opened},
@@ -11,53 +12,49 @@ use sys::{
 use web::Heads;
 use wire::http1::{Connection, Part};
 
-/// Bodies up to this size are copied behind their head; sharing a larger one is cheaper than copying it.
+/// Size of the largest bodies that are copied behind their head, in bytes; sharing a larger one is cheaper than copying it.
 const COPY_MAX: u64 = 4 * 1024;
 
-/// A file ready to be sent.
+/// File ready to be sent.
 #[derive(Debug)]
 pub struct Representation {
     pub(crate) heads: Heads,
     body: Body,
+    state: FileState,
 }
 
-/// What follows the head of the 200.
+/// Bytes that follow the head of the 200.
 #[derive(Debug)]
 enum Body {
-    /// Nothing: it is in there.
+    /// None: the rendered head includes the body.
     Included,
     Shared(Bytes),
     File(FileRegion),
 }
 
 impl Representation {
-    /// Renders a file, whose contents go into memory when there are at most `memory_max` bytes of them. `unix` is the
-    /// time since the epoch.
-    ///
-    /// Returns the state of the file that is represented: it may have changed since it was opened.
+    /// Renders a file at `unix` since the epoch. Up to `contents_max` bytes of contents go into memory. The file that is
+    /// rendered is in the state that it has now: it may have changed since it was opened.
     ///
     /// # Errors
     /// Those of fstat(2) and pread(2).
-    pub(crate) fn load(
-        opened: Opened,
-        media_type: &str,
-        memory_max: u64,
-        unix: Duration,
-    ) -> Result<(Self, Metadata), OpenError> {
+    pub(crate) fn load(opened: Opened, media_type: &str, contents_max: u64, unix: Duration) -> Result<Self, OpenError> {
         let Opened { file, metadata } = opened;
         let file = File::from(file);
-        if let Some((contents, metadata)) = read_unchanging(&file, metadata, memory_max)? {
-            let included = metadata.size <= COPY_MAX;
-            let (inline, body) =
-                if included { (contents, Body::Included) } else { (vec![], Body::Shared(contents.into())) };
-            return Ok((Self { heads: Heads::new(&metadata, media_type, &inline, unix), body }, metadata));
-        }
-        let metadata = Metadata::of(&file)?;
-        let region = FileRegion { file: Arc::new(file.into()), offset: 0, len: metadata.size };
-        Ok((Self { heads: Heads::new(&metadata, media_type, b"", unix), body: Body::File(region) }, metadata))
+        let (inline, body, metadata) = match read_unchanging(&file, metadata, contents_max)? {
+            Some((contents, metadata)) if metadata.size <= COPY_MAX => (contents, Body::Included, metadata),
+            Some((contents, metadata)) => (vec![], Body::Shared(contents.into()), metadata),
+            None => {
+                let metadata = Metadata::of(&file)?;
+                let region = FileRegion { file: Arc::new(file.into()), offset: 0, len: metadata.size };
+                (vec![], Body::File(region), metadata)
+            }
+        };
+        let heads = Heads::new(&metadata, media_type, &inline, unix);
+        Ok(Self { heads, body, state: FileState::new(metadata, unix) })
     }
 
-    /// Queues the whole response; its bytes.
+    /// Queues the whole response. Returns the number of its bytes.
     #[inline(always)]
     pub(crate) fn push_ok(&self, connection: Connection, unix: Duration, out: &mut Outbox) -> u64 {
         let part = match self.body {
@@ -95,17 +92,23 @@ impl Representation {
             }
         }
     }
+}
 
-    /// Bytes of memory that this holds.
-    pub(crate) fn held(&self) -> usize {
+impl file_cache::Body for Representation {
+    #[inline]
+    fn state(&self) -> &FileState {
+        &self.state
+    }
+
+    fn memory_bytes(&self) -> usize {
         let body = match &self.body {
             Body::Included | Body::File(_) => 0,
             Body::Shared(bytes) => bytes.len(),
         };
-        size_of::<Self>() + self.heads.held() + body
+        size_of::<Self>() + self.heads.memory_bytes() + body
     }
 
-    pub(crate) fn descriptors(&self) -> usize {
+    fn descriptors(&self) -> usize {
         usize::from(matches!(self.body, Body::File(_)))
     }
 }

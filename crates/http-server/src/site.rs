@@ -1,31 +1,25 @@
-//! A document root and its cache: which file a path means, and whether what is known about it still holds.
+//! Document root and the cache of its files.
 
-use std::{
-    convert::Infallible,
-    io,
-    ops::Range,
-    path::Path,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{convert::Infallible, io, ops::Range, path::Path, sync::Arc, time::Duration};
 
+use file_cache::{CacheLimits, Lookup, PathCache, PathEntry, unix_ns};
 use proto::{Now, Outbox};
 use sys::beneath::Root;
-use web::{Absence, Answer, Heads, MediaTypes, Source, nanoseconds, path};
+use web::{Heads, MediaTypes, NotFound, Response, path};
 use wire::http1::Connection;
 
-use crate::{
-    cache::{Cache, CacheLimits, Entry},
-    representation::Representation,
-};
+use crate::representation::Representation;
 
-/// How a [`Site`] keeps files.
+/// Memory for a cached file beside its contents, in bytes: two paths, two heads.
+const ENTRY_OVERHEAD_MAX: usize = 16 << 10;
+
+/// Options of a [`Site`].
 #[derive(Clone, Copy, Debug)]
 pub struct SiteOptions {
-    /// How long a cached file is taken to be unchanged without a look.
+    /// Time for which a cached file is taken to be unchanged without a check.
     pub revalidate: Duration,
     pub cache: CacheLimits,
-    /// Files up to this size are kept in memory, larger ones as open descriptors; bytes.
+    /// Size of the largest files that are kept in memory, in bytes; larger ones are kept as open descriptors.
     pub cache_file_max: u64,
 }
 
@@ -41,13 +35,20 @@ impl Default for SiteOptions {
     }
 }
 
-/// A document root and what is known about its files.
+impl SiteOptions {
+    /// Length of the largest contents that are read into memory.
+    fn contents_max(&self) -> u64 {
+        // Contents that are not kept are better sent from the descriptor than read.
+        let cache_max = if self.cache.is_off() { 0 } else { self.cache.bytes.saturating_sub(ENTRY_OVERHEAD_MAX) };
+        self.cache_file_max.min(cache_max as u64)
+    }
+}
+
+/// Document root and the cache of its files.
 #[derive(Debug)]
 pub struct Site {
-    root: Root,
-    cache: Cache,
-    revalidate_ns: u64,
-    memory_max: u64,
+    cache: PathCache<Representation>,
+    contents_max: u64,
     media: MediaTypes,
 }
 
@@ -56,57 +57,30 @@ impl Site {
     /// `directory` cannot be opened as a directory, or the kernel lacks openat2(2) (`ErrorKind::Unsupported`).
     pub fn open(directory: &Path, options: SiteOptions) -> io::Result<Self> {
         Ok(Self {
-            root: Root::open(directory)?,
-            cache: Cache::new(options.cache),
-            revalidate_ns: u64::try_from(options.revalidate.as_nanos()).unwrap_or(u64::MAX),
-            // Contents that are not kept are better sent from the descriptor than read.
-            memory_max: options.cache_file_max.min(options.cache.contents_max() as u64),
+            cache: PathCache::new(Root::open(directory)?, &options.cache, options.revalidate),
+            contents_max: options.contents_max(),
             media: MediaTypes::default(),
         })
     }
 
-    /// The same site with other media types.
+    /// Replaces the media types.
     #[must_use]
     pub fn with_media_types(self, media: MediaTypes) -> Self {
         Self { media, ..self }
     }
 
-    #[inline]
-    fn is_current(&self, entry: &Entry, now_ns: u64) -> bool {
-        // A clock that was set back wraps around to a large age.
-        now_ns.wrapping_sub(entry.checked_ns.load(Ordering::Relaxed)) < self.revalidate_ns
-    }
-
     #[cold]
     #[inline(never)]
-    fn find(&self, path: &[u8], now: Now) -> Result<(Arc<Entry>, Source), Absence> {
-        let key = path::normalise(path)?;
-        let now_ns = nanoseconds(now.unix);
-        let Some(known) = self.cache.look(&key, Arc::clone) else { return self.load(&key, now) };
-        if self.is_current(&known, now_ns) {
-            return Ok((known, Source::Cache));
-        }
-        // The time is that before the look, so the next one is early rather than late.
-        if known.settled && self.root.stat(&known.relative) == Ok(known.metadata) {
-            known.checked_ns.store(now_ns, Ordering::Relaxed);
-            return Ok((known, Source::Revalidated));
-        }
-        let loaded = self.load(&key, now);
-        if loaded.is_err() {
-            self.cache.remove(&known);
-        }
-        loaded
+    fn find(&self, path: &[u8], now: Now) -> Result<(Arc<PathEntry<Representation>>, Lookup), NotFound> {
+        let path = path::normalise(path)?;
+        self.cache.find(&path, now.unix, || self.load(&path, now.unix))
     }
 
-    fn load(&self, key: &[u8], now: Now) -> Result<(Arc<Entry>, Source), Absence> {
-        let (relative, opened) = web::open(&self.root, key)?;
-        let (representation, metadata) =
-            Representation::load(opened, &self.media.of(&relative), self.memory_max, now.unix)?;
-        let now_ns = nanoseconds(now.unix);
-        let settled = metadata.is_settled(now.unix);
-        let entry = Arc::new(Entry::new(key, &relative, (representation, metadata), settled, now_ns));
-        self.cache.insert(Arc::clone(&entry));
-        Ok((entry, Source::Opened))
+    fn load(&self, path: &[u8], unix: Duration) -> Result<Arc<PathEntry<Representation>>, NotFound> {
+        let (relative, opened) = web::open(self.cache.root(), path)?;
+        let media_type = self.media.for_name(&relative);
+        let representation = Representation::load(opened, &media_type, self.contents_max, unix)?;
+        Ok(self.cache.insert(PathEntry::new(path, &relative, representation, unix_ns(unix))))
     }
 }
 
@@ -114,8 +88,7 @@ impl web::Site for Site {
     type File = Representation;
     type Upload = Infallible;
 
-    /// `path` that needs no normalising is its own key, so that for a current file all this is one hash and one look
-    /// under a lock. What is shown was so at most the revalidation interval ago.
+    /// A path that needs no normalising is its own key, so that a current file costs one hash and one lookup under a lock.
     #[inline]
     fn with_file<R>(
         &self,
@@ -123,17 +96,13 @@ impl web::Site for Site {
         encoded: bool,
         now: Now,
         mut send: impl FnMut(&Self::File) -> R,
-    ) -> Result<(R, Source), Absence> {
-        let now_ns = nanoseconds(now.unix);
+    ) -> Result<(R, Lookup), NotFound> {
         // A key is a decoded path: only a path without escapes can be taken for one.
-        if !encoded {
-            let current = |entry: &Arc<Entry>| self.is_current(entry, now_ns).then(|| send(&entry.representation));
-            if let Some(Some(sent)) = self.cache.look(path, current) {
-                return Ok((sent, Source::Cache));
-            }
+        if !encoded && let Some(sent) = self.cache.with_current(path, unix_ns(now.unix), &mut send) {
+            return Ok((sent, Lookup::Hit));
         }
-        let (entry, source) = self.find(path, now)?;
-        Ok((send(&entry.representation), source))
+        let (entry, lookup) = self.find(path, now)?;
+        Ok((send(entry.body()), lookup))
     }
 
     #[inline(always)]
@@ -150,20 +119,21 @@ impl web::Site for Site {
         file.push_range(range, out);
     }
 
-    fn uploaded(&self, upload: Infallible, _: Vec<u8>, _: Now) -> Answer<'_> {
+    fn on_upload(&self, upload: Infallible, _: Vec<u8>, _: Now) -> Response<'_> {
         match upload {}
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use file_cache::Body as _;
     use web::Site as _;
 
     use super::*;
 
     /// A file that is gone leaves neither memory nor a descriptor behind.
     #[test]
-    fn what_is_gone_is_forgotten() {
+    fn a_deleted_file_leaves_the_cache() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         std::fs::write(&path, vec![b'x'; 100_000]).unwrap();
@@ -171,9 +141,31 @@ mod tests {
             Site::open(directory.path(), SiteOptions { revalidate: Duration::ZERO, ..SiteOptions::default() }).unwrap();
         let now = Now { instant: std::time::Instant::now(), unix: Duration::from_secs(4_000_000_000) };
         assert!(site.with_file(b"/file", false, now, |_| ()).is_ok());
-        assert_eq!(site.cache.used().entries, 1);
+        assert_eq!(site.cache.len(), 1);
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(site.with_file(b"/file", false, now, |_| ()), Err(Absence::MISSING));
-        assert_eq!(site.cache.used().entries, 0);
+        assert_eq!(site.with_file(b"/file", false, now, |_| ()), Err(NotFound::MISSING));
+        assert!(site.cache.is_empty());
+    }
+
+    /// The largest contents that are read fit the cache; else they would be read again for each request.
+    #[test]
+    fn the_largest_contents_fit_and_are_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let now = Now { instant: std::time::Instant::now(), unix: Duration::from_secs(4_000_000_000) };
+        for bytes in [64 << 20, 100 << 10, ENTRY_OVERHEAD_MAX + 6_000] {
+            let cache = CacheLimits { entries: 4, bytes, descriptors: 0 };
+            let options = SiteOptions { cache, cache_file_max: u64::MAX, ..SiteOptions::default() };
+            let contents_max = usize::try_from(options.contents_max()).unwrap();
+            std::fs::write(directory.path().join("file"), vec![b'x'; contents_max]).unwrap();
+            let site = Site::open(directory.path(), options).unwrap();
+            let overhead = site.with_file(b"/file", false, now, |file| file.memory_bytes() - contents_max);
+            assert!(overhead.is_ok_and(|(bytes, _)| bytes < ENTRY_OVERHEAD_MAX / 2));
+            assert_eq!(site.cache.len(), 1, "{bytes}");
+        }
+        for off in
+            [CacheLimits { entries: 0, bytes: 1, descriptors: 1 }, CacheLimits { entries: 1, bytes: 0, descriptors: 1 }]
+        {
+            assert_eq!(SiteOptions { cache: off, ..SiteOptions::default() }.contents_max(), 0);
+        }
     }
 }

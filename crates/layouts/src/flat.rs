@@ -1,4 +1,4 @@
-//! Files side by side.
+//! Layout of files side by side.
 
 use std::{
     ffi::OsStr,
@@ -12,7 +12,7 @@ use wire::file::FileId;
 
 use crate::{Layout, LayoutError, Located, RelativePath};
 
-/// The id is the name of a file in the directory itself.
+/// Layout in which the id is the name of a file in the directory itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Flat;
 
@@ -29,7 +29,7 @@ impl Layout for Flat {
     }
 }
 
-/// The names in a directory that are ids and mean a file, according to `locate`.
+/// Lists the names in a directory that are ids and mean a file, according to `locate`.
 pub(crate) fn list(
     directory: &Path,
     locate: impl Fn(&Root, &FileId) -> Result<RelativePath, OpenError>,
@@ -40,8 +40,8 @@ pub(crate) fn list(
     found(directory, ids.map(|id| (locate(&root, &id), id)))
 }
 
-/// The documents among `candidates`, in order. One that is no file is left out, and nothing else is: a listing without
-/// what cannot be opened would be one of fewer documents than there are.
+/// Returns the documents among `candidates`, in order. Only what is no file is left out: a listing without files that cannot
+/// be opened would show fewer documents than there are.
 pub(crate) fn found(
     directory: &Path,
     candidates: impl Iterator<Item = (Result<RelativePath, OpenError>, FileId)>,
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listing_leaves_out_what_is_no_file_and_nothing_that_cannot_be_opened() {
+    fn a_listing_leaves_out_only_what_is_no_file() {
         let list = |outcome: Result<&[u8], OpenError>| {
             let path = |path| RelativePath::new(path).unwrap();
             let id = FileId::new(b"B").unwrap();

@@ -6,8 +6,6 @@ mod flat;
 mod manifest;
 mod path;
 mod table;
-#[cfg(test)]
-mod tests;
 mod tree;
 mod zotero;
 
@@ -21,41 +19,41 @@ pub use self::{
     flat::Flat,
     manifest::Manifest,
     path::RelativePath,
-    table::{AnyLayout, LayoutKind, UnknownLayout},
+    table::{AnyLayout, LayoutKind},
     tree::Tree,
     zotero::Zotero,
 };
 
-/// Which file beneath a directory an id means.
+/// Mapping from ids to files beneath a directory.
 ///
-/// A layout chooses a path and opens no contents: what it names is opened beneath the root, by whoever asked, so that
-/// a wrong answer can leave the directory as little as a link in it can.
+/// A layout chooses a path and opens no contents. The caller opens it beneath the root, so that a wrong path can leave the
+/// directory as little as a link in it can.
 pub trait Layout: Send + Sync + 'static {
-    /// The file that `id` means. There need not be one: the path is an answer to "where would it be?".
+    /// Returns the path at which the file for `id` would be. There need not be one.
     ///
     /// # Errors
-    /// `Missing` for an id that can mean nothing here; otherwise what was met on the way.
+    /// `Missing` for an id that can have no file here; otherwise the error of reading the directory.
     fn locate(&self, root: &Root, id: &FileId) -> Result<Located, OpenError>;
 
-    /// Whether `id` still means the file that it was found to mean; a cheap look.
-    fn still_means(&self, root: &Root, _id: &FileId, located: &Located) -> bool {
+    /// True if `id` still means the file that it was found to mean. A cheap check.
+    fn is_current(&self, root: &Root, _id: &FileId, located: &Located) -> bool {
         let Located { path, chosen_from } = located;
         chosen_from.is_none_or(|directory| root.stat(path.parent()) == Ok(directory))
     }
 
-    /// Every id that has a file, and that file, in the order of the ids. A file behind several ids occurs as often.
+    /// Lists every id that has a file, with that file, in the order of the ids. A file with several ids occurs as often.
     ///
     /// # Errors
     /// A directory cannot be read.
     fn list(&self, root: &Path) -> Result<Vec<(FileId, PathBuf)>, LayoutError>;
 }
 
-/// Where a document is.
+/// Place of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {
     pub path: RelativePath,
-    /// State of the directory around it, if the path is a choice from that directory's entries: while it stays as it
-    /// is, so does the choice.
+    /// State of its directory, if the path was chosen from the directory's entries: while the directory is unchanged, so is
+    /// the choice.
     pub chosen_from: Option<Metadata>,
 }
 
@@ -64,3 +62,6 @@ impl From<RelativePath> for Located {
         Self { path, chosen_from: None }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! A list of which id means which file.
+//! Layout by a list of ids and paths.
 
 mod parse;
 
@@ -8,13 +8,14 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
     time::Duration,
 };
 
+use parking_lot::{Mutex, RwLock};
 use sys::{
     beneath::{Metadata, OpenError, Root},
     clock::{monotonic_coarse, unix_coarse},
@@ -27,33 +28,35 @@ use crate::{
     flat::{failed, found, open_root},
 };
 
-/// The file in the directory that is read.
+/// Name of the file in the directory.
 const FILE_NAME: &str = "manifest.tsv";
 
 type Paths = HashMap<FileId, RelativePath>;
 
-/// A text file `manifest.tsv` in the directory: lines of an id, a tab, and a path beneath the directory. Lines that are
-/// empty or begin with `#` are skipped; everything else has to be right, or nothing of it is in force.
+/// Text file `manifest.tsv` in the directory: lines of an id, a tab, and a path beneath the directory. Lines that are empty
+/// or begin with `#` are skipped; all others have to be well-formed, or the whole file is refused.
 #[derive(Debug)]
 pub struct Manifest {
     list: Arc<List>,
-    /// `None`: read once.
+    /// Interval between two checks; `None` for a list that is read once.
     interval: Option<Duration>,
 }
 
-/// What the file says, as far as it has been read.
+/// Contents of the file, as it was last read.
 #[derive(Debug)]
 struct List {
     path: PathBuf,
     paths: RwLock<Arc<Paths>>,
-    /// State of the file that was read last, whether it was well-formed or not; `None` when it was not at rest.
+    /// State of the file when it was last read, well-formed or not; `None` if it had not settled.
     last: Mutex<Option<Result<Metadata, OpenError>>>,
-    /// When to look whether it has changed; nanoseconds of the monotonic clock.
+    /// Time of the next check, in nanoseconds of the monotonic clock.
     due_ns: AtomicU64,
     is_being_read: AtomicBool,
 }
 
 impl Manifest {
+    /// Reads the list of `directory`.
+    ///
     /// # Errors
     /// The file cannot be read, or a line of it is not well-formed.
     pub fn open(directory: &Path) -> Result<Self, LayoutError> {
@@ -69,8 +72,8 @@ impl Manifest {
         Ok(Self { list: Arc::new(list), interval: None })
     }
 
-    /// Looks whether the file has changed, at most once per `interval` and only when an id is asked for. One that has is
-    /// read by a thread of its own, while the list before is in force; a bad one is reported, and changes nothing.
+    /// Checks whether the file has changed, at most once per `interval` and only when an id is looked up. A changed file is
+    /// read by a thread of its own, while the previous list is in force; a malformed one is reported, and changes nothing.
     #[must_use]
     pub fn revalidate_every(self, interval: Duration) -> Self {
         Self { interval: Some(interval), ..self }
@@ -78,7 +81,7 @@ impl Manifest {
 
     fn current(&self) -> Arc<Paths> {
         if let Some(interval) = self.interval {
-            self.list.look(interval);
+            self.list.check(interval);
         }
         self.list.current()
     }
@@ -89,7 +92,7 @@ impl Layout for Manifest {
         self.current().get(id).cloned().map(Located::from).ok_or(OpenError::Missing)
     }
 
-    fn still_means(&self, _root: &Root, id: &FileId, located: &Located) -> bool {
+    fn is_current(&self, _root: &Root, id: &FileId, located: &Located) -> bool {
         self.current().get(id) == Some(&located.path)
     }
 
@@ -102,15 +105,11 @@ impl Layout for Manifest {
 
 impl List {
     fn current(&self) -> Arc<Paths> {
-        Arc::clone(&self.paths.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn last(&self) -> MutexGuard<'_, Option<Result<Metadata, OpenError>>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        Arc::clone(&self.paths.read())
     }
 
     #[inline]
-    fn look(self: &Arc<Self>, interval: Duration) {
+    fn check(self: &Arc<Self>, interval: Duration) {
         let now = monotonic_coarse();
         let due = self.due_ns.load(Ordering::Relaxed);
         if nanoseconds(now) < due {
@@ -125,9 +124,9 @@ impl List {
     #[cold]
     fn read_if_changed(self: &Arc<Self>) {
         let state = Metadata::at(&self.path);
-        // One that has just been written may be half of what it will be.
-        let is_at_rest = state.is_err() || state.is_ok_and(|state| state.is_settled(unix_coarse()));
-        if !is_at_rest || *self.last() == Some(state) || self.is_being_read.swap(true, Ordering::Acquire) {
+        // A file that has just been written may be incomplete.
+        let has_settled = state.is_err() || state.is_ok_and(|state| state.is_settled(unix_coarse()));
+        if !has_settled || *self.last.lock() == Some(state) || self.is_being_read.swap(true, Ordering::Acquire) {
             return;
         }
         let list = Arc::clone(self);
@@ -145,7 +144,7 @@ impl List {
         let state = match read(&self.path) {
             Ok((paths, state)) => {
                 tracing::info!(documents = paths.len(), "{} has changed", self.path.display());
-                *self.paths.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(paths);
+                *self.paths.write() = Arc::new(paths);
                 state.map(Ok)
             }
             Err(error) => {
@@ -153,11 +152,11 @@ impl List {
                 Some(state)
             }
         };
-        *self.last() = state;
+        *self.last.lock() = state;
     }
 }
 
-/// What the file says, and its state if nothing can have changed in it unseen.
+/// Reads the file. Returns its state, too, if no later change can go unnoticed.
 fn read(path: &Path) -> Result<(Paths, Option<Metadata>), LayoutError> {
     let now = unix_coarse();
     let file = File::open(path).map_err(LayoutError::reading(path))?;
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_list_comes_into_force_and_a_bad_one_does_not() {
+    fn a_changed_list_comes_into_force_unless_malformed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(FILE_NAME);
         let root = Root::open(directory.path()).unwrap();
@@ -213,11 +212,11 @@ mod tests {
         let once = Manifest::open(directory.path()).unwrap();
         let manifest = Manifest::open(directory.path()).unwrap().revalidate_every(Duration::from_millis(10));
         let before = manifest.locate(&root, &FileId::new(ID).unwrap()).unwrap();
-        assert!(manifest.still_means(&root, &FileId::new(ID).unwrap(), &before));
+        assert!(manifest.is_current(&root, &FileId::new(ID).unwrap(), &before));
 
         write(&path, "ID\ttwo\nOTHER\tone\n");
         eventually("the second list", || path_of(&manifest, &root).as_deref() == Some(b"two"));
-        assert!(!manifest.still_means(&root, &FileId::new(ID).unwrap(), &before));
+        assert!(!manifest.is_current(&root, &FileId::new(ID).unwrap(), &before));
         assert!(manifest.locate(&root, &FileId::new(b"OTHER").unwrap()).is_ok());
 
         for bad in ["ID\t../three\n", "ID no tab\n"] {
@@ -226,13 +225,13 @@ mod tests {
             eventually("it has been read", || {
                 let found = path_of(&manifest, &root);
                 assert_eq!(found.as_deref(), Some(&b"two"[..]), "{bad:?}");
-                *manifest.list.last() == Some(state)
+                *manifest.list.last.lock() == Some(state)
             });
         }
         fs::remove_file(&path).unwrap();
         eventually("it is gone", || {
             assert_eq!(path_of(&manifest, &root).as_deref(), Some(&b"two"[..]));
-            *manifest.list.last() == Some(Err(OpenError::Missing))
+            *manifest.list.last.lock() == Some(Err(OpenError::Missing))
         });
 
         write(&path, "# nothing\n");
@@ -240,9 +239,9 @@ mod tests {
         assert_eq!(path_of(&once, &root).as_deref(), Some(&b"one"[..]), "read once");
     }
 
-    /// However often ids are asked for; and what is asked for meanwhile is answered from the list that is there.
+    /// The number of lookups does not matter; those in between use the list that is there.
     #[test]
-    fn the_file_is_looked_at_once_an_interval() {
+    fn the_file_is_checked_once_an_interval() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(FILE_NAME);
         let root = Root::open(directory.path()).unwrap();
@@ -256,7 +255,7 @@ mod tests {
             assert_eq!(path_of(&manifest, &root).as_deref(), Some(&b"one"[..]));
         }
         assert!(!manifest.list.is_being_read.load(Ordering::Relaxed));
-        // As if it had passed.
+        // As if the interval had passed.
         manifest.list.due_ns.store(0, Ordering::Relaxed);
         eventually("the second list", || path_of(&manifest, &root).as_deref() == Some(b"two"));
     }

@@ -7,9 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Parts with a `/` between them, none of them empty, `.` or `..`, and no NUL in any: by its text alone such a path
-/// leads nowhere but down. Links are the kernel's affair (`sys::beneath`).
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Path of parts with a `/` between them, none of them empty, `.` or `..`, and none with a NUL: by its text alone, such a
+/// path only leads down. The kernel takes care of links (`sys::beneath`).
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RelativePath(Box<[u8]>);
 
 impl RelativePath {
@@ -19,7 +19,7 @@ impl RelativePath {
         (!path.contains(&0) && path.split(|&byte| byte == b'/').all(is_part)).then_some(Self(path))
     }
 
-    /// A path of one part.
+    /// Makes a path of one part.
     pub fn name(name: &[u8]) -> Option<Self> {
         if name.contains(&b'/') { None } else { Self::new(name) }
     }
@@ -32,12 +32,12 @@ impl RelativePath {
         Path::new(OsStr::from_bytes(&self.0))
     }
 
-    /// The directory around it; `.` is the root.
+    /// Returns the directory that it is in; `.` is the root.
     pub fn parent(&self) -> &[u8] {
         self.0.iter().rposition(|&byte| byte == b'/').map_or(b".", |slash| &self.0[..slash])
     }
 
-    /// The path as seen from outside.
+    /// Returns the path with that of the root in front.
     pub fn beneath(&self, root: &Path) -> PathBuf {
         root.join(self.as_path())
     }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_leads_nowhere_but_down() {
+    fn a_path_only_leads_down() {
         for good in [&b"a"[..], b"a/b", b"...", b".a", b"a/..b", b"\xff\n"] {
             assert_eq!(RelativePath::new(good).unwrap().as_bytes(), good);
         }

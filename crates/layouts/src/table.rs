@@ -1,36 +1,28 @@
-//! The one list of layouts.
+//! List of all layouts.
 
 use std::{
     fmt,
     path::{Path, PathBuf},
-    str::FromStr,
     time::Duration,
 };
 
+use clap::ValueEnum;
 use sys::beneath::{OpenError, Root};
 use wire::file::FileId;
 
 use crate::{Flat, Layout, LayoutError, Located, Manifest, Tree, Zotero};
 
 macro_rules! layouts {
-    ($($(#[doc = $about:literal])+ $kind:ident = $name:literal => $open:expr;)+) => {
-        /// How a directory is organised.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    ($($(#[$attribute:meta])+ $kind:ident => $open:expr;)+) => {
+        /// Organisation of a directory.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
         pub enum LayoutKind {
-            $($(#[doc = $about])+ $kind,)+
+            $($(#[$attribute])+ $kind,)+
         }
 
         impl LayoutKind {
-            pub const ALL: &[Self] = &[$(Self::$kind,)+];
-
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$kind => $name,)+ }
-            }
-
-            pub fn about(self) -> &'static str {
-                match self { $(Self::$kind => concat!($($about,)+).trim_ascii(),)+ }
-            }
-
+            /// Makes this layout of `directory`.
+            ///
             /// # Errors
             /// Something in `directory` that this layout needs cannot be read, or is not well-formed.
             pub fn open(self, directory: &Path) -> Result<AnyLayout, LayoutError> {
@@ -38,7 +30,7 @@ macro_rules! layouts {
             }
         }
 
-        /// Any layout of the table, without a virtual call.
+        /// Layout of any kind, without a virtual call.
         #[derive(Debug)]
         pub enum AnyLayout {
             $($kind($kind),)+
@@ -55,8 +47,8 @@ macro_rules! layouts {
                 match self { $(Self::$kind(layout) => layout.locate(root, id),)+ }
             }
 
-            fn still_means(&self, root: &Root, id: &FileId, located: &Located) -> bool {
-                match self { $(Self::$kind(layout) => layout.still_means(root, id, located),)+ }
+            fn is_current(&self, root: &Root, id: &FileId, located: &Located) -> bool {
+                match self { $(Self::$kind(layout) => layout.is_current(root, id, located),)+ }
             }
 
             fn list(&self, directory: &Path) -> Result<Vec<(FileId, PathBuf)>, LayoutError> {
@@ -68,18 +60,19 @@ macro_rules! layouts {
 
 layouts! {
     /// a directory named by the id, in it the first `.pdf` by name: Zotero's storage
-    Zotero = "zotero" => |_: &Path| Ok(Zotero);
+    #[default]
+    Zotero => |_: &Path| Ok(Zotero);
     /// the id is the name of a file in the directory
-    Flat = "flat" => |_: &Path| Ok(Flat);
+    Flat => |_: &Path| Ok(Flat);
     /// the id is a path, its parts separated by `/`
-    Tree = "tree" => |_: &Path| Ok(Tree);
+    Tree => |_: &Path| Ok(Tree);
     /// `manifest.tsv` in the directory says which: lines of an id, a tab and a path
-    Manifest = "manifest" => Manifest::open;
+    Manifest => Manifest::open;
 }
 
 impl AnyLayout {
-    /// How often a layout that has read something beforehand looks whether it has changed: see
-    /// [`Manifest::revalidate_every`]. The others look each time.
+    /// Sets the interval between two checks of a layout that reads a file beforehand: see [`Manifest::revalidate_every`]. The
+    /// others read the directory each time.
     #[must_use]
     pub fn revalidate_every(self, interval: Duration) -> Self {
         match self {
@@ -89,21 +82,8 @@ impl AnyLayout {
     }
 }
 
-/// Not the name of a layout.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown layout `{0}`; there are {names}", names = LayoutKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", "))]
-pub struct UnknownLayout(pub String);
-
-impl FromStr for LayoutKind {
-    type Err = UnknownLayout;
-
-    fn from_str(name: &str) -> Result<Self, UnknownLayout> {
-        Self::ALL.iter().copied().find(|kind| kind.name() == name).ok_or_else(|| UnknownLayout(name.to_owned()))
-    }
-}
-
 impl fmt::Display for LayoutKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
     }
 }

@@ -7,6 +7,7 @@ use std::{
     path::Path,
 };
 
+use clap::ValueEnum;
 use sys::beneath::{OpenError, Root};
 use wire::file::FileId;
 
@@ -23,7 +24,7 @@ fn write(path: &Path, contents: &[u8]) {
     fs::write(path, contents).unwrap();
 }
 
-/// `root/` with a good document under each layout, everything that is none, and `secret` beside it.
+/// Makes `root/` with a good document under each layout, all that is none, and `secret` beside it.
 fn content() -> tempfile::TempDir {
     let outer = tempfile::tempdir().unwrap();
     fs::write(outer.path().join("secret"), SECRET).unwrap();
@@ -58,7 +59,7 @@ fn open(kind: LayoutKind, root: &Path) -> (AnyLayout, Root) {
     (kind.open(root).unwrap(), Root::open(root).unwrap())
 }
 
-/// The path and the contents of what an id means, as a server finds them.
+/// Returns the path and the contents of an id's file, as a server finds them.
 fn read(layout: &AnyLayout, root: &Root, id: &FileId) -> Result<(Vec<u8>, Vec<u8>), OpenError> {
     let located = layout.locate(root, id)?;
     let opened = root.open_file(located.path.as_bytes())?;
@@ -106,7 +107,7 @@ fn an_id_means_the_file_that_its_layout_says() {
 fn no_id_leaves_the_directory() {
     let outer = content();
     let root_path = outer.path().join("root");
-    for &kind in LayoutKind::ALL {
+    for &kind in LayoutKind::value_variants() {
         let (layout, root) = open(kind, &root_path);
         for name in [
             &b".."[..],
@@ -130,7 +131,7 @@ fn no_id_leaves_the_directory() {
     }
 }
 
-/// What a load generator asks for and an importer takes is exactly what a server would answer.
+/// A listing has exactly the documents that a server would serve.
 #[test]
 fn what_is_listed_is_what_is_found() {
     let outer = content();
@@ -144,7 +145,7 @@ fn what_is_listed_is_what_is_found() {
             kind.open(&root_path).unwrap().list(&root_path).unwrap().into_iter().map(|(id, _)| id).collect();
         assert_eq!(ids, want.iter().map(|name| id(name)).collect::<Vec<_>>(), "{kind}");
     }
-    for &kind in LayoutKind::ALL {
+    for &kind in LayoutKind::value_variants() {
         let (layout, root) = open(kind, &root_path);
         let listed = layout.list(&root_path).unwrap();
         assert!(listed.is_sorted() && !listed.is_empty(), "{kind}");
@@ -156,7 +157,7 @@ fn what_is_listed_is_what_is_found() {
     }
 }
 
-/// A file that comes to stand before the chosen one is noticed by one look at the directory.
+/// A file that comes before the chosen one is noticed by one `stat` of the directory.
 #[test]
 fn a_choice_holds_while_its_directory_does() {
     let outer = content();
@@ -179,9 +180,10 @@ fn errors_name_what_is_wrong() {
     fs::write(outer.path().join("manifest.tsv"), "A\tb\nC\n").unwrap();
     let error = LayoutKind::Manifest.open(outer.path()).unwrap_err().to_string();
     assert!(error.contains("manifest.tsv, line 2: no tab"), "{error}");
-    for &kind in LayoutKind::ALL {
-        assert_eq!(kind.name().parse(), Ok(kind));
-    }
-    let error = "sideways".parse::<LayoutKind>().unwrap_err().to_string();
-    assert_eq!(error, "unknown layout `sideways`; there are zotero, flat, tree, manifest");
+}
+
+#[test]
+fn layouts_are_shown_by_their_names() {
+    let names: Vec<_> = LayoutKind::value_variants().iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["zotero", "flat", "tree", "manifest"]);
 }

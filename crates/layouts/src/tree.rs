@@ -1,4 +1,4 @@
-//! Files in directories in directories.
+//! Layout of files in nested directories.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use crate::{
     flat::{failed, found, open_root},
 };
 
-/// The id is a path beneath the directory, its parts separated by `/`.
+/// Layout in which the id is a path beneath the directory, its parts separated by `/`.
 ///
-/// A listing goes into directories and not through links to directories, which may lead in circles: what is behind
-/// such a link has an id by which it is found, and another one by which it is listed.
+/// A listing descends into directories, but not through links to directories, which may form cycles: a file behind such a
+/// link has an id by which it is found, and another one by which it is listed.
 #[derive(Clone, Copy, Debug)]
 pub struct Tree;
 
@@ -28,7 +28,7 @@ impl Layout for Tree {
         let mut pending = vec![b".".to_vec()];
         while let Some(inside) = pending.pop() {
             let listing = match root.list(&inside, |_| true) {
-                // Gone since its parent was read.
+                // Removed since its parent was read.
                 Err(OpenError::Missing) if inside != b"." => continue,
                 outcome => outcome.map_err(failed(directory))?,
             };

@@ -1,4 +1,4 @@
-//! Zotero's storage.
+//! Layout of Zotero's storage.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,8 @@ use crate::{Layout, LayoutError, Located, RelativePath, flat};
 
 const SUFFIX: &[u8] = b".pdf";
 
-/// A directory named by the id, and in it the first file by name (in the order of bytes) that ends with `.pdf`.
-/// Directories, FIFOs and what cannot be opened are no files, whatever they are called.
+/// Layout of a directory for each id, and in it the first file by name (in the order of bytes) that ends with `.pdf`.
+/// Directories, FIFOs and entries that cannot be opened are no files, whatever their names.
 #[derive(Clone, Copy, Debug)]
 pub struct Zotero;
 
@@ -33,13 +33,13 @@ impl Layout for Zotero {
     }
 }
 
-/// What the directory does not tell of a link, opening it does.
+/// True for a regular file. A link is opened to find out what it leads to.
 fn is_file(root: &Root, path: &RelativePath, kind: Kind) -> Result<bool, OpenError> {
     match kind {
         Kind::Regular => Ok(true),
         Kind::Directory | Kind::Special => Ok(false),
         Kind::Unknown => match root.open_file(path.as_bytes()) {
-            // Not a matter of this file: another one must not answer for it.
+            // That is no property of this file: another one must not take its place.
             Err(OpenError::Exhausted) => Err(OpenError::Exhausted),
             outcome => Ok(outcome.is_ok()),
         },

@@ -1,4 +1,4 @@
-//! What a body should be, and what has arrived of it. Bodies are not kept: they are counted and hashed as they pass.
+//! Bodies as they should be, and as they arrive. They are not kept, but counted and hashed as they pass.
 
 use std::{
     fs::File,
@@ -6,45 +6,46 @@ use std::{
     path::Path,
 };
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// Files are hashed in pieces of this size.
+/// Size of the pieces in which files are hashed.
 pub const PIECE_BYTES: usize = 1 << 20;
 
-/// How well a body is to be known beforehand.
+/// Facts about a file that are read before a run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Knowledge {
+pub enum FileScan {
     Length,
     LengthAndDigest,
 }
 
-/// How much of a reply is checked. Each level includes the ones before it.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-pub enum Verify {
-    /// That it is a reply, and no refusal.
+/// Depth to which a reply is checked. Each level includes the ones before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, ValueEnum)]
+pub enum FileVerify {
+    /// Only that it is a reply, and not that the server failed or refused
     None,
-    /// It found the document, if there is one.
+    /// The document was found, if there is one
     Status,
-    /// The document is as long as it should be.
+    /// … and is as long as it should be
     Length,
-    /// And has the right digest.
+    /// … and has the digest of the file in the directory
     Sha256,
 }
 
-/// Length, and SHA-256 if somebody asked for it, of a file. `piece` is a buffer, and `observe` is told of every so many
-/// bytes that have been hashed.
+/// Reads the length of a file, and its SHA-256 if asked for. `piece` is a buffer, and `observe` is told the number of
+/// bytes after each piece that has been hashed.
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn know_file(
+pub fn scan_file(
     path: &Path,
-    knowledge: Knowledge,
+    knowledge: FileScan,
     piece: &mut [u8],
     mut observe: impl FnMut(u64),
 ) -> io::Result<(u64, Option<[u8; 32]>)> {
     let mut file = File::open(path)?;
-    if knowledge == Knowledge::Length {
+    if knowledge == FileScan::Length {
         return Ok((file.metadata()?.len(), None));
     }
     let (mut digest, mut length) = (Sha256::new(), 0);
@@ -60,7 +61,7 @@ pub fn know_file(
     }
 }
 
-/// What has arrived of a body.
+/// Part of a body that has arrived.
 #[derive(Clone, Debug, Default)]
 pub struct Body {
     bytes: u64,
@@ -68,13 +69,13 @@ pub struct Body {
 }
 
 impl Body {
-    /// Takes a piece of which the digest is of no interest, or which nobody has seen.
+    /// Counts a piece whose digest is of no interest, or that was not read into memory.
     #[inline]
     pub(crate) fn pass(&mut self, bytes: u64) {
         self.bytes += bytes;
     }
 
-    /// Takes a piece of a body that should be no longer than `length`.
+    /// Counts and hashes a piece of a body that should be no longer than `length`.
     #[inline]
     pub(crate) fn hash(&mut self, piece: &[u8], length: u64) {
         self.bytes += piece.len() as u64;

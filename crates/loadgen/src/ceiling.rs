@@ -1,4 +1,4 @@
-//! What the generator could do at most on this machine: a short run against a null server in this very process.
+//! Ceiling of the generator on this machine: a short run against a null server in this very process.
 //!
 //! The figure is computed from the CPU time that a request costs the generator's threads, so that it does not depend on
 //! the null server's speed, nor on whether both share a core.
@@ -9,7 +9,7 @@ use sys::listen::Address;
 
 use crate::{
     engine::{self, Endpoint, EndpointError, EngineError, Limit, Load, Pacing},
-    null::{Dialogue, NullServer},
+    null::{NullServer, Responder},
     protocol::ClientProtocol,
 };
 
@@ -18,7 +18,7 @@ const WARMUP: Duration = Duration::from_millis(50);
 /// More connections than this cost cache misses that depend on the server's pace.
 const CONNECTIONS_MAX: usize = 256;
 
-/// Why the ceiling is not known.
+/// Reasons why the ceiling is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum CeilingError {
     #[error("cannot set up a null server: {0}")]
@@ -33,9 +33,9 @@ pub enum CeilingError {
     Panicked,
 }
 
-/// Requests per second that the threads of `load` can do in a closed loop, with `replies` for all of them. `interrupt` ends
-/// the measurement early.
-pub fn measure<P: ClientProtocol, D: Dialogue>(
+/// Measures the requests per second that the threads of `load` can do in a closed loop, with `replies` for all of them.
+/// `interrupt` ends the measurement early.
+pub fn measure<P: ClientProtocol, D: Responder>(
     load: &Load,
     replies: D::Replies,
     make_client: impl Fn(usize) -> P,
@@ -50,7 +50,7 @@ where
         threads: load.threads.min(connections),
         pacing: Pacing::Closed,
         limit: Limit::Duration(WINDOW),
-        turns: None,
+        requestor: None,
         ramp: Duration::ZERO,
         warmup: WARMUP,
         warmup_max: None,

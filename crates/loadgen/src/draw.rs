@@ -1,27 +1,27 @@
-//! Which of a number of things is asked for next: keys, documents.
+//! Choice of what is asked for next: keys, documents.
 
 use std::{collections::HashMap, sync::Arc};
 
 use rand::{RngExt as _, SeedableRng as _, rngs::SmallRng};
 use rand_distr::{Distribution as _, Zipf};
 
-/// How often each key is asked for.
+/// Distribution of the requests over the keys.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KeyDistribution {
-    /// All alike.
+    /// All keys are equally likely.
     Uniform,
-    /// The r-th most popular key in proportion to r to the power of minus this.
+    /// Zipf's law: the r-th most popular key occurs in proportion to r to the power of minus this.
     Zipf(f64),
-    /// One after the other, and from the beginning again.
+    /// One key after the other, and from the beginning again.
     Sequential,
     /// This share of the keys, all alike, gets that share of the requests, and the others the rest. Both are between 0
     /// and 1.
     Hot { keys: f64, requests: f64 },
-    /// In the order in which somebody else asked, and from the beginning again.
+    /// The order of a trace, and from the beginning again.
     Replay(Arc<Trace>),
 }
 
-/// Keys in the order in which somebody asked for them, as numbers: 0 is the one that was asked for first, 1 the next that
+/// Keys in the order in which they were asked for, as numbers: 0 is the one that was asked for first, 1 the next that
 /// differs from it, and so on.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Trace {
@@ -30,8 +30,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Of a text with a key on each line; empty lines do not count, and neither do blanks at the end of a line. `None` if
-    /// there is no key, or if there are more than a `u32` counts.
+    /// Reads a text with a key on each line; empty lines do not count, and neither do blanks at the end of a line.
+    /// `None` if there is no key, or if there are more than a `u32` counts.
     #[must_use]
     pub fn of_lines(text: &[u8]) -> Option<Self> {
         let mut numbers: HashMap<&[u8], u32> = HashMap::new();
@@ -44,31 +44,31 @@ impl Trace {
         (distinct > 0 && u32::try_from(keys.len()).is_ok()).then_some(Self { keys, distinct })
     }
 
-    /// Requests before it starts again.
+    /// Returns the number of requests before it starts again.
     #[must_use]
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Never: a trace has a key.
+    /// Returns false: a trace has a key.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 }
 
-/// Why nothing can be drawn.
+/// Reasons why nothing can be drawn.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-pub enum NoDraw {
-    /// Not a positive number.
+pub enum DrawError {
+    /// The exponent is not a positive number.
     #[error("{0} is no exponent of Zipf's law")]
     Exponent(f64),
-    /// Of a trace.
+    /// The trace has more different keys than there are.
     #[error("the trace has {distinct} different keys, more than the {keys} that there are")]
     TooManyKeys { distinct: u32, keys: u32 },
 }
 
-/// A source of keys below a number, and of other random choices.
+/// Source of keys below a number, and of other random choices.
 #[derive(Clone, Debug)]
 pub(crate) struct Draw {
     keys: u32,
@@ -86,12 +86,12 @@ enum Law {
 }
 
 impl Draw {
-    pub(crate) fn new(distribution: &KeyDistribution, keys: u32, seed: u64) -> Result<Self, NoDraw> {
+    pub(crate) fn new(distribution: &KeyDistribution, keys: u32, seed: u64) -> Result<Self, DrawError> {
         let law = match *distribution {
             KeyDistribution::Uniform => Law::Uniform,
             KeyDistribution::Sequential => Law::Sequential { next: 0 },
             KeyDistribution::Zipf(exponent) => {
-                let law = Zipf::new(f64::from(keys), exponent).map_err(|_| NoDraw::Exponent(exponent))?;
+                let law = Zipf::new(f64::from(keys), exponent).map_err(|_| DrawError::Exponent(exponent))?;
                 Law::Zipf { law, step: scattering_step(keys) }
             }
             KeyDistribution::Hot { keys: share, requests } => {
@@ -100,19 +100,19 @@ impl Draw {
                 Law::Hot { hot, requests: requests.clamp(0.0, 1.0), step: scattering_step(keys) }
             }
             KeyDistribution::Replay(ref trace) if trace.distinct > keys => {
-                return Err(NoDraw::TooManyKeys { distinct: trace.distinct, keys });
+                return Err(DrawError::TooManyKeys { distinct: trace.distinct, keys });
             }
             KeyDistribution::Replay(ref trace) => Law::Replay { trace: Arc::clone(trace), next: 0 },
         };
         Ok(Self { keys, rng: SmallRng::seed_from_u64(seed), law })
     }
 
-    /// The same law with other dice.
+    /// Makes a copy with another seed.
     pub(crate) fn with_seed(&self, seed: u64) -> Self {
         Self { rng: SmallRng::seed_from_u64(seed), ..self.clone() }
     }
 
-    /// Lets keys that come in order begin where the part of this thread does; has no effect on random ones.
+    /// Lets keys that come in order begin with the part of this thread; has no effect on random ones.
     pub(crate) fn begin_as(&mut self, thread: usize, threads: usize) {
         let share = |whole: u64| whole * thread as u64 / threads.max(1) as u64;
         match &mut self.law {
@@ -149,7 +149,7 @@ impl Draw {
         }
     }
 
-    /// A number below `bound`, all alike.
+    /// Draws a number below `bound`, all equally likely.
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
         self.rng.random_range(0..bound)
     }
@@ -159,8 +159,8 @@ impl Draw {
     }
 }
 
-/// Popular keys should not be the ones that were stored first. Multiplying by a number that has no divisor in common with
-/// `keys` maps ranks to keys one to one.
+/// Returns a factor that maps ranks to keys one to one: it has no divisor in common with `keys`. So popular keys are
+/// not the ones that were stored first.
 fn scattering_step(keys: u32) -> u64 {
     const GOLDEN: u64 = 2_654_435_761;
     (GOLDEN..).find(|&step| greatest_common_divisor(step, u64::from(keys)) == 1).unwrap_or(1)
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!([0; 7].map(|_| draw.key()), [0, 1, 0, 2, 1, 0, 1]);
         draw.begin_as(1, 2);
         assert_eq!([0; 4].map(|_| draw.key()), [0, 2, 1, 0]);
-        assert_eq!(Draw::new(&replay, 2, 1).err(), Some(NoDraw::TooManyKeys { distinct: 3, keys: 2 }));
+        assert_eq!(Draw::new(&replay, 2, 1).err(), Some(DrawError::TooManyKeys { distinct: 3, keys: 2 }));
         assert_eq!(Trace::of_lines(b" \n\r\n"), None);
     }
 

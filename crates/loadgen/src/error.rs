@@ -1,18 +1,18 @@
-//! Why a request failed. The set is fixed, so that results can be compared and the sums are exact.
+//! Classes of failures. The set is fixed, so that results can be compared and the sums are exact.
 
 use rustix::io::Errno;
 
 /// Declares the classes once: the enum, [`ErrorClass::ALL`] and the names in JSON cannot differ.
 macro_rules! error_classes {
     ($($(#[doc = $doc:literal])+ $class:ident = $name:literal,)+) => {
-        /// Why a request failed.
+        /// Class of a request's failure.
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
         pub enum ErrorClass { $($(#[doc = $doc])+ $class,)+ }
 
         impl ErrorClass {
             pub const ALL: &'static [Self] = &[$(Self::$class,)+];
 
-            /// The key in `errors{}`.
+            /// Returns the key in `errors{}`.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$class => $name,)+ }
@@ -22,7 +22,7 @@ macro_rules! error_classes {
 }
 
 error_classes! {
-    /// Nobody listens at the address.
+    /// No process listens at the address.
     ConnectRefused = "connect_refused",
     /// No answer to the connection attempt within the timeout.
     ConnectTimeout = "connect_timeout",
@@ -36,11 +36,11 @@ error_classes! {
     EofEarly = "eof_early",
     /// The request could not be written.
     WriteError = "write_error",
-    /// Nothing of the reply within the timeout for its first byte.
+    /// No byte of the reply within the timeout for its first byte.
     TimeoutFirstByte = "timeout_first_byte",
     /// No complete reply within the timeout.
     Timeout = "timeout",
-    /// The reply is not valid in its protocol, or nobody had asked for it.
+    /// The reply is not valid in its protocol, or no request was in flight.
     Protocol = "protocol",
     /// The server answered that it failed or refused (HTTP: anything but 2xx; caches: an error reply).
     Status = "status",
@@ -63,7 +63,7 @@ error_classes! {
 }
 
 impl ErrorClass {
-    /// The class of a failed `socket` or `connect`.
+    /// Returns the class of a failed `socket` or `connect`.
     #[must_use]
     pub fn of_connect(error: Errno) -> Self {
         match error {

@@ -1,93 +1,97 @@
 //! Instructions that another process executes, counted by the processor: perf_event_open(2).
 //!
-//! Virtual machines seldom have such a counter, and containers seldom allow it. Why there is none is then part of the result.
+//! Virtual machines seldom have such a counter, and containers seldom allow it. The reason is then part of the result.
 
-use std::{
-    collections::BTreeSet,
-    fs, io,
-    sync::{Mutex, PoisonError},
-};
+use std::{collections::BTreeSet, io};
 
 use nix::errno::Errno;
+use parking_lot::Mutex;
 use perf_event::{
     Builder, Counter,
     events::{Event, Hardware},
 };
+use procfs::{
+    ProcError,
+    process::{Process, TasksIter},
+};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How often the threads are listed anew when some begin or end meanwhile.
+/// Number of times that the threads are listed anew when some begin or end meanwhile.
 const ATTEMPTS: usize = 10;
 
-/// In which modes of the processor instructions are counted.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+/// Modes of the processor in which instructions are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Modes {
+pub enum CountedModes {
     UserAndKernel,
-    /// The kernel's are not for this user to see: /proc/sys/kernel/perf_event_paranoid is 2 or more.
+    /// This user may not see the kernel's: /proc/sys/kernel/perf_event_paranoid is 2 or more.
     User,
 }
 
-/// Why instructions are not counted.
+/// Reasons why instructions are not counted.
 #[derive(Debug, thiserror::Error)]
-pub enum NoCounter {
+pub enum CounterError {
     #[error("perf_event_open: {0}")]
     Open(io::Error),
     #[error("the threads of process {pid} cannot be listed: {why}")]
-    Threads { pid: u32, why: io::Error },
+    Threads { pid: u32, why: ProcError },
     #[error("process {0} begins and ends threads all the time")]
-    Restless(u32),
+    ThreadsChanging(u32),
     #[error("the counter cannot be read: {0}")]
     Read(io::Error),
     #[error("the counter was shared with others, and did not count all the time")]
     Shared,
 }
 
-/// Counts in all threads of one process, also those that begin later.
+/// Counter of all threads of one process, also those that begin later.
 #[derive(Debug)]
 pub struct InstructionCounter {
-    modes: Modes,
+    modes: CountedModes,
     /// One per thread; each includes the threads that its own has begun since.
     threads: Mutex<Vec<Counter>>,
 }
 
 impl InstructionCounter {
+    /// Begins to count.
+    ///
     /// # Errors
     /// The machine has no such counter, this user may not use it, or there is no such process.
-    pub fn of_process(pid: u32) -> Result<Self, NoCounter> {
+    pub fn of_process(pid: u32) -> Result<Self, CounterError> {
         Self::of_event(pid, Hardware::INSTRUCTIONS.into())
     }
 
-    fn of_event(pid: u32, event: Event) -> Result<Self, NoCounter> {
-        let (modes, threads) = match attach_to_all(pid, &event, Modes::UserAndKernel) {
-            Err(NoCounter::Open(why)) if why.kind() == io::ErrorKind::PermissionDenied => {
-                (Modes::User, attach_to_all(pid, &event, Modes::User)?)
+    fn of_event(pid: u32, event: Event) -> Result<Self, CounterError> {
+        let (modes, threads) = match attach_to_all(pid, &event, CountedModes::UserAndKernel) {
+            Err(CounterError::Open(why)) if why.kind() == io::ErrorKind::PermissionDenied => {
+                (CountedModes::User, attach_to_all(pid, &event, CountedModes::User)?)
             }
-            attached => (Modes::UserAndKernel, attached?),
+            attached => (CountedModes::UserAndKernel, attached?),
         };
         Ok(Self { modes, threads: Mutex::new(threads) })
     }
 
     #[must_use]
-    pub fn modes(&self) -> Modes {
+    pub fn modes(&self) -> CountedModes {
         self.modes
     }
 
-    /// How many there have been since this began to count.
+    /// Returns the number of instructions since this began to count.
     ///
     /// # Errors
     /// The number would not be exact, or is not to be had.
-    pub fn read(&self) -> Result<u64, NoCounter> {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn read(&self) -> Result<u64, CounterError> {
+        let mut threads = self.threads.lock();
         threads.iter_mut().try_fold(0, |sum: u64, thread| {
-            let read = thread.read_count_and_time().map_err(NoCounter::Read)?;
-            if read.time_running < read.time_enabled { Err(NoCounter::Shared) } else { Ok(sum + read.count) }
+            let read = thread.read_count_and_time().map_err(CounterError::Read)?;
+            if read.time_running < read.time_enabled { Err(CounterError::Shared) } else { Ok(sum + read.count) }
         })
     }
 }
 
-/// A counter for every thread. A thread that begins between listing and counting is either missed or counted twice, so the
+/// Attaches a counter to every thread. A thread that begins between listing and counting is either missed or counted twice, so the
 /// threads must be the same before and after.
-fn attach_to_all(pid: u32, event: &Event, modes: Modes) -> Result<Vec<Counter>, NoCounter> {
+fn attach_to_all(pid: u32, event: &Event, modes: CountedModes) -> Result<Vec<Counter>, CounterError> {
     for _ in 0..ATTEMPTS {
         let before = threads(pid)?;
         let attached: Result<Vec<_>, _> = before.iter().map(|&thread| attach(thread, event, modes)).collect();
@@ -95,24 +99,25 @@ fn attach_to_all(pid: u32, event: &Event, modes: Modes) -> Result<Vec<Counter>, 
         match attached {
             // It has ended meanwhile.
             Err(why) if why.raw_os_error() == Some(Errno::ESRCH as i32) => {}
-            Err(why) => return Err(NoCounter::Open(why)),
+            Err(why) => return Err(CounterError::Open(why)),
             Ok(counters) if before == after => return Ok(counters),
             Ok(_) => {}
         }
     }
-    Err(NoCounter::Restless(pid))
+    Err(CounterError::ThreadsChanging(pid))
 }
 
-fn attach(thread: i32, event: &Event, modes: Modes) -> io::Result<Counter> {
+fn attach(thread: i32, event: &Event, modes: CountedModes) -> io::Result<Counter> {
     let mut builder = Builder::new().kind(event.clone()).observe_pid(thread);
-    builder.inherit(true).inherit_thread(true).enabled(true).exclude_kernel(modes == Modes::User);
+    builder.inherit(true).inherit_thread(true).enabled(true).exclude_kernel(modes == CountedModes::User);
     builder.build()
 }
 
-fn threads(pid: u32) -> Result<BTreeSet<i32>, NoCounter> {
-    let unlisted = |why| NoCounter::Threads { pid, why };
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).map_err(unlisted)?;
-    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+fn threads(pid: u32) -> Result<BTreeSet<i32>, CounterError> {
+    let process = i32::try_from(pid).map_err(|_| ProcError::NotFound(None)).and_then(Process::new);
+    let tasks = process.and_then(|process| process.tasks());
+    let tasks: TasksIter = tasks.map_err(|why| CounterError::Threads { pid, why })?;
+    Ok(tasks.flatten().map(|task| task.tid).collect())
 }
 
 #[cfg(test)]
@@ -140,7 +145,7 @@ mod tests {
         }
     }
 
-    /// Works, when told to, in a thread that is there from the beginning and in one that is not.
+    /// Spins, when told to, in a thread that is there from the beginning and in one that is not.
     #[test]
     #[ignore = "it is the other process of the test below"]
     fn other_process() {
@@ -159,7 +164,7 @@ mod tests {
 
     /// Instructions need a processor that counts them; the kernel's own clock of tasks is counted in the same way.
     #[test]
-    fn all_threads_of_a_process_are_counted_also_those_that_begin_later() {
+    fn all_threads_are_counted_even_those_that_begin_later() {
         let arguments =
             ["--exact", "instructions::tests::other_process", "--ignored", "--nocapture", "--test-threads=1"];
         let mut other = Command::new(std::env::current_exe().expect("we run"));
@@ -180,7 +185,7 @@ mod tests {
                 assert!((counted / used - 1.0).abs() < 0.1, "{counted} s of {used} s");
             }
             // Containers forbid it, and some distributions do unless one is root.
-            Err(NoCounter::Open(why)) if why.kind() == io::ErrorKind::PermissionDenied => {
+            Err(CounterError::Open(why)) if why.kind() == io::ErrorKind::PermissionDenied => {
                 eprintln!("skipped: counting is not allowed here");
             }
             Err(why) => panic!("{why}"),
@@ -194,10 +199,10 @@ mod tests {
         let counter = InstructionCounter::of_process(std::process::id());
         match counter {
             Ok(counter) => assert!(counter.read().is_ok_and(|instructions| instructions > 0)),
-            Err(NoCounter::Open(why)) => assert!(why.raw_os_error().is_some()),
+            Err(CounterError::Open(why)) => assert!(why.raw_os_error().is_some()),
             // Other tests begin and end all the time.
-            Err(why) => assert!(matches!(why, NoCounter::Restless(_)), "{why}"),
+            Err(why) => assert!(matches!(why, CounterError::ThreadsChanging(_)), "{why}"),
         }
-        assert!(matches!(InstructionCounter::of_process(u32::MAX), Err(NoCounter::Threads { .. })));
+        assert!(matches!(InstructionCounter::of_process(u32::MAX), Err(CounterError::Threads { .. })));
     }
 }

@@ -1,26 +1,26 @@
-//! What the engine asks of a protocol: bytes in, bytes out, no socket and no clock.
+//! Interface between the engine and a protocol: bytes in, bytes out, no socket and no clock.
 
 use std::borrow::Cow;
 
 use crate::error::ErrorClass;
 
-/// One protocol as its client speaks it. Every thread of the engine has its own.
+/// Client's side of a protocol. Every thread of the engine has its own.
 ///
 /// Replies are matched with requests in the order of sending.
 pub trait ClientProtocol: Send {
-    /// What must be remembered of requests until their replies have been checked.
+    /// Facts about requests that are remembered until their replies have been checked.
     type Request: Batch;
-    /// The decoder of one connection.
+    /// Decoder of one connection.
     type Conn: Send;
 
-    /// State for a fresh connection.
+    /// Makes the decoder of a fresh connection.
     fn open(&mut self) -> Self::Conn;
 
-    /// Appends what a fresh connection says before all requests, if anything.
+    /// Appends what a fresh connection sends before all requests, if anything.
     fn greet(&self, _out: &mut Vec<u8>) {}
 
-    /// Reads the reply to what [`Self::greet`] said.
-    fn welcome(&mut self, _conn: &mut Self::Conn, _input: &[u8]) -> Decoded {
+    /// Reads the reply to what [`Self::greet`] wrote.
+    fn decode_greeting(&mut self, _conn: &mut Self::Conn, _input: &[u8]) -> Decoded {
         Decoded {
             consumed: 0,
             progress: Progress::Done { replies: Replies::ONE, verdict: Ok(()), then: Then::KeepAlive },
@@ -37,19 +37,20 @@ pub trait ClientProtocol: Send {
     /// [`Progress::Done`], all of `input` has been used.
     fn decode(&mut self, conn: &mut Self::Conn, request: Self::Request, input: &[u8]) -> Decoded;
 
-    /// The server closed the connection while `request` was the oldest in flight.
+    /// Judges the end of a connection that the server closed while `request` was the oldest in flight.
     fn on_eof(&mut self, conn: &mut Self::Conn, request: Self::Request) -> EofOutcome;
 
-    /// What the `index`-th request of a batch asks for, counted from the oldest without a verdict, as a number: a log has it.
+    /// Returns the number, for a log, of what the `index`-th request of a batch asks for, counted from the oldest
+    /// without a verdict.
     fn operation(&self, request: Self::Request, index: u64) -> u32;
 
-    /// What [`Self::operation`] numbered so.
+    /// Returns the name of what [`Self::operation`] numbered so.
     fn operation_name(&self, operation: u32) -> Cow<'_, str>;
 }
 
 /// Requests that travel together, in one write: the unit of choosing and sending. Each still gets a verdict of its own.
 pub trait Batch: Copy + Send {
-    /// Requests without a verdict; at least 1 until the last has got one.
+    /// Returns the number of requests without a verdict; at least 1 until the last has got one.
     fn left(self) -> u64;
 
     /// Forgets the `count` oldest, which have got their verdicts; never all.
@@ -73,11 +74,11 @@ impl<T: Copy + Send> Batch for Single<T> {
     }
 }
 
-/// What [`ClientProtocol::decode`] made of its input.
+/// Result of [`ClientProtocol::decode`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub struct Decoded {
-    /// Bytes of `input` that are dealt with.
+    /// Number of bytes of `input` that are dealt with.
     pub consumed: usize,
     pub progress: Progress,
 }
@@ -97,21 +98,21 @@ pub enum Progress {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Replies {
     pub count: u64,
-    /// That a key was found.
+    /// Number of keys that were found.
     pub hits: u64,
-    /// That it was not.
+    /// Number of keys that were not found.
     pub misses: u64,
 }
 
 impl Replies {
-    /// One that neither found nor missed anything.
+    /// One reply that neither found nor missed a key.
     pub const ONE: Self = Self { count: 1, hits: 0, misses: 0 };
 }
 
-/// Whether a complete reply is right.
+/// Judgement on a complete reply.
 pub type Verdict = Result<(), ErrorClass>;
 
-/// What the server announced with a reply.
+/// Announcement of the server with a reply.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Then {
     /// The connection stays.
@@ -120,7 +121,7 @@ pub enum Then {
     Close,
 }
 
-/// What the end of the stream meant for the request in flight.
+/// Meaning of the end of the stream for the request in flight.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum EofOutcome {
     /// It completed the reply.

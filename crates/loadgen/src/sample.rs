@@ -1,11 +1,11 @@
-//! Which replies are looked at whole: all of them, or one of so many, chosen by chance.
+//! Sample of the replies that are checked in full: all of them, or one of so many, chosen by chance.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// Makes the choice differ from what schedules, keys and request logs draw with the same seed: those that left in a hurry,
-/// say, must not be those that are looked at.
+/// Number that makes the choice differ from what schedules, keys and request logs draw with the same seed: those that
+/// were sent in a hurry, say, must not be those that are checked.
 const STREAM: u64 = 0x7361_6d70_6c65_3d31;
 
 /// One reply of so many. Spelled `1/1000`.
@@ -16,26 +16,26 @@ pub struct Sample(u32);
 impl Sample {
     /// Every reply.
     pub const ALL: Self = Self(1);
-    /// The rarest choice: one reply of so many.
+    /// Rarest choice: one reply of so many.
     pub const ONE_OF_MAX: u32 = 1_000_000_000;
 
-    /// One reply of `count`, which is from 1 to [`Self::ONE_OF_MAX`].
+    /// Makes a sample of one reply of `count`, which is from 1 to [`Self::ONE_OF_MAX`].
     #[must_use]
     pub fn one_of(count: u32) -> Option<Self> {
         (1..=Self::ONE_OF_MAX).contains(&count).then_some(Self(count))
     }
 }
 
-/// What is no [`Sample`].
+/// Error of a text or number that is no [`Sample`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("not 1/N with N from 1 to {}", Sample::ONE_OF_MAX)]
-pub struct NoSample;
+pub struct SampleError;
 
 impl TryFrom<u32> for Sample {
-    type Error = NoSample;
+    type Error = SampleError;
 
-    fn try_from(count: u32) -> Result<Self, NoSample> {
-        Self::one_of(count).ok_or(NoSample)
+    fn try_from(count: u32) -> Result<Self, SampleError> {
+        Self::one_of(count).ok_or(SampleError)
     }
 }
 
@@ -46,11 +46,11 @@ impl From<Sample> for u32 {
 }
 
 impl FromStr for Sample {
-    type Err = NoSample;
+    type Err = SampleError;
 
-    fn from_str(text: &str) -> Result<Self, NoSample> {
+    fn from_str(text: &str) -> Result<Self, SampleError> {
         let digits = text.strip_prefix("1/").filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
-        digits.and_then(|digits| digits.parse().ok()).and_then(Self::one_of).ok_or(NoSample)
+        digits.and_then(|digits| digits.parse().ok()).and_then(Self::one_of).ok_or(SampleError)
     }
 }
 
@@ -60,7 +60,8 @@ impl fmt::Display for Sample {
     }
 }
 
-/// Chooses for one thread, each reply by itself: what is asked for in turn is all chosen some time.
+/// Chooser of one thread. It decides on each reply by itself, so that of requests in a fixed order each is chosen at
+/// some time.
 #[derive(Clone, Debug)]
 pub struct Sampler {
     one_of: u32,
@@ -68,19 +69,19 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// The thread's number and `seed` decide which replies.
+    /// Makes the chooser of a thread. The thread's number and `seed` decide which replies are chosen.
     #[must_use]
     pub fn new(Sample(one_of): Sample, seed: u64, thread: usize) -> Self {
         Self { one_of, rng: fastrand::Rng::with_seed(seed.wrapping_add(thread as u64) ^ STREAM) }
     }
 
-    /// Chooses every reply.
+    /// Makes a chooser of every reply.
     #[must_use]
     pub fn all() -> Self {
         Self::new(Sample::ALL, 0, 0)
     }
 
-    /// Whether the next reply is chosen.
+    /// Returns true if the next reply is chosen.
     #[inline]
     pub fn draw(&mut self) -> bool {
         self.one_of == 1 || self.is_next()
@@ -103,12 +104,12 @@ pub(crate) mod tests {
         Sample::one_of(count).expect("from 1 to a thousand million")
     }
 
-    /// Its next choices.
+    /// Returns its next choices.
     pub(crate) fn draws(mut sampler: Sampler, count: usize) -> Vec<bool> {
         (0..count).map(|_| sampler.draw()).collect()
     }
 
-    /// One of two replies, with a seed that chooses exactly these of the first ones.
+    /// Returns a chooser of one of two replies, with a seed that chooses exactly these of the first ones.
     pub(crate) fn choosing(chosen: &[bool]) -> Sampler {
         let mut candidates = (0..10_000).map(|seed| Sampler::new(one_of(2), seed, 0));
         candidates.find(|it| draws(it.clone(), chosen.len()) == chosen).expect("a few choices of two")
@@ -144,7 +145,7 @@ pub(crate) mod tests {
         for text in
             ["", "1", "1/", "1/0", "2/3", "1/1000000001", "1/99999999999", "1/+5", "1/-5", "1/1.5", "1/x", " 1/2"]
         {
-            assert_eq!(text.parse::<Sample>(), Err(NoSample), "{text:?}");
+            assert_eq!(text.parse::<Sample>(), Err(SampleError), "{text:?}");
         }
         assert_eq!("1/1".parse(), Ok(Sample::ALL));
         assert!(serde_json::from_str::<Sample>("0").is_err() && serde_json::from_str::<Sample>("7").is_ok());

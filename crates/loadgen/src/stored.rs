@@ -1,4 +1,4 @@
-//! Results that were stored: found, read and written.
+//! Results that were stored: reading and writing them.
 
 use std::{
     fs::{self, File},
@@ -7,36 +7,34 @@ use std::{
     time::Duration,
 };
 
-use hdrhistogram::{
-    Histogram,
-    serialization::{
-        V2DeflateSerializer,
-        interval_log::{IntervalLogWriterBuilder, Tag},
-    },
-};
+use hdrhistogram::Histogram;
 use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::{
-    hgrm,
-    merge::Part,
-    result::{RunResult, SCHEMA},
-    summary::{TIMELINE_FILE, decode},
+    engine::Timeline,
+    histogram::{
+        self, hgrm,
+        interval_log::{self, LogInterval},
+    },
+    result::{NamedResult, RunResult, SCHEMA},
 };
 
 /// The result as JSON.
 pub const RESULT_FILE: &str = "result.json";
 /// Its histograms as an HdrHistogram log of one interval.
 pub const HISTOGRAM_FILE: &str = "latency.hlog";
-/// The latency that [`RunResult::latency_us`] tells of.
+/// Percentile distribution of [`RunResult::latency_us`].
 pub const DISTRIBUTION_FILE: &str = "latency.hgrm";
-/// Of an open loop, where the other one is response time.
+/// Percentile distribution of an open loop's service time, where [`DISTRIBUTION_FILE`] is about response time.
 pub const SERVICE_DISTRIBUTION_FILE: &str = "service.hgrm";
+/// Histograms of a timeline's intervals as an HdrHistogram log.
+pub const TIMELINE_FILE: &str = "timeline.hlog";
 
 /// The first directory of a run with several rates.
 const FIRST_STEP: &str = "step-1";
 
-/// Why there is no result to be had.
+/// Reason why a result cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("cannot read {name}: {why}")]
@@ -47,28 +45,28 @@ pub enum ReadError {
     Schema { name: String, found: Value },
 }
 
-/// All results of a file, or the one of a directory that `--out` wrote.
+/// Reads all results of a file, or the one of a directory that `--out` wrote.
 ///
 /// # Errors
-/// It cannot be read, has no result in it, or one of another schema.
-pub fn read(path: &Path) -> Result<Vec<Part>, ReadError> {
+/// The file cannot be read, holds no result, or holds one of another schema.
+pub fn read(path: &Path) -> Result<Vec<NamedResult>, ReadError> {
     let path = if path.is_dir() { path.join(RESULT_FILE) } else { path.to_path_buf() };
-    let name = name(&path);
+    let name = name_of(&path);
     match File::open(&path) {
         Ok(file) => read_all(file, &name),
         Err(why) => Err(ReadError::Unreadable { name: path.display().to_string(), why }),
     }
 }
 
-/// All results of a stream, one JSON object behind the other.
+/// Reads all results of a stream, one JSON object behind the other.
 ///
 /// # Errors
-/// As [`read`].
-pub fn read_all(mut stream: impl Read, name: &str) -> Result<Vec<Part>, ReadError> {
+/// The same as of [`read`].
+pub fn read_all(mut stream: impl Read, name: &str) -> Result<Vec<NamedResult>, ReadError> {
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).map_err(|why| ReadError::Unreadable { name: name.to_owned(), why })?;
     let not_a_result = |why: String| ReadError::NotAResult { name: name.to_owned(), why };
-    let mut parts = Vec::new();
+    let mut results = Vec::new();
     for value in serde_json::Deserializer::from_slice(&bytes).into_iter::<Value>() {
         let value = value.map_err(|why| not_a_result(why.to_string()))?;
         let found = value.get("schema").ok_or_else(|| not_a_result("it has no schema".to_owned()))?;
@@ -76,37 +74,43 @@ pub fn read_all(mut stream: impl Read, name: &str) -> Result<Vec<Part>, ReadErro
             return Err(ReadError::Schema { name: name.to_owned(), found: found.clone() });
         }
         let result = RunResult::deserialize(value).map_err(|why| not_a_result(why.to_string()))?;
-        parts.push(Part { name: name.to_owned(), result });
+        results.push(NamedResult { name: name.to_owned(), result });
     }
-    match parts.len() {
+    match results.len() {
         0 => return Err(not_a_result("it is empty".to_owned())),
         1 => {}
-        _ => parts.iter_mut().enumerate().for_each(|(index, part)| part.name = format!("{name}#{}", index + 1)),
+        _ => results.iter_mut().enumerate().for_each(|(index, one)| one.name = format!("{name}#{}", index + 1)),
     }
-    Ok(parts)
+    Ok(results)
 }
 
-/// A directory is known by its own name.
-fn name(path: &Path) -> String {
+/// Returns the name of a stored result: that of its directory, or of its file if that has a name of its own.
+fn name_of(path: &Path) -> String {
     let parent = || path.parent().filter(|parent| !parent.as_os_str().is_empty()).map(Path::to_path_buf);
-    let is_of_directory = path.file_name().is_some_and(|name| name == RESULT_FILE);
-    let shown: PathBuf = if is_of_directory { parent() } else { None }.unwrap_or_else(|| path.to_path_buf());
+    let is_in_directory = path.file_name().is_some_and(|name| name == RESULT_FILE);
+    let shown: PathBuf = if is_in_directory { parent() } else { None }.unwrap_or_else(|| path.to_path_buf());
     shown.display().to_string()
 }
 
-/// Writes a result and what can be read from its histograms into a directory, which is created if need be:
-/// [`RESULT_FILE`], [`HISTOGRAM_FILE`], [`DISTRIBUTION_FILE`], and [`SERVICE_DISTRIBUTION_FILE`] if there are two times.
+/// Writes a result and its histograms into a directory, which is created if need be: [`RESULT_FILE`], [`HISTOGRAM_FILE`],
+/// [`DISTRIBUTION_FILE`], [`SERVICE_DISTRIBUTION_FILE`] if there are two times, and [`TIMELINE_FILE`] if there is a timeline.
+/// A histogram that cannot be decoded is left out.
 ///
 /// # Errors
-/// A file cannot be written. A histogram that cannot be read is left out.
-pub fn write(directory: &Path, result: &RunResult) -> io::Result<()> {
+/// A file cannot be written.
+pub fn write(directory: &Path, result: &RunResult, timeline: Option<&Timeline>) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let mut json = serde_json::to_vec_pretty(result)?;
     json.push(b'\n');
     fs::write(directory.join(RESULT_FILE), json)?;
-    let Some(leading) = decode(&result.histogram) else { return Ok(()) };
+    write_histograms(directory, result)?;
+    timeline.map_or(Ok(()), |timeline| write_timeline(directory, timeline))
+}
+
+fn write_histograms(directory: &Path, result: &RunResult) -> io::Result<()> {
+    let Some(leading) = histogram::decode(&result.histogram) else { return Ok(()) };
     write_distribution(&directory.join(DISTRIBUTION_FILE), &leading)?;
-    let histograms = match result.service_histogram.as_deref().and_then(decode) {
+    let (service, response) = match result.service_histogram.as_deref().and_then(histogram::decode) {
         Some(service) => {
             write_distribution(&directory.join(SERVICE_DISTRIBUTION_FILE), &service)?;
             (service, Some(leading))
@@ -114,14 +118,19 @@ pub fn write(directory: &Path, result: &RunResult) -> io::Result<()> {
         None => (leading, None),
     };
     let length = Duration::try_from_secs_f64(result.duration_s).unwrap_or_default();
-    write_log(&directory.join(HISTOGRAM_FILE), std::iter::once((Duration::ZERO, length, histograms)))
+    let whole = LogInterval { start: Duration::ZERO, length, service, response };
+    interval_log::write(&directory.join(HISTOGRAM_FILE), std::iter::once(whole))
 }
 
-/// Something of a result that is in this directory already.
-#[must_use]
-pub fn leftover(directory: &Path) -> Option<PathBuf> {
-    let names = [RESULT_FILE, HISTOGRAM_FILE, DISTRIBUTION_FILE, SERVICE_DISTRIBUTION_FILE, TIMELINE_FILE, FIRST_STEP];
-    names.into_iter().map(|name| directory.join(name)).find(|path| path.exists())
+fn write_timeline(directory: &Path, timeline: &Timeline) -> io::Result<()> {
+    let width = timeline.width();
+    let intervals = timeline.intervals().map(|(index, interval)| LogInterval {
+        start: Duration::from_nanos(index * width),
+        length: Duration::from_nanos(width),
+        service: interval.service(),
+        response: Some(interval.response()),
+    });
+    interval_log::write(&directory.join(TIMELINE_FILE), intervals)
 }
 
 fn write_distribution(path: &Path, histogram: &Histogram<u64>) -> io::Result<()> {
@@ -130,28 +139,11 @@ fn write_distribution(path: &Path, histogram: &Histogram<u64>) -> io::Result<()>
     file.flush()
 }
 
-/// An HdrHistogram log (version 1.3) of intervals: where each starts, how long it is, its service and response times. Tag
-/// `service`, and in an open loop `response`. Nanoseconds; the interval's maximum is in milliseconds, as such logs have it.
-pub(crate) fn write_log(
-    path: &Path,
-    intervals: impl Iterator<Item = (Duration, Duration, (Histogram<u64>, Option<Histogram<u64>>))>,
-) -> io::Result<()> {
-    let mut out = BufWriter::new(File::create(path)?);
-    let mut serializer = V2DeflateSerializer::new();
-    let mut log = IntervalLogWriterBuilder::new()
-        .add_comment("loadgen: latencies in nanoseconds")
-        .with_max_value_divisor(1e6)
-        .begin_log_with(&mut out, &mut serializer)?;
-    for (start, length, (service, response)) in intervals {
-        let histograms = [("service", Some(service)), ("response", response)];
-        for (name, histogram) in histograms.into_iter().filter_map(|(name, histogram)| Some((name, histogram?))) {
-            if !histogram.is_empty() {
-                log.write_histogram(&histogram, start, length, Tag::new(name))
-                    .map_err(|error| io::Error::other(format!("{error:?}")))?;
-            }
-        }
-    }
-    out.flush()
+/// Finds a file or directory of an earlier result in `directory`.
+#[must_use]
+pub fn find_leftover(directory: &Path) -> Option<PathBuf> {
+    let names = [RESULT_FILE, HISTOGRAM_FILE, DISTRIBUTION_FILE, SERVICE_DISTRIBUTION_FILE, TIMELINE_FILE, FIRST_STEP];
+    names.into_iter().map(|name| directory.join(name)).find(|path| path.exists())
 }
 
 #[cfg(test)]
@@ -163,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_result_is_said_to_be_none() {
+    fn a_file_without_a_result_is_refused_with_the_reason() {
         assert_eq!(failure(""), "x is not a result of loadgen: it is empty");
         assert_eq!(failure("{}"), "x is not a result of loadgen: it has no schema");
         assert_eq!(failure("{\"schema\": 2}"), "x has schema 2, and this version reads 1");
@@ -172,9 +164,9 @@ mod tests {
     }
 
     #[test]
-    fn results_are_known_by_their_directory() {
-        assert_eq!(name(Path::new("runs/a/result.json")), "runs/a");
-        assert_eq!(name(Path::new("result.json")), "result.json");
-        assert_eq!(name(Path::new("runs/b.json")), "runs/b.json");
+    fn results_are_named_after_their_directory() {
+        assert_eq!(name_of(Path::new("runs/a/result.json")), "runs/a");
+        assert_eq!(name_of(Path::new("result.json")), "result.json");
+        assert_eq!(name_of(Path::new("runs/b.json")), "runs/b.json");
     }
 }

@@ -1,101 +1,93 @@
-//! From what the engine measured to the result that is printed and stored.
+//! Summary of a run: from what the engine measured to the result that is printed and stored.
 
 use std::{
     collections::BTreeMap,
-    io,
-    path::Path,
     time::{Duration, SystemTime},
 };
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use hdrhistogram::{
-    Histogram,
-    serialization::{Deserializer, Serializer, V2DeflateSerializer},
-};
+use hdrhistogram::Histogram;
 
 use crate::{
     clock,
     engine::{Interval, LATENCY_NANOS_MAX, Limit, Load, Measured, Pacing, Tally, Timeline},
     error::ErrorClass,
-    output,
-    result::{self, Backlog, Latency, Origin, RunResult, SCHEMA, Saturation, ServerUsage, TimelineRow},
-    stored::{self, write_log},
+    histogram::encode,
+    result::{self, Backlog, Latency, Origin, ProtocolKind, RunResult, SCHEMA, Saturation, ServerUsage, TimelineRow},
+    units,
     usage::ServerProbe,
 };
 
-/// Above this share of a core, a thread or a single-threaded server could do no more.
+/// Share of a core above which a thread or a single-threaded server could do no more.
 const SATURATED: f64 = 0.9;
-/// Above this share of what the generator can do, a throughput may be its own.
+/// Share of the generator's ceiling above which a throughput may be the generator's own.
 const NEAR_CEILING: f64 = 0.8;
 
-/// Requests that leave later than this by the generator's own doing are a part of what is measured, microseconds.
+/// Lag in microseconds above which the generator's own delays are a part of what is measured.
 const LAG_P99_MAX_US: f64 = 1e3;
 
-/// Of a step with a rate of its own: more failures than this share, or an end later than this, is not keeping up.
+/// Share of failed requests above which a server does not keep up with a rate.
 const FAILED_SHARE_MAX: f64 = 0.01;
+/// Length of a step, as a multiple of the planned one, that is still in time.
 const OVERTIME_SHARE_MAX: f64 = 1.02;
+/// Seconds beyond that length after which a server does not keep up.
 const OVERTIME_S: f64 = 0.1;
-/// The same where requests have waited longer and longer, so that it is no single late reply.
-const OVERTIME_PILED_S: f64 = 0.01;
+/// The same where requests waited longer and longer, so that it is no single late reply.
+const OVERTIME_QUEUE_S: f64 = 0.01;
 
-/// Of a run with a timeline only.
-pub const TIMELINE_FILE: &str = "timeline.hlog";
-
-/// What the engine does not know about its run.
+/// Facts about a run that the engine does not know.
 #[derive(Clone, Debug)]
-pub struct Subject {
-    /// The protocol, as in [`RunResult::kind`].
-    pub kind: String,
+pub struct RunDescription {
+    pub kind: ProtocolKind,
     pub target: String,
     pub config: BTreeMap<String, serde_json::Value>,
     pub pacing: Pacing,
-    pub kinds: Kinds,
+    pub replies: ReplyKinds,
 }
 
-/// What verified replies are told apart by.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kinds {
-    None,
-    /// They found what was asked for, or there is no such thing.
+/// Kinds of verified replies that a protocol tells apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyKinds {
+    One,
+    /// Replies that found something, and replies that rightly found nothing.
     HitsMisses,
-    /// Or it was not a question.
+    /// The same, and replies to requests that store.
     HitsMissesStores,
 }
 
-/// Makes the result of a run.
+/// Makes the result of a run from what was measured.
 #[must_use]
-pub fn summarize<P>(subject: Subject, measured: &Measured<P>, server: Option<&ServerProbe>) -> RunResult {
+pub fn summarize<P>(run: RunDescription, measured: &Measured<P>, server: Option<&ServerProbe>) -> RunResult {
     let tally = &measured.tally;
     let duration_s = measured.window.as_secs_f64();
-    let is_open = subject.pacing != Pacing::Closed;
+    let is_open = run.pacing != Pacing::Closed;
     let server = server.zip(measured.server.as_ref()).map(|(probe, (before, after))| probe.between(before, after));
     let leading = if is_open { &tally.response } else { &tally.service };
     let errors: BTreeMap<_, _> =
         tally.errors().filter(|&(_, count)| count > 0).map(|(class, count)| (class.name().to_owned(), count)).collect();
     RunResult {
         schema: SCHEMA,
-        kind: subject.kind,
-        target: subject.target,
-        config: subject.config,
+        kind: run.kind,
+        target: run.target,
+        config: run.config,
         duration_s,
         warmup_s: (measured.warm_up.duration > 0).then(|| clock::seconds(measured.warm_up.duration)),
         warmup_steady: measured.warm_up.is_steady,
         requests: tally.ok + tally.failed(),
         ok: tally.ok,
         errors,
-        hits: (subject.kinds != Kinds::None).then_some(tally.hits),
-        misses: (subject.kinds != Kinds::None).then_some(tally.misses),
-        stores: (subject.kinds == Kinds::HitsMissesStores).then(|| tally.ok - tally.hits - tally.misses),
+        hits: (run.replies != ReplyKinds::One).then_some(tally.hits),
+        misses: (run.replies != ReplyKinds::One).then_some(tally.misses),
+        stores: (run.replies == ReplyKinds::HitsMissesStores).then(|| tally.ok - tally.hits - tally.misses),
         reconnects: tally.reconnects,
         bytes_in: tally.bytes_in,
         bytes_out: tally.bytes_out,
-        throughput_rps: rate(measured),
-        latency_us: latency(leading),
-        service_us: known(&tally.service).filter(|_| is_open),
-        first_byte_us: known(&tally.first_byte),
-        corrected_us: if is_open { None } else { known(&corrected(measured)) },
-        lag_us: known(&tally.lag).filter(|_| is_open),
-        backlog: backlog(&tally.backlog),
+        throughput_rps: throughput(measured),
+        latency_us: Latency::from_histogram(leading),
+        service_us: Latency::if_recorded(&tally.service).filter(|_| is_open),
+        first_byte_us: Latency::if_recorded(&tally.first_byte),
+        corrected_us: if is_open { None } else { Latency::if_recorded(&corrected(measured)) },
+        lag_us: Latency::if_recorded(&tally.lag).filter(|_| is_open),
+        backlog: Backlog::if_recorded(&tally.backlog),
         client_cpu_s: measured.client_cpu.as_secs_f64(),
         client_user_s: Some(measured.client_cpu.saturating_sub(measured.client_system_cpu).as_secs_f64()),
         client_system_s: Some(measured.client_system_cpu.as_secs_f64()),
@@ -114,13 +106,13 @@ pub fn summarize<P>(subject: Subject, measured: &Measured<P>, server: Option<&Se
     }
 }
 
-/// The result of a run that did not begin, because the server could not be connected to.
+/// Makes the result of a run that did not begin because the server could not be connected to.
 #[must_use]
-pub fn unreachable(subject: Subject, class: ErrorClass) -> RunResult {
+pub fn unreachable(run: RunDescription, class: ErrorClass) -> RunResult {
     let mut tally = Tally::new();
     tally.fail(class, 1);
     let measured = Measured::<()> { tally, opened: clock::now(), threads: 1, lanes: 1, ..Measured::default() };
-    summarize(subject, &measured, None)
+    summarize(run, &measured, None)
 }
 
 fn origin<P>(measured: &Measured<P>) -> Origin {
@@ -135,8 +127,8 @@ fn origin<P>(measured: &Measured<P>) -> Origin {
     }
 }
 
-/// As wrk does it: a request that took n times the mean interval between two requests kept n - 1 others from being sent,
-/// which would have waited for the rest of it.
+/// Corrects service times as wrk does: a request that took n times the mean interval between two requests kept n - 1 others from
+/// being sent, which would have waited for the rest of it.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -152,7 +144,7 @@ fn corrected<P>(measured: &Measured<P>) -> Histogram<u64> {
 fn rows(timeline: &Timeline, is_open: bool) -> result::Timeline {
     let width = clock::seconds(timeline.width());
     let row = |start_s: f64, interval: &Interval| {
-        let latency = latency(&if is_open { interval.response() } else { interval.service() });
+        let latency = Latency::from_histogram(&if is_open { interval.response() } else { interval.service() });
         TimelineRow {
             start_s,
             ok: interval.ok,
@@ -171,38 +163,6 @@ fn rows(timeline: &Timeline, is_open: bool) -> result::Timeline {
     }
 }
 
-/// The latency of what was recorded, if anything was.
-pub(crate) fn known(histogram: &Histogram<u64>) -> Option<Latency> {
-    (!histogram.is_empty()).then(|| latency(histogram))
-}
-
-/// How many requests waited, if any was looked at.
-pub(crate) fn backlog(histogram: &Histogram<u64>) -> Option<Backlog> {
-    let quantile = |quantile| histogram.value_at_quantile(quantile);
-    (!histogram.is_empty()).then(|| Backlog { p50: quantile(0.5), p99: quantile(0.99), max: quantile(1.0) })
-}
-
-pub(crate) fn latency(histogram: &Histogram<u64>) -> Latency {
-    if histogram.is_empty() {
-        return Latency::default();
-    }
-    #[expect(clippy::cast_precision_loss, reason = "at most a minute in nanoseconds")]
-    let quantile = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
-    Latency {
-        mean: histogram.mean() / 1e3,
-        stddev: histogram.stdev() / 1e3,
-        min: quantile(0.0),
-        p50: quantile(0.5),
-        p75: quantile(0.75),
-        p90: quantile(0.9),
-        p99: quantile(0.99),
-        p999: quantile(0.999),
-        p9999: quantile(0.9999),
-        p99999: quantile(0.99999),
-        max: quantile(1.0),
-    }
-}
-
 fn saturation<P>(measured: &Measured<P>, server: Option<&ServerUsage>) -> Saturation {
     let share = |cpu: Duration| {
         let window = measured.window.as_secs_f64();
@@ -212,12 +172,12 @@ fn saturation<P>(measured: &Measured<P>, server: Option<&ServerUsage>) -> Satura
     let client_cpu_fraction = share(measured.client_cpu) / measured.threads as f64;
     let server_cores = server.map(|server| share(Duration::from_secs_f64(server.cpu_s.max(0.0))));
     let busy = saturation_note(share(measured.busiest_thread_cpu), server_cores);
-    let notes = [busy, lag_note(latency(&measured.tally.lag).p99)];
+    let notes = [busy, lag_note(Latency::from_histogram(&measured.tally.lag).p99)];
     let note = notes.iter().filter(|note| !note.is_empty()).map(String::as_str).collect::<Vec<_>>().join("; ");
     Saturation { client_cpu_fraction, note, ceiling_rps: None, ceiling_fraction: None, ceiling_unknown: None }
 }
 
-/// Adds what the generator could do at most, and says if the run came near to it.
+/// Adds the most that the generator could do, and a note if the run came near to it.
 pub fn note_ceiling(result: &mut RunResult, ceiling_rps: f64) {
     let fraction = result.throughput_rps / ceiling_rps;
     let saturation = &mut result.saturation;
@@ -227,13 +187,13 @@ pub fn note_ceiling(result: &mut RunResult, ceiling_rps: f64) {
         saturation.note.push_str(&format!(
             "{separator}the throughput is {:.0} % of what the generator itself can do here, {} requests/s",
             fraction * 100.0,
-            output::rate(ceiling_rps)
+            units::rate(ceiling_rps)
         ));
     }
 }
 
-/// Why a server has not kept up with a rate that was offered, if it has not: replies failed, or the last of them came when
-/// the time was long over, or somewhat over and requests had waited longer and longer.
+/// Returns why a server has not kept up with a rate that was offered, if it has not: requests failed, or the last reply came long
+/// after the planned time, or somewhat after it while requests waited longer and longer.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "counts of one run fit a double")]
 pub fn shortfall(rate: f64, load: &Load, result: &RunResult) -> Option<String> {
@@ -247,24 +207,24 @@ pub fn shortfall(rate: f64, load: &Load, result: &RunResult) -> Option<String> {
     };
     let overtime_s = result.duration_s - planned * OVERTIME_SHARE_MAX;
     let latency = &result.latency_us;
-    // What waits in a queue that grows is answered the later the later it came; a slow but steady server takes as long for all.
-    let piles_up = (latency.p50 - latency.min) / 1e6 > (result.duration_s - planned) / 4.0;
-    let grace_s = if piles_up { OVERTIME_PILED_S } else { OVERTIME_S };
+    // In a growing queue a request waits the longer the later it came; a slow but steady server takes as long for all.
+    let queue_grows = (latency.p50 - latency.min) / 1e6 > (result.duration_s - planned) / 4.0;
+    let grace_s = if queue_grows { OVERTIME_QUEUE_S } else { OVERTIME_S };
     (overtime_s > grace_s).then(|| {
         let busy =
             if result.saturation.client_cpu_fraction > SATURATED { " (the generator was busy, too)" } else { "" };
-        format!("only {} requests/s were served{busy}", output::rate(result.throughput_rps))
+        format!("only {} requests/s were served{busy}", units::rate(result.throughput_rps))
     })
 }
 
-/// Verified requests per second.
+/// Computes the verified requests per second.
 #[expect(clippy::cast_precision_loss, reason = "counts of one run fit a double")]
-fn rate<P>(measured: &Measured<P>) -> f64 {
+fn throughput<P>(measured: &Measured<P>) -> f64 {
     let seconds = measured.window.as_secs_f64();
     if seconds > 0.0 { measured.tally.ok as f64 / seconds } else { 0.0 }
 }
 
-/// Of an open loop, by how late its requests left although they had a connection.
+/// Warns of requests of an open loop that left late although they had a connection; empty if they did not.
 fn lag_note(lag_us_p99: f64) -> String {
     if lag_us_p99 <= LAG_P99_MAX_US {
         return String::new();
@@ -276,7 +236,8 @@ fn lag_note(lag_us_p99: f64) -> String {
     )
 }
 
-/// `client`: CPU seconds per second of the busiest generator thread; `server`: of all the server's threads.
+/// Warns of a busy generator; empty if it was not. `client` is the CPU seconds per second of the busiest generator thread, `server`
+/// those of all the server's threads.
 fn saturation_note(client: f64, server: Option<f64>) -> String {
     let client_percent = client * 100.0;
     match server {
@@ -294,43 +255,12 @@ fn saturation_note(client: f64, server: Option<f64>) -> String {
     }
 }
 
-/// HdrHistogram V2 + DEFLATE, base64.
-pub(crate) fn encode(histogram: &Histogram<u64>) -> String {
-    let mut bytes = Vec::new();
-    // Writing into memory cannot fail, and the histogram is far below the format's limits.
-    let written = V2DeflateSerializer::new().serialize(histogram, &mut bytes);
-    debug_assert!(written.is_ok());
-    STANDARD.encode(bytes)
-}
-
-/// What [`encode`] wrote; `None` if it is something else.
-pub(crate) fn decode(text: &str) -> Option<Histogram<u64>> {
-    let bytes = STANDARD.decode(text).ok()?;
-    Deserializer::new().deserialize(&mut bytes.as_slice()).ok()
-}
-
-/// Writes the files of [`stored::write`] into `directory`, which is created if need be, and [`TIMELINE_FILE`] if there is a
-/// timeline.
-///
-/// # Errors
-/// A file cannot be written.
-pub fn store<P>(directory: &Path, result: &RunResult, measured: &Measured<P>) -> io::Result<()> {
-    stored::write(directory, result)?;
-    let Some(timeline) = &measured.timeline else { return Ok(()) };
-    let width = timeline.width();
-    let intervals = timeline.intervals().map(|(index, interval)| {
-        let start = Duration::from_nanos(index * width);
-        (start, Duration::from_nanos(width), (interval.service(), Some(interval.response())))
-    });
-    write_log(&directory.join(TIMELINE_FILE), intervals)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_note_says_who_set_the_pace() {
+    fn a_busy_generator_is_noted_with_what_the_server_did() {
         assert_eq!(saturation_note(0.5, None), "");
         assert!(saturation_note(0.95, None).contains("--server-pid"));
         assert!(saturation_note(0.95, Some(0.4)).contains("not the server's"));
@@ -338,32 +268,33 @@ mod tests {
     }
 
     #[test]
-    fn a_late_generator_says_so() {
+    fn a_late_generator_is_noted() {
         assert_eq!(lag_note(0.0), "");
         assert_eq!(lag_note(999.0), "");
         assert!(lag_note(6_400.0).contains("6.4 ms late"));
     }
 
-    #[test]
-    fn latencies_are_microseconds() {
-        let mut histogram = Histogram::<u64>::new(3).expect("valid");
-        histogram.record_n(2_000, 99).expect("in range");
-        histogram.record(1_000_000).expect("in range");
-        let latency = latency(&histogram);
-        assert!((latency.p50 - 2.0).abs() < 0.01 && (latency.max - 1_000.0).abs() < 1.0, "{latency:?}");
-    }
-
-    /// An open loop at 1,000 requests/s for half a second, which took this long, with these response times.
+    /// Makes the result of an open loop at 1,000 requests/s for half a second that took this long and had these response times.
     fn half_a_second(window_ms: u64, response_ms: impl Fn(u64) -> u64) -> (Load, RunResult) {
         let mut tally = Tally::new();
         tally.ok = 500;
         (0..500).for_each(|n| tally.response.saturating_record(1_000 + response_ms(n) * 1_000_000));
         let pacing = Pacing::Open { rate: 1_000.0, arrivals: crate::engine::Arrivals::Constant };
         let load = Load { pacing, limit: Limit::Duration(Duration::from_millis(500)), ..load() };
-        let (kind, target) = ("http".to_owned(), String::new());
-        let subject = Subject { kind, target, config: BTreeMap::new(), pacing, kinds: Kinds::None };
         let window = Duration::from_millis(window_ms);
-        (load, summarize(subject, &Measured::<()> { window, tally, threads: 1, lanes: 1, ..Measured::default() }, None))
+        (
+            load,
+            summarize(
+                description(pacing),
+                &Measured::<()> { window, tally, threads: 1, lanes: 1, ..Measured::default() },
+                None,
+            ),
+        )
+    }
+
+    fn description(pacing: Pacing) -> RunDescription {
+        let (target, config) = (String::new(), BTreeMap::new());
+        RunDescription { kind: ProtocolKind::Http, target, config, pacing, replies: ReplyKinds::One }
     }
 
     fn load() -> Load {
@@ -378,7 +309,7 @@ mod tests {
             reuse: Reuse::Keep,
             pacing: Pacing::Closed,
             limit: Limit::Requests(1),
-            turns: None,
+            requestor: None,
             ramp: Duration::ZERO,
             warmup: Duration::ZERO,
             warmup_max: None,
@@ -396,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_step_in_which_requests_pile_up_is_not_served_and_a_slow_one_is() {
+    fn a_growing_queue_is_not_kept_up_with_and_a_slow_server_is() {
         let note = |window_ms, response_ms: fn(u64) -> u64| {
             let (load, result) = half_a_second(window_ms, response_ms);
             shortfall(1_000.0, &load, &result)
@@ -410,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_took_longer_than_histograms_reach_is_counted() {
+    fn latencies_beyond_the_histogram_are_counted() {
         let (_, result) = half_a_second(500, |n| if n < 3 { 61_000 + 100_000 * n } else { 59_000 });
         assert_eq!(result.clipped, 3);
         assert!(result.latency_us.max < 70_000_000.0, "{:?}", result.latency_us);
@@ -418,16 +349,9 @@ mod tests {
 
     #[test]
     fn without_a_reply_there_is_no_latency() {
-        let subject = |pacing| Subject {
-            kind: "http".to_owned(),
-            target: String::new(),
-            config: BTreeMap::new(),
-            pacing,
-            kinds: Kinds::None,
-        };
         let open = Pacing::Open { rate: 1.0, arrivals: crate::engine::Arrivals::Constant };
         for pacing in [Pacing::Closed, open] {
-            let result = unreachable(subject(pacing), ErrorClass::ConnectRefused);
+            let result = unreachable(description(pacing), ErrorClass::ConnectRefused);
             assert_eq!((result.requests, result.ok, result.errors["connect_refused"]), (1, 0, 1));
             let json = serde_json::to_value(&result).expect("JSON");
             for name in ["latency_us", "service_us", "corrected_us", "lag_us"] {

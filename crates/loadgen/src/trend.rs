@@ -1,7 +1,7 @@
-//! How far a series rises or falls as a whole, whatever single values do.
+//! Trend of a series: its rise or fall as a whole, whatever single values do.
 
-/// The median of the slopes between any two of the `values` (Theil and Sen), times the steps from the first to the last:
-/// how far the series has come, in the unit of the values. 0 of fewer than two.
+/// Computes the rise of a series from its first value to its last, in the unit of the values: the median of the slopes between any
+/// two of them (Theil and Sen), times the number of steps. 0 of fewer than two values.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "a number of values is small")]
 pub fn trend(values: &[f64]) -> f64 {
@@ -23,14 +23,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_come_as_far_as_its_ends_are_apart() {
+    fn the_trend_of_a_line_is_the_distance_of_its_ends() {
         assert_eq!(trend(&[10.0, 12.0, 14.0, 16.0]), 6.0);
         assert_eq!(trend(&[5.0, 4.0]), -1.0);
         assert_eq!((trend(&[]), trend(&[3.0])), (0.0, 0.0));
     }
 
     #[test]
-    fn one_stall_and_a_wavering_are_no_trend() {
+    fn one_stall_or_wavering_is_no_trend() {
         assert_eq!(trend(&[10.0, 10.0, 0.0, 10.0, 10.0]), 0.0);
         assert_eq!(trend(&[9.0, 11.0, 9.0, 11.0, 9.0]), 0.0);
     }

@@ -1,38 +1,42 @@
-//! What another process has used: CPU time to the nanosecond, memory, context switches.
+//! Usage of another process: CPU time to the nanosecond, memory, context switches.
 
-use std::{collections::HashMap, ffi::OsString, fs, path::PathBuf};
+use std::{collections::HashMap, time::Duration};
 
 use nix::{
     time::{ClockId, clock_getcpuclockid},
     unistd::Pid,
 };
+use procfs::{
+    ProcError, ProcResult,
+    process::{Process, Status},
+};
 
 use crate::{
-    instructions::{InstructionCounter, NoCounter},
+    instructions::{CounterError, InstructionCounter},
     result::ServerUsage,
 };
 
-/// Looks at one process.
+/// Observer of one process.
 #[derive(Debug)]
 pub struct ServerProbe {
     pid: u32,
     clock: ClockId,
-    proc: PathBuf,
-    /// Nothing, if nobody wants them counted.
-    instructions: Option<Result<InstructionCounter, NoCounter>>,
+    process: Process,
+    /// `None` if instructions are not to be counted.
+    instructions: Option<Result<InstructionCounter, CounterError>>,
 }
 
-/// What a process had used at one moment.
+/// Usage of a process up to one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerReading {
-    /// Seconds of all its threads, past ones included, from its CPU clock.
+    /// CPU time of all its threads, past ones included, from its CPU clock.
     pub cpu_s: f64,
     pub user_s: f64,
     pub system_s: f64,
     pub rss_bytes: u64,
     /// Context switches of each thread that lives at this moment.
-    switches: HashMap<OsString, Switches>,
-    /// Since the probe began to count, if it does, or why that is not known.
+    switches: HashMap<i32, Switches>,
+    /// Instructions since the probe began to count, if it does, or why they are not known.
     instructions: Option<Result<u64, String>>,
 }
 
@@ -42,28 +46,30 @@ struct Switches {
     involuntary: u64,
 }
 
-/// Why a process cannot be looked at.
+/// Reasons why a process cannot be observed.
 #[derive(Debug, thiserror::Error)]
 pub enum UsageError {
     #[error("no process {0}")]
     NoProcess(u32),
-    #[error("cannot read {path}: {why}")]
-    Unreadable { path: PathBuf, why: std::io::Error },
-    #[error("{0} is not in the format proc(5) describes")]
-    Format(PathBuf),
+    #[error("cannot read what /proc has of process {pid}: {why}")]
+    Proc { pid: u32, why: ProcError },
 }
 
 impl ServerProbe {
-    /// Fails if there is no such process.
+    /// Opens a process of which there is everything that a reading needs.
+    ///
+    /// # Errors
+    /// There is no such process, or it cannot be observed.
     pub fn open(pid: u32) -> Result<Self, UsageError> {
         let raw = i32::try_from(pid).ok().filter(|&raw| raw > 0).ok_or(UsageError::NoProcess(pid))?;
         let clock = clock_getcpuclockid(Pid::from_raw(raw)).map_err(|_| UsageError::NoProcess(pid))?;
-        let probe = Self { pid, clock, proc: PathBuf::from(format!("/proc/{pid}")), instructions: None };
+        let process = Process::new(raw).map_err(|why| UsageError::Proc { pid, why })?;
+        let probe = Self { pid, clock, process, instructions: None };
         probe.read_after()?;
         Ok(probe)
     }
 
-    /// Also counts instructions from now on, where that can be done.
+    /// Begins to count instructions as well, where that can be done.
     #[must_use]
     pub fn counting_instructions(self) -> Self {
         Self { instructions: Some(InstructionCounter::of_process(self.pid)), ..self }
@@ -74,21 +80,21 @@ impl ServerProbe {
         self.pid
     }
 
-    /// For the beginning of a window: the CPU clock is read last.
+    /// Reads the usage at the beginning of a window: the CPU clock last.
     pub fn read_before(&self) -> Result<ServerReading, UsageError> {
-        let reading = self.read_files()?;
+        let reading = self.read_proc()?;
         let instructions = self.instructions();
         Ok(ServerReading { cpu_s: self.cpu_s()?, instructions, ..reading })
     }
 
-    /// For the end of a window: the CPU clock is read first.
+    /// Reads the usage at the end of a window: the CPU clock first.
     pub fn read_after(&self) -> Result<ServerReading, UsageError> {
         let (cpu_s, instructions) = (self.cpu_s()?, self.instructions());
-        Ok(ServerReading { cpu_s, instructions, ..self.read_files()? })
+        Ok(ServerReading { cpu_s, instructions, ..self.read_proc()? })
     }
 
-    /// The difference of two readings, as a result reports it. Context switches of threads that have ended in between
-    /// are lost.
+    /// Returns the difference of two readings, as a result reports it. Context switches of threads that have ended in
+    /// between are lost.
     #[must_use]
     pub fn between(&self, before: &ServerReading, after: &ServerReading) -> ServerUsage {
         let mut switches = Switches::default();
@@ -125,56 +131,42 @@ impl ServerProbe {
 
     fn cpu_s(&self) -> Result<f64, UsageError> {
         let time = self.clock.now().map_err(|_| UsageError::NoProcess(self.pid))?;
-        Ok(std::time::Duration::from(time).as_secs_f64())
+        Ok(Duration::from(time).as_secs_f64())
+    }
+
+    fn read_proc(&self) -> Result<ServerReading, UsageError> {
+        self.try_read_proc().map_err(|why| UsageError::Proc { pid: self.pid, why })
     }
 
     #[expect(clippy::cast_precision_loss, reason = "ticks of a process fit a double for ages")]
-    fn read_files(&self) -> Result<ServerReading, UsageError> {
-        let stat = self.proc.join("stat");
-        let text = read(&stat)?;
-        let (user, system) = parse_stat(&text).ok_or(UsageError::Format(stat))?;
-        let ticks = rustix::param::clock_ticks_per_second() as f64;
-        let status = self.proc.join("status");
-        let rss_kib = status_value(&read(&status)?, "VmRSS:").ok_or(UsageError::Format(status))?;
+    fn try_read_proc(&self) -> ProcResult<ServerReading> {
+        let (stat, status) = (self.process.stat()?, self.process.status()?);
+        let ticks = procfs::ticks_per_second() as f64;
+        let rss_kib = status.vmrss.ok_or_else(|| ProcError::Other("no VmRSS in its status".to_owned()))?;
         Ok(ServerReading {
             cpu_s: 0.0,
-            user_s: user as f64 / ticks,
-            system_s: system as f64 / ticks,
+            user_s: stat.utime as f64 / ticks,
+            system_s: stat.stime as f64 / ticks,
             rss_bytes: rss_kib * 1024,
             switches: self.context_switches()?,
             instructions: None,
         })
     }
 
-    /// Of every thread; one that ends while we look is left out.
-    fn context_switches(&self) -> Result<HashMap<OsString, Switches>, UsageError> {
-        let tasks = self.proc.join("task");
-        let unreadable = |why| UsageError::Unreadable { path: tasks.clone(), why };
-        let mut switches = HashMap::new();
-        for task in fs::read_dir(&tasks).map_err(unreadable)?.flatten() {
-            let Ok(status) = fs::read_to_string(task.path().join("status")) else { continue };
-            let value = |key| status_value(&status, key).unwrap_or(0);
-            let (voluntary, involuntary) = (value("voluntary_ctxt_switches:"), value("nonvoluntary_ctxt_switches:"));
-            switches.insert(task.file_name(), Switches { voluntary, involuntary });
-        }
-        Ok(switches)
+    /// Returns the context switches of every thread; one that ends meanwhile is left out.
+    fn context_switches(&self) -> ProcResult<HashMap<i32, Switches>> {
+        let tasks = self.process.tasks()?.flatten();
+        Ok(tasks.filter_map(|task| Some((task.tid, Switches::from(&task.status().ok()?)))).collect())
     }
 }
 
-fn read(path: &PathBuf) -> Result<String, UsageError> {
-    fs::read_to_string(path).map_err(|why| UsageError::Unreadable { path: path.clone(), why })
-}
-
-/// `utime` and `stime`, fields 14 and 15 of proc_pid_stat(5). The name in field 2 may contain anything, `)` included.
-fn parse_stat(text: &str) -> Option<(u64, u64)> {
-    let (_, rest) = text.rsplit_once(')')?;
-    let mut fields = rest.split_ascii_whitespace().skip(11);
-    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
-}
-
-/// The number behind a key of proc_pid_status(5).
-fn status_value(text: &str, key: &str) -> Option<u64> {
-    text.lines().find_map(|line| line.strip_prefix(key))?.split_ascii_whitespace().next()?.parse().ok()
+impl From<&Status> for Switches {
+    fn from(status: &Status) -> Self {
+        Self {
+            voluntary: status.voluntary_ctxt_switches.unwrap_or(0),
+            involuntary: status.nonvoluntary_ctxt_switches.unwrap_or(0),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -182,22 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stat_is_read_behind_the_last_parenthesis() {
-        let text = "12 (a) R (b) S 1 2 3 4 5 6 7 8 9 10 111 222 13 14";
-        assert_eq!(parse_stat(text), Some((111, 222)));
-    }
-
-    #[test]
-    fn status_keys_are_whole() {
-        let text = "VmRSS:\t  123 kB\nvoluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t8\n";
-        assert_eq!(status_value(text, "VmRSS:"), Some(123));
-        assert_eq!(status_value(text, "voluntary_ctxt_switches:"), Some(7));
-        assert_eq!(status_value(text, "nonvoluntary_ctxt_switches:"), Some(8));
-        assert_eq!(status_value(text, "Missing:"), None);
-    }
-
-    #[test]
-    fn our_own_work_is_seen() {
+    fn work_of_this_process_is_measured() {
         let probe = ServerProbe::open(std::process::id()).expect("we exist");
         let before = probe.read_before().expect("readable");
         let start = crate::clock::thread_cpu();
@@ -210,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn instructions_are_counted_or_it_is_said_why_not() {
+    fn instructions_are_counted_or_the_reason_is_given() {
         let probe = ServerProbe::open(std::process::id()).expect("we exist");
         let usage = |probe: &ServerProbe, before: &ServerReading, after: &ServerReading| {
             let usage = probe.between(before, after);
@@ -234,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_not_there_is_an_error() {
+    fn a_missing_process_is_an_error() {
         assert!(matches!(ServerProbe::open(0), Err(UsageError::NoProcess(0))));
         assert!(matches!(ServerProbe::open(u32::MAX), Err(UsageError::NoProcess(_))));
     }

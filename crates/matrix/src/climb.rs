@@ -82,8 +82,8 @@ mod tests {
     use loadgen::{
         engine::Pacing,
         error::ErrorClass,
-        result::Capacity,
-        summary::{Kinds, Subject, unreachable},
+        result::{Capacity, ProtocolKind},
+        summary::{ReplyKinds, RunDescription, unreachable},
     };
 
     use super::{super::samples, *};
@@ -105,12 +105,12 @@ mod tests {
 
     /// As the generator tells it: two steps of a capacity of 8,000 requests/s, and both together.
     fn run() -> RunResult {
-        let subject = Subject {
-            kind: "mq".to_owned(),
+        let subject = RunDescription {
+            kind: ProtocolKind::Mq,
             target: "/queue file".to_owned(),
             config: [].into(),
             pacing: Pacing::Closed,
-            kinds: Kinds::None,
+            replies: ReplyKinds::One,
         };
         let mut run = unreachable(subject, ErrorClass::Timeout);
         run.throughput_rps = 3_000.0;

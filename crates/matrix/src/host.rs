@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use anyhow::{Context, Result};
-use loadgen::instructions::{InstructionCounter, Modes};
+use loadgen::instructions::{CountedModes, InstructionCounter};
 use nix::{
     sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit},
     time::{clock_getcpuclockid, clock_gettime},
@@ -44,8 +44,8 @@ pub(crate) fn facts() -> Result<Host> {
 /// Servers are other processes of the same user: what may be counted here may be counted there.
 fn instruction_counter() -> String {
     match InstructionCounter::of_process(std::process::id()).map(|counter| counter.modes()) {
-        Ok(Modes::UserAndKernel) => "instructions of user and kernel are counted".to_owned(),
-        Ok(Modes::User) => "instructions are counted, without the kernel's".to_owned(),
+        Ok(CountedModes::UserAndKernel) => "instructions of user and kernel are counted".to_owned(),
+        Ok(CountedModes::User) => "instructions are counted, without the kernel's".to_owned(),
         Err(why) => format!("instructions are not counted ({why})"),
     }
 }

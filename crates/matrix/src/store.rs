@@ -91,7 +91,7 @@ impl Store {
 
     /// Keeps the log of intervals that the generator left of a visit, if it did.
     pub(crate) fn keep_histograms(&self, left: &Path, visit: &Visit) -> Result<()> {
-        let log = left.join(loadgen::summary::TIMELINE_FILE);
+        let log = left.join(loadgen::stored::TIMELINE_FILE);
         if !log.exists() {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! How fast each way to copy feeds many clients that want the same file, beside a bare thread per client that splices.
+//! Measures the speed of each way to copy with many clients of the same file, beside a bare thread per client that splices.
 //!
 //! Everything is in one process, without a queue or a dispatcher: a thread per client steps and polls, and a thread per
 //! client reads. `cargo run --release -p mq-server --example copy_speed -- --help`.
@@ -17,7 +17,7 @@ use std::{
 
 use anyhow::Context;
 use bytesize::ByteSize;
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use mq_server::copy::{CopyKind, CopyOptions, CopyVisitor, FileCopy, Readiness, Source, State};
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -35,10 +35,10 @@ use sys::{
 struct Args {
     #[arg(long, default_value_t = 20)]
     clients: usize,
-    /// Of the file
+    /// Size of the file
     #[arg(long, default_value = "256MiB")]
     size: ByteSize,
-    /// What the FIFOs have room for
+    /// Capacity of the FIFOs
     #[arg(long, default_value = "1MiB")]
     pipe_size: ByteSize,
     /// Clients read into buffers of this size instead of splicing to /dev/null
@@ -46,7 +46,7 @@ struct Args {
     read: Option<ByteSize>,
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Where the file and the FIFOs are for the time
+    /// Directory for the file and the FIFOs
     #[arg(long, default_value = "/dev/shm")]
     directory: PathBuf,
     /// Only these ways to copy
@@ -59,7 +59,7 @@ fn main() -> anyhow::Result<()> {
     let directory = tempfile::tempdir_in(&args.directory)?;
     write_file(&directory.path().join("file"), args.size.as_u64())?;
     let world = World { fifos: Directory::open(directory.path())?, root: Root::open(directory.path())? };
-    let copies = if args.copy.is_empty() { CopyKind::ALL } else { &args.copy };
+    let copies = if args.copy.is_empty() { CopyKind::value_variants() } else { &args.copy };
     let options = CopyOptions { buffer_bytes: 128 << 10, pipe_budget: Budget::new(1 << 30) };
     let mut out = io::stdout().lock();
     for _ in 0..args.rounds {
@@ -67,7 +67,7 @@ fn main() -> anyhow::Result<()> {
         writeln!(out, "{:<12} {bare}", "bare splice")?;
         for &kind in copies {
             let measured = kind.with(&options, Measure { args: &args, world: &world })??;
-            writeln!(out, "{:<12} {measured} {:>5.2} of bare", kind.name(), bare.seconds / measured.seconds)?;
+            writeln!(out, "{:<12} {measured} {:>5.2} of bare", kind.to_string(), bare.seconds / measured.seconds)?;
         }
     }
     Ok(())
@@ -89,11 +89,11 @@ struct World {
     root: Root,
 }
 
-/// What a round took.
+/// Times of a round.
 struct Measured {
     bytes: u64,
     seconds: f64,
-    /// Of everything but the readers.
+    /// CPU seconds of all threads but the readers.
     cpu: f64,
 }
 
@@ -118,7 +118,7 @@ impl CopyVisitor for Measure<'_> {
     }
 }
 
-/// A thread for each client sends, another one reads.
+/// Runs a round: one thread for each client sends, another one reads.
 fn run(
     args: &Args,
     world: &World,
@@ -158,7 +158,7 @@ fn fifo(args: &Args, world: &World, index: usize) -> anyhow::Result<(OwnedFd, Ar
     Ok((reader, Arc::new(writer)))
 }
 
-/// Bytes until the end, and the thread's CPU seconds.
+/// Reads to the end; returns the number of bytes and the CPU seconds of the thread.
 fn read(reader: OwnedFd, buffer: Option<ByteSize>) -> anyhow::Result<(u64, f64)> {
     let mut sum = 0;
     if let Some(size) = buffer {
@@ -199,7 +199,7 @@ fn send<C: FileCopy>(copy: &C, source: Source, sink: Arc<Writer>) -> anyhow::Res
     }
 }
 
-/// One call after the other, each of which waits for the reader.
+/// Sends by splices that wait for the reader.
 fn bare(source: Source, sink: &Writer) -> anyhow::Result<()> {
     rustix::fs::fcntl_setfl(sink, OFlags::empty())?;
     let mut offset = 0;

@@ -1,4 +1,4 @@
-//! The flags of mq-server beside those that all processes share.
+//! The flags of mq-server, beside those that all servers share.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,14 +16,14 @@ use sys::{
 use crate::{
     Options,
     copy::{CopyKind, CopyOptions},
-    dispatch::{Crew, DispatchKind},
+    dispatch::{DispatchKind, WorkerOptions},
 };
 
-/// What a queue holds when nothing is said: the kernel's own default, which needs no privilege.
-const USUAL_SIZE: QueueSize = QueueSize { messages_max: 10, message_bytes_max: 8192 };
+/// Size of a new queue by default: the kernel's own, which needs no privilege.
+const DEFAULT_SIZE: QueueSize = QueueSize { messages_max: 10, message_bytes_max: 8192 };
 
-/// What is served, and how.
-#[derive(Args, Clone, Debug)]
+/// Flags for what is served, and how.
+#[derive(Clone, Debug, Args)]
 pub struct MqArgs {
     /// The message queue: a slash and a name [default: /quintet]
     #[arg(long, value_name = "/NAME", conflicts_with = "queue_operand")]
@@ -50,60 +50,60 @@ pub struct MqArgs {
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub message_size: Option<usize>,
 
-    /// Who may send requests: the permissions of a queue that is created, in octal
+    /// Permissions of a queue that is created, in octal: they decide who may send requests
     #[arg(long, value_name = "MODE", default_value = "600", value_parser = octal_mode)]
     pub queue_mode: u32,
 
-    /// Where clients make their FIFOs: a directory that is theirs alone (mkdir -m 700)
+    /// Directory in which clients make their FIFOs, theirs alone (mkdir -m 700)
     /// [default: a private one, removed at the end]
     #[arg(long, value_name = "DIR")]
     pub fifo_dir: Option<PathBuf>,
 
-    /// What is served: nothing outside of it
+    /// Directory that is served, and nothing outside of it
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub root: PathBuf,
 
-    /// How requests get to threads; --list-backends describes this and --copy
-    #[arg(long, value_name = "NAME", default_value_t = DispatchKind::DEFAULT)]
+    /// Way in which requests get to threads; --list-backends describes this and --copy
+    #[arg(long, value_name = "NAME", default_value_t)]
     pub dispatch: DispatchKind,
 
-    /// How files get into FIFOs
-    #[arg(long, value_name = "NAME", default_value_t = CopyKind::DEFAULT)]
+    /// Way in which files get into FIFOs
+    #[arg(long, value_name = "NAME", default_value_t)]
     pub copy: CopyKind,
 
-    /// Threads of a pool or runtime; those that an elastic pool keeps [default: twice the available processors]
+    /// Threads of a pool or runtime, and threads that an elastic pool keeps [default: twice the available processors]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub workers: Option<usize>,
 
-    /// Threads of an elastic pool, or one for each request, at most
+    /// Most threads of an elastic pool, or with one for each request
     #[arg(long, value_name = "N", default_value = "64", value_parser = at_least_one)]
     pub max_workers: usize,
 
-    /// A thread that an elastic pool can do without ends after this
+    /// Time after which an elastic pool ends a thread without work
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
     pub worker_idle: Duration,
 
-    /// Of read-write: the buffer between a read and a write
+    /// Buffer of read-write, between a read and a write
     #[arg(long, value_name = "SIZE", default_value = "128KiB")]
     pub buffer_size: ByteSize,
 
-    /// FIFOs are enlarged to this, for files that need it (F_SETPIPE_SZ; fs.pipe-max-size binds who is not privileged)
+    /// Capacity to which FIFOs are enlarged for files that need it (F_SETPIPE_SZ; above fs.pipe-max-size it needs privileges)
     #[arg(long, value_name = "SIZE", default_value = "1MiB")]
     pub pipe_size: ByteSize,
 
-    /// What enlarged FIFOs hold together at most; those beyond stay as they are
+    /// Most bytes that enlarged FIFOs hold together; those beyond stay as they are
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pub pipe_budget: ByteSize,
 
-    /// Jobs that wait for their clients at most; beyond, the one that has waited longest gives way
+    /// Most jobs that wait for their clients; beyond that, the one that has waited longest is ended
     #[arg(long, value_name = "N", default_value = "1024", value_parser = at_least_one)]
     pub max_waiting: usize,
 
-    /// A client has this long for its whole answer: opening the FIFO and every stall of its reader included
+    /// Time of a client for its whole answer, opening the FIFO and every stall of its reader included
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     pub request_timeout: Duration,
 
-    /// A client that neither opens its FIFO nor takes a byte for this long is given up
+    /// Time after which a client that neither opens its FIFO nor takes a byte is given up
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     pub stall_timeout: Duration,
 
@@ -113,10 +113,10 @@ pub struct MqArgs {
 }
 
 impl MqArgs {
-    /// What is wrong with the flags together, if anything.
+    /// Checks flags that depend on each other.
     ///
     /// # Errors
-    /// A reason, and what would do.
+    /// The flags do not go together; the text says why.
     pub fn check(&self) -> Result<(), String> {
         if self.workers.is_some_and(|workers| workers > self.max_workers) && self.dispatch == DispatchKind::Elastic {
             let workers = self.workers.unwrap_or_default();
@@ -128,29 +128,31 @@ impl MqArgs {
         Ok(())
     }
 
+    /// Returns the name of the queue.
+    ///
     /// # Errors
-    /// None: the default is a name.
+    /// Never: the default is a valid name.
     pub fn queue(&self) -> anyhow::Result<QueueName> {
         let said = self.queue.as_ref().or(self.queue_operand.as_ref()).cloned();
         said.map_or_else(|| Ok("/quintet".parse()?), Ok)
     }
 
-    /// What a new queue holds, and whether one that exists must be as large.
+    /// Returns the size of a new queue; true if an existing one must have the same.
     pub fn queue_size(&self) -> (QueueSize, bool) {
         let messages = self.max_messages.or(self.max_messages_operand);
         let bytes = self.message_size.or(self.message_size_operand);
         let allowed = allowed_size();
         let size = QueueSize {
-            messages_max: messages.unwrap_or_else(|| USUAL_SIZE.messages_max.min(allowed.messages_max)),
-            message_bytes_max: bytes.unwrap_or_else(|| USUAL_SIZE.message_bytes_max.min(allowed.message_bytes_max)),
+            messages_max: messages.unwrap_or_else(|| DEFAULT_SIZE.messages_max.min(allowed.messages_max)),
+            message_bytes_max: bytes.unwrap_or_else(|| DEFAULT_SIZE.message_bytes_max.min(allowed.message_bytes_max)),
         };
         (size, messages.is_some() || bytes.is_some())
     }
 
-    pub fn crew(&self) -> Crew {
+    pub fn worker_options(&self) -> WorkerOptions {
         let most = if self.dispatch == DispatchKind::Elastic { self.max_workers } else { usize::MAX };
         let workers = self.workers.unwrap_or_else(|| most.min(2 * affinity::available()));
-        Crew { workers, workers_max: self.max_workers, worker_idle: self.worker_idle }
+        WorkerOptions { workers, workers_max: self.max_workers, worker_idle: self.worker_idle }
     }
 
     pub fn copy_options(&self, pipe_budget: &Budget) -> CopyOptions {
@@ -164,13 +166,13 @@ impl MqArgs {
             stall_timeout: self.stall_timeout,
             drain_timeout,
             waiting_max: self.max_waiting,
-            framed: self.framed,
+            is_framed: self.framed,
             pipe_bytes: self.pipe_size.as_u64(),
         }
     }
 
-    /// What to try when nothing was said.
-    pub fn file_to_try(&self) -> PathBuf {
+    /// Returns a file of the root for the example that is printed at the start.
+    pub fn example_file(&self) -> PathBuf {
         let entries = std::fs::read_dir(&self.root).into_iter().flatten().flatten();
         let mut files: Vec<_> = entries
             .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
@@ -180,9 +182,9 @@ impl MqArgs {
         files.into_iter().next().unwrap_or_else(|| Path::new("FILE").to_owned())
     }
 
-    /// What can be chosen, for `--list-backends`.
+    /// Returns the choices, for `--list-backends`.
     pub fn dimensions() -> Vec<Dimension> {
-        vec![DispatchKind::dimension(), CopyKind::dimension_here()]
+        vec![Dimension::of("dispatch", "--dispatch", &DispatchKind::default()), CopyKind::dimension()]
     }
 }
 

@@ -1,12 +1,12 @@
-//! The clock by which clients are judged. It stands still while the server is not looking at those who wait: a thread
-//! that was busy with one client for a minute must not find all others too late.
+//! The clock by which clients are judged. It stands still while no thread watches the clients that wait: a thread that was
+//! busy with one client for a minute must not find all others too late.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-/// So much of the time between two looks counts: a server that is busy with short jobs looks often, and its clock runs.
+use parking_lot::{Mutex, MutexGuard};
+
+/// Largest part of the time without a watch that counts. A server that is busy with short jobs watches often, so its clock
+/// runs.
 const UNWATCHED_MAX: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
@@ -19,7 +19,7 @@ struct Reading {
     watchers: usize,
 }
 
-/// Somebody is waiting for clients until this is dropped.
+/// Guard of a thread that waits for clients.
 #[derive(Debug)]
 pub(crate) struct Watch<'a>(&'a Clock);
 
@@ -28,7 +28,7 @@ impl Clock {
         Self(Mutex::new(Reading { shown: Duration::ZERO, at: Instant::now(), watchers: 0 }))
     }
 
-    /// Time since the clock was made, without what nobody watched.
+    /// Returns the time since the clock was made, without the time that no thread watched.
     pub(crate) fn now(&self) -> Duration {
         let mut reading = self.reading();
         if reading.watchers > 0 {
@@ -43,7 +43,7 @@ impl Clock {
     }
 
     fn reading(&self) -> MutexGuard<'_, Reading> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_runs_while_somebody_watches_and_hardly_otherwise() {
+    fn time_runs_while_clients_are_watched_and_hardly_otherwise() {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         let mut reading = Reading { shown: Duration::ZERO, at: start, watchers: 0 };

@@ -1,66 +1,47 @@
-//! What all ways to dispatch share: where messages come from, what a thread does with a job, and when all is over.
+//! The server without its threads: it takes messages, runs jobs, sets aside those that wait, and ends when all is done.
 
 mod draining;
-mod places;
 
 use std::{
     collections::VecDeque,
     os::fd::BorrowedFd,
     sync::{
-        Arc, Mutex, MutexGuard, Once, PoisonError,
+        Arc, Once,
         atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use anyhow::Context;
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use service::Budget;
-use sys::{
-    fifo::Directory,
-    mqueue::{Queue, QueueName},
-};
+use sys::mqueue::{Queue, QueueName};
 
-pub use self::places::Places;
 use crate::{
     clock::Clock,
-    copy::{FileCopy, Readiness, Source},
-    job::{Job, Message, Step, Wait},
-    lifecycle::OwnQueue,
+    context::{JobContext, Options},
+    copy::{FileCopy, Readiness},
+    directories::Directories,
+    job::{Job, Step, Wait},
     outcome::Outcome,
-    room::{Room, Woken},
+    queue::{Message, OwnedQueue},
     statistics::{Count, Statistics},
+    wait_set::{WaitSet, Wakeup},
 };
 
-/// A thread stays with a job while its reader takes at least 256 MiB/s: each byte earns this much patience…
-const PATIENCE_PER_KIB: Duration = Duration::from_nanos(3_815);
-/// …of which no more is saved up than this. A job whose reader is slower waits aside, and the thread goes on.
-const PATIENCE_MAX: Duration = Duration::from_millis(20);
+/// A thread stays with a job while its reader takes at least 256 MiB/s: each KiB earns this much time to poll for it…
+const POLL_TIME_PER_KIB: Duration = Duration::from_nanos(3_815);
+/// …of which no more than this is saved up. A job whose reader is slower is set aside, and the thread goes on.
+const POLL_TIME_MAX: Duration = Duration::from_millis(20);
 
-/// That descriptors have run out is said at most this often.
-const SAY_EVERY: Duration = Duration::from_secs(10);
-
-/// Limits of the clients, and how they are answered.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// From a message to the end of its answer.
-    pub request_timeout: Duration,
-    /// A reader that does nothing for so long is given up.
-    pub stall_timeout: Duration,
-    /// After a [`Engine::begin_drain`].
-    pub drain_timeout: Duration,
-    /// Jobs that wait for their clients at most.
-    pub waiting_max: usize,
-    /// A header stands in front of the bytes.
-    pub framed: bool,
-    /// What a FIFO is enlarged to, for files that need it.
-    pub pipe_bytes: u64,
-}
-
-/// What an engine holds now.
-pub(crate) struct Holdings {
+/// Load of an engine now.
+pub(crate) struct Load {
+    /// Messages in the queue.
     pub(crate) queued: u64,
+    /// Jobs taken and not ended.
     pub(crate) jobs: u64,
+    /// Bytes of the pipe budget in use.
     pub(crate) pipe_bytes: u64,
 }
 
@@ -70,77 +51,65 @@ const CLOSED: u8 = 2;
 
 /// A server without its threads.
 pub struct Engine<C: FileCopy> {
-    copy: C,
-    options: Options,
-    queue: OwnQueue,
-    places: Places,
-    clock: Clock,
-    room: Room<C>,
-    statistics: Statistics,
-    /// When it was said that descriptors had run out.
-    shortage_said: Mutex<Option<Instant>>,
-    pipe_budget: Budget,
+    context: JobContext<C>,
+    queue: OwnedQueue,
     /// Messages of a queue that was replaced, served first.
-    carried: Mutex<VecDeque<Message>>,
+    backlog: Mutex<VecDeque<Message>>,
+    wait_set: WaitSet<C>,
     state: AtomicU8,
     has_drain_begun: AtomicBool,
     /// Messages that are still taken while draining: those that were there when it began.
-    quota: AtomicUsize,
+    drain_quota: AtomicUsize,
     is_intake_over: AtomicBool,
     /// Jobs taken and not ended.
     jobs: AtomicUsize,
-    leftovers: Mutex<Vec<Job<C>>>,
-    put_away: Once,
+    /// Jobs that were under way when the engine closed.
+    unfinished: Mutex<Vec<Job<C>>>,
+    shut_down: Once,
 }
 
 impl<C: FileCopy> Engine<C> {
-    /// Takes the queue if there is nothing else in the way. From then on [`Engine::put_away`] has to be called.
+    /// Takes the queue out of `reserved` if nothing else is missing. From then on [`Engine::shut_down`] has to be called.
     ///
     /// # Errors
-    /// No epoll instance or timer is to be had, or no queue.
+    /// There is no queue, or no epoll instance or timer can be made.
     pub fn new(
         copy: C,
         options: Options,
         pipe_budget: Budget,
-        places: Places,
-        reserved: &mut Option<OwnQueue>,
+        directories: Directories,
+        reserved: &mut Option<OwnedQueue>,
     ) -> anyhow::Result<Arc<Self>> {
         let queue = reserved.as_ref().context("no queue")?;
-        let room = Room::new(queue.queue(), options.waiting_max, options.stall_timeout);
-        let room = room.context("cannot make an epoll instance")?;
+        let wait_set = WaitSet::new(queue.queue(), options.waiting_max, options.stall_timeout);
+        let wait_set = wait_set.context("cannot make an epoll instance")?;
         let mut queue = reserved.take().context("no queue")?;
-        let carried = Mutex::new(queue.take_carried().into());
+        let backlog = Mutex::new(queue.take_backlog().into());
         Ok(Arc::new(Self {
-            room,
+            context: JobContext::new(copy, options, directories, pipe_budget),
             queue,
-            pipe_budget,
-            copy,
-            options,
-            places,
-            clock: Clock::new(),
-            statistics: Statistics::default(),
-            shortage_said: Mutex::default(),
-            carried,
+            backlog,
+            wait_set,
             state: AtomicU8::new(SERVING),
             has_drain_begun: AtomicBool::new(false),
-            quota: AtomicUsize::new(usize::MAX),
+            drain_quota: AtomicUsize::new(usize::MAX),
             is_intake_over: AtomicBool::new(false),
             jobs: AtomicUsize::new(0),
-            leftovers: Mutex::default(),
-            put_away: Once::new(),
+            unfinished: Mutex::default(),
+            shut_down: Once::new(),
         }))
     }
 
+    pub(crate) fn context(&self) -> &JobContext<C> {
+        &self.context
+    }
+
     pub(crate) fn copy(&self) -> &C {
-        &self.copy
+        &self.context.copy
     }
 
     pub(crate) fn options(&self) -> &Options {
-        &self.options
-    }
-
-    pub(crate) fn fifos(&self) -> &Directory {
-        &self.places.fifos
+        &self.context.options
     }
 
     pub(crate) fn queue(&self) -> &Queue {
@@ -151,87 +120,73 @@ impl<C: FileCopy> Engine<C> {
         self.queue.name()
     }
 
-    /// Readable from when the engine has closed.
-    pub(crate) fn bell(&self) -> BorrowedFd<'_> {
-        self.room.bell()
+    /// Returns a descriptor that becomes readable when the engine closes.
+    pub(crate) fn close_event(&self) -> BorrowedFd<'_> {
+        self.wait_set.close_event()
     }
 
     pub(crate) fn clock(&self) -> &Clock {
-        &self.clock
+        &self.context.clock
     }
 
     pub(crate) fn now(&self) -> Duration {
-        self.clock.now()
+        self.context.now()
     }
 
     pub(crate) fn statistics(&self) -> &Statistics {
-        &self.statistics
+        &self.context.statistics
     }
 
-    pub(crate) fn pipe_budget(&self) -> &Budget {
-        &self.pipe_budget
-    }
-
-    /// Somebody waits for a descriptor.
-    pub(crate) fn complain_of_shortage(&self) {
-        let mut said = self.shortage_said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.is_none_or(|at| at.elapsed() > SAY_EVERY) {
-            *said = Some(Instant::now());
-            tracing::warn!("out of file descriptors: requests wait until there are some (see ulimit -n)");
-        }
-    }
-
-    /// Requests that have ended so.
+    /// Returns the number of requests that ended with `outcome`.
     pub fn ended_as(&self, outcome: Outcome) -> u64 {
-        self.statistics.ended_as(outcome)
+        self.statistics().ended_as(outcome)
     }
 
-    /// Threads that serve requests now.
+    /// Returns the number of threads that serve requests now.
     pub fn workers(&self) -> i64 {
-        self.statistics.workers.get()
+        self.statistics().workers.get()
     }
 
-    pub(crate) fn holdings(&self) -> Holdings {
-        Holdings {
-            queued: self.queue().len().unwrap_or(0) as u64 + self.carried().len() as u64,
+    pub(crate) fn load(&self) -> Load {
+        Load {
+            queued: self.queued() as u64,
             jobs: self.jobs.load(Ordering::Relaxed) as u64,
-            pipe_bytes: self.pipe_budget.used(),
+            pipe_bytes: self.context.pipe_budget.used(),
         }
     }
 
-    /// # Errors
-    /// Why the client cannot have it.
-    pub(crate) fn open_source(&self, path: &[u8]) -> Result<Source, Outcome> {
-        self.places.open_source(path)
+    /// Returns the number of messages that wait to be taken.
+    fn queued(&self) -> usize {
+        self.queue().len().unwrap_or(0) + self.backlog.lock().len()
     }
 
-    /// Waits for something to do: see [`Room::next`].
-    pub(crate) fn next(&self, max: usize, patience: Option<Duration>, jobs: &mut Vec<Job<C>>) -> Woken {
-        // Nothing in the epoll set says that there are carried messages.
-        let has_carried = !self.is_intake_over() && !self.carried().is_empty();
-        let patience = if has_carried { Some(Duration::ZERO) } else { patience };
-        let mut woken = self.room.next(&self.clock, max, patience, jobs);
-        self.statistics.waiting.add(-i64::try_from(jobs.len()).unwrap_or(0));
-        woken.messages = (woken.messages || has_carried) && !self.is_intake_over();
-        woken.idle &= !has_carried;
-        woken
+    /// Waits for something to do: see [`WaitSet::wait`].
+    pub(crate) fn wait(&self, max: usize, timeout: Option<Duration>, jobs: &mut Vec<Job<C>>) -> Wakeup {
+        // Nothing in the epoll set tells of the backlog.
+        let has_backlog = !self.is_intake_over() && !self.backlog.lock().is_empty();
+        let timeout = if has_backlog { Some(Duration::ZERO) } else { timeout };
+        let mut wakeup = self.wait_set.wait(self.clock(), max, timeout, jobs);
+        self.statistics().waiting.add(-i64::try_from(jobs.len()).unwrap_or(0));
+        wakeup.has_messages = (wakeup.has_messages || has_backlog) && !self.is_intake_over();
+        wakeup.is_timeout &= !has_backlog;
+        wakeup
     }
 
-    /// The next request. Messages that are none are counted and passed over.
+    /// Returns the next request. Messages that are no requests are counted and skipped.
     pub(crate) fn receive(&self) -> Option<Job<C>> {
         loop {
-            // Before it is taken, or a drain might find neither a message nor a job.
+            // Counted before it is taken, or a drain might find neither a message nor a job.
             self.jobs.fetch_add(1, Ordering::AcqRel);
             let Some(message) = self.take_message() else {
-                self.ended();
+                self.job_ended();
                 return None;
             };
-            self.statistics.count(Count::Received, 1);
-            match Job::new(message, self.now(), self.options.request_timeout) {
+            self.statistics().count(Count::Received, 1);
+            match Job::new(message, self.now(), self.options().request_timeout) {
                 Ok(job) => return Some(job),
-                Err(outcome) => self.statistics.ended(outcome),
+                Err(outcome) => self.statistics().ended(outcome),
             }
-            self.ended();
+            self.job_ended();
         }
     }
 
@@ -240,35 +195,35 @@ impl<C: FileCopy> Engine<C> {
             return None;
         }
         let is_draining = self.state.load(Ordering::Acquire) == DRAINING;
-        let may_take = |quota: usize| quota.checked_sub(1);
-        let quota = is_draining.then(|| self.quota.fetch_update(Ordering::AcqRel, Ordering::Acquire, may_take));
+        let take_one = |quota: usize| quota.checked_sub(1);
+        let quota = is_draining.then(|| self.drain_quota.fetch_update(Ordering::AcqRel, Ordering::Acquire, take_one));
         if quota.is_some_and(|quota| quota.is_err()) {
             self.end_intake();
             return None;
         }
-        let carried = self.carried().pop_front();
-        let message = carried.or_else(|| self.queue.receive());
+        let from_backlog = self.backlog.lock().pop_front();
+        let message = from_backlog.or_else(|| self.queue.receive());
         if is_draining && (message.is_none() || quota == Some(Ok(1))) {
             self.end_intake();
         }
         message
     }
 
-    /// Goes on with a job for as long as its client keeps up, then sets it aside.
-    pub(crate) fn turn(&self, mut job: Job<C>) {
-        let mut patience = Duration::ZERO;
+    /// Runs a job for as long as its client keeps up, then sets it aside.
+    pub(crate) fn run(&self, mut job: Job<C>) {
+        let mut poll_time = Duration::ZERO;
         loop {
             if self.is_closed() {
-                return self.leave([job]);
+                return self.keep_unfinished([job]);
             }
             let before = job.moved();
-            let step = job.advance(self);
+            let step = job.advance(&self.context);
             let kib = u32::try_from((job.moved() - before) >> 10).unwrap_or(u32::MAX);
-            patience = patience.saturating_add(PATIENCE_PER_KIB.saturating_mul(kib)).min(PATIENCE_MAX);
+            poll_time = poll_time.saturating_add(POLL_TIME_PER_KIB.saturating_mul(kib)).min(POLL_TIME_MAX);
             match step {
-                Step::Finished => return self.ended(),
+                Step::Finished => return self.job_ended(),
                 Step::Again => {}
-                Step::Wait(Wait::Ready) if !patience.is_zero() && wait_ready(self, &job, &mut patience) => {}
+                Step::Wait(Wait::Ready) if !poll_time.is_zero() && poll_ready(self.copy(), &job, &mut poll_time) => {}
                 Step::Wait(wait) => match self.set_aside(job, wait) {
                     Some(expired) => job = expired,
                     None => return,
@@ -277,60 +232,57 @@ impl<C: FileCopy> Engine<C> {
         }
     }
 
-    /// Lets a job wait for its client, unless it has done so for too long: then it is cut, and may have a status to tell.
+    /// Lets a job wait for its client. One that has waited for too long is aborted and returned: it may have a status to
+    /// report.
     pub(crate) fn set_aside(&self, mut job: Job<C>, wait: Wait) -> Option<Job<C>> {
         if self.has_expired(&job) {
-            let outcome = job.expiry(self);
-            job.cut(self, outcome);
+            let outcome = job.timeout_outcome(&self.context);
+            job.abort(&self.context, outcome);
             return Some(job);
         }
-        self.statistics.count(Count::SetAside, 1);
-        self.statistics.waiting.add(1);
-        if let Some(evicted) = self.room.park(&self.copy, &self.clock, job, wait) {
-            self.statistics.waiting.add(-1);
+        self.statistics().count(Count::SetAside, 1);
+        self.statistics().waiting.add(1);
+        if let Some(evicted) = self.wait_set.insert(self.copy(), self.clock(), job, wait) {
+            self.statistics().waiting.add(-1);
             self.evict(evicted);
         }
         None
     }
 
     pub(crate) fn has_expired(&self, job: &Job<C>) -> bool {
-        self.now() >= job.expires(self.options.stall_timeout)
+        self.now() >= job.expires_at(self.options().stall_timeout)
     }
 
-    /// Ends a job that has to make room; its status is told now or never.
+    /// Ends a job that has to make room. Its status is reported at once or never.
     pub(crate) fn evict(&self, mut job: Job<C>) {
-        if job.cut(self, Outcome::WaitingRoomFull) != Step::Finished {
-            job.cut(self, Outcome::WaitingRoomFull);
+        if job.abort(&self.context, Outcome::WaitingRoomFull) != Step::Finished {
+            job.abort(&self.context, Outcome::WaitingRoomFull);
         }
-        self.ended();
+        self.job_ended();
     }
 
-    /// A job has ended, or there was none.
-    pub(crate) fn ended(&self) {
+    /// Notes that a job has ended, or that there was none.
+    pub(crate) fn job_ended(&self) {
         self.jobs.fetch_sub(1, Ordering::AcqRel);
         self.close_if_drained();
     }
 
-    /// For jobs that are under way when the engine has closed.
-    pub(crate) fn leave(&self, jobs: impl IntoIterator<Item = Job<C>>) {
-        self.leftovers.lock().unwrap_or_else(PoisonError::into_inner).extend(jobs);
-    }
-
-    fn carried(&self) -> MutexGuard<'_, VecDeque<Message>> {
-        self.carried.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Keeps jobs that are under way when the engine has closed, for [`Engine::shut_down`].
+    pub(crate) fn keep_unfinished(&self, jobs: impl IntoIterator<Item = Job<C>>) {
+        self.unfinished.lock().extend(jobs);
     }
 }
 
-/// Whether what the job waits for was ready in time. What it took is no longer in `patience`.
-fn wait_ready<C: FileCopy>(engine: &Engine<C>, job: &Job<C>, patience: &mut Duration) -> bool {
-    let descriptor = match job.readiness(&engine.copy) {
+/// Polls for what the job waits for; true if it was ready in time. The time spent is taken from `poll_time`.
+fn poll_ready<C: FileCopy>(copy: &C, job: &Job<C>, poll_time: &mut Duration) -> bool {
+    let descriptor = match job.readiness(copy) {
         Some(Readiness::Writable(fifo)) => PollFd::from_borrowed_fd(fifo, PollFlags::OUT),
-        Some(Readiness::Readable(news)) => PollFd::from_borrowed_fd(news, PollFlags::IN),
+        Some(Readiness::Readable(event)) => PollFd::from_borrowed_fd(event, PollFlags::IN),
         None => return false,
     };
-    let Ok(timeout) = Timespec::try_from(*patience) else { return false };
+    let Ok(timeout) = Timespec::try_from(*poll_time) else { return false };
     let began = Instant::now();
     let ready = poll(&mut [descriptor], Some(&timeout));
-    *patience = patience.saturating_sub(began.elapsed());
+    *poll_time = poll_time.saturating_sub(began.elapsed());
     ready.is_ok_and(|ready| ready > 0)
 }

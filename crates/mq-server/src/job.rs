@@ -1,4 +1,4 @@
-//! One request on its way: a state machine that never waits, but says what it would have to wait for.
+//! One request: a state machine that never waits, but says what it would have to wait for.
 
 use std::{mem, os::fd::AsFd, time::Duration};
 
@@ -7,64 +7,59 @@ use sys::fifo;
 use wire::mserve::{HEADER_BYTES, Header, Request};
 
 use crate::{
+    context::JobContext,
     copy::{FileCopy, Readiness, Source, State},
-    engine::Engine,
     outcome::Outcome,
     pipe::Pipe,
+    queue::Message,
     statistics::Count,
 };
 
-/// Between two looks whether a reader has come: a fraction of how long it has not, within these bounds.
-const LOOK_PAUSE: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(20));
-const LOOK_FRACTION: u32 = 4;
-/// Who is out of descriptors tries again after this.
+/// Bounds of the pause before a FIFO without a reader is tried again. The pause is a fraction of the time waited so far.
+const RETRY_PAUSE: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(20));
+const RETRY_FRACTION: u32 = 4;
+/// Pause before a job without a descriptor tries again.
 const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(10);
-/// How long the reader of a status has to open its FIFO and take it, however late the request was.
-const STATUS_PATIENCE: Duration = Duration::from_secs(1);
+/// Time for a client to open its status FIFO and take the status, however late the request was.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A message from the queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Message {
-    pub(crate) bytes: Box<[u8]>,
-    pub(crate) priority: u32,
-}
-
+/// One request on its way to its end.
 pub(crate) struct Job<C: FileCopy> {
     message: Message,
-    /// On the engine's [`crate::clock::Clock`], like all times here.
+    /// Latest end, on the [`crate::clock::Clock`] of the context, like all times here.
     deadline: Duration,
-    /// When the client last did its part: sent the message, opened the FIFO, took bytes.
-    progressed: Duration,
+    /// Time when the client last did its part: sent the message, opened the FIFO, took bytes.
+    last_progress: Duration,
     /// Bytes of the file that are in the FIFO.
     moved: u64,
-    /// Somebody else's pass moves its bytes, and sees to it that they move.
-    is_carried: bool,
+    /// True while a pass of `--copy tee` moves the bytes. The pass then judges whether the reader stalls.
+    is_moved_by_pass: bool,
     outcome: Option<Outcome>,
     phase: Phase<C>,
 }
 
 enum Phase<C: FileCopy> {
-    /// Waiting for a reader.
-    Opening,
-    /// The reader is there; waiting for a descriptor for the file.
-    Sourcing(Pipe),
-    /// The framed header, and what comes behind it.
-    Heading {
+    /// The FIFO has no reader yet.
+    OpeningFifo,
+    /// The reader is there, but no descriptor for the file.
+    OpeningFile(Pipe),
+    /// The framed header has not been written, nor what follows it.
+    SendingHeader {
         header: [u8; HEADER_BYTES],
         body: Result<Source, Outcome>,
         pipe: Pipe,
     },
-    /// The transfer stands in front of its FIFO, because it has to be dropped before.
-    Moving {
+    /// The transfer is declared before its FIFO, because it has to be dropped first.
+    Copying {
         transfer: C::Transfer,
         pipe: Pipe,
     },
-    /// The header for the status FIFO.
-    Telling(Option<Pipe>),
+    /// The header for the status FIFO has not been written.
+    ReportingStatus(Option<Pipe>),
     Finished,
 }
 
-/// What an advance came to.
+/// Result of [`Job::advance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Finished,
@@ -72,16 +67,18 @@ pub(crate) enum Step {
     Wait(Wait),
 }
 
-/// What a job would have to wait for.
+/// Condition under which a job can go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// This time.
+    /// This time has come.
     Until(Duration),
-    /// What [`Job::readiness`] names.
+    /// The descriptor that [`Job::readiness`] names is ready.
     Ready,
 }
 
 impl<C: FileCopy> Job<C> {
+    /// Parses a message.
+    ///
     /// # Errors
     /// The message is no request.
     pub(crate) fn new(message: Message, now: Duration, request_timeout: Duration) -> Result<Self, Outcome> {
@@ -90,41 +87,43 @@ impl<C: FileCopy> Job<C> {
         Ok(Self {
             message,
             deadline,
-            progressed: now,
+            last_progress: now,
             moved: 0,
-            is_carried: false,
+            is_moved_by_pass: false,
             outcome: None,
-            phase: Phase::Opening,
+            phase: Phase::OpeningFifo,
         })
     }
 
-    /// Does what can be done at once, in portions.
-    pub(crate) fn advance(&mut self, engine: &Engine<C>) -> Step {
+    /// Does what can be done without waiting, one portion of it.
+    pub(crate) fn advance(&mut self, context: &JobContext<C>) -> Step {
         match mem::replace(&mut self.phase, Phase::Finished) {
-            Phase::Opening => self.open(engine),
-            Phase::Sourcing(pipe) => self.find_source(engine, pipe),
-            Phase::Heading { header, body, pipe } => self.send_header(engine, header, body, pipe),
-            Phase::Moving { transfer, pipe } => self.copy(engine, transfer, pipe),
-            Phase::Telling(pipe) => self.tell(engine, pipe),
+            Phase::OpeningFifo => self.open(context),
+            Phase::OpeningFile(pipe) => self.find_source(context, pipe),
+            Phase::SendingHeader { header, body, pipe } => self.send_header(context, header, body, pipe),
+            Phase::Copying { transfer, pipe } => self.copy(context, transfer, pipe),
+            Phase::ReportingStatus(pipe) => self.report_status(context, pipe),
             Phase::Finished => Step::Finished,
         }
     }
 
-    /// What it waits for when it waits for [`Wait::Ready`].
+    /// Returns the descriptor behind [`Wait::Ready`].
     pub(crate) fn readiness(&self, copy: &C) -> Option<Readiness<'_>> {
         match &self.phase {
-            Phase::Moving { transfer, pipe } => Some(copy.readiness(transfer, &pipe.fifo)),
-            Phase::Heading { pipe, .. } | Phase::Telling(Some(pipe)) => Some(Readiness::Writable(pipe.fifo.as_fd())),
-            Phase::Opening | Phase::Sourcing(_) | Phase::Telling(None) | Phase::Finished => None,
+            Phase::Copying { transfer, pipe } => Some(copy.readiness(transfer, &pipe.fifo)),
+            Phase::SendingHeader { pipe, .. } | Phase::ReportingStatus(Some(pipe)) => {
+                Some(Readiness::Writable(pipe.fifo.as_fd()))
+            }
+            Phase::OpeningFifo | Phase::OpeningFile(_) | Phase::ReportingStatus(None) | Phase::Finished => None,
         }
     }
 
-    /// The FIFO that it is at.
+    /// Returns the FIFO that is being written to.
     pub(crate) fn pipe(&mut self) -> Option<&mut Pipe> {
         match &mut self.phase {
-            Phase::Heading { pipe, .. } | Phase::Moving { pipe, .. } | Phase::Sourcing(pipe) => Some(pipe),
-            Phase::Telling(pipe) => pipe.as_mut(),
-            Phase::Opening | Phase::Finished => None,
+            Phase::SendingHeader { pipe, .. } | Phase::Copying { pipe, .. } | Phase::OpeningFile(pipe) => Some(pipe),
+            Phase::ReportingStatus(pipe) => pipe.as_mut(),
+            Phase::OpeningFifo | Phase::Finished => None,
         }
     }
 
@@ -132,47 +131,54 @@ impl<C: FileCopy> Job<C> {
         self.moved
     }
 
-    pub(crate) fn progressed(&self) -> Duration {
-        self.progressed
+    pub(crate) fn last_progress(&self) -> Duration {
+        self.last_progress
     }
 
-    /// When its client has been waited for long enough.
-    pub(crate) fn expires(&self, stall_timeout: Duration) -> Duration {
-        if self.is_carried { self.deadline } else { self.deadline.min(self.progressed.saturating_add(stall_timeout)) }
+    /// Returns the time at which the client has been waited for long enough.
+    pub(crate) fn expires_at(&self, stall_timeout: Duration) -> Duration {
+        if self.is_moved_by_pass {
+            self.deadline
+        } else {
+            self.deadline.min(self.last_progress.saturating_add(stall_timeout))
+        }
     }
 
-    /// Why, when it has expired.
-    pub(crate) fn expiry(&self, engine: &Engine<C>) -> Outcome {
+    /// Returns the outcome of a job that has expired.
+    pub(crate) fn timeout_outcome(&self, context: &JobContext<C>) -> Outcome {
         match self.phase {
-            // One more look tells no reader from no descriptor.
-            Phase::Opening => {
-                engine.fifos().open_writer(self.request().fifo).err().map_or(Outcome::NoReader, Outcome::from)
-            }
-            Phase::Sourcing(_) => Outcome::OutOfDescriptors,
-            Phase::Heading { .. } | Phase::Moving { .. } | Phase::Telling(_) | Phase::Finished => {
-                let stalls = self.progressed.saturating_add(engine.options().stall_timeout);
-                if engine.now() >= stalls && !self.is_carried { Outcome::Stalled } else { Outcome::Deadline }
+            // One more try tells a missing reader from a missing descriptor.
+            Phase::OpeningFifo => context
+                .directories
+                .fifos
+                .open_writer(self.request().fifo)
+                .err()
+                .map_or(Outcome::NoReader, Outcome::from),
+            Phase::OpeningFile(_) => Outcome::OutOfDescriptors,
+            Phase::SendingHeader { .. } | Phase::Copying { .. } | Phase::ReportingStatus(_) | Phase::Finished => {
+                let stalls = self.last_progress.saturating_add(context.options.stall_timeout);
+                if context.now() >= stalls && !self.is_moved_by_pass { Outcome::Stalled } else { Outcome::Deadline }
             }
         }
     }
 
-    /// Ends it, except that its status may still have to be told.
-    pub(crate) fn cut(&mut self, engine: &Engine<C>, outcome: Outcome) -> Step {
+    /// Ends the job early; its status may still have to be reported.
+    pub(crate) fn abort(&mut self, context: &JobContext<C>, outcome: Outcome) -> Step {
         match mem::replace(&mut self.phase, Phase::Finished) {
-            Phase::Telling(_) => {
-                engine.statistics().count(Count::StatusUndelivered, 1);
+            Phase::ReportingStatus(_) => {
+                context.statistics.count(Count::StatusUndelivered, 1);
                 Step::Finished
             }
             Phase::Finished => Step::Finished,
-            Phase::Opening | Phase::Sourcing(_) | Phase::Heading { .. } | Phase::Moving { .. } => {
-                self.conclude(engine, outcome)
+            Phase::OpeningFifo | Phase::OpeningFile(_) | Phase::SendingHeader { .. } | Phase::Copying { .. } => {
+                self.conclude(context, outcome)
             }
         }
     }
 
-    /// The client has seen nothing of an answer yet.
-    pub(crate) fn is_untouched(&self) -> bool {
-        matches!(self.phase, Phase::Opening)
+    /// True if the client has seen nothing of an answer yet.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        matches!(self.phase, Phase::OpeningFifo)
     }
 
     pub(crate) fn into_message(self) -> Message {
@@ -180,164 +186,164 @@ impl<C: FileCopy> Job<C> {
     }
 
     fn request(&self) -> Request<'_> {
-        // It was parsed when the job was made, so this is never taken: it names nothing that exists.
+        // The message was parsed when the job was made, so the fallback, which names nothing that exists, is never used.
         Request::parse(&self.message.bytes).unwrap_or(Request { path: b".", fifo: b".", status_fifo: None })
     }
 
-    fn open(&mut self, engine: &Engine<C>) -> Step {
-        match engine.fifos().open_writer(self.request().fifo) {
+    fn open(&mut self, context: &JobContext<C>) -> Step {
+        match context.directories.fifos.open_writer(self.request().fifo) {
             Ok(fifo) => {
-                self.progressed = engine.now();
-                self.find_source(engine, Pipe::new(fifo))
+                self.last_progress = context.now();
+                self.find_source(context, Pipe::new(fifo))
             }
-            Err(fifo::OpenError::NoReader) => self.pause(engine, Phase::Opening),
-            Err(fifo::OpenError::Exhausted) => self.await_descriptor(engine, Phase::Opening),
-            Err(error) => self.conclude(engine, error.into()),
+            Err(fifo::OpenError::NoReader) => self.pause(context, Phase::OpeningFifo),
+            Err(fifo::OpenError::Exhausted) => self.wait_for_descriptor(context, Phase::OpeningFifo),
+            Err(error) => self.conclude(context, error.into()),
         }
     }
 
-    fn pause(&mut self, engine: &Engine<C>, phase: Phase<C>) -> Step {
+    fn pause(&mut self, context: &JobContext<C>, phase: Phase<C>) -> Step {
         self.phase = phase;
-        let now = engine.now();
-        let pause = now.saturating_sub(self.progressed) / LOOK_FRACTION;
-        Step::Wait(Wait::Until(now + pause.clamp(LOOK_PAUSE.0, LOOK_PAUSE.1)))
+        let now = context.now();
+        let pause = now.saturating_sub(self.last_progress) / RETRY_FRACTION;
+        Step::Wait(Wait::Until(now + pause.clamp(RETRY_PAUSE.0, RETRY_PAUSE.1)))
     }
 
-    fn await_descriptor(&mut self, engine: &Engine<C>, phase: Phase<C>) -> Step {
-        engine.complain_of_shortage();
+    fn wait_for_descriptor(&mut self, context: &JobContext<C>, phase: Phase<C>) -> Step {
+        context.warn_of_descriptor_shortage();
         self.phase = phase;
-        Step::Wait(Wait::Until(engine.now() + DESCRIPTOR_PAUSE))
+        Step::Wait(Wait::Until(context.now() + DESCRIPTOR_PAUSE))
     }
 
-    fn find_source(&mut self, engine: &Engine<C>, mut pipe: Pipe) -> Step {
-        let source = match engine.open_source(self.request().path) {
+    fn find_source(&mut self, context: &JobContext<C>, mut pipe: Pipe) -> Step {
+        let source = match context.directories.open_source(self.request().path) {
             Ok(source) => source,
-            Err(Outcome::OutOfDescriptors) => return self.await_descriptor(engine, Phase::Sourcing(pipe)),
-            Err(outcome) => return self.refuse(engine, outcome, pipe),
+            Err(Outcome::OutOfDescriptors) => return self.wait_for_descriptor(context, Phase::OpeningFile(pipe)),
+            Err(outcome) => return self.refuse(context, outcome, pipe),
         };
-        let (bytes, options) = (source.metadata.size, engine.options());
-        if !pipe.enlarge(bytes, options.pipe_bytes, engine.pipe_budget()) {
-            engine.statistics().count(Count::PipeNotEnlarged, 1);
+        let (bytes, options) = (source.metadata.size, &context.options);
+        if !pipe.enlarge(bytes, options.pipe_bytes, &context.pipe_budget) {
+            context.statistics.count(Count::PipeNotEnlarged, 1);
         }
-        if options.framed {
+        if options.is_framed {
             let header = Header { status: Outcome::Sent.status(), length: bytes }.encode();
-            return self.send_header(engine, header, Ok(source), pipe);
+            return self.send_header(context, header, Ok(source), pipe);
         }
-        self.begin(engine, source, pipe)
+        self.begin(context, source, pipe)
     }
 
     /// Without a header, the end of the FIFO without a byte is the whole answer.
-    fn refuse(&mut self, engine: &Engine<C>, outcome: Outcome, pipe: Pipe) -> Step {
-        if !engine.options().framed {
+    fn refuse(&mut self, context: &JobContext<C>, outcome: Outcome, pipe: Pipe) -> Step {
+        if !context.options.is_framed {
             drop(pipe);
-            return self.conclude(engine, outcome);
+            return self.conclude(context, outcome);
         }
         let header = Header { status: outcome.status(), length: 0 }.encode();
-        self.send_header(engine, header, Err(outcome), pipe)
+        self.send_header(context, header, Err(outcome), pipe)
     }
 
     fn send_header(
         &mut self,
-        engine: &Engine<C>,
+        context: &JobContext<C>,
         header: [u8; HEADER_BYTES],
         body: Result<Source, Outcome>,
         pipe: Pipe,
     ) -> Step {
         match write_header(&pipe, &header) {
             Ok(true) => match body {
-                Ok(source) => self.begin(engine, source, pipe),
+                Ok(source) => self.begin(context, source, pipe),
                 Err(outcome) => {
                     drop(pipe);
-                    self.conclude(engine, outcome)
+                    self.conclude(context, outcome)
                 }
             },
             Ok(false) => {
-                self.phase = Phase::Heading { header, body, pipe };
+                self.phase = Phase::SendingHeader { header, body, pipe };
                 Step::Wait(Wait::Ready)
             }
-            Err(_) => self.conclude(engine, body.err().unwrap_or(Outcome::ReaderGone)),
+            Err(_) => self.conclude(context, body.err().unwrap_or(Outcome::ReaderGone)),
         }
     }
 
-    fn begin(&mut self, engine: &Engine<C>, source: Source, pipe: Pipe) -> Step {
-        match engine.copy().begin(source, &pipe.fifo) {
-            Ok(transfer) => self.copy(engine, transfer, pipe),
+    fn begin(&mut self, context: &JobContext<C>, source: Source, pipe: Pipe) -> Step {
+        match context.copy.begin(source, &pipe.fifo) {
+            Ok(transfer) => self.copy(context, transfer, pipe),
             Err(error) => {
                 drop(pipe);
-                self.conclude(engine, error.into())
+                self.conclude(context, error.into())
             }
         }
     }
 
-    fn copy(&mut self, engine: &Engine<C>, mut transfer: C::Transfer, pipe: Pipe) -> Step {
-        let progress = match engine.copy().step(&mut transfer, &pipe.fifo) {
+    fn copy(&mut self, context: &JobContext<C>, mut transfer: C::Transfer, pipe: Pipe) -> Step {
+        let progress = match context.copy.step(&mut transfer, &pipe.fifo) {
             Ok(progress) => progress,
             Err(error) => {
                 tracing::debug!("a transfer ends after {} bytes: {error}", self.moved);
                 drop((transfer, pipe));
-                return self.conclude(engine, error.into());
+                return self.conclude(context, error.into());
             }
         };
         if progress.moved > 0 {
             self.moved += progress.moved;
-            self.progressed = engine.now();
-            engine.statistics().count(Count::Bytes, progress.moved);
+            self.last_progress = context.now();
+            context.statistics.count(Count::Bytes, progress.moved);
         }
         if progress.state == State::Done {
             drop((transfer, pipe));
-            return self.conclude(engine, Outcome::Sent);
+            return self.conclude(context, Outcome::Sent);
         }
-        self.is_carried = progress.state == State::Blocked
-            && matches!(engine.copy().readiness(&transfer, &pipe.fifo), Readiness::Readable(_));
-        self.phase = Phase::Moving { transfer, pipe };
+        self.is_moved_by_pass = progress.state == State::Blocked
+            && matches!(context.copy.readiness(&transfer, &pipe.fifo), Readiness::Readable(_));
+        self.phase = Phase::Copying { transfer, pipe };
         if progress.state == State::Blocked { Step::Wait(Wait::Ready) } else { Step::Again }
     }
 
-    /// Counts it; the rest is telling who asked to be told.
-    fn conclude(&mut self, engine: &Engine<C>, outcome: Outcome) -> Step {
-        engine.statistics().ended(outcome);
+    /// Counts the outcome, and reports it if the client has asked for a status.
+    fn conclude(&mut self, context: &JobContext<C>, outcome: Outcome) -> Step {
+        context.statistics.ended(outcome);
         tracing::debug!("{}: {}", self.message.bytes.escape_ascii(), outcome.name());
         self.outcome = Some(outcome);
-        self.is_carried = false;
+        self.is_moved_by_pass = false;
         if self.request().status_fifo.is_none() {
             return Step::Finished;
         }
-        self.progressed = engine.now();
-        self.deadline = self.progressed + STATUS_PATIENCE;
-        self.tell(engine, None)
+        self.last_progress = context.now();
+        self.deadline = self.last_progress + STATUS_TIMEOUT;
+        self.report_status(context, None)
     }
 
-    fn tell(&mut self, engine: &Engine<C>, pipe: Option<Pipe>) -> Step {
+    fn report_status(&mut self, context: &JobContext<C>, pipe: Option<Pipe>) -> Step {
         let opened = match (pipe, self.request().status_fifo) {
             (Some(pipe), _) => Ok(pipe),
-            (None, Some(name)) => engine.fifos().open_writer(name).map(Pipe::new),
+            (None, Some(name)) => context.directories.fifos.open_writer(name).map(Pipe::new),
             (None, None) => return Step::Finished,
         };
         let pipe = match opened {
             Ok(pipe) => pipe,
             Err(fifo::OpenError::NoReader | fifo::OpenError::Exhausted) => {
-                return self.pause(engine, Phase::Telling(None));
+                return self.pause(context, Phase::ReportingStatus(None));
             }
-            Err(_) => return self.cut_telling(engine),
+            Err(_) => return self.abandon_status(context),
         };
         let status = self.outcome.unwrap_or(Outcome::Stopping).status();
         match write_header(&pipe, &Header { status, length: self.moved }.encode()) {
             Ok(true) => Step::Finished,
             Ok(false) => {
-                self.phase = Phase::Telling(Some(pipe));
+                self.phase = Phase::ReportingStatus(Some(pipe));
                 Step::Wait(Wait::Ready)
             }
-            Err(_) => self.cut_telling(engine),
+            Err(_) => self.abandon_status(context),
         }
     }
 
-    fn cut_telling(&mut self, engine: &Engine<C>) -> Step {
-        self.phase = Phase::Telling(None);
-        self.cut(engine, Outcome::Stopping)
+    fn abandon_status(&mut self, context: &JobContext<C>) -> Step {
+        self.phase = Phase::ReportingStatus(None);
+        self.abort(context, Outcome::Stopping)
     }
 }
 
-/// Whether the FIFO had room for it. A header is shorter than PIPE_BUF: it is written whole or not at all.
+/// Writes a header; false if the FIFO has no room. A header is shorter than PIPE_BUF: it is written whole or not at all.
 fn write_header(pipe: &Pipe, header: &[u8; HEADER_BYTES]) -> Result<bool, Errno> {
     loop {
         match rustix::io::write(&*pipe.fifo, header) {

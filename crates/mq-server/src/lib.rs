@@ -1,28 +1,35 @@
-//! Files by message queue and FIFO: a message names a file beneath the root and a FIFO beside others in one directory, and
-//! the file's bytes arrive in the FIFO.
+//! Files by message queue and FIFO: a message names a file beneath the root and a FIFO in one directory, and the bytes of
+//! the file arrive in that FIFO.
 //!
-//! No client can hold a thread, keep another one waiting, or make the server write anywhere but into a FIFO of that
-//! directory. A request is a [`job`](Engine) that never waits but says what for; a way to dispatch decides which thread goes
-//! on with it, a way to copy moves the bytes, and every pair of the two works.
+//! No client can hold a thread, keep another client waiting, or make the server write to anything but a FIFO of that
+//! directory. A request is a job, which never waits but says what for. A way to dispatch chooses the thread that runs it, a
+//! way to copy moves the bytes, and every pair of the two works.
+//!
+//! From the bottom up: a `Job` uses a `JobContext`, and no more of the server than that. A `WaitSet` holds the jobs that
+//! wait. An [`Engine`] owns the context, the queue and the wait set, and knows no threads. [`dispatch`] brings the threads.
 
 #![forbid(unsafe_code)]
 
 mod args;
 mod clock;
+mod context;
 pub mod copy;
+mod directories;
 pub mod dispatch;
 mod engine;
-mod handoff;
 mod job;
-mod lifecycle;
+mod metrics;
 mod outcome;
 mod pipe;
-mod room;
+mod queue;
 mod server;
 mod statistics;
+mod wait_set;
 
 pub use args::MqArgs;
-pub use engine::{Engine, Options, Places};
-pub use lifecycle::{AcquireError, Origin, OwnQueue};
+pub use context::Options;
+pub use directories::Directories;
+pub use engine::Engine;
 pub use outcome::Outcome;
+pub use queue::{AcquireError, Origin, OwnedQueue};
 pub use server::serve;

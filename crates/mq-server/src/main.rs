@@ -16,7 +16,7 @@ const EXAMPLES: &str = "Examples:
 Exit status: 0 after a drain asked for by SIGTERM or SIGINT; 2 bad usage; 1 anything else.";
 
 /// Serves files by POSIX message queue and FIFO, with every way to dispatch requests and every way to copy
-#[derive(Parser, Debug)]
+#[derive(Debug, Parser)]
 #[command(version, max_term_width = 120, after_help = EXAMPLES)]
 struct Arguments {
     #[command(flatten)]

@@ -1,26 +1,26 @@
-//! What became of a request, one word each: for metrics, for the log, and as a status for who asked.
+//! Outcomes of requests, one word each: for metrics, for the log, and as a status for the client.
 
 use sys::{beneath::OpenError, fifo};
 use wire::mserve::{RequestError, Status};
 
 use crate::copy::CopyError;
 
-/// Declares the outcomes once: enum, names, statuses.
+/// Declares the outcomes once: variant, name, status.
 macro_rules! outcomes {
     ($($(#[doc = $about:literal])* $outcome:ident = $name:literal => $status:ident,)+) => {
-        /// How a request ended.
+        /// Outcome of a request.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Outcome { $($(#[doc = $about])* $outcome,)+ }
 
         impl Outcome {
             pub const ALL: &'static [Self] = &[$(Self::$outcome,)+];
 
-            /// As in the metrics.
+            /// Name in metrics and logs.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$outcome => $name,)+ }
             }
 
-            /// As the client is told.
+            /// Status that the client is told.
             pub fn status(self) -> Status {
                 match self { $(Self::$outcome => Status::$status,)+ }
             }
@@ -31,11 +31,11 @@ macro_rules! outcomes {
 outcomes! {
     /// The whole file is in the FIFO.
     Sent = "sent" => Ok,
-    /// A message without a byte, or with a NUL at its start. There is nobody to tell.
+    /// A message without a byte, or with a NUL at its start. It names no client to tell.
     Empty = "empty" => Failed,
-    /// A message that is no request. There is nobody to tell.
+    /// A message that is no request. It names no client to tell.
     Malformed = "malformed" => Failed,
-    /// A path or name longer than any file system takes. There is nobody to tell.
+    /// A path or name longer than any file system takes. It names no client to tell.
     Oversized = "oversized" => Failed,
     FifoMissing = "fifo-missing" => FifoRefused,
     FifoLink = "fifo-link" => FifoRefused,
@@ -43,7 +43,7 @@ outcomes! {
     FifoNotAFifo = "fifo-not-a-fifo" => FifoRefused,
     FifoDenied = "fifo-denied" => FifoRefused,
     FifoFailed = "fifo-failed" => FifoRefused,
-    /// Nobody opened the FIFO for reading in time.
+    /// No client opened the FIFO for reading in time.
     NoReader = "no-reader" => NoReader,
     /// The reader took nothing for as long as --stall-timeout.
     Stalled = "stalled" => TimedOut,
@@ -61,9 +61,9 @@ outcomes! {
     FileShrunk = "file-shrunk" => FileChanged,
     FileFailed = "file-failed" => Failed,
     CopyFailed = "copy-failed" => Failed,
-    /// No descriptor for the FIFO or the file was to be had in time.
+    /// No descriptor for the FIFO or the file became free in time.
     OutOfDescriptors = "out-of-descriptors" => Overloaded,
-    /// As many jobs wait as --max-waiting allows, and this one had waited longest.
+    /// As many jobs waited as --max-waiting allows, and this one had waited longest.
     WaitingRoomFull = "waiting-room-full" => Overloaded,
     /// Its answer had begun when the server had to stop.
     Stopping = "stopping" => Stopping,

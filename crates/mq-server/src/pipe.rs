@@ -5,16 +5,16 @@ use std::sync::Arc;
 use service::{Budget, Reservation};
 use sys::fifo::{self, Writer};
 
-/// What a pipe holds without being asked to (pipe(7)).
-const USUAL_BYTES: u64 = 64 << 10;
+/// Default capacity of a pipe (pipe(7)).
+const DEFAULT_BYTES: u64 = 64 << 10;
 
 /// The FIFO of a job.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     pub(crate) fifo: Arc<Writer>,
-    /// The waiting room's epoll knows it.
+    /// True if the epoll set of the waiters knows it.
     pub(crate) is_registered: bool,
-    /// Behind the FIFO, so that it is given back when the FIFO is closed.
+    /// Declared after the FIFO, so that it is given back when the FIFO has been closed.
     reservation: Option<Reservation>,
 }
 
@@ -23,11 +23,11 @@ impl Pipe {
         Self { fifo: Arc::new(fifo), is_registered: false, reservation: None }
     }
 
-    /// Makes room for a file of `file_bytes`, up to `pipe_bytes`. Returns whether the FIFO is as large as that now;
-    /// otherwise it is what it was, which costs time and nothing else.
+    /// Enlarges the FIFO for a file of `file_bytes`, up to `pipe_bytes`. False if it stays as it was, which costs time and
+    /// nothing else.
     pub(crate) fn enlarge(&mut self, file_bytes: u64, pipe_bytes: u64, budget: &Budget) -> bool {
         let wanted = file_bytes.checked_next_power_of_two().map_or(pipe_bytes, |bytes| bytes.min(pipe_bytes));
-        if wanted <= USUAL_BYTES {
+        if wanted <= DEFAULT_BYTES {
             return true;
         }
         let Ok(bytes) = usize::try_from(wanted) else { return false };

@@ -1,4 +1,4 @@
-//! From the command line to a queue that is served, and to one that is put away on every way out.
+//! The program: from its arguments to a queue that is served, and that is released on every way out.
 
 use std::{
     fs::{self, Permissions},
@@ -13,27 +13,27 @@ use anyhow::Context;
 use service::{Budget, Shell, advise};
 
 use crate::{
-    Engine, MqArgs, Origin, OwnQueue, Places,
+    Directories, Engine, MqArgs, Origin, OwnedQueue,
     copy::{CopyVisitor, FileCopy},
-    dispatch::{Crew, DispatchKind},
-    statistics::Metrics,
+    dispatch::{DispatchKind, WorkerOptions},
+    metrics::Metrics,
 };
 
-/// After the drain timeout, threads notice at the end of what they are doing. One that does not, because a disk does not
-/// answer, is not waited for any longer than this.
-const MARGIN: Duration = Duration::from_secs(2);
+/// Time after the drain timeout in which threads notice that it is over, at the end of what they are doing. A thread that
+/// a disk keeps longer is not waited for.
+const DRAIN_MARGIN: Duration = Duration::from_secs(2);
 
 /// Serves until a signal ends it.
 ///
 /// # Errors
-/// The queue, a directory or a thread cannot be had.
+/// The queue or a directory cannot be opened, or a thread cannot be started.
 pub fn serve(args: &MqArgs, shell: Shell) -> anyhow::Result<()> {
     sys::limits::raise_open_files();
     sys::limits::raise_message_queue_bytes();
-    let fifos = FifoPlace::new(args.fifo_dir.as_deref())?;
+    let fifos = FifoDirectory::new(args.fifo_dir.as_deref())?;
     let (size, is_exact) = args.queue_size();
     let name = args.queue()?;
-    let (queue, origin) = OwnQueue::acquire(&name, size, is_exact, args.queue_mode)?;
+    let (queue, origin) = OwnedQueue::acquire(&name, size, is_exact, args.queue_mode)?;
     match origin {
         Origin::Created => tracing::info!("queue {name}: {}", queue.size()),
         Origin::TakenOver(left) => {
@@ -53,14 +53,14 @@ pub fn serve(args: &MqArgs, shell: Shell) -> anyhow::Result<()> {
     args.copy.with(&options, run).with_context(|| format!("--copy {} does not work here", args.copy))?
 }
 
-/// A queue that is put away if nobody gets to serve it.
-struct Reserved(Option<OwnQueue>);
+/// A queue that is released if it never gets to an engine.
+struct Reserved(Option<OwnedQueue>);
 
 impl Drop for Reserved {
     fn drop(&mut self) {
         if let Some(mut queue) = self.0.take() {
-            let carried = queue.take_carried();
-            queue.put_away(carried);
+            let backlog = queue.take_backlog();
+            queue.release(backlog);
         }
     }
 }
@@ -68,7 +68,7 @@ impl Drop for Reserved {
 struct Run<'a> {
     args: &'a MqArgs,
     shell: Shell,
-    fifos: FifoPlace,
+    fifos: FifoDirectory,
     pipe_budget: Budget,
     queue: Reserved,
 }
@@ -78,66 +78,71 @@ impl CopyVisitor for Run<'_> {
 
     fn visit<C: FileCopy>(self, copy: C) -> anyhow::Result<()> {
         let Self { args, mut shell, fifos, pipe_budget, mut queue } = self;
-        let places = Places::new(&args.root, fifos.path())?;
+        let directories = Directories::new(&args.root, fifos.path())?;
         let options = args.options(shell.drain_timeout());
-        let engine = Engine::new(copy, options, pipe_budget, places, &mut queue.0)?;
-        let _guard = PutAway(Arc::clone(&engine));
+        let engine = Engine::new(copy, options, pipe_budget, directories, &mut queue.0)?;
+        let _guard = ShutDownOnDrop(Arc::clone(&engine));
         shell.registry().register_collector(Box::new(Metrics(Arc::clone(&engine))));
-        shell.expect_end_within(MARGIN);
-        for_every_end(&mut shell, &engine, &fifos);
+        shell.expect_end_within(DRAIN_MARGIN);
+        register_exits(&mut shell, &engine, &fifos);
         let stop = shell.stop();
         let _on_drain = stop.on_drain(Waker::from(Arc::clone(&engine)));
         if stop.is_draining() {
             engine.begin_drain();
         }
-        let (dispatch, crew, endpoint) = (args.dispatch, args.crew(), format!("mq:{}", engine.queue_name()));
-        shell.run(&[endpoint], || advise_what_to_try(args, &engine, &fifos), || serve_on(dispatch, &engine, &crew))
+        let (dispatch, workers, endpoint) =
+            (args.dispatch, args.worker_options(), format!("mq:{}", engine.queue_name()));
+        shell.run(&[endpoint], || print_example(args, &engine, &fifos), || serve_on(dispatch, &engine, &workers))
     }
 }
 
-fn serve_on<C: FileCopy>(dispatch: DispatchKind, engine: &Arc<Engine<C>>, crew: &Crew) -> anyhow::Result<()> {
-    dispatch.serve(engine, crew).with_context(|| format!("dispatch {dispatch}"))
+fn serve_on<C: FileCopy>(
+    dispatch: DispatchKind,
+    engine: &Arc<Engine<C>>,
+    workers: &WorkerOptions,
+) -> anyhow::Result<()> {
+    dispatch.serve(engine, workers).with_context(|| format!("dispatch {dispatch}"))
 }
 
-fn for_every_end<C: FileCopy>(shell: &mut Shell, engine: &Arc<Engine<C>>, fifos: &FifoPlace) {
+fn register_exits<C: FileCopy>(shell: &mut Shell, engine: &Arc<Engine<C>>, fifos: &FifoDirectory) {
     let (at_once, at_end) = (Arc::clone(engine), Arc::clone(engine));
     let [private_at_once, private_at_end] = [fifos.private(), fifos.private()];
     shell.at_once(move || {
-        at_once.put_away();
+        at_once.shut_down();
         private_at_once.iter().for_each(|path| _ = fs::remove_dir_all(path));
     });
     shell.at_end(move || {
-        at_end.put_away();
+        at_end.shut_down();
         private_at_end.iter().for_each(|path| _ = fs::remove_dir_all(path));
         Ok(())
     });
 }
 
-fn advise_what_to_try<C: FileCopy>(args: &MqArgs, engine: &Engine<C>, fifos: &FifoPlace) {
+fn print_example<C: FileCopy>(args: &MqArgs, engine: &Engine<C>, fifos: &FifoDirectory) {
     let (directory, queue) = (fifos.path().display(), engine.queue_name());
     let framed = if args.framed { " --framed" } else { "" };
-    advise(format_args!("try: loadgen mq --fifo-dir {directory}{framed} {queue} {}", args.file_to_try().display()));
+    advise(format_args!("try: loadgen mq --fifo-dir {directory}{framed} {queue} {}", args.example_file().display()));
 }
 
-/// For ways out that a panic opens.
-struct PutAway<C: FileCopy>(Arc<Engine<C>>);
+/// Guard for the ways out that a panic opens.
+struct ShutDownOnDrop<C: FileCopy>(Arc<Engine<C>>);
 
-impl<C: FileCopy> Drop for PutAway<C> {
+impl<C: FileCopy> Drop for ShutDownOnDrop<C> {
     fn drop(&mut self) {
-        self.0.put_away();
+        self.0.shut_down();
     }
 }
 
-/// Where clients make their FIFOs.
-enum FifoPlace {
+/// Directory in which clients make their FIFOs.
+enum FifoDirectory {
     Given(PathBuf),
     /// Removed at the end.
     Private(tempfile::TempDir),
 }
 
-impl FifoPlace {
+impl FifoDirectory {
     fn new(given: Option<&Path>) -> anyhow::Result<Self> {
-        // Whatever the umask: nobody else is to find, delete or replace FIFOs, and loadgen insists on it.
+        // Whatever the umask: no other user may find, delete or replace FIFOs, and loadgen insists on it.
         let mode = Permissions::from_mode(0o700);
         let private = || tempfile::Builder::new().prefix("mq-server-").permissions(mode).tempdir();
         match given {

@@ -1,28 +1,17 @@
-//! What the server counts, and how Prometheus reads it.
+//! Counters of the server.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
-};
+use std::sync::atomic::{AtomicI64, Ordering};
 
-use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric},
-    metrics::{MetricType, counter::ConstCounter},
-};
-use service::{Counters, gauge, total};
+use service::Counters;
 
-use crate::{copy::FileCopy, engine::Engine, outcome::Outcome};
+use crate::outcome::Outcome;
 
 const OUTCOMES: usize = Outcome::ALL.len();
 
-/// Declares the plain counters once: index, name, help.
+/// Declares the plain counters once: variant, name, help.
 macro_rules! counts {
     ($($(#[doc = $help:literal])+ $count:ident = $name:literal,)+) => {
-        /// Something that is counted beside outcomes.
+        /// A counter beside those of the outcomes.
         #[derive(Clone, Copy, Debug)]
         pub(crate) enum Count { $($(#[doc = $help])+ $count,)+ }
 
@@ -41,7 +30,7 @@ counts! {
     HandedBack = "requests_handed_back",
     /// Requests that the queue had no room for when the server stopped
     Lost = "requests_lost",
-    /// Statuses that nobody took from their FIFO
+    /// Statuses that no client took from its FIFO
     StatusUndelivered = "statuses_undelivered",
     /// FIFOs left at their usual size for want of budget or permission
     PipeNotEnlarged = "pipes_not_enlarged",
@@ -59,7 +48,7 @@ pub(crate) struct Statistics {
     pub(crate) workers: Gauge,
 }
 
-/// How many there are now.
+/// A number that rises and falls.
 #[derive(Debug, Default)]
 pub(crate) struct Gauge(AtomicI64);
 
@@ -85,34 +74,14 @@ impl Statistics {
     pub(crate) fn count(&self, what: Count, amount: u64) {
         self.counts.add_one(what as usize, amount);
     }
-}
 
-/// Collects what an engine counts and holds.
-pub(crate) struct Metrics<C: FileCopy>(pub(crate) Arc<Engine<C>>);
-
-impl<C: FileCopy> fmt::Debug for Metrics<C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Metrics")
+    /// Returns each outcome with its count.
+    pub(crate) fn outcomes(&self) -> impl Iterator<Item = (Outcome, u64)> {
+        Outcome::ALL.iter().copied().zip(self.outcomes.sum())
     }
-}
 
-impl<C: FileCopy> Collector for Metrics<C> {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let (statistics, encoder) = (self.0.statistics(), &mut encoder);
-        let help = "Requests by what became of them";
-        let mut requests = encoder.encode_descriptor("requests", help, None, MetricType::Counter)?;
-        for (outcome, count) in Outcome::ALL.iter().zip(statistics.outcomes.sum()) {
-            ConstCounter::new(count).encode(requests.encode_family(&[("outcome", outcome.name())])?)?;
-        }
-        for (&(name, help), count) in COUNTS.iter().zip(statistics.counts.sum()) {
-            total(encoder, name, help, count)?;
-        }
-        let holdings = self.0.holdings();
-        let whole = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-        gauge(encoder, "queue_messages", "Messages in the queue now", whole(holdings.queued))?;
-        gauge(encoder, "jobs", "Requests taken and not ended", whole(holdings.jobs))?;
-        gauge(encoder, "pipe_bytes", "Bytes of --pipe-budget in use", whole(holdings.pipe_bytes))?;
-        gauge(encoder, "jobs_waiting", "Jobs set aside now", statistics.waiting.get())?;
-        gauge(encoder, "workers", "Threads that serve requests now", statistics.workers.get())
+    /// Returns name, help and value of each plain counter.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        COUNTS.iter().zip(self.counts.sum()).map(|(&(name, help), count)| (name, help, count))
     }
 }

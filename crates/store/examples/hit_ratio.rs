@@ -1,4 +1,4 @@
-//! Prints what share of requests each policy answers from memory, as a table in Markdown.
+//! Prints the hit ratio of each policy as a table in Markdown.
 //!
 //! `cargo run --release -p store --example hit_ratio [--] [KEYS [REQUESTS]]`
 

@@ -1,15 +1,15 @@
-//! A store with a sense of time and of its limits.
+//! A store with expiry and a memory limit.
 
-mod forget;
+mod reclaim;
 
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{Attributes, EntryView, Policy, PolicyKind, Store, StoreOptions};
 
-/// An entry that only gets a time to expire at may exceed the limit by this fraction of it: it will give back more.
+/// An entry that only gets a time of expiry may exceed the limit by this fraction of it: it gives back more later.
 const EXPIRY_SLACK: usize = 64;
 
-/// The time, as a cache needs it.
+/// The present time.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     /// Milliseconds since the Unix epoch.
@@ -17,18 +17,18 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// What policies reckon with: seconds, in 24 bits that wrap after 194 days.
+    /// Returns the clock of the policies: seconds in 24 bits, which wrap after 194 days.
     #[inline]
     pub fn clock(self) -> u32 {
         (self.unix_ms / 1000) as u32 & 0xff_ffff
     }
 }
 
-/// The entry does not fit, and there is nothing that may be given up for it.
+/// The entry does not fit, and no entry may be evicted for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
-/// What an entry will need.
+/// Size of an entry that is to be added.
 #[derive(Clone, Copy, Debug, Default)]
 struct Size {
     key_len: usize,
@@ -46,7 +46,7 @@ pub struct CacheCounts {
 }
 
 impl CacheCounts {
-    /// The entry that has just been counted as a hit is worth nothing to who asked for it.
+    /// Counts the last hit as a miss, because its entry is of no use to the client.
     #[cold]
     pub fn recount_hit_as_miss(&mut self) {
         self.hits = self.hits.saturating_sub(1);
@@ -54,24 +54,24 @@ impl CacheCounts {
     }
 }
 
-/// Keys somebody wants to know changes of.
+/// Keys whose changes are counted.
 #[derive(Debug, Default)]
 struct Watched {
-    /// By hash: a collision is a needless abort of a transaction, no more. Watchers, and changes so far.
+    /// Number of watchers and of changes, by hash. A collision only aborts a transaction that need not be aborted.
     keys: HashMap<u64, (usize, u64)>,
 }
 
-/// A map that forgets: entries expire, and give way to others when memory runs out.
+/// A map whose entries expire, and are evicted when memory runs out.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Cache<S> {
     pub counts: CacheCounts,
     store: S,
     policy: Policy,
-    /// Bytes; `usize::MAX`: no limit.
+    /// Limit in bytes; `usize::MAX`: no limit.
     limit: usize,
     watched: Watched,
-    /// Where [`Cache::expire_some`] goes on.
+    /// Cursor of [`Cache::expire_some`].
     sweep: u64,
 }
 
@@ -91,19 +91,19 @@ impl<S: Store> Cache<S> {
 
     // --- reading --------------------------------------------------------------------------
 
-    /// Looks ahead for who does not hold the lock that the cache may be behind.
+    /// Returns the scout, for callers that do not hold the lock that the cache may be behind.
     pub fn scout(&self) -> Arc<S::Scout> {
         self.store.scout()
     }
 
-    /// An entry that a client reads: counted, and remembered as used.
+    /// Returns an entry, counts the hit or miss, and notes the use.
     #[inline]
     pub fn get(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<EntryView<'_>> {
         let location = self.use_entry(S::Hint::default(), hash, key, now)?;
         Some(self.store.view(location))
     }
 
-    /// Where the entry is that [`Cache::get`] shows.
+    /// Returns the location of the entry that [`Cache::get`] returns.
     #[inline(always)]
     pub fn use_entry(&mut self, hint: S::Hint, hash: u64, key: &[u8], now: Moment) -> Option<S::Location> {
         let location = self.count_entry(hint, hash, key, now)?;
@@ -111,7 +111,7 @@ impl<S: Store> Cache<S> {
         Some(location)
     }
 
-    /// [`Cache::use_entry`], counted and not remembered as used.
+    /// Returns the location of an entry and counts the hit or miss, but does not note the use.
     #[inline(always)]
     pub fn count_entry(&mut self, hint: S::Hint, hash: u64, key: &[u8], now: Moment) -> Option<S::Location> {
         let Some(location) = self.find_hinted(hint, hash, key, now) else {
@@ -122,32 +122,32 @@ impl<S: Store> Cache<S> {
         Some(location)
     }
 
-    /// An entry that nobody is said to have used.
+    /// Returns an entry without counting or noting a use.
     #[inline]
     pub fn peek(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<EntryView<'_>> {
         let location = self.find(hash, key, now)?;
         Some(self.store.view(location))
     }
 
-    /// Remembers an entry as used. False: it is not there.
+    /// Notes a use of an entry. False: there is no such entry.
     pub fn touch(&mut self, hash: u64, key: &[u8], now: Moment) -> bool {
         let location = self.find(hash, key, now);
         location.inspect(|&location| self.touch_location(location, now)).is_some()
     }
 
-    /// Seconds since the last use of an entry.
+    /// Returns the seconds since the last use of an entry.
     pub fn idle_s(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<u32> {
         let location = self.find(hash, key, now)?;
         Some(Policy::idle_s(self.store.access(location), now.clock()))
     }
 
-    /// How often an entry has been used, on the policy's own scale from 0 to 255.
+    /// Returns the frequency of uses, on the policy's own scale from 0 to 255.
     pub fn frequency(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<u8> {
         let location = self.find(hash, key, now)?;
         Some(self.policy.frequency(self.store.access(location), now.clock()))
     }
 
-    /// Bytes that an entry takes, without its share of the tables.
+    /// Returns the bytes that an entry takes, without its share of the tables.
     pub fn footprint(&mut self, hash: u64, key: &[u8], now: Moment) -> Option<usize> {
         let EntryView { key, value, attributes, .. } = self.peek(hash, key, now)?;
         let (key_len, value_len) = (key.len(), value.len());
@@ -194,7 +194,7 @@ impl<S: Store> Cache<S> {
         self.set_hinted(S::Hint::default(), hash, key, value, attributes, now)
     }
 
-    /// [`Cache::set`], with what a scout found out.
+    /// [`Cache::set`] with the hint of a scout.
     #[inline(always)]
     pub fn set_hinted(
         &mut self,
@@ -228,7 +228,7 @@ impl<S: Store> Cache<S> {
                 self.policy.on_insert(&mut self.store, location, hash, now.clock(), None);
             }
         }
-        self.changed(hash);
+        self.note_change(hash);
     }
 
     #[inline]
@@ -240,16 +240,16 @@ impl<S: Store> Cache<S> {
         }
     }
 
-    /// Gives an entry another time to expire at (0: never). False: it is not there.
+    /// Changes the time of expiry of an entry (0: never). False: there is no such entry.
     pub fn set_expiry(&mut self, hash: u64, key: &[u8], expires_at: u64, now: Moment) -> Result<bool, OutOfMemory> {
         let Some(location) = self.find(hash, key, now) else { return Ok(false) };
         if self.store.view(location).attributes.expires_at == expires_at {
-            self.changed(hash); // Somebody has changed it, if only to what it was.
+            self.note_change(hash); // It counts as a change, even if only to what it was.
             return Ok(true);
         }
         if self.store.set_expiry(location, expires_at) {
             self.touch_location(location, now);
-            self.changed(hash);
+            self.note_change(hash);
             return Ok(true);
         }
         let EntryView { value, attributes, .. } = self.store.view(location);
@@ -259,24 +259,24 @@ impl<S: Store> Cache<S> {
         if self.make_room(hash, key, size, now).is_err() && self.bytes_with(size) > limit {
             return Err(OutOfMemory);
         }
-        // Making room may have moved it, or taken it.
+        // Making room may have moved or evicted it.
         let location = self.store.find(hash, key);
         self.write(location, hash, key, &value, attributes, now);
         Ok(true)
     }
 
-    /// Records another encoding beside a value, which stays as it is: this is neither a use of the entry nor a change.
-    /// False: it is not there.
+    /// Changes the encoding beside a value, which stays as it is: this is neither a use of the entry nor a change. False:
+    /// there is no such entry.
     pub fn set_encoding(&mut self, hash: u64, key: &[u8], encoding: u8, now: Moment) -> bool {
         let location = self.find(hash, key, now);
         location.inspect(|&location| self.store.set_encoding(location, encoding)).is_some()
     }
 
-    /// False: it was not there.
+    /// Removes an entry. False: there was no such entry.
     pub fn remove(&mut self, hash: u64, key: &[u8], now: Moment) -> bool {
         let Some(location) = self.find(hash, key, now) else { return false };
         self.store.remove(hash, location);
-        self.changed(hash);
+        self.note_change(hash);
         true
     }
 
@@ -287,7 +287,7 @@ impl<S: Store> Cache<S> {
         self.sweep = 0;
     }
 
-    /// Counts a change of every watched key that is there.
+    /// Counts a change of every watched key that has an entry.
     fn touch_watched(&mut self) {
         let Self { store, watched, .. } = self;
         let mut cursor = 0;
@@ -305,14 +305,14 @@ impl<S: Store> Cache<S> {
 
     // --- watching -------------------------------------------------------------------------
 
-    /// Changes of a key so far; they are counted until [`Cache::unwatch`].
+    /// Begins to watch a key and returns the number of its changes so far.
     pub fn watch(&mut self, hash: u64) -> u64 {
         let (watchers, changes) = self.watched.keys.entry(hash).or_default();
         *watchers += 1;
         *changes
     }
 
-    /// Owed for every [`Cache::watch`]. True: the key has changed since.
+    /// Ends a [`Cache::watch`], which returned `since`. True: the key has changed in between.
     pub fn unwatch(&mut self, hash: u64, since: u64) -> bool {
         let Some((watchers, changes)) = self.watched.keys.get_mut(&hash) else { return true };
         let changed = *changes != since;
@@ -324,7 +324,7 @@ impl<S: Store> Cache<S> {
     }
 
     #[inline]
-    fn changed(&mut self, hash: u64) {
+    fn note_change(&mut self, hash: u64) {
         if !self.watched.keys.is_empty()
             && let Some((_, changes)) = self.watched.keys.get_mut(&hash)
         {
@@ -332,13 +332,13 @@ impl<S: Store> Cache<S> {
         }
     }
 
-    // --- the whole ------------------------------------------------------------------------
+    // --- whole cache ---------------------------------------------------------------------
 
     pub fn store(&self) -> &S {
         &self.store
     }
 
-    /// For who learns from an entry how to count it.
+    /// Returns the store together with the counts, for callers that read an entry before they know how to count it.
     #[inline]
     pub fn store_and_counts(&mut self) -> (&S, &mut CacheCounts) {
         (&self.store, &mut self.counts)
@@ -352,7 +352,7 @@ impl<S: Store> Cache<S> {
         self.store.is_empty()
     }
 
-    /// Memory held.
+    /// Returns the memory held.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.store.bytes() + self.policy.bytes()
@@ -369,12 +369,13 @@ impl<S: Store> Cache<S> {
         }
     }
 
-    /// Bytes; `None`: no limit.
+    /// Returns the limit in bytes; `None`: no limit.
     pub fn limit(&self) -> Option<usize> {
         (self.limit != usize::MAX).then_some(self.limit)
     }
 
-    /// `None`: no limit. One that has been lowered is reached by [`Cache::shrink_some`], and by and by as entries are set.
+    /// Changes the limit; `None`: no limit. A lower one is reached step by step, by [`Cache::shrink_some`] and as entries are
+    /// set.
     pub fn set_limit(&mut self, limit: Option<usize>) {
         if limit.is_some() != (self.limit != usize::MAX) {
             self.policy.set_limited(limit.is_some());

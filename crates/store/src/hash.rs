@@ -2,7 +2,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use foldhash::{SharedSeed, quality::SeedableRandomState};
 
-/// The hash of keys, seeded so that nobody outside can make keys collide.
+/// The hash function of keys, seeded so that no client can make keys collide.
 #[derive(Clone, Debug)]
 pub struct KeyHasher(SeedableRandomState);
 
@@ -11,12 +11,13 @@ impl KeyHasher {
         Self(SeedableRandomState::with_seed(seed, SharedSeed::global_random()))
     }
 
-    /// The same in every process, for measurements: whoever knows the seed can make keys collide.
+    /// Makes a hasher that is the same in every process, for measurements. A client that knows the seed can make keys
+    /// collide.
     pub fn with_repeatable_seed(seed: u64) -> Self {
         Self(SeedableRandomState::with_seed(seed, SharedSeed::global_fixed()))
     }
 
-    /// All 64 bits may be used.
+    /// Returns the hash of a key. All 64 bits are usable.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {
         let mut hasher = self.0.build_hasher();

@@ -1,11 +1,10 @@
-//! Which entry gives way when memory runs out.
+//! The choice of the entry that is evicted when memory runs out.
 //!
-//! An access word is the clock of the last use (24 bits of seconds) above 8 bits that mean something else to each
-//! policy.
+//! An access word is the clock of the last use (24 bits of seconds) above 8 bits that each policy uses in its own way.
 
 mod fifo;
 mod ghost;
-mod ring;
+mod queue;
 mod sample;
 
 use std::fmt;
@@ -55,14 +54,14 @@ impl fmt::Display for PolicyKind {
     }
 }
 
-/// What the low byte of access words means.
+/// Use of the low byte of access words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scheme {
-    /// Nothing: the clock says it all.
+    /// Unused: the clock is enough.
     Clock,
     /// A logarithmic count of uses.
     Count,
-    /// What [`Fifo`] says.
+    /// The bits of [`Fifo`].
     Queue,
 }
 
@@ -81,19 +80,19 @@ impl Scheme {
     }
 }
 
-/// A policy at work.
+/// A policy with its state.
 #[derive(Debug)]
 pub struct Policy {
     kind: PolicyKind,
     scheme: Scheme,
     random: Random,
     queues: Fifo,
-    /// Whether anything will have to be given up: without a limit, queues would be memory for nothing.
+    /// True if the store has a limit: without one, queues would be a waste of memory.
     is_limited: bool,
 }
 
 impl Policy {
-    /// A policy for a store that has a limit.
+    /// Makes a policy for a store that has a limit.
     pub fn new(kind: PolicyKind, seed: u64) -> Self {
         Self { kind, scheme: Scheme::of(kind), random: Random::new(seed), queues: Fifo::new(), is_limited: true }
     }
@@ -102,17 +101,17 @@ impl Policy {
         self.kind
     }
 
-    /// Words of the policy before mean something else to this one; that wears off as entries are used.
+    /// Changes the policy. It misreads the words of the policy before; that wears off as entries are used.
     pub fn set_kind(&mut self, kind: PolicyKind) {
         (self.kind, self.scheme) = (kind, Scheme::of(kind));
     }
 
-    /// Whether the store has a limit.
+    /// Tells the policy if the store has a limit.
     pub fn set_limited(&mut self, is_limited: bool) {
         self.is_limited = is_limited;
     }
 
-    /// Begins anew with so many entries; owed after the kind or the limit has changed.
+    /// Begins again with this number of entries. Has to be called after the kind or the limit has changed.
     pub fn restart(&mut self, entries: usize) {
         self.queues.restart(if self.has_queues() { entries } else { 0 });
     }
@@ -122,7 +121,7 @@ impl Policy {
         self.scheme == Scheme::Queue && self.is_limited
     }
 
-    /// The word of an entry that has just been used.
+    /// Returns the word of an entry that has just been used.
     #[inline]
     pub fn on_use(&mut self, word: u32, clock: u32) -> u32 {
         let low = match self.scheme {
@@ -133,7 +132,7 @@ impl Policy {
         low | clock << 8
     }
 
-    /// A new entry is there, or (`before`: its word) one has moved to this place.
+    /// Notes a new entry, or one that has moved to this location; `before` is then its old word.
     #[inline]
     pub fn on_insert<S: Store>(
         &mut self,
@@ -151,14 +150,14 @@ impl Policy {
         store.set_access(location, low | clock << 8);
     }
 
-    /// Compaction has given an entry this handle.
+    /// Notes the new handle of an entry that compaction has moved.
     pub fn on_move<S: Store>(&mut self, store: &S, handle: u32) {
         if self.has_queues() {
             self.queues.on_move(store, handle);
         }
     }
 
-    /// The entry to give up; the caller removes it. `None`: there is nothing that may be given up.
+    /// Returns the entry to evict, which the caller removes; `None` if no entry may be evicted.
     pub fn choose_victim<S: Store>(&mut self, store: &mut S, clock: u32) -> Option<S::Location> {
         if self.has_queues()
             && let Some(location) = self.queues.choose_victim(store)
@@ -168,37 +167,37 @@ impl Policy {
         sample::choose_victim(self.kind, store, clock, &mut self.random)
     }
 
-    /// The last victim has been given up.
+    /// Notes that the last victim has been removed.
     pub fn on_evict(&mut self, hash: u64) {
         if self.has_queues() {
             self.queues.on_evict(hash);
         }
     }
 
-    /// All entries are gone.
+    /// Notes that all entries are gone.
     pub fn on_clear(&mut self) {
         self.queues.restart(0);
     }
 
-    /// Memory of the policy's own.
+    /// Returns the memory of the policy itself.
     #[inline]
     pub fn bytes(&self) -> usize {
         if self.has_queues() { self.queues.bytes() } else { 0 }
     }
 
-    /// Bytes by which [`Policy::bytes`] may grow for one new entry.
+    /// Returns the bytes by which [`Policy::bytes`] may grow for one new entry.
     #[inline]
     pub fn growth(&self) -> usize {
         if self.has_queues() { Fifo::GROWTH } else { 0 }
     }
 
-    /// Seconds since the last use.
+    /// Returns the seconds since the last use.
     pub fn idle_s(word: u32, clock: u32) -> u32 {
         sample::idle_s(word, clock)
     }
 
-    /// How often an entry has been used: by the LFU policies a logarithm, from 0 to 255; by S3-FIFO up to 3; no other
-    /// policy counts.
+    /// Returns the frequency of uses: a logarithm from 0 to 255 under the LFU policies, at most 3 under S3-FIFO, and 0 under
+    /// the others, which do not count.
     pub fn frequency(&self, word: u32, clock: u32) -> u8 {
         match self.scheme {
             Scheme::Clock => 0,

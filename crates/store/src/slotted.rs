@@ -1,6 +1,6 @@
-//! Stores of safe Rust alone: a slab of entries and a table of their numbers.
+//! Stores in safe Rust: a slab of entries, and a table of their numbers.
 //!
-//! They are what the packed store is compared with. A lookup costs three cache misses (table, slot, record), a table
+//! The packed store is compared with them. A lookup costs three cache misses (table, slot, record), a table
 //! doubles all at once, and memory comes from the global allocator, so that [`StoreOptions::advise`] and
 //! [`StoreOptions::release`] are never called.
 
@@ -16,15 +16,15 @@ pub use slots::Slots;
 use self::record::Record;
 use crate::{Attributes, EntryView, KeyHasher, Store, StoreOptions};
 
-/// Entries that one step of [`Store::scan`] shows at most, and slots it looks at.
+/// Most entries that one step of [`Store::scan`] visits, and most slots that it checks.
 const SCAN_ENTRIES: usize = 8;
 const SCAN_SLOTS: usize = 64;
-/// Entries that one step of [`Store::sweep_expiring`] finds at most.
+/// Most entries that one step of [`Store::sweep_expiring`] finds.
 const SWEEP_ENTRIES: usize = 32;
-/// Slots tried at random for a sample, before it takes the next that is in use.
+/// Slots that are tried at random for a sample, before the next one in use is taken.
 const SAMPLE_TRIES: usize = 32;
 
-/// A slab of entries, found by an [`Index`]. A place is a slot's number, and so is a handle.
+/// A slab of entries with an [`Index`]. Locations and handles are numbers of slots.
 #[derive(Debug)]
 pub struct Slotted<I> {
     hasher: KeyHasher,
@@ -118,8 +118,8 @@ impl<I: Index> Store for Slotted<I> {
 
     // --- traversal ------------------------------------------------------------------------
 
-    /// Goes from the last slot to the first, because that is where entries move when the slab is gathered: one that
-    /// has not been shown yet stays ahead. The cursor is one more than the next slot.
+    /// Goes from the last slot to the first, because entries move to lower slots when the slab is compacted: an entry that has
+    /// not been visited stays ahead. The cursor is the number of the next slot plus one.
     fn scan(&self, cursor: u64, visit: &mut dyn FnMut(EntryView<'_>)) -> u64 {
         let end = from_cursor(cursor, self.slots.len());
         let mut at = end;
@@ -152,12 +152,12 @@ impl<I: Index> Store for Slotted<I> {
 
     fn sample_expiring(&self, random: u64) -> Option<u32> {
         let expiring = self.slots.expiring();
-        // Mixed as `sample` does it, so that callers may be careless with their low bits.
+        // Mixed as in `sample`, so that callers need not care for the low bits.
         let mixed = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         expiring.get(below(expiring.len(), mixed)).copied()
     }
 
-    /// Goes from the last to the first: what is removed meanwhile is replaced by the last one, which has come up.
+    /// Goes from the last to the first: an entry that is removed meanwhile is replaced by the last, which has come up already.
     fn sweep_expiring(&self, cursor: u64, found: &mut Vec<u32>) -> u64 {
         let expiring = self.slots.expiring();
         let end = from_cursor(cursor, expiring.len());
@@ -192,21 +192,21 @@ impl<I: Index> Store for Slotted<I> {
         Slots::SLOT_BYTES + Record::bytes_of(key_len, value_len, attributes)
     }
 
-    /// Gathers the slab when half of it is vacant, and renews the table when half a sixteenth of it cannot be used.
-    /// Both take time in proportion to the number of entries, and both are rare in proportion to it.
+    /// Compacts the slab if half of it is vacant, and rebuilds the table if it is much too large or a sixteenth of it are
+    /// tombstones. Both take time in proportion to the number of entries, and both are rare in proportion to it.
     fn compact(&mut self, _: usize, _: usize, _: Attributes, moved: &mut dyn FnMut(u32)) -> bool {
         let is_sparse = self.slots.used() < self.slots.len() / 2;
         if is_sparse {
-            self.slots.gather(|slots, from, to| {
-                self.index.rename(slots, slots.hash(to), from, to);
+            self.slots.compact(|slots, from, to| {
+                self.index.renumber(slots, slots.hash(to), from, to);
                 moved(to);
             });
         }
-        self.index.renew(&mut self.slots) || is_sparse
+        self.index.rebuild(&mut self.slots) || is_sparse
     }
 }
 
-/// Where a traversal goes on that began at the end.
+/// Returns the end of the next step of a traversal that goes backwards.
 fn from_cursor(cursor: u64, len: usize) -> usize {
     match usize::try_from(cursor) {
         Ok(0) | Err(_) => len,
@@ -214,7 +214,7 @@ fn from_cursor(cursor: u64, len: usize) -> usize {
     }
 }
 
-/// A number below `len`, from a random one.
+/// Returns a number below `len`, from a random one.
 fn below(len: usize, random: u64) -> usize {
     ((u128::from(random) * len as u128) >> 64) as usize
 }
@@ -223,7 +223,7 @@ fn below(len: usize, random: u64) -> usize {
 mod tests {
     use super::*;
 
-    /// A hash that every key has: collisions of 64 bits are rare, not impossible.
+    /// The hash of every key in this test: collisions of 64 bits are rare, not impossible.
     const HASH: u64 = 7;
 
     fn keys_of_one_hash_are_told_apart<I: Index>() {
@@ -246,7 +246,7 @@ mod tests {
                 }
             }
             if random.u8(..50) == 0 {
-                // Enough goes at once that the rest is gathered.
+                // So many entries are removed at once that the rest is compacted.
                 for number in (0..there.len()).filter(|number| number % 4 != 0) {
                     if let Some(location) = store.find(HASH, &[number as u8]) {
                         store.remove(HASH, location);

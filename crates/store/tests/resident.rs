@@ -1,16 +1,18 @@
-//! What a store says it holds is what the kernel counts. Alone in its process, because that is what the kernel counts by.
+//! The memory that a store reports, compared with the resident set of the process. That is why this test has a binary of its
+//! own: in a process with others it would count their memory.
 
 #![cfg(target_os = "linux")]
 
 use std::mem::MaybeUninit;
 
+use procfs::process::Process;
 use store::{Attributes, KeyHasher, PackedStore, Store, StoreOptions};
 
-/// Bytes of this process in memory.
+/// Returns the resident bytes of this process.
 fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("and that too");
-    line.trim().trim_end_matches(" kB").parse::<usize>().expect("it is a number") * 1024
+    let status = Process::myself().and_then(|process| process.status()).expect("Linux has /proc");
+    let kib = status.vmrss.expect("a process has memory");
+    usize::try_from(kib * 1024).expect("it fits the address space")
 }
 
 fn assert_near(counted: usize, resident: usize, what: &str) {

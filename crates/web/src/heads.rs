@@ -1,4 +1,4 @@
-//! The heads of a file's responses, rendered ahead of time.
+//! Heads of a file's responses, rendered ahead of time.
 
 use std::time::Duration;
 
@@ -7,23 +7,24 @@ use wire::http1::{PreparedResponse, Status, conditional::Validators, date::forma
 
 const NANOSECONDS: i64 = 1_000_000_000;
 
-/// What does not change from one response for a file to the next.
+/// Rendered heads of the responses for one state of a file.
 #[derive(Debug)]
 pub struct Heads {
-    /// 200, with the body where it was given.
+    /// 200, followed by the body where one was given.
     pub ok: PreparedResponse,
+    /// 304.
     pub not_modified: PreparedResponse,
     etag: Box<str>,
     media_type: Box<str>,
-    /// Bytes.
+    /// Length of the file in bytes.
     size: u64,
-    /// Seconds since the epoch.
+    /// Last modification, in seconds since the epoch.
     modified: u64,
 }
 
 impl Heads {
-    /// For a file in this state at `unix` since the epoch. `body` is put behind the head of the 200: all of the file, or
-    /// nothing where its bytes come from elsewhere.
+    /// Renders the heads for a file in this state, at `unix` since the epoch. `body` is put behind the head of the 200: all
+    /// of the file, or nothing where its bytes come from elsewhere.
     pub fn new(metadata: &Metadata, media_type: &str, body: &[u8], unix: Duration) -> Self {
         let etag = format!("\"{:x}-{:x}\"", metadata.modified_ns, metadata.size);
         // Never later than the response (RFC 9110, section 8.8.2.1).
@@ -50,13 +51,13 @@ impl Heads {
         &self.media_type
     }
 
-    /// Bytes of the file.
+    /// Length of the file in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Bytes of memory that these hold beside themselves.
-    pub fn held(&self) -> usize {
+    /// Memory that these hold beside themselves, in bytes.
+    pub fn memory_bytes(&self) -> usize {
         self.ok.heap_bytes() + self.not_modified.heap_bytes() + self.etag.len() + self.media_type.len()
     }
 }
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_from_the_future_is_as_old_as_the_response() {
+    fn last_modified_is_never_later_than_the_response() {
         let metadata = Metadata { device: 1, inode: 1, size: 0, modified_ns: 2_000 * NANOSECONDS, changed_ns: 0 };
         let at = |seconds| Heads::new(&metadata, "a/b", b"", Duration::from_secs(seconds));
         assert_eq!((at(1_000).modified, at(3_000).modified), (1_000, 2_000));

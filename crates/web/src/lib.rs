@@ -1,12 +1,11 @@
-//! The HTTP/1.1 front end that `http-server` and `zerocopy` share: one reading of RFC 9110 and RFC 9112.
+//! HTTP/1.1 front end of `http-server` and `zerocopy`: one reading of RFC 9110 and RFC 9112.
 //!
-//! [`Front`] is the [`proto::Protocol`]: it reads requests, judges preconditions and ranges, and writes heads. It opens
-//! no file and knows no cache: a [`Site`] finds the file that a path means and queues its bytes in whatever way it likes
-//! best. Which site that is, is known at compile time.
+//! [`WebServer`] is the [`proto::Protocol`]: it reads requests, evaluates preconditions and ranges, and writes heads. It
+//! opens no file and has no cache: a [`Site`], known at compile time, finds the file that a path means and queues its bytes
+//! in whatever way it likes best.
 
 #![forbid(unsafe_code)]
 
-mod front;
 mod heads;
 mod media;
 mod metrics;
@@ -14,17 +13,19 @@ mod options;
 mod page;
 pub mod path;
 mod ranges;
-mod reply;
+mod responder;
+mod server;
 mod site;
 mod statistics;
 mod tree;
 mod upload;
 
-pub use front::{Conn, Front};
+pub use file_cache::Lookup;
 pub use heads::Heads;
-pub use media::{MapError, MediaTypes, Problem};
-pub use metrics::Requests;
+pub use media::{MediaTypes, MimeFileError, MimeProblem};
+pub use metrics::RequestMetrics;
 pub use options::HttpOptions;
-pub use site::{Absence, Answer, Own, Site};
-pub use statistics::{Source, Statistics};
-pub use tree::{TreeArgs, curl, nanoseconds, open};
+pub use server::{Conn, WebServer};
+pub use site::{NotFound, Response, Route, Site};
+pub use statistics::Statistics;
+pub use tree::{TreeArgs, curl_command, open};

@@ -1,4 +1,4 @@
-//! The media type of a file, by its name.
+//! Media types of files, by their names.
 
 mod map;
 
@@ -11,24 +11,24 @@ use std::{
     sync::Arc,
 };
 
-pub use map::Problem;
+pub use map::MimeProblem;
 use thiserror::Error;
 
-/// Which extension means which media type: those of a map file, and behind them the usual ones.
+/// Media types by extension: those of a map file, and behind them the usual ones.
 #[derive(Debug, Default)]
 pub struct MediaTypes {
-    /// By extension in lower case.
+    /// Types by extension in lower case.
     mapped: HashMap<String, Arc<str>>,
 }
 
-/// Why a map file cannot be used.
+/// Reason why a map file cannot be used.
 #[derive(Debug, Error)]
-pub enum MapError {
+pub enum MimeFileError {
     #[error("cannot read {}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
-    /// Lines count from 1.
+    /// The first bad line, counted from 1.
     #[error("{}, line {line}: {problem}", path.display())]
-    Malformed { path: PathBuf, line: usize, problem: Problem },
+    Malformed { path: PathBuf, line: usize, problem: MimeProblem },
 }
 
 impl MediaTypes {
@@ -37,10 +37,10 @@ impl MediaTypes {
     /// twice, the later one counts.
     ///
     /// # Errors
-    /// See [`MapError`].
-    pub fn read(path: &Path) -> Result<Self, MapError> {
-        let text = fs::read(path).map_err(|source| MapError::Unreadable { path: path.to_owned(), source })?;
-        let mapped = map::parse(&text).map_err(|(line, problem)| MapError::Malformed {
+    /// See [`MimeFileError`].
+    pub fn read(path: &Path) -> Result<Self, MimeFileError> {
+        let text = fs::read(path).map_err(|source| MimeFileError::Unreadable { path: path.to_owned(), source })?;
+        let mapped = map::parse(&text).map_err(|(line, problem)| MimeFileError::Malformed {
             path: path.to_owned(),
             line,
             problem,
@@ -48,8 +48,8 @@ impl MediaTypes {
         Ok(Self { mapped })
     }
 
-    /// The value of a Content-Type for a file of this name. Text is taken to be UTF-8, the unknown to be bytes.
-    pub fn of(&self, name: &[u8]) -> String {
+    /// Returns the Content-Type of a file with this name. Text is taken to be UTF-8, and what is unknown to be bytes.
+    pub fn for_name(&self, name: &[u8]) -> String {
         let path = Path::new(OsStr::from_bytes(name));
         let extension = path.extension().and_then(OsStr::to_str).map(str::to_ascii_lowercase);
         let mapped = extension.and_then(|extension| self.mapped.get(&extension)).map(|media_type| &**media_type);
@@ -78,13 +78,13 @@ mod tests {
             ("README", "application/octet-stream"),
             ("a.b/x", "application/octet-stream"),
         ] {
-            assert_eq!(types.of(name.as_bytes()), want, "{name}");
+            assert_eq!(types.for_name(name.as_bytes()), want, "{name}");
         }
-        assert_eq!(types.of(b"\xff.svg"), "image/svg+xml");
+        assert_eq!(types.for_name(b"\xff.svg"), "image/svg+xml");
     }
 
     #[test]
-    fn a_map_goes_before_what_is_usual() {
+    fn a_map_file_goes_before_the_usual_types() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("mime.types");
         fs::write(&path, "text/x-special js Special\nimage/x-png png # ours\n").unwrap();
@@ -96,17 +96,17 @@ mod tests {
             ("x.css", "text/css; charset=utf-8"),
             ("js", "application/octet-stream"),
         ] {
-            assert_eq!(types.of(name.as_bytes()), want, "{name}");
+            assert_eq!(types.for_name(name.as_bytes()), want, "{name}");
         }
     }
 
     #[test]
-    fn a_bad_map_is_named_with_its_line() {
+    fn a_bad_map_file_is_named_with_its_line() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("mime.types");
-        let said = |error: MapError| error.to_string().replace(&path.display().to_string(), "F");
-        assert_eq!(said(MediaTypes::read(&path).unwrap_err()), "cannot read F");
+        let message = |error: MimeFileError| error.to_string().replace(&path.display().to_string(), "F");
+        assert_eq!(message(MediaTypes::read(&path).unwrap_err()), "cannot read F");
         fs::write(&path, "text/html html\n\nhtml text/html\n").unwrap();
-        assert_eq!(said(MediaTypes::read(&path).unwrap_err()), "F, line 3: \"html\" is not a media type");
+        assert_eq!(message(MediaTypes::read(&path).unwrap_err()), "F, line 3: \"html\" is not a media type");
     }
 }

@@ -1,4 +1,4 @@
-//! The server's counters as Prometheus reads them.
+//! Counters of the server, as Prometheus reads them.
 
 use std::{fmt, sync::Arc};
 
@@ -9,15 +9,15 @@ use prometheus_client::{
 };
 use service::total;
 
-use crate::{Front, Site};
+use crate::{Site, WebServer};
 
-/// Collects [`Front::statistics`].
+/// Collects [`WebServer::statistics`].
 #[derive(Debug)]
-pub struct Requests<S>(pub Arc<Front<S>>);
+pub struct RequestMetrics<S>(pub Arc<WebServer<S>>);
 
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-impl<S: Site + fmt::Debug> Collector for Requests<S> {
+impl<S: Site + fmt::Debug> Collector for RequestMetrics<S> {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let statistics = self.0.statistics();
         let encoder = &mut encoder;

@@ -1,18 +1,18 @@
-//! How long a connection may take and how much it may say.
+//! Limits of a connection: its timeouts, and the size of what it sends.
 
 use std::time::Duration;
 
 use service::Host;
 use wire::http1::HeadLimits;
 
-/// How long a connection may take and how much it may say.
+/// Limits of a connection: its timeouts, and the size of what it sends.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpOptions {
-    /// From the first byte of a request to the end of its head, however its bytes trickle in.
+    /// Time from the first byte of a request to the end of its head, however its bytes trickle in.
     pub request_timeout: Duration,
-    /// From the end of its head to the last byte of a body that is wanted.
+    /// Time from the end of a head to the last byte of a body that is wanted.
     pub upload_timeout: Duration,
-    /// Between a response and the next request.
+    /// Time between a response and the next request.
     pub idle_timeout: Duration,
     pub head: HeadLimits,
 }
@@ -29,11 +29,11 @@ impl Default for HttpOptions {
 }
 
 impl HttpOptions {
-    /// What the flags that all servers share come to.
-    pub fn of(host: &Host) -> Self {
-        let (timeouts, usual) = (host.timeouts(), HeadLimits::default());
-        // No larger than what a session buffers, or it would be closed without a word instead of answered with 431.
-        let head = HeadLimits { head_bytes_max: usual.head_bytes_max.min(host.request_bytes_max()), ..usual };
+    /// Takes the limits from the flags that all servers share.
+    pub fn from_host(host: &Host) -> Self {
+        let (timeouts, default) = (host.timeouts(), HeadLimits::default());
+        // No larger than what a session buffers, or it would be closed silently instead of being answered with 431.
+        let head = HeadLimits { head_bytes_max: default.head_bytes_max.min(host.request_bytes_max()), ..default };
         Self { request_timeout: timeouts.request, idle_timeout: timeouts.idle, head, ..Self::default() }
     }
 }

@@ -1,15 +1,15 @@
-//! Responses that are the same for everyone: error pages, and the answer to OPTIONS.
+//! Responses that are the same for everyone: error pages, and the response to OPTIONS.
 
 use wire::http1::{PreparedResponse, Status, response::ResponseBuilder};
 
-/// What a resource of ours can be asked.
+/// Methods of every file.
 const ALLOW: &str = "GET, HEAD, OPTIONS";
-/// Seconds after which a peer that was turned away may try again.
+/// Delay before a peer that was turned away may try again, in seconds.
 const RETRY_AFTER: &str = "1";
 
-/// One response for each status, made once.
+/// Responses for each status, made once.
 ///
-/// Nothing of a request is repeated in them, so there is nothing in them to escape.
+/// They repeat nothing of a request, so there is nothing in them to escape.
 #[derive(Debug)]
 pub(crate) struct Pages(Vec<PreparedResponse>);
 
@@ -25,19 +25,19 @@ impl Pages {
     }
 }
 
-/// 301 to a path of this server, already encoded.
-pub(crate) fn moved(location: &[u8]) -> PreparedResponse {
+/// Makes a 301 to a path of this server, which is already encoded.
+pub(crate) fn redirect(location: &[u8]) -> PreparedResponse {
     let status = Status::MovedPermanently;
     page(status, PreparedResponse::builder(status).field("Location", location))
 }
 
-/// 416 for a file of so many bytes.
+/// Makes a 416 for a file of `size` bytes.
 pub(crate) fn unsatisfiable(size: u64) -> PreparedResponse {
     let status = Status::RangeNotSatisfiable;
     page(status, PreparedResponse::builder(status).field("Content-Range", format!("bytes */{size}")))
 }
 
-/// A whole 503 without a date, for which there is no clock where it is sent.
+/// Makes a whole 503 without a date: there is no clock where it is sent.
 pub(crate) fn refusal() -> Vec<u8> {
     let status = Status::ServiceUnavailable;
     let body = html(status);
@@ -48,13 +48,13 @@ pub(crate) fn refusal() -> Vec<u8> {
     [status.line(), &fields, &body].concat().into_bytes()
 }
 
-fn page(status: Status, draft: ResponseBuilder) -> PreparedResponse {
-    let draft = match status {
-        Status::NoContent => return draft.field("Allow", ALLOW).body(b""),
-        Status::Ok | Status::Created | Status::PartialContent | Status::NotModified => return draft.body(b""),
-        Status::MethodNotAllowed => draft.field("Allow", ALLOW),
-        Status::Unauthorized => draft.field("WWW-Authenticate", "Bearer"),
-        Status::ServiceUnavailable => draft.field("Retry-After", RETRY_AFTER),
+fn page(status: Status, builder: ResponseBuilder) -> PreparedResponse {
+    let builder = match status {
+        Status::NoContent => return builder.field("Allow", ALLOW).body(b""),
+        Status::Ok | Status::Created | Status::PartialContent | Status::NotModified => return builder.body(b""),
+        Status::MethodNotAllowed => builder.field("Allow", ALLOW),
+        Status::Unauthorized => builder.field("WWW-Authenticate", "Bearer"),
+        Status::ServiceUnavailable => builder.field("Retry-After", RETRY_AFTER),
         Status::MovedPermanently
         | Status::BadRequest
         | Status::Forbidden
@@ -69,10 +69,10 @@ fn page(status: Status, draft: ResponseBuilder) -> PreparedResponse {
         | Status::InternalError
         | Status::NotImplemented
         | Status::VersionNotSupported
-        | Status::InsufficientStorage => draft,
+        | Status::InsufficientStorage => builder,
     };
     let body = html(status);
-    draft
+    builder
         .field("Content-Type", "text/html; charset=utf-8")
         .field("Content-Length", body.len().to_string())
         .body(body.as_bytes())

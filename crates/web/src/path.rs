@@ -1,27 +1,27 @@
-//! From the path of a request to the name of a file.
+//! Normal form of a request's path, by which files are found.
 
 use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode, percent_encode};
 
-/// Why a path names nothing.
+/// Reason why a path names no file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathError {
-    /// Nonsense: a broken escape, a NUL, or more `..` than there are directories.
+    /// The path has a broken escape, a NUL, or more `..` than directories.
     Malformed,
-    /// No file can have this name, or none with this name is shown.
+    /// No file can have this name, or none with this name is served.
     Missing,
 }
 
-/// The one spelling of a path: decoded once, without empty and dot segments. Starts with `/`, and ends with it where a
-/// directory is meant.
+/// Returns the one spelling of a path: decoded once, without empty and dot segments. It starts with `/`, and ends with it
+/// where a directory is meant.
 ///
 /// A `%2f` is data and not a separator (RFC 3986, section 2.2), so it can be in no file's name.
 ///
 /// # Errors
 /// See [`PathError`].
 pub fn normalise(path: &[u8]) -> Result<Vec<u8>, PathError> {
-    if !escapes_are_whole(path) {
+    if !has_whole_escapes(path) {
         return Err(PathError::Malformed);
     }
     let mut segments: Vec<Cow<'_, [u8]>> = Vec::new();
@@ -50,7 +50,7 @@ pub fn normalise(path: &[u8]) -> Result<Vec<u8>, PathError> {
     Ok(normal)
 }
 
-fn escapes_are_whole(path: &[u8]) -> bool {
+fn has_whole_escapes(path: &[u8]) -> bool {
     let mut rest = path;
     while let Some(at) = rest.iter().position(|&byte| byte == b'%') {
         match rest[at + 1..] {
@@ -61,7 +61,7 @@ fn escapes_are_whole(path: &[u8]) -> bool {
     true
 }
 
-/// What a path must not contain as it stands (RFC 3986, section 3.3).
+/// Bytes that a path must not contain unescaped (RFC 3986, section 3.3).
 const NOT_IN_PATH: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -79,7 +79,7 @@ const NOT_IN_PATH: &AsciiSet = &CONTROLS
     .add(b'[')
     .add(b']');
 
-/// A normal path as it is written in a `Location`.
+/// Escapes a normal path, as it is written in a `Location`.
 pub fn encode(normal: &[u8]) -> String {
     percent_encode(normal, NOT_IN_PATH).to_string()
 }
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_told_from_what_is_missing() {
+    fn malformed_and_missing_paths_are_told_apart() {
         use PathError::*;
         for (path, want) in [
             ("/%zz", Malformed),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     proptest! {
-        /// What comes out can be handed to openat2 without a thought, and written as a URL it means itself.
+        /// A normal path can be passed to openat2 safely, and encoded as a URL it means itself.
         #[test]
         fn normal_paths_are_harmless_and_stable(path in "/[a./%2e0f\\\\?\u{e9}]{0,20}") {
             if let Ok(normal) = normalise(path.as_bytes()) {

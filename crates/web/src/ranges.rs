@@ -10,9 +10,9 @@ use wire::http1::{
     range::{self, Selection},
 };
 
-use crate::{Heads, Site, page, reply::Reply};
+use crate::{Heads, Site, page, responder::Responder};
 
-impl<S: Site> Reply<'_, S> {
+impl<S: Site> Responder<'_, S> {
     /// Answers a GET with a `Range`.
     #[cold]
     pub(crate) fn ranges(&mut self, file: &S::File, request: &Request<'_>, connection: Connection) {
@@ -37,14 +37,14 @@ impl<S: Site> Reply<'_, S> {
             .fields_of(&heads.not_modified)
             .body(b"");
         self.prepared(&head, Part::Whole, connection);
-        self.front.site.push_range(file, part.clone(), self.out);
+        self.server.site.push_range(file, part.clone(), self.out);
         self.tally.body(len);
     }
 
-    /// RFC 9110, section 14.6.
+    /// Writes several parts into one body (RFC 9110, section 14.6).
     fn parts(&mut self, file: &S::File, parts: &[Range<u64>], connection: Connection) {
         let heads = S::heads(file);
-        let boundary = boundary(&self.front.boundaries, heads);
+        let boundary = boundary(&self.server.boundary_key, heads);
         let delimiters: Vec<String> =
             parts.iter().enumerate().map(|(at, part)| delimiter(at, &boundary, part, heads)).collect();
         let end = format!("\r\n--{boundary}--\r\n");
@@ -58,7 +58,7 @@ impl<S: Site> Reply<'_, S> {
         self.prepared(&head, Part::Whole, connection);
         for (part, delimiter) in parts.iter().zip(&delimiters) {
             self.out.inline().extend_from_slice(delimiter.as_bytes());
-            self.front.site.push_range(file, part.clone(), self.out);
+            self.server.site.push_range(file, part.clone(), self.out);
         }
         self.out.inline().extend_from_slice(end.as_bytes());
         self.tally.body(len);
@@ -69,14 +69,14 @@ fn content_range(part: &Range<u64>, size: u64) -> String {
     format!("bytes {}-{}/{size}", part.start, part.end - 1)
 }
 
-/// What stands before a part.
+/// Formats what stands before a part.
 fn delimiter(at: usize, boundary: &str, part: &Range<u64>, heads: &Heads) -> String {
     let line_end = if at == 0 { "" } else { "\r\n" };
     let (media_type, range) = (heads.media_type(), content_range(part, heads.size()));
     format!("{line_end}--{boundary}\r\nContent-Type: {media_type}\r\nContent-Range: {range}\r\n\r\n")
 }
 
-/// The same for the same version of a file, and unknown to whoever wrote it.
+/// Derives the boundary of a file's parts. It is the same for the same version of a file, and unknown to its author.
 fn boundary(secret: &RandomState, heads: &Heads) -> String {
     let half = |half: u8| secret.hash_one((half, heads.validators().etag));
     format!("{:016x}{:016x}", half(0), half(1))

@@ -1,4 +1,4 @@
-//! What a server of files has to say for itself.
+//! Interface between the front end and each server's own part, which finds the files.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -6,33 +6,33 @@ use proto::{Now, Outbox};
 use sys::beneath::OpenError;
 use wire::http1::{Connection, PreparedResponse, Request, Status};
 
-use crate::{Heads, Source, path::PathError};
+use crate::{Heads, Lookup, path::PathError};
 
 /// Files found by path, and the resources of the server's own.
 pub trait Site: Send + Sync + 'static {
-    /// What is found for a path.
+    /// A file that was found.
     type File;
 
-    /// What is remembered of a request to a resource of our own while its body arrives; `Infallible` where none is
-    /// wanted.
+    /// State of a request to one of the server's own resources while its body arrives; `Infallible` for a server that wants
+    /// no bodies.
     type Upload: Send + 'static;
 
     /// Shows `send` the file that `path` means.
     ///
-    /// `path` is a request's, neither decoded nor normalised, and `encoded` when it contains escapes; see
+    /// `path` is a request's, neither decoded nor normalised. `encoded` is true when it contains escapes; see
     /// [`crate::path::normalise`]. `send` is called at most once.
     ///
     /// # Errors
-    /// Why there is no file to send; then `send` has not been called.
+    /// There is no file to send; then `send` has not been called.
     fn with_file<R>(
         &self,
         path: &[u8],
         encoded: bool,
         now: Now,
         send: impl FnMut(&Self::File) -> R,
-    ) -> Result<(R, Source), Absence>;
+    ) -> Result<(R, Lookup), NotFound>;
 
-    /// The heads of the file's responses.
+    /// Returns the heads of the file's responses.
     fn heads(file: &Self::File) -> &Heads;
 
     /// Queues the whole response to a GET, head and body. Returns its bytes.
@@ -41,66 +41,67 @@ pub trait Site: Send + Sync + 'static {
     /// Queues a part of the file, which is within its size and not empty, without a head.
     fn push_range(&self, file: &Self::File, range: Range<u64>, out: &mut Outbox);
 
-    /// Asked for every request with a path before a file is looked for: whether a resource of our own is meant, and
-    /// what it says. No request has to be a GET, and none has to be permitted.
-    fn own(&self, request: &Request<'_>, now: Now) -> Own<'_, Self::Upload> {
+    /// Decides who answers a request. Called for every request with a path, before a file is looked for, whatever its
+    /// method.
+    fn route(&self, request: &Request<'_>, now: Now) -> Route<'_, Self::Upload> {
         let _ = (request, now);
-        Own::File
+        Route::File
     }
 
-    /// The answer to a request whose body is here.
-    fn uploaded(&self, upload: Self::Upload, body: Vec<u8>, now: Now) -> Answer<'_>;
+    /// Answers a request whose body has arrived.
+    fn on_upload(&self, upload: Self::Upload, body: Vec<u8>, now: Now) -> Response<'_>;
 
-    /// So many requests of one connection have been answered, read from it since `now`: their responses are queued, and
+    /// Notes that requests of one connection have been answered, which were read at `now`. Their responses are queued, and
     /// nothing of them has been sent.
-    fn answered(&self, responses: u64, now: Now) {
+    fn on_responses(&self, responses: u64, now: Now) {
         let _ = (responses, now);
     }
 }
 
-/// What a request is to a server that has resources of its own.
+/// Destination of a request.
 #[derive(Debug)]
-pub enum Own<'a, U> {
-    /// None of them: a file is meant.
+pub enum Route<'a, U> {
+    /// A file of the tree.
     File,
-    /// Answered without a body; one that comes is not read, and costs the connection.
-    Answer(Answer<'a>),
-    /// The body is wanted, chunked or not, up to so many bytes: 413 above.
+    /// A resource of the server's own that needs no body. A body that comes is not read, and costs the connection.
+    Respond(Response<'a>),
+    /// A resource of the server's own that wants the body, chunked or not, up to `bytes_max`. A longer one is answered with
+    /// 413.
     Upload { upload: U, bytes_max: usize },
 }
 
-/// A response of our own.
+/// Response of one of the server's own resources.
 #[derive(Debug)]
-pub enum Answer<'a> {
+pub enum Response<'a> {
     Prepared(Cow<'a, PreparedResponse>),
-    /// The page for this status, as every other error has it.
+    /// Page for this status, the same as for any other error.
     Page(Status),
 }
 
-/// Why there is no file to send.
+/// Reason why there is no file to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Absence {
-    /// It is a directory; its path, encoded, ends with a slash.
-    Moved(String),
-    Refused(Status),
+pub enum NotFound {
+    /// The path means a directory and lacks the slash at its end. This is the path with it, encoded.
+    MovedTo(String),
+    Status(Status),
 }
 
-impl Absence {
-    pub const MISSING: Self = Self::Refused(Status::NotFound);
+impl NotFound {
+    pub const MISSING: Self = Self::Status(Status::NotFound);
 }
 
-impl From<PathError> for Absence {
+impl From<PathError> for NotFound {
     fn from(error: PathError) -> Self {
         match error {
-            PathError::Malformed => Self::Refused(Status::BadRequest),
+            PathError::Malformed => Self::Status(Status::BadRequest),
             PathError::Missing => Self::MISSING,
         }
     }
 }
 
-impl From<OpenError> for Absence {
+impl From<OpenError> for NotFound {
     fn from(error: OpenError) -> Self {
-        Self::Refused(match error {
+        Self::Status(match error {
             OpenError::Missing | OpenError::Directory | OpenError::NotRegular => Status::NotFound,
             OpenError::Denied => Status::Forbidden,
             OpenError::Exhausted => Status::ServiceUnavailable,
@@ -115,9 +116,9 @@ mod tests {
 
     use super::*;
 
-    /// Whose fault it is decides the class of the status.
+    /// The class of the status says whose fault it is.
     #[test]
-    fn every_reason_not_to_open_has_its_status() {
+    fn every_open_error_has_its_status() {
         // ENOENT, EXDEV, ENXIO, EACCES, EMFILE, ENFILE, EIO.
         for (errno, status) in [
             (2, Status::NotFound),
@@ -129,7 +130,7 @@ mod tests {
             (5, Status::InternalError),
         ] {
             let error = io::Error::from_raw_os_error(errno);
-            assert_eq!(Absence::from(OpenError::from(error)), Absence::Refused(status));
+            assert_eq!(NotFound::from(OpenError::from(error)), NotFound::Status(status));
         }
     }
 }

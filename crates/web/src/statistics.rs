@@ -1,5 +1,6 @@
-//! What the server counts.
+//! Counters of the server.
 
+use file_cache::Lookup;
 use service::Counters;
 use wire::http1::Status;
 
@@ -8,11 +9,11 @@ use wire::http1::Status;
 pub struct Statistics {
     /// Responses by class of status, from 1xx to 5xx.
     pub responses: [u64; 5],
-    /// Heads and bodies queued for sending.
+    /// Bytes of heads and bodies queued for sending.
     pub bytes: u64,
-    /// Responses from the cache without a look at the file system.
+    /// Responses from the cache without a check of the file system.
     pub cache_hits: u64,
-    /// Cached files found unchanged by a look at the file system.
+    /// Cached files found unchanged by a check of the file system.
     pub cache_revalidations: u64,
     /// Files opened.
     pub file_opens: u64,
@@ -26,7 +27,7 @@ const REVALIDATIONS: usize = 7;
 const OPENS: usize = 8;
 const COUNTED: usize = 9;
 
-/// The counters of one server.
+/// Counters of one server.
 pub(crate) type Totals = Counters<COUNTED>;
 
 impl From<[u64; COUNTED]> for Statistics {
@@ -43,18 +44,7 @@ impl From<[u64; COUNTED]> for Statistics {
     }
 }
 
-/// Where a response came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// The cache, without a look at the file system.
-    Cache,
-    /// The cache, after a look at the file system.
-    Revalidated,
-    /// The file system.
-    Opened,
-}
-
-/// What one batch of requests comes to; added to the totals once.
+/// Counts of one batch of requests; added to the totals once.
 #[derive(Debug, Default)]
 pub(crate) struct Tally([u64; COUNTED]);
 
@@ -65,29 +55,29 @@ impl Tally {
         self.0[BYTES] += bytes;
     }
 
-    /// Bytes of a response beside its head.
+    /// Counts bytes of a response beside its head.
     pub(crate) fn body(&mut self, bytes: u64) {
         self.0[BYTES] += bytes;
     }
 
-    /// A 1xx, which is no answer yet.
+    /// Counts a 1xx, which is not the final response.
     pub(crate) fn interim(&mut self, bytes: u64) {
         self.0[INTERIM] += 1;
         self.0[BYTES] += bytes;
     }
 
-    /// How many requests have been answered.
+    /// Number of requests that have been answered.
     #[inline]
     pub(crate) fn responses(&self) -> u64 {
         self.0[INTERIM + 1..RESPONSES].iter().sum()
     }
 
     #[inline]
-    pub(crate) fn source(&mut self, source: Source) {
-        self.0[match source {
-            Source::Cache => HITS,
-            Source::Revalidated => REVALIDATIONS,
-            Source::Opened => OPENS,
+    pub(crate) fn lookup(&mut self, lookup: Lookup) {
+        self.0[match lookup {
+            Lookup::Hit => HITS,
+            Lookup::Revalidated => REVALIDATIONS,
+            Lookup::Miss => OPENS,
         }] += 1;
     }
 

@@ -1,4 +1,4 @@
-//! A directory tree to serve: the flags that name it, and the file in it that a path means.
+//! Directory tree to serve: the flags that name it, and the file in it that a path means.
 
 use std::{
     io,
@@ -13,13 +13,13 @@ use sys::{
     listen::Address,
 };
 
-use crate::{Absence, MapError, MediaTypes, path};
+use crate::{MediaTypes, MimeFileError, NotFound, path};
 
-/// Sent for a path that ends with a slash.
+/// Name of the file that is sent for a path with a slash at its end.
 const INDEX: &str = "index.html";
 
-/// What is served.
-#[derive(Args, Clone, Debug)]
+/// Flags that say what is served.
+#[derive(Clone, Debug, Args)]
 pub struct TreeArgs {
     /// The directory to serve
     #[arg(short = 'd', long, value_name = "DIR", default_value = ".")]
@@ -29,7 +29,7 @@ pub struct TreeArgs {
     #[arg(short = 'p', long, value_name = "PORT", conflicts_with = "listen")]
     pub port: Option<u16>,
 
-    /// How long a cached file is served without a look whether it has changed
+    /// Time for which a cached file is served without a check whether it has changed
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = humantime::parse_duration)]
     pub revalidate: Duration,
 
@@ -39,26 +39,30 @@ pub struct TreeArgs {
 }
 
 impl TreeArgs {
+    /// Opens the directory.
+    ///
     /// # Errors
-    /// The directory cannot be opened as one, or the kernel lacks openat2(2) (`ErrorKind::Unsupported`).
+    /// It cannot be opened as a directory, or the kernel lacks openat2(2) (`ErrorKind::Unsupported`).
     pub fn open_root(&self) -> io::Result<Root> {
         Ok(Root::open(&self.root)?)
     }
 
+    /// Reads the media types, where a file of them is named.
+    ///
     /// # Errors
     /// Those of [`MediaTypes::read`].
-    pub fn media_types(&self) -> Result<MediaTypes, MapError> {
+    pub fn media_types(&self) -> Result<MediaTypes, MimeFileError> {
         self.mime_file.as_deref().map_or_else(|| Ok(MediaTypes::default()), MediaTypes::read)
     }
 
-    /// What [`Cli::default_addresses`] says of a server with these flags.
+    /// Returns the [`Cli::default_addresses`] of a server with these flags.
     pub fn default_addresses<C: Cli>(&self) -> Vec<String> {
         vec![self.port.map_or_else(|| C::LISTEN.to_owned(), |port| format!("127.0.0.1:{port}"))]
     }
 
-    /// A path that there is something at, for the person who started the server to try: `/` where there is an index,
-    /// else the first file with a name that needs no quoting.
-    pub fn path_to_try(&self) -> String {
+    /// Returns a path for the person who started the server to try: `/` where there is an index, else the first file with a
+    /// name that needs no quoting.
+    pub fn example_path(&self) -> String {
         let is_plain = |name: &str| {
             !name.starts_with('.') && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
         };
@@ -75,8 +79,8 @@ fn names(directory: &Path) -> Vec<String> {
     entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
 }
 
-/// A command that fetches `path` from there.
-pub fn curl(address: &Address, path: &str) -> String {
+/// Returns a command line that fetches `path` from the server at `address`.
+pub fn curl_command(address: &Address, path: &str) -> String {
     match address {
         Address::Tcp(address) => {
             let mut address = *address;
@@ -89,27 +93,21 @@ pub fn curl(address: &Address, path: &str) -> String {
     }
 }
 
-/// Opens the file that a normal path means, which for one that ends with a slash is the directory's index. Beside it its
-/// own path beneath the root.
+/// Opens the file that a normal path means, which for one that ends with a slash is the directory's index. Returns the
+/// file's own path beneath the root, too.
 ///
 /// # Errors
-/// See [`Absence`].
-pub fn open(root: &Root, normal: &[u8]) -> Result<(Vec<u8>, Opened), Absence> {
+/// See [`NotFound`].
+pub fn open(root: &Root, normal: &[u8]) -> Result<(Vec<u8>, Opened), NotFound> {
     let is_directory = normal.ends_with(b"/");
     let mut relative = normal.strip_prefix(b"/").unwrap_or(normal).to_vec();
     if is_directory {
         relative.extend_from_slice(INDEX.as_bytes());
     }
     match root.open_file(&relative) {
-        Err(OpenError::Directory) if !is_directory => Err(Absence::Moved(path::encode(&[normal, b"/"].concat()))),
+        Err(OpenError::Directory) if !is_directory => Err(NotFound::MovedTo(path::encode(&[normal, b"/"].concat()))),
         outcome => Ok((relative, outcome?)),
     }
-}
-
-/// Enough until the year 2554.
-#[inline]
-pub fn nanoseconds(unix: Duration) -> u64 {
-    unix.as_secs().wrapping_mul(1_000_000_000).wrapping_add(u64::from(unix.subsec_nanos()))
 }
 
 #[cfg(test)]
@@ -127,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_not_given_twice() {
+    fn a_port_excludes_listen_addresses() {
         let flags = Flags::try_parse_from(["server"]).unwrap();
         assert_eq!((flags.tree.root, flags.listen), (PathBuf::from("."), None));
         assert!(Flags::try_parse_from(["server", "-p", "1", "--listen", "127.0.0.1:2"]).is_err());
@@ -135,28 +133,28 @@ mod tests {
     }
 
     #[test]
-    fn there_is_something_at_the_path_to_try() {
+    fn the_example_path_leads_to_a_file() {
         let directory = tempfile::tempdir().unwrap();
         let args = Flags::try_parse_from(["server", "-d", directory.path().to_str().unwrap()]).unwrap().tree;
-        assert_eq!(args.path_to_try(), "/");
+        assert_eq!(args.example_path(), "/");
         std::fs::create_dir(directory.path().join("a")).unwrap();
         for name in [".hidden", "a b.txt", "c.txt", "b.txt"] {
             std::fs::write(directory.path().join(name), "").unwrap();
         }
-        assert_eq!(args.path_to_try(), "/b.txt");
+        assert_eq!(args.example_path(), "/b.txt");
         std::fs::write(directory.path().join("index.html"), "").unwrap();
-        assert_eq!(args.path_to_try(), "/");
+        assert_eq!(args.example_path(), "/");
     }
 
     #[test]
-    fn the_command_to_try_reaches_the_server() {
+    fn the_example_command_reaches_the_server() {
         for (address, command) in [
             ("127.0.0.1:80", "curl http://127.0.0.1:80/a"),
             ("0.0.0.0:80", "curl http://127.0.0.1:80/a"),
             ("[::]:80", "curl http://[::1]:80/a"),
             ("unix:/run/x", "curl --unix-socket '/run/x' http://localhost/a"),
         ] {
-            assert_eq!(curl(&address.parse().unwrap(), "/a"), command);
+            assert_eq!(curl_command(&address.parse().unwrap(), "/a"), command);
         }
     }
 }

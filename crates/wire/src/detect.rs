@@ -1,34 +1,34 @@
-//! Which of the protocols on one port a peer speaks.
+//! Detection of the protocol that a peer speaks, for a port with several.
 
 use memchr::memchr2;
 
 use crate::us::SEPARATOR;
 
-/// What the first bytes of a connection say.
+/// Result of the detection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detected {
-    /// [`crate::resp`], as an array or as an inline command.
+    /// The protocol of [`crate::resp`], as an array or as an inline command.
     Resp,
-    /// [`crate::us`].
+    /// The protocol of [`crate::us`].
     Us,
-    /// The bytes that decide have not arrived.
+    /// The bytes that decide have not arrived yet.
     Unknown,
 }
 
 /// Detects the protocol from the first bytes of a connection: `*` begins a RESP array; otherwise the first line feed or
-/// unit separator decides. Only a prefix of the stream is looked at, so that tearing cannot change the answer.
+/// unit separator decides. Only a prefix of the stream is read, so that tearing cannot change the result.
 pub fn detect(input: &[u8]) -> Detected {
     Detector::default().detect(input)
 }
 
-/// [`detect`] for bytes that arrive in pieces, each looked at once.
+/// [`detect`] for bytes that arrive in pieces; each byte is read once.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Detector {
     searched: usize,
 }
 
 impl Detector {
-    /// `input` starts with the first byte of the connection each time.
+    /// Detects the protocol. `input` starts with the first byte of the connection each time.
     pub fn detect(&mut self, input: &[u8]) -> Detected {
         if input.first() == Some(&b'*') {
             return Detected::Resp;

@@ -1,19 +1,19 @@
-//! Who may look at the statistics, and who may change what is served.
+//! Access rules of `/cache/`: who may read the statistics, and who may change what is served.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use sys::listen::Address;
 use wire::http1::{Method, Request, Status};
 
-/// The rules, which follow from where the server listens.
+/// Access rules, which follow from the addresses that the server listens on.
 #[derive(Clone, Debug)]
 pub struct Access {
     token: Option<Box<[u8]>>,
-    /// Nobody but this machine can connect.
+    /// True if only this machine can connect.
     is_local: bool,
 }
 
-/// Why a request is turned away.
+/// Reason why a request is denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Denial {
     pub(crate) status: Status,
@@ -25,7 +25,8 @@ const fn forbidden(why: &'static str) -> Denial {
 }
 
 impl Access {
-    /// With a token, whoever knows it; without one, everybody, and then only where all `addresses` are of this machine.
+    /// Makes the rules. With a token, its holders have access; without one, everybody has, and only where all `addresses`
+    /// are local.
     pub fn new(token: Option<&str>, addresses: &[Address]) -> Self {
         let is_local = |address: &Address| match address {
             Address::Tcp(address) => address.ip().to_canonical().is_loopback(),
@@ -34,23 +35,25 @@ impl Access {
         Self { token: token.map(|token| token.as_bytes().into()), is_local: addresses.iter().all(is_local) }
     }
 
+    /// Checks a request that reads.
+    ///
     /// # Errors
     /// See [`Denial`].
     pub(crate) fn check(&self, request: &Request<'_>) -> Result<(), Denial> {
         match &self.token {
-            Some(token) if !knows(request, token) => {
+            Some(token) if !has_token(request, token) => {
                 Err(Denial { status: Status::Unauthorized, why: "the admin token is missing or wrong" })
             }
             None if !self.is_local => Err(forbidden("the server listens beyond this machine and has no --admin-token")),
             // A name that resolves to this machine may belong to a stranger, whose page would be of the same origin.
-            None if !names_this_machine(request) => {
+            None if !has_local_host(request) => {
                 Err(forbidden("without an admin token the Host must be localhost or an address"))
             }
             Some(_) | None => Ok(()),
         }
     }
 
-    /// The same for a request that changes something.
+    /// Checks a request that changes something.
     ///
     /// # Errors
     /// See [`Denial`].
@@ -66,20 +69,20 @@ impl Access {
     }
 }
 
-fn knows(request: &Request<'_>, token: &[u8]) -> bool {
+fn has_token(request: &Request<'_>, token: &[u8]) -> bool {
     let bearer = request.values("authorization").filter_map(|value| {
         let (scheme, given) = value.split_at_checked(b"Bearer ".len())?;
         scheme.eq_ignore_ascii_case(b"Bearer ").then(|| given.trim_ascii())
     });
-    bearer.chain(request.values("x-admin-token")).any(|given| is_same(given, token))
+    bearer.chain(request.values("x-admin-token")).any(|given| is_equal(given, token))
 }
 
-/// Takes the same time wherever the first difference is.
-fn is_same(given: &[u8], token: &[u8]) -> bool {
+/// Compares in the same time wherever the first difference is.
+fn is_equal(given: &[u8], token: &[u8]) -> bool {
     given.len() == token.len() && given.iter().zip(token).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
 
-fn names_this_machine(request: &Request<'_>) -> bool {
+fn has_local_host(request: &Request<'_>) -> bool {
     request.values("host").all(|host| {
         let Ok(host) = str::from_utf8(host) else { return false };
         let name = without_port(host);
@@ -99,7 +102,7 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// What a browser says of a request that a page of another site has made. Other clients say neither.
+/// True if a browser says that a page of another site has made the request. Other clients send neither field.
 fn is_cross_site(request: &Request<'_>) -> bool {
     let elsewhere = |site: &[u8]| !matches!(site, b"same-origin" | b"none");
     let foreign = |origin: &[u8]| {
@@ -120,7 +123,7 @@ mod tests {
         Access::new(token, &addresses)
     }
 
-    /// The status of a request with these fields: to look, and to change.
+    /// Returns the statuses of a request with these fields: as one that reads, and as one that changes.
     fn statuses(access: &Access, method: &str, fields: &str) -> (u16, u16) {
         let head = format!("{method} /cache/reset/a HTTP/1.1\r\n{fields}\r\n");
         let mut parser = HeadParser::default();
@@ -133,7 +136,7 @@ mod tests {
     const OPEN: &[&str] = &["127.0.0.1:8081", "0.0.0.0:80"];
 
     #[test]
-    fn on_loopback_everybody_may_and_elsewhere_only_with_the_token() {
+    fn only_loopback_needs_no_token() {
         let host = "Host: 127.0.0.1:8081\r\n";
         assert_eq!(statuses(&access(None, LOCAL), "POST", host), (200, 200));
         assert_eq!(statuses(&access(None, LOCAL), "GET", host), (200, 200));

@@ -1,4 +1,4 @@
-//! The flags of the server beside those that all servers share.
+//! Flags of the server beside those that all servers share.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -8,11 +8,11 @@ use web::TreeArgs;
 
 use crate::{CacheOptions, Limits, StrategyChoice};
 
-/// The smallest pipe that holds a head and a page of a file.
+/// Capacity of the smallest pipe that holds a head and a page of a file, in bytes.
 const PIPE_SIZE_MIN: u64 = 8 << 10;
 
-/// What is served, and how it is kept and sent.
-#[derive(Args, Clone, Debug)]
+/// Flags that say what is served, and how it is cached and sent.
+#[derive(Clone, Debug, Args)]
 pub struct ZerocopyArgs {
     /// The directory to serve
     #[arg(value_name = "DIR", conflicts_with = "root")]
@@ -21,8 +21,8 @@ pub struct ZerocopyArgs {
     #[command(flatten)]
     pub tree: TreeArgs,
 
-    /// How bodies reach their sockets; --list-backends describes the ways, `auto` picks one by the size of a file
-    #[arg(long, value_name = "NAME", default_value = "auto")]
+    /// Way of bodies to their sockets; `auto` picks one by the size of a file
+    #[arg(long, value_name = "NAME", value_enum, default_value = "auto")]
     pub strategy: StrategyChoice,
 
     /// Capacity of all cached pipes; an unprivileged user gets 64 MiB of pipes from the kernel
@@ -33,7 +33,7 @@ pub struct ZerocopyArgs {
     #[arg(long, value_name = "SIZE", default_value = "512KiB", value_parser = pipe_size)]
     pub pipe_size: ByteSize,
 
-    /// A file that nobody has asked for leaves the cache after this
+    /// Time after its last request at which a file leaves the cache
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
     pub idle_evict: Duration,
 
@@ -61,7 +61,7 @@ pub struct ZerocopyArgs {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     pub upload_timeout: Duration,
 
-    /// What /cache/ wants to be told; needed unless the server listens on loopback alone
+    /// Token for /cache/; needed unless the server listens on loopback alone
     #[arg(long, value_name = "TOKEN", hide_env_values = true, value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub admin_token: Option<String>,
 }
@@ -75,7 +75,7 @@ fn pipe_size(text: &str) -> Result<ByteSize, String> {
 }
 
 impl ZerocopyArgs {
-    /// The tree, wherever it was named.
+    /// Returns the tree, wherever it was named.
     pub fn tree(&self) -> TreeArgs {
         let root = self.directory.as_ref().unwrap_or(&self.tree.root).clone();
         TreeArgs { root, ..self.tree.clone() }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flags_default_to_what_the_library_does() {
+    fn flags_and_library_have_the_same_defaults() {
         assert_eq!(parse(&[]).unwrap().upload_timeout, web::HttpOptions::default().upload_timeout);
         let options = parse(&[]).unwrap().cache_options();
         assert_eq!(format!("{options:?}"), format!("{:?}", CacheOptions::default()));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_values_are_refused() {
         for bad in [
             ["--pipe-size", "4KiB"],
             ["--strategy", "splice"],

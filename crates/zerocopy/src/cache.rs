@@ -1,15 +1,16 @@
-//! Files by path, each prepared once for the way it is sent, and looked at again before it is taken to be unchanged for
-//! too long.
+//! Cache of files by path: each is prepared once for the way it is sent.
 
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use file_cache::{Body, CacheLimits, FileState, Lookup, PathCache, PathEntry, unix_ns};
+use parking_lot::Mutex;
 use proto::Now;
 use service::{Budget, Reservation};
 use sys::{
@@ -17,33 +18,34 @@ use sys::{
     memfd,
     registered::Region,
 };
-use web::{Absence, MediaTypes, nanoseconds, path};
+use web::{MediaTypes, NotFound, path};
 
 use crate::{
+    fallback::Reason,
     file::CachedFile,
-    index::{Entry, Index, USE_STEP_NS},
     resources::{Limits, Resources},
-    statistics::{Outcome, Reason},
     strategy::{Strategy, StrategyChoice},
 };
 
 /// Files that make room for one descriptor before the newcomer is served without a place in the cache.
 const EVICTIONS_MAX: usize = 8;
-/// Resources put over the tree; each has a descriptor.
+/// Time since its last request for which a file is probably still being sent: to evict it would free nothing.
+const IN_USE_NS: u64 = 100_000_000;
+/// Number of resources put over the tree; each has a descriptor.
 const OVERLAYS_MAX: u64 = 1024;
 
-/// How a [`Cache`] keeps files.
+/// Options of a [`Cache`].
 #[derive(Clone, Copy, Debug)]
 pub struct CacheOptions {
     pub strategy: StrategyChoice,
-    /// How long a cached file is taken to be unchanged without a look.
+    /// Time for which a cached file is taken to be unchanged without a check.
     pub revalidate: Duration,
-    /// A file that nobody has asked for leaves after this.
+    /// Time after its last request at which a file leaves the cache.
     pub idle_evict: Duration,
-    /// Cached paths.
+    /// Number of cached paths.
     pub entries: usize,
     pub limits: Limits,
-    /// Resources put over the tree, bytes.
+    /// Bytes of all resources put over the tree.
     pub overlay_bytes: u64,
 }
 
@@ -60,23 +62,67 @@ impl Default for CacheOptions {
     }
 }
 
-/// See the module's description.
+/// Files of one directory tree, and the resources put over it.
+///
+/// A path is an entry, and several entries may share one [`CachedFile`].
 #[derive(Debug)]
 pub struct Cache {
     pub(crate) options: CacheOptions,
     pub(crate) resources: Arc<Resources>,
-    pub(crate) index: Index,
-    root: Root,
+    /// Pinned entries are the overlays.
+    pub(crate) paths: PathCache<CachedPath>,
     media_types: MediaTypes,
-    revalidate_ns: u64,
     files: Mutex<HashMap<Identity, Weak<CachedFile>>>,
     overlay_bytes: Budget,
     overlays: Budget,
-    /// Tells overlays apart that were put there within one tick of the clock.
+    /// Counter that tells apart overlays made within one tick of the clock.
     overlays_made: AtomicU64,
 }
 
-/// One state of one file, under one media type: two names may mean different ones.
+/// File that a path leads to, and its requests by this path.
+#[derive(Debug)]
+pub(crate) struct CachedPath {
+    pub(crate) file: Arc<CachedFile>,
+    requests: AtomicU64,
+}
+
+impl CachedPath {
+    fn new(file: Arc<CachedFile>) -> Self {
+        Self { file, requests: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+}
+
+impl Body for CachedPath {
+    fn state(&self) -> &FileState {
+        &self.file.state
+    }
+
+    // What a file holds counts against budgets of its own, since several paths may share it.
+
+    fn memory_bytes(&self) -> usize {
+        0
+    }
+
+    fn descriptors(&self) -> usize {
+        0
+    }
+
+    #[inline]
+    fn is_intact(&self, now_ns: u64) -> bool {
+        self.file.is_intact(now_ns)
+    }
+
+    #[inline]
+    fn record_use(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Key of a file: one state of it, under one media type, since two names may mean different ones.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Identity {
     device: u64,
@@ -85,7 +131,7 @@ struct Identity {
     media_type: String,
 }
 
-/// Why a resource cannot be put over the tree.
+/// Reason why a resource cannot be put over the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OverlayError {
     #[error("there is an added resource of this name already; PUT replaces it")]
@@ -97,14 +143,14 @@ pub(crate) enum OverlayError {
 }
 
 impl Cache {
-    /// `registered` is what the strategy `uring` copies files into; without it those files are sent by `sendfile`.
+    /// Makes an empty cache. `registered` is memory into which the strategy `uring` copies files; without it those files are
+    /// sent by `sendfile`.
     pub fn new(root: Root, media_types: MediaTypes, options: CacheOptions, registered: Option<Arc<Region>>) -> Self {
+        let limits = CacheLimits { entries: options.entries, bytes: usize::MAX, descriptors: usize::MAX };
         Self {
             resources: Arc::new(Resources::new(&options.limits, registered)),
-            index: Index::new(options.entries),
-            root,
+            paths: PathCache::new(root, &limits, options.revalidate),
             media_types,
-            revalidate_ns: u64::try_from(options.revalidate.as_nanos()).unwrap_or(u64::MAX),
             files: Mutex::default(),
             overlay_bytes: Budget::new(options.overlay_bytes),
             overlays: Budget::new(OVERLAYS_MAX),
@@ -115,8 +161,8 @@ impl Cache {
 
     /// Shows `send` the file that `path` means, as it was at most the revalidation interval ago.
     ///
-    /// `path` is a request's, and `encoded` when it contains escapes. A path that needs no normalising is its own key,
-    /// so that for a current file all this is one hash and one look under a lock.
+    /// `path` is a request's, and `encoded` is true when it contains escapes. A path that needs no normalising is its own
+    /// key, so that a current file costs one hash and one lookup under a lock.
     #[inline]
     pub(crate) fn with_file<R>(
         &self,
@@ -124,189 +170,149 @@ impl Cache {
         encoded: bool,
         now: Now,
         mut send: impl FnMut(&CachedFile) -> R,
-    ) -> Result<(R, Outcome), Absence> {
-        let now_ns = nanoseconds(now.unix);
+    ) -> Result<(R, Lookup), NotFound> {
         // A key is a decoded path: only a path without escapes can be taken for one.
-        if !encoded {
-            let current = |entry: &Arc<Entry>| {
-                self.is_current(entry, now_ns).then(|| {
-                    entry.used(now_ns);
-                    send(&entry.file)
-                })
-            };
-            if let Some(Some(sent)) = self.index.look(path, current) {
-                self.resources.statistics.request(Outcome::Hit);
-                return Ok((sent, Outcome::Hit));
-            }
+        if !encoded && let Some(sent) = self.paths.with_current(path, unix_ns(now.unix), |path| send(&path.file)) {
+            self.resources.statistics.record_lookup(Lookup::Hit);
+            return Ok((sent, Lookup::Hit));
         }
-        let (entry, outcome) = self.find(path, now)?;
-        entry.used(now_ns);
-        Ok((send(&entry.file), outcome))
-    }
-
-    #[inline]
-    fn is_current(&self, entry: &Entry, now_ns: u64) -> bool {
-        // A clock that was set back wraps around to a large age.
-        let is_fresh = now_ns.wrapping_sub(entry.checked_ns.load(Ordering::Relaxed)) < self.revalidate_ns;
-        entry.is_overlay() || is_fresh && entry.file.is_as_in_its_pipes(now_ns)
+        let (entry, lookup) = self.find(path, now)?;
+        Ok((send(&entry.body().file), lookup))
     }
 
     #[cold]
     #[inline(never)]
-    fn find(&self, path: &[u8], now: Now) -> Result<(Arc<Entry>, Outcome), Absence> {
-        let found = path::normalise(path).map_err(Absence::from).and_then(|key| self.look_again(&key, now));
-        let outcome = found.as_ref().map_or(Outcome::Absent, |(_, outcome)| *outcome);
-        self.resources.statistics.request(outcome);
+    fn find(&self, path: &[u8], now: Now) -> Result<(Arc<PathEntry<CachedPath>>, Lookup), NotFound> {
+        let path = path::normalise(path).map_err(NotFound::from);
+        let found = path.and_then(|path| self.paths.find(&path, now.unix, || self.load(&path, now)));
+        match &found {
+            Ok((_, lookup)) => self.resources.statistics.record_lookup(*lookup),
+            Err(_) => self.resources.statistics.record_not_found(),
+        }
         found
     }
 
-    fn look_again(&self, key: &[u8], now: Now) -> Result<(Arc<Entry>, Outcome), Absence> {
-        let now_ns = nanoseconds(now.unix);
-        let Some(known) = self.index.look(key, Arc::clone) else { return Ok((self.load(key, now)?, Outcome::Miss)) };
-        if self.is_current(&known, now_ns) {
-            return Ok((known, Outcome::Hit));
-        }
-        // The time is that before the look, so the next one is early rather than late.
-        let relative = known.relative.as_deref().unwrap_or_default();
-        if known.file.settled && self.root.stat(relative) == Ok(known.file.metadata) {
-            known.checked_ns.store(now_ns, Ordering::Relaxed);
-            return Ok((known, Outcome::Revalidated));
-        }
-        let loaded = self.load(key, now);
-        if loaded.is_err() {
-            self.index.remove_this(&known);
-        }
-        Ok((loaded?, Outcome::Miss))
-    }
-
-    fn load(&self, key: &[u8], now: Now) -> Result<Arc<Entry>, Absence> {
-        let (relative, opened) = web::open(&self.root, key)?;
-        let media_type = self.media_types.of(&relative);
-        let (file, place) = self.file(key, opened, media_type, now.unix);
-        let entry = Arc::new(Entry::new(key, Some(&relative), file, nanoseconds(now.unix)));
-        if place == Place::Kept {
-            drop(self.index.insert(Arc::clone(&entry)));
-        }
-        Ok(entry)
+    fn load(&self, path: &[u8], now: Now) -> Result<Arc<PathEntry<CachedPath>>, NotFound> {
+        let (relative, opened) = web::open(self.paths.root(), path)?;
+        let media_type = self.media_types.for_name(&relative);
+        let (file, retention) = self.file(path, opened, media_type, now.unix);
+        let entry = PathEntry::new(path, &relative, CachedPath::new(file), unix_ns(now.unix));
+        Ok(match retention {
+            Retention::Cached => self.paths.insert(entry),
+            Retention::Once => Arc::new(entry),
+        })
     }
 
     // --- files, whatever their paths ------------------------------------------------------
 
-    fn files(&self) -> MutexGuard<'_, HashMap<Identity, Weak<CachedFile>>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The file that has been opened: the one that another path has brought into the cache, or a new one.
-    fn file(&self, key: &[u8], opened: Opened, media_type: String, unix: Duration) -> (Arc<CachedFile>, Place) {
+    /// Returns the file that has been opened: the one that another path has brought into the cache, or a new one.
+    fn file(&self, path: &[u8], opened: Opened, media_type: String, unix: Duration) -> (Arc<CachedFile>, Retention) {
         let Metadata { device, inode, changed_ns, .. } = opened.metadata;
         let identity = Identity { device, inode, changed_ns, media_type };
-        let known = self.files().get(&identity).and_then(Weak::upgrade);
-        if let Some(known) = known.filter(|known| known.settled && known.metadata == opened.metadata) {
-            return (known, Place::Kept);
+        let known = self.files.lock().get(&identity).and_then(Weak::upgrade);
+        if let Some(known) = known.filter(|known| known.state.is_unchanged(|| Ok(opened.metadata))) {
+            return (known, Retention::Cached);
         }
-        let descriptor = if self.options.entries == 0 { None } else { self.descriptor(key, unix) };
-        let place = if descriptor.is_some() { Place::Kept } else { Place::Passing };
+        let descriptor = if self.options.entries == 0 { None } else { self.descriptor(path, unix) };
+        let retention = if descriptor.is_some() { Retention::Cached } else { Retention::Once };
         let mut strategy = self.options.strategy.for_size(opened.metadata.size);
-        if place == Place::Passing && strategy != Strategy::Sendfile {
-            // What is sent once is not worth a pipe or a mapping.
-            self.resources.statistics.fell_back(strategy, Reason::Descriptors);
+        if retention == Retention::Once && strategy != Strategy::Sendfile {
+            // A file that is sent once is not worth a pipe or a mapping.
+            self.resources.statistics.record_fallback(strategy, Reason::Descriptors);
             strategy = Strategy::Sendfile;
         }
         let media_type = &identity.media_type;
-        let held = descriptor.into_iter().collect();
-        let file = Arc::new(CachedFile::new(opened, media_type, strategy, held, &self.resources, unix));
-        if place == Place::Kept {
-            self.files().insert(identity, Arc::downgrade(&file));
+        let reserved = descriptor.into_iter().collect();
+        let file = Arc::new(CachedFile::new(opened, media_type, strategy, reserved, &self.resources, unix));
+        if retention == Retention::Cached {
+            self.files.lock().insert(identity, Arc::downgrade(&file));
         }
-        (file, place)
+        (file, retention)
     }
 
-    /// Room for one more open file, if need be in the place of others.
-    fn descriptor(&self, key: &[u8], unix: Duration) -> Option<Reservation> {
-        // What has just been asked for is probably still being sent: to evict it would free nothing.
-        let before_ns = nanoseconds(unix).saturating_sub(USE_STEP_NS);
+    /// Reserves one more open file, if need be in the place of others.
+    fn descriptor(&self, path: &[u8], unix: Duration) -> Option<Reservation> {
+        let before_ns = unix_ns(unix).saturating_sub(IN_USE_NS);
         for _ in 0..EVICTIONS_MAX {
             let reserved = self.resources.reserve(&self.resources.descriptors, 1);
-            if reserved.is_some() {
+            if reserved.is_some() || !self.paths.evict(path, before_ns) {
                 return reserved;
             }
-            drop(self.index.evict(key, before_ns)?);
             self.resources.statistics.evictions.fetch_add(1, Ordering::Relaxed);
         }
         self.resources.reserve(&self.resources.descriptors, 1)
     }
 
-    // --- what the server's own resources do -----------------------------------------------
+    // --- administration -------------------------------------------------------------------
 
-    /// Puts a resource of its own in the place of whatever is at a normal path.
-    pub(crate) fn add(&self, key: &[u8], contents: &[u8], how: Adding, now: Now) -> Result<Added, OverlayError> {
-        let mut held = vec![self.overlay_bytes.reserve(contents.len() as u64).ok_or(OverlayError::Full)?];
-        held.push(self.overlays.reserve(1).ok_or(OverlayError::Full)?);
+    /// Puts a resource in the place of whatever is at a normal path.
+    pub(crate) fn add(&self, path: &[u8], contents: &[u8], mode: AddMode, now: Now) -> Result<Added, OverlayError> {
+        let mut reserved = vec![self.overlay_bytes.reserve(contents.len() as u64).ok_or(OverlayError::Full)?];
+        reserved.push(self.overlays.reserve(1).ok_or(OverlayError::Full)?);
         let file = memfd::sealed(contents).map_err(|_| OverlayError::Exhausted)?;
         let metadata = Metadata::of(&file).map_err(|_| OverlayError::Exhausted)?;
         // Entity tags tell two of them apart, however fast one follows the other.
         let number = self.overlays_made.fetch_add(1, Ordering::Relaxed) % 1_000_000;
         let modified_ns = metadata.modified_ns.saturating_add(number as i64);
-        let name = if key.ends_with(b"/") { b"index.html" } else { key };
+        let name = if path.ends_with(b"/") { b"index.html" } else { path };
         let strategy = self.options.strategy.for_size(metadata.size);
-        let (opened, media_type) = (Opened { file, metadata }, self.media_types.of(name));
+        let (opened, media_type) = (Opened { file, metadata }, self.media_types.for_name(name));
         let resources = &self.resources;
-        let file = CachedFile::sealed(opened, modified_ns, &media_type, strategy, held, resources, now.unix);
-        let entry = Arc::new(Entry::new(key, None, Arc::new(file), nanoseconds(now.unix)));
-        match how {
-            Adding::New => {
-                self.index.insert_new_overlay(entry).map_err(|_| OverlayError::Exists)?;
-                Ok(Added::New)
+        let file = CachedFile::sealed(opened, modified_ns, &media_type, strategy, reserved, resources, now.unix);
+        let entry = PathEntry::pinned(path, CachedPath::new(Arc::new(file)), unix_ns(now.unix));
+        match mode {
+            AddMode::Create => {
+                self.paths.insert_pinned(entry).map_err(|_| OverlayError::Exists)?;
+                Ok(Added::Created)
             }
-            Adding::Replacing => {
-                let replaced = self.index.insert(entry).iter().any(|left| left.is_overlay());
-                Ok(if replaced { Added::Replaced } else { Added::New })
-            }
+            AddMode::Replace if self.paths.replace_pinned(entry) => Ok(Added::Replaced),
+            AddMode::Replace => Ok(Added::Created),
         }
     }
 
-    /// Takes whatever is at a normal path out of the cache; false when there was nothing.
-    pub(crate) fn reset(&self, key: &[u8]) -> bool {
-        let Some(entry) = self.index.remove(key) else { return false };
+    /// Takes whatever is at a normal path out of the cache. Returns false when there was nothing.
+    pub(crate) fn reset(&self, path: &[u8]) -> bool {
+        let Some(entry) = self.paths.remove(path) else { return false };
         // Another path of the same file keeps it; the next request for this one opens it anew.
-        self.files().retain(|_, file| file.as_ptr() != Arc::as_ptr(&entry.file));
+        self.files.lock().retain(|_, file| file.as_ptr() != Arc::as_ptr(&entry.body().file));
         true
     }
 
-    /// What has to be done from time to time, about once a second.
+    /// Evicts what is idle and releases what is no longer sent. To be called about once a second.
     pub fn sweep(&self, now: Now) {
-        let (now_ns, idle) = (nanoseconds(now.unix), self.options.idle_evict);
+        let (now_ns, idle) = (unix_ns(now.unix), self.options.idle_evict);
         let idle_ns = u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX);
-        let is_idle = |entry: &Entry| !entry.is_overlay() && now_ns.saturating_sub(entry.used_ns()) >= idle_ns;
-        let evicted = self.index.remove_if(is_idle).len() as u64;
+        let is_idle = |entry: &PathEntry<_>| !entry.is_pinned() && now_ns.saturating_sub(entry.used_ns()) >= idle_ns;
+        let evicted = self.paths.remove_if(is_idle) as u64;
         self.resources.statistics.evictions.fetch_add(evicted, Ordering::Relaxed);
         // A first pipe of this second or the one before may be asked for at any moment.
         let old = now.unix.as_secs().saturating_sub(idle.as_secs().max(1));
-        self.index.all().iter().for_each(|entry| entry.file.shed(old));
-        self.files().retain(|_, file| file.strong_count() > 0);
-        self.resources.zombies.bury();
+        self.paths.entries().iter().for_each(|entry| entry.body().file.release_idle(old));
+        self.files.lock().retain(|_, file| file.strong_count() > 0);
+        self.resources.detached.release_finished();
         self.resources.statistics.tick(now.instant);
     }
 }
 
-/// Whether a file may stay.
+/// Fate of a file that has been opened for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    Kept,
-    /// It is sent once and forgotten: there is no room.
-    Passing,
+enum Retention {
+    Cached,
+    /// The file is sent once and forgotten: there is no room for it.
+    Once,
 }
 
-/// How a resource is added.
+/// Way to add a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Adding {
-    New,
-    Replacing,
+pub(crate) enum AddMode {
+    /// Only where there is no added resource.
+    Create,
+    Replace,
 }
 
-/// What adding came to.
+/// Outcome of adding a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Added {
-    New,
+    Created,
     Replaced,
 }

@@ -1,32 +1,29 @@
-//! A histogram of times that threads record without getting in each other's way.
+//! Histogram of times, which threads record without sharing cache lines.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, time::Duration};
 
+use parking_lot::Mutex;
 use service::Counters;
 
-/// Steps within each power of two: a value is known to 1 part in 16.
+/// Steps within each power of two, as a logarithm: a value is known to 1 part in 16.
 const STEPS_LOG2: u32 = 4;
 const STEPS: usize = 1 << STEPS_LOG2;
-/// The longest time told apart from longer ones: 2^36 ns, over a minute.
+/// Powers of two that are told apart: up to 2^36 ns, over a minute.
 const POWERS: usize = 36;
 const BUCKETS: usize = (POWERS - STEPS_LOG2 as usize + 1) * STEPS;
 
-/// Ticks that recent times reach back.
+/// Number of ticks that recent times reach back.
 const WINDOW_TICKS: usize = 10;
 
-/// Counts of times, in buckets that grow with them.
+/// Counts of times, in buckets whose width grows with them.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies {
     counts: Counters<BUCKETS>,
-    /// The counts at the last ticks, the oldest first.
+    /// Counts at the last ticks, the oldest first.
     ticks: Mutex<VecDeque<Box<[u64; BUCKETS]>>>,
 }
 
-/// Microseconds.
+/// Percentiles of times, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub(crate) struct Percentiles {
     pub(crate) count: u64,
@@ -46,7 +43,7 @@ fn bucket(nanoseconds: u64) -> usize {
     ((power - STEPS_LOG2 + 1) as usize) * STEPS + step
 }
 
-/// The least time that is counted in a bucket, nanoseconds.
+/// Least time that is counted in a bucket, in nanoseconds.
 fn least(bucket: usize) -> u64 {
     match (bucket / STEPS, (bucket % STEPS) as u64) {
         (0, step) => step,
@@ -64,24 +61,24 @@ impl Latencies {
         self.counts.add_one(bucket(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)), times);
     }
 
-    /// Called once a second, for [`Latencies::recent`].
+    /// Ends a second, for [`Latencies::recent`].
     pub(crate) fn tick(&self) {
-        let mut ticks = self.ticks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ticks = self.ticks.lock();
         if ticks.len() == WINDOW_TICKS {
             ticks.pop_front();
         }
         ticks.push_back(Box::new(self.counts.sum()));
     }
 
-    /// Since the start.
+    /// Percentiles since the start.
     pub(crate) fn all(&self) -> Percentiles {
         percentiles(&self.counts.sum())
     }
 
-    /// Over the last ten ticks and what has come since, and how many ticks those are.
+    /// Percentiles over the last ten ticks and since, and the number of ticks there were.
     pub(crate) fn recent(&self) -> (Percentiles, usize) {
         let mut counts = self.counts.sum();
-        let ticks = self.ticks.lock().unwrap_or_else(PoisonError::into_inner);
+        let ticks = self.ticks.lock();
         if let Some(oldest) = ticks.front() {
             counts.iter_mut().zip(&**oldest).for_each(|(count, before)| *count -= (*before).min(*count));
         }
@@ -113,7 +110,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Every time falls into the bucket whose bounds are around it, and buckets are no wider than a sixteenth.
+        /// Every time falls into the bucket whose bounds surround it, and buckets are no wider than a sixteenth.
         #[test]
         fn buckets_are_narrow_and_without_gaps(nanoseconds in 0..1_u64 << POWERS) {
             let at = bucket(nanoseconds);
@@ -123,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_where_the_times_are() {
+    fn percentiles_follow_the_times() {
         let latencies = Latencies::default();
         assert_eq!(latencies.all(), Percentiles::default());
         for microseconds in 1..=1000 {
@@ -137,8 +134,9 @@ mod tests {
         }
         assert!(got.max > 60e6, "what is too long is still the longest: {}", got.max);
     }
+
     #[test]
-    fn what_is_long_ago_is_not_recent() {
+    fn old_times_are_not_recent() {
         let latencies = Latencies::default();
         latencies.record(Duration::from_secs(1), 5);
         assert_eq!((latencies.recent().0.count, latencies.recent().1), (5, 0));

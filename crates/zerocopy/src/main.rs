@@ -6,8 +6,10 @@ use anyhow::Context;
 use clap::Parser;
 use service::{Cli, Dimension, Host, ScratchPipes, ServiceArgs};
 use sys::registered::Region;
-use web::{HttpOptions, Requests};
-use zerocopy::{Access, Cache, CachedSite, Strategy, StrategyChoice, Usage, ZerocopyArgs, ZerocopyServer, look_after};
+use web::{HttpOptions, RequestMetrics};
+use zerocopy::{
+    Access, Cache, CacheMetrics, CachedSite, Strategy, StrategyChoice, ZerocopyArgs, ZerocopyServer, start_janitor,
+};
 
 const EXAMPLES: &str = "Examples:
   zerocopy                                               this directory on 127.0.0.1:8081
@@ -18,7 +20,7 @@ const EXAMPLES: &str = "Examples:
 Exit status: 0 after a drain asked for by SIGTERM or SIGINT; 2 bad usage; 1 anything else.";
 
 /// A static web server whose cache lies in the kernel's pipes, on seven I/O drivers
-#[derive(Parser, Debug)]
+#[derive(Debug, Parser)]
 #[command(version, max_term_width = 120, after_help = EXAMPLES)]
 struct Options {
     #[command(flatten)]
@@ -69,17 +71,17 @@ fn serve(args: &ZerocopyArgs, mut host: Host) -> anyhow::Result<()> {
         registered = Some(region);
     }
     let cache = Arc::new(Cache::new(root, tree.media_types()?, options, registered));
-    look_after(&cache).context("cannot start a thread")?;
+    start_janitor(&cache).context("cannot start a thread")?;
     let access = Access::new(args.admin_token.as_deref(), host.addresses());
     let site = CachedSite::new(Arc::clone(&cache), access);
-    let http = HttpOptions { upload_timeout: args.upload_timeout, ..HttpOptions::of(&host) };
+    let http = HttpOptions { upload_timeout: args.upload_timeout, ..HttpOptions::from_host(&host) };
     let server = Arc::new(ZerocopyServer::new(site, http));
-    host.registry().register_collector(Box::new(Requests(Arc::clone(&server))));
-    host.registry().register_collector(Box::new(Usage(cache)));
+    host.registry().register_collector(Box::new(RequestMetrics(Arc::clone(&server))));
+    host.registry().register_collector(Box::new(CacheMetrics(cache)));
     host.serve(server, |addresses| {
         for address in addresses {
-            service::advise(format_args!("try: {}", web::curl(address, &tree.path_to_try())));
-            service::advise(format_args!("try: {}", web::curl(address, "/cache/stats")));
+            service::advise(format_args!("try: {}", web::curl_command(address, &tree.example_path())));
+            service::advise(format_args!("try: {}", web::curl_command(address, "/cache/stats")));
         }
     })
 }

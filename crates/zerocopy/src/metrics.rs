@@ -1,10 +1,11 @@
-//! What the cache counts, as Prometheus reads it.
+//! Counters of the cache, as Prometheus reads them.
 
 use std::{
     fmt,
     sync::{Arc, atomic::Ordering},
 };
 
+use clap::ValueEnum;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
@@ -12,17 +13,13 @@ use prometheus_client::{
 };
 use service::{gauge, total};
 
-use crate::{
-    Cache,
-    statistics::{Reason, Sent},
-    strategy::Strategy,
-};
+use crate::{Cache, fallback::Reason, statistics::Sent, strategy::Strategy};
 
-/// Collects what a [`Cache`] holds and has sent.
+/// Collects the contents and the counters of a [`Cache`].
 #[derive(Debug)]
-pub struct Usage(pub Arc<Cache>);
+pub struct CacheMetrics(pub Arc<Cache>);
 
-impl Collector for Usage {
+impl Collector for CacheMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let resources = &self.0.resources;
         let sent = resources.statistics.totals().by_strategy;
@@ -31,9 +28,10 @@ impl Collector for Usage {
         by_strategy(encoder, "strategy_bytes", "Bytes queued, by how they are sent", &sent, |sent| sent.bytes)?;
         let help = "Files and responses sent by sendfile instead, by strategy and reason";
         let mut fallbacks = encoder.encode_descriptor("fallbacks", help, None, MetricType::Counter)?;
-        for &from in Strategy::ALL {
+        for &from in Strategy::value_variants() {
+            let strategy = from.to_string();
             for reason in Reason::ALL {
-                let labels = [("strategy", from.name()), ("reason", reason.name())];
+                let labels = [("strategy", strategy.as_str()), ("reason", reason.name())];
                 let count = ConstCounter::new(resources.statistics.fallbacks(from, reason));
                 count.encode(fallbacks.encode_family(&labels)?)?;
             }
@@ -44,8 +42,8 @@ impl Collector for Usage {
         gauge(encoder, "pipes", "Cached pipes", signed(resources.pipes.used()))?;
         gauge(encoder, "mapped_bytes", "Bytes of mapped files", signed(resources.mapped_bytes.used()))?;
         gauge(encoder, "cache_descriptors", "Descriptors of the cache", signed(resources.descriptors.used()))?;
-        gauge(encoder, "cached_files", "Paths in the cache", signed(self.0.index.all().len() as u64))?;
-        gauge(encoder, "zombies", "Evicted and still being sent", signed(resources.zombies.count() as u64))
+        gauge(encoder, "cached_files", "Paths in the cache", signed(self.0.paths.len() as u64))?;
+        gauge(encoder, "zombies", "Evicted and still being sent", signed(resources.detached.count() as u64))
     }
 }
 
@@ -57,8 +55,8 @@ fn by_strategy(
     value: impl Fn(&Sent) -> u64,
 ) -> fmt::Result {
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for (strategy, sent) in Strategy::ALL.iter().zip(sent) {
-        ConstCounter::new(value(sent)).encode(family.encode_family(&[("strategy", strategy.name())])?)?;
+    for (strategy, sent) in Strategy::value_variants().iter().zip(sent) {
+        ConstCounter::new(value(sent)).encode(family.encode_family(&[("strategy", strategy.to_string())])?)?;
     }
     Ok(())
 }

@@ -1,22 +1,26 @@
-//! `/cache/stats`: what there is to say of a cache, as JSON. docs/zerocopy.md describes every field.
+//! Report of a cache at `/cache/stats`, as JSON. docs/zerocopy.md describes every field.
 
 use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
+use clap::ValueEnum;
+use file_cache::{PathEntry, unix_ns};
 use proto::Now;
 use serde::Serialize;
-use web::{nanoseconds, path};
+use service::choice_name;
+use web::path;
 
 use crate::{
     Cache,
-    index::Entry,
+    cache::CachedPath,
+    fallback::Reason,
     latency::Percentiles,
-    statistics::{Reason, Statistics, Totals},
+    statistics::{Statistics, Totals},
     strategy::{AUTO, Strategy},
 };
 
-/// Version of the JSON.
+/// Version of the JSON format.
 const SCHEMA: u32 = 1;
-/// Files that are listed: those that were used last.
+/// Number of files that are listed: those that were used last.
 const FILES_MAX: usize = 1000;
 const MIB: f64 = (1 << 20) as f64;
 
@@ -29,9 +33,9 @@ pub(crate) struct Report {
     requests: Requests,
     latency_us: Latency,
     latency_us_total: Percentiles,
-    strategy: &'static str,
+    strategy: String,
     auto: Vec<Class>,
-    strategies: Vec<OfStrategy>,
+    strategies: Vec<StrategyReport>,
     fallbacks: BTreeMap<&'static str, u64>,
     evictions: u64,
     zombies: usize,
@@ -39,10 +43,10 @@ pub(crate) struct Report {
     files: Vec<File>,
 }
 
-/// MiB, but for what is counted.
+/// Sizes in MiB, and numbers.
 #[derive(Debug, Serialize)]
 struct Memory {
-    /// The largest single pipe.
+    /// Capacity of the largest pipe.
     pipe_size: f64,
     pipe_mem_used: f64,
     pipe_budget: f64,
@@ -68,7 +72,7 @@ struct Requests {
 
 #[derive(Debug, Serialize)]
 struct Latency {
-    /// Seconds that it is about.
+    /// Length of the window in seconds.
     window_s: usize,
     #[serde(flatten)]
     percentiles: Percentiles,
@@ -77,12 +81,12 @@ struct Latency {
 #[derive(Debug, Serialize)]
 struct Class {
     up_to: Option<u64>,
-    strategy: &'static str,
+    strategy: Strategy,
 }
 
 #[derive(Debug, Serialize)]
-struct OfStrategy {
-    name: &'static str,
+struct StrategyReport {
+    name: Strategy,
     files: usize,
     requests: u64,
     bytes: u64,
@@ -91,27 +95,27 @@ struct OfStrategy {
 
 #[derive(Debug, Serialize)]
 struct File {
-    /// For reading: bytes that are no UTF-8 are replaced.
+    /// Path for reading: bytes that are no UTF-8 are replaced.
     uri: String,
-    /// For asking: percent-encoded.
+    /// Path for requests: percent-encoded.
     path: String,
     size: u64,
-    strategy: &'static str,
+    strategy: Strategy,
     requests: u64,
     idle_s: f64,
     overlay: bool,
 }
 
 impl Report {
-    pub(crate) fn of(cache: &Cache, now: Now, uptime: Duration) -> Self {
+    pub(crate) fn new(cache: &Cache, now: Now, uptime: Duration) -> Self {
         let statistics = &cache.resources.statistics;
         // First, so that what they held is free in all that follows.
-        let zombies = cache.resources.zombies.count();
-        let mut entries = cache.index.all();
+        let zombies = cache.resources.detached.count();
+        let mut entries = cache.paths.entries();
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.used_ns()));
         let totals = statistics.totals();
         let (recent, window_s) = statistics.latencies.recent();
-        let now_ns = nanoseconds(now.unix);
+        let now_ns = unix_ns(now.unix);
         Self {
             schema: SCHEMA,
             uptime_s: uptime.as_secs_f64(),
@@ -119,13 +123,13 @@ impl Report {
             requests: requests(statistics, &totals),
             latency_us: Latency { window_s, percentiles: recent },
             latency_us_total: statistics.latencies.all(),
-            strategy: cache.options.strategy.name(),
-            auto: AUTO.iter().map(|class| Class { up_to: class.up_to, strategy: class.strategy.name() }).collect(),
-            strategies: Strategy::ALL
+            strategy: choice_name(&cache.options.strategy),
+            auto: AUTO.iter().map(|class| Class { up_to: class.up_to, strategy: class.strategy }).collect(),
+            strategies: Strategy::value_variants()
                 .iter()
-                .map(|&strategy| OfStrategy {
-                    name: strategy.name(),
-                    files: entries.iter().filter(|entry| entry.file.strategy() == strategy).count(),
+                .map(|&strategy| StrategyReport {
+                    name: strategy,
+                    files: entries.iter().filter(|entry| entry.body().file.strategy() == strategy).count(),
                     requests: totals.by_strategy[strategy as usize].requests,
                     bytes: totals.by_strategy[strategy as usize].bytes,
                     fallbacks: Reason::ALL.iter().map(|&reason| statistics.fallbacks(strategy, reason)).sum(),
@@ -173,18 +177,19 @@ fn requests(statistics: &Statistics, totals: &Totals) -> Requests {
 }
 
 fn fallbacks(statistics: &Statistics) -> BTreeMap<&'static str, u64> {
-    let sum = |reason| Strategy::ALL.iter().map(|&from| statistics.fallbacks(from, reason)).sum();
+    let sum = |reason| Strategy::value_variants().iter().map(|&from| statistics.fallbacks(from, reason)).sum();
     Reason::ALL.iter().map(|&reason| (reason.name(), sum(reason))).collect()
 }
 
-fn file(entry: &Entry, now_ns: u64) -> File {
+fn file(entry: &PathEntry<CachedPath>, now_ns: u64) -> File {
+    let CachedPath { file, .. } = entry.body();
     File {
-        uri: String::from_utf8_lossy(&entry.key).into_owned(),
-        path: path::encode(&entry.key),
-        size: entry.file.metadata.size,
-        strategy: entry.file.strategy().name(),
-        requests: entry.requests(),
+        uri: String::from_utf8_lossy(entry.path()).into_owned(),
+        path: path::encode(entry.path()),
+        size: file.state.metadata.size,
+        strategy: file.strategy(),
+        requests: entry.body().requests(),
         idle_s: now_ns.saturating_sub(entry.used_ns()) as f64 / 1e9,
-        overlay: entry.is_overlay(),
+        overlay: entry.is_pinned(),
     }
 }

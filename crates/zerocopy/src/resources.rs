@@ -1,4 +1,4 @@
-//! What all cached files draw on: budgets, the count of what happens, and whatever outlives its place in the cache.
+//! Resources that all cached files share: budgets, statistics, and the files that outlive their place in the cache.
 
 use std::{
     io,
@@ -12,27 +12,27 @@ use service::{Budget, Reservation};
 use sys::{registered::Region, transfer};
 
 use crate::{
-    chain::Setback,
-    statistics::{Reason, Statistics},
+    detached::{DetachedFiles, Reservations},
+    fallback::{PrepareError, Reason},
+    statistics::Statistics,
     strategy::Strategy,
-    zombies::{Held, Zombies},
 };
 
-/// A slot of a pipe holds at most this much, and never parts of two pages.
+/// Capacity of a pipe's slot, in bytes; a slot never holds parts of two pages.
 pub(crate) const PAGE: u64 = 4096;
-/// Descriptors of a cached pipe.
+/// Number of descriptors of a cached pipe.
 const PIPE_DESCRIPTORS: u64 = 2;
 
-/// What cached files may hold together.
+/// Limits of what all cached files hold together.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Capacity of all cached pipes, bytes.
+    /// Capacity of all cached pipes, in bytes.
     pub pipe_bytes: u64,
-    /// The largest pipe, bytes.
+    /// Capacity of the largest pipe, in bytes.
     pub pipe_size: u64,
-    /// Open files and pipes.
+    /// Number of open files and pipe ends.
     pub descriptors: u64,
-    /// Bytes of all mappings.
+    /// Size of all mappings, in bytes.
     pub mapped_bytes: u64,
 }
 
@@ -40,23 +40,23 @@ pub struct Limits {
 #[derive(Debug)]
 pub(crate) struct Resources {
     pub(crate) pipe_bytes: Budget,
-    /// Their number, which nothing but bytes and descriptors limits.
+    /// Number of pipes, which nothing but bytes and descriptors limits.
     pub(crate) pipes: Budget,
     pub(crate) descriptors: Budget,
     pub(crate) mapped_bytes: Budget,
-    /// What copies are lent from.
+    /// Memory that copies are lent from.
     pub(crate) registered: Option<Arc<Region>>,
-    pub(crate) zombies: Zombies,
+    pub(crate) detached: DetachedFiles,
     pub(crate) statistics: Statistics,
-    /// The largest link of a chain: no larger than a scratch pipe.
+    /// Size of the largest link of a chain in bytes: no larger than a scratch pipe.
     pub(crate) link_bytes_max: u64,
 }
 
-/// A pipe that is filled, and what it holds of the budgets.
+/// Pipe that is filled, and its share of the budgets.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) pipe: Arc<CachedPipe>,
-    pub(crate) held: Held,
+    pub(crate) reserved: Reservations,
 }
 
 impl Resources {
@@ -67,28 +67,30 @@ impl Resources {
             descriptors: Budget::new(limits.descriptors),
             mapped_bytes: Budget::new(limits.mapped_bytes),
             registered,
-            zombies: Zombies::default(),
+            detached: DetachedFiles::default(),
             statistics: Statistics::default(),
             link_bytes_max: limits.pipe_size,
         }
     }
 
-    /// Takes from a budget; what zombies still hold of it counts until they are gone.
+    /// Takes from a budget. The share of detached files counts until they are released.
     pub(crate) fn reserve(&self, budget: &Budget, amount: u64) -> Option<Reservation> {
-        budget.reserve(amount).or_else(|| (self.zombies.bury() > 0).then(|| budget.reserve(amount)).flatten())
+        budget
+            .reserve(amount)
+            .or_else(|| (self.detached.release_finished() > 0).then(|| budget.reserve(amount)).flatten())
     }
 
-    /// A pipe that holds `head` and behind it `len` bytes of the file from `offset`.
+    /// Makes a pipe that holds `head` and behind it `len` bytes of the file from `offset`.
     ///
     /// # Errors
-    /// Why there is none.
-    pub(crate) fn link(&self, file: &Arc<OwnedFd>, head: Bytes, offset: u64, len: u64) -> Result<Link, Setback> {
+    /// There is no room in the budgets, the kernel refuses, or the file has been cut.
+    pub(crate) fn link(&self, file: &Arc<OwnedFd>, head: Bytes, offset: u64, len: u64) -> Result<Link, PrepareError> {
         let pages = (head.len() as u64).div_ceil(PAGE) + len.div_ceil(PAGE);
         let capacity = (pages * PAGE).next_power_of_two();
         let bytes = self.reserve(&self.pipe_bytes, capacity).ok_or(Reason::PipeBudget)?;
         let descriptors = self.reserve(&self.descriptors, PIPE_DESCRIPTORS).ok_or(Reason::Descriptors)?;
         let one = self.pipes.reserve(1);
-        let pipe = fill(file, &head, capacity, offset, len).map_err(|error| setback(&error))?;
+        let pipe = fill(file, &head, capacity, offset, len).map_err(|error| prepare_error(&error))?;
         let cached = CachedPipe {
             pipe,
             len: head.len() as u64 + len,
@@ -96,7 +98,7 @@ impl Resources {
             file: FileRegion { file: Arc::clone(file), offset, len },
             fallbacks: self.statistics.scratch(Strategy::Pipe),
         };
-        Ok(Link { pipe: Arc::new(cached), held: [bytes, descriptors].into_iter().chain(one).collect() })
+        Ok(Link { pipe: Arc::new(cached), reserved: [bytes, descriptors].into_iter().chain(one).collect() })
     }
 }
 
@@ -118,12 +120,12 @@ fn fill(file: &OwnedFd, head: &[u8], capacity: u64, mut offset: u64, mut len: u6
     Ok(Pipe { reader, writer })
 }
 
-fn setback(error: &io::Error) -> Setback {
-    // It has been cut since it was looked at.
-    if error.kind() == io::ErrorKind::UnexpectedEof { Setback::Changed } else { reason(error).into() }
+fn prepare_error(error: &io::Error) -> PrepareError {
+    // The file has been cut since it was checked.
+    if error.kind() == io::ErrorKind::UnexpectedEof { PrepareError::Changed } else { reason(error).into() }
 }
 
-/// What an error of the kernel comes to.
+/// Classifies an error of the kernel.
 pub(crate) fn reason(error: &io::Error) -> Reason {
     // EMFILE and ENFILE.
     if matches!(error.raw_os_error(), Some(23 | 24)) { Reason::Descriptors } else { Reason::Kernel }

@@ -1,26 +1,25 @@
-//! The files of a cache, and beside them what the server itself has at `/cache/`: statistics, resets, additions, a page.
+//! Files of a cache, and beside them the server's own resources at `/cache/`: statistics, resets, additions, a page.
 
 use std::{borrow::Cow, ops::Range, sync::Arc, time::Instant};
 
 use proto::{Now, Outbox};
 use serde::Serialize;
-use web::{Absence, Answer, Heads, Own, Site, Source, path};
+use web::{Heads, Lookup, NotFound, Response, Route, Site, path};
 use wire::http1::{Connection, Method, PreparedResponse, Request, Status, Target};
 
 use crate::{
     Access, Cache,
     access::Denial,
-    cache::{Added, Adding, OverlayError},
+    cache::{AddMode, Added, OverlayError},
     file::CachedFile,
     report::Report,
-    statistics::Outcome,
     webui::WebUi,
 };
 
-/// Where the resources of the server itself are.
+/// Prefix of the server's own resources.
 const PREFIX: &[u8] = b"/cache";
 
-/// A cache as a site, with its administration.
+/// Site of a cache and its administration.
 #[derive(Debug)]
 pub struct CachedSite {
     cache: Arc<Cache>,
@@ -29,11 +28,11 @@ pub struct CachedSite {
     started: Instant,
 }
 
-/// A resource that is to be added, while its contents arrive.
+/// Resource that is to be added, while its contents arrive.
 #[derive(Debug)]
 pub struct Upload {
-    key: Vec<u8>,
-    how: Adding,
+    path: Vec<u8>,
+    mode: AddMode,
 }
 
 impl CachedSite {
@@ -57,14 +56,8 @@ impl Site for CachedSite {
         encoded: bool,
         now: Now,
         send: impl FnMut(&CachedFile) -> R,
-    ) -> Result<(R, Source), Absence> {
-        let (sent, outcome) = self.cache.with_file(path, encoded, now, send)?;
-        let source = match outcome {
-            Outcome::Hit => Source::Cache,
-            Outcome::Revalidated => Source::Revalidated,
-            Outcome::Miss | Outcome::Absent => Source::Opened,
-        };
-        Ok((sent, source))
+    ) -> Result<(R, Lookup), NotFound> {
+        self.cache.with_file(path, encoded, now, send)
     }
 
     #[inline]
@@ -82,39 +75,41 @@ impl Site for CachedSite {
     }
 
     #[inline]
-    fn own(&self, request: &Request<'_>, now: Now) -> Own<'_, Upload> {
+    fn route(&self, request: &Request<'_>, now: Now) -> Route<'_, Upload> {
         match request.target {
-            Target::Path { path, .. } if path.starts_with(PREFIX) => self.route(request, &path[PREFIX.len()..], now),
-            Target::Path { .. } | Target::Server | Target::Authority(_) => Own::File,
+            Target::Path { path, .. } if path.starts_with(PREFIX) => {
+                self.administer(request, &path[PREFIX.len()..], now)
+            }
+            Target::Path { .. } | Target::Server | Target::Authority(_) => Route::File,
         }
     }
 
-    fn uploaded(&self, upload: Upload, body: Vec<u8>, now: Now) -> Answer<'_> {
-        let added = match self.cache.add(&upload.key, &body, upload.how, now) {
+    fn on_upload(&self, upload: Upload, body: Vec<u8>, now: Now) -> Response<'_> {
+        let added = match self.cache.add(&upload.path, &body, upload.mode, now) {
             Ok(added) => added,
             Err(error) => return failure(status(error), &error.to_string()),
         };
         let (status, replaced) = match added {
-            Added::New => (Status::Created, false),
+            Added::Created => (Status::Created, false),
             Added::Replaced => (Status::Ok, true),
         };
-        let uri = String::from_utf8_lossy(&upload.key);
+        let uri = String::from_utf8_lossy(&upload.path);
         json(status, &serde_json::json!({ "added": uri, "size": body.len(), "replaced": replaced }))
     }
 
     #[inline]
-    fn answered(&self, responses: u64, now: Now) {
+    fn on_responses(&self, responses: u64, now: Now) {
         if responses > 0 {
-            self.cache.resources.statistics.answered(responses, now);
+            self.cache.resources.statistics.record_latency(responses, now);
         }
     }
 }
 
 // --- the server's own resources ---------------------------------------------------------------
 
-type Answered<'a> = Result<Own<'a, Upload>, Failure>;
+type Administered<'a> = Result<Route<'a, Upload>, Failure>;
 
-/// What is wrong with a request.
+/// Error in a request to one of the server's own resources.
 struct Failure {
     status: Status,
     why: Cow<'static, str>,
@@ -139,67 +134,67 @@ impl From<Denial> for Failure {
 
 impl CachedSite {
     #[cold]
-    fn route(&self, request: &Request<'_>, below: &[u8], now: Now) -> Own<'_, Upload> {
-        let answered = match below {
-            b"/webui" => Ok(Own::Answer(Answer::Prepared(Cow::Owned(moved("/cache/webui/"))))),
+    fn administer(&self, request: &Request<'_>, below: &[u8], now: Now) -> Route<'_, Upload> {
+        let administered = match below {
+            b"/webui" => Ok(Route::Respond(Response::Prepared(Cow::Owned(redirect("/cache/webui/"))))),
             b"/stats" => self.stats(request, now),
             _ => match below.strip_prefix(b"/").and_then(|below| split(below)) {
                 Some((b"webui", name)) => self.page(request, &name[1..]),
                 Some((b"reset", target)) => self.reset(request, target),
                 Some((b"add", target)) => self.add(request, target),
                 // `/cached.html`, say, is a file like any other.
-                None if !below.is_empty() && !below.starts_with(b"/") => return Own::File,
+                None if !below.is_empty() && !below.starts_with(b"/") => return Route::File,
                 _ => Err(Failure::new(
                     Status::NotFound,
                     "there are /cache/stats, /cache/reset/, /cache/add/ and /cache/webui/",
                 )),
             },
         };
-        answered.unwrap_or_else(|failure| Own::Answer(failed(&failure)))
+        administered.unwrap_or_else(|failure| Route::Respond(failed(&failure)))
     }
 
-    fn stats(&self, request: &Request<'_>, now: Now) -> Answered<'_> {
+    fn stats(&self, request: &Request<'_>, now: Now) -> Administered<'_> {
         self.access.check(request)?;
         if !matches!(request.method, Method::Get | Method::Head) {
             return Err(Failure::method("GET, HEAD"));
         }
-        let report = Report::of(&self.cache, now, now.instant.saturating_duration_since(self.started));
-        Ok(Own::Answer(json(Status::Ok, &report)))
+        let report = Report::new(&self.cache, now, now.instant.saturating_duration_since(self.started));
+        Ok(Route::Respond(json(Status::Ok, &report)))
     }
 
-    fn page(&self, request: &Request<'_>, name: &[u8]) -> Answered<'_> {
+    fn page(&self, request: &Request<'_>, name: &[u8]) -> Administered<'_> {
         match (request.method, self.webui.get(name)) {
-            (Method::Get | Method::Head, Some(page)) => Ok(Own::Answer(Answer::Prepared(Cow::Borrowed(page)))),
+            (Method::Get | Method::Head, Some(page)) => Ok(Route::Respond(Response::Prepared(Cow::Borrowed(page)))),
             (_, Some(_)) => Err(Failure::method("GET, HEAD")),
             (_, None) => Err(Failure::new(Status::NotFound, "no such part of the page")),
         }
     }
 
-    fn reset(&self, request: &Request<'_>, target: &[u8]) -> Answered<'_> {
+    fn reset(&self, request: &Request<'_>, target: &[u8]) -> Administered<'_> {
         self.access.check_change(request)?;
         if !matches!(request.method, Method::Get | Method::Post | Method::Delete) {
             return Err(Failure::method("GET, POST, DELETE"));
         }
         let evicted = self.cache.reset(&normal(target)?);
-        Ok(Own::Answer(json(Status::Ok, &serde_json::json!({ "evicted": evicted }))))
+        Ok(Route::Respond(json(Status::Ok, &serde_json::json!({ "evicted": evicted }))))
     }
 
-    fn add(&self, request: &Request<'_>, target: &[u8]) -> Answered<'_> {
+    fn add(&self, request: &Request<'_>, target: &[u8]) -> Administered<'_> {
         self.access.check_change(request)?;
         if !matches!(request.method, Method::Post | Method::Put) {
             return Err(Failure::method("POST, PUT"));
         }
-        let how = if request.method == Method::Put { Adding::Replacing } else { Adding::New };
-        let key = normal(target)?;
-        if key == PREFIX || key.starts_with(b"/cache/") {
+        let mode = if request.method == Method::Put { AddMode::Replace } else { AddMode::Create };
+        let path = normal(target)?;
+        if path == PREFIX || path.starts_with(b"/cache/") {
             return Err(Failure::new(Status::Conflict, "the server's own resources are there"));
         }
         let bytes_max = usize::try_from(self.cache.options.overlay_bytes).unwrap_or(usize::MAX);
-        Ok(Own::Upload { upload: Upload { key, how }, bytes_max })
+        Ok(Route::Upload { upload: Upload { path, mode }, bytes_max })
     }
 }
 
-/// `name/rest` as `name` and `/rest`.
+/// Splits `name/rest` into `name` and `/rest`.
 fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
     path.iter().position(|&byte| byte == b'/').map(|at| path.split_at(at))
 }
@@ -216,36 +211,36 @@ fn status(error: OverlayError) -> Status {
     }
 }
 
-fn moved(to: &str) -> PreparedResponse {
+fn redirect(to: &str) -> PreparedResponse {
     PreparedResponse::builder(Status::MovedPermanently).field("Location", to).field("Content-Length", "0").body(b"")
 }
 
-fn failure<'a>(status: Status, why: &str) -> Answer<'a> {
+fn failure<'a>(status: Status, why: &str) -> Response<'a> {
     failed(&Failure { status, why: why.to_owned().into(), allow: None })
 }
 
-fn failed<'a>(failure: &Failure) -> Answer<'a> {
+fn failed<'a>(failure: &Failure) -> Response<'a> {
     rendered(failure.status, &serde_json::json!({ "error": failure.why }), failure.allow)
 }
 
-fn json<'a>(status: Status, value: &impl Serialize) -> Answer<'a> {
+fn json<'a>(status: Status, value: &impl Serialize) -> Response<'a> {
     rendered(status, value, None)
 }
 
-fn rendered<'a>(status: Status, value: &impl Serialize, allow: Option<&str>) -> Answer<'a> {
+fn rendered<'a>(status: Status, value: &impl Serialize, allow: Option<&str>) -> Response<'a> {
     // Plain structures and strings: nothing in them can fail to be written.
-    let Ok(mut body) = serde_json::to_vec(value) else { return Answer::Page(Status::InternalError) };
+    let Ok(mut body) = serde_json::to_vec(value) else { return Response::Page(Status::InternalError) };
     body.push(b'\n');
-    let mut draft = PreparedResponse::builder(status)
+    let mut builder = PreparedResponse::builder(status)
         .field("Content-Type", "application/json")
         .field("Content-Length", body.len().to_string())
         .field("Cache-Control", "no-store")
         .field("X-Content-Type-Options", "nosniff");
     if status == Status::Unauthorized {
-        draft = draft.field("WWW-Authenticate", "Bearer");
+        builder = builder.field("WWW-Authenticate", "Bearer");
     }
     if let Some(allow) = allow {
-        draft = draft.field("Allow", allow);
+        builder = builder.field("Allow", allow);
     }
-    Answer::Prepared(Cow::Owned(draft.body(&body)))
+    Response::Prepared(Cow::Owned(builder.body(&body)))
 }

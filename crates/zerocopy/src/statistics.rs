@@ -1,62 +1,27 @@
-//! What the server counts. A request touches its own thread's counters only.
+//! Counters of the server. A request touches those of its own thread only.
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use file_cache::Lookup;
+use parking_lot::Mutex;
 use proto::Now;
 use service::Counters;
 
-use crate::{chain::Setback, latency::Latencies, strategy::Strategy};
+use crate::{
+    fallback::{PrepareError, Reason},
+    latency::Latencies,
+    strategy::Strategy,
+};
 
-/// Where the answer to a request for a file came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// From the cache without a look at the file system.
-    Hit,
-    /// From the cache, after a look.
-    Revalidated,
-    /// The file was opened.
-    Miss,
-    /// There is no such file.
-    Absent,
-}
-
-/// Why a file or a response goes by `sendfile` instead of its strategy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
-    /// The file cannot be mapped, or the mappings have reached their limit.
-    Mapping,
-    /// Cached pipes have reached `--pipe-budget`, or registered memory is full.
-    PipeBudget,
-    /// Cached descriptors have reached their limit, or the process has none left.
-    Descriptors,
-    /// The kernel refuses: a pipe of that size, or a splice.
-    Kernel,
-    /// The driver has no scratch pipe for the response.
-    Scratch,
-}
-
-impl Reason {
-    pub(crate) const ALL: [Self; 5] = [Self::Mapping, Self::PipeBudget, Self::Descriptors, Self::Kernel, Self::Scratch];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Mapping => "mapping",
-            Self::PipeBudget => "pipe-budget",
-            Self::Descriptors => "descriptors",
-            Self::Kernel => "kernel",
-            Self::Scratch => "scratch",
-        }
-    }
-}
-
-const OUTCOMES: usize = 4;
-const REQUESTS: usize = OUTCOMES;
+/// Counter of requests without a file; those before it count the others by their [`Lookup`].
+const NOT_FOUND: usize = Lookup::Miss as usize + 1;
+const REQUESTS: usize = NOT_FOUND + 1;
 const BYTES: usize = REQUESTS + Strategy::COUNT;
 const COUNTED: usize = BYTES + Strategy::COUNT;
 
@@ -66,7 +31,7 @@ pub(crate) struct Statistics {
     counters: Counters<COUNTED>,
     pub(crate) latencies: Latencies,
     fallbacks: [[AtomicU64; Reason::ALL.len()]; Strategy::COUNT],
-    /// Counted by drivers.
+    /// Fallbacks that drivers count.
     scratch: [Arc<AtomicU64>; Strategy::COUNT],
     pub(crate) evictions: AtomicU64,
     rate: Mutex<Rate>,
@@ -120,36 +85,40 @@ impl Default for Statistics {
 
 impl Statistics {
     #[inline]
-    pub(crate) fn request(&self, outcome: Outcome) {
-        self.counters.add_one(outcome as usize, 1);
+    pub(crate) fn record_lookup(&self, lookup: Lookup) {
+        self.counters.add_one(lookup as usize, 1);
     }
 
-    /// So many requests that were read at the time of `now` have been answered, as far as the server can see.
+    pub(crate) fn record_not_found(&self) {
+        self.counters.add_one(NOT_FOUND, 1);
+    }
+
+    /// Counts responses to requests that were read at `now`, by the time that they took as far as the server can see.
     #[inline]
-    pub(crate) fn answered(&self, responses: u64, now: Now) {
+    pub(crate) fn record_latency(&self, responses: u64, now: Now) {
         self.latencies.record(now.instant.elapsed(), responses);
     }
 
-    /// A body has been queued.
+    /// Counts a body that has been queued.
     #[inline]
-    pub(crate) fn sent(&self, strategy: Strategy, bytes: u64) {
+    pub(crate) fn record_sent(&self, strategy: Strategy, bytes: u64) {
         self.counters.add_one(REQUESTS + strategy as usize, 1);
         self.counters.add_one(BYTES + strategy as usize, bytes);
     }
 
-    pub(crate) fn fell_back(&self, from: Strategy, reason: Reason) {
+    pub(crate) fn record_fallback(&self, from: Strategy, reason: Reason) {
         self.fallbacks[from as usize][reason as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn set_back(&self, from: Strategy, setback: Setback) {
-        match setback {
-            Setback::Fallback(reason) => self.fell_back(from, reason),
-            // It is sent as a file until the next look; no resource was missing.
-            Setback::Changed => {}
+    pub(crate) fn record_error(&self, from: Strategy, error: PrepareError) {
+        match error {
+            PrepareError::Fallback(reason) => self.record_fallback(from, reason),
+            // It is sent as a file until the next check; no resource was missing.
+            PrepareError::Changed => {}
         }
     }
 
-    /// What drivers count their fallbacks in.
+    /// Returns the counter in which drivers count their fallbacks.
     pub(crate) fn scratch(&self, from: Strategy) -> Arc<AtomicU64> {
         Arc::clone(&self.scratch[from as usize])
     }
@@ -166,18 +135,18 @@ impl Statistics {
         let sums = self.counters.sum();
         let sent = |at: usize| Sent { requests: sums[REQUESTS + at], bytes: sums[BYTES + at] };
         Totals {
-            hits: sums[Outcome::Hit as usize],
-            revalidations: sums[Outcome::Revalidated as usize],
-            misses: sums[Outcome::Miss as usize],
-            absent: sums[Outcome::Absent as usize],
+            hits: sums[Lookup::Hit as usize],
+            revalidations: sums[Lookup::Revalidated as usize],
+            misses: sums[Lookup::Miss as usize],
+            absent: sums[NOT_FOUND],
             by_strategy: std::array::from_fn(sent),
         }
     }
 
-    /// Called once a second or more often; takes notice once a second.
+    /// Computes the rate of requests, at most once a second however often it is called.
     pub(crate) fn tick(&self, now: Instant) {
         let requests = self.totals().requests();
-        let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rate = self.rate.lock();
         let since = rate.at.map(|at| now.saturating_duration_since(at));
         if since.is_some_and(|since| since < TICK) {
             return;
@@ -189,13 +158,13 @@ impl Statistics {
         self.latencies.tick();
     }
 
-    /// Over the last second that is complete.
+    /// Rate of requests over the last second that is complete.
     pub(crate) fn per_second(&self) -> f64 {
-        self.rate.lock().unwrap_or_else(PoisonError::into_inner).per_second
+        self.rate.lock().per_second
     }
 }
 
-/// A second, but for what a timer may be early.
+/// Second between two ticks, less what a timer may be early.
 const TICK: Duration = Duration::from_millis(990);
 
 #[cfg(test)]
@@ -203,17 +172,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_and_rates_follow_from_what_was_counted() {
+    fn sums_and_rates_follow_from_the_counts() {
         let statistics = Statistics::default();
         let now = Now { instant: Instant::now(), unix: Duration::ZERO };
         statistics.tick(now.instant);
-        for outcome in [Outcome::Hit, Outcome::Hit, Outcome::Revalidated, Outcome::Miss, Outcome::Absent] {
-            statistics.request(outcome);
+        for lookup in [Lookup::Hit, Lookup::Hit, Lookup::Revalidated, Lookup::Miss] {
+            statistics.record_lookup(lookup);
         }
-        statistics.answered(5, now);
-        statistics.sent(Strategy::Pipe, 10);
-        statistics.sent(Strategy::Pipe, 5);
-        statistics.fell_back(Strategy::Pipe, Reason::Kernel);
+        statistics.record_not_found();
+        statistics.record_latency(5, now);
+        statistics.record_sent(Strategy::Pipe, 10);
+        statistics.record_sent(Strategy::Pipe, 5);
+        statistics.record_fallback(Strategy::Pipe, Reason::Kernel);
         statistics.scratch(Strategy::Vmsplice).fetch_add(3, Ordering::Relaxed);
         statistics.tick(now.instant + Duration::from_secs(2));
 

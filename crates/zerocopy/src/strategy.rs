@@ -1,46 +1,53 @@
-//! How bodies reach their sockets, and which way is taken for which size.
+//! Ways of bodies to their sockets, and which one is taken for which size.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
-use service::{Dimension, UnknownChoice};
+use clap::{ValueEnum, builder::PossibleValue};
+use serde::Serialize;
+use service::{Dimension, choice_name};
 
-service::choices! {
-    /// How the body of a file reaches its socket.
-    #[derive(Hash, PartialOrd, Ord)]
-    pub enum Strategy: "strategy", "--strategy", default Sendfile {
-        /// sendfile from the open file
-        Sendfile = "sendfile",
-        /// write from a mapping of the file
-        MmapWrite = "mmap-write",
-        /// pages of a mapping lent to a pipe by vmsplice, then spliced into the socket
-        Vmsplice = "vmsplice",
-        /// head and file kept in pipes: tee duplicates the references to their pages, splice sends them
-        Pipe = "pipe",
-        /// a copy in memory: driver uring registers it and sends it by SEND_ZC, the others by plain writes
-        Uring = "uring",
-    }
+/// Way of a file's body to its socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strategy {
+    /// sendfile from the open file
+    Sendfile,
+    /// write from a mapping of the file
+    MmapWrite,
+    /// pages of a mapping lent to a pipe by vmsplice, then spliced into the socket
+    Vmsplice,
+    /// head and file kept in pipes: tee duplicates the references to their pages, splice sends them
+    Pipe,
+    /// a copy in memory: driver uring registers it and sends it by SEND_ZC, the others by plain writes
+    Uring,
 }
 
 impl Strategy {
-    pub const COUNT: usize = Self::ALL.len();
+    pub const COUNT: usize = Self::Uring as usize + 1;
 }
 
-/// `--strategy`
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&choice_name(self))
+    }
+}
+
+/// Choice of `--strategy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StrategyChoice {
-    /// By the size of the file.
+    /// Strategy by the size of the file.
     Auto,
     Always(Strategy),
 }
 
-/// What `auto` picks: the first class that a file is not too large for. See docs/zerocopy.md for the figures.
+/// Classes of `auto`: a file is in the first one that it is not too large for. See docs/zerocopy.md for the figures.
 pub const AUTO: &[SizeClass] = &[
     SizeClass { up_to: Some(4 << 10), strategy: Strategy::MmapWrite },
     SizeClass { up_to: Some(128 << 10), strategy: Strategy::Pipe },
     SizeClass { up_to: None, strategy: Strategy::Vmsplice },
 ];
 
-/// Files of up to so many bytes, or of any size.
+/// Files of up to `up_to` bytes, or of any size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeClass {
     pub up_to: Option<u64>,
@@ -48,18 +55,16 @@ pub struct SizeClass {
 }
 
 impl StrategyChoice {
-    const AUTO_NAME: &str = "auto";
-
-    /// What is tried first for a file of this size.
+    /// Returns the strategy that is tried first for a file of this size.
     pub fn for_size(self, bytes: u64) -> Strategy {
-        let class = |class: &&SizeClass| class.up_to.is_none_or(|up_to| bytes <= up_to);
+        let fits = |class: &&SizeClass| class.up_to.is_none_or(|up_to| bytes <= up_to);
         match self {
             Self::Always(strategy) => strategy,
-            Self::Auto => AUTO.iter().find(class).map_or(Strategy::Sendfile, |class| class.strategy),
+            Self::Auto => AUTO.iter().find(fits).map_or(Strategy::Sendfile, |class| class.strategy),
         }
     }
 
-    /// Some file may be served this way.
+    /// True if some file may be sent this way.
     pub fn may_use(self, strategy: Strategy) -> bool {
         match self {
             Self::Always(always) => always == strategy,
@@ -67,49 +72,36 @@ impl StrategyChoice {
         }
     }
 
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Always(strategy) => strategy.name(),
-            Self::Auto => Self::AUTO_NAME,
-        }
-    }
-
-    /// What `--list-backends` says.
+    /// Choices for `--list-backends`.
     pub fn dimension() -> Dimension {
-        let class = |class: &SizeClass| match class.up_to {
-            Some(bytes) => format!("{} up to {} KiB", class.strategy, bytes >> 10),
-            None => format!("{} for the rest", class.strategy),
-        };
-        let classes: Vec<_> = AUTO.iter().map(class).collect();
-        let mut dimension = Strategy::dimension();
-        dimension.default = Self::AUTO_NAME.to_owned();
-        dimension.choices.push(service::Choice {
-            name: Self::AUTO_NAME.to_owned(),
-            description: format!("by size: {}", classes.join(", ")),
-            unavailable: None,
-            facts: None,
-        });
-        dimension
+        Dimension::of("strategy", "--strategy", &Self::Auto)
     }
 }
 
-impl FromStr for StrategyChoice {
-    type Err = UnknownChoice;
+impl ValueEnum for StrategyChoice {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[
+            Self::Always(Strategy::Sendfile),
+            Self::Always(Strategy::MmapWrite),
+            Self::Always(Strategy::Vmsplice),
+            Self::Always(Strategy::Pipe),
+            Self::Always(Strategy::Uring),
+            Self::Auto,
+        ]
+    }
 
-    fn from_str(name: &str) -> Result<Self, UnknownChoice> {
-        if name == Self::AUTO_NAME {
-            return Ok(Self::Auto);
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Always(strategy) => strategy.to_possible_value(),
+            Self::Auto => {
+                let class = |class: &SizeClass| match class.up_to {
+                    Some(bytes) => format!("{} up to {} KiB", class.strategy, bytes >> 10),
+                    None => format!("{} for the rest", class.strategy),
+                };
+                let classes: Vec<_> = AUTO.iter().map(class).collect();
+                Some(PossibleValue::new("auto").help(format!("by size: {}", classes.join(", "))))
+            }
         }
-        name.parse().map(Self::Always).map_err(|mut error: UnknownChoice| {
-            error.names += ", auto";
-            error
-        })
-    }
-}
-
-impl fmt::Display for StrategyChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 
@@ -118,15 +110,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_understood_and_the_unknown_are_told_all() {
-        for &strategy in Strategy::ALL {
-            assert_eq!(strategy.name().parse(), Ok(StrategyChoice::Always(strategy)));
-        }
-        assert_eq!("auto".parse(), Ok(StrategyChoice::Auto));
-        let error = "splice".parse::<StrategyChoice>().unwrap_err().to_string();
-        assert!(error.contains("sendfile") && error.ends_with("uring, auto"), "{error}");
+    fn every_strategy_can_be_chosen_by_name() {
         let names: Vec<_> = StrategyChoice::dimension().choices.into_iter().map(|choice| choice.name).collect();
         assert_eq!(names, ["sendfile", "mmap-write", "vmsplice", "pipe", "uring", "auto"]);
+        assert_eq!(Strategy::value_variants().len(), Strategy::COUNT);
+        for &strategy in Strategy::value_variants() {
+            let (name, choice) = (strategy.to_string(), StrategyChoice::Always(strategy));
+            assert_eq!(StrategyChoice::from_str(&name, false), Ok(choice));
+            assert_eq!(serde_json::to_value(strategy).unwrap(), name, "in /cache/stats as on the command line");
+        }
+        assert!(StrategyChoice::from_str("splice", false).is_err());
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! The page that shows what the server does, embedded in the binary.
+//! Web page that shows the statistics, embedded in the binary.
 
 use wire::http1::{PreparedResponse, Status};
 
-/// The files of the page: name below `/cache/webui/`, media type, contents.
+/// Files of the page: name below `/cache/webui/`, media type, contents.
 const FILES: &[(&[u8], &str, &[u8])] = &[
     (b"", "text/html; charset=utf-8", include_bytes!("webui/index.html")),
     (b"style.css", "text/css; charset=utf-8", include_bytes!("webui/style.css")),
@@ -10,10 +10,10 @@ const FILES: &[(&[u8], &str, &[u8])] = &[
     (b"pictures.js", "text/javascript; charset=utf-8", include_bytes!("webui/pictures.js")),
     (b"text.js", "text/javascript; charset=utf-8", include_bytes!("webui/text.js")),
 ];
-/// Nothing from elsewhere, nothing inline, and no other page around it.
+/// Content security policy: nothing from elsewhere, nothing inline, and no other page around it.
 const POLICY: &str = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-/// The responses for them, made once.
+/// Responses for the files, made once.
 #[derive(Debug)]
 pub(crate) struct WebUi(Vec<(&'static [u8], PreparedResponse)>);
 
@@ -22,7 +22,7 @@ impl WebUi {
         Self(FILES.iter().map(|&(name, media_type, contents)| (name, page(media_type, contents))).collect())
     }
 
-    /// What is at `/cache/webui/` + `name`.
+    /// Returns the response for `/cache/webui/` + `name`.
     pub(crate) fn get(&self, name: &[u8]) -> Option<&PreparedResponse> {
         self.0.iter().find_map(|(known, page)| (*known == name).then_some(page))
     }

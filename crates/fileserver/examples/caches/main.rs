@@ -1,4 +1,4 @@
-//! What caches cost: bytes for each entry, and nanoseconds for a hit and for an insertion that evicts.
+//! Cost of caches: bytes for each entry, and nanoseconds for a hit and for an insertion that evicts.
 //!
 //! `cargo run --release -p fileserver --example caches -- bytes|time [rounds]`
 
@@ -13,7 +13,7 @@ use bytes::Bytes;
 use fileserver::cache::Weigh;
 use wire::file::FileId;
 
-/// Of a document's kind and size, 40 bytes: shared bytes, and something shared beside them.
+/// Value of a document's kind and size, 40 bytes: shared bytes, and something shared beside them.
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
     body: Bytes,
@@ -36,7 +36,7 @@ impl Weigh for Value {
     }
 }
 
-/// Of 8 characters, as the original's are.
+/// Returns an id of 8 characters, as in the original protocol.
 fn id(number: usize) -> FileId {
     FileId::new(format!("{number:08X}").as_bytes()).expect("is an id")
 }

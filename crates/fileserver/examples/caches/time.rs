@@ -20,9 +20,9 @@ use wire::file::FileId;
 
 use crate::{Value, id};
 
-/// Those of the original's benchmark, and more than a processor's nearest memory holds.
+/// Numbers of documents: those of the original's benchmark, and more than a processor's nearest cache holds.
 const ENTRIES: [usize; 2] = [30, 10_000];
-/// Calls of a thread that are timed together.
+/// Number of calls of a thread that are timed together.
 const SLICE: usize = 1_000;
 
 trait Measured {
@@ -31,9 +31,9 @@ trait Measured {
 }
 
 struct Pair<C> {
-    /// For hits: full, and left so.
+    /// Cache for hits: full, and left so.
     still: C,
-    /// For insertions, which go round a number of documents so large that none is there any more when it comes again.
+    /// Cache for insertions, which go round so many documents that each has been evicted when it comes again.
     moving: C,
     position: AtomicUsize,
 }

@@ -1,27 +1,27 @@
-//! A document as it is cached and sent.
+//! Document as it is cached and sent.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use file_cache::FileState;
 use layouts::Located;
 use proto::FileRegion;
-use sys::beneath::Metadata;
 
-/// Where the bytes are. Both are cheap to clone.
+/// Place of the bytes. Cheap to clone.
 #[derive(Clone, Debug)]
 pub enum Body {
     Memory(Bytes),
     File(FileRegion),
 }
 
-/// A document as it was at one moment, and what its back end needs to know to see whether it still is. Cheap to clone.
+/// Document as it was at one moment, and what its back end needs to check whether it has changed. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Document {
     pub body: Body,
     pub(super) origin: Origin,
 }
 
-/// What a document was made from.
+/// Origin of a document.
 #[derive(Clone, Debug)]
 pub(super) enum Origin {
     File(Arc<FileOrigin>),
@@ -31,22 +31,20 @@ pub(super) enum Origin {
 #[derive(Debug)]
 pub(super) struct FileOrigin {
     pub(super) located: Located,
-    pub(super) metadata: Metadata,
-    /// The last change was long enough ago for the next one to have another time.
-    pub(super) settled: bool,
+    /// State of the file. Settled only if the directory that it was chosen from has settled, too.
+    pub(super) state: FileState,
 }
 
-/// The whole database as it was: its documents are as old as it is.
+/// State of the whole database: its documents are as old as it is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DatabaseOrigin {
-    pub(super) metadata: Metadata,
-    pub(super) settled: bool,
-    /// What lies in a temporary file that exists for this document alone.
+    pub(super) state: FileState,
+    /// Bytes in a temporary file that exists for this document alone.
     pub(super) spooled_bytes: u64,
 }
 
 impl Document {
-    /// Bytes of the body.
+    /// Length of the body in bytes.
     #[expect(clippy::len_without_is_empty, reason = "an empty document is a document")]
     pub fn len(&self) -> u64 {
         match &self.body {
@@ -55,7 +53,7 @@ impl Document {
         }
     }
 
-    /// Bytes that keeping this document costs. A temporary file counts like memory, which it is on some machines.
+    /// Memory that this document holds, in bytes. A temporary file counts like memory, which it is on some machines.
     pub fn held_bytes(&self) -> usize {
         let origin = match &self.origin {
             Origin::File(origin) => size_of::<FileOrigin>() + origin.located.path.as_bytes().len(),
@@ -68,7 +66,7 @@ impl Document {
         size_of::<Self>().saturating_add(origin).saturating_add(body)
     }
 
-    /// Descriptors that keeping this document costs.
+    /// Number of descriptors that this document holds.
     pub fn descriptors(&self) -> usize {
         usize::from(matches!(self.body, Body::File(_)))
     }

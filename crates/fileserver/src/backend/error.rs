@@ -1,4 +1,4 @@
-//! Why there is no document, or no collection of them.
+//! Errors of loading a document, and of opening a back end.
 
 use std::{io, path::PathBuf};
 
@@ -8,18 +8,18 @@ use wire::file::Status;
 
 use super::DatabaseProblem;
 
-/// Why there is no document to send.
+/// Reason why there is no document to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Absence {
-    /// There is none with this id.
+pub enum LoadError {
+    /// There is no document with this id.
     Missing,
-    /// Not now: out of descriptors, or somebody else holds a lock. May pass.
+    /// The document cannot be loaded now, for want of descriptors or of a lock. This may pass.
     Unavailable,
-    /// It cannot be read, or is damaged.
+    /// The document cannot be read, or is damaged.
     Failed,
 }
 
-impl From<OpenError> for Absence {
+impl From<OpenError> for LoadError {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::Missing | OpenError::Directory | OpenError::NotRegular => Self::Missing,
@@ -29,17 +29,17 @@ impl From<OpenError> for Absence {
     }
 }
 
-impl From<Absence> for Status {
-    fn from(absence: Absence) -> Self {
-        match absence {
-            Absence::Missing => Self::Missing,
-            Absence::Unavailable => Self::Unavailable,
-            Absence::Failed => Self::Failed,
+impl From<LoadError> for Status {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Missing => Self::Missing,
+            LoadError::Unavailable => Self::Unavailable,
+            LoadError::Failed => Self::Failed,
         }
     }
 }
 
-/// Why a collection cannot be used at all.
+/// Reason why a collection cannot be used at all.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
     #[error("cannot open {path}: {source}", path = .path.display())]

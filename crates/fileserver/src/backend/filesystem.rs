@@ -1,7 +1,8 @@
-//! Documents that are files of a directory.
+//! Back end whose documents are files of a directory.
 
 use std::{fs::File, io, path::Path, sync::Arc};
 
+use file_cache::FileState;
 use layouts::Layout;
 use proto::FileRegion;
 use sys::{
@@ -12,19 +13,19 @@ use sys::{
 use wire::file::FileId;
 
 use super::{
-    Absence, Backend, BackendError, Body, Document,
+    Backend, BackendError, Body, Document, LoadError,
     document::{FileOrigin, Origin},
 };
 
-/// How a [`Filesystem`] hands documents over.
+/// Options of a [`Filesystem`].
 #[derive(Clone, Copy, Debug)]
 pub struct FilesystemOptions {
-    /// Files up to this size are read into memory, larger ones handed over as open descriptors; bytes. 0 when nothing
-    /// is cached: contents that are not kept are better sent from the descriptor than read.
+    /// Size of the largest files that are read into memory, in bytes; larger ones are handed over as open descriptors. 0
+    /// when nothing is cached: contents that are not kept are better sent from the descriptor than read.
     pub memory_max: u64,
 }
 
-/// See the module's description. Loads are as short as the page cache makes them, and run where they are asked for.
+/// Directory of documents. Loads are as short as the page cache makes them, and do not block an event loop.
 #[derive(Debug)]
 pub struct Filesystem<L> {
     root: Root,
@@ -49,8 +50,8 @@ impl<L: Layout> Backend for Filesystem<L> {
         Ok(())
     }
 
-    fn load(&self, _reader: &mut (), id: &FileId) -> Result<Document, Absence> {
-        // Before anything is looked at: what is settled by now has another time if it changes while it is read.
+    fn load(&self, _reader: &mut (), id: &FileId) -> Result<Document, LoadError> {
+        // Before anything is read: what has settled by now gets another time if it changes while it is read.
         let now = unix_coarse();
         let located = self.layout.locate(&self.root, id)?;
         let Opened { file, metadata } = self.root.open_file(located.path.as_bytes())?;
@@ -65,16 +66,16 @@ impl<L: Layout> Backend for Filesystem<L> {
                 (Body::File(FileRegion { file: Arc::new(file.into()), offset: 0, len: metadata.size }), metadata)
             }
         };
-        let settled = metadata.is_settled(now) && located.chosen_from.is_none_or(|directory| directory.is_settled(now));
-        Ok(Document { body, origin: Origin::File(Arc::new(FileOrigin { located, metadata, settled })) })
+        let mut state = FileState::new(metadata, now);
+        state.is_settled &= located.chosen_from.is_none_or(|directory| directory.is_settled(now));
+        Ok(Document { body, origin: Origin::File(Arc::new(FileOrigin { located, state })) })
     }
 
     fn is_current(&self, document: &Document, id: &FileId) -> bool {
         let Origin::File(origin) = &document.origin else { return false };
-        let FileOrigin { located, metadata, settled } = &**origin;
-        *settled
-            && self.root.stat(located.path.as_bytes()) == Ok(*metadata)
-            && self.layout.still_means(&self.root, id, located)
+        let FileOrigin { located, state } = &**origin;
+        state.is_unchanged(|| self.root.stat(located.path.as_bytes()))
+            && self.layout.is_current(&self.root, id, located)
     }
 }
 
@@ -144,7 +145,7 @@ mod tests {
         UnixListener::bind(root.join("socket")).unwrap();
         let backend = Filesystem::open(&root, Flat, OPTIONS).unwrap();
         for name in ["none", "escape", "absolute", "directory", "fifo", "socket", "..", ".", "../secret", "small/"] {
-            assert_eq!(backend.load(&mut (), &id(name)).unwrap_err(), Absence::Missing, "{name}");
+            assert_eq!(backend.load(&mut (), &id(name)).unwrap_err(), LoadError::Missing, "{name}");
         }
         assert_eq!(contents(&backend.load(&mut (), &id("link")).unwrap()), [b's'; 100]);
     }
@@ -178,12 +179,12 @@ mod tests {
                 }
             }
         }
-        assert_eq!(backend.load(&mut (), &id("small")).unwrap_err(), Absence::Missing);
+        assert_eq!(backend.load(&mut (), &id("small")).unwrap_err(), LoadError::Missing);
     }
 
     /// Its times cannot be trusted yet: a second change in the same tick would look like none.
     #[test]
-    fn what_has_just_changed_is_neither_kept_in_memory_nor_taken_for_current() {
+    fn a_file_that_has_just_changed_is_not_trusted() {
         let (_outer, root) = files();
         let backend = Filesystem::open(&root, Flat, OPTIONS).unwrap();
         fs::write(root.join("small"), "new").unwrap();
@@ -240,19 +241,19 @@ mod tests {
     }
 
     #[test]
-    fn whose_fault_it_is_decides_what_is_said() {
+    fn every_open_error_is_a_load_error() {
         use sys::beneath::OpenError;
         // ENOENT, EXDEV, ENXIO, EACCES, EMFILE, ENFILE, EIO.
-        for (errno, absence) in [
-            (2, Absence::Missing),
-            (18, Absence::Missing),
-            (6, Absence::Missing),
-            (13, Absence::Failed),
-            (24, Absence::Unavailable),
-            (23, Absence::Unavailable),
-            (5, Absence::Failed),
+        for (errno, error) in [
+            (2, LoadError::Missing),
+            (18, LoadError::Missing),
+            (6, LoadError::Missing),
+            (13, LoadError::Failed),
+            (24, LoadError::Unavailable),
+            (23, LoadError::Unavailable),
+            (5, LoadError::Failed),
         ] {
-            assert_eq!(Absence::from(OpenError::from(io::Error::from_raw_os_error(errno))), absence, "{errno}");
+            assert_eq!(LoadError::from(OpenError::from(io::Error::from_raw_os_error(errno))), error, "{errno}");
         }
     }
 }

@@ -1,18 +1,16 @@
-//! Where documents come from.
+//! Back ends, from which documents come.
 
 mod document;
 mod error;
 mod filesystem;
 mod sqlite;
 mod table;
-#[cfg(test)]
-mod tests;
 
 use wire::file::FileId;
 
 pub use self::{
     document::{Body, Document},
-    error::{Absence, BackendError},
+    error::{BackendError, LoadError},
     filesystem::{Filesystem, FilesystemOptions},
     sqlite::{
         DatabaseProblem, ImportError, ImportOptions, Imported, Progress, Sqlite, SqliteOptions, SqliteReader, import,
@@ -20,24 +18,29 @@ pub use self::{
     table::{AnyBackend, AnyReader, BackendKind, BackendOptions},
 };
 
-/// A collection of documents. Shared by all threads; what one of them needs alone is its reader.
+/// Collection of documents. Shared by all threads; each of them has a reader of its own.
 pub trait Backend: Send + Sync + 'static {
-    /// Whether a load waits for a disk by more than a page fault, or for a lock: then it must not run on an event loop.
+    /// True if a load waits for a disk by more than a page fault, or for a lock: then it must not run on an event loop.
     const BLOCKS: bool;
-    /// What a thread needs to load documents: a connection, say.
+    /// State that a thread needs to load documents, such as a connection.
     type Reader: Send;
 
+    /// Makes a reader.
+    ///
     /// # Errors
     /// See [`BackendError`].
     fn reader(&self) -> Result<Self::Reader, BackendError>;
 
-    /// The document with this id, as it is now, whole.
+    /// Loads the document with this id, as it is now, complete.
     ///
     /// # Errors
-    /// See [`Absence`].
-    fn load(&self, reader: &mut Self::Reader, id: &FileId) -> Result<Document, Absence>;
+    /// See [`LoadError`].
+    fn load(&self, reader: &mut Self::Reader, id: &FileId) -> Result<Document, LoadError>;
 
-    /// Whether the document would be the same if it were loaded again; a cheap look, and sometimes "no" for want of
-    /// certainty. `id` is that of the document.
+    /// True if the document with this id would be the same if it were loaded again. A cheap check, which is false where it
+    /// cannot be certain.
     fn is_current(&self, document: &Document, id: &FileId) -> bool;
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,30 +1,31 @@
-//! The one list of back ends.
+//! List of all back ends.
 
-use std::{path::Path, time::Duration};
+use std::{fmt, path::Path, time::Duration};
 
+use clap::ValueEnum;
 use layouts::{AnyLayout, LayoutKind};
+use service::choice_name;
 use wire::file::FileId;
 
-use super::{Absence, Backend, BackendError, Document, Filesystem, FilesystemOptions, Sqlite, SqliteOptions};
+use super::{Backend, BackendError, Document, Filesystem, FilesystemOptions, LoadError, Sqlite, SqliteOptions};
 
-/// What a back end may need to know.
+/// Options of all back ends.
 #[derive(Clone, Copy, Debug)]
 pub struct BackendOptions {
-    /// Which file of a directory an id means.
+    /// Layout of the directory.
     pub layout: LayoutKind,
-    /// Documents up to this size are handed over in memory, larger ones as files; bytes.
+    /// Size of the largest documents that are handed over in memory, in bytes; larger ones are handed over as files.
     pub memory_max: u64,
-    /// How often a list that says which file an id means is looked at again.
+    /// Interval between two checks of a manifest.
     pub revalidate: Duration,
 }
 
 macro_rules! backends {
-    ($($(#[doc = $about:literal])+ $kind:ident = $name:literal $(| $alias:literal)* => $backend:ty, $open:ident;)+) => {
-        service::choices! {
-            /// Where documents are kept.
-            pub enum BackendKind: "backend", "--backend", default Filesystem {
-                $($(#[doc = $about])+ $kind = $name $(| $alias)*,)+
-            }
+    ($($(#[$attribute:meta])+ $kind:ident => $backend:ty, $open:ident;)+) => {
+        /// Back end that documents come from.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+        pub enum BackendKind {
+            $($(#[$attribute])+ $kind,)+
         }
 
         impl BackendKind {
@@ -34,19 +35,27 @@ macro_rules! backends {
             }
         }
 
-        /// Any back end of the table, without a virtual call.
+        impl fmt::Display for BackendKind {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&choice_name(self))
+            }
+        }
+
+        /// Back end of any kind, without a virtual call.
         #[derive(Debug)]
         pub enum AnyBackend {
             $($kind($backend),)+
         }
 
-        /// A reader of the back end of the same name.
+        /// Reader of the back end of the same name.
         #[derive(Debug)]
         pub enum AnyReader {
             $($kind(<$backend as Backend>::Reader),)+
         }
 
         impl AnyBackend {
+            /// Opens `content`.
+            ///
             /// # Errors
             /// `content` is nothing that this kind of back end can serve.
             pub fn open(kind: BackendKind, content: &Path, options: &BackendOptions) -> Result<Self, BackendError> {
@@ -69,10 +78,10 @@ macro_rules! backends {
             ///
             /// # Errors
             /// Those of the back end.
-            pub fn load(&self, reader: &mut AnyReader, id: &FileId) -> Result<Document, Absence> {
+            pub fn load(&self, reader: &mut AnyReader, id: &FileId) -> Result<Document, LoadError> {
                 match (self, reader) {
                     $((Self::$kind(backend), AnyReader::$kind(reader)) => backend.load(reader, id),)+
-                    _ => Err(Absence::Failed),
+                    _ => Err(LoadError::Failed),
                 }
             }
 
@@ -86,9 +95,11 @@ macro_rules! backends {
 
 backends! {
     /// files of a directory, small ones read, large ones sent by the kernel from their descriptors
-    Filesystem = "fs" | "filesystem" | "sendfile" => Filesystem<AnyLayout>, open_directory;
+    #[default]
+    #[value(name = "fs", aliases = ["filesystem", "sendfile"])]
+    Filesystem => Filesystem<AnyLayout>, open_directory;
     /// rows of an SQLite database that `fileserver import` has made, each checked against its digest
-    Sqlite = "sqlite" => Sqlite, open_database;
+    Sqlite => Sqlite, open_database;
 }
 
 fn open_directory(directory: &Path, options: &BackendOptions) -> Result<Filesystem<AnyLayout>, BackendError> {

@@ -1,4 +1,4 @@
-//! What tests of several back ends share.
+//! Tests of the choice of a back end, and helpers for tests of all.
 
 use super::{AnyBackend, BackendKind, Body, Document, Filesystem, FilesystemOptions};
 

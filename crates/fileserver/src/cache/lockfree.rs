@@ -1,13 +1,13 @@
-//! The cache without locks: shards that are replaced as a whole, and a queue that says who is next to go.
+//! Cache without locks: shards that are replaced as a whole, and a queue of entries in the order of eviction.
 //!
-//! - A **shard** is a small map of shared nodes behind one atomic pointer. Readers take the pointer; who changes a
-//!   shard copies it, changes the copy, and tries again if another was faster.
+//! - A **shard** is a small map of shared nodes behind one atomic pointer. Readers take the pointer. A change copies the
+//!   shard, changes the copy, and is tried again if another thread was faster.
 //! - **Second chance**: nodes wait in a queue in the order of insertion. One that has been used since it was last at
 //!   the head goes to the end, one that has not is evicted. A hit writes nothing but that bit, and only when it is
-//!   unset. The queue holds weak references: what has been replaced keeps no memory but its node's own.
-//! - **Bounds**: who inserts first reserves what the entry costs, then evicts until the sum of all reservations is
-//!   within the limits, and only then makes the entry visible. So what is visible never exceeds a limit, and the
-//!   counts do so by no more than one reservation for each thread that is inserting.
+//!   unset. The queue holds weak references: a replaced entry keeps no memory but its node's own.
+//! - **Bounds**: an insertion first reserves the cost of its entry, then evicts until the sum of all reservations is
+//!   within the limits, and only then makes the entry visible. So visible entries never exceed a limit, and the counts
+//!   do so by no more than one reservation for each inserting thread.
 //!
 //! The code is generic over its [`Primitives`]; its models run on loom's.
 
@@ -19,18 +19,18 @@ use std::{
 use foldhash::fast::RandomState;
 use wire::file::FileId;
 
-use super::{Cache, CacheLimits, CacheMap, Keyed, Maps, Shortage, Used, Value};
+use super::{Cache, CacheLimits, CacheMap, Keyed, Maps, Shortage, Usage, Value};
 use crate::sync::{Cell, Count, Flag, Primitives, Queue, Real};
 
-/// Entries of a full shard, on average: what an insertion copies.
+/// Entries of a full shard, on average, which an insertion copies.
 const SHARD_ENTRIES: usize = 8;
 const SHARDS_MAX: usize = 1 << 16;
-/// A cache of so many bytes will not have more entries than one for each of them.
+/// Least bytes of an entry that the number of shards is computed from.
 const ENTRY_BYTES_EXPECTED_MIN: usize = 1024;
-/// Places in a queue that are left to nodes that are gone, beyond one for each entry.
+/// Places in a queue for nodes that are gone, beyond one for each entry.
 const STALE_PLACES: usize = 64;
 
-/// Evicts, without a lock, what has not been used lately.
+/// Cache without a lock, which evicts what has not been used lately.
 pub struct LockFree<M: Maps, V: Value, P: Primitives = Real> {
     shards: Box<[ShardCell<M, V, P>]>,
     hasher: RandomState,
@@ -38,7 +38,7 @@ pub struct LockFree<M: Maps, V: Value, P: Primitives = Real> {
     reserved: Reserved<P>,
     /// Nodes in memory, and those that hold descriptors.
     queues: [P::Queue<Weak<Node<V, P>>>; 2],
-    /// Whose turn it is to give up a node.
+    /// Counter that decides which queue gives up a node.
     turn: P::Count,
     evicted: P::Count,
 }
@@ -46,20 +46,20 @@ pub struct LockFree<M: Maps, V: Value, P: Primitives = Real> {
 type Shard<M, V, P> = <M as Maps>::Map<Arc<Node<V, P>>>;
 type ShardCell<M, V, P> = <P as Primitives>::Cell<Shard<M, V, P>>;
 
-/// An entry.
+/// Entry of the cache.
 pub struct Node<V, P: Primitives> {
     id: FileId,
     value: V,
-    /// Since it was last at the head of its queue.
+    /// True if it was used since it was last at the head of its queue.
     is_used: P::Flag,
 }
 
 impl<V: Value, P: Primitives> Node<V, P> {
-    fn weight(&self) -> Used {
-        Used::by(&self.id, &self.value)
+    fn weight(&self) -> Usage {
+        Usage::of_entry(&self.id, &self.value)
     }
 
-    /// Which of the queues it waits in.
+    /// Index of the queue that it waits in.
     fn queue(&self) -> usize {
         usize::from(self.value.descriptors() > 0)
     }
@@ -72,7 +72,7 @@ impl<V: Value, P: Primitives> Keyed for Arc<Node<V, P>> {
     }
 }
 
-/// What visible entries and those on their way cost.
+/// Cost of visible entries and of those on their way.
 struct Reserved<P: Primitives> {
     entries: P::Count,
     bytes: P::Count,
@@ -84,20 +84,20 @@ impl<P: Primitives> Reserved<P> {
         Self { entries: P::Count::default(), bytes: P::Count::default(), descriptors: P::Count::default() }
     }
 
-    fn get(&self) -> Used {
-        Used { entries: self.entries.get(), bytes: self.bytes.get(), descriptors: self.descriptors.get() }
+    fn get(&self) -> Usage {
+        Usage { entries: self.entries.get(), bytes: self.bytes.get(), descriptors: self.descriptors.get() }
     }
 
-    fn add(&self, more: &Used) {
+    fn add(&self, more: &Usage) {
         self.entries.add(more.entries);
         self.bytes.add(more.bytes);
-        // Most entries have none, and the count has a cache line to share.
+        // Most entries have none, and the count shares a cache line with others.
         if more.descriptors > 0 {
             self.descriptors.add(more.descriptors);
         }
     }
 
-    fn subtract(&self, less: &Used) {
+    fn subtract(&self, less: &Usage) {
         self.entries.subtract(less.entries);
         self.bytes.subtract(less.bytes);
         if less.descriptors > 0 {
@@ -105,10 +105,10 @@ impl<P: Primitives> Reserved<P> {
         }
     }
 
-    /// What the reservation `own` has too little of.
-    fn shortage(&self, own: &Used, limits: &CacheLimits) -> Option<Shortage> {
+    /// Returns the resource that is too scarce for the reservation `own`.
+    fn shortage(&self, own: &Usage, limits: &CacheLimits) -> Option<Shortage> {
         let all = self.get();
-        let others = Used {
+        let others = Usage {
             entries: all.entries - own.entries,
             bytes: all.bytes - own.bytes,
             descriptors: all.descriptors - own.descriptors,
@@ -124,7 +124,7 @@ impl<M: Maps, V: Value, P: Primitives> LockFree<M, V, P> {
         &self.shards[self.hasher.hash_one(id) as usize & (self.shards.len() - 1)]
     }
 
-    /// Makes `node` visible; what was there for its id.
+    /// Makes `node` visible. Returns what was there for its id.
     fn publish(&self, node: &Arc<Node<V, P>>) -> Option<Arc<Node<V, P>>> {
         let shard = self.shard(&node.id);
         loop {
@@ -137,7 +137,7 @@ impl<M: Maps, V: Value, P: Primitives> LockFree<M, V, P> {
         }
     }
 
-    /// Takes the node of `id` out of sight if it is `unwanted`. Whoever gets it owes [`Self::release`].
+    /// Makes the node of `id` invisible if it is `unwanted`. The caller that gets it has to [release](Self::release) it.
     fn unlink(&self, id: &FileId, unwanted: impl Fn(&Arc<Node<V, P>>) -> bool) -> Option<Arc<Node<V, P>>> {
         let shard = self.shard(id);
         loop {
@@ -153,14 +153,14 @@ impl<M: Maps, V: Value, P: Primitives> LockFree<M, V, P> {
         }
     }
 
-    /// Gives back what an invisible node cost, after the node itself.
+    /// Drops an invisible node, and then gives back its reservation.
     fn release(&self, node: Arc<Node<V, P>>) {
         let weight = node.weight();
         drop(node);
         self.reserved.subtract(&weight);
     }
 
-    /// Whether there was somebody to give way. If not, everything that is reserved belongs to threads on their way.
+    /// Evicts an entry. Returns false if there was none: then all that is reserved belongs to inserting threads.
     fn evict(&self, shortage: Shortage) -> bool {
         // Readers may set bits as fast as this clears them; each entry is spared once and no more.
         let mut chances = self.reserved.entries.get();
@@ -186,20 +186,20 @@ impl<M: Maps, V: Value, P: Primitives> LockFree<M, V, P> {
         if shortage == Shortage::Descriptors {
             return open.pop();
         }
-        // In turn, each as often as it is long: what one hand on one ring would do.
+        // In turn, each as often as it is long, as one hand on one ring would do.
         let lengths = in_memory.places() + open.places();
         let is_turn_of_open = lengths > 0 && self.turn.add(1) % lengths < open.places();
         let [first, second] = if is_turn_of_open { [open, in_memory] } else { [in_memory, open] };
         first.pop().or_else(|| second.pop())
     }
 
-    /// Queues `node`, and takes out two places of nodes that are gone if there are too many of those.
+    /// Queues `node`, and takes out two places of nodes that are gone if there are too many of them.
     fn enqueue(&self, node: &Arc<Node<V, P>>) {
         let queue = &self.queues[node.queue()];
         queue.push(Arc::downgrade(node));
         let places_max = self.reserved.entries.get().saturating_mul(2).saturating_add(STALE_PLACES);
         if queue.places() > places_max {
-            // Whoever is not gone goes to the end: a ring that is turned is the same ring.
+            // A node that is not gone goes to the end: a ring that is turned is the same ring.
             for _ in 0..2 {
                 queue.pop().filter(|place| place.strong_count() > 0).into_iter().for_each(|place| queue.push(place));
             }
@@ -241,18 +241,18 @@ impl<M: Maps, V: Value, P: Primitives> Cache<V> for LockFree<M, V, P> {
         }
         let node = Arc::new(Node { id: id.clone(), value, is_used: P::Flag::default() });
         let own = node.weight();
-        if !Used::default().admits(&own, &self.limits) {
+        if !Usage::default().admits(&own, &self.limits) {
             return false;
         }
         self.reserved.add(&own);
         while let Some(shortage) = self.reserved.shortage(&own, &self.limits) {
             if !self.evict(shortage) {
-                // Nothing is left but what others are about to insert, and waiting for them would be a lock.
+                // Only entries on their way are left, and waiting for them would be a lock.
                 self.release(node);
                 return false;
             }
         }
-        // Visible first: whoever finds a node in the queue that is not visible takes it to be gone.
+        // Visible first: a node in the queue that is not visible is taken to be gone.
         let before = self.publish(&node);
         self.enqueue(&node);
         if let Some(before) = before {
@@ -268,7 +268,7 @@ impl<M: Maps, V: Value, P: Primitives> Cache<V> for LockFree<M, V, P> {
         is_removed
     }
 
-    fn used(&self) -> Used {
+    fn used(&self) -> Usage {
         self.reserved.get()
     }
 
@@ -279,13 +279,13 @@ impl<M: Maps, V: Value, P: Primitives> Cache<V> for LockFree<M, V, P> {
 
 #[cfg(test)]
 impl<M: Maps, V: Value, P: Primitives> LockFree<M, V, P> {
-    /// Entries that can be got, in a cache of one shard at one moment.
+    /// Number of visible entries, in a cache of one shard at one moment.
     pub(super) fn visible(&self) -> usize {
         let [shard] = &*self.shards else { panic!("there are several shards") };
         shard.look(CacheMap::len)
     }
 
-    /// Places of the queues, those of nodes that are gone included.
+    /// Number of places in the queues, those of nodes that are gone included.
     pub(super) fn places(&self) -> usize {
         self.queues.iter().map(Queue::places).sum()
     }

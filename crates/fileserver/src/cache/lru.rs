@@ -1,23 +1,23 @@
-//! The cache that evicts in the exact order of use, under one lock.
+//! Cache that evicts in the exact order of use, under one lock.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use parking_lot::Mutex;
 use slab::Slab;
 use smallvec::SmallVec;
 use wire::file::FileId;
 
-use super::{Cache, CacheLimits, CacheMap, Maps, Shortage, Used, Value};
+use super::{Cache, CacheLimits, CacheMap, Maps, Shortage, Usage, Value};
 
-/// No node.
+/// Index of no node.
 const NIL: u32 = u32::MAX;
 
-/// Evicts the least recently used entry; when descriptors have run out, the least recently used one that holds one.
+/// Cache that evicts the least recently used entry; when descriptors have run out, the least recently used one that holds
+/// one.
 pub struct MutexLru<M: Maps, V: Value> {
     contents: Mutex<Contents<M, V>>,
     limits: CacheLimits,
 }
 
-/// What has to go, kept until the lock is open: closing a file or freeing megabytes is nothing to wait for.
+/// Entries that leave, kept until the lock is released: closing a file or freeing megabytes is nothing to wait for.
 type Outgoing<V> = SmallVec<[Node<V>; 2]>;
 
 struct Contents<M: Maps, V: Value> {
@@ -25,9 +25,9 @@ struct Contents<M: Maps, V: Value> {
     nodes: Slab<Node<V>>,
     /// Entries in memory, and those that hold descriptors, each in the order of use.
     orders: [Order; 2],
-    /// Uses so far: what tells which of two entries in different orders was used last.
+    /// Number of uses so far, which tells which of two entries in different orders was used last.
     uses: u64,
-    used: Used,
+    used: Usage,
     evicted: u64,
 }
 
@@ -40,13 +40,13 @@ struct Node<V> {
 }
 
 impl<V: Value> Node<V> {
-    /// Which of the orders it is in.
+    /// Index of the order that it is in.
     fn order(&self) -> usize {
         usize::from(self.value.descriptors() > 0)
     }
 }
 
-/// Both ends of a list that runs through the nodes.
+/// Ends of a list that runs through the nodes.
 #[derive(Clone, Copy)]
 struct Order {
     newest: u32,
@@ -60,7 +60,7 @@ impl<M: Maps, V: Value> Contents<M, V> {
             nodes: Slab::new(),
             orders: [Order { newest: NIL, oldest: NIL }; 2],
             uses: 0,
-            used: Used::default(),
+            used: Usage::default(),
             evicted: 0,
         }
     }
@@ -81,8 +81,8 @@ impl<M: Maps, V: Value> Contents<M, V> {
         if let Some(place) = self.place(id) {
             outgoing.push(self.remove(place));
         }
-        let more = Used::by(id, &value);
-        if !Used::default().admits(&more, limits) {
+        let more = Usage::of_entry(id, &value);
+        if !Usage::default().admits(&more, limits) {
             return false;
         }
         while let Some(shortage) = Shortage::of(&self.used, &more, limits) {
@@ -98,7 +98,8 @@ impl<M: Maps, V: Value> Contents<M, V> {
         true
     }
 
-    /// There is one: what is too little is in use, since the newcomer would fit into nothing.
+    /// Returns the entry to evict. There is one: the scarce resource is in use, since the newcomer would fit into an empty
+    /// cache.
     fn victim(&self, shortage: Shortage) -> u32 {
         let [in_memory, open] = self.orders.map(|order| order.oldest);
         let used_at = |place: u32| self.nodes.get(place as usize).map_or(u64::MAX, |node| node.used_at);
@@ -113,7 +114,7 @@ impl<M: Maps, V: Value> Contents<M, V> {
         self.unlink(place);
         let node = self.nodes.remove(place as usize);
         self.places.remove(&node.id);
-        self.used.subtract(&Used::by(&node.id, &node.value));
+        self.used.subtract(&Usage::of_entry(&node.id, &node.value));
         node
     }
 
@@ -143,13 +144,6 @@ impl<M: Maps, V: Value> Contents<M, V> {
     }
 }
 
-impl<M: Maps, V: Value> MutexLru<M, V> {
-    fn contents(&self) -> MutexGuard<'_, Contents<M, V>> {
-        // A panic of the allocator, the only one there could be, ends the process.
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl<M: Maps, V: Value> Cache<V> for MutexLru<M, V> {
     fn new(limits: CacheLimits) -> Self {
         // Places have 32 bits, of which one value means none.
@@ -159,17 +153,17 @@ impl<M: Maps, V: Value> Cache<V> for MutexLru<M, V> {
 
     #[inline]
     fn get(&self, id: &FileId) -> Option<V> {
-        self.contents().get(id)
+        self.contents.lock().get(id)
     }
 
     fn insert(&self, id: &FileId, value: V) -> bool {
         let mut outgoing = Outgoing::new();
-        // The lock is open again at the end of this line, and then `outgoing` goes.
-        self.contents().insert(id, value, &self.limits, &mut outgoing)
+        // The lock is released at the end of this line, before `outgoing` is dropped.
+        self.contents.lock().insert(id, value, &self.limits, &mut outgoing)
     }
 
     fn remove_if(&self, id: &FileId, is_stale: impl Fn(&V) -> bool) -> bool {
-        let mut contents = self.contents();
+        let mut contents = self.contents.lock();
         let Some(place) = contents.place(id) else { return false };
         if !is_stale(&contents.nodes[place as usize].value) {
             return false;
@@ -180,11 +174,11 @@ impl<M: Maps, V: Value> Cache<V> for MutexLru<M, V> {
         true
     }
 
-    fn used(&self) -> Used {
-        self.contents().used
+    fn used(&self) -> Usage {
+        self.contents.lock().used
     }
 
     fn evicted(&self) -> u64 {
-        self.contents().evicted
+        self.contents.lock().evicted
     }
 }

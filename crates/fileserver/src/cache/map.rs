@@ -1,4 +1,4 @@
-//! The maps that caches are built on.
+//! Maps that caches are built on.
 
 use std::{
     borrow::Borrow,
@@ -12,7 +12,7 @@ use wire::file::FileId;
 
 use super::sparse::SparseMap;
 
-/// An entry that knows its id, so that a map of shared entries needs no second copy of it.
+/// Entry that knows its id, so that a map of shared entries needs no second copy of it.
 pub trait Keyed: Clone + Send + Sync + 'static {
     fn id(&self) -> &FileId;
 }
@@ -24,10 +24,10 @@ impl<T: Clone + Send + Sync + 'static> Keyed for (FileId, T) {
     }
 }
 
-/// A map of entries by their ids. `Clone`, since a lock-free cache changes a copy.
+/// Map of entries by their ids. `Clone`, since a lock-free cache changes a copy.
 pub trait CacheMap<E: Keyed>: Clone + Default + Send + Sync + 'static {
     fn get(&self, id: &FileId) -> Option<&E>;
-    /// What was there before for the same id.
+    /// Adds an entry. Returns the one that was there for the same id.
     fn insert(&mut self, entry: E) -> Option<E>;
     fn remove(&mut self, id: &FileId) -> Option<E>;
     fn len(&self) -> usize;
@@ -37,7 +37,7 @@ pub trait CacheMap<E: Keyed>: Clone + Default + Send + Sync + 'static {
     }
 }
 
-/// A kind of map, for whichever entries a cache needs.
+/// Kind of map, for any type of entries.
 pub trait Maps: Send + Sync + 'static {
     type Map<E: Keyed>: CacheMap<E>;
 }
@@ -66,7 +66,7 @@ impl Maps for Sparse {
     type Map<E: Keyed> = SparseMap<E>;
 }
 
-/// An entry that is equal to, and hashed like, its id.
+/// Entry that is equal to its id, and hashed like it.
 #[derive(Clone, Debug)]
 struct ById<E>(E);
 
@@ -90,7 +90,7 @@ impl<E: Keyed> Hash for ById<E> {
     }
 }
 
-/// The standard library's table, hashed as it does by default.
+/// Table of the standard library, with its default hash function.
 #[derive(Clone, Debug)]
 pub struct StdMap<E>(HashSet<ById<E>>);
 
@@ -119,7 +119,7 @@ impl<E: Keyed> CacheMap<E> for StdMap<E> {
     }
 }
 
-/// hashbrown's table.
+/// Table of hashbrown.
 #[derive(Clone, Debug)]
 pub struct HashbrownMap<E> {
     table: HashTable<E>,

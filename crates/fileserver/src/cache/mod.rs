@@ -14,10 +14,9 @@ mod lru;
 mod map;
 mod refusing;
 mod sparse;
-#[cfg(test)]
-mod tests;
 mod uses;
 
+pub use file_cache::CacheLimits;
 pub use kinds::{CacheMapKind, EvictionKind};
 pub use lockfree::{LockFree, Node};
 pub use lru::MutexLru;
@@ -33,11 +32,11 @@ use crate::backend::Document;
 /// allocator's own.
 const ENTRY_OVERHEAD_BYTES: usize = 96;
 
-/// What a value costs to keep; must not change while it is kept.
+/// Cost of a value; must not change while it is cached.
 pub trait Weigh {
-    /// Memory, in bytes.
+    /// Memory of the value, in bytes.
     fn bytes(&self) -> usize;
-    /// Open files.
+    /// Number of its open files.
     fn descriptors(&self) -> usize;
 }
 
@@ -52,43 +51,33 @@ impl Weigh for Document {
     }
 }
 
-/// What can be cached: a handle that is cheap to clone.
+/// Value of a cache: a handle that is cheap to clone.
 pub trait Value: Weigh + Clone + Send + Sync + 'static {}
 
 impl<V: Weigh + Clone + Send + Sync + 'static> Value for V {}
 
-/// What a cache may hold in all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CacheLimits {
-    pub entries: usize,
-    /// Bytes of memory, the bookkeeping of entries included.
-    pub bytes: usize,
-    /// Open files.
-    pub descriptors: usize,
-}
-
-/// What a cache holds, in the units of its limits.
+/// Contents of a cache, in the units of its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Used {
+pub struct Usage {
     pub entries: usize,
     pub bytes: usize,
     pub descriptors: usize,
 }
 
-impl Used {
-    /// What one entry costs.
-    pub fn by(id: &FileId, value: &impl Weigh) -> Self {
-        let alone = Self::by_id(id);
+impl Usage {
+    /// Returns the cost of an entry.
+    pub fn of_entry(id: &FileId, value: &impl Weigh) -> Self {
+        let alone = Self::of_id(id);
         // Saturating: a value that claims the whole address space is refused, not wrapped around.
         Self { bytes: value.bytes().saturating_add(alone.bytes), descriptors: value.descriptors(), ..alone }
     }
 
-    /// What an entry without a value costs.
-    pub fn by_id(id: &FileId) -> Self {
+    /// Returns the cost of an entry without its value.
+    pub fn of_id(id: &FileId) -> Self {
         Self { entries: 1, bytes: id.as_bytes().len() + ENTRY_OVERHEAD_BYTES, descriptors: 0 }
     }
 
-    /// Whether there is room for `more` beside this.
+    /// True if there is room for `more` beside this.
     fn admits(&self, more: &Self, limits: &CacheLimits) -> bool {
         Shortage::of(self, more, limits).is_none()
     }
@@ -106,7 +95,7 @@ impl Used {
     }
 }
 
-/// What there is too little of, and thereby whom it helps to evict.
+/// Scarce resource, which decides whose eviction helps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shortage {
     /// Only entries that keep a file open help.
@@ -116,8 +105,8 @@ enum Shortage {
 }
 
 impl Shortage {
-    /// What keeps `more` out, if anything. What `more` does not need cannot be too little for it.
-    fn of(used: &Used, more: &Used, limits: &CacheLimits) -> Option<Self> {
+    /// Returns the resource that is too scarce for `more`, if any. A resource that `more` does not need is never too scarce.
+    fn of(used: &Usage, more: &Usage, limits: &CacheLimits) -> Option<Self> {
         let exceeds = |used: usize, more: usize, limit: usize| more > 0 && used.saturating_add(more) > limit;
         if exceeds(used.descriptors, more.descriptors, limits.descriptors) {
             Some(Self::Descriptors)
@@ -129,29 +118,29 @@ impl Shortage {
     }
 }
 
-/// A bounded map from ids to documents that any thread may use at any time.
+/// Bounded map from ids to documents that any thread may use at any time.
 pub trait Cache<V: Value>: Send + Sync + Sized + 'static {
-    /// Whether anything can ever be found in it.
+    /// True if anything can ever be found in it.
     const KEEPS: bool = true;
 
     fn new(limits: CacheLimits) -> Self;
 
-    /// What was inserted last for `id`, if it is still there; a use, where the order of eviction depends on uses.
+    /// Returns what was inserted last for `id`, if it is still there. Counts as a use, where eviction depends on uses.
     fn get(&self, id: &FileId) -> Option<V>;
 
-    /// Replaces what was there for `id`; whether `value` is kept. When it is not, nothing is there for `id`.
+    /// Replaces what was there for `id`. Returns false if `value` is not kept; then nothing is there for `id`.
     fn insert(&self, id: &FileId, value: V) -> bool;
 
-    /// Forgets what is there for `id` if it `is_stale`, which may be asked several times; whether it did.
+    /// Removes what is there for `id` if it `is_stale`, which may be called several times. Returns true if it did.
     fn remove_if(&self, id: &FileId, is_stale: impl Fn(&V) -> bool) -> bool;
 
-    fn used(&self) -> Used;
+    fn used(&self) -> Usage;
 
-    /// Entries that had to make room, ever.
+    /// Number of entries that were ever evicted.
     fn evicted(&self) -> u64;
 }
 
-/// Keeps nothing.
+/// Cache that keeps nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct NoCache;
 
@@ -175,11 +164,14 @@ impl<V: Value> Cache<V> for NoCache {
         false
     }
 
-    fn used(&self) -> Used {
-        Used::default()
+    fn used(&self) -> Usage {
+        Usage::default()
     }
 
     fn evicted(&self) -> u64 {
         0
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,11 @@
-//! The cache that never evicts.
+//! Cache that never evicts.
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-
+use parking_lot::RwLock;
 use wire::file::FileId;
 
-use super::{Cache, CacheLimits, CacheMap, Maps, Used, Value};
+use super::{Cache, CacheLimits, CacheMap, Maps, Usage, Value};
 
-/// Keeps what came first; what does not fit beside it is not kept.
+/// Cache that keeps what came first; what does not fit beside it is not kept.
 pub struct Refusing<M: Maps, V: Value> {
     contents: RwLock<Contents<M, V>>,
     limits: CacheLimits,
@@ -14,42 +13,31 @@ pub struct Refusing<M: Maps, V: Value> {
 
 struct Contents<M: Maps, V: Value> {
     map: M::Map<(FileId, V)>,
-    used: Used,
-}
-
-impl<M: Maps, V: Value> Refusing<M, V> {
-    fn read(&self) -> RwLockReadGuard<'_, Contents<M, V>> {
-        // Nothing under this lock can leave the contents half changed.
-        self.contents.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Contents<M, V>> {
-        self.contents.write().unwrap_or_else(PoisonError::into_inner)
-    }
+    used: Usage,
 }
 
 impl<M: Maps, V: Value> Contents<M, V> {
     fn remove(&mut self, id: &FileId) -> Option<(FileId, V)> {
         let removed = self.map.remove(id)?;
-        self.used.subtract(&Used::by(&removed.0, &removed.1));
+        self.used.subtract(&Usage::of_entry(&removed.0, &removed.1));
         Some(removed)
     }
 }
 
 impl<M: Maps, V: Value> Cache<V> for Refusing<M, V> {
     fn new(limits: CacheLimits) -> Self {
-        let contents = Contents { map: M::Map::default(), used: Used::default() };
+        let contents = Contents { map: M::Map::default(), used: Usage::default() };
         Self { contents: RwLock::new(contents), limits }
     }
 
     #[inline]
     fn get(&self, id: &FileId) -> Option<V> {
-        self.read().map.get(id).map(|(_, value)| value.clone())
+        self.contents.read().map.get(id).map(|(_, value)| value.clone())
     }
 
     fn insert(&self, id: &FileId, value: V) -> bool {
-        let more = Used::by(id, &value);
-        let mut contents = self.write();
+        let more = Usage::of_entry(id, &value);
+        let mut contents = self.contents.write();
         let before = contents.remove(id);
         let is_kept = contents.used.admits(&more, &self.limits);
         if is_kept {
@@ -62,7 +50,7 @@ impl<M: Maps, V: Value> Cache<V> for Refusing<M, V> {
     }
 
     fn remove_if(&self, id: &FileId, is_stale: impl Fn(&V) -> bool) -> bool {
-        let mut contents = self.write();
+        let mut contents = self.contents.write();
         if !contents.map.get(id).is_some_and(|(_, value)| is_stale(value)) {
             return false;
         }
@@ -71,8 +59,8 @@ impl<M: Maps, V: Value> Cache<V> for Refusing<M, V> {
         removed.is_some()
     }
 
-    fn used(&self) -> Used {
-        self.read().used
+    fn used(&self) -> Usage {
+        self.contents.read().used
     }
 
     fn evicted(&self) -> u64 {

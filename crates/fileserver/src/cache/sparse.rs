@@ -1,9 +1,9 @@
-//! A hash table that costs little more than its entries.
+//! Hash table that needs little more memory than its entries.
 //!
 //! Places come in groups of 64. A group has a bitmap of the places that are taken and one array, exactly as long as
 //! there are entries in it, in the order of their places: a free place costs a bit and its share of the group's head,
-//! 3 bits in all. Free places being so cheap, half of them are left free, and the search from an entry's home place
-//! to the next free one is short. An entry removed leaves no tombstone: what follows moves up.
+//! 3 bits in all. As free places are so cheap, half of them are left free, and the search from an entry's home place
+//! to the next free one is short. A removed entry leaves no tombstone: the entries behind it move up.
 
 use std::hash::BuildHasher;
 
@@ -12,17 +12,17 @@ use wire::file::FileId;
 
 use super::{CacheMap, Keyed};
 
-/// Places of a group: the bits of its bitmap.
+/// Number of places in a group: the bits of its bitmap.
 const GROUP: usize = 64;
-/// More entries than one for so many places, and the table doubles.
+/// Least number of places for each entry: with fewer, the table doubles.
 const PLACES_PER_ENTRY_MIN: usize = 2;
-/// Fewer entries than one for so many places, and it is halved.
+/// Largest number of places for each entry: with more, the table is halved.
 const PLACES_PER_ENTRY_MAX: usize = 8;
 
 /// See the module's description.
 #[derive(Clone, Debug)]
 pub struct SparseMap<E> {
-    /// None or a power of two.
+    /// Groups; their number is 0 or a power of two.
     groups: Box<[Group<E>]>,
     len: usize,
     hasher: RandomState,
@@ -34,7 +34,7 @@ struct Group<E> {
     entries: Box<[E]>,
 }
 
-/// One of 64 in each group, counted through all groups.
+/// Place of an entry, one of 64 in each group, counted through all groups.
 type Place = usize;
 
 impl<E> Group<E> {
@@ -47,7 +47,7 @@ impl<E> Group<E> {
         self.taken & bit(place) != 0
     }
 
-    /// Where the entry at `place` is, or would be.
+    /// Index of the entry at `place`, or the index that it would have.
     #[inline]
     fn index(&self, place: Place) -> usize {
         (self.taken & (bit(place) - 1)).count_ones() as usize
@@ -68,7 +68,7 @@ impl<E> Group<E> {
         self.edit(|entries| entries.remove(index))
     }
 
-    /// The array as a vector, which has the capacity that it needs and no more before and after.
+    /// Edits the array as a vector, whose capacity is exact before and after.
     fn edit<R>(&mut self, edit: impl FnOnce(&mut Vec<E>) -> R) -> R {
         let mut entries = std::mem::take(&mut self.entries).into_vec();
         let result = edit(&mut entries);
@@ -93,10 +93,10 @@ impl<E: Keyed> SparseMap<E> {
         self.groups.len() * GROUP
     }
 
-    /// Where the search for an id begins. There are groups.
+    /// Place at which the search for an id begins. There must be groups.
     #[inline]
     fn home(&self, id: &FileId) -> Place {
-        // The high bits, of which foldhash makes as much as of the low ones.
+        // The high bits, which foldhash mixes as well as the low ones.
         let shift = u64::BITS - self.places().trailing_zeros();
         (self.hasher.hash_one(id) >> shift) as Place
     }
@@ -111,7 +111,7 @@ impl<E: Keyed> SparseMap<E> {
         &self.groups[place / GROUP]
     }
 
-    /// The place of an id's entry, or the free one where it would be. There are groups, and free places in them.
+    /// Finds the place of an id's entry, or the free one where it would be. There must be groups, and free places in them.
     #[inline]
     fn find(&self, id: &FileId) -> (Place, Option<&E>) {
         let mut place = self.home(id);
@@ -146,7 +146,7 @@ impl<E: Keyed> SparseMap<E> {
             let group = self.group(place);
             let home = self.home(group.entries[group.index(place)].id());
             let mask = self.places() - 1;
-            // How far a search has gone when it comes by: at the entry's place, and at the gap if it does come by it.
+            // Lengths of the search: to the entry's place, and to the gap if it passes that.
             if place.wrapping_sub(home) & mask >= place.wrapping_sub(gap) & mask {
                 let entry = self.groups[place / GROUP].remove(place);
                 self.groups[gap / GROUP].insert(gap, entry);

@@ -1,17 +1,15 @@
-//! The order of use by itself.
+//! Order of use without a cache.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::VecDeque;
 
+use parking_lot::Mutex;
 use wire::file::FileId;
 
-use super::{Cache, CacheLimits, Shortage, Used, Value};
+use super::{Cache, CacheLimits, Shortage, Usage, Value};
 
-/// Keeps no values, and in which order they were used: each insertion writes its id down under one lock, and the
-/// oldest ones are struck out when there are too many. What the first design did with eviction and no cache map (its
-/// list had no end); it tells what the order costs where it is good for nothing.
+/// Order in which documents were loaded, without the documents: each insertion appends its id under one lock, and the
+/// oldest ids go when there are too many. The original server did this with eviction and no cache map, and its list had no
+/// end (see docs/originals.md). It shows the cost of the order by itself.
 pub struct UseOrder {
     list: Mutex<List>,
     limits: CacheLimits,
@@ -19,17 +17,10 @@ pub struct UseOrder {
 
 #[derive(Default)]
 struct List {
-    /// The oldest in front.
+    /// Ids, the oldest in front.
     ids: VecDeque<FileId>,
-    used: Used,
+    used: Usage,
     evicted: u64,
-}
-
-impl UseOrder {
-    fn list(&self) -> MutexGuard<'_, List> {
-        // Nothing under this lock can leave the list half changed.
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl<V: Value> Cache<V> for UseOrder {
@@ -45,15 +36,15 @@ impl<V: Value> Cache<V> for UseOrder {
     }
 
     fn insert(&self, id: &FileId, _: V) -> bool {
-        let more = Used::by_id(id);
-        if !Used::default().admits(&more, &self.limits) {
+        let more = Usage::of_id(id);
+        if !Usage::default().admits(&more, &self.limits) {
             return false;
         }
-        let mut list = self.list();
+        let mut list = self.list.lock();
         while Shortage::of(&list.used, &more, &self.limits).is_some() {
-            // There is one: `more` would fit into an empty list.
+            // There is an oldest one: `more` would fit into an empty list.
             let Some(oldest) = list.ids.pop_front() else { break };
-            list.used.subtract(&Used::by_id(&oldest));
+            list.used.subtract(&Usage::of_id(&oldest));
             list.evicted += 1;
         }
         list.used.add(&more);
@@ -65,13 +56,13 @@ impl<V: Value> Cache<V> for UseOrder {
         false
     }
 
-    /// Ids in the list, and what they cost.
-    fn used(&self) -> Used {
-        self.list().used
+    /// Ids in the list, and their cost.
+    fn used(&self) -> Usage {
+        self.list.lock().used
     }
 
-    /// Ids that were struck out.
+    /// Number of ids that had to go.
     fn evicted(&self) -> u64 {
-        self.list().evicted
+        self.list.lock().evicted
     }
 }

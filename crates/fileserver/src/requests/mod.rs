@@ -1,34 +1,36 @@
-//! What is known of requests that have begun to arrive, by connection.
+//! Partial requests by connection.
 //!
 //! Every connection has an entry from its opening to its end. Connections are spread over threads and may travel
 //! between them, so the map is shared: parts behind a lock each, which are found by the key.
 
 mod tables;
-#[cfg(test)]
-mod tests;
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Instant,
 };
 
+use clap::ValueEnum;
+use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 pub use self::tables::{HashbrownTable, SlabTable, StdTable, Table};
 
-service::choices! {
-    /// Where partial requests are kept.
-    pub enum RequestMapKind: "request-map", "--request-map", default Slab {
-        /// the standard library's hash table and hash function
-        Std = "std" | "umap",
-        /// hashbrown's table with a faster hash function
-        Hashbrown = "hashbrown" | "khash",
-        /// an array in which a connection's number is its place
-        Slab = "slab",
-    }
+/// Place where partial requests are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RequestMapKind {
+    /// the standard library's hash table and hash function
+    #[value(alias = "umap")]
+    Std,
+    /// hashbrown's table with a faster hash function
+    #[value(alias = "khash")]
+    Hashbrown,
+    /// an array in which a connection's number is its place
+    #[default]
+    Slab,
 }
 
 /// See [`RequestMapKind::Std`].
@@ -38,33 +40,35 @@ pub type HashbrownRequests = Sharded<HashbrownTable>;
 /// See [`RequestMapKind::Slab`].
 pub type SlabRequests = Sharded<SlabTable>;
 
-/// Independent parts.
+/// Number of independent parts.
 const SHARDS: u64 = 16;
 
-/// A request that has not arrived in full.
+/// Request that has not arrived completely.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartialRequest {
-    /// What of it is there. An original id and a short framed one need no memory of their own.
+    /// Part that has arrived. An original id and a short framed one need no memory of their own.
     pub bytes: SmallVec<[u8; 16]>,
-    /// When it began; while there are no bytes, when the connection last had nothing to do.
+    /// Time of the first byte; while there are no bytes, the time at which the connection became idle.
     pub since: Instant,
 }
 
-/// A connection, to a [`RequestMap`].
+/// Key of a connection in a [`RequestMap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestKey(u64);
 
-/// From connections to their partial requests.
+/// Map from connections to their partial requests.
 pub trait RequestMap: Default + Send + Sync + 'static {
+    /// Adds a connection.
     fn open(&self, since: Instant) -> RequestKey;
 
-    /// Shows a connection's request to `act`, under a lock: to be short. `None`: there is no such connection.
+    /// Shows a connection's request to `act`, which has to be short, as it runs under a lock. `None` if there is no such
+    /// connection.
     fn with<R>(&self, key: RequestKey, act: impl FnOnce(&mut PartialRequest) -> R) -> Option<R>;
 
-    /// Whether there was such a connection. Its key may be given out again.
+    /// Removes a connection. Returns false if there was none. The key may be given out again.
     fn close(&self, key: RequestKey) -> bool;
 
-    /// Connections that are open.
+    /// Number of open connections.
     fn len(&self) -> usize;
 
     fn is_empty(&self) -> bool {
@@ -72,7 +76,7 @@ pub trait RequestMap: Default + Send + Sync + 'static {
     }
 }
 
-/// A connection's entry, which is there as long as this is.
+/// Entry of a connection; removed when this is dropped.
 #[derive(Debug)]
 pub struct Registration<R: RequestMap> {
     requests: Arc<R>,
@@ -84,7 +88,7 @@ impl<R: RequestMap> Registration<R> {
         Self { key: requests.open(since), requests: Arc::clone(requests) }
     }
 
-    /// Shows the request to `act`, under a lock: to be short.
+    /// Shows the request to `act`, which has to be short, as it runs under a lock.
     #[inline]
     pub fn with<T>(&self, act: impl FnOnce(&mut PartialRequest) -> T) -> T {
         self.requests.with(self.key, act).expect("nobody else has the key, and it is closed by drop only")
@@ -97,7 +101,7 @@ impl<R: RequestMap> Drop for Registration<R> {
     }
 }
 
-/// Tables behind a lock each.
+/// Request map of tables behind a lock each.
 #[derive(Debug)]
 pub struct Sharded<T> {
     shards: [Shard<T>; SHARDS as usize],
@@ -118,12 +122,12 @@ impl<T: Default> Default for Sharded<T> {
 impl<T> Sharded<T> {
     #[inline]
     fn shard(&self, number: u64) -> MutexGuard<'_, T> {
-        // A table is left as it was or as it should be; what `act` leaves half changed is its connection's own.
-        self.shards[(number % SHARDS) as usize].0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[(number % SHARDS) as usize].0.lock()
     }
 }
 
 impl<T: Table> RequestMap for Sharded<T> {
+    /// Adds a connection.
     fn open(&self, since: Instant) -> RequestKey {
         let number = self.opened.fetch_add(1, Ordering::Relaxed);
         let request = PartialRequest { bytes: SmallVec::new(), since };
@@ -145,3 +149,6 @@ impl<T: Table> RequestMap for Sharded<T> {
         (0..SHARDS).map(|shard| self.shard(shard).len()).sum()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! The tables that request maps are built on.
+//! Tables that request maps are built on.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use super::PartialRequest;
 
 /// Partial requests by number.
 pub trait Table: Default + Send + 'static {
-    /// `number` has not been given before; the number to ask for, by which alone it is found.
+    /// Adds a request under `number`, which has not been used before. Returns the number by which it is found.
     fn insert(&mut self, number: u64, request: PartialRequest) -> u64;
     fn get_mut(&mut self, number: u64) -> Option<&mut PartialRequest>;
     fn remove(&mut self, number: u64) -> Option<PartialRequest>;
@@ -20,11 +20,11 @@ pub trait Table: Default + Send + 'static {
     }
 }
 
-/// The standard library's, hashed as it does by default.
+/// Table of the standard library, with its default hash function.
 pub type StdTable = HashMap<u64, PartialRequest>;
-/// hashbrown's.
+/// Table of hashbrown.
 pub type HashbrownTable = hashbrown::HashMap<u64, PartialRequest, RandomState>;
-/// One that numbers its entries itself.
+/// Table that numbers its entries itself.
 pub type SlabTable = Slab<PartialRequest>;
 
 macro_rules! hashed {

@@ -1,7 +1,7 @@
-//! The primitives that loom watches, and broken ones that its models must find out.
+//! Primitives under loom's control, and broken ones that the models must find.
 //!
-//! Atomics and locks are loom's own. The cell and the queue are linearizable stand-ins: what is checked is how we use
-//! them, not how arc-swap and crossbeam are made.
+//! Atomics and locks are loom's own. The cell and the queue are linearizable stand-ins: the models check our use of them,
+//! not arc-swap and crossbeam.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -65,7 +65,7 @@ impl<T: Send + Sync + 'static> Cell<T> for LockedCell<T> {
     }
 
     fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R {
-        // Not under the lock, or nobody could change the cell while somebody looks.
+        // Not under the lock, or the cell could not change while it is shown.
         look(&self.load())
     }
 
@@ -111,7 +111,7 @@ impl<T: Default + Send + 'static> Lock<T> for Mutex<T> {
     }
 }
 
-/// A cell that forgets to compare.
+/// Primitives with a cell that replaces without comparing.
 pub(crate) struct ForgetfulCell;
 
 impl Primitives for ForgetfulCell {
@@ -143,7 +143,7 @@ impl<T: Send + Sync + 'static> Cell<T> for Overwritten<T> {
     }
 }
 
-/// Counts that are read and written in two steps.
+/// Primitives with counts that are read and written in two steps.
 pub(crate) struct TornCounts;
 
 impl Primitives for TornCounts {
@@ -173,7 +173,7 @@ impl Count for Torn {
     }
 }
 
-/// A lock that is open while it is used.
+/// Primitives with a lock that is open while it is used.
 pub(crate) struct OpenLock;
 
 impl Primitives for OpenLock {

@@ -1,16 +1,17 @@
-//! The primitives that serve.
+//! Primitives of the server.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc,
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use arc_swap::ArcSwap;
 use crossbeam_queue::SegQueue;
+use parking_lot::Mutex;
 
 use super::{Cell, Count, Flag, Lock, Primitives, Queue};
 
-/// arc-swap's cell, crossbeam's queue, and the standard library's atomics and mutex.
+/// Cell of arc-swap, queue of crossbeam, mutex of parking_lot, and the standard library's atomics.
 #[derive(Clone, Copy, Debug)]
 pub struct Real;
 
@@ -88,7 +89,6 @@ impl<T: Send + 'static> Queue<T> for SegQueue<T> {
 
 impl<T: Default + Send + 'static> Lock<T> for Mutex<T> {
     fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
-        // Nothing that is done under these locks can leave things half changed.
-        act(&mut self.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.lock())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 
+use clap::ValueEnum;
 use fileserver::{Combination, ProtocolKind, cache::CacheMapKind};
 use layouts::LayoutKind;
 use proto::{Flow, Outbox, Peer, Protocol};
@@ -12,7 +13,7 @@ use crate::common::{Collection, DOCUMENTS, PLAIN, Setup, World, caches, frame};
 fn a_cached_document_is_served_without_an_allocation() {
     let collection = Collection::new(LayoutKind::Flat);
     for choice in caches() {
-        for &protocol in ProtocolKind::ALL {
+        for &protocol in ProtocolKind::value_variants() {
             let setup = Setup { choice: Combination { protocol, ..choice }, ..PLAIN };
             let world = World::new(&setup, &collection);
             let keeps = choice.cache_map != CacheMapKind::None;

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use clap::ValueEnum;
 use fileserver::cache::CacheMapKind;
 use layouts::LayoutKind;
 use testkit::examine;
@@ -81,7 +82,7 @@ fn expect(got: (Status, Vec<u8>), want: Option<Vec<u8>>) -> anyhow::Result<()> {
 
 /// Every layout × size × change.
 fn cases() -> Vec<(LayoutKind, usize, &'static str, Change)> {
-    let layouts = LayoutKind::ALL.iter();
+    let layouts = LayoutKind::value_variants().iter();
     let sized = layouts.flat_map(|&layout| SIZES.map(move |size| (layout, size)));
     sized.flat_map(|(layout, size)| CHANGES.iter().map(move |&(name, change)| (layout, size, name, change))).collect()
 }
@@ -143,7 +144,7 @@ fn a_clock_set_back_does_not_freeze_the_cache() {
 }
 
 #[test]
-fn what_was_missing_is_found_as_soon_as_it_is_there() {
+fn a_missing_file_is_found_as_soon_as_it_exists() {
     let collection = Collection::empty(LayoutKind::Flat);
     let world = World::new(&PLAIN, &collection);
     assert_eq!(world.get(ID).0, Status::Missing);

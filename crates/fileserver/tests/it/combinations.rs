@@ -1,5 +1,6 @@
 //! Every combination of everything gives the same answers.
 
+use clap::ValueEnum;
 use fileserver::{
     Combination, ProtocolKind,
     cache::{CacheMapKind, EvictionKind},
@@ -15,12 +16,12 @@ const MISSING: &[u8] = b"MISSING9";
 
 /// All that `--list-backends` calls valid beside the driver.
 fn setups() -> Vec<Setup> {
-    let layouts = LayoutKind::ALL.iter().map(|&layout| Setup { layout, ..PLAIN });
+    let layouts = LayoutKind::value_variants().iter().map(|&layout| Setup { layout, ..PLAIN });
     // A database knows no layout.
     let sources: Vec<_> = layouts.chain([DATABASE]).collect();
     let mut setups = Vec::new();
-    for &protocol in ProtocolKind::ALL {
-        for &requests in RequestMapKind::ALL {
+    for &protocol in ProtocolKind::value_variants() {
+        for &requests in RequestMapKind::value_variants() {
             for choice in caches() {
                 let choice = Combination { protocol, requests, ..choice };
                 setups.extend(sources.iter().map(|&source| Setup { choice, ..source }));
@@ -71,7 +72,8 @@ fn serves(setup: &Setup, collection: &Collection) {
 fn every_combination_serves_every_document() {
     let setups = setups();
     assert_eq!(setups.len(), 2 * 3 * 11 * 5);
-    let collections: Vec<_> = LayoutKind::ALL.iter().map(|&layout| (layout, Collection::new(layout))).collect();
+    let collections: Vec<_> =
+        LayoutKind::value_variants().iter().map(|&layout| (layout, Collection::new(layout))).collect();
     for setup in setups {
         let collection = collections.iter().find(|(layout, _)| *layout == setup.layout);
         let outcome = std::panic::catch_unwind(|| serves(&setup, &collection.expect("each layout has one").1));
@@ -83,7 +85,7 @@ fn every_combination_serves_every_document() {
 #[test]
 fn the_request_map_holds_the_open_connections() {
     let collection = Collection::new(LayoutKind::Flat);
-    examine(RequestMapKind::ALL, 3, |&requests| {
+    examine(RequestMapKind::value_variants(), 3, |&requests| {
         let setup = Setup { choice: Combination { requests, ..PLAIN.choice }, ..PLAIN };
         let world = World::new(&setup, &collection);
         let mut sessions: Vec<_> = (0..100).map(|_| world.session()).collect();

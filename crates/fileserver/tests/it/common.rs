@@ -1,4 +1,4 @@
-//! A server, a collection and clients without a socket between them.
+//! Helpers that run a server, a collection and clients without a socket between them.
 
 use std::{
     fs,
@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use clap::ValueEnum;
 use fileserver::{
     Combination, FileOptions, FileServer, ProtocolKind,
     backend::{AnyBackend, BackendKind, BackendOptions, ImportOptions, import},
@@ -33,7 +34,7 @@ pub(crate) const DOCUMENTS: [(&str, usize); 6] = [
 
 pub(crate) const ROOMY: CacheLimits = CacheLimits { entries: 100, bytes: 16 << 20, descriptors: 50 };
 
-/// How a server is made.
+/// Setup of a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
     pub(crate) choice: Combination,
@@ -62,8 +63,8 @@ pub(crate) const DATABASE: Setup = Setup { backend: BackendKind::Sqlite, readers
 
 /// Every combination of a cache.
 pub(crate) fn caches() -> impl Iterator<Item = Combination> {
-    let maps = CacheMapKind::ALL.iter();
-    let pairs = maps.flat_map(|&map| EvictionKind::ALL.iter().map(move |&eviction| (map, eviction)));
+    let maps = CacheMapKind::value_variants().iter();
+    let pairs = maps.flat_map(|&map| EvictionKind::value_variants().iter().map(move |&eviction| (map, eviction)));
     let all = pairs.map(|(cache_map, eviction)| Combination { cache_map, eviction, ..PLAIN.choice });
     all.filter(|choice| choice.problem().is_none())
 }
@@ -87,7 +88,7 @@ impl Collection {
         Self { root, layout, database: outer.path().join("documents.db"), _outer: outer }
     }
 
-    /// With [`DOCUMENTS`], long enough ago for their times to be believed.
+    /// Makes a collection of [`DOCUMENTS`], which have settled.
     pub(crate) fn new(layout: LayoutKind) -> Self {
         let collection = Self::empty(layout);
         for (id, size) in DOCUMENTS {
@@ -101,7 +102,7 @@ impl Collection {
         self.root.parent().unwrap()
     }
 
-    /// Where a document is.
+    /// Returns the path of a document.
     pub(crate) fn path(&self, id: &str) -> PathBuf {
         self.root.join(match self.layout {
             LayoutKind::Zotero => format!("{id}/a document.pdf"),
@@ -121,14 +122,14 @@ impl Collection {
         }
     }
 
-    /// Replaces a document as it should be done.
+    /// Replaces a document by renaming.
     pub(crate) fn replace(&self, id: &str, contents: &[u8]) {
         let new = self.outside().join("new");
         fs::write(&new, contents).unwrap();
         fs::rename(&new, self.path(id)).unwrap();
     }
 
-    /// Makes the database anew.
+    /// Makes the database again.
     pub(crate) fn import(&self) {
         let layout = self.layout.open(&self.root).unwrap();
         import(&self.root, &layout, &self.database, ImportOptions::default(), |_| {}).unwrap();
@@ -157,12 +158,12 @@ pub(crate) fn contents(id: &str, size: usize) -> Vec<u8> {
     (0..size).map(|_| random.u8(..)).collect()
 }
 
-/// The kernel's timestamps move in ticks, and back ends do not believe one that is younger than a few.
+/// Waits until files have settled: timestamps move in ticks, and back ends do not trust one that is younger than a few.
 pub(crate) fn settle() {
     thread::sleep(Duration::from_millis(70));
 }
 
-/// A server and its clock.
+/// Server and its clock.
 pub(crate) struct World {
     pub(crate) server: FileServer,
     pub(crate) now: Now,
@@ -192,12 +193,12 @@ impl World {
         dialogue::session(&self.server, self.now)
     }
 
-    /// All that comes back for `input`, offered in chunks.
+    /// Returns all output for `input`, which arrives in chunks.
     pub(crate) fn exchange(&self, input: &[u8], chunk: usize) -> Heard {
         dialogue::converse(&self.server, input, Pace { arrives: chunk, ..Pace::AT_ONCE }, self.now)
     }
 
-    /// What comes of asking for each of the ids, in whatever protocol is spoken.
+    /// Requests each of the ids in the server's protocol. Returns statuses and documents.
     pub(crate) fn get_all(&self, ids: &[&[u8]]) -> Vec<(Status, Vec<u8>)> {
         match self.protocol {
             ProtocolKind::Framed => {

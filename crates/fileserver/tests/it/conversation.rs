@@ -1,4 +1,4 @@
-//! What is said on a connection, and when it ends.
+//! Requests and replies on a connection, and its end.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn small() -> Vec<u8> {
 }
 
 #[test]
-fn original_requests_that_are_none_are_answered_with_one_nul() {
+fn malformed_original_requests_are_answered_with_one_nul() {
     let collection = Collection::new(LayoutKind::Flat);
     let world = World::new(&ORIGINAL, &collection);
     for request in [
@@ -37,7 +37,7 @@ fn original_requests_that_are_none_are_answered_with_one_nul() {
 
 /// A reset would overtake the end of the document, so whatever else is sent, now or later, is read first.
 #[test]
-fn whoever_says_more_than_an_id_gets_the_whole_document() {
+fn a_client_that_sends_more_than_an_id_gets_the_document() {
     let collection = Collection::new(LayoutKind::Flat);
     let world = World::new(&ORIGINAL, &collection);
     for more in ["", "\n", "SMALL002"] {
@@ -68,7 +68,7 @@ fn every_framed_miss_says_what_it_is() {
     }
 }
 
-/// Half a request is waited for as long as was said, however its bytes trickle in; silence has a patience of its own.
+/// A partial request times out however its bytes trickle in; an idle connection has a timeout of its own.
 #[test]
 fn half_a_request_has_a_deadline() {
     for (setup, half, said) in [

@@ -1,4 +1,4 @@
-//! What is loaded, how often, and what the cache may hold.
+//! Loads of documents, their number, and the bounds of the cache.
 
 use std::sync::Barrier;
 
@@ -30,7 +30,7 @@ fn collection(count: usize, size: impl Fn(usize) -> usize) -> Collection {
     collection
 }
 
-/// Whoever asks while a document is on its way waits for it, on whatever thread.
+/// A request for a document in flight waits for it, on any thread.
 #[test]
 fn concurrent_misses_load_a_document_once() {
     const COUNT: usize = 40;
@@ -112,12 +112,12 @@ fn a_cache_keeps_to_its_bounds() {
     }
 }
 
-/// More loads than the queue of the readers holds: who finds no room is told so at once, who found some is answered in
-/// the end, and then there is room again. What holds the only reader up is a writer that has locked the database.
+/// More loads than the queue of the readers holds: those beyond are answered at once, the others in the end, and then there
+/// is room again. A writer that has locked the database holds up the only reader.
 #[test]
-fn a_full_queue_is_said_to_be_one() {
+fn a_full_queue_is_reported_as_unavailable() {
     const COUNT: usize = 2_000;
-    /// As `readers` has it.
+    /// Same as in `readers`.
     const QUEUE: usize = 1_024;
     let collection = collection(COUNT, |_| 10);
     let setup = Setup { readers: 1, cache: CacheLimits { entries: 10_000, ..ROOMY }, ..DATABASE };

@@ -13,6 +13,8 @@ mod confinement;
 #[cfg(test)]
 mod conversation;
 #[cfg(test)]
+mod damaged_databases;
+#[cfg(test)]
 mod loads;
 #[cfg(test)]
 mod process;

@@ -64,7 +64,7 @@ fn a_cached_name_is_not_taken_for_an_escape() {
 }
 
 #[test]
-fn a_directory_without_its_slash_moves_to_itself_and_nowhere_else() {
+fn a_directory_without_its_slash_redirects_to_itself() {
     let world = world();
     std::fs::create_dir(world.root.join("a b?c")).unwrap();
     std::fs::create_dir(world.root.join("evil.example")).unwrap();
@@ -149,7 +149,7 @@ fn nothing_is_answered_after_the_last_response() {
 
 /// A request must be whole in time, however steadily its bytes trickle in; between requests silence is allowed longer.
 #[test]
-fn slow_requests_are_timed_out_and_idle_connections_closed_quietly() {
+fn slow_requests_time_out_and_idle_connections_are_closed() {
     let mut world = world();
     let (request_timeout, idle_timeout) = (Duration::from_secs(10), Duration::from_secs(60));
     let (mut session, mut bytes) = (world.session(), Vec::new());

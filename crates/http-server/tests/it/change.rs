@@ -115,7 +115,7 @@ fn no_stale_byte_is_served_after_the_interval() {
 
 /// A change in the same tick of the clock as the one before it leaves every timestamp as it was.
 #[test]
-fn a_file_still_warm_when_read_is_read_again() {
+fn a_file_that_had_not_settled_is_read_again() {
     let mut world = World::new(options(INTERVAL));
     // As if the file had been written just now.
     world.now.unix -= Duration::from_secs(60);
@@ -132,7 +132,7 @@ fn a_file_still_warm_when_read_is_read_again() {
 }
 
 #[test]
-fn an_unchanged_file_is_looked_at_once_an_interval() {
+fn an_unchanged_file_is_checked_once_an_interval() {
     let mut world = World::new(options(INTERVAL));
     world.write("file", "a");
     for _ in 0..5 {
@@ -156,7 +156,7 @@ fn a_clock_set_back_does_not_freeze_the_cache() {
 }
 
 #[test]
-fn what_was_missing_is_found_as_soon_as_it_is_there() {
+fn a_missing_file_is_found_as_soon_as_it_exists() {
     let world = World::new(options(INTERVAL));
     assert_eq!(world.get("/file").status, 404);
     world.write("file", "a");

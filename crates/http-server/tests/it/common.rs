@@ -1,4 +1,4 @@
-//! A server, a tree and a client without a socket between them.
+//! Helpers that run a server, a tree and a client without a socket between them.
 
 use std::{
     path::{Path, PathBuf},
@@ -48,7 +48,7 @@ impl World {
         dialogue::session(&self.server, self.now)
     }
 
-    /// All that comes back for `input`, offered in chunks.
+    /// Returns all output for `input`, which arrives in chunks.
     pub(crate) fn exchange(&self, input: &[u8], chunk: usize) -> Answer {
         self.converse(input, Pace { arrives: chunk, ..Pace::AT_ONCE })
     }
@@ -58,7 +58,7 @@ impl World {
         Answer { bytes, closed, lingers }
     }
 
-    /// The response to one request, which must be whole.
+    /// Returns the response to one request, which must be complete.
     pub(crate) fn ask(&self, request: &str) -> Response {
         let answer = self.exchange(request.as_bytes(), request.len());
         let mut responses = answer.responses(&[request.split(' ').next().unwrap()]);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http_server::{Conn, HttpOptions, HttpServer, Requests, Site, SiteOptions};
+use http_server::{Conn, HttpOptions, HttpServer, RequestMetrics, Site, SiteOptions};
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use proto::{Now, Outbox, Protocol};
 
@@ -13,7 +13,7 @@ fn every_counter_is_there_and_counts() {
     let site = Site::open(directory.path(), SiteOptions::default()).unwrap();
     let server = Arc::new(HttpServer::new(site, HttpOptions::default()));
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Requests(Arc::clone(&server))));
+    registry.register_collector(Box::new(RequestMetrics(Arc::clone(&server))));
     let now = Now { instant: std::time::Instant::now(), unix: std::time::Duration::from_secs(4_000_000_000) };
     let mut out = Outbox::default();
     let requests: String = ["a", "a", "b"].map(|name| format!("GET /{name} HTTP/1.1\r\nHost: h\r\n\r\n")).concat();

@@ -1,4 +1,4 @@
-//! What the server is asked, whether through a session or through a socket, and the tree that it is asked about.
+//! Table of requests and the tree that they are about; the same for sessions and for sockets.
 
 use std::{os::unix::fs::symlink, path::Path};
 
@@ -6,7 +6,7 @@ use testkit::http::Response;
 
 use crate::common::write;
 
-/// A request, the status of its response, and whether the server closes the connection after it.
+/// Request, the status of its response, and whether the server closes the connection after it.
 pub(crate) struct Probe {
     pub(crate) request: String,
     pub(crate) status: u16,
@@ -18,7 +18,7 @@ impl Probe {
         self.request.split(' ').next().unwrap()
     }
 
-    /// For a failure.
+    /// Returns the request in a form for messages.
     pub(crate) fn shown(&self) -> &str {
         &self.request[..self.request.len().min(100)]
     }
@@ -34,7 +34,7 @@ impl Probe {
     }
 }
 
-/// A tree with everything the table speaks of, and a file outside, in the directory of the root.
+/// Makes the tree that the table is about, and a file outside, in the directory of the root.
 pub(crate) fn grow_tree(root: &Path) {
     write(root, "index.html", "<p>home");
     write(root, "a.txt", "0123456789");
@@ -62,7 +62,7 @@ pub(crate) fn grow_tree(root: &Path) {
     symlink("../../outside.txt", root.join("escaping-index/index.html")).unwrap();
 }
 
-/// The table of the README: in the short ones `\n` stands for CRLF.
+/// Table of the README. In the short ones, `\n` stands for CRLF.
 pub(crate) fn probes() -> Vec<Probe> {
     let long = "a".repeat(9_000);
     [

@@ -56,7 +56,7 @@ fn content_range(part: &Range<usize>, size: usize) -> String {
 }
 
 #[test]
-fn a_part_comes_with_its_place_and_the_validators_of_the_whole() {
+fn a_part_has_its_range_and_the_validators_of_the_whole() {
     let world = world();
     for _ in ["opened", "cached"] {
         for (path, size) in FILES.into_iter().filter(|(_, size)| *size > 0) {
@@ -77,7 +77,7 @@ fn a_part_comes_with_its_place_and_the_validators_of_the_whole() {
 }
 
 #[test]
-fn what_is_not_there_is_416_and_says_how_much_there_is() {
+fn an_unsatisfiable_range_is_416_with_the_size() {
     let world = world();
     for (path, size) in FILES {
         let got = ranged(&world, path, &format!("bytes={size}-"));

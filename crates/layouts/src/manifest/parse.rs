@@ -1,11 +1,14 @@
-//! The text of a manifest.
+//! Parser of manifests.
 
 use wire::file::FileId;
 
 use super::Paths;
 use crate::RelativePath;
 
-/// All of it, or the first line that is wrong, counted from 1, and how.
+/// Parses a whole manifest.
+///
+/// # Errors
+/// The number of the first malformed line, counted from 1, and what is wrong with it.
 pub(super) fn paths(text: &[u8]) -> Result<Paths, (usize, &'static str)> {
     let mut paths = Paths::new();
     for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
@@ -30,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manifest_is_right_as_a_whole_or_not_at_all() {
+    fn a_manifest_is_accepted_as_a_whole_or_not_at_all() {
         let found = paths(b"# comment\n\nA\tx/y\r\nB C\tz\tz\n").unwrap();
         let path = |id: &[u8]| found[&FileId::new(id).unwrap()].as_bytes();
         assert_eq!((path(b"A"), path(b"B C"), found.len()), (&b"x/y"[..], &b"z\tz"[..], 2));

@@ -1,40 +1,39 @@
 //! `loadgen file`.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
 use anyhow::Context as _;
-use clap::{
-    ArgGroup, Args, ValueEnum,
-    builder::{PossibleValuesParser, TypedValueParser as _},
-};
+use clap::{ArgGroup, Args, ValueEnum};
 use layouts::{Layout as _, LayoutKind};
 use loadgen::{
-    engine::{Endpoint, EndpointError, Limit, Load, Measured, Pause, Reuse, Turns},
-    file::{Catalogue, FileClient, Framed, KeyDistribution, Knowledge, Original, Plan, Speech, Verify},
-    null::{FileDialogue, FileReply},
-    summary::{Kinds, Subject},
-    usage::ServerProbe,
+    engine::{Limit, Load, Measured, Pause, Requestor, Reuse},
+    file::{Catalogue, FileClient, FilePlan, FileProtocol, FileScan, FileVerify, Framed, KeyDistribution, Original},
+    null::{FileReply, FileResponder},
+    result::ProtocolKind,
+    summary::{ReplyKinds, RunDescription},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use wire::file::FileId;
 
 use super::{
     Failure, Outcome,
-    campaign::{self, Campaign, Ceiling},
-    complain,
-    draw::{DistributionArg, ratio},
-    drive::{DriveArgs, interrupt_flag, named, value_name},
-    progress::Reading,
-    values::{count, milliseconds},
-    verify::{Checks, checks, levels},
+    ceiling::Ceiling,
+    distribution::{DistributionArg, ratio},
+    eprint_line,
+    load::LoadArgs,
+    progress::ReadingBar,
+    socket_run::{SocketRun, interrupt_flag, parse_endpoint},
+    values::{count, milliseconds, settings, value_name},
+    verify::{VerifyArg, verify_parser},
 };
 
 const REQUESTORS_MAX: usize = 1_000_000;
-/// Of 1 MiB a generator thread hashes some dozens in the time of a self-check.
+/// Length of documents beyond which too few fit the time of a self-check: of 1 MiB a thread hashes some dozens in it.
 const SELF_CHECK_BYTES_MAX: usize = 1 << 20;
 const DEFAULT_REQUESTORS: usize = 10;
 const DEFAULT_REPS: u64 = 30;
@@ -72,24 +71,24 @@ pub(super) struct FileArgs {
     #[arg(long = "content", value_name = "DIR")]
     content_option: Option<PathBuf>,
     #[command(flatten)]
-    drive: DriveArgs,
-    /// How to speak
+    load: LoadArgs,
+    /// Protocol of the server
     #[arg(long, value_enum, default_value = "original")]
     protocol: ProtocolArg,
-    /// How the directory is organised
-    #[arg(long, value_name = "NAME", default_value = "zotero", value_parser = layout_parser())]
+    /// Organisation of the directory
+    #[arg(long, value_name = "NAME", value_enum, default_value_t)]
     layout: LayoutKind,
-    /// How often each document is asked for: uniform, zipf:EXPONENT, hot:DOCUMENTS:REQUESTS (as in hot:0.1:0.9), sequential
-    /// or replay:FILE (a name on each line, in the order in which somebody asked for them)
+    /// Distribution of the documents: uniform, zipf:EXPONENT, hot:DOCUMENTS:REQUESTS (as in hot:0.1:0.9), sequential
+    /// or replay:FILE (a name on each line, in the order of the requests)
     #[arg(long, value_name = "LAW", default_value = "uniform")]
     id_dist: DistributionArg,
     /// Share of the requests for a document that there is not
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = ratio)]
     miss_ratio: f64,
-    /// How much of each reply is checked
-    #[arg(long, default_value = "sha256", value_parser = checks::<VerifyArg>("sha256"))]
-    verify: Checks<VerifyArg>,
-    /// As the original client: this many requestors [default: 10]
+    /// Level to which each reply is checked
+    #[arg(long, default_value = "sha256", value_parser = verify_parser::<FileVerify>("sha256"))]
+    verify: VerifyArg<FileVerify>,
+    /// Requestors, as the original client has them [default: 10]
     #[arg(long, value_name = "N", value_parser = count::<REQUESTORS_MAX>)]
     requestors: Option<usize>,
     /// Requests of each requestor [default: 30]
@@ -103,7 +102,8 @@ pub(super) struct FileArgs {
     sleep_stddev: Option<Duration>,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+/// Protocol of a fileserver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ProtocolArg {
     /// Eight characters, the bytes of the document, and the end of the connection
     Original,
@@ -111,128 +111,91 @@ enum ProtocolArg {
     Framed,
 }
 
-levels! {
-    pub(super) enum VerifyArg: Verify {
-        /// Only that it is a reply, and not that the server failed or refused
-        None,
-        /// The document was found, if there is one
-        Status,
-        /// … and is as long as it should be
-        Length,
-        /// … and has the digest of the file in the directory
-        Sha256,
-    }
-}
-
-fn layout_parser() -> impl clap::builder::TypedValueParser<Value = LayoutKind> {
-    PossibleValuesParser::new(
-        LayoutKind::ALL.iter().map(|kind| clap::builder::PossibleValue::new(kind.name()).help(kind.about())),
-    )
-    .try_map(|name| name.parse::<LayoutKind>())
-}
-
 pub(super) fn run(args: &FileArgs) -> Result<Outcome, Failure> {
-    let endpoint = Endpoint::parse(&args.target).map_err(|error| match error {
-        EndpointError::Malformed(_) => Failure::Usage(error.to_string()),
-        EndpointError::Unresolved { .. } => Failure::from(error),
-    })?;
-    if args.protocol == ProtocolArg::Original && args.drive.pipeline != 1 {
-        return Err(Failure::Usage(
-            "--pipeline needs --protocol framed: the original has one request per connection".to_owned(),
-        ));
+    let endpoint = parse_endpoint(&args.target)?;
+    if args.protocol == ProtocolArg::Original && args.load.pipeline != 1 {
+        return Err(Failure::usage("--pipeline needs --protocol framed: the original has one request per connection"));
     }
-    args.drive.check()?;
-    args.drive.refuse_used_out()?;
-    let run = Run { args, load: load(args), server: args.drive.server()?, endpoint };
-    campaign::probe(&args.drive, subject(args, args.drive.config(&run.load), &run.load), &run.endpoint, &run.load)?;
+    let describe = |load: &Load| description(args, args.load.config(load), load);
+    let run = SocketRun::prepare(&args.load, endpoint, load(args), describe)?;
     let plan = plan(args, catalogue(args)?, &args.id_dist.law, args.miss_ratio, run.load.seed)?;
-    let (plan, interrupt) = (Arc::new(plan), interrupt_flag()?);
+    let plan = Arc::new(plan);
     match args.protocol {
-        ProtocolArg::Original => run.measure::<Original>(&plan, &interrupt),
-        ProtocolArg::Framed => run.measure::<Framed>(&plan, &interrupt),
+        ProtocolArg::Original => measure::<Original>(args, &run, &plan),
+        ProtocolArg::Framed => measure::<Framed>(args, &run, &plan),
     }
 }
 
-/// A run that nothing stands in the way of.
-struct Run<'a> {
-    args: &'a FileArgs,
-    load: Load,
-    server: Option<ServerProbe>,
-    endpoint: Endpoint,
+fn measure<S: FileProtocol>(args: &FileArgs, run: &SocketRun<'_>, plan: &Arc<FilePlan>) -> Result<Outcome, Failure> {
+    // Not before: hashing the documents can be ended at once.
+    let interrupt = interrupt_flag()?;
+    let threads = run.load.threads;
+    let make_client = |thread| FileClient::<S>::new(Arc::clone(plan), thread, threads);
+    let describe = |load: &Load| description(args, config(args, load, plan.catalogue()), load);
+    let ceiling = self_check::<S>(args, plan.catalogue(), run, &interrupt)?;
+    run.carry_out(make_client, explain, describe, ceiling, &interrupt)
 }
 
-impl Run<'_> {
-    fn measure<S: Speech>(self, plan: &Arc<Plan>, interrupt: &AtomicBool) -> Result<Outcome, Failure> {
-        let Self { args, load, server, endpoint } = self;
-        let threads = load.threads;
-        let make_client = |thread| FileClient::<S>::new(Arc::clone(plan), thread, threads);
-        let subject = |load: &Load| subject(args, config(args, load, plan.catalogue()), load);
-        let campaign = Campaign { args: &args.drive, endpoint: &endpoint, load: &load, server, interrupt };
-        let ceiling = self_check::<S>(args, plan.catalogue(), &campaign)?;
-        campaign.carry_out(make_client, explain, subject, ceiling)
-    }
-}
-
-/// Replies are checked alike in the run and in its self-check.
+/// Makes the plan of a run or of its self-check, which check replies alike.
 fn plan(
     args: &FileArgs,
     catalogue: Catalogue,
     order: &KeyDistribution,
     miss_ratio: f64,
     seed: u64,
-) -> Result<Plan, Failure> {
-    let plan = Plan::new(catalogue, order, miss_ratio, level(args).into(), seed);
-    Ok(plan.map_err(|error| Failure::Usage(error.to_string()))?.sampling(args.verify.sample))
+) -> Result<FilePlan, Failure> {
+    let plan = FilePlan::new(catalogue, order, miss_ratio, level(args), seed);
+    Ok(plan.map_err(Failure::usage)?.sampling(args.verify.sample))
 }
 
-fn level(args: &FileArgs) -> VerifyArg {
-    args.verify.level(VerifyArg::Sha256)
+fn level(args: &FileArgs) -> FileVerify {
+    args.verify.level(FileVerify::Sha256)
 }
 
-/// What the generator could do at most with documents of the mean length.
-fn self_check<S: Speech>(args: &FileArgs, catalogue: &Catalogue, campaign: &Campaign<'_>) -> Result<Ceiling, Failure> {
+/// Measures the generator's ceiling with documents of the mean length.
+fn self_check<S: FileProtocol>(
+    args: &FileArgs,
+    catalogue: &Catalogue,
+    run: &SocketRun<'_>,
+    interrupt: &AtomicBool,
+) -> Result<Ceiling, Failure> {
     let length = catalogue.bytes().div_ceil(u64::from(catalogue.len()).max(1)).max(1);
     let Ok(bytes @ ..=SELF_CHECK_BYTES_MAX) = usize::try_from(length) else {
         return Ok(Ceiling::Unknown("such long documents take longer than the self-check does"));
     };
-    let load = campaign.load;
-    let plan = plan(args, Catalogue::of_one(length), &KeyDistribution::Uniform, 0.0, load.seed)?;
-    let (plan, threads) = (Arc::new(plan), load.threads);
+    let plan = plan(args, Catalogue::of_one(length), &KeyDistribution::Uniform, 0.0, run.load.seed)?;
+    let (plan, threads) = (Arc::new(plan), run.load.threads);
     let make_client = |thread| FileClient::<S>::new(Arc::clone(&plan), thread, threads);
-    campaign.ceiling::<_, FileDialogue>(FileReply::new(bytes), make_client)
+    run.ceiling::<_, FileResponder>(FileReply::new(bytes), make_client, interrupt)
 }
 
-fn subject(args: &FileArgs, mut config: std::collections::BTreeMap<String, serde_json::Value>, load: &Load) -> Subject {
-    config.insert("verify".to_owned(), json!(args.verify.name(VerifyArg::Sha256)));
-    let (kind, target) = ("file".to_owned(), args.target.clone());
-    Subject { kind, target, config, pacing: load.pacing, kinds: Kinds::HitsMisses }
+fn description(args: &FileArgs, mut config: BTreeMap<String, Value>, load: &Load) -> RunDescription {
+    config.insert("verify".to_owned(), json!(args.verify.name(FileVerify::Sha256)));
+    let (kind, target) = (ProtocolKind::File, args.target.clone());
+    RunDescription { kind, target, config, pacing: load.pacing, replies: ReplyKinds::HitsMisses }
 }
 
-fn config(
-    args: &FileArgs,
-    load: &Load,
-    catalogue: &Catalogue,
-) -> std::collections::BTreeMap<String, serde_json::Value> {
+fn config(args: &FileArgs, load: &Load, catalogue: &Catalogue) -> BTreeMap<String, Value> {
     let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
-    let mut config = args.drive.config(load);
-    config.extend(named([
+    let mut config = args.load.config(load);
+    config.extend(settings([
         ("content", json!(directory(args))),
         ("document_bytes", json!(catalogue.bytes())),
         ("documents", json!(catalogue.len())),
         ("id_dist", json!(args.id_dist.to_string())),
-        ("layout", json!(args.layout.name())),
+        ("layout", json!(args.layout.to_string())),
         ("miss_ratio", json!(args.miss_ratio)),
         ("protocol", json!(value_name(args.protocol))),
-        ("reps", json!(load.turns.map(|turns| turns.each))),
-        ("requestors", json!(load.turns.map(|_| load.connections))),
-        ("sleep_avg_ms", json!(load.turns.map(|turns| ms(turns.pause.mean)))),
-        ("sleep_stddev_ms", json!(load.turns.map(|turns| ms(turns.pause.stddev)))),
+        ("reps", json!(load.requestor.map(|requestor| requestor.reps))),
+        ("requestors", json!(load.requestor.map(|_| load.connections))),
+        ("sleep_avg_ms", json!(load.requestor.map(|requestor| ms(requestor.pause.mean)))),
+        ("sleep_stddev_ms", json!(load.requestor.map(|requestor| ms(requestor.pause.stddev)))),
     ]));
     config
 }
 
 fn load(args: &FileArgs) -> Load {
-    let mut load = args.drive.load();
+    let mut load = args.load.to_load();
     if args.protocol == ProtocolArg::Original {
         load.reuse = Reuse::Once;
     }
@@ -242,51 +205,52 @@ fn load(args: &FileArgs) -> Load {
             mean: args.sleep_avg.unwrap_or(DEFAULT_SLEEP_AVG),
             stddev: args.sleep_stddev.unwrap_or(DEFAULT_SLEEP_STDDEV),
         };
-        let turns = Turns { each: args.reps.unwrap_or(DEFAULT_REPS), pause };
+        let requestor = Requestor { reps: args.reps.unwrap_or(DEFAULT_REPS), pause };
         load.connections = requestors;
         load.threads = load.threads.min(requestors);
-        load.limit = Limit::Requests(turns.each.saturating_mul(requestors as u64));
-        load.turns = Some(turns);
+        load.limit = Limit::Requests(requestor.reps.saturating_mul(requestors as u64));
+        load.requestor = Some(requestor);
         (load.warmup, load.warmup_max) = (Duration::ZERO, None);
     }
     load
 }
 
 fn directory(args: &FileArgs) -> &Path {
-    // Clap has seen to it that one of them is there.
+    // The parser lets nothing pass without one of them.
     args.content.as_deref().or(args.content_option.as_deref()).unwrap_or_else(|| Path::new("."))
 }
 
-/// Everything there is to know of the documents before the first request.
+/// Reads all that is to be known of the documents before the first request.
 fn catalogue(args: &FileArgs) -> Result<Catalogue, Failure> {
     let directory = directory(args);
     let problem = || format!("cannot use {} as a {} directory", directory.display(), args.layout);
     let mut files = args.layout.open(directory).and_then(|layout| layout.list(directory)).with_context(problem)?;
     if args.protocol == ProtocolArg::Original {
-        leave_out_what_cannot_be_asked_for(&mut files);
+        leave_out_other_ids(&mut files);
     }
-    let knowledge = if level(args) == VerifyArg::Sha256 { Knowledge::LengthAndDigest } else { Knowledge::Length };
+    let knowledge = if level(args) == FileVerify::Sha256 { FileScan::LengthAndDigest } else { FileScan::Length };
     let bytes = files.iter().filter_map(|(_, path)| path.metadata().ok()).map(|metadata| metadata.len()).sum();
-    let reading = Reading::new(bytes, "hashing the documents");
+    let reading = ReadingBar::new(bytes, "hashing the documents");
     Ok(Catalogue::read(&files, knowledge, |bytes| reading.advance(bytes)).with_context(problem)?)
 }
 
-fn leave_out_what_cannot_be_asked_for(files: &mut Vec<(FileId, PathBuf)>) {
+/// Leaves out documents whose ids the original protocol cannot ask for, and says so.
+fn leave_out_other_ids(files: &mut Vec<(FileId, PathBuf)>) {
     let all = files.len();
     let odd = files.iter().map(|(id, _)| id).find(|id| !id.is_original()).cloned();
     files.retain(|(id, _)| id.is_original());
     if let Some(odd) = odd {
-        complain(&format!(
+        eprint_line(&format!(
             "{} of {all} documents are left out: the original protocol cannot ask for ids like `{odd}`",
             all - files.len()
         ));
     }
 }
 
-/// What might help against errors.
+/// Gives a hint if documents are missing or wrong.
 fn explain<S>(measured: &mut Measured<FileClient<S>>) {
     let is_about_documents = |name| matches!(name, "miss" | "length" | "content" | "short_body");
     if measured.tally.errors().any(|(class, count)| count > 0 && is_about_documents(class.name())) {
-        complain("hint: the directory and --layout must be those of the server");
+        eprint_line("hint: the directory and --layout must be those of the server");
     }
 }

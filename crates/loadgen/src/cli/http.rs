@@ -7,23 +7,24 @@ use clap::Args;
 use loadgen::{
     engine::{Load, Measured, Reuse},
     error::ErrorClass,
-    http::{Expectation, HttpClient, Message, Question, REFERENCE_BYTES_MAX, Target, TargetError, Verify},
-    null::{HttpDialogue, HttpReply},
+    http::{Expectation, HttpClient, HttpVerify, REFERENCE_BYTES_MAX, RequestParts, RequestSpec, Target, TargetError},
+    null::{HttpReply, HttpResponder},
+    result::ProtocolKind,
     sample::Sampler,
-    summary::{Kinds, Subject},
+    summary::{ReplyKinds, RunDescription},
 };
 use serde_json::json;
 
 use super::{
     Failure, Outcome,
-    campaign::{self, Campaign},
-    drive::{DriveArgs, interrupt_flag, named},
+    load::LoadArgs,
+    socket_run::{SocketRun, interrupt_flag},
     tls::TlsArgs,
-    values::Digest,
-    verify::{Checks, checks, levels},
+    values::{Digest, settings},
+    verify::{VerifyArg, verify_parser},
 };
 
-/// What the null server of a self-check answers with.
+/// Length of the body with which the null server of a self-check answers.
 const SELF_CHECK_BODY_BYTES: usize = 128;
 
 const EXAMPLES: &str = "Examples:
@@ -53,11 +54,10 @@ pub(super) struct HttpArgs {
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
     #[command(flatten)]
-    drive: DriveArgs,
+    load: LoadArgs,
     #[command(flatten)]
     tls: TlsArgs,
-    /// A connection for each request, of which the server is told (Connection: close); latency counts from the attempt
-    /// to connect
+    /// Open a connection for each request, which says so (Connection: close); latency counts from the attempt to connect
     #[arg(long)]
     no_keep_alive: bool,
     /// Method of every request [default: GET, with a body POST]
@@ -69,13 +69,13 @@ pub(super) struct HttpArgs {
     /// Body of every request: the bytes of this file
     #[arg(long, value_name = "FILE")]
     body_file: Option<PathBuf>,
-    /// How much of each reply is checked
-    #[arg(long, default_value = "content", value_parser = checks::<VerifyArg>("sha256 with --expect-sha256 or --content-dir, otherwise content"))]
-    verify: Checks<VerifyArg>,
-    /// With --verify sha256, all or sample=1/N: the body's digest, one per URL in their order
+    /// Level to which each reply is checked
+    #[arg(long, default_value = "content", value_parser = verify_parser::<HttpVerify>("sha256 with --expect-sha256 or --content-dir, otherwise content"))]
+    verify: VerifyArg<HttpVerify>,
+    /// Digest of the body for --verify sha256, all or sample=1/N, one per URL in their order
     #[arg(long, value_name = "HEX", conflicts_with = "content_dir")]
     expect_sha256: Vec<Digest>,
-    /// With --verify sha256, all or sample=1/N: the bodies are the files of this directory, found by the URL's path
+    /// Directory whose files the bodies are, by the URL's path, for --verify sha256, all or sample=1/N
     #[arg(long, value_name = "DIR")]
     content_dir: Option<PathBuf>,
     /// Add a request header, 'Name: value'; repeatable
@@ -83,56 +83,37 @@ pub(super) struct HttpArgs {
     headers: Vec<String>,
 }
 
-levels! {
-    enum VerifyArg: Verify {
-        /// Only that it is HTTP
-        None,
-        /// The status is 2xx
-        Status,
-        /// … and the body is as long as that of the first good reply
-        Length,
-        /// … and the body equals that of the first good reply
-        Content,
-        /// … and the body is the one given by --expect-sha256 or --content-dir
-        Sha256,
-    }
-}
-
 pub(super) fn run(args: &HttpArgs) -> Result<Outcome, Failure> {
-    let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
     let parse = |url: &String| Target::parse(url, args.unix.as_deref());
-    let targets = args.urls.iter().map(parse).collect::<Result<Vec<_>, _>>().map_err(|error| usage(&error))?;
+    let targets = args.urls.iter().map(parse).collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?;
     let endpoint = Target::endpoint(&targets).map_err(|error| {
-        if matches!(error, TargetError::Unresolved(_)) { Failure::from(error) } else { usage(&error) }
+        if matches!(error, TargetError::Unresolved(_)) { Failure::from(error) } else { Failure::usage(error) }
     })?;
     let body = request_body(args)?;
-    let questions = questions(args, &targets, body.as_deref())?;
-    let load = load(args)?;
-    let load = Load { tls: args.tls.of_url(&targets)?, ..load };
-    args.drive.check()?;
-    args.drive.refuse_used_out()?;
-    let server = args.drive.server()?;
+    let requests = requests(args, &targets, body.as_deref())?;
+    let load = Load { tls: args.tls.for_targets(&targets)?, ..load(args)? };
     let interrupt = interrupt_flag()?;
-    campaign::probe(&args.drive, subject(args, body.as_deref(), &load), &endpoint, &load)?;
+    let describe = |load: &Load| description(args, body.as_deref(), load);
+    let run = SocketRun::prepare(&args.load, endpoint, load, describe)?;
 
     let make_client = |thread| {
-        let sampler = Sampler::new(args.verify.sample, load.seed, thread);
-        HttpClient::new(&questions, args.verify.level(deepest(args)).into(), thread).sampling(sampler)
+        let sampler = Sampler::new(args.verify.sample, args.load.seed, thread);
+        HttpClient::new(&requests, args.verify.level(deepest(args)), thread).sampling(sampler)
     };
-    let campaign = Campaign { args: &args.drive, endpoint: &endpoint, load: &load, server, interrupt: &interrupt };
-    let ceiling = campaign.ceiling::<_, HttpDialogue>(HttpReply::new(SELF_CHECK_BODY_BYTES), self_check_client)?;
-    campaign.carry_out(make_client, compare_threads, |load| subject(args, body.as_deref(), load), ceiling)
+    let reply = HttpReply::new(SELF_CHECK_BODY_BYTES);
+    let ceiling = run.ceiling::<_, HttpResponder>(reply, self_check_client, &interrupt)?;
+    run.carry_out(make_client, compare_threads, describe, ceiling, &interrupt)
 }
 
-/// Asks the null server of a self-check.
+/// Makes the client that asks the null server of a self-check.
 fn self_check_client(thread: usize) -> HttpClient {
     let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec();
-    HttpClient::new(&[Question { request, expectation: Expectation::Nothing }], Verify::Content, thread)
+    HttpClient::new(&[RequestSpec { request, expectation: Expectation::Nothing }], HttpVerify::Content, thread)
 }
 
-fn subject(args: &HttpArgs, body: Option<&[u8]>, load: &Load) -> Subject {
-    let mut config = args.drive.config(load);
-    config.extend(named([
+fn description(args: &HttpArgs, body: Option<&[u8]>, load: &Load) -> RunDescription {
+    let mut config = args.load.config(load);
+    config.extend(settings([
         ("body_bytes", json!(body.map(<[u8]>::len))),
         ("headers", json!(args.headers)),
         ("keep_alive", json!(!args.no_keep_alive)),
@@ -140,28 +121,34 @@ fn subject(args: &HttpArgs, body: Option<&[u8]>, load: &Load) -> Subject {
         ("unix", json!(args.unix)),
         ("verify", json!(args.verify.name(deepest(args)))),
     ]));
-    Subject { kind: "http".to_owned(), target: args.urls.join(" "), config, pacing: load.pacing, kinds: Kinds::None }
+    RunDescription {
+        kind: ProtocolKind::Http,
+        target: args.urls.join(" "),
+        config,
+        pacing: load.pacing,
+        replies: ReplyKinds::One,
+    }
 }
 
 fn load(args: &HttpArgs) -> Result<Load, Failure> {
-    let load = args.drive.load();
+    let load = args.load.to_load();
     if !args.no_keep_alive {
         return Ok(load);
     }
     if load.pipeline != 1 {
         let problem = "--no-keep-alive has one request per connection: --pipeline does not go with it";
-        return Err(Failure::Usage(problem.to_owned()));
+        return Err(Failure::usage(problem));
     }
     Ok(Load { reuse: Reuse::Once, ..load })
 }
 
-/// The request's own headers, the one that ends the connection included.
+/// Returns the headers of each request, the one that ends the connection included.
 fn headers(args: &HttpArgs) -> Vec<String> {
     let close = args.no_keep_alive.then(|| "Connection: close".to_owned());
     args.headers.iter().cloned().chain(close).collect()
 }
 
-/// Each thread checks its replies against its own reference; these must be the same.
+/// Compares the references of the threads. Each thread checks its replies against its own, and these must be the same.
 fn compare_threads(measured: &mut Measured<HttpClient>) {
     let Some((first, others)) = measured.protocols.split_first() else { return };
     for _ in 0..others.iter().map(|other| first.disagreements(other)).sum() {
@@ -182,33 +169,34 @@ fn method<'a>(args: &'a HttpArgs, body: Option<&[u8]>) -> &'a str {
     args.method.as_deref().unwrap_or_else(|| if body.is_some() { "POST" } else { "GET" })
 }
 
-/// What the command can check of what it was given.
-fn deepest(args: &HttpArgs) -> VerifyArg {
+/// Returns the deepest level that the command can check with what it was given.
+fn deepest(args: &HttpArgs) -> HttpVerify {
     let is_given = args.content_dir.is_some() || !args.expect_sha256.is_empty();
-    if is_given { VerifyArg::Sha256 } else { VerifyArg::Content }
+    if is_given { HttpVerify::Sha256 } else { HttpVerify::Content }
 }
 
-fn questions(args: &HttpArgs, targets: &[Target], body: Option<&[u8]>) -> Result<Vec<Question>, Failure> {
+/// Prepares the requests, each with what is expected of its reply.
+fn requests(args: &HttpArgs, targets: &[Target], body: Option<&[u8]>) -> Result<Vec<RequestSpec>, Failure> {
     let (level, deepest) = (args.verify.level(deepest(args)), deepest(args));
-    if (level == VerifyArg::Sha256) != (deepest == VerifyArg::Sha256) {
+    if (level == HttpVerify::Sha256) != (deepest == HttpVerify::Sha256) {
         let problem = "--verify sha256 and one of --expect-sha256, --content-dir belong together";
-        return Err(Failure::Usage(problem.to_owned()));
+        return Err(Failure::usage(problem));
     }
-    if level == VerifyArg::Sha256 && args.content_dir.is_none() && args.expect_sha256.len() != targets.len() {
-        return Err(Failure::Usage("--expect-sha256 is needed once per URL".to_owned()));
+    if level == HttpVerify::Sha256 && args.content_dir.is_none() && args.expect_sha256.len() != targets.len() {
+        return Err(Failure::usage("--expect-sha256 is needed once per URL"));
     }
     let headers = headers(args);
-    let question = |(index, target): (usize, &Target)| {
-        let message = Message { method: method(args, body), headers: &headers, body };
-        let request = target.request(&message).map_err(|error| Failure::Usage(error.to_string()))?;
+    let request = |(index, target): (usize, &Target)| {
+        let message = RequestParts { method: method(args, body), headers: &headers, body };
+        let request = target.request(&message).map_err(Failure::usage)?;
         let expectation = match (&args.content_dir, args.expect_sha256.get(index)) {
             (Some(directory), _) => expected_file(directory, target)?,
             (None, Some(Digest(digest))) => Expectation::Digest(*digest),
             (None, None) => Expectation::Nothing,
         };
-        Ok(Question { request, expectation })
+        Ok(RequestSpec { request, expectation })
     };
-    targets.iter().enumerate().map(question).collect()
+    targets.iter().enumerate().map(request).collect()
 }
 
 fn expected_file(directory: &Path, target: &Target) -> Result<Expectation, Failure> {

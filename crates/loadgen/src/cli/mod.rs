@@ -1,33 +1,34 @@
-//! Subcommands, and what their outcome means for the shell.
+//! The commands, and the exit status of each outcome.
 
-mod campaign;
-mod draw;
-mod drive;
+mod ceiling;
+mod distribution;
 mod file;
 mod http;
 mod kv;
-mod live;
+mod load;
 mod mq;
 mod null;
+mod output;
 mod progress;
 mod report;
 mod request_log;
 mod series;
-mod sources;
+mod socket_run;
+mod tcp;
 mod tls;
 mod values;
 mod verify;
 
-use std::{io::Write as _, process::ExitCode};
+use std::{fmt::Display, io::Write as _, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Some requests failed.
+/// Exit status if requests failed.
 const EXIT_FAILED_REQUESTS: u8 = 3;
-/// Bad usage, as clap has it.
+/// Exit status of bad usage: the same as clap's.
 const EXIT_USAGE: u8 = 2;
-/// Ended by SIGINT or SIGTERM before its time: 128 + SIGINT, as shells have it.
+/// Exit status if SIGINT or SIGTERM ended the run before its time: 128 + SIGINT, as in shells.
 const EXIT_INTERRUPTED: u8 = 130;
 
 /// A load generator that verifies every reply
@@ -48,7 +49,7 @@ enum Command {
     File(Box<file::FileArgs>),
     /// Drive a server of files by POSIX message queue and FIFO
     Mq(Box<mq::MqArgs>),
-    /// What `loadgen mq --spawn process` starts
+    /// A client of `loadgen mq --spawn process`
     #[command(name = loadgen::mq::CLIENT_COMMAND, hide = true)]
     MqClient,
     /// Show, merge or compare stored results
@@ -62,21 +63,28 @@ const EXIT_HELP: &str = "Exit status: 0 every request succeeded and was verified
 standard error); 130 interrupted (by SIGINT or SIGTERM): the result is of what was measured until then; 2 bad usage; 1 anything \
 else.";
 
-/// How a command ended, if not with an error.
+/// End of a command without an error.
 enum Outcome {
     Success,
-    /// Counted on standard error already.
+    /// The failures have been counted on standard error.
     FailedRequests,
-    /// What was measured until then has been printed.
+    /// The result of what was measured until then has been printed.
     Interrupted,
 }
 
-/// Why a command could not be carried out.
+/// Reason why a command could not be carried out.
 enum Failure {
     Usage(String),
-    /// By a signal, before there was anything to print.
+    /// A signal came before there was anything to print.
     Interrupted(anyhow::Error),
     Other(anyhow::Error),
+}
+
+impl Failure {
+    /// Makes a failure of bad usage.
+    fn usage(problem: impl Display) -> Self {
+        Self::Usage(problem.to_string())
+    }
 }
 
 impl<E: Into<anyhow::Error>> From<E> for Failure {
@@ -93,7 +101,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Kv(args) => kv::run(&args),
         Command::File(args) => file::run(&args),
         Command::Mq(args) => mq::run(&args),
-        Command::MqClient => loadgen::mq::be_a_client().map(|()| Outcome::Success).map_err(Failure::from),
+        Command::MqClient => loadgen::mq::run_client_process().map(|()| Outcome::Success).map_err(Failure::from),
         Command::Report(args) => report::run(&args),
         Command::Null(args) => null::run(&args),
     };
@@ -102,21 +110,21 @@ pub(crate) fn main() -> ExitCode {
         Ok(Outcome::FailedRequests) => ExitCode::from(EXIT_FAILED_REQUESTS),
         Ok(Outcome::Interrupted) => ExitCode::from(EXIT_INTERRUPTED),
         Err(Failure::Usage(what)) => {
-            complain(&format!("error: {what}"));
+            eprint_line(&format!("error: {what}"));
             ExitCode::from(EXIT_USAGE)
         }
         Err(Failure::Interrupted(error)) => {
-            complain(&format!("error: {error:#}"));
+            eprint_line(&format!("error: {error:#}"));
             ExitCode::from(EXIT_INTERRUPTED)
         }
         Err(Failure::Other(error)) => {
-            complain(&format!("error: {error:#}"));
+            eprint_line(&format!("error: {error:#}"));
             ExitCode::FAILURE
         }
     }
 }
 
-/// Thousands of connections need more descriptors than the soft limit usually has.
+/// Raises the soft limit of descriptors to the hard one: thousands of connections need more than it usually is.
 fn raise_descriptor_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -124,16 +132,16 @@ fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// One line on standard error. If that is closed there is nobody to tell.
-fn complain(line: &str) {
+/// Prints a line on standard error. If that is closed there is nobody to tell.
+fn eprint_line(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Text on standard output, flushed.
-fn print(text: &str) -> anyhow::Result<()> {
+/// Prints on standard output, and flushes it.
+fn print(text: impl AsRef<[u8]>) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // Whoever reads has seen enough, as in `loadgen … | head`.
+    match out.write_all(text.as_ref()).and_then(|()| out.flush()) {
+        // The reader has seen enough, as in `loadgen … | head`.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(anyhow::Context::context(other, "cannot write to standard output")?),
     }

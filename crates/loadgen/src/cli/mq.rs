@@ -2,17 +2,19 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Display,
     path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicBool},
 };
 
 use anyhow::Context as _;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use loadgen::{
-    body::{self, Knowledge, PIECE_BYTES, Verify},
+    body::{self, FileScan, FileVerify, PIECE_BYTES},
     engine::Load,
-    mq::{Form, Plan, Sharing, Sink, Spawn, Wanted},
-    summary::{Kinds, Subject},
+    mq::{AnswerForm, AnswerSink, ClientKind, MqLoad, Sharing, WantedFile},
+    result::ProtocolKind,
+    summary::{ReplyKinds, RunDescription},
 };
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -20,21 +22,19 @@ use sys::mqueue::QueueName;
 
 use super::{
     Failure, Outcome,
-    campaign::Ceiling,
-    complain,
-    drive::{DriveArgs, named, value_name},
-    file::VerifyArg,
-    live::Progress,
-    progress::Reading,
+    ceiling::Ceiling,
+    eprint_line,
+    load::LoadArgs,
+    progress::{Progress, ReadingBar},
     series::Series,
-    values::{Digest, count},
-    verify::{Checks, checks},
+    values::{Digest, count, settings, value_name},
+    verify::{VerifyArg, verify_parser},
 };
 
 const BUFFER_BYTES_MAX: usize = 1 << 30;
 
-/// Options of all commands that this one refuses.
-const FOR_SOCKETS: [&str; 10] = [
+/// Options of the load that this command refuses, because they are about sockets.
+const SOCKET_OPTIONS: [&str; 10] = [
     "threads",
     "pipeline",
     "connect_timeout",
@@ -71,12 +71,12 @@ Exit status: 0 every request succeeded and was verified; 3 some failed; 130 inte
 #[command(mut_arg("timeout", |arg| arg.default_value("60s").help("Limit for each request, from its sending to the end of its answer")))]
 #[command(mut_arg("ramp", |arg| arg.help("Clients begin evenly over this time, before the warm-up; in an open loop all begin, and the rate grows from 0 meanwhile")))]
 #[command(mut_arg("pin", |arg| arg.help("Pin the clients to these CPUs, round robin: 0 or 0,2-3")))]
-#[command(mut_args(|arg| if FOR_SOCKETS.contains(&arg.get_id().as_str()) { arg.hide(true) } else { arg }))]
+#[command(mut_args(|arg| if SOCKET_OPTIONS.contains(&arg.get_id().as_str()) { arg.hide(true) } else { arg }))]
 pub(super) struct MqArgs {
     /// The server's queue: /NAME or, as the server prints it, mq:/NAME
     #[arg(value_name = "QUEUE")]
     queue: String,
-    /// What to ask for, as the server knows it; several are asked for in turn
+    /// Files to ask for, as the server knows them; several are asked for in turn
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<String>,
     /// The server's directory of FIFOs: it belongs to this user or to root, and nobody else may use it (mkdir -m 700)
@@ -87,19 +87,19 @@ pub(super) struct MqArgs {
     #[arg(long)]
     shared_fifo_dir: bool,
     #[command(flatten)]
-    drive: DriveArgs,
-    /// What a client is
+    load: LoadArgs,
+    /// Kind of each client
     #[arg(long, value_enum, default_value = "thread")]
-    spawn: SpawnArg,
-    /// Where answers go
+    spawn: ClientKind,
+    /// Destination of the answers
     #[arg(long, value_enum, default_value = "read")]
-    sink: SinkArg,
+    sink: AnswerSink,
     /// --sink read asks for this many bytes at once
     #[arg(long, value_name = "BYTES", default_value = "131072", value_parser = count::<BUFFER_BYTES_MAX>)]
     buffer_size: usize,
-    /// How much of each answer is checked
-    #[arg(long, default_value = "all", value_parser = checks::<VerifyArg>("sha256 if digests are known and the sink is read, otherwise length"))]
-    verify: Checks<VerifyArg>,
+    /// Level to which each answer is checked
+    #[arg(long, default_value = "all", value_parser = verify_parser::<FileVerify>("sha256 if digests are known and the sink is read, otherwise length"))]
+    verify: VerifyArg<FileVerify>,
     /// A directory with the files that the server should have
     #[arg(long, value_name = "DIR")]
     content: Option<PathBuf>,
@@ -114,80 +114,64 @@ pub(super) struct MqArgs {
     status_fifo: bool,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-enum SpawnArg {
-    /// A thread
-    Thread,
-    /// A process, as in the original
-    Process,
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-enum SinkArg {
-    /// Into a buffer
-    Read,
-    /// To /dev/null by splice(2), without being looked at
-    Splice,
-}
-
 pub(super) fn run(args: &MqArgs) -> Result<Outcome, Failure> {
     check_usage(args)?;
-    // Before large files are read. The clients look again, each at what it has opened.
-    loadgen::mq::open_directory(&args.fifo_dir, sharing(args)).map_err(|error| Failure::Usage(error.to_string()))?;
-    args.drive.refuse_used_out()?;
-    let server = args.drive.server()?;
+    // Checked before large files are read. Each client checks what it has opened once more.
+    loadgen::mq::open_directory(&args.fifo_dir, sharing(args)).map_err(Failure::usage)?;
+    args.load.output.check_files(args.load.rate.len())?;
+    let server = args.load.server()?;
     let files = wanted(args)?;
-    // Not before: reading large files can be ended at once.
+    // Not before: hashing large files can be ended at once.
     let interrupt = patient_interrupt_flag()?;
-    let load = args.drive.load();
+    let load = args.load.to_load();
     let measure = |load: &Load| {
-        let mut progress = Progress::new(args.drive.progress, load.pacing, load.limit, load.warmup);
-        let plan = plan(args, load, files.clone());
-        let measured = loadgen::mq::run(&plan, server.as_ref(), &interrupt, |live| progress.update(live));
+        let mut progress = Progress::new(args.load.output.progress, load);
+        let mq_load = mq_load(args, load, files.clone());
+        let measured = loadgen::mq::run(&mq_load, server.as_ref(), &interrupt, |live| progress.update(live));
         progress.finish();
         Ok(measured?)
     };
-    let ceiling = match args.drive.wants_ceiling(&load) {
+    let ceiling = match args.load.wants_ceiling(&load) {
         true => Ceiling::Unknown("clients of queues are not checked; run `loadgen null --protocol mq` beside"),
         false => Ceiling::NotWanted,
     };
-    let series = Series { args: &args.drive, load: &load, server: server.as_ref(), interrupt: &interrupt, ceiling };
-    let outcome = series.carry_out(&queue(args), measure, |load| subject(args, load, &files))?;
-    if args.sink == SinkArg::Splice && verify(args) >= Verify::Length {
-        complain("note: --sink splice looks at no byte: only the lengths of the answers were checked");
+    let series = Series { args: &args.load, load: &load, server: server.as_ref(), interrupt: &interrupt, ceiling };
+    let outcome = series.carry_out(&queue(args), measure, |load| description(args, load, &files))?;
+    if args.sink == AnswerSink::Splice && verify(args) >= FileVerify::Length {
+        eprint_line("note: --sink splice looks at no byte: only the lengths of the answers were checked");
     }
     Ok(outcome)
 }
 
 fn check_usage(args: &MqArgs) -> Result<(), Failure> {
-    let usage = |problem: &str| Err(Failure::Usage(problem.to_owned()));
-    if let Some(option) = args.drive.for_sockets_only() {
-        return usage(&format!(
+    let usage = |problem: &dyn Display| Err(Failure::usage(problem));
+    if let Some(option) = args.load.find_socket_option() {
+        return usage(&format_args!(
             "{option} does not go with mq: every client is a thread or a process with one request under way"
         ));
     }
-    args.drive.refuse_large_log(args.drive.connections)?;
+    args.load.output.check_log_size(args.load.connections)?;
     if let Err(error) = queue(args).parse::<QueueName>() {
-        return usage(&error.to_string());
+        return usage(&error);
     }
     if let Some(path) = args.paths.iter().find(|path| wire::mserve::Request::new(path.as_bytes(), b"x", None).is_err())
     {
-        return usage(&format!("`{path}` cannot be asked for: a path is not empty, and has no semicolon"));
+        return usage(&format_args!("`{path}` cannot be asked for: a path is not empty, and has no semicolon"));
     }
-    if !matches!(args.expect_sha256.len(), 0) && args.expect_sha256.len() != args.paths.len() {
-        return usage("--expect-sha256 is needed once for every PATH");
+    if !args.expect_sha256.is_empty() && args.expect_sha256.len() != args.paths.len() {
+        return usage(&"--expect-sha256 is needed once for every PATH");
     }
     let needs_digests = match args.verify {
         verify if verify.is_sampled() => Some("sample=1/N"),
-        verify if verify.names(VerifyArg::Sha256) => Some("sha256"),
+        verify if verify.is_level(FileVerify::Sha256) => Some("sha256"),
         _ => None,
     };
     match needs_digests {
-        Some(what) if args.sink == SinkArg::Splice => {
-            usage(&format!("--verify {what} does not go with --sink splice, which looks at no byte"))
+        Some(what) if args.sink == AnswerSink::Splice => {
+            usage(&format_args!("--verify {what} does not go with --sink splice, which looks at no byte"))
         }
         Some(what) if args.content.is_none() && args.expect_sha256.is_empty() => {
-            usage(&format!("--verify {what} needs --content or --expect-sha256"))
+            usage(&format_args!("--verify {what} needs --content or --expect-sha256"))
         }
         _ => Ok(()),
     }
@@ -201,47 +185,47 @@ fn queue(args: &MqArgs) -> &str {
     args.queue.strip_prefix("mq:").unwrap_or(&args.queue)
 }
 
-fn form(args: &MqArgs) -> Form {
+fn form(args: &MqArgs) -> AnswerForm {
     match (args.framed, args.status_fifo) {
-        (true, _) => Form::Framed,
-        (false, true) => Form::Status,
-        (false, false) => Form::Bare,
+        (true, _) => AnswerForm::Framed,
+        (false, true) => AnswerForm::Status,
+        (false, false) => AnswerForm::Bare,
     }
 }
 
-/// What the command can check of what it was given.
-fn deepest(args: &MqArgs) -> VerifyArg {
+/// Returns the deepest level that the command can check with what it was given.
+fn deepest(args: &MqArgs) -> FileVerify {
     let knows_digests = args.content.is_some() || !args.expect_sha256.is_empty();
-    if knows_digests && args.sink == SinkArg::Read { VerifyArg::Sha256 } else { VerifyArg::Length }
+    if knows_digests && args.sink == AnswerSink::Read { FileVerify::Sha256 } else { FileVerify::Length }
 }
 
-fn verify(args: &MqArgs) -> Verify {
-    args.verify.level(deepest(args)).into()
+fn verify(args: &MqArgs) -> FileVerify {
+    args.verify.level(deepest(args))
 }
 
-/// Everything there is to know of the files before the first request.
-fn wanted(args: &MqArgs) -> Result<Vec<Wanted>, Failure> {
-    let knowledge = if verify(args) == Verify::Sha256 { Knowledge::LengthAndDigest } else { Knowledge::Length };
+/// Reads all that is to be known of the files before the first request.
+fn wanted(args: &MqArgs) -> Result<Vec<WantedFile>, Failure> {
+    let knowledge = if verify(args) == FileVerify::Sha256 { FileScan::LengthAndDigest } else { FileScan::Length };
     let local = |path: &str| args.content.as_ref().map(|content| local(content, path));
     let bytes = args.paths.iter().filter_map(|path| local(path)?.metadata().ok()).map(|file| file.len()).sum();
-    let reading = Reading::new(bytes, "hashing the files");
+    let reading = ReadingBar::new(bytes, "hashing the files");
     let mut piece = vec![0; PIECE_BYTES];
-    let know = |(index, path): (usize, &String)| -> Result<Wanted, Failure> {
+    let know = |(index, path): (usize, &String)| -> Result<WantedFile, Failure> {
         let given = args.expect_sha256.get(index).map(|Digest(digest)| *digest);
         let (length, digest) = match local(path) {
             None => (None, given),
             Some(file) => {
-                let known = body::know_file(&file, knowledge, &mut piece, |bytes| reading.advance(bytes));
+                let known = body::scan_file(&file, knowledge, &mut piece, |bytes| reading.advance(bytes));
                 let (length, digest) = known.with_context(|| format!("--content: {}", file.display()))?;
                 (Some(length), digest)
             }
         };
-        Ok(Wanted { path: path.clone(), length, digest })
+        Ok(WantedFile { path: path.clone(), length, digest })
     };
     args.paths.iter().enumerate().map(know).collect()
 }
 
-/// Where the directory has the file: an absolute path may name it there itself, or begin at the server's root.
+/// Returns the path of a file in the directory. An absolute path may be that already, or begin at the server's root.
 fn local(content: &Path, path: &str) -> PathBuf {
     if Path::new(path).starts_with(content) {
         return PathBuf::from(path);
@@ -249,28 +233,22 @@ fn local(content: &Path, path: &str) -> PathBuf {
     content.join(path.trim_start_matches('/'))
 }
 
-/// What the clients do under `load`. The prefix is new each time: what a server says late, of the step before, must find no
-/// FIFO of its name.
-fn plan(args: &MqArgs, load: &Load, files: Vec<Wanted>) -> Plan {
-    Plan {
+/// Tells the clients what to do under `load`. The prefix of the FIFOs is new each time, so that a late answer to the step before finds
+/// no FIFO of its name.
+fn mq_load(args: &MqArgs, load: &Load, files: Vec<WantedFile>) -> MqLoad {
+    MqLoad {
         queue: queue(args).to_owned(),
         fifo_directory: args.fifo_dir.clone(),
         sharing: sharing(args),
-        prefix: Plan::new_prefix(),
+        prefix: MqLoad::new_prefix(),
         files,
         form: form(args),
-        sink: match args.sink {
-            SinkArg::Read => Sink::Read,
-            SinkArg::Splice => Sink::Splice,
-        },
+        sink: args.sink,
         verify: verify(args),
         sample: args.verify.sample,
         buffer_bytes: args.buffer_size,
         clients: load.connections,
-        spawn: match args.spawn {
-            SpawnArg::Thread => Spawn::Thread,
-            SpawnArg::Process => Spawn::Process,
-        },
+        spawn: args.spawn,
         cpus: Some(load.pin.to_string()).filter(|_| load.pin.iter().len() > 0),
         pacing: load.pacing,
         limit: load.limit,
@@ -283,20 +261,20 @@ fn plan(args: &MqArgs, load: &Load, files: Vec<Wanted>) -> Plan {
     }
 }
 
-fn subject(args: &MqArgs, load: &Load, files: &[Wanted]) -> Subject {
+fn description(args: &MqArgs, load: &Load, files: &[WantedFile]) -> RunDescription {
     let target: Vec<&str> = std::iter::once(queue(args)).chain(args.paths.iter().map(String::as_str)).collect();
-    Subject {
-        kind: "mq".to_owned(),
+    RunDescription {
+        kind: ProtocolKind::Mq,
         target: target.join(" "),
         config: config(args, load, files),
         pacing: load.pacing,
-        kinds: Kinds::None,
+        replies: ReplyKinds::One,
     }
 }
 
-fn config(args: &MqArgs, load: &Load, files: &[Wanted]) -> BTreeMap<String, Value> {
-    let mut config = args.drive.config(load);
-    let of_sockets = [
+fn config(args: &MqArgs, load: &Load, files: &[WantedFile]) -> BTreeMap<String, Value> {
+    let mut config = args.load.config(load);
+    let socket_settings = [
         "connections",
         "connect_timeout_s",
         "first_byte_timeout_s",
@@ -309,16 +287,16 @@ fn config(args: &MqArgs, load: &Load, files: &[Wanted]) -> BTreeMap<String, Valu
         "fast_open",
         "linger_zero",
     ];
-    for name in of_sockets {
+    for name in socket_settings {
         config.remove(name);
     }
     let form = match form(args) {
-        Form::Bare => "bare",
-        Form::Framed => "framed",
-        Form::Status => "status-fifo",
+        AnswerForm::Bare => "bare",
+        AnswerForm::Framed => "framed",
+        AnswerForm::Status => "status-fifo",
     };
-    let is_known = |wanted: &Wanted| wanted.digest.is_some();
-    config.extend(named([
+    let is_known = |wanted: &WantedFile| wanted.digest.is_some();
+    config.extend(settings([
         ("buffer_bytes", json!(args.buffer_size)),
         ("clients", json!(load.connections)),
         ("content", json!(args.content)),
@@ -332,8 +310,8 @@ fn config(args: &MqArgs, load: &Load, files: &[Wanted]) -> BTreeMap<String, Valu
     config
 }
 
-/// A flag that SIGINT and SIGTERM set. However often they come, the program ends by itself, in bounded time: FIFOs are to be
-/// removed.
+/// Registers a flag that SIGINT and SIGTERM set. However often they come, the program ends by itself, in bounded time, because FIFOs
+/// are to be removed.
 fn patient_interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
     let interrupt = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -347,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_found_beneath_the_directory_by_either_kind_of_path() {
+    fn relative_and_absolute_paths_find_files_in_the_directory() {
         let content = Path::new("/srv/files");
         for path in ["a/b.bin", "/a/b.bin", "/srv/files/a/b.bin"] {
             assert_eq!(local(content, path), Path::new("/srv/files/a/b.bin"), "{path}");

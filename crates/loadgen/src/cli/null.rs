@@ -5,7 +5,7 @@ use std::{os::unix::net::UnixStream, path::PathBuf, str::FromStr};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use loadgen::null::{
-    FileDialogue, FileReply, HttpDialogue, HttpReply, NullQueue, NullServer, RespDialogue, RespReplies,
+    FileReply, FileResponder, HttpReply, HttpResponder, NullQueue, NullServer, RespReplies, RespResponder,
 };
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sys::{affinity::Cpus, listen::Address, mqueue::QueueName};
@@ -29,12 +29,12 @@ const EXAMPLE: &str = "Examples:
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct NullArgs {
-    /// What to answer in
+    /// Protocol of the answers
     #[arg(long, value_enum)]
     protocol: NullProtocol,
     /// Address to listen on: 127.0.0.1:8080 (port 0 picks a free one), unix:/path, or for mq the queue: mq:/name
     #[arg(long, value_name = "ADDR")]
-    listen: Place,
+    listen: Listen,
     /// http, file: bytes of the body of every reply, all of them x [default: 128, for file 10240]
     #[arg(long, value_name = "N", value_parser = size)]
     body_size: Option<usize>,
@@ -52,7 +52,8 @@ pub(super) struct NullArgs {
     pin: Option<Cpus>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+/// Protocol of a null server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum NullProtocol {
     /// 200 OK to everything up to an empty line
     Http,
@@ -64,14 +65,14 @@ enum NullProtocol {
     Mq,
 }
 
-/// Where requests come in.
+/// Socket or queue on which requests come in.
 #[derive(Clone, Debug)]
-enum Place {
+enum Listen {
     Socket(Address),
     Queue(QueueName),
 }
 
-impl FromStr for Place {
+impl FromStr for Listen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -82,6 +83,7 @@ impl FromStr for Place {
     }
 }
 
+/// Parses a number of bytes.
 fn size(text: &str) -> Result<usize, String> {
     const MAX: usize = 1 << 30;
     text.parse().ok().filter(|size| *size <= MAX).ok_or_else(|| format!("not a number from 0 to {MAX}"))
@@ -89,7 +91,7 @@ fn size(text: &str) -> Result<usize, String> {
 
 pub(super) fn run(args: &NullArgs) -> Result<Outcome, Failure> {
     if let Some(problem) = misplaced(args) {
-        return Err(Failure::Usage(problem.to_owned()));
+        return Err(Failure::usage(problem));
     }
     if let Some(cpus) = &args.pin {
         cpus.pin_to_all().with_context(|| format!("cannot pin to CPUs {cpus}"))?;
@@ -100,16 +102,17 @@ pub(super) fn run(args: &NullArgs) -> Result<Outcome, Failure> {
         signal_hook::low_level::pipe::register(signal, writer).context("cannot handle signals")?;
     }
     match &args.listen {
-        Place::Socket(address) => serve_sockets(args, address, &stop),
-        Place::Queue(name) => serve_queue(args, name, &stop),
+        Listen::Socket(address) => serve_sockets(args, address, &stop),
+        Listen::Queue(name) => serve_queue(args, name, &stop),
     }
 }
 
+/// Finds an option that does not go with the protocol.
 fn misplaced(args: &NullArgs) -> Option<&'static str> {
     let is_queue = matches!(args.protocol, NullProtocol::Mq);
     match (&args.listen, args.protocol) {
-        (Place::Socket(_), NullProtocol::Mq) => return Some("--protocol mq listens on a queue: --listen mq:/NAME"),
-        (Place::Queue(_), protocol) if !matches!(protocol, NullProtocol::Mq) => {
+        (Listen::Socket(_), NullProtocol::Mq) => return Some("--protocol mq listens on a queue: --listen mq:/NAME"),
+        (Listen::Queue(_), protocol) if !matches!(protocol, NullProtocol::Mq) => {
             return Some("only --protocol mq listens on a queue");
         }
         _ => {}
@@ -132,23 +135,23 @@ fn misplaced(args: &NullArgs) -> Option<&'static str> {
 fn serve_queue(args: &NullArgs, name: &QueueName, stop: &UnixStream) -> Result<Outcome, Failure> {
     let (root, fifos) = (args.root.clone().unwrap_or_default(), args.fifo_dir.clone().unwrap_or_default());
     let server = NullQueue::bind(name, &root, &fifos).with_context(|| format!("cannot listen on mq:{name}"))?;
-    print(&format!("listening on mq:{name}\n"))?;
+    print(format!("listening on mq:{name}\n"))?;
     server.serve(stop).context("the queue failed")?;
     Ok(Outcome::Success)
 }
 
 fn serve_sockets(args: &NullArgs, address: &Address, stop: &UnixStream) -> Result<Outcome, Failure> {
     let server = NullServer::bind(address).with_context(|| format!("cannot listen on {address}"))?;
-    print(&format!("listening on {}\n", server.address()))?;
+    print(format!("listening on {}\n", server.address()))?;
     let served = match args.protocol {
         NullProtocol::Http => {
-            server.serve::<HttpDialogue>(HttpReply::new(args.body_size.unwrap_or(DEFAULT_BODY_BYTES)), stop)
+            server.serve::<HttpResponder>(HttpReply::new(args.body_size.unwrap_or(DEFAULT_BODY_BYTES)), stop)
         }
         NullProtocol::Resp => {
-            server.serve::<RespDialogue>(RespReplies::new(args.value_size.unwrap_or(DEFAULT_VALUE_BYTES)), stop)
+            server.serve::<RespResponder>(RespReplies::new(args.value_size.unwrap_or(DEFAULT_VALUE_BYTES)), stop)
         }
         NullProtocol::File => {
-            server.serve::<FileDialogue>(FileReply::new(args.body_size.unwrap_or(DEFAULT_DOCUMENT_BYTES)), stop)
+            server.serve::<FileResponder>(FileReply::new(args.body_size.unwrap_or(DEFAULT_DOCUMENT_BYTES)), stop)
         }
         // Refused before: it listens on a queue.
         NullProtocol::Mq => Ok(()),

@@ -3,16 +3,19 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use loadgen::{
     compare::Comparison,
-    merge::{self, Merged, Order, Part},
-    output, stored,
+    merge::{self, Merged, Order},
+    output,
+    result::NamedResult,
+    stored,
 };
+use serde::Serialize;
 
 use super::{
-    Failure, Outcome, complain,
-    drive::{Format, refuse_used},
+    Failure, Outcome, eprint_line,
+    output::{OutputFormat, check_unused, csv, store},
     print,
 };
 
@@ -35,87 +38,76 @@ pub(super) struct ReportArgs {
     /// Add the results up: their histograms counter by counter, so that percentiles are exact
     #[arg(long, value_enum, value_name = "ORDER", num_args = 0..=1, require_equals = true,
           default_missing_value = "concurrent", conflicts_with = "compare")]
-    merge: Option<OrderArg>,
+    merge: Option<Order>,
     /// Set the results side by side, with their ratios to the first
     #[arg(long, conflicts_with = "out")]
     compare: bool,
-    /// How to print
+    /// Format of the output
     #[arg(long, value_enum, default_value = "text")]
-    format: Format,
+    format: OutputFormat,
     /// Also write the result into this directory, which must not hold another, with its histograms as .hlog and .hgrm
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-enum OrderArg {
-    /// Generators that ran at the same time: throughputs add up
-    Concurrent,
-    /// Runs one after another: windows add up
-    Consecutive,
-}
-
 pub(super) fn run(args: &ReportArgs) -> Result<Outcome, Failure> {
-    refuse_used(args.out.as_deref())?;
-    let mut parts = Vec::new();
+    check_unused(args.out.as_deref())?;
+    let mut results = Vec::new();
     for path in &args.results {
         let read = if path.as_os_str() == "-" {
             stored::read_all(std::io::stdin().lock(), "standard input")
         } else {
             stored::read(path)
         };
-        parts.extend(read?);
+        results.extend(read?);
     }
     if args.compare {
-        let comparison = Comparison::of(&parts).map_err(|error| Failure::Usage(error.to_string()))?;
-        print(&match args.format {
-            Format::Text => output::comparison_text(&comparison),
-            Format::Json => serde_json::to_string_pretty(&comparison).context("cannot write JSON")? + "\n",
-            Format::Csv => output::comparison_csv(&comparison),
+        let comparison = Comparison::of(&results).map_err(Failure::usage)?;
+        print(match args.format {
+            OutputFormat::Text => output::comparison_text(&comparison).into_bytes(),
+            OutputFormat::Json => json(&comparison)?,
+            OutputFormat::Csv => {
+                let mut table = Vec::new();
+                output::comparison_csv(&comparison, &mut table).context("cannot write CSV")?;
+                table
+            }
         })?;
         return Ok(Outcome::Success);
     }
     if let Some(order) = args.merge {
-        parts = vec![merge_all(&parts, order.into())?];
+        results = vec![merge_all(&results, order)?];
     }
     if let Some(directory) = &args.out {
-        let [part] = &parts[..] else {
-            return Err(Failure::Usage(format!("--out takes one result and there are {} (--merge?)", parts.len())));
+        let [one] = &results[..] else {
+            let count = results.len();
+            return Err(Failure::usage(format_args!("--out takes one result and there are {count} (--merge?)")));
         };
-        stored::write(directory, &part.result)
-            .with_context(|| format!("cannot write the result into {}", directory.display()))?;
+        store(directory, &one.result, None)?;
     }
-    print(&render(&parts, args.format)?)?;
+    print(render(&results, args.format)?)?;
     Ok(Outcome::Success)
 }
 
-fn merge_all(parts: &[Part], order: Order) -> Result<Part, Failure> {
-    let cannot = |error: merge::MergeError| Failure::Usage(format!("these results do not add up: {error}"));
+fn merge_all(parts: &[NamedResult], order: Order) -> Result<NamedResult, Failure> {
+    let cannot = |error: merge::MergeError| Failure::usage(format_args!("these results do not add up: {error}"));
     let Merged { result, notes } = merge::merge(parts, order).map_err(cannot)?;
-    notes.iter().for_each(|note| complain(&format!("note: {note}")));
-    Ok(Part { name: "merged".to_owned(), result })
+    notes.iter().for_each(|note| eprint_line(&format!("note: {note}")));
+    Ok(NamedResult { name: "merged".to_owned(), result })
 }
 
-/// One as the run itself would have printed it; several as a list.
-fn render(parts: &[Part], format: Format) -> anyhow::Result<String> {
-    let results: Vec<_> = parts.iter().map(|part| &part.result).collect();
-    Ok(match (format, &results[..]) {
-        (Format::Json, [one]) => output::json(one).context("cannot write JSON")? + "\n",
-        (Format::Json, several) => serde_json::to_string_pretty(several).context("cannot write JSON")? + "\n",
-        (Format::Csv, _) => output::csv_of_all(&results),
-        (Format::Text, [one]) => output::text(one),
-        (Format::Text, _) => {
-            let titled = |part: &Part| format!("── {} ──\n{}", part.name, output::text(&part.result));
-            parts.iter().map(titled).collect::<Vec<_>>().join("\n")
-        }
+/// Renders one result as its run would have printed it, and several as a list.
+fn render(results: &[NamedResult], format: OutputFormat) -> anyhow::Result<Vec<u8>> {
+    let titled = |named: &NamedResult| format!("── {} ──\n{}", named.name, output::text(&named.result));
+    let plain: Vec<_> = results.iter().map(|named| &named.result).collect();
+    Ok(match (format, &plain[..]) {
+        (OutputFormat::Json, [one]) => json(one)?,
+        (OutputFormat::Json, several) => json(&several)?,
+        (OutputFormat::Csv, all) => csv(all)?,
+        (OutputFormat::Text, [one]) => output::text(one).into_bytes(),
+        (OutputFormat::Text, _) => results.iter().map(titled).collect::<Vec<_>>().join("\n").into_bytes(),
     })
 }
 
-impl From<OrderArg> for Order {
-    fn from(arg: OrderArg) -> Self {
-        match arg {
-            OrderArg::Concurrent => Self::Concurrent,
-            OrderArg::Consecutive => Self::Consecutive,
-        }
-    }
+fn json(value: &impl Serialize) -> anyhow::Result<Vec<u8>> {
+    Ok((serde_json::to_string_pretty(value).context("cannot write JSON")? + "\n").into_bytes())
 }

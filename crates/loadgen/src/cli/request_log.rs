@@ -8,11 +8,15 @@ use std::{
 };
 
 use anyhow::Context as _;
-use clap::Args;
-use loadgen::request_log::{Format, RequestLog};
+use clap::{Args, ValueEnum};
+use loadgen::request_log::{LogFormat, RequestLog};
 
-use super::{Failure, values::count};
+use super::{
+    Failure,
+    values::{count, value_name},
+};
 
+/// Limit of the sample, in all clients together.
 const SIZE_MAX: usize = 10_000_000;
 
 #[derive(Args, Debug)]
@@ -21,7 +25,7 @@ pub(super) struct RequestLogArgs {
     /// uniform sample of all, and of the last, the slowest and the failed ones a tenth as many each
     #[arg(long, value_name = "FILE", conflicts_with = "rate_sweep")]
     request_log: Option<LogFile>,
-    /// How many requests the sample of --request-log has; of fewer it has all
+    /// Requests in the sample of --request-log, which has all of a smaller run
     #[arg(long, value_name = "N", default_value = "10000", requires = "request_log", value_parser = count::<SIZE_MAX>)]
     request_log_size: usize,
 }
@@ -30,7 +34,7 @@ pub(super) struct RequestLogArgs {
 #[derive(Clone, Debug)]
 struct LogFile {
     path: PathBuf,
-    format: Format,
+    format: LogFormat,
 }
 
 impl FromStr for LogFile {
@@ -38,24 +42,24 @@ impl FromStr for LogFile {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let path = PathBuf::from(text);
-        let ending = path.extension().unwrap_or_default();
-        let format = Format::ALL.iter().copied().find(|format| ending == format.extension());
-        let format = format.ok_or_else(|| {
-            let endings: Vec<_> = Format::ALL.iter().map(|format| format!(".{}", format.extension())).collect();
-            format!("the name of a log ends with {}", endings.join(" or "))
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        let format = LogFormat::from_str(extension, false).map_err(|_| {
+            let formats = LogFormat::value_variants();
+            let extensions: Vec<_> = formats.iter().map(|&format| format!(".{}", value_name(format))).collect();
+            format!("the name of a log ends with {}", extensions.join(" or "))
         })?;
         Ok(Self { path, format })
     }
 }
 
 impl RequestLogArgs {
-    /// How large a sample is wanted, if any.
+    /// Returns the size of the sample, if there is to be a log.
     pub(super) fn size(&self) -> Option<usize> {
         self.request_log.as_ref().map(|_| self.request_log_size)
     }
 
-    /// Refuses what would be found out only when everything has been measured.
-    pub(super) fn refuse_unusable(&self, rates: usize) -> Result<(), Failure> {
+    /// Refuses a file that could not be written when everything has been measured.
+    pub(super) fn check_file(&self, rates: usize) -> Result<(), Failure> {
         let Some(LogFile { path, .. }) = &self.request_log else { return Ok(()) };
         let refuse = |problem: String| Err(Failure::Usage(format!("--request-log: {problem}")));
         if rates > 1 {
@@ -71,8 +75,8 @@ impl RequestLogArgs {
         }
     }
 
-    /// Refuses a sample that would be large in each of so many clients.
-    pub(super) fn refuse_large(&self, clients: usize) -> Result<(), Failure> {
+    /// Refuses a sample that would be too large in so many clients.
+    pub(super) fn check_size(&self, clients: usize) -> Result<(), Failure> {
         let most = SIZE_MAX / clients.max(1);
         match self.size() {
             Some(size) if size > most => Err(Failure::Usage(format!(
@@ -89,6 +93,6 @@ impl RequestLogArgs {
     }
 }
 
-fn write(path: &Path, format: Format, log: &RequestLog) -> std::io::Result<()> {
+fn write(path: &Path, format: LogFormat, log: &RequestLog) -> std::io::Result<()> {
     log.write(format, &mut BufWriter::new(File::create_new(path)?))
 }

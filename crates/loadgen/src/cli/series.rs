@@ -1,8 +1,7 @@
-//! A load that is run once, or at several rates one after the other: the same for sockets and for queues.
+//! A load that is run once, or at several rates one after the other. It is the same for sockets and for queues.
 
 use std::{
     fmt::Display,
-    path::Path,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -10,23 +9,24 @@ use std::{
 use anyhow::{Context as _, anyhow};
 use loadgen::{
     engine::{Limit, Load, Measured, Pacing},
-    output,
     result::{Capacity, RunResult, Step},
-    summary::{self, Subject},
+    summary::{self, RunDescription},
+    units,
     usage::ServerProbe,
 };
 use serde_json::json;
 
-use super::{Failure, Outcome, campaign::Ceiling, complain, drive::DriveArgs};
+use super::{Failure, Outcome, ceiling::Ceiling, eprint_line, load::LoadArgs};
 
-/// A capacity is measured for as long as a step, and at most for this long.
+/// Limit of the time for which a capacity is measured, which is otherwise that of a step.
 const CAPACITY_WINDOW_MAX: Duration = Duration::from_secs(3);
+/// The same where steps have a number of requests.
 const CAPACITY_WINDOW_DEFAULT: Duration = Duration::from_secs(1);
 
-/// What is to be run, whatever it is driven by.
+/// One run or several of the same kind, whatever drives them.
 pub(super) struct Series<'a> {
-    pub(super) args: &'a DriveArgs,
-    /// Each step has a rate of its own, and is this for the rest.
+    pub(super) args: &'a LoadArgs,
+    /// The load but for the rate, which each step has of its own.
     pub(super) load: &'a Load,
     pub(super) server: Option<&'a ServerProbe>,
     pub(super) interrupt: &'a AtomicBool,
@@ -34,12 +34,12 @@ pub(super) struct Series<'a> {
 }
 
 impl Series<'_> {
-    /// Runs, stores and prints. `measure` runs one load against `target`, `describe` says what was asked for.
+    /// Runs, stores and prints. `measure` runs one load against `target`, and `describe` says what was asked for.
     pub(super) fn carry_out<P>(
         &self,
         target: &impl Display,
         measure: impl Fn(&Load) -> anyhow::Result<Measured<P>>,
-        describe: impl Fn(&Load) -> Subject,
+        describe: impl Fn(&Load) -> RunDescription,
     ) -> Result<Outcome, Failure> {
         let run = |load: &Load| -> Result<(Measured<P>, RunResult), Failure> {
             let measured = measure(load).context("the run failed")?;
@@ -51,25 +51,31 @@ impl Series<'_> {
             Some(_) => Some(self.capacity(&run)?),
             None => None,
         };
-        let paces = self.paces(capacity.as_ref());
-        if paces.len() < 2 && capacity.is_none() {
+        let rates = self.rates(capacity.as_ref());
+        if rates.len() < 2 && capacity.is_none() {
             let (measured, result) = run(self.load)?;
-            return self.args.tell(&result, &measured, target);
+            return self.report(&result, &measured, target);
         }
-        let Steps { total, steps } = self.climb(&paces, &run)?;
+        let Steps { total, steps } = self.sweep(&rates, &run)?;
         let Some(total) = total else {
             return Err(Failure::Interrupted(anyhow!("interrupted before the first step")));
         };
         let mut result = summary::summarize(describe(self.load), &total, None);
-        let rates: Vec<_> = paces.iter().map(|pace| pace.rate).collect();
+        let rates: Vec<_> = rates.iter().map(|offered| offered.rate).collect();
         result.config.insert("rate".to_owned(), json!(null));
         result.config.insert("rates".to_owned(), json!(rates));
         result.config.insert("rate_sweep".to_owned(), json!(self.args.rate_sweep.as_ref().map(ToString::to_string)));
         (result.capacity, result.steps) = (capacity, steps);
-        self.args.tell(&result, &total, target)
+        self.report(&result, &total, target)
     }
 
-    /// What the server does when every reply lets the next request go.
+    fn report<P>(&self, result: &RunResult, measured: &Measured<P>, target: &impl Display) -> Result<Outcome, Failure> {
+        let is_server_gone = self.args.server_pid.is_some() && result.server.is_none() && result.steps.is_empty();
+        let warning = is_server_gone.then_some("the process of --server-pid ended during the run");
+        self.args.output.report(result, measured, target, warning)
+    }
+
+    /// Measures the throughput of a closed loop.
     fn capacity<P>(
         &self,
         run: &impl Fn(&Load) -> Result<(Measured<P>, RunResult), Failure>,
@@ -92,44 +98,42 @@ impl Series<'_> {
         Ok(Capacity { throughput_rps, duration_s, service_us })
     }
 
-    fn paces(&self, capacity: Option<&Capacity>) -> Vec<Pace> {
+    fn rates(&self, capacity: Option<&Capacity>) -> Vec<OfferedRate> {
         match (&self.args.rate_sweep, capacity) {
             (Some(sweep), Some(capacity)) => {
-                let pace = |&share: &f64| Pace { rate: share * capacity.throughput_rps, share: Some(share) };
-                sweep.shares.iter().map(pace).collect()
+                let offered = |&share: &f64| OfferedRate { rate: share * capacity.throughput_rps, share: Some(share) };
+                sweep.shares.iter().map(offered).collect()
             }
-            _ => self.args.rate.iter().map(|&rate| Pace { rate, share: None }).collect(),
+            _ => self.args.rate.iter().map(|&rate| OfferedRate { rate, share: None }).collect(),
         }
     }
 
-    /// Step by step, until the server cannot keep up.
-    fn climb<P>(
+    /// Runs one rate after the other, until the server cannot keep up.
+    fn sweep<P>(
         &self,
-        paces: &[Pace],
+        rates: &[OfferedRate],
         run: &impl Fn(&Load) -> Result<(Measured<P>, RunResult), Failure>,
     ) -> Result<Steps<P>, Failure> {
         let mut steps = Steps { total: None, steps: Vec::new() };
-        for (index, pace) in paces.iter().enumerate() {
+        for (index, offered) in rates.iter().enumerate() {
             if self.interrupt.load(Ordering::Relaxed) {
                 if let Some(total) = &mut steps.total {
                     total.was_interrupted = true;
                 }
                 break;
             }
-            let load = Load { pacing: self.args.pace(pace.rate), ..self.load.clone() };
+            let load = Load { pacing: self.args.pacing(offered.rate), ..self.load.clone() };
             let (measured, result) = run(&load)?;
-            if let Some(directory) = self.args.out() {
-                store(&directory.join(format!("step-{}", index + 1)), &result, &measured)?;
-            }
-            let note = if measured.was_interrupted { None } else { summary::shortfall(pace.rate, &load, &result) };
+            self.args.output.store_step(index, &result, &measured)?;
+            let note = if measured.was_interrupted { None } else { summary::shortfall(offered.rate, &load, &result) };
             let is_served = note.is_none();
             let note = note.unwrap_or_default();
             if !is_served {
-                let left = paces.len() - index - 1;
+                let left = rates.len() - index - 1;
                 let rest = if left > 0 { format!("; {left} higher rates are left out") } else { String::new() };
-                complain(&format!("at {} requests/s {note}{rest}", output::rate(pace.rate)));
+                eprint_line(&format!("at {} requests/s {note}{rest}", units::rate(offered.rate)));
             }
-            steps.steps.push(Step { rate: pace.rate, share: pace.share, is_served, note, result });
+            steps.steps.push(Step { rate: offered.rate, share: offered.share, is_served, note, result });
             let is_over = !is_served || measured.was_abandoned;
             match &mut steps.total {
                 Some(total) => total.absorb(&measured),
@@ -143,14 +147,10 @@ impl Series<'_> {
     }
 }
 
-fn store<P>(directory: &Path, result: &RunResult, measured: &Measured<P>) -> anyhow::Result<()> {
-    summary::store(directory, result, measured)
-        .with_context(|| format!("cannot write the result into {}", directory.display()))
-}
-
 /// One rate of several.
-struct Pace {
+struct OfferedRate {
     rate: f64,
+    /// Share of the capacity, in a sweep.
     share: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! TLS on the command line.
+//! `--tls-ca`, `--tls-insecure` and `--tls-server-name`.
 
 use std::path::PathBuf;
 
@@ -24,24 +24,24 @@ pub(super) struct TlsArgs {
 }
 
 impl TlsArgs {
-    /// For targets that all name one server; nothing unless they are `https`.
-    pub(super) fn of_url(&self, targets: &[Target]) -> Result<Option<Tls>, Failure> {
+    /// Makes the TLS settings of targets that all name one server; `None` unless they are `https`.
+    pub(super) fn for_targets(&self, targets: &[Target]) -> Result<Option<Tls>, Failure> {
         match targets.first().and_then(Target::tls_name) {
-            Some(host) => self.of_host(host).map(Some),
-            None => self.refuse("https://"),
+            Some(host) => self.for_host(host).map(Some),
+            None => self.check_unused("https://"),
         }
     }
 
-    /// For an address like `host:port`, or a unix socket, which needs a name.
-    pub(super) fn of_address(&self, is_tls: bool, address: &str) -> Result<Option<Tls>, Failure> {
+    /// Makes the TLS settings of an address like `host:port`, or of a unix socket, which needs a name.
+    pub(super) fn for_address(&self, is_tls: bool, address: &str) -> Result<Option<Tls>, Failure> {
         if !is_tls {
-            return self.refuse("--tls");
+            return self.check_unused("--tls");
         }
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-        self.of_host(host.trim_start_matches('[').trim_end_matches(']')).map(Some)
+        self.for_host(host.trim_start_matches('[').trim_end_matches(']')).map(Some)
     }
 
-    fn of_host(&self, host: &str) -> Result<Tls, Failure> {
+    fn for_host(&self, host: &str) -> Result<Tls, Failure> {
         let trust = match (&self.tls_ca, self.tls_insecure) {
             (Some(path), _) => Trust::Authorities(path.clone()),
             (None, true) => Trust::Anyone,
@@ -51,8 +51,8 @@ impl TlsArgs {
         Ok(Tls::new(name, &trust)?)
     }
 
-    /// Options that would change nothing.
-    fn refuse(&self, needed: &str) -> Result<Option<Tls>, Failure> {
+    /// Refuses options that would change nothing.
+    fn check_unused(&self, needed: &str) -> Result<Option<Tls>, Failure> {
         if self.tls_ca.is_some() || self.tls_insecure || self.tls_server_name.is_some() {
             return Err(Failure::Usage(format!("--tls-ca, --tls-insecure and --tls-server-name need {needed}")));
         }

@@ -1,22 +1,25 @@
-//! Values of options.
+//! Values of options, and settings as a result records them.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-/// `10s`, `500ms`, `2m`, `1h30m`; a number alone is seconds, as with wrk2, hey and memtier_benchmark.
+use clap::ValueEnum;
+use serde_json::Value;
+
+/// Parses a duration: `10s`, `500ms`, `2m`, `1h30m`; a number alone is seconds, as with wrk2, hey and memtier_benchmark.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let problem = || "not a duration like 10s, 500ms, 2m, or 10 for seconds".to_owned();
     seconds.or_else(|| humantime::parse_duration(text).ok()).ok_or_else(problem)
 }
 
-/// A duration that is not zero.
+/// Parses a duration that is not zero.
 pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
     duration(text).and_then(|duration| {
         if duration.is_zero() { Err("must be longer than nothing".to_owned()) } else { Ok(duration) }
     })
 }
 
-/// A positive number of requests per second, of which each gets its verdict one by one: `2000`, `1.5k`, `2M`, `2000/s`.
+/// Parses a positive number of requests per second: `2000`, `1.5k`, `2M`, `2000/s`.
 pub(super) fn rate(text: &str) -> Result<f64, String> {
     const MAX: f64 = 1e7;
     let problem = || format!("not a positive number of requests per second up to {MAX}, like 2000, 1.5k or 2M");
@@ -33,7 +36,7 @@ pub(super) fn rate(text: &str) -> Result<f64, String> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sweep {
     text: String,
-    /// 1.0 is all of it.
+    /// The shares; 1.0 is all of the capacity.
     pub(super) shares: Vec<f64>,
 }
 
@@ -41,7 +44,7 @@ impl std::str::FromStr for Sweep {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        /// Of a percent, so that steps add up exactly.
+        /// Units in a percent, so that steps add up exactly.
         const UNIT: f64 = 1e2;
         const MAX_PERCENT: f64 = 1e3;
         const STEPS_MAX: usize = 1000;
@@ -70,12 +73,12 @@ impl std::fmt::Display for Sweep {
     }
 }
 
-/// A positive number up to a limit.
+/// Parses a positive number up to a limit.
 pub(super) fn count<const MAX: usize>(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| (1..=MAX).contains(count)).ok_or_else(|| format!("not a number from 1 to {MAX}"))
 }
 
-/// Milliseconds, up to an hour; fractions are understood.
+/// Parses a number of milliseconds, up to an hour; it may have a fraction.
 pub(super) fn milliseconds(text: &str) -> Result<Duration, String> {
     const MAX: f64 = 3_600_000.0;
     let problem = || format!("not a number of milliseconds from 0 to {MAX}");
@@ -104,12 +107,22 @@ impl std::str::FromStr for Digest {
     }
 }
 
+/// Collects settings with their names.
+pub(super) fn settings<const N: usize>(pairs: [(&str, Value); N]) -> BTreeMap<String, Value> {
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Returns the name of a value on the command line.
+pub(super) fn value_name(value: impl ValueEnum) -> String {
+    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn values_are_understood_or_refused() {
+    fn values_are_parsed_or_refused() {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
         assert_eq!((duration("10"), duration("0.5")), (Ok(Duration::from_secs(10)), Ok(Duration::from_millis(500))));

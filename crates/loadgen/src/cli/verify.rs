@@ -6,9 +6,9 @@ use clap::{
     Arg, Command, ValueEnum,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
-use loadgen::sample::Sample;
+use loadgen::{body::FileVerify, http::HttpVerify, kv::KvVerify, sample::Sample};
 
-use super::drive::value_name;
+use super::values::value_name;
 
 const ALL: &str = "all";
 const OFF: &str = "off";
@@ -17,83 +17,77 @@ const SAMPLE_FORM: &str = "sample=1/N";
 const SAMPLE_ABOUT: &str =
     "As all, but of one reply in N (up to 1000000000), chosen by chance from --seed; status and length of all";
 
-/// Declares the levels of a command: each is one of the library, with what it means here.
-macro_rules! levels {
-    ($visibility:vis enum $arg:ident: $level:ident { $($(#[doc = $about:literal])+ $choice:ident,)+ }) => {
-        #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
-        $visibility enum $arg { $($(#[doc = $about])+ $choice,)+ }
-
-        impl From<$arg> for $level {
-            fn from(arg: $arg) -> Self {
-                match arg { $($arg::$choice => Self::$choice,)+ }
-            }
-        }
-
-        impl $crate::cli::verify::Level for $arg {
-            const OFF: Self = Self::None;
-        }
-    };
-}
-
-pub(super) use levels;
-
-/// The levels of a command.
+/// Levels of a command: the less is checked, the lower.
 pub(super) trait Level: ValueEnum + Copy + Eq + Send + Sync + 'static {
-    /// What `off` is.
+    /// The level that `off` means.
     const OFF: Self;
 }
 
-/// What --verify asks for: a level, or the deepest that there is, and of how many replies.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Checks<L> {
-    /// Unless it is the deepest.
+impl Level for HttpVerify {
+    const OFF: Self = Self::None;
+}
+
+impl Level for KvVerify {
+    const OFF: Self = Self::None;
+}
+
+impl Level for FileVerify {
+    const OFF: Self = Self::None;
+}
+
+/// The value of --verify: a level, or the deepest that there is, and the share of replies that it applies to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct VerifyArg<L> {
+    /// The level, unless it is the deepest.
     level: Option<L>,
     pub(super) sample: Sample,
 }
 
-impl<L: Level> Checks<L> {
-    /// The level of what is checked most closely; `deepest` is what the command can make of what it was given.
+impl<L: Level> VerifyArg<L> {
+    /// Returns the level of the replies that are checked most closely. `deepest` is the deepest that the command can do with what
+    /// it was given.
     pub(super) fn level(self, deepest: L) -> L {
         self.level.unwrap_or(deepest)
     }
 
-    /// Whether this level was named.
-    pub(super) fn names(self, level: L) -> bool {
+    /// True if the value names this level.
+    pub(super) fn is_level(self, level: L) -> bool {
         self.level == Some(level)
     }
 
-    /// Whether not every reply is checked alike.
+    /// True if only a share of the replies is checked most closely.
     pub(super) fn is_sampled(self) -> bool {
         self.sample != Sample::ALL
     }
 
-    /// As a result records it.
+    /// Returns the value as a result records it.
     pub(super) fn name(self, deepest: L) -> String {
         if self.is_sampled() { format!("sample={}", self.sample) } else { value_name(self.level(deepest)) }
     }
 }
 
-/// A parser for the levels `L` and the words `all`, `off` and `sample=1/N`. `all` says what that is.
-pub(super) fn checks<L: Level>(all: &'static str) -> ChecksParser<L> {
-    ChecksParser { all, why_not_sample: None, levels: PhantomData }
+/// Makes a parser for the levels `L` and the words `all`, `off` and `sample=1/N`. `all` is the help of that word.
+pub(super) fn verify_parser<L: Level>(all: &'static str) -> VerifyParser<L> {
+    VerifyParser { all, why_not_sample: None, levels: PhantomData }
 }
 
-pub(super) struct ChecksParser<L> {
+/// Parser of --verify.
+pub(super) struct VerifyParser<L> {
     all: &'static str,
     why_not_sample: Option<&'static str>,
     levels: PhantomData<fn() -> L>,
 }
 
-impl<L> Clone for ChecksParser<L> {
+impl<L> Clone for VerifyParser<L> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<L> Copy for ChecksParser<L> {}
+impl<L> Copy for VerifyParser<L> {}
 
-impl<L: Level> ChecksParser<L> {
-    /// For a command that has no `sample=1/N`, and why.
+impl<L: Level> VerifyParser<L> {
+    /// Makes the parser refuse `sample=1/N`, for this reason.
     pub(super) fn without_sample(self, why: &'static str) -> Self {
         Self { why_not_sample: Some(why), ..self }
     }
@@ -106,8 +100,8 @@ impl<L: Level> ChecksParser<L> {
         levels.chain([all, off]).chain(sample)
     }
 
-    /// `text` begins like a sample.
-    fn sample(self, text: &str) -> Result<Sample, String> {
+    /// Parses a text that begins like a sample.
+    fn parse_sample(self, text: &str) -> Result<Sample, String> {
         let words: Vec<_> = self.words().map(|word| word.get_name().to_owned()).collect();
         let refuse = |why: &str| format!("{why} [possible values: {}]", words.join(", "));
         if let Some(why) = self.why_not_sample {
@@ -118,28 +112,28 @@ impl<L: Level> ChecksParser<L> {
     }
 }
 
-impl<L: Level> TypedValueParser for ChecksParser<L> {
-    type Value = Checks<L>;
+impl<L: Level> TypedValueParser for VerifyParser<L> {
+    type Value = VerifyArg<L>;
 
     fn parse_ref(
         &self,
         command: &Command,
         argument: Option<&Arg>,
         value: &OsStr,
-    ) -> Result<Checks<L>, clap::error::Error> {
+    ) -> Result<VerifyArg<L>, clap::error::Error> {
         let parser = *self;
         if value.as_encoded_bytes().starts_with(b"sample") {
-            let sample = move |text: &str| parser.sample(text);
-            return Ok(Checks { level: None, sample: sample.parse_ref(command, argument, value)? });
+            let sample = move |text: &str| parser.parse_sample(text);
+            return Ok(VerifyArg { level: None, sample: sample.parse_ref(command, argument, value)? });
         }
         let word = PossibleValuesParser::new(self.words()).parse_ref(command, argument, value)?;
         let level = match word.as_str() {
             ALL => None,
             OFF => Some(L::OFF),
-            // The parser lets nothing pass that is no level.
+            // The parser lets nothing else pass.
             level => L::from_str(level, false).ok(),
         };
-        Ok(Checks { level, sample: Sample::ALL })
+        Ok(VerifyArg { level, sample: Sample::ALL })
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
@@ -149,17 +143,17 @@ impl<L: Level> TypedValueParser for ChecksParser<L> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::file::VerifyArg, *};
+    use super::*;
 
-    fn parse(parser: ChecksParser<VerifyArg>, text: &str) -> Result<Checks<VerifyArg>, String> {
+    fn parse(parser: VerifyParser<FileVerify>, text: &str) -> Result<VerifyArg<FileVerify>, String> {
         let command = Command::new("x").arg(Arg::new("verify").long("verify").value_parser(parser));
         let parsed = command.try_get_matches_from(["x", "--verify", text]).map_err(|error| error.to_string())?;
         Ok(*parsed.get_one("verify").expect("it was given"))
     }
 
     #[test]
-    fn a_word_is_a_level_and_a_share_of_the_replies() {
-        use VerifyArg::{Length, None, Sha256, Status};
+    fn a_word_means_a_level_and_a_share_of_the_replies() {
+        use FileVerify::{Length, None, Sha256, Status};
         let one_of_ten = Sample::one_of(10).expect("a share");
         for (text, level, sample, name) in [
             ("none", None, Sample::ALL, "none"),
@@ -171,19 +165,19 @@ mod tests {
             ("sample=1/10", Sha256, one_of_ten, "sample=1/10"),
             ("sample=1/1", Sha256, Sample::ALL, "sha256"),
         ] {
-            let found = parse(checks("the most"), text).expect(text);
+            let found = parse(verify_parser("the most"), text).expect(text);
             assert_eq!(
                 (found.level(Sha256), found.sample, found.name(Sha256).as_str()),
                 (level, sample, name),
                 "{text}"
             );
-            assert_eq!(found.names(Sha256), text == "sha256", "{text}");
+            assert_eq!(found.is_level(Sha256), text == "sha256", "{text}");
         }
-        assert_eq!(parse(checks("the most"), "all").expect("a word").level(Length), Length);
+        assert_eq!(parse(verify_parser("the most"), "all").expect("a word").level(Length), Length);
     }
 
     #[test]
-    fn what_is_not_understood_is_refused_with_what_would_be() {
+    fn an_unknown_word_is_refused_with_the_known_ones() {
         let all = "[possible values: none, status, length, sha256, all, off, sample=1/N]";
         for (text, why) in [
             ("everything", "invalid value 'everything' for '--verify <verify>'"),
@@ -196,14 +190,14 @@ mod tests {
             ("sample=0.1", "not sample=1/N"),
             ("sample=1/10 ", "not sample=1/N"),
         ] {
-            let refused = parse(checks("the most"), text).expect_err(text);
+            let refused = parse(verify_parser("the most"), text).expect_err(text);
             assert!(refused.contains(why) && refused.contains(all), "{text}: {refused}");
         }
     }
 
     #[test]
-    fn a_command_without_samples_says_why() {
-        let parser = checks("the most").without_sample("it would be dearer");
+    fn a_command_without_samples_gives_the_reason() {
+        let parser = verify_parser("the most").without_sample("it would be dearer");
         let refused = parse(parser, "sample=1/10").expect_err("there is none");
         assert!(
             refused.contains("it would be dearer [possible values: none, status, length, sha256, all, off]"),

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use crate::result::{Latency, RunResult};
 
-/// What a figure is counted in.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+/// Unit of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     RequestsPerSecond,
@@ -21,7 +21,7 @@ pub enum Unit {
 pub(super) struct Measure {
     pub(super) name: &'static str,
     pub(super) unit: Unit,
-    /// Of a percentile.
+    /// The quantile, of a percentile.
     pub(super) quantile: Option<f64>,
     pub(super) value: fn(&RunResult) -> Option<f64>,
 }
@@ -34,7 +34,7 @@ const fn percentile(name: &'static str, quantile: f64, value: fn(&RunResult) -> 
     Measure { name, unit: Unit::Microseconds, quantile: Some(quantile), value }
 }
 
-/// Without a verified reply there is no latency.
+/// Returns the latency, which there is only with a verified reply.
 fn latency(result: &RunResult) -> Option<Latency> {
     (result.ok > 0).then_some(result.latency_us)
 }

@@ -1,4 +1,4 @@
-//! Results side by side, with their ratios to the first one, and what such a table cannot tell.
+//! Results side by side, with their ratios to the first one, and notes on the limits of such a table.
 
 mod measures;
 
@@ -7,37 +7,37 @@ use serde_json::Value;
 
 use self::measures::MEASURES;
 pub use self::measures::Unit;
-use crate::{merge::Part, result::RunResult};
+use crate::result::{NamedResult, ProtocolKind, RunResult, SCHEMA, Step};
 
-/// Percentiles that rest on fewer replies than this are marked.
+/// Number of replies below which a percentile is marked as thin.
 const REPLIES_MIN: f64 = 10.0;
-/// An open loop whose server did less than this share of what was offered did not keep up.
+/// Share of the offered rate below which a server did not keep up.
 const KEPT_UP: f64 = 0.98;
-/// Settings that tell nothing about what was measured.
-const PRIVATE: &[&str] = &["pin", "seed"];
+/// Settings that have no bearing on what was measured.
+const IRRELEVANT_SETTINGS: &[&str] = &["pin", "seed"];
 
 /// Two or more results of the same kind.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// [`crate::result::SCHEMA`]
+    /// Always [`SCHEMA`].
     pub schema: u32,
-    pub kind: String,
+    pub kind: ProtocolKind,
     /// The first one is what the others are compared with.
-    pub results: Vec<Side>,
+    pub results: Vec<ComparedResult>,
     /// Settings that are not the same in all of them.
     pub differing: Vec<Setting>,
     /// One, or one for each rate.
     pub sections: Vec<Section>,
-    /// What must be known when reading it.
+    /// Warnings to the reader.
     pub notes: Vec<String>,
 }
 
 /// One of the results.
 #[derive(Clone, Debug, Serialize)]
-pub struct Side {
+pub struct ComparedResult {
     /// `A`, `B` and so on.
     pub label: String,
-    /// Where it was read.
+    /// Name of its file or directory.
     pub name: String,
     pub target: String,
 }
@@ -52,7 +52,7 @@ pub struct Setting {
 /// A table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Section {
-    /// Empty, or the rate.
+    /// The rate, or empty if there is only one.
     pub title: String,
     pub rows: Vec<Row>,
 }
@@ -63,28 +63,30 @@ pub struct Row {
     pub name: &'static str,
     pub unit: Unit,
     pub values: Vec<Option<f64>>,
-    /// To the first one's; null where there is none, or nothing to divide by.
+    /// Ratio of each value to the first one; null where either is missing or the first is 0.
     pub ratios: Vec<Option<f64>>,
-    /// The value rests on fewer than ten replies.
+    /// True for each value that rests on fewer than ten replies.
     pub is_thin: Vec<bool>,
 }
 
-/// Why there is nothing to compare.
+/// Reason why results cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
     #[error("a comparison is of two results or more")]
     TooFew,
     #[error("{first} is of kind {ours} and {other} of kind {theirs}: they have nothing in common")]
-    Kinds { first: String, ours: String, other: String, theirs: String },
+    Kinds { first: String, ours: ProtocolKind, other: String, theirs: ProtocolKind },
     #[error("{first} and {other} are not of the same rates")]
     Rates { first: String, other: String },
 }
 
 impl Comparison {
+    /// Compares results with the first of them.
+    ///
     /// # Errors
     /// There are fewer than two results, or they are of different kinds or series of rates.
-    pub fn of(parts: &[Part]) -> Result<Self, CompareError> {
-        let [first, others @ ..] = parts else { return Err(CompareError::TooFew) };
+    pub fn of(all: &[NamedResult]) -> Result<Self, CompareError> {
+        let [first, others @ ..] = all else { return Err(CompareError::TooFew) };
         if others.is_empty() {
             return Err(CompareError::TooFew);
         }
@@ -92,62 +94,61 @@ impl Comparison {
             if other.result.kind != first.result.kind {
                 return Err(CompareError::Kinds {
                     first: first.name.clone(),
-                    ours: first.result.kind.clone(),
+                    ours: first.result.kind,
                     other: other.name.clone(),
-                    theirs: other.result.kind.clone(),
+                    theirs: other.result.kind,
                 });
             }
             if !has_same_rates(&first.result, &other.result) {
                 return Err(CompareError::Rates { first: first.name.clone(), other: other.name.clone() });
             }
         }
-        let side = |(index, part): (usize, &Part)| Side {
+        let compared = |(index, one): (usize, &NamedResult)| ComparedResult {
             label: label(index),
-            name: part.name.clone(),
-            target: part.result.target.clone(),
+            name: one.name.clone(),
+            target: one.result.target.clone(),
         };
-        let results: Vec<_> = parts.iter().enumerate().map(side).collect();
         Ok(Self {
-            schema: crate::result::SCHEMA,
-            kind: first.result.kind.clone(),
-            differing: differing(parts),
-            sections: sections(parts),
-            notes: notes(parts),
-            results,
+            schema: SCHEMA,
+            kind: first.result.kind,
+            results: all.iter().enumerate().map(compared).collect(),
+            differing: differing(all),
+            sections: sections(all),
+            notes: notes(all),
         })
     }
 }
 
-/// `A` to `Z`, then `#27` and so on.
+/// Returns the label of a result: `A` to `Z`, then `#27` and so on.
 fn label(index: usize) -> String {
     let letter = u8::try_from(index).ok().filter(|&index| index < 26).map(|index| char::from(b'A' + index));
     letter.map_or_else(|| format!("#{}", index + 1), String::from)
 }
 
-/// Steps can be compared one by one: offered at the same rates, or at the same shares of what each server can do.
+/// True if the steps can be compared one by one: they have the same rates, or the same shares of what each server can do.
 fn has_same_rates(one: &RunResult, other: &RunResult) -> bool {
     let mut pairs = one.steps.iter().zip(&other.steps);
     one.steps.len() == other.steps.len()
         && pairs.all(|(one, other)| one.rate == other.rate || (one.share.is_some() && one.share == other.share))
 }
 
-fn differing(parts: &[Part]) -> Vec<Setting> {
-    let names: std::collections::BTreeSet<_> = parts.iter().flat_map(|part| part.result.config.keys()).collect();
+fn differing(all: &[NamedResult]) -> Vec<Setting> {
+    let names: std::collections::BTreeSet<_> = all.iter().flat_map(|one| one.result.config.keys()).collect();
     let setting = |name: &String| {
-        let value = |part: &Part| part.result.config.get(name).cloned().unwrap_or(Value::Null);
-        Setting { name: name.clone(), values: parts.iter().map(value).collect() }
+        let value = |one: &NamedResult| one.result.config.get(name).cloned().unwrap_or(Value::Null);
+        Setting { name: name.clone(), values: all.iter().map(value).collect() }
     };
     let differs = |setting: &Setting| setting.values.iter().any(|value| *value != setting.values[0]);
-    let is_of_interest = |name: &&String| !PRIVATE.contains(&name.as_str());
+    let is_of_interest = |name: &&String| !IRRELEVANT_SETTINGS.contains(&name.as_str());
     names.into_iter().filter(is_of_interest).map(setting).filter(differs).collect()
 }
 
-fn sections(parts: &[Part]) -> Vec<Section> {
-    let whole: Vec<_> = parts.iter().map(|part| &part.result).collect();
+fn sections(all: &[NamedResult]) -> Vec<Section> {
+    let whole: Vec<_> = all.iter().map(|one| &one.result).collect();
     if whole[0].steps.is_empty() {
         return vec![Section { title: String::new(), rows: rows(&whole) }];
     }
-    let section = |(index, step): (usize, &crate::result::Step)| {
+    let section = |(index, step): (usize, &Step)| {
         let results: Vec<_> = whole.iter().map(|result| &result.steps[index].result).collect();
         let is_same = whole.iter().all(|result| result.steps[index].rate == step.rate);
         let title = match step.share {
@@ -159,7 +160,7 @@ fn sections(parts: &[Part]) -> Vec<Section> {
     whole[0].steps.iter().enumerate().map(section).collect()
 }
 
-/// Every measure that one of the results has.
+/// Returns the rows of all measures that at least one of the results has.
 fn rows(results: &[&RunResult]) -> Vec<Row> {
     let row = |measure: &measures::Measure| {
         let values: Vec<_> = results.iter().map(|result| (measure.value)(result)).collect();
@@ -179,13 +180,13 @@ fn rows(results: &[&RunResult]) -> Vec<Row> {
     MEASURES.iter().map(row).filter(|row| row.values.iter().any(Option::is_some)).collect()
 }
 
-fn notes(parts: &[Part]) -> Vec<String> {
+fn notes(all: &[NamedResult]) -> Vec<String> {
     let mut notes = vec![
         "one run each says nothing of how much runs of the same thing differ: repeat them, in turns, before believing a \
          small difference"
             .to_owned(),
     ];
-    let results: Vec<_> = parts.iter().map(|part| &part.result).collect();
+    let results: Vec<_> = all.iter().map(|one| &one.result).collect();
     if results.iter().any(|result| result.origin.version != results[0].origin.version) {
         let versions: Vec<_> = results.iter().map(|result| result.origin.version.as_deref().unwrap_or("?")).collect();
         notes.push(format!("the versions of loadgen differ: {}", versions.join(", ")));
@@ -205,8 +206,8 @@ fn notes(parts: &[Part]) -> Vec<String> {
                 .to_owned(),
         );
     }
-    for (index, part) in parts.iter().enumerate() {
-        let (label, result) = (label(index), &part.result);
+    for (index, one) in all.iter().enumerate() {
+        let (label, result) = (label(index), &one.result);
         if result.origin.interrupted {
             notes.push(format!(
                 "{label}: interrupted after {:.1} s: not the run that its settings describe",
@@ -223,22 +224,23 @@ fn notes(parts: &[Part]) -> Vec<String> {
                 result.requests
             ));
         }
-        for (what, result) in each_rate(&label, result) {
+        for (name, result) in each_rate(&label, result) {
             let offered = result.config.get("rate").and_then(Value::as_f64);
             if let Some(offered) = offered.filter(|offered| result.throughput_rps < KEPT_UP * offered) {
                 notes.push(format!(
-                    "{what}: {:.0} of {offered:.0} requests/s: it did not keep up",
+                    "{name}: {:.0} of {offered:.0} requests/s: it did not keep up",
                     result.throughput_rps
                 ));
             }
             if !result.saturation.note.is_empty() {
-                notes.push(format!("{what}: {}", result.saturation.note));
+                notes.push(format!("{name}: {}", result.saturation.note));
             }
         }
     }
     notes
 }
 
+/// Returns the result, or that of each of its rates, with a name.
 fn each_rate<'a>(label: &str, result: &'a RunResult) -> Vec<(String, &'a RunResult)> {
     if result.steps.is_empty() {
         return vec![(label.to_owned(), result)];

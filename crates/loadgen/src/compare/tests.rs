@@ -1,59 +1,22 @@
 use serde_json::json;
 
 use super::*;
-use crate::result::{Latency, Origin, Saturation, Step};
+use crate::result::{Latency, Origin, samples};
 
-/// The result of a closed loop with this throughput and this latency everywhere.
-fn part(name: &str, throughput_rps: f64, latency: f64) -> Part {
+/// Makes the result of a closed loop with this throughput and this latency everywhere.
+fn part(name: &str, throughput_rps: f64, latency: f64) -> NamedResult {
     let latency =
         Latency { p50: latency, p90: latency, p99: latency, p999: latency, p9999: latency, ..Latency::default() };
     let result = RunResult {
-        schema: 1,
-        kind: "http".to_owned(),
         target: format!("http://{name}/"),
         config: [("connections", json!(4)), ("seed", json!(name))].map(|(name, value)| (name.to_owned(), value)).into(),
-        duration_s: 1.0,
-        warmup_s: None,
-        warmup_steady: None,
         requests: throughput_rps as u64,
         ok: throughput_rps as u64,
-        errors: [].into(),
-        hits: None,
-        misses: None,
-        stores: None,
-        reconnects: 0,
-        bytes_in: 0,
-        bytes_out: 0,
         throughput_rps,
         latency_us: latency,
-        service_us: None,
-        corrected_us: None,
-        lag_us: None,
-        backlog: None,
-        first_byte_us: None,
-        client_cpu_s: 0.5,
-        client_user_s: Some(0.1),
-        client_system_s: Some(0.4),
-        server: None,
-        saturation: Saturation {
-            client_cpu_fraction: 0.5,
-            note: String::new(),
-            ceiling_rps: None,
-            ceiling_fraction: None,
-            ceiling_unknown: None,
-        },
-        clipped: 0,
-        origin: Origin::default(),
-        histogram: String::new(),
-        service_histogram: None,
-        lag_histogram: None,
-        backlog_histogram: None,
-        first_byte_histogram: None,
-        timeline: None,
-        capacity: None,
-        steps: Vec::new(),
+        ..samples::nothing()
     };
-    Part { name: name.to_owned(), result }
+    NamedResult { name: name.to_owned(), result }
 }
 
 fn row<'a>(section: &'a Section, name: &str) -> &'a Row {
@@ -61,7 +24,7 @@ fn row<'a>(section: &'a Section, name: &str) -> &'a Row {
 }
 
 #[test]
-fn ratios_are_to_the_first() {
+fn ratios_are_to_the_first_result() {
     let comparison = Comparison::of(&[part("a", 50_000.0, 100.0), part("b", 100_000.0, 50.0)]).expect("comparable");
     let section = &comparison.sections[0];
     assert_eq!(row(section, "throughput").ratios, [Some(1.0), Some(2.0)]);
@@ -80,7 +43,7 @@ fn percentiles_of_few_replies_are_marked() {
 }
 
 #[test]
-fn no_significance_is_claimed_and_differences_are_named() {
+fn notes_name_differences_and_claim_no_significance() {
     let mut other = part("b", 10.0, 1.0);
     other.result.config.insert("connections".to_owned(), json!(8));
     other.result.service_us = Some(other.result.latency_us);
@@ -105,11 +68,11 @@ fn no_significance_is_claimed_and_differences_are_named() {
 }
 
 #[test]
-fn kinds_and_series_must_agree() {
+fn kinds_and_rates_must_be_equal() {
     let first = part("a", 10.0, 1.0);
     assert!(matches!(Comparison::of(std::slice::from_ref(&first)), Err(CompareError::TooFew)));
     let mut other = part("b", 10.0, 1.0);
-    other.result.kind = "kv".to_owned();
+    other.result.kind = ProtocolKind::Kv;
     assert!(matches!(Comparison::of(&[first.clone(), other]), Err(CompareError::Kinds { .. })));
 
     let series = |name: &str, steps: &[(f64, Option<f64>)]| {

@@ -1,4 +1,4 @@
-//! What threads cost inside the window.
+//! CPU time of threads inside the window.
 
 use std::ops::AddAssign;
 
@@ -11,7 +11,7 @@ use crate::clock::{self, Nanos};
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct CpuTime {
     pub total: Nanos,
-    /// Of [`Self::total`]. The kernel samples in what mode a thread runs, some hundred times a second.
+    /// Part of [`Self::total`]. The kernel samples the mode in which a thread runs, some hundred times a second.
     pub system: Nanos,
 }
 
@@ -22,17 +22,17 @@ impl AddAssign for CpuTime {
     }
 }
 
-/// This thread's CPU clock at the edges. A sleeping thread notices them late, but then its clock has stood still.
+/// CPU clock of this thread at the edges. A sleeping thread notices them late, but then its clock has stood still.
 #[derive(Default)]
 pub(crate) struct CpuWindow {
     start: Option<Reading>,
     end: Option<Reading>,
 }
 
-/// A thread's clocks at one moment.
+/// Clocks of a thread at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reading {
-    /// To the nanosecond.
+    /// Exact to the nanosecond.
     total: Nanos,
     user: Nanos,
     system: Nanos,
@@ -59,7 +59,7 @@ impl Reading {
         Self { total: clock::thread_cpu(), user, system }
     }
 
-    /// The exact total, divided as the sampled times are to each other.
+    /// Returns the exact total, divided in the proportion of the sampled times.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,

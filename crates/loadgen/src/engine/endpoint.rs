@@ -1,4 +1,4 @@
-//! Where the server is, and how to reach it without waiting.
+//! Address of a server, and connecting to it without waiting.
 
 use std::{
     fmt, io,
@@ -23,14 +23,14 @@ use sys::listen::LOOPBACK_CONGESTION;
 use super::tls::Tls;
 use crate::clock;
 
-/// The server's address.
+/// Address of a server.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Endpoint {
     Tcp(SocketAddr),
     Unix(PathBuf),
 }
 
-/// Why a text names no server.
+/// Reasons why a text names no server.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
     #[error("`{0}` is not an address like 127.0.0.1:6379 or unix:/run/server.sock")]
@@ -39,18 +39,18 @@ pub enum EndpointError {
     Unresolved { host: String, why: String },
 }
 
-/// How a TCP connection begins, and how it ends if it ends here.
+/// Options of a TCP connection.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Dial {
-    /// Where it comes from; nothing leaves that to the kernel.
+pub(super) struct ConnectOptions {
+    /// Address that it comes from; `None` leaves it to the kernel.
     pub(super) source: Option<IpAddr>,
-    /// Whether what is said first goes out with the SYN, if the server has given a cookie for it.
+    /// The first bytes go out with the SYN, if the server has given a cookie for it.
     pub(super) is_fast_open: bool,
-    /// Whether closing it is a reset, which leaves nothing behind in TIME_WAIT.
+    /// Closing it is a reset, which leaves nothing behind in TIME_WAIT.
     pub(super) is_linger_zero: bool,
 }
 
-/// A connection attempt that has not failed.
+/// Attempt to connect that has not failed.
 pub(super) enum Attempt {
     Connected(OwnedFd),
     /// The socket becomes writable when the attempt is decided.
@@ -60,7 +60,7 @@ pub(super) enum Attempt {
 }
 
 impl Endpoint {
-    /// Understands `host:port` and `unix:/path`.
+    /// Parses `host:port` or `unix:/path`.
     pub fn parse(text: &str) -> Result<Self, EndpointError> {
         let malformed = || EndpointError::Malformed(text.to_owned());
         if let Some(path) = text.strip_prefix("unix:") {
@@ -85,8 +85,8 @@ impl Endpoint {
         preferred.copied().map(Self::Tcp).ok_or_else(|| unresolved("no address".to_owned()))
     }
 
-    /// Whether anybody is there: one connection, closed at once, or after a handshake. Over TCP it comes from `source`, if
-    /// there is one.
+    /// Checks that a server is there: makes one connection and closes it at once, or after a handshake. Over TCP it
+    /// comes from `source`, if there is one.
     pub fn probe(&self, timeout: Duration, tls: Option<&Tls>, source: Option<IpAddr>) -> io::Result<()> {
         if let Some(tls) = tls {
             return match self {
@@ -107,11 +107,11 @@ impl Endpoint {
         match self {
             Self::Tcp(address) => self.connect_in_time(address, source, timeout).map(drop),
             // Decided at once. A blocking attempt would wait for ever on a full queue, which is still somebody's.
-            Self::Unix(_) => self.connect(Dial::default()).map(drop).map_err(Into::into),
+            Self::Unix(_) => self.connect(ConnectOptions::default()).map(drop).map_err(Into::into),
         }
     }
 
-    /// A blocking connection to `address`, which is ours.
+    /// Makes a blocking connection to `address`, which is this endpoint's.
     fn connect_in_time(
         &self,
         address: &SocketAddr,
@@ -122,7 +122,7 @@ impl Endpoint {
             return TcpStream::connect_timeout(address, timeout);
         }
         // With a fast open nothing would go out before there is something to say.
-        let socket = match self.connect(Dial { source, ..Dial::default() })? {
+        let socket = match self.connect(ConnectOptions { source, ..ConnectOptions::default() })? {
             Attempt::Connected(socket) => socket,
             Attempt::Pending(socket) => {
                 let until = clock::timespec(clock::nanos(timeout));
@@ -139,7 +139,7 @@ impl Endpoint {
         Ok(stream)
     }
 
-    /// Whether the kernel lets clients of this server use TCP Fast Open.
+    /// Checks that the kernel lets clients of this server use TCP Fast Open.
     ///
     /// # Errors
     /// It does not (`net.ipv4.tcp_fastopen` has no bit 1), or there is no TCP here.
@@ -151,7 +151,7 @@ impl Endpoint {
     }
 
     /// Begins to connect.
-    pub(super) fn connect(&self, dial: Dial) -> Result<Attempt, Errno> {
+    pub(super) fn connect(&self, options: ConnectOptions) -> Result<Attempt, Errno> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let open = |family| socket_with(family, SocketType::STREAM, flags, None);
         let (socket, connected) = match self {
@@ -162,13 +162,13 @@ impl Endpoint {
                     // Without it the system's default works, too.
                     let _ = sockopt::set_tcp_congestion(&socket, LOOPBACK_CONGESTION);
                 }
-                if let Some(source) = dial.source {
+                if let Some(source) = options.source {
                     bind_without_port(&socket, source)?;
                 }
-                if dial.is_fast_open {
+                if options.is_fast_open {
                     set_fast_open(&socket)?;
                 }
-                if dial.is_linger_zero {
+                if options.is_linger_zero {
                     sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
                 }
                 let connected = connect(&socket, address);
@@ -196,7 +196,8 @@ fn bind_without_port(socket: &OwnedFd, source: IpAddr) -> Result<(), Errno> {
     bind(socket, &SocketAddr::new(source, 0))
 }
 
-/// Lets connect(2) wait for the first bytes where there is a cookie; it then succeeds at once, and what is wrong shows later.
+/// Lets connect(2) wait for the first bytes where there is a cookie; it then succeeds at once, and what is wrong shows
+/// later.
 fn set_fast_open(socket: &OwnedFd) -> Result<(), Errno> {
     TcpFastOpenConnect.set(socket, &true).map_err(|error| Errno::from_raw_os_error(error as i32))
 }
@@ -220,7 +221,8 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let endpoint = Endpoint::Tcp(listener.local_addr().expect("bound"));
         let source = IpAddr::from([127, 0, 0, 9]);
-        let attempt = endpoint.connect(Dial { source: Some(source), ..Dial::default() }).expect("it listens");
+        let attempt =
+            endpoint.connect(ConnectOptions { source: Some(source), ..ConnectOptions::default() }).expect("it listens");
         let (Attempt::Connected(socket) | Attempt::Pending(socket)) = attempt else { panic!("TCP has no full queue") };
         let (_, peer) = listener.accept().expect("a connection");
         assert_eq!(peer.ip(), source);

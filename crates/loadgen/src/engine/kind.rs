@@ -1,32 +1,13 @@
-//! Which engines there are.
+//! Ways in which the threads talk to the kernel.
 
-/// Declares the engines once: the enum, [`EngineKind::ALL`] and the names on the command line cannot differ.
-macro_rules! engines {
-    ($($(#[doc = $about:literal])+ $kind:ident = $name:literal,)+) => {
-        /// How the threads talk to the kernel.
-        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-        pub enum EngineKind { $($(#[doc = $about])+ $kind,)+ }
+use clap::ValueEnum;
 
-        impl EngineKind {
-            pub const ALL: &'static [Self] = &[$(Self::$kind,)+];
-
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$kind => $name,)+ }
-            }
-
-            /// In a sentence.
-            #[must_use]
-            pub fn about(self) -> &'static str {
-                match self { $(Self::$kind => concat!($($about),+).trim_ascii(),)+ }
-            }
-        }
-    };
-}
-
-engines! {
+/// One of the engines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum EngineKind {
     /// Edge-triggered epoll, one recv and one send per batch
-    Epoll = "epoll",
+    #[default]
+    Epoll,
     /// io_uring: multishot receives, and one submission for all the sends of a turn (Linux 6.1)
-    Uring = "uring",
+    Uring,
 }

@@ -1,23 +1,25 @@
-//! The engine: moves a protocol's bytes, keeps the time, counts.
+//! The engine: it moves a protocol's bytes, keeps the time, and counts.
 //!
 //! One thread per core and nothing shared between them but the window's edges. Each has its own edge-triggered epoll,
 //! connections, histograms and schedule. A batch of requests costs one `recv` and one `send`; `EPOLLOUT` is armed only
 //! for a socket that would not take a request. [`EngineKind::Uring`] does the same on a ring per thread: receives stay
-//! armed, and what a turn of the loop has to send is submitted together.
+//! armed, and all sends of one wake-up are submitted together.
 //!
-//! What is counted: in a closed loop with a duration, replies that arrive inside the window. Otherwise (a schedule, or
-//! a number of requests) the requests that fall due inside the window, however late their replies are; the window then
-//! closes with the last of them. A failure is counted in either case even if it shows only after the window, so that a
-//! server that falls silent near the end cannot hide it.
+//! In a closed loop with a duration, replies that arrive inside the window are counted. Otherwise (with a schedule, or
+//! a number of requests) the requests that fall due inside the window are counted, however late their replies are, and
+//! the window closes with the last of them. In either case a failure is counted even if it shows only after the window,
+//! so that a server that falls silent near the end cannot hide it.
 
 mod backlog;
-mod connection;
 mod cpu;
 mod endpoint;
+mod error;
 mod kind;
+mod live;
+mod load;
+mod measured;
 mod pace;
 mod pause;
-mod pulse;
 mod steady;
 mod tally;
 mod timeline;
@@ -26,7 +28,6 @@ mod window;
 mod worker;
 
 use std::{
-    net::IpAddr,
     sync::{
         Barrier,
         atomic::{AtomicBool, Ordering},
@@ -34,8 +35,6 @@ use std::{
     },
     time::Duration,
 };
-
-use sys::affinity::Cpus;
 
 pub(crate) use self::{
     backlog::Backlog,
@@ -47,179 +46,31 @@ pub(crate) use self::{
 pub use self::{
     cpu::CpuTime,
     endpoint::{Endpoint, EndpointError},
+    error::EngineError,
     kind::EngineKind,
+    live::{LiveReading, LiveStats},
+    load::{Load, Requestor, Reuse, Timeouts},
+    measured::Measured,
     pace::{Arrivals, Limit, Pacing},
     pause::Pause,
-    pulse::Reading,
     steady::WarmUp,
     tally::{LATENCY_NANOS_MAX, Tally},
     timeline::{Interval, Timeline},
     tls::{Tls, TlsError, Trust, advice as tls_advice},
-    window::Live,
 };
 use self::{
     steady::Steadiness,
     timeline::Slice,
-    worker::{Place, Worker, WorkerReport, merge_logs},
+    worker::{Thread, ThreadReport, Worker, merge_logs},
 };
 use crate::{
     clock::{self, MILLISECOND, Nanos},
     protocol::ClientProtocol,
-    request_log::RequestLog,
     usage::{ServerProbe, ServerReading},
 };
 
-/// How often the main thread looks at the interrupt flag and reports progress.
+/// Interval at which the main thread checks the interrupt flag and reports progress.
 const OBSERVE_EVERY: Nanos = 50 * MILLISECOND;
-
-/// What to do to the server.
-#[derive(Clone, Debug)]
-pub struct Load {
-    pub connections: usize,
-    /// At most one per connection.
-    pub threads: usize,
-    /// CPUs for the threads, round robin; empty leaves them where the scheduler puts them.
-    pub pin: Cpus,
-    /// Requests in flight on one connection.
-    pub pipeline: usize,
-    /// Requests that travel together: sent in one write, and followed by the next batch when all are answered.
-    /// [`Self::pipeline`] is a multiple of it. In an open loop it is 1, since requests fall due one by one.
-    pub batch: usize,
-    pub reuse: Reuse,
-    pub pacing: Pacing,
-    pub limit: Limit,
-    /// Of a closed loop: each connection behaves like one person.
-    pub turns: Option<Turns>,
-    /// Connections are opened evenly over this time, and the rate of an open loop grows linearly from 0. It is a part of
-    /// [`Self::warmup`], which is never shorter.
-    pub ramp: Duration,
-    pub warmup: Duration,
-    /// Goes on with the warm-up until no trend leads through five windows of 100 ms, at most this long (in whole windows).
-    pub warmup_max: Option<Duration>,
-    pub timeouts: Timeouts,
-    /// Shortly before a request of the open loop falls due, look at the clock instead of sleeping.
-    pub spin: bool,
-    /// Also count by intervals of this length.
-    pub timeline: Option<Duration>,
-    pub engine: EngineKind,
-    pub tls: Option<Tls>,
-    /// TCP: the addresses that connections come from, in turn; empty leaves it to the kernel.
-    pub sources: Vec<IpAddr>,
-    /// TCP: what is said first goes out with the SYN where the server has given a cookie for it.
-    pub is_fast_open: bool,
-    /// TCP: what the client closes is reset, and leaves nothing behind in TIME_WAIT.
-    pub is_linger_zero: bool,
-    /// Keep a log of requests, of which this many are a sample of all.
-    pub request_log: Option<usize>,
-    pub seed: u64,
-}
-
-impl Load {
-    fn longest_warm_up(&self) -> Nanos {
-        let most = self.warmup_max.map(|most| steady::whole(clock::nanos(most.max(self.warmup))).max(steady::WIDTH));
-        most.unwrap_or_else(|| clock::nanos(self.warmup))
-    }
-}
-
-/// How long to wait for a server.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Timeouts {
-    /// For a connection attempt, TLS included.
-    pub connect: Duration,
-    /// For the first byte of a reply, from the sending of its request.
-    pub first_byte: Option<Duration>,
-    /// For the last byte of it.
-    pub total: Duration,
-}
-
-impl Timeouts {
-    fn shortest(self) -> Duration {
-        self.connect.min(self.total).min(self.first_byte.unwrap_or(self.total))
-    }
-}
-
-/// What a connection is good for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Reuse {
-    /// As many requests as the server will answer on it.
-    Keep,
-    /// One batch. The client closes it after the last reply, if the server has not, and latency counts from the attempt
-    /// to connect. In an open loop that is made when the request falls due.
-    Once,
-}
-
-/// What one connection does in a run: so many requests one after the other, with a pause behind each. A connection that
-/// fails has had its turn. [`Load::limit`] is the number of requests of all connections, and [`Load::pipeline`] 1.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Turns {
-    pub each: u64,
-    pub pause: Pause,
-}
-
-/// Why nothing could be measured.
-#[derive(Debug, thiserror::Error)]
-pub enum EngineError {
-    #[error("cannot set up an epoll instance: {0}")]
-    Epoll(rustix::io::Errno),
-    #[error("cannot pin a thread to one of the CPUs {cpus}: {why}")]
-    Pin { cpus: Cpus, why: std::io::Error },
-    #[error("cannot wait for events (epoll_pwait2 needs Linux 5.11): {0}")]
-    Wait(rustix::io::Errno),
-    #[error(
-        "cannot set up an io_uring: {0} (it needs Linux 6.1, and a sysctl or a seccomp filter may forbid it; \
-         --engine epoll needs none)"
-    )]
-    Ring(std::io::Error),
-    #[error("cannot wait on the io_uring: {0}")]
-    RingWait(std::io::Error),
-    #[error("a generator thread panicked")]
-    Panicked,
-}
-
-/// What the engine saw.
-#[derive(Debug, Default)]
-pub struct Measured<P> {
-    pub warm_up: WarmUp,
-    /// When the window was opened.
-    pub opened: Nanos,
-    pub window: Duration,
-    pub tally: Tally,
-    /// If [`Load::timeline`] asked for it.
-    pub timeline: Option<Timeline>,
-    /// If [`Load::request_log`] asked for it.
-    pub request_log: Option<RequestLog>,
-    pub client_cpu: Duration,
-    /// Of [`Self::client_cpu`]: in the kernel.
-    pub client_system_cpu: Duration,
-    /// CPU time of the busiest thread in the window.
-    pub busiest_thread_cpu: Duration,
-    pub threads: usize,
-    /// Requests that may be under way at once.
-    pub lanes: usize,
-    /// The server at both edges of the window, if it could be read.
-    pub server: Option<(ServerReading, ServerReading)>,
-    pub was_interrupted: bool,
-    /// The engine gave up before the limit, because the server had not answered for long.
-    pub was_abandoned: bool,
-    /// The protocols as the threads left them.
-    pub protocols: Vec<P>,
-}
-
-impl<P> Measured<P> {
-    /// Adds another run's counts and times, but not what the server used.
-    pub fn absorb(&mut self, other: &Self) {
-        self.warm_up.absorb(other.warm_up);
-        self.window += other.window;
-        self.tally.merge(&other.tally);
-        (self.timeline, self.request_log) = (None, None);
-        self.client_cpu += other.client_cpu;
-        self.client_system_cpu += other.client_system_cpu;
-        self.busiest_thread_cpu += other.busiest_thread_cpu;
-        self.server = None;
-        self.was_interrupted |= other.was_interrupted;
-        self.was_abandoned |= other.was_abandoned;
-    }
-}
 
 /// Drives `endpoint` until the limit, or until `interrupt` is set, and reports progress to `observe`.
 pub fn run<P: ClientProtocol>(
@@ -228,11 +79,11 @@ pub fn run<P: ClientProtocol>(
     make_protocol: impl Fn(usize) -> P,
     server: Option<&ServerProbe>,
     interrupt: &AtomicBool,
-    mut observe: impl FnMut(&Live),
+    mut observe: impl FnMut(&LiveStats),
 ) -> Result<Measured<P>, EngineError> {
     let threads = load.threads.clamp(1, load.connections.max(1));
     let window = Window::default();
-    let live = Live::new(threads);
+    let live = LiveStats::new(threads);
     let barrier = Barrier::new(threads + 1);
     let (done_sender, done) = channel();
     let (slices, timeline) = (channel(), load.timeline.map(|width| Timeline::new(clock::nanos(width))));
@@ -245,9 +96,9 @@ pub fn run<P: ClientProtocol>(
             .map(|thread| {
                 let protocol = make_protocol(thread);
                 let (done, slices) = (done_sender.clone(), slices.0.clone());
+                let thread = Thread { endpoint, load, window, live, index: thread, threads };
                 scope.spawn(move || {
-                    let prepared =
-                        Worker::prepare(&Place { endpoint, load, window, live, thread, threads }, protocol, slices);
+                    let prepared = Worker::prepare(thread, protocol, slices);
                     if prepared.is_err() {
                         window.stop(0);
                     }
@@ -272,11 +123,11 @@ pub fn run<P: ClientProtocol>(
     })
 }
 
-/// The main thread's part: the edges of the window, and the readings that belong exactly there.
+/// Main thread's part: it sets the edges of the window, and takes the readings that belong exactly there.
 struct Conductor<'a> {
     load: &'a Load,
     window: &'a Window,
-    live: &'a Live,
+    live: &'a LiveStats,
     interrupt: &'a AtomicBool,
     done: &'a Receiver<()>,
     /// Threads that have not finished.
@@ -295,7 +146,12 @@ struct Course {
 }
 
 impl Conductor<'_> {
-    fn conduct(mut self, barrier: &Barrier, server: Option<&ServerProbe>, observe: &mut impl FnMut(&Live)) -> Course {
+    fn conduct(
+        mut self,
+        barrier: &Barrier,
+        server: Option<&ServerProbe>,
+        observe: &mut impl FnMut(&LiveStats),
+    ) -> Course {
         let read_before = || server.and_then(|server| server.read_before().ok());
         let (before, start);
         let mut warm_up = WarmUp::default();
@@ -341,8 +197,9 @@ impl Conductor<'_> {
         }
     }
 
-    /// Returns when the measured window may be opened, and whether the load was steady then, if that was the question.
-    fn warm_up(&mut self, origin: Nanos, observe: &mut impl FnMut(&Live)) -> Option<bool> {
+    /// Waits until the measured window may be opened. Returns true if the load was steady then; `None` if the warm-up
+    /// has a fixed length.
+    fn warm_up(&mut self, origin: Nanos, observe: &mut impl FnMut(&LiveStats)) -> Option<bool> {
         let least = origin.saturating_add(clock::nanos(self.load.warmup));
         if self.load.warmup_max.is_none() {
             self.wait_until(least, observe);
@@ -350,7 +207,7 @@ impl Conductor<'_> {
         }
         let most = self.load.longest_warm_up();
         let mut steadiness = Steadiness::default();
-        let (mut before, mut read_at) = (Reading::default(), origin);
+        let (mut before, mut read_at) = (LiveReading::default(), origin);
         let mut passed = 0;
         loop {
             passed += steady::WIDTH;
@@ -369,8 +226,8 @@ impl Conductor<'_> {
         }
     }
 
-    /// Returns at `deadline`, or when every thread has finished, or right after an interrupt.
-    fn wait_until(&mut self, deadline: Nanos, observe: &mut impl FnMut(&Live)) {
+    /// Waits for `deadline`, for the end of every thread, or for an interrupt.
+    fn wait_until(&mut self, deadline: Nanos, observe: &mut impl FnMut(&LiveStats)) {
         while self.running > 0 {
             if self.interrupt.load(Ordering::Relaxed) {
                 self.window.stop(clock::now());
@@ -400,7 +257,7 @@ impl Conductor<'_> {
 fn merge<P: ClientProtocol>(
     course: Course,
     rest: &Receiver<Box<Slice>>,
-    mut reports: Vec<WorkerReport<P>>,
+    mut reports: Vec<ThreadReport<P>>,
     log_size: Option<usize>,
 ) -> Measured<P> {
     let request_log = log_size.map(|size| merge_logs(size, course.opened, &mut reports));

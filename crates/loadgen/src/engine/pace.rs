@@ -1,12 +1,13 @@
-//! When requests fall due, and how many there will be.
+//! Pace of a load: when requests fall due, and how many there will be.
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Nanos;
 
-/// What sets the pace.
+/// Source of the pace.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub enum Pacing {
     /// The replies: each one lets the next request go.
@@ -15,16 +16,16 @@ pub enum Pacing {
     Open { rate: f64, arrivals: Arrivals },
 }
 
-/// The gaps of a schedule.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+/// Gaps of a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
 pub enum Arrivals {
-    /// All equal.
+    /// All equal
     Constant,
-    /// Exponentially distributed, as those of many independent users.
+    /// Random, as of many independent users
     Poisson,
 }
 
-/// When to end.
+/// End of a load.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Limit {
     Duration(Duration),
@@ -49,7 +50,7 @@ enum State {
 }
 
 impl Schedule {
-    /// The share of `thread` among `threads`; together they make `rate` a second.
+    /// Makes the share of `thread` among `threads`; together they make `rate` a second.
     #[expect(clippy::cast_precision_loss, reason = "a number of threads is small, and no ramp takes a hundred days")]
     pub(crate) fn new(
         arrivals: Arrivals,
@@ -74,7 +75,7 @@ impl Schedule {
         schedule
     }
 
-    /// When the next request falls due.
+    /// Returns when the next request falls due.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -89,8 +90,8 @@ impl Schedule {
         self.origin.saturating_add(self.ramped(elapsed) as Nanos)
     }
 
-    /// When what falls due after `even` at the full rate falls due if the rate grows from 0. At time t of a ramp over T, R t²/2T
-    /// requests have fallen due instead of R t, and R T/2 at its end.
+    /// Returns when a request falls due in a ramp that falls due after `even` at the full rate. At time t of a ramp
+    /// over T, R t²/2T requests have fallen due instead of R t, and R T/2 at its end.
     fn ramped(&self, even: f64) -> f64 {
         if even < self.ramp / 2.0 { (2.0 * self.ramp * even).sqrt() } else { even + self.ramp / 2.0 }
     }
@@ -105,19 +106,19 @@ impl Schedule {
     }
 }
 
-/// When part `index` of a span begins that is divided into `count` equal ones.
+/// Returns when part `index` begins of a span that is divided into `count` equal ones.
 pub(crate) fn begin_of(span: Nanos, index: usize, count: usize) -> Nanos {
     let begin = u128::from(span) * index as u128 / count as u128;
     u64::try_from(begin).unwrap_or(Nanos::MAX)
 }
 
-/// One thread's share of a number of requests.
+/// Returns one thread's share of a number of requests.
 pub(crate) fn share(total: u64, thread: usize, threads: usize) -> u64 {
     let (thread, threads) = (thread as u64, threads as u64);
     total / threads + u64::from(thread < total % threads)
 }
 
-/// The first of `total` things that belongs to `thread`, when each takes its [`share`] in turn.
+/// Returns the first of `total` things that belongs to `thread`, if each thread takes its [`share`] in turn.
 pub(super) fn first_of(total: u64, thread: usize, threads: usize) -> u64 {
     let (thread, threads) = (thread as u64, threads as u64);
     thread * (total / threads) + thread.min(total % threads)

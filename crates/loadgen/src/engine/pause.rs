@@ -8,8 +8,8 @@ use rand_distr::{Distribution as _, Normal};
 use super::pace::first_of;
 use crate::clock::{self, Nanos};
 
-/// The pauses of the original fileserver's client: normally distributed, and a draw that is not positive is the mean and
-/// its absolute value.
+/// Pauses of the original fileserver's client (see `docs/originals.md`): normally distributed, and a draw that is not
+/// positive becomes the sum of the mean and its absolute value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pause {
     pub mean: Duration,
@@ -17,7 +17,7 @@ pub struct Pause {
 }
 
 impl Pause {
-    /// Nanoseconds.
+    /// Draws a pause, in nanoseconds.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -32,24 +32,24 @@ impl Pause {
     }
 }
 
-/// Who pauses, and until when. Every connection draws from a source of its own.
+/// Pauses that are under way. Every connection draws from a source of its own.
 #[derive(Debug)]
 pub(super) struct Pauses {
     law: Pause,
     sources: Vec<SmallRng>,
-    /// Ends of pauses, and whose.
+    /// Ends of pauses, and the slots that pause.
     ends: BinaryHeap<Reverse<(Nanos, usize)>>,
 }
 
 impl Pauses {
-    /// For the connections of `thread` among `threads`, of `connections` in all.
+    /// Makes the pauses of the connections of `thread` among `threads`, of `connections` in all.
     pub(super) fn new(law: Pause, seed: u64, connections: usize, thread: usize, threads: usize) -> Self {
         let own = first_of(connections as u64, thread, threads)..first_of(connections as u64, thread + 1, threads);
         let source = |connection| SmallRng::seed_from_u64(seed.rotate_left(32) ^ connection);
         Self { law, sources: own.map(source).collect(), ends: BinaryHeap::new() }
     }
 
-    /// Draws a pause for `slot`. Returns whether there is one.
+    /// Draws a pause for `slot`. Returns false if it has no length.
     pub(super) fn begin(&mut self, slot: usize, now: Nanos) -> bool {
         let pause = self.law.draw(&mut self.sources[slot]);
         if pause > 0 {
@@ -58,13 +58,13 @@ impl Pauses {
         pause > 0
     }
 
-    /// When the next pause ends.
+    /// Returns when the next pause ends.
     pub(super) fn next_end(&self) -> Option<Nanos> {
         self.ends.peek().map(|Reverse((end, _))| *end)
     }
 
-    /// One whose pause is over.
-    pub(super) fn ended(&mut self, now: Nanos) -> Option<usize> {
+    /// Returns a slot whose pause is over.
+    pub(super) fn pop_ended(&mut self, now: Nanos) -> Option<usize> {
         self.next_end().filter(|&end| end <= now)?;
         self.ends.pop().map(|Reverse((_, slot))| slot)
     }
@@ -107,7 +107,7 @@ mod tests {
         let law = Pause { mean: Duration::ZERO, stddev: Duration::ZERO };
         let mut pauses = Pauses::new(law, 1, 3, 0, 1);
         assert!(!pauses.begin(2, 5));
-        assert_eq!((pauses.next_end(), pauses.ended(Nanos::MAX)), (None, None));
+        assert_eq!((pauses.next_end(), pauses.pop_ended(Nanos::MAX)), (None, None));
     }
 
     #[test]
@@ -115,11 +115,11 @@ mod tests {
         let law = Pause { mean: Duration::from_millis(10), stddev: Duration::from_millis(5) };
         let mut pauses = Pauses::new(law, 1, 5, 0, 1);
         assert!((0..5).all(|slot| pauses.begin(slot, 1_000)));
-        assert_eq!(pauses.ended(1_000), None);
+        assert_eq!(pauses.pop_ended(1_000), None);
         let mut ended = std::collections::BTreeSet::new();
         while let Some(end) = pauses.next_end() {
-            assert_eq!(pauses.ended(end - 1), None);
-            ended.insert(pauses.ended(end).expect("one has ended"));
+            assert_eq!(pauses.pop_ended(end - 1), None);
+            ended.insert(pauses.pop_ended(end).expect("one has ended"));
         }
         assert_eq!(ended.len(), 5);
     }
@@ -134,7 +134,7 @@ mod tests {
                 let mut ends = Vec::new();
                 while let Some(end) = pauses.next_end() {
                     ends.push(end);
-                    pauses.ended(end);
+                    pauses.pop_ended(end);
                 }
                 ends
             };

@@ -1,26 +1,28 @@
-//! When a warm-up may end: what the server does neither rises nor falls any more.
+//! End of a warm-up: the server's figures neither rise nor fall any more.
 //!
 //! Windows of a machine with neighbours differ by more than a few per cent for ever, and windows of few requests do by
-//! chance. Both scatter, while a server that warms up drifts: so it is the trend through the last windows that is judged.
+//! chance. Both scatter, while a server that warms up drifts: so it is the trend through the last windows that is
+//! judged.
 
 use std::{collections::VecDeque, time::Duration};
 
-use super::{pace::Pacing, pulse::Reading};
+use super::{live::LiveReading, pace::Pacing};
 use crate::{
     clock::{MILLISECOND, Nanos},
     trend::trend,
 };
 
-/// Of each window that is looked at.
+/// Length of a window.
 pub(super) const WIDTH: Nanos = 100 * MILLISECOND;
-/// The trend is that of so many.
+/// Number of windows whose trend is judged.
 const WINDOWS: u8 = 5;
-/// As a fraction of their mean.
+/// Largest trend of a steady load, as a fraction of the mean.
 const TREND_MAX: f64 = 0.03;
-/// Chance is allowed for with so many standard deviations.
+/// Number of standard deviations that are put down to chance.
 const DEVIATIONS: f64 = 2.0;
 
-/// How long the warm-up was, and whether it ended because the load was steady. `None` where it had a fixed length.
+/// Length of a warm-up. `is_steady` is true if it ended because the load was steady, and `None` if its length was
+/// fixed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WarmUp {
     pub duration: Nanos,
@@ -28,41 +30,42 @@ pub struct WarmUp {
 }
 
 impl WarmUp {
-    /// No warm-up that ends by itself is shorter.
+    /// Shortest warm-up that ends by itself.
     pub const SHORTEST: Duration = Duration::from_nanos(WIDTH * WINDOWS as u64);
 
-    /// Both one after the other: the time together, and whether both ended because the load was steady.
+    /// Adds another warm-up: the sum of both times, steady if both were.
     pub(super) fn absorb(&mut self, other: Self) {
         self.duration += other.duration;
         self.is_steady = self.is_steady.zip(other.is_steady).map(|(ours, theirs)| ours && theirs);
     }
 }
 
-/// Rounded up to whole windows.
+/// Rounds up to whole windows.
 pub(super) fn whole(length: Nanos) -> Nanos {
     length.div_ceil(WIDTH).saturating_mul(WIDTH)
 }
 
-/// A figure of a window, and how far chance alone may move it.
+/// Figure of a window, and the distance by which chance alone may move it.
 #[derive(Clone, Copy, Debug)]
 struct Figure {
     value: f64,
     chance: f64,
 }
 
-/// What came of a window with replies.
+/// Figures of a window in which there were replies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
-    /// Replies in [`WIDTH`].
+    /// Number of replies in [`WIDTH`].
     completed: Figure,
-    /// Microseconds. Of an open loop only, where the clock sets how much is completed unless the server falls behind.
+    /// Median latency in microseconds; open loop only, where the clock decides how much is completed unless the server
+    /// falls behind.
     median: Option<Figure>,
 }
 
 impl Window {
-    /// `elapsed`: since the reading before, which may be late. `None` without a reply.
+    /// Computes the figures. `elapsed` is the time since the reading before, which may be late. `None` without a reply.
     #[expect(clippy::cast_precision_loss, reason = "a count and a time of about a tenth of a second")]
-    pub(super) fn of(window: &Reading, elapsed: Nanos, pacing: Pacing) -> Option<Self> {
+    pub(super) fn of(window: &LiveReading, elapsed: Nanos, pacing: Pacing) -> Option<Self> {
         let count = window.answered() as f64;
         if count == 0.0 || elapsed == 0 {
             return None;
@@ -78,22 +81,23 @@ impl Window {
     }
 }
 
-/// The rank of a median of n scatters by √n / 2 about the middle.
-fn median(window: &Reading, count: f64) -> Option<Figure> {
+/// Computes the median: the rank of a median of n scatters by √n / 2 about the middle.
+fn median(window: &LiveReading, count: f64) -> Option<Figure> {
     let deviation = 0.5 / count.sqrt();
     let at = |share: f64| window.interpolated_us(share);
     let spread = at(0.5 + deviation)? - at(0.5 - deviation)?;
     Some(Figure { value: at(0.5)?, chance: DEVIATIONS * spread / 2.0 })
 }
 
-/// The last windows.
+/// Figures of the last windows.
 #[derive(Debug, Default)]
 pub(super) struct Steadiness {
     windows: VecDeque<Window>,
 }
 
 impl Steadiness {
-    /// Whether the load is steady by this window and those before it. One without replies begins anew.
+    /// Adds a window. Returns true if the load is steady by this window and those before it. One without replies begins
+    /// anew.
     pub(super) fn push(&mut self, window: Option<Window>) -> bool {
         let Some(window) = window else {
             self.windows.clear();
@@ -109,7 +113,7 @@ impl Steadiness {
     }
 }
 
-/// Whether no more than [`TREND_MAX`] leads through them, or what chance may make of them.
+/// Returns true if the trend is no greater than [`TREND_MAX`], or than chance may make it.
 fn is_level(figures: impl Iterator<Item = Figure>) -> bool {
     let figures: Vec<Figure> = figures.collect();
     let values: Vec<f64> = figures.iter().map(|figure| figure.value).collect();
@@ -120,21 +124,21 @@ fn is_level(figures: impl Iterator<Item = Figure>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{pace::Arrivals, pulse::Pulse},
+        super::{live::ThreadStats, pace::Arrivals},
         *,
     };
 
     const OPEN: Pacing = Pacing::Open { rate: 1e5, arrivals: Arrivals::Constant };
 
-    /// A window of `count` requests whose latencies lie evenly from half of `median_us` to half as much again.
+    /// Makes a window of `count` requests whose latencies lie evenly from half of `median_us` to half as much again.
     fn window(count: u64, median_us: f64, pacing: Pacing) -> Option<Window> {
-        let pulse = Pulse::default();
+        let stats = ThreadStats::default();
         for index in 0..count {
             let share = (index as f64 + 0.5) / count as f64;
-            pulse.answered((median_us * (0.5 + share) * 1e3) as u64, 1);
+            stats.add_ok((median_us * (0.5 + share) * 1e3) as u64, 1);
         }
-        let mut reading = Reading::default();
-        pulse.add_to(&mut reading);
+        let mut reading = LiveReading::default();
+        stats.add_to(&mut reading);
         Window::of(&reading, WIDTH, pacing)
     }
 
@@ -230,10 +234,10 @@ mod tests {
     #[test]
     fn a_late_reading_is_a_longer_window_and_no_faster_server() {
         let late = |count: u64, elapsed| {
-            let pulse = Pulse::default();
-            pulse.answered(1_000, count);
-            let mut reading = Reading::default();
-            pulse.add_to(&mut reading);
+            let stats = ThreadStats::default();
+            stats.add_ok(1_000, count);
+            let mut reading = LiveReading::default();
+            stats.add_to(&mut reading);
             Window::of(&reading, elapsed, Pacing::Closed)
         };
         let windows = (0..5).map(|step| late(10_000 + 1_000 * step, WIDTH + WIDTH / 10 * step));

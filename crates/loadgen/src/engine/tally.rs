@@ -1,4 +1,4 @@
-//! What is counted.
+//! Counts and histograms of a run.
 
 use hdrhistogram::Histogram;
 
@@ -7,34 +7,35 @@ use crate::{
     error::ErrorClass,
 };
 
-/// Latencies above this are recorded as this.
+/// Longest latency that is told apart; longer ones are recorded as this.
 pub const LATENCY_NANOS_MAX: Nanos = 60 * SECOND;
 
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Counts and histograms of one thread, or of all of them.
+/// Counts and histograms of one thread, or of all threads.
 #[derive(Clone, Debug)]
 pub struct Tally {
     pub ok: u64,
-    /// Of [`Self::ok`]: that a key was found.
+    /// Part of [`Self::ok`]: a key was found.
     pub hits: u64,
-    /// Of [`Self::ok`]: that a key was not found.
+    /// Part of [`Self::ok`]: a key was not found.
     pub misses: u64,
     errors: [u64; ErrorClass::ALL.len()],
     /// Connections opened again because the server had closed one between two requests.
     pub reconnects: u64,
     pub bytes_in: u64,
     pub bytes_out: u64,
-    /// From the actual sending, nanoseconds.
+    /// Latency from the actual sending, in nanoseconds.
     pub service: Histogram<u64>,
-    /// From the scheduled sending, nanoseconds; empty in a closed loop.
+    /// Latency from the scheduled sending, in nanoseconds; empty in a closed loop.
     pub response: Histogram<u64>,
-    /// To the first byte of the reply, from when latency counts; empty where the protocol does not tell.
+    /// Time to the first byte of the reply, from when latency counts, in nanoseconds; empty where the protocol does not
+    /// tell.
     pub first_byte: Histogram<u64>,
-    /// How late requests of an open loop were sent although a connection was free, nanoseconds.
+    /// Delay of requests of an open loop that were sent late although a connection was free, in nanoseconds.
     pub lag: Histogram<u64>,
-    /// How many requests of an open loop waited for a connection when one fell due, itself included: a value for each. Of
-    /// its own thread, or its own client of a queue.
+    /// Number of requests of an open loop that waited for a connection when one fell due, itself included: one value
+    /// for each request, counted over its own thread, or its own client of a queue.
     pub backlog: Histogram<u64>,
 }
 
@@ -61,7 +62,7 @@ impl Tally {
         self.errors[class as usize] += count;
     }
 
-    /// Failures by class; classes that did not occur are included as 0.
+    /// Returns the failures by class; classes that did not occur are included as 0.
     pub fn errors(&self) -> impl Iterator<Item = (ErrorClass, u64)> + '_ {
         ErrorClass::ALL.iter().copied().zip(self.errors)
     }
@@ -71,7 +72,7 @@ impl Tally {
         self.errors.iter().sum()
     }
 
-    /// Adds another thread's.
+    /// Adds another thread's figures.
     pub fn merge(&mut self, other: &Self) {
         self.ok += other.ok;
         self.hits += other.hits;

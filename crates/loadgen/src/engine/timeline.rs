@@ -1,5 +1,6 @@
-//! A run cut into intervals, those of the warm-up counted backwards from its end. A thread hands its histograms over when an interval has passed, and somebody else reads,
-//! empties and returns them: the threads that measure do nothing that takes long.
+//! A run cut into intervals, those of the warm-up counted backwards from its end. A measuring thread hands its
+//! histograms over when an interval has passed. Another thread reads, empties and returns them, so that the measuring
+//! threads do nothing that takes long.
 
 use std::{
     collections::BTreeMap,
@@ -13,21 +14,21 @@ use serde::{Deserialize, Serialize};
 use super::tally::empty_histogram;
 use crate::{clock::Nanos, protocol::Verdict};
 
-/// What one thread counted in one interval.
+/// Counts of one thread in one interval.
 #[derive(Debug)]
 pub(crate) struct Slice {
-    /// From the beginning of the window; negative in the warm-up.
+    /// Number of the interval from the beginning of the window; negative in the warm-up.
     interval: i64,
     ok: u64,
     failed: u64,
     lag_max: Nanos,
     service: Histogram<u64>,
     response: Histogram<u64>,
-    /// Where it goes when it has been read.
+    /// Channel by which it returns when it has been read.
     home: Sender<Box<Self>>,
 }
 
-/// One thread's part.
+/// One thread's part of a timeline.
 #[derive(Debug)]
 pub(crate) struct Slicer {
     width: Nanos,
@@ -39,18 +40,19 @@ pub(crate) struct Slicer {
 }
 
 impl Slicer {
-    /// Intervals of `width` nanoseconds; what is full goes to `out`.
+    /// Cuts intervals of `width` nanoseconds, and sends those that have passed to `out`.
     pub(crate) fn new(width: Nanos, out: Sender<Box<Slice>>) -> Self {
         let (home, returned) = channel();
         Self { width: width.max(1), warmup: 0, current: None, out, home, returned }
     }
 
-    /// With a warm-up of so many nanoseconds before the window.
+    /// Adds a warm-up of so many nanoseconds before the window.
     pub(super) fn after(self, warmup: Nanos) -> Self {
         Self { warmup, ..self }
     }
 
-    /// `count` requests got this verdict, `elapsed` after the window had begun. `response` is of an open loop.
+    /// Adds `count` requests that got this verdict, `elapsed` after the window had begun. `response` is `Some` in an
+    /// open loop.
     #[inline]
     pub(crate) fn settle(
         &mut self,
@@ -64,7 +66,7 @@ impl Slicer {
         self.at(interval).count(verdict, count, service, response);
     }
 
-    /// The same before the window, `since_origin` after the load began.
+    /// Does the same before the window, `since_origin` after the load began.
     pub(super) fn warm_up(
         &mut self,
         since_origin: Nanos,
@@ -78,7 +80,7 @@ impl Slicer {
         }
     }
 
-    /// A request was sent so late by our own fault.
+    /// Adds a request that was sent late by the generator's own fault.
     #[inline]
     pub(crate) fn lag(&mut self, elapsed: Nanos, lag: Nanos) {
         let interval = self.interval(elapsed);
@@ -86,7 +88,7 @@ impl Slicer {
         slice.lag_max = slice.lag_max.max(lag);
     }
 
-    /// The same before the window.
+    /// Does the same before the window.
     pub(super) fn warm_up_lag(&mut self, since_origin: Nanos, lag: Nanos) {
         if let Some(interval) = self.warm_up_interval(since_origin) {
             let slice = self.at(interval);
@@ -94,7 +96,7 @@ impl Slicer {
         }
     }
 
-    /// Hands over what there is.
+    /// Hands over what has been counted.
     pub(crate) fn flush(&mut self) {
         if let Some(slice) = self.current.take() {
             // Nobody listens only after everything has been counted.
@@ -107,8 +109,8 @@ impl Slicer {
         (elapsed / self.width).cast_signed()
     }
 
-    /// Whole intervals end where the warm-up was to end: what is left over at its beginning, and what comes between that
-    /// end and the opening of the window, belongs to none.
+    /// Returns the interval of the warm-up. Whole intervals end where the warm-up was to end: what is left over at its
+    /// beginning, and what comes between that end and the opening of the window, belongs to none.
     fn warm_up_interval(&self, since_origin: Nanos) -> Option<i64> {
         let left = self.warmup.checked_sub(since_origin).filter(|left| *left > 0)?;
         let back = left.div_ceil(self.width);
@@ -150,7 +152,7 @@ impl Slice {
     }
 }
 
-/// Reads slices on a thread of its own, until nobody makes any more.
+/// Reader of slices on a thread of its own, until there are no more slicers.
 #[derive(Debug)]
 pub(crate) struct Collector {
     width: Nanos,
@@ -173,20 +175,20 @@ impl Collector {
         Slicer::new(self.width, self.out.clone())
     }
 
-    /// What was counted. All slicers must be gone, or it waits for them.
+    /// Returns the timeline. All slicers must be gone, or it waits for them.
     pub(crate) fn finish(self) -> Option<Timeline> {
         drop(self.out);
         self.thread.join().ok()
     }
 }
 
-/// What all threads counted, interval by interval.
+/// Counts of all threads, interval by interval.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Timeline {
     /// Nanoseconds.
     width: Nanos,
     intervals: BTreeMap<i64, Interval>,
-    /// By so many intervals the warm-up was shorter than its threads thought when they numbered its intervals.
+    /// Number of intervals by which the warm-up was shorter than its threads assumed when they numbered its intervals.
     #[serde(default)]
     unused: i64,
 }
@@ -196,13 +198,13 @@ pub struct Timeline {
 pub struct Interval {
     pub ok: u64,
     pub failed: u64,
-    /// The longest that a request was sent too late by the generator's own fault, nanoseconds.
+    /// Longest delay of a request by the generator's own fault, in nanoseconds.
     pub lag_max: Nanos,
     service: Sparse,
     response: Sparse,
 }
 
-/// A histogram's values and how often each occurred; an interval has few.
+/// Values of a histogram and their counts; an interval has few.
 type Sparse = Vec<(u64, u64)>;
 
 impl Timeline {
@@ -227,7 +229,7 @@ impl Timeline {
         let _ = home.send(slice);
     }
 
-    /// Adds what others counted in the same run, in intervals of the same length.
+    /// Adds another timeline of the same run, with intervals of the same length.
     pub(crate) fn merge(&mut self, other: Self) {
         for (index, theirs) in other.intervals {
             let ours = self.intervals.entry(index).or_default();
@@ -239,25 +241,27 @@ impl Timeline {
         }
     }
 
-    /// Nanoseconds of each interval.
+    /// Returns the length of an interval, in nanoseconds.
     #[must_use]
     pub fn width(&self) -> Nanos {
         self.width
     }
 
-    /// Every interval from the window's beginning to the last with a verdict, those in which nothing happened included.
+    /// Returns every interval from the window's beginning to the last with a verdict, those in which nothing happened
+    /// included.
     pub fn intervals(&self) -> impl Iterator<Item = (u64, Interval)> + '_ {
         let end = self.intervals.last_key_value().map_or(0, |(last, _)| last + 1);
         (0..end).map(|index| (index.unsigned_abs(), self.at(index)))
     }
 
-    /// Every interval of the warm-up from the first with a verdict on, and how many intervals before the window it began.
+    /// Returns every interval of the warm-up from the first with a verdict on, each with the number of intervals by
+    /// which it began before the window.
     pub fn warm_up(&self) -> impl Iterator<Item = (u64, Interval)> + '_ {
         let begin = self.intervals.first_key_value().map_or(0, |(first, _)| *first);
         (begin..-self.unused).map(|index| ((index + self.unused).unsigned_abs(), self.at(index)))
     }
 
-    /// The warm-up was `by` nanoseconds shorter than the longest that the slicers were told of.
+    /// Takes note that the warm-up was `by` nanoseconds shorter than the slicers assumed.
     pub(super) fn end_warm_up_early(&mut self, by: Nanos) {
         self.unused = (by / self.width).cast_signed();
     }
@@ -268,13 +272,13 @@ impl Timeline {
 }
 
 impl Interval {
-    /// From the actual sending, nanoseconds.
+    /// Returns the latencies from the actual sending, in nanoseconds.
     #[must_use]
     pub fn service(&self) -> Histogram<u64> {
         filled(&self.service)
     }
 
-    /// From the scheduled sending, nanoseconds; empty in a closed loop.
+    /// Returns the latencies from the scheduled sending, in nanoseconds; empty in a closed loop.
     #[must_use]
     pub fn response(&self) -> Histogram<u64> {
         filled(&self.response)

@@ -14,18 +14,18 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _},
 };
 
-/// Whose word is taken for the server's name.
+/// Authorities that are trusted to vouch for a server.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Trust {
     /// The authorities that the system trusts.
     System,
     /// Those in this PEM file.
     Authorities(PathBuf),
-    /// Nobody's: any certificate will do.
+    /// None: any certificate will do.
     Anyone,
 }
 
-/// How to speak TLS with one server.
+/// TLS configuration for one server.
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ClientConfig>,
@@ -38,7 +38,7 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// Why TLS cannot be spoken.
+/// Reasons why TLS cannot be spoken.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("`{0}` is neither a host name nor an address: TLS needs one to check the certificate")]
@@ -54,7 +54,7 @@ pub enum TlsError {
 }
 
 impl Tls {
-    /// For a server whose certificate must be valid for `name`, which it is also told (SNI).
+    /// Makes the configuration for a server whose certificate must be valid for `name`, which it is also told (SNI).
     ///
     /// # Errors
     /// The name is none, or there are no certificates to trust.
@@ -78,7 +78,7 @@ impl Tls {
         ClientConnection::new(Arc::clone(&self.config), self.name.clone()).map(|client| Session { client })
     }
 
-    /// One handshake on `stream`, which blocks.
+    /// Makes one handshake on `stream`, which blocks.
     pub(super) fn shake_hands(&self, stream: &mut (impl std::io::Read + std::io::Write)) -> std::io::Result<()> {
         let mut client = self.session().map_err(std::io::Error::other)?.client;
         while client.is_handshaking() {
@@ -91,7 +91,7 @@ impl Tls {
     }
 }
 
-/// What may help where a handshake failed because of the server's certificate.
+/// Returns what may help where a handshake failed because of the server's certificate.
 #[must_use]
 pub fn advice(error: &std::io::Error) -> Option<&'static str> {
     let Some(rustls::Error::InvalidCertificate(problem)) = error.get_ref()?.downcast_ref() else { return None };
@@ -130,12 +130,12 @@ pub(super) struct Session {
     client: ClientConnection,
 }
 
-/// What a session is after some input.
+/// State of a session after some input.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Standing {
+pub(super) struct TlsState {
     pub(super) is_handshaking: bool,
     /// The server has said that nothing more will come.
-    pub(super) is_over: bool,
+    pub(super) has_ended: bool,
 }
 
 impl Session {
@@ -143,30 +143,30 @@ impl Session {
         self.client.is_handshaking()
     }
 
-    /// The server has ended the stream as TLS wants it, so that nothing was cut off.
+    /// Returns true if the server has ended the stream as TLS wants it, so that nothing was cut off.
     pub(super) fn has_ended_properly(&mut self) -> bool {
         self.client.process_new_packets().is_ok_and(|state| state.peer_has_closed())
     }
 
-    /// Takes all of `input` and appends what it means to `plain`.
-    pub(super) fn unseal(&mut self, mut input: &[u8], plain: &mut Vec<u8>) -> Result<Standing, rustls::Error> {
-        let mut is_over = false;
+    /// Decrypts all of `input`, and appends the plain text to `plain`.
+    pub(super) fn unseal(&mut self, mut input: &[u8], plain: &mut Vec<u8>) -> Result<TlsState, rustls::Error> {
+        let mut has_ended = false;
         while !input.is_empty() {
             // From memory only a full buffer can be refused, and it is emptied each time.
             if self.client.read_tls(&mut input).is_err() {
                 return Err(rustls::Error::General("a record is too long".to_owned()));
             }
             let state = self.client.process_new_packets()?;
-            is_over = state.peer_has_closed();
+            has_ended = state.peer_has_closed();
             let (begin, more) = (plain.len(), state.plaintext_bytes_to_read());
             plain.resize(begin + more, 0);
             let read = self.client.reader().read(&mut plain[begin..]).unwrap_or(0);
             plain.truncate(begin + read);
-            if is_over {
+            if has_ended {
                 break;
             }
         }
-        Ok(Standing { is_handshaking: self.client.is_handshaking(), is_over })
+        Ok(TlsState { is_handshaking: self.client.is_handshaking(), has_ended })
     }
 
     /// Appends to `out` what the handshake has to say, and `plain` in records.
@@ -189,7 +189,7 @@ impl Session {
     }
 }
 
-/// Takes any certificate, and still checks that the server holds its key.
+/// Verifier that takes any certificate, and still checks that the server holds its key.
 #[derive(Debug)]
 struct Credulous(Arc<CryptoProvider>);
 

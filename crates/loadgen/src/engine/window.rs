@@ -1,14 +1,13 @@
-//! What the threads share: the edges of the measured window, and counters for the progress display.
+//! Edges of the measured window, which all threads share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::pulse::{Pulse, Reading};
-use crate::{clock::Nanos, protocol::Verdict};
+use crate::clock::Nanos;
 
 /// The edges of the measured window. They are set while the threads run, and compared with the time stamps of replies.
 #[derive(Debug)]
 pub(crate) struct Window {
-    /// Schedules start here.
+    /// Beginning of the load, from which schedules count.
     origin: AtomicU64,
     start: AtomicU64,
     end: AtomicU64,
@@ -47,13 +46,13 @@ impl Window {
         self.is_stopped.store(true, Ordering::Relaxed);
     }
 
-    /// How long the window has been open.
+    /// Returns how long the window has been open.
     #[inline]
     pub(crate) fn elapsed(&self, now: Nanos) -> Nanos {
         now.saturating_sub(self.start.load(Ordering::Relaxed))
     }
 
-    /// How long there has been load.
+    /// Returns how long there has been load.
     pub(super) fn since_origin(&self, now: Nanos) -> Nanos {
         now.saturating_sub(self.origin())
     }
@@ -76,57 +75,5 @@ impl Window {
     #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
         self.is_stopped.load(Ordering::Relaxed)
-    }
-}
-
-/// Progress of a run, updated by each thread once per wake.
-#[derive(Debug)]
-pub struct Live {
-    threads: Box<[LiveThread]>,
-}
-
-/// A cache line of its own, so that the threads do not slow each other.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct LiveThread {
-    ok: AtomicU64,
-    failed: AtomicU64,
-    pulse: Pulse,
-}
-
-impl Live {
-    pub(crate) fn new(threads: usize) -> Self {
-        Self { threads: (0..threads).map(|_| LiveThread::default()).collect() }
-    }
-
-    pub(crate) fn set(&self, thread: usize, ok: u64, failed: u64) {
-        self.threads[thread].ok.store(ok, Ordering::Relaxed);
-        self.threads[thread].failed.store(failed, Ordering::Relaxed);
-    }
-
-    /// `count` requests of a thread got this verdict, counted or not.
-    #[inline]
-    pub(crate) fn settled(&self, thread: usize, verdict: Verdict, count: u64, latency: Nanos) {
-        let pulse = &self.threads[thread].pulse;
-        match verdict {
-            Ok(()) => pulse.answered(latency, count),
-            Err(_) => pulse.failed(count),
-        }
-    }
-
-    /// Everything that was settled so far, the warm-up included.
-    #[must_use]
-    pub fn read(&self) -> Reading {
-        let mut reading = Reading::default();
-        self.threads.iter().for_each(|thread| thread.pulse.add_to(&mut reading));
-        reading
-    }
-
-    /// Verified and failed requests inside the window so far.
-    #[must_use]
-    pub fn counts(&self) -> (u64, u64) {
-        self.threads.iter().fold((0, 0), |(ok, failed), thread| {
-            (ok + thread.ok.load(Ordering::Relaxed), failed + thread.failed.load(Ordering::Relaxed))
-        })
     }
 }

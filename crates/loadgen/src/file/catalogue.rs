@@ -9,7 +9,7 @@ use std::{
 use sha2::Digest as _;
 use wire::file::FileId;
 
-use crate::body::{self, Knowledge, PIECE_BYTES};
+use crate::body::{self, FileScan, PIECE_BYTES};
 
 /// One document.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ impl Catalogue {
     /// A file cannot be read, or there are none.
     pub fn read(
         files: &[(FileId, PathBuf)],
-        knowledge: Knowledge,
+        knowledge: FileScan,
         mut observe: impl FnMut(u64),
     ) -> Result<Self, CatalogueError> {
         if files.is_empty() {
@@ -107,11 +107,11 @@ impl Document {
     fn read(
         id: &FileId,
         path: &Path,
-        knowledge: Knowledge,
+        knowledge: FileScan,
         piece: &mut [u8],
         observe: impl FnMut(u64),
     ) -> io::Result<Self> {
-        let (length, digest) = body::know_file(path, knowledge, piece, observe)?;
+        let (length, digest) = body::scan_file(path, knowledge, piece, observe)?;
         let is_one_nul = length == 1 && std::fs::read(path)? == [0];
         Ok(Self { id: id.clone(), length, digest, is_one_nul })
     }

@@ -13,14 +13,14 @@ use wire::file::{FileId, ORIGINAL_ID_BYTES};
 use self::verdict::judge;
 pub use self::{
     catalogue::{Catalogue, CatalogueError, Document},
-    speech::{Ended, Framed, Heard, Original, Said, Speech},
+    speech::{Ended, FileProtocol, Framed, Heard, Original, Said},
 };
 pub use crate::{
-    body::{Body, Knowledge, Verify},
+    body::{Body, FileScan, FileVerify},
     draw::KeyDistribution,
 };
 use crate::{
-    draw::{Draw, NoDraw},
+    draw::{Draw, DrawError},
     protocol::{ClientProtocol, Decoded, EofOutcome, Progress, Single, Then},
     sample::{Sample, Sampler},
 };
@@ -30,16 +30,16 @@ const ID_CHARACTERS: &[u8; 36] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
 /// What to ask for, and how to look at the replies. Threads share it.
 #[derive(Debug)]
-pub struct Plan {
+pub struct FilePlan {
     catalogue: Catalogue,
     draw: Draw,
     miss_ratio: f64,
-    verify: Verify,
+    verify: FileVerify,
     sample: Sample,
     seed: u64,
 }
 
-impl Plan {
+impl FilePlan {
     /// `miss_ratio` is the share, from 0 to 1, of the requests that ask for an id of which there is no document.
     ///
     /// # Errors
@@ -48,9 +48,9 @@ impl Plan {
         catalogue: Catalogue,
         order: &KeyDistribution,
         miss_ratio: f64,
-        verify: Verify,
+        verify: FileVerify,
         seed: u64,
-    ) -> Result<Self, NoDraw> {
+    ) -> Result<Self, DrawError> {
         let draw = Draw::new(order, catalogue.len(), seed)?;
         Ok(Self { catalogue, draw, miss_ratio: miss_ratio.clamp(0.0, 1.0), verify, sample: Sample::ALL, seed })
     }
@@ -86,7 +86,7 @@ pub enum Ask {
 /// Asks for documents in one of the protocols.
 #[derive(Debug)]
 pub struct FileClient<S> {
-    plan: Arc<Plan>,
+    plan: Arc<FilePlan>,
     draw: Draw,
     sampler: Sampler,
     speech: PhantomData<S>,
@@ -97,14 +97,14 @@ pub struct FileClient<S> {
 pub struct FileConn<S> {
     speech: S,
     /// How much of the current reply is checked, once it has begun.
-    verify: Option<Verify>,
+    verify: Option<FileVerify>,
     body: Body,
 }
 
-impl<S: Speech> FileClient<S> {
+impl<S: FileProtocol> FileClient<S> {
     /// The client of `thread` among `threads`. Those that go through the documents in order begin in different places.
     #[must_use]
-    pub fn new(plan: Arc<Plan>, thread: usize, threads: usize) -> Self {
+    pub fn new(plan: Arc<FilePlan>, thread: usize, threads: usize) -> Self {
         let mut draw = plan.draw.with_seed(plan.seed.wrapping_add(thread as u64));
         draw.begin_as(thread, threads);
         let sampler = Sampler::new(plan.sample, plan.seed, thread);
@@ -113,9 +113,9 @@ impl<S: Speech> FileClient<S> {
 
     /// How much of the current reply is checked, which may have just begun.
     #[inline]
-    fn level(&mut self, conn: &mut FileConn<S>) -> Verify {
+    fn level(&mut self, conn: &mut FileConn<S>) -> FileVerify {
         let deepest = self.plan.verify;
-        let choose = || if self.sampler.draw() { deepest } else { deepest.min(Verify::Length) };
+        let choose = || if self.sampler.draw() { deepest } else { deepest.min(FileVerify::Length) };
         *conn.verify.get_or_insert_with(choose)
     }
 
@@ -130,7 +130,7 @@ impl<S: Speech> FileClient<S> {
     }
 }
 
-impl<S: Speech> ClientProtocol for FileClient<S> {
+impl<S: FileProtocol> ClientProtocol for FileClient<S> {
     type Request = Single<Ask>;
     type Conn = FileConn<S>;
 
@@ -163,7 +163,7 @@ impl<S: Speech> ClientProtocol for FileClient<S> {
     fn decode(&mut self, conn: &mut FileConn<S>, Single(ask): Single<Ask>, input: &[u8]) -> Decoded {
         let mut rest = input;
         let verify = self.level(conn);
-        let document = self.plan.document(ask).filter(|_| verify == Verify::Sha256);
+        let document = self.plan.document(ask).filter(|_| verify == FileVerify::Sha256);
         let heard = conn.speech.listen(&mut rest, |piece| match document {
             Some(document) => conn.body.hash(piece, document.length),
             None => conn.body.pass(piece.len() as u64),

@@ -9,7 +9,7 @@ use super::catalogue::Document;
 use crate::error::ErrorClass;
 
 /// A protocol: the replies of one connection.
-pub trait Speech: Default + Send + 'static {
+pub trait FileProtocol: Default + Send + 'static {
     /// Appends a request.
     fn ask(id: &FileId, out: &mut Vec<u8>);
 
@@ -20,7 +20,7 @@ pub trait Speech: Default + Send + 'static {
     fn end(&mut self, document: Option<&Document>) -> Ended;
 }
 
-/// What [`Speech::listen`] came to.
+/// What [`FileProtocol::listen`] came to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Heard {
     NeedMore,
@@ -51,7 +51,7 @@ pub enum Said {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Original(OriginalReply);
 
-impl Speech for Original {
+impl FileProtocol for Original {
     fn ask(id: &FileId, out: &mut Vec<u8>) {
         write_original_request(out, id);
     }
@@ -85,7 +85,7 @@ pub struct Framed {
     status: Option<Status>,
 }
 
-impl Speech for Framed {
+impl FileProtocol for Framed {
     fn ask(id: &FileId, out: &mut Vec<u8>) {
         write_framed_request(out, id);
     }

@@ -13,7 +13,7 @@ use crate::{
 const SEED: u64 = 1;
 
 /// `DOCUMEN0` and so on, with these bodies.
-fn plan(bodies: &[&[u8]], verify: Verify, sample: Sample) -> Arc<Plan> {
+fn plan(bodies: &[&[u8]], verify: FileVerify, sample: Sample) -> Arc<FilePlan> {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = |(place, body): (usize, &&[u8])| {
         let name = format!("DOCUMEN{place}");
@@ -23,14 +23,19 @@ fn plan(bodies: &[&[u8]], verify: Verify, sample: Sample) -> Arc<Plan> {
     };
     let files: Vec<_> = bodies.iter().enumerate().map(file).collect();
     let mut observed = 0;
-    let catalogue = Catalogue::read(&files, Knowledge::LengthAndDigest, |bytes| observed += bytes).expect("readable");
+    let catalogue = Catalogue::read(&files, FileScan::LengthAndDigest, |bytes| observed += bytes).expect("readable");
     assert_eq!((observed, u64::from(catalogue.len())), (catalogue.bytes(), bodies.len() as u64));
-    let plan = Plan::new(catalogue, &KeyDistribution::Sequential, 0.0, verify, SEED).expect("a law");
+    let plan = FilePlan::new(catalogue, &KeyDistribution::Sequential, 0.0, verify, SEED).expect("a law");
     Arc::new(plan.sampling(sample))
 }
 
 /// Verdicts on the replies to requests for each document in turn, of which the stream arrives in pieces.
-fn verdicts<S: Speech>(plan: &Arc<Plan>, stream: &[u8], size: usize, requests: u32) -> Vec<(Replies, Verdict)> {
+fn verdicts<S: FileProtocol>(
+    plan: &Arc<FilePlan>,
+    stream: &[u8],
+    size: usize,
+    requests: u32,
+) -> Vec<(Replies, Verdict)> {
     let mut client = FileClient::<S>::new(Arc::clone(plan), 0, 1);
     let (mut conn, mut verdicts) = (client.open(), Vec::new());
     let documents = plan.catalogue().len();
@@ -71,7 +76,7 @@ fn framed(status: Status, body: &[u8]) -> Vec<u8> {
 
 #[test]
 fn each_reply_is_judged_by_its_own_bytes() {
-    let plan = plan(&[b"first", b"second", b""], Verify::Sha256, Sample::ALL);
+    let plan = plan(&[b"first", b"second", b""], FileVerify::Sha256, Sample::ALL);
     let stream = [
         framed(Status::Found, b"first"),
         framed(Status::Found, b"secant"),
@@ -96,7 +101,7 @@ fn each_reply_is_judged_by_its_own_bytes() {
 
 #[test]
 fn what_is_not_chosen_is_only_measured() {
-    let plan = plan(&[b"first", b"other"], Verify::Sha256, one_of(3));
+    let plan = plan(&[b"first", b"other"], FileVerify::Sha256, one_of(3));
     let wrong: Vec<_> = (0..300).map(|_| framed(Status::Found, b"wrong")).collect();
     let chosen = draws(Sampler::new(one_of(3), SEED, 0), wrong.len());
     let expected = chosen.into_iter().map(|is_chosen| (HIT, if is_chosen { Err(ErrorClass::Content) } else { Ok(()) }));
@@ -111,7 +116,7 @@ fn what_is_not_chosen_is_only_measured() {
 
 #[test]
 fn ids_of_nothing_are_ids_and_of_nothing() {
-    let plan = plan(&[b"a", b"b"], Verify::None, Sample::ALL);
+    let plan = plan(&[b"a", b"b"], FileVerify::None, Sample::ALL);
     let mut client = FileClient::<Original>::new(Arc::clone(&plan), 0, 1);
     for _ in 0..1_000 {
         let Ask::Nothing(id) = client.unknown() else { panic!("that is a document") };
@@ -125,9 +130,9 @@ fn ids_of_nothing_are_ids_and_of_nothing() {
 #[test]
 fn a_file_that_cannot_be_read_is_named() {
     let id = FileId::new(b"gone").expect("an id");
-    let error = Catalogue::read(&[(id, "/gone/file".into())], Knowledge::Length, |_| ()).expect_err("it is gone");
+    let error = Catalogue::read(&[(id, "/gone/file".into())], FileScan::Length, |_| ()).expect_err("it is gone");
     assert!(error.to_string().contains("/gone/file"), "{error}");
-    assert!(matches!(Catalogue::read(&[], Knowledge::Length, |_| ()), Err(CatalogueError::Empty)));
+    assert!(matches!(Catalogue::read(&[], FileScan::Length, |_| ()), Err(CatalogueError::Empty)));
 }
 
 proptest! {
@@ -144,7 +149,7 @@ proptest! {
         size in 1_usize..30,
         count in 1_u32..4,
     ) {
-        let plan = plan(&[b"first", b"second"], Verify::Sha256, one_of(count));
+        let plan = plan(&[b"first", b"second"], FileVerify::Sha256, one_of(count));
         let stream = &stream[..stream.len().saturating_sub(cut)];
         prop_assert_eq!(
             verdicts::<Framed>(&plan, stream, size, 100),

@@ -10,8 +10,8 @@ use std::borrow::Cow;
 use wire::http1::client::{BodyLength, Eof, Event, Head, HeadTemplate, Persistence, ResponseDecoder};
 
 pub use self::{
-    target::{Message, Target, TargetError},
-    verify::{Expectation, REFERENCE_BYTES_MAX, Reference, Tail, Verify},
+    target::{RequestParts, Target, TargetError},
+    verify::{Expectation, HttpVerify, REFERENCE_BYTES_MAX, Reference, Tail},
 };
 use crate::{
     error::ErrorClass,
@@ -21,7 +21,7 @@ use crate::{
 
 /// One thing to ask for: the bytes of the request, and what is known of the reply.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct RequestSpec {
     pub request: Vec<u8>,
     pub expectation: Expectation,
 }
@@ -29,7 +29,7 @@ pub struct Question {
 /// Asks the questions in turn.
 #[derive(Debug)]
 pub struct HttpClient {
-    verify: Verify,
+    verify: HttpVerify,
     sampler: Sampler,
     topics: Vec<Topic>,
     next: usize,
@@ -49,7 +49,7 @@ pub struct HttpConn {
     decoder: ResponseDecoder,
     head: Head,
     /// How much of this reply is checked.
-    verify: Verify,
+    verify: HttpVerify,
     body_bytes: u64,
     /// The body is to be compared, and nothing has been different so far.
     is_same: bool,
@@ -61,13 +61,13 @@ const NO_HEAD: Head = Head { status: 0, body: BodyLength::Exact(0), persistence:
 impl HttpClient {
     /// `questions` must not be empty; `first` is the one to begin with, so that threads do not march in step.
     #[must_use]
-    pub fn new(questions: &[Question], verify: Verify, first: usize) -> Self {
+    pub fn new(questions: &[RequestSpec], verify: HttpVerify, first: usize) -> Self {
         Self::keeping(questions, verify, first, REFERENCE_BYTES_MAX)
     }
 
     /// Keeps at most `bytes_max` of each body, and hashes what lies beyond.
-    fn keeping(questions: &[Question], verify: Verify, first: usize, bytes_max: usize) -> Self {
-        let topic = |question: &Question| Topic {
+    fn keeping(questions: &[RequestSpec], verify: HttpVerify, first: usize, bytes_max: usize) -> Self {
+        let topic = |question: &RequestSpec| Topic {
             request: question.request.clone(),
             template: HeadTemplate::new(),
             reference: Reference::new(&question.expectation, bytes_max),
@@ -173,8 +173,8 @@ impl ClientProtocol for HttpClient {
 impl Topic {
     /// How much of a reply that begins is checked.
     #[inline]
-    fn level(&self, deepest: Verify, sampler: &mut Sampler) -> Verify {
-        if sampler.draw() || self.reference.awaits_body() { deepest } else { deepest.min(Verify::Length) }
+    fn level(&self, deepest: HttpVerify, sampler: &mut Sampler) -> HttpVerify {
+        if sampler.draw() || self.reference.awaits_body() { deepest } else { deepest.min(HttpVerify::Length) }
     }
 }
 
@@ -195,13 +195,13 @@ impl HttpConn {
     /// Whatever is not simply equal to what is kept.
     #[inline(never)]
     fn judge(&self, topic: &mut Topic) -> Verdict {
-        if self.verify == Verify::None {
+        if self.verify == HttpVerify::None {
             return Ok(());
         }
         if !is_success(self.head) {
             return Err(ErrorClass::Status);
         }
-        if self.verify == Verify::Status {
+        if self.verify == HttpVerify::Status {
             return Ok(());
         }
         let (length, reference) = (self.body_bytes, &mut topic.reference);

@@ -19,7 +19,7 @@ pub struct Target {
 
 /// What to say to a target.
 #[derive(Clone, Copy, Debug)]
-pub struct Message<'a> {
+pub struct RequestParts<'a> {
     pub method: &'a str,
     /// `Name: value`.
     pub headers: &'a [String],
@@ -136,8 +136,8 @@ impl Target {
     ///
     /// # Errors
     /// A header or the method is none, or one that the generator cannot deal with.
-    pub fn request(&self, message: &Message<'_>) -> Result<Vec<u8>, TargetError> {
-        let Message { method, headers, body } = *message;
+    pub fn request(&self, message: &RequestParts<'_>) -> Result<Vec<u8>, TargetError> {
+        let RequestParts { method, headers, body } = *message;
         let method: Method = method.parse().map_err(|_| TargetError::Method(method.to_owned()))?;
         // Their replies end by rules of their own.
         if [Method::HEAD, Method::CONNECT].contains(&method) {
@@ -262,7 +262,8 @@ mod tests {
     #[test]
     fn a_request_carries_host_and_headers_and_nothing_smuggled() {
         let target = parse("http://127.0.0.1:8080/x").expect("valid");
-        let with = |header: &str| target.request(&Message { method: "GET", headers: &[header.to_owned()], body: None });
+        let with =
+            |header: &str| target.request(&RequestParts { method: "GET", headers: &[header.to_owned()], body: None });
         let request = with("X-A:  b ").expect("valid");
         assert_eq!(request, b"GET /x HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nX-A: b\r\n\r\n");
         let other_host = with("host: example").expect("valid");
@@ -270,7 +271,7 @@ mod tests {
         for bad in ["no colon", "a b: c", "A: b\r\nC: d", "Content-Length: 5"] {
             assert!(with(bad).is_err(), "{bad:?}");
         }
-        let say = |method, body| target.request(&Message { method, headers: &[], body });
+        let say = |method, body| target.request(&RequestParts { method, headers: &[], body });
         let post = b"POST /x HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nContent-Length: 3\r\n\r\na=b";
         assert_eq!(say("POST", Some(b"a=b")).expect("valid"), post);
         assert!(say("PROPFIND", None).is_ok());

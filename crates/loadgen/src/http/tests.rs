@@ -5,8 +5,8 @@ use super::*;
 use crate::sample::tests::{choosing, draws, one_of};
 
 /// Asks one question, and keeps so much of what comes.
-fn client(verify: Verify, expectation: &Expectation, bytes_max: usize) -> HttpClient {
-    let question = Question { request: b"GET".to_vec(), expectation: expectation.clone() };
+fn client(verify: HttpVerify, expectation: &Expectation, bytes_max: usize) -> HttpClient {
+    let question = RequestSpec { request: b"GET".to_vec(), expectation: expectation.clone() };
     HttpClient::keeping(&[question], verify, 0, bytes_max)
 }
 
@@ -45,7 +45,7 @@ fn outcomes(mut client: HttpClient, pieces: &[&[u8]], requests: usize) -> Vec<Op
     outcomes
 }
 
-fn verdicts(stream: &str, requests: usize, verify: Verify) -> Vec<Option<Verdict>> {
+fn verdicts(stream: &str, requests: usize, verify: HttpVerify) -> Vec<Option<Verdict>> {
     outcomes(client(verify, &Expectation::Nothing, 100), &[stream.as_bytes()], requests)
 }
 
@@ -59,29 +59,29 @@ fn each_level_of_verification_adds_one_check() {
     let stream = [ok("right"), ok("wrong"), ok("longer"), missing].concat();
     let (good, bad) = (Some(Ok(())), |class| Some(Err(class)));
     let (content, length, status) = (bad(ErrorClass::Content), bad(ErrorClass::Length), bad(ErrorClass::Status));
-    assert_eq!(verdicts(&stream, 4, Verify::None), [good, good, good, good]);
-    assert_eq!(verdicts(&stream, 4, Verify::Status), [good, good, good, status]);
-    assert_eq!(verdicts(&stream, 4, Verify::Length), [good, good, length, status]);
-    assert_eq!(verdicts(&stream, 4, Verify::Content), [good, content, length, status]);
+    assert_eq!(verdicts(&stream, 4, HttpVerify::None), [good, good, good, good]);
+    assert_eq!(verdicts(&stream, 4, HttpVerify::Status), [good, good, good, status]);
+    assert_eq!(verdicts(&stream, 4, HttpVerify::Length), [good, good, length, status]);
+    assert_eq!(verdicts(&stream, 4, HttpVerify::Content), [good, content, length, status]);
 }
 
 #[test]
 fn a_failed_reply_does_not_become_the_reference() {
     let stream = ["HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\noops".to_owned(), ok("fine"), ok("fine")].concat();
     let status = Some(Err(ErrorClass::Status));
-    assert_eq!(verdicts(&stream, 3, Verify::Content), [status, Some(Ok(())), Some(Ok(()))]);
+    assert_eq!(verdicts(&stream, 3, HttpVerify::Content), [status, Some(Ok(())), Some(Ok(()))]);
 }
 
 #[test]
 fn an_empty_body_is_a_body() {
     let stream = [ok(""), ok(""), ok("x")].concat();
     let length = Some(Err(ErrorClass::Length));
-    assert_eq!(verdicts(&stream, 3, Verify::Content), [Some(Ok(())), Some(Ok(())), length]);
+    assert_eq!(verdicts(&stream, 3, HttpVerify::Content), [Some(Ok(())), Some(Ok(())), length]);
 }
 
 /// Verdicts on replies with these bodies, of which those are chosen.
 fn chosen<const N: usize>(bodies: [&str; N], chosen: [bool; N]) -> [Verdict; N] {
-    let client = client(Verify::Content, &Expectation::Nothing, 100).sampling(choosing(&chosen));
+    let client = client(HttpVerify::Content, &Expectation::Nothing, 100).sampling(choosing(&chosen));
     let found = outcomes(client, &[bodies.map(ok).concat().as_bytes()], N);
     std::array::from_fn(|index| found[index].expect("a verdict"))
 }
@@ -105,11 +105,11 @@ fn a_reply_that_was_only_measured_does_not_keep_others_from_being_compared() {
 fn every_url_is_sampled_however_many_are_asked_in_turn() {
     for urls in 1..=4_u32 {
         let question =
-            |url| Question { request: format!("GET /{url}").into_bytes(), expectation: Expectation::Nothing };
+            |url| RequestSpec { request: format!("GET /{url}").into_bytes(), expectation: Expectation::Nothing };
         let questions: Vec<_> = (0..urls).map(question).collect();
         for count in 2..=6 {
             let sampler = Sampler::new(one_of(count), 1, 0);
-            let client = HttpClient::new(&questions, Verify::Content, 0).sampling(sampler);
+            let client = HttpClient::new(&questions, HttpVerify::Content, 0).sampling(sampler);
             // No two bodies are alike, so every chosen reply but the first of each URL is wrong.
             let stream: String = (1_000..2_000).map(|number| ok(&number.to_string())).collect();
             let found = outcomes(client, &[stream.as_bytes()], 1_000);
@@ -126,7 +126,7 @@ fn every_url_is_sampled_however_many_are_asked_in_turn() {
 #[test]
 fn threads_compare_what_lies_beyond_the_kept_bytes_as_well() {
     let after = |body: &str| {
-        let mut client = client(Verify::Content, &Expectation::Nothing, 4);
+        let mut client = client(HttpVerify::Content, &Expectation::Nothing, 4);
         let mut conn = client.open();
         let decoded = client.decode(&mut conn, Single(0), ok(body).as_bytes());
         assert!(matches!(decoded.progress, Progress::Done { verdict: Ok(()), .. }));
@@ -225,7 +225,7 @@ proptest! {
     fn outcomes_do_not_depend_on_tearing(
         replies in prop::collection::vec(reply(), 1..8),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
-        verify in prop::sample::select(vec![Verify::None, Verify::Status, Verify::Length, Verify::Content]),
+        verify in prop::sample::select(vec![HttpVerify::None, HttpVerify::Status, HttpVerify::Length, HttpVerify::Content]),
         (count, seed, kept) in (1_u32..4, 0_u64..1_000, prop::sample::select(&KEPT[..])),
     ) {
         let stream = replies.concat().into_bytes();
@@ -250,7 +250,7 @@ proptest! {
         let promised = promised(&bodies, &expectation, &draws(sampler.clone(), bodies.len()));
         for kept in KEPT {
             for pieces in ways_to_tear(stream.as_bytes(), &cuts) {
-                let client = client(Verify::Content, &expectation, kept).sampling(sampler.clone());
+                let client = client(HttpVerify::Content, &expectation, kept).sampling(sampler.clone());
                 prop_assert_eq!(&outcomes(client, &pieces, bodies.len()), &promised, "{} bytes are kept", kept);
             }
         }

@@ -4,6 +4,7 @@ mod tail;
 
 use std::sync::Arc;
 
+use clap::ValueEnum;
 use sha2::{Digest, Sha256};
 use twox_hash::XxHash3_128;
 
@@ -13,21 +14,21 @@ pub use self::tail::Tail;
 pub const REFERENCE_BYTES_MAX: usize = 256 << 20;
 
 /// How much of a reply is checked. Each level includes the ones before it.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Verify {
-    /// That it is a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum HttpVerify {
+    /// Only that it is HTTP
     None,
-    /// Its status is 2xx.
+    /// The status is 2xx
     Status,
-    /// Its body is as long as that of the first good reply to the same request.
+    /// … and the body is as long as that of the first good reply
     Length,
-    /// Its body equals that of the first good reply to the same request.
+    /// … and the body equals that of the first good reply
     Content,
-    /// Its body is the one known beforehand, by digest or by file.
+    /// … and the body is the one given by --expect-sha256 or --content-dir
     Sha256,
 }
 
-impl Verify {
+impl HttpVerify {
     #[inline]
     pub(super) fn compares_content(self) -> bool {
         self >= Self::Content

@@ -1,22 +1,57 @@
 //! How each protocol says the few things that are asked: requests, the replies they should get, the replies they got.
 
+use clap::ValueEnum;
 use wire::{memcached, resp, us};
 
-use super::script::Action;
+use crate::protocol::Replies;
 
 /// A protocol of string caches.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Dialect {
-    /// RESP2.
+    /// RESP2, Redis's protocol
     Resp,
-    /// RESP3, agreed on by `HELLO 3`.
+    /// RESP3: every connection begins with HELLO 3
     Resp3,
-    /// The text protocol with 0x1F behind everything.
+    /// The text protocol with 0x1F behind every request and reply
     Us,
-    /// memcached's text protocol.
+    /// memcached's text protocol
     Memcached,
-    /// memcached's meta commands.
+    /// memcached's meta commands
     MemcachedMeta,
+}
+
+/// One kind of request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Get,
+    /// A get of a key that was never written.
+    GetMissing,
+    Set,
+    Del,
+}
+
+impl Action {
+    pub(super) const ALL: [Self; 4] = [Self::Get, Self::GetMissing, Self::Set, Self::Del];
+
+    /// Returns the name that a log of requests has.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::GetMissing => "get-missing",
+            Self::Set => "set",
+            Self::Del => "del",
+        }
+    }
+
+    pub(super) fn is_get(self) -> bool {
+        matches!(self, Self::Get | Self::GetMissing)
+    }
+
+    /// Returns how `count` replies of a right server are counted.
+    pub(super) fn replies(self, count: u64) -> Replies {
+        let found = matches!(self, Self::Get | Self::Del);
+        Replies { count, hits: if found { count } else { 0 }, misses: if self == Self::GetMissing { count } else { 0 } }
+    }
 }
 
 /// Who a client of Redis's protocol says it is.
@@ -145,7 +180,7 @@ impl Dialect {
     }
 
     /// The reply to [`Self::greeting`] and its length, or nothing while it is torn.
-    pub(super) fn welcome(self, input: &[u8]) -> Result<Option<(Answer<'_>, usize)>, Broken> {
+    pub(super) fn decode_greeting(self, input: &[u8]) -> Result<Option<(Answer<'_>, usize)>, Broken> {
         Ok(resp_reply(input)?.map(|(reply, length)| {
             if let resp::client::Reply::Error(text) = reply {
                 return (Answer::Refused(text), length);

@@ -12,10 +12,12 @@ mod tests;
 
 use std::{borrow::Cow, ops::Range, sync::Arc};
 
+use clap::ValueEnum;
+
 use self::dialect::Answer;
 pub use self::{
-    dialect::{Dialect, Login},
-    script::{Action, Mix, Plan, Script, ScriptError, Span},
+    dialect::{Action, Dialect, Login},
+    script::{Mix, Script, ScriptError, ScriptPlan, Span},
     sizes::ValueSizes,
     space::{JSON_BYTES_MIN, KeySpace, Values},
 };
@@ -31,22 +33,22 @@ const SURPLUS_BYTES_MAX: usize = 64 << 20;
 const COMPLAINT_BYTES_MAX: usize = 200;
 
 /// How much of a reply is checked. Each level includes the ones before it.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Verify {
-    /// That it is a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum KvVerify {
+    /// Only that it is a reply
     None,
-    /// It is of the kind that belongs to the request, and no error.
+    /// It belongs to the command, and is no error
     Status,
-    /// A value is as long as the key's.
+    /// … and a value is as long as it should be
     Length,
-    /// A value is the key's, and a key that was never stored has none.
+    /// … and is the value of its key
     Content,
 }
 
 /// What counts as right.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Rules {
-    pub verify: Verify,
+pub struct VerifyRules {
+    pub verify: KvVerify,
     /// Not finding a key that should be there is no error.
     pub allow_misses: bool,
 }
@@ -55,7 +57,7 @@ pub struct Rules {
 #[derive(Debug)]
 pub struct KvClient {
     script: Arc<Script>,
-    rules: Rules,
+    rules: VerifyRules,
     /// This thread's part of a script that is gone through in order, and the position in it.
     part: Range<u32>,
     next: u32,
@@ -79,7 +81,7 @@ pub struct KvConn {
 impl KvClient {
     /// The client of one of several `threads`.
     #[must_use]
-    pub fn new(script: Arc<Script>, rules: Rules, seed: u64, thread: usize, threads: usize) -> Self {
+    pub fn new(script: Arc<Script>, rules: VerifyRules, seed: u64, thread: usize, threads: usize) -> Self {
         let part = part(script.positions(), thread, threads);
         let rng = fastrand::Rng::with_seed(seed.wrapping_add(thread as u64));
         let next = part.start;
@@ -157,34 +159,34 @@ impl KvClient {
     }
 
     fn judge(&mut self, action: Action, number: u32, answer: Answer<'_>) -> (Replies, Verdict) {
-        let Rules { verify, allow_misses } = self.rules;
+        let VerifyRules { verify, allow_misses } = self.rules;
         let hit = Replies { hits: 1, ..Replies::ONE };
         let miss = Replies { misses: 1, ..Replies::ONE };
         let unless = |is_wrong: bool, class| if is_wrong { Err(class) } else { Ok(()) };
         match (action, answer) {
             (_, Answer::Refused(text)) => {
                 self.complaint.get_or_insert_with(|| excerpt(text));
-                (Replies::ONE, unless(verify > Verify::None, ErrorClass::Status))
+                (Replies::ONE, unless(verify > KvVerify::None, ErrorClass::Status))
             }
             (Action::Get, Answer::Value(value)) => (hit, self.judge_value(number, value)),
-            (Action::GetMissing, Answer::Value(_)) => (hit, unless(verify >= Verify::Content, ErrorClass::Content)),
+            (Action::GetMissing, Answer::Value(_)) => (hit, unless(verify >= KvVerify::Content, ErrorClass::Content)),
             (Action::Get | Action::Del, Answer::Absent) => {
-                (miss, unless(verify > Verify::None && !allow_misses, ErrorClass::Miss))
+                (miss, unless(verify > KvVerify::None && !allow_misses, ErrorClass::Miss))
             }
             (Action::GetMissing, Answer::Absent) => (miss, Ok(())),
             (Action::Set, Answer::Stored) => (Replies::ONE, Ok(())),
             (Action::Del, Answer::Deleted) => (hit, Ok(())),
             (_, Answer::Alien | Answer::Value(_) | Answer::Absent | Answer::Stored | Answer::Deleted) => {
-                (Replies::ONE, unless(verify > Verify::None, ErrorClass::Protocol))
+                (Replies::ONE, unless(verify > KvVerify::None, ErrorClass::Protocol))
             }
         }
     }
 
     fn judge_value(&mut self, number: u32, found: &[u8]) -> Verdict {
-        if self.rules.verify >= Verify::Length && found.len() != self.script.space.value_length(number) {
+        if self.rules.verify >= KvVerify::Length && found.len() != self.script.space.value_length(number) {
             return Err(ErrorClass::Length);
         }
-        if self.rules.verify >= Verify::Content {
+        if self.rules.verify >= KvVerify::Content {
             self.script.space.value(number, &mut self.value);
             if found != self.value {
                 return Err(ErrorClass::Content);
@@ -208,11 +210,11 @@ impl ClientProtocol for KvClient {
         out.extend_from_slice(&self.script.greeting);
     }
 
-    fn welcome(&mut self, conn: &mut KvConn, input: &[u8]) -> Decoded {
+    fn decode_greeting(&mut self, conn: &mut KvConn, input: &[u8]) -> Decoded {
         let kept = conn.torn.len();
         conn.torn.extend_from_slice(input);
         let torn = std::mem::take(&mut conn.torn);
-        match self.script.dialect.welcome(&torn) {
+        match self.script.dialect.decode_greeting(&torn) {
             Ok(None) if torn.len() <= SURPLUS_BYTES_MAX => {
                 conn.torn = torn;
                 Decoded { consumed: input.len(), progress: Progress::NeedMore }

@@ -5,11 +5,11 @@
 //! arrives with slices of the other. Threads share it.
 
 use super::{
-    dialect::{Dialect, Login},
+    dialect::{Action, Dialect, Login},
     space::KeySpace,
 };
 use crate::{
-    draw::{Draw, KeyDistribution, NoDraw},
+    draw::{Draw, DrawError, KeyDistribution},
     protocol::{Batch, Replies},
 };
 
@@ -17,40 +17,6 @@ use crate::{
 const PREPARED_MIN: u64 = 1 << 20;
 /// Of requests and replies together. Offsets fit 32 bits even with a batch of this size behind it.
 const PREPARED_BYTES_MAX: usize = 256 << 20;
-
-/// One kind of request.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Action {
-    Get,
-    /// Get of a key that was never written.
-    GetMissing,
-    Set,
-    Del,
-}
-
-impl Action {
-    pub(super) const ALL: [Self; 4] = [Self::Get, Self::GetMissing, Self::Set, Self::Del];
-
-    /// As a log of requests has it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::GetMissing => "get-missing",
-            Self::Set => "set",
-            Self::Del => "del",
-        }
-    }
-
-    pub(super) fn is_get(self) -> bool {
-        matches!(self, Self::Get | Self::GetMissing)
-    }
-
-    /// What a reply of a right server counts as.
-    fn replies(self, count: u64) -> Replies {
-        let found = matches!(self, Self::Get | Self::Del);
-        Replies { count, hits: if found { count } else { 0 }, misses: if self == Self::GetMissing { count } else { 0 } }
-    }
-}
 
 /// Shares of the actions in a random sequence.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -62,7 +28,7 @@ pub struct Mix {
 
 /// What kind of sequence.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Plan {
+pub enum ScriptPlan {
     /// Actions and keys by chance, `miss_ratio` of the gets for missing keys.
     Mixed { mix: Mix, keys: KeyDistribution, miss_ratio: f64 },
     /// Over and over: set a key, get it, get a missing one.
@@ -79,7 +45,7 @@ pub enum ScriptError {
     #[error("JSON documents need at least {} bytes", super::space::JSON_BYTES_MIN)]
     JsonTooShort,
     #[error(transparent)]
-    Draw(#[from] NoDraw),
+    Draw(#[from] DrawError),
     #[error("a whole pipeline of such requests does not fit {} MiB", PREPARED_BYTES_MAX >> 20)]
     BatchTooLarge,
     #[error("what is asked for in order does not fit {} MiB: use fewer keys, or random ones", PREPARED_BYTES_MAX >> 20)]
@@ -160,12 +126,12 @@ impl Script {
     pub fn new(
         space: KeySpace,
         dialect: Dialect,
-        plan: &Plan,
+        plan: &ScriptPlan,
         batch: u32,
         requests: Option<u64>,
         seed: u64,
     ) -> Result<Self, ScriptError> {
-        if let Plan::Each(action @ (Action::Set | Action::Del | Action::GetMissing)) = *plan {
+        if let ScriptPlan::Each(action @ (Action::Set | Action::Del | Action::GetMissing)) = *plan {
             let mut replies = Vec::new();
             dialect.reply(action, b"", b"", &mut replies);
             let reply_bytes = replies.len();
@@ -175,9 +141,9 @@ impl Script {
             return Ok(Self { space, dialect, greeting, content, len, unit: 1, is_in_order: true });
         }
         let (distribution, unit) = match plan {
-            Plan::Mixed { keys, .. } => (keys, 1),
-            Plan::Workflow { keys } => (keys, 3),
-            Plan::Each(_) => (&KeyDistribution::Sequential, 1),
+            ScriptPlan::Mixed { keys, .. } => (keys, 1),
+            ScriptPlan::Workflow { keys } => (keys, 3),
+            ScriptPlan::Each(_) => (&KeyDistribution::Sequential, 1),
         };
         let keys = u64::from(space.keys());
         let (is_in_order, wanted) = match distribution {
@@ -330,16 +296,16 @@ impl Writer<'_> {
         self.prepared.requests.len() + self.prepared.replies.len()
     }
 
-    fn write_unit(&mut self, plan: &Plan, draw: &mut Draw) {
+    fn write_unit(&mut self, plan: &ScriptPlan, draw: &mut Draw) {
         let key = draw.key();
         match *plan {
-            Plan::Each(action) => self.write(action, key),
-            Plan::Workflow { .. } => {
+            ScriptPlan::Each(action) => self.write(action, key),
+            ScriptPlan::Workflow { .. } => {
                 for action in [Action::Set, Action::Get, Action::GetMissing] {
                     self.write(action, key);
                 }
             }
-            Plan::Mixed { mix, miss_ratio, .. } => {
+            ScriptPlan::Mixed { mix, miss_ratio, .. } => {
                 let chosen = draw.below(mix.get + mix.set + mix.del);
                 let action = match chosen {
                     _ if chosen < mix.set => Action::Set,

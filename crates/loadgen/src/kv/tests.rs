@@ -7,18 +7,19 @@ use crate::{draw::Trace, protocol::Batch as _};
 
 const DIALECTS: [Dialect; 5] = [Dialect::Resp, Dialect::Resp3, Dialect::Us, Dialect::Memcached, Dialect::MemcachedMeta];
 const UNIFORM: KeyDistribution = KeyDistribution::Uniform;
-const EVERYTHING: Plan = Plan::Mixed { mix: Mix { get: 3, set: 1, del: 1 }, keys: UNIFORM, miss_ratio: 0.3 };
-const STRICT: Rules = Rules { verify: Verify::Content, allow_misses: false };
+const EVERYTHING: ScriptPlan =
+    ScriptPlan::Mixed { mix: Mix { get: 3, set: 1, del: 1 }, keys: UNIFORM, miss_ratio: 0.3 };
+const STRICT: VerifyRules = VerifyRules { verify: KvVerify::Content, allow_misses: false };
 
 fn space(keys: u32) -> KeySpace {
     KeySpace::new(keys, 16, Values::Letters, 3..=40).expect("it fits")
 }
 
-fn script(dialect: Dialect, plan: Plan, batch: u32, requests: u64) -> Arc<Script> {
+fn script(dialect: Dialect, plan: ScriptPlan, batch: u32, requests: u64) -> Arc<Script> {
     Arc::new(Script::new(space(1_000), dialect, &plan, batch, Some(requests), 1).expect("it fits"))
 }
 
-fn client(script: &Arc<Script>, rules: Rules) -> KvClient {
+fn client(script: &Arc<Script>, rules: VerifyRules) -> KvClient {
     KvClient::new(Arc::clone(script), rules, 1, 0, 1)
 }
 
@@ -76,7 +77,12 @@ fn right_replies(script: &Script, span: Span) -> Vec<Vec<u8>> {
 #[test]
 fn the_slow_way_agrees_with_the_fast_one() {
     for dialect in DIALECTS {
-        for plan in [EVERYTHING, Plan::Workflow { keys: UNIFORM }, Plan::Each(Action::Set), Plan::Each(Action::Del)] {
+        for plan in [
+            EVERYTHING,
+            ScriptPlan::Workflow { keys: UNIFORM },
+            ScriptPlan::Each(Action::Set),
+            ScriptPlan::Each(Action::Del),
+        ] {
             let script = script(dialect, plan.clone(), 60, 60);
             let mut client = client(&script, STRICT);
             let span = Span { start: 0, len: 60 };
@@ -102,7 +108,7 @@ fn the_slow_way_agrees_with_the_fast_one() {
 
 #[test]
 fn requests_are_what_a_server_reads() {
-    let script = script(Dialect::Resp, Plan::Workflow { keys: KeyDistribution::Sequential }, 3, 3);
+    let script = script(Dialect::Resp, ScriptPlan::Workflow { keys: KeyDistribution::Sequential }, 3, 3);
     let mut requests = Vec::new();
     script.write_requests(Span { start: 0, len: 3 }, &mut requests);
     let (mut value, mut expected) = (Vec::new(), Vec::new());
@@ -117,12 +123,12 @@ fn requests_are_what_a_server_reads() {
 fn levels(reply: &[u8], allow_misses: bool) -> [Outcome; 4] {
     let script = script(
         Dialect::Resp,
-        Plan::Mixed { mix: Mix { get: 1, set: 0, del: 0 }, keys: UNIFORM, miss_ratio: 0.0 },
+        ScriptPlan::Mixed { mix: Mix { get: 1, set: 0, del: 0 }, keys: UNIFORM, miss_ratio: 0.0 },
         1,
         1,
     );
-    [Verify::None, Verify::Status, Verify::Length, Verify::Content].map(|verify| {
-        let mut client = client(&script, Rules { verify, allow_misses });
+    [KvVerify::None, KvVerify::Status, KvVerify::Length, KvVerify::Content].map(|verify| {
+        let mut client = client(&script, VerifyRules { verify, allow_misses });
         outcomes(&mut client, Span { start: 0, len: 1 }, &[reply])[0]
     })
 }
@@ -135,7 +141,7 @@ fn each_level_of_verification_adds_one_check() {
     assert_eq!(levels(b"$1\r\nx\r\n", false), [hit, hit, length, length]);
     let script = script(
         Dialect::Resp,
-        Plan::Mixed { mix: Mix { get: 1, set: 0, del: 0 }, keys: UNIFORM, miss_ratio: 0.0 },
+        ScriptPlan::Mixed { mix: Mix { get: 1, set: 0, del: 0 }, keys: UNIFORM, miss_ratio: 0.0 },
         1,
         1,
     );
@@ -155,7 +161,7 @@ fn each_level_of_verification_adds_one_check() {
 
 #[test]
 fn what_a_server_says_when_it_refuses_is_kept() {
-    let script = script(Dialect::Memcached, Plan::Each(Action::Set), 2, 2);
+    let script = script(Dialect::Memcached, ScriptPlan::Each(Action::Set), 2, 2);
     let mut client = client(&script, STRICT);
     let replies: &[u8] = b"SERVER_ERROR out of memory\r\nERROR\r\n";
     let refused = (Err(ErrorClass::Status), 0, 0);
@@ -171,7 +177,7 @@ fn an_end_inside_a_value_is_told_from_one_before_it() {
         (Dialect::Memcached, b"VALUE x", b"VALUE x 0 1\r\n"),
         (Dialect::MemcachedMeta, b"VA ", b"VA 12\r\nab"),
     ] {
-        let get = Plan::Mixed { mix: Mix { get: 1, set: 0, del: 0 }, keys: UNIFORM, miss_ratio: 0.0 };
+        let get = ScriptPlan::Mixed { mix: Mix { get: 1, set: 0, del: 0 }, keys: UNIFORM, miss_ratio: 0.0 };
         let script = script(dialect, get, 1, 1);
         for (bytes, class) in [(in_head, ErrorClass::EofEarly), (in_value, ErrorClass::ShortBody)] {
             let (mut client, span) = (client(&script, STRICT), Span { start: 0, len: 1 });
@@ -188,7 +194,7 @@ fn hello_may_be_torn_or_refused() {
         let script = script(Dialect::Resp3, EVERYTHING, 1, 1);
         let mut client = client(&script, STRICT);
         let mut conn = client.open();
-        let decoded = pieces.iter().map(|piece| client.welcome(&mut conn, piece)).last().expect("a piece");
+        let decoded = pieces.iter().map(|piece| client.decode_greeting(&mut conn, piece)).last().expect("a piece");
         (decoded.consumed, decoded.progress, client.complaint().map(str::to_owned))
     };
     let good: &[u8] = b"%1\r\n+proto\r\n:3\r\n";
@@ -206,7 +212,7 @@ fn hello_may_be_torn_or_refused() {
 #[test]
 fn threads_go_through_the_keys_together_each_once() {
     for threads in [1, 3, 7] {
-        let script = script(Dialect::Resp, Plan::Each(Action::Set), 16, 1_000);
+        let script = script(Dialect::Resp, ScriptPlan::Each(Action::Set), 16, 1_000);
         let mut seen = HashSet::new();
         for thread in 0..threads {
             let mut client = KvClient::new(Arc::clone(&script), STRICT, 1, thread, threads);
@@ -225,7 +231,7 @@ fn threads_go_through_the_keys_together_each_once() {
 #[test]
 fn a_trace_is_asked_for_in_its_order_whichever_connection_is_free() {
     let trace = Trace::of_lines(b"a\nb\na\nc\nd\na\nb").expect("seven keys");
-    let gets = Plan::Mixed {
+    let gets = ScriptPlan::Mixed {
         mix: Mix { get: 1, set: 0, del: 0 },
         keys: KeyDistribution::Replay(Arc::new(trace)),
         miss_ratio: 0.0,
@@ -245,7 +251,7 @@ fn a_trace_is_asked_for_in_its_order_whichever_connection_is_free() {
 
 #[test]
 fn a_connection_asks_in_order_and_whole_batches_beyond_the_end() {
-    let script = script(Dialect::Us, Plan::Workflow { keys: UNIFORM }, 100, 300);
+    let script = script(Dialect::Us, ScriptPlan::Workflow { keys: UNIFORM }, 100, 300);
     let mut client = client(&script, STRICT);
     let (mut conn, mut other) = (client.open(), client.open());
     let mut expected = conn.next;
@@ -268,12 +274,12 @@ fn what_does_not_fit_is_refused() {
         let space = KeySpace::new(keys, 16, Values::Constant, value..=value).expect("it fits");
         Script::new(space, Dialect::Resp, &plan, batch, None, 1).map(|script| script.positions())
     };
-    let gets = |keys| Plan::Mixed { mix: Mix { get: 1, set: 0, del: 0 }, keys, miss_ratio: 0.0 };
+    let gets = |keys| ScriptPlan::Mixed { mix: Mix { get: 1, set: 0, del: 0 }, keys, miss_ratio: 0.0 };
     assert_eq!(build(100_000, 10_000, gets(KeyDistribution::Sequential), 1), Err(ScriptError::SequenceTooLarge));
     assert_eq!(build(10, 1 << 20, gets(UNIFORM), 1_000), Err(ScriptError::BatchTooLarge));
     // Random gets become fewer instead.
     assert!(build(100_000, 10_000, gets(UNIFORM), 10).is_ok_and(|len| (20_000..30_000).contains(&len)));
-    assert_eq!(build(u32::MAX, 1 << 20, Plan::Each(Action::Set), 10), Ok(u32::MAX));
+    assert_eq!(build(u32::MAX, 1 << 20, ScriptPlan::Each(Action::Set), 10), Ok(u32::MAX));
 }
 
 /// What a server may do to a reply.

@@ -1,69 +1,52 @@
-//! Several results as one: what generators on several machines measured together, or what runs measured one after another.
+//! Several results as one: those of generators that ran at the same time, or those of runs one after another.
 //!
-//! Counts are added, and histograms are added counter by counter, so that the percentiles of the whole are exactly those of
-//! a histogram that had recorded everything. Results that do not tell of the same measurement are refused.
+//! Counts are added, and histograms counter by counter. So the percentiles of the whole are exactly those of a histogram that had
+//! recorded everything. Results of different measurements are refused.
 
 mod settings;
 mod windows;
 
 use std::collections::BTreeMap;
 
+use clap::ValueEnum;
 use hdrhistogram::Histogram;
 
 use crate::{
-    result::{Latency, RunResult, Saturation, ServerUsage, Step},
-    summary::{backlog, decode, encode, known},
+    histogram::{decode, encode},
+    result::{Backlog, Latency, NamedResult, RunResult, Saturation, ServerUsage, Step},
 };
 
-/// How the runs lie in time.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// Order of the merged runs in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Order {
-    /// At the same time: throughputs add up, and the window is the longest one.
+    /// Generators that ran at the same time: throughputs add up
     Concurrent,
-    /// One after another: windows add up, and the throughput is that of all of them.
+    /// Runs one after another: windows add up
     Consecutive,
 }
 
-impl Order {
-    /// As the command line and the merged result have it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Concurrent => "concurrent",
-            Self::Consecutive => "consecutive",
-        }
-    }
-}
-
-/// A result, and what it is called in messages.
-#[derive(Clone, Debug)]
-pub struct Part {
-    pub name: String,
-    pub result: RunResult,
-}
-
-/// What came of it.
+/// A merged result.
 #[derive(Debug)]
 pub struct Merged {
     pub result: RunResult,
-    /// What of the parts is not in the whole, and why.
+    /// Figures of the parts that the whole lacks, with the reason.
     pub notes: Vec<String>,
 }
 
-/// Why results do not add up.
+/// Reason why results do not add up.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
     #[error("there is nothing to merge")]
-    Nothing,
+    Empty,
     #[error("{what} differs: {first} has {ours}, {other} has {theirs}")]
     Differs { what: String, first: String, ours: String, other: String, theirs: String },
     #[error("{first} and {other} are the same result, which would count twice")]
-    Twice { first: String, other: String },
+    Duplicate { first: String, other: String },
     #[error(
         "{first} had ended at {ended} when {other} began at {began}, so their throughputs were never there at the same time: \
          --merge=consecutive is for runs one after another (if they did overlap, the machines' clocks do not agree)"
     )]
-    Apart { first: String, ended: String, other: String, began: String },
+    NotConcurrent { first: String, ended: String, other: String, began: String },
     #[error("{name}: its {what} cannot be read")]
     Unreadable { name: String, what: &'static str },
 }
@@ -71,15 +54,15 @@ pub enum MergeError {
 /// Merges results of the same kind, target and conditions.
 ///
 /// # Errors
-/// There is none, they do not tell of the same measurement, two are the same, concurrent ones were measured at different times,
-/// or a histogram cannot be read.
-pub fn merge(parts: &[Part], order: Order) -> Result<Merged, MergeError> {
-    let Some((first, others)) = parts.split_first() else { return Err(MergeError::Nothing) };
+/// There is no result, the results are of different measurements, two are equal, concurrent ones were measured at different times, or
+/// a histogram cannot be read.
+pub fn merge(parts: &[NamedResult], order: Order) -> Result<Merged, MergeError> {
+    let Some((first, others)) = parts.split_first() else { return Err(MergeError::Empty) };
     for other in others {
-        agree("schema", first, other, |result| Some(result.schema.to_string()))?;
-        agree("kind", first, other, |result| Some(result.kind.clone()))?;
-        agree("target", first, other, |result| Some(result.target.clone()))?;
-        agree("number of rates", first, other, |result| Some(result.steps.len().to_string()))?;
+        check_equal("schema", first, other, |result| Some(result.schema.to_string()))?;
+        check_equal("kind", first, other, |result| Some(result.kind.to_string()))?;
+        check_equal("target", first, other, |result| Some(result.target.clone()))?;
+        check_equal("number of rates", first, other, |result| Some(result.steps.len().to_string()))?;
     }
     let config = settings::merge(parts, order)?;
     windows::check(parts, order)?;
@@ -92,15 +75,15 @@ pub fn merge(parts: &[Part], order: Order) -> Result<Merged, MergeError> {
     };
     let ok = sum(|result| result.ok);
     let throughput_rps = per_second(ok, duration_s);
-    let leading = added(parts, "histogram", |result| Some(&result.histogram))?;
-    let service = added(parts, "service_histogram", |result| result.service_histogram.as_ref())?;
-    let lag = added(parts, "lag_histogram", |result| result.lag_histogram.as_ref())?;
-    let waiting = added(parts, "backlog_histogram", |result| result.backlog_histogram.as_ref())?;
-    let first_byte = added(parts, "first_byte_histogram", |result| result.first_byte_histogram.as_ref())?;
+    let leading = sum_histograms(parts, "histogram", |result| Some(&result.histogram))?;
+    let service = sum_histograms(parts, "service_histogram", |result| result.service_histogram.as_ref())?;
+    let lag = sum_histograms(parts, "lag_histogram", |result| result.lag_histogram.as_ref())?;
+    let waiting = sum_histograms(parts, "backlog_histogram", |result| result.backlog_histogram.as_ref())?;
+    let first_byte = sum_histograms(parts, "first_byte_histogram", |result| result.first_byte_histogram.as_ref())?;
     let server = server(parts, order);
     let result = RunResult {
         schema: first.result.schema,
-        kind: first.result.kind.clone(),
+        kind: first.result.kind,
         target: first.result.target.clone(),
         config,
         duration_s,
@@ -120,12 +103,12 @@ pub fn merge(parts: &[Part], order: Order) -> Result<Merged, MergeError> {
         bytes_in: sum(|result| result.bytes_in),
         bytes_out: sum(|result| result.bytes_out),
         throughput_rps,
-        latency_us: leading.as_ref().and_then(known).unwrap_or_default(),
-        service_us: service.as_ref().and_then(known),
+        latency_us: leading.as_ref().and_then(Latency::if_recorded).unwrap_or_default(),
+        service_us: service.as_ref().and_then(Latency::if_recorded),
         corrected_us: None,
-        lag_us: lag.as_ref().and_then(known),
-        backlog: waiting.as_ref().and_then(backlog),
-        first_byte_us: first_byte.as_ref().and_then(known),
+        lag_us: lag.as_ref().and_then(Latency::if_recorded),
+        backlog: waiting.as_ref().and_then(Backlog::if_recorded),
+        first_byte_us: first_byte.as_ref().and_then(Latency::if_recorded),
         client_cpu_s: results().map(|result| result.client_cpu_s).sum(),
         client_user_s: results().map(|result| result.client_user_s).sum(),
         client_system_s: results().map(|result| result.client_system_s).sum(),
@@ -146,10 +129,10 @@ pub fn merge(parts: &[Part], order: Order) -> Result<Merged, MergeError> {
     Ok(Merged { result, notes })
 }
 
-fn agree(
+fn check_equal(
     what: &str,
-    first: &Part,
-    other: &Part,
+    first: &NamedResult,
+    other: &NamedResult,
     value: impl Fn(&RunResult) -> Option<String>,
 ) -> Result<(), MergeError> {
     let (ours, theirs) = (value(&first.result), value(&other.result));
@@ -166,7 +149,7 @@ fn agree(
     })
 }
 
-fn errors(parts: &[Part]) -> BTreeMap<String, u64> {
+fn errors(parts: &[NamedResult]) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     for (class, count) in parts.iter().flat_map(|part| &part.result.errors) {
         *sums.entry(class.clone()).or_insert(0) += count;
@@ -179,9 +162,9 @@ fn per_second(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }
 
-/// The sum of a histogram that all of the parts have; nothing if one has none.
-fn added(
-    parts: &[Part],
+/// Adds up a histogram that all of the parts have; `None` if one has none.
+fn sum_histograms(
+    parts: &[NamedResult],
     what: &'static str,
     text: impl Fn(&RunResult) -> Option<&String>,
 ) -> Result<Option<Histogram<u64>>, MergeError> {
@@ -199,8 +182,8 @@ fn added(
     Ok(sum)
 }
 
-/// One process seen from several sides is still one; of several processes there is no sum to speak of.
-fn server(parts: &[Part], order: Order) -> Option<ServerUsage> {
+/// Merges what the server used. One process seen by several generators is counted once; usages of several processes have no sum.
+fn server(parts: &[NamedResult], order: Order) -> Option<ServerUsage> {
     let seen: Vec<_> = parts.iter().filter_map(|part| part.result.server.as_ref()).collect();
     let (first, others) = seen.split_first()?;
     if others.iter().any(|other| other.pid != first.pid) {
@@ -210,7 +193,7 @@ fn server(parts: &[Part], order: Order) -> Option<ServerUsage> {
         Order::Concurrent => seen.into_iter().max_by(|one, other| one.cpu_s.total_cmp(&other.cpu_s)).cloned(),
         Order::Consecutive if seen.len() < parts.len() => None,
         Order::Consecutive => Some(others.iter().fold((*first).clone(), |sum, next| {
-            // What one part has not counted, or otherwise, is not known of the whole.
+            // A count that one part lacks, or counted in other modes, is unknown of the whole.
             let modes = sum.instructions_modes.filter(|modes| next.instructions_modes == Some(*modes));
             ServerUsage {
                 pid: sum.pid,
@@ -228,8 +211,8 @@ fn server(parts: &[Part], order: Order) -> Option<ServerUsage> {
     }
 }
 
-/// CPU seconds over thread seconds of all generators.
-fn saturation(parts: &[Part], order: Order, throughput_rps: f64) -> Saturation {
+/// Merges the saturation: CPU seconds over thread seconds of all generators.
+fn saturation(parts: &[NamedResult], order: Order, throughput_rps: f64) -> Saturation {
     let (mut cpu_s, mut thread_s) = (0.0, 0.0);
     for RunResult { client_cpu_s, saturation, .. } in parts.iter().map(|part| &part.result) {
         if saturation.client_cpu_fraction > 0.0 {
@@ -253,14 +236,14 @@ fn saturation(parts: &[Part], order: Order, throughput_rps: f64) -> Saturation {
     }
 }
 
-fn steps(parts: &[Part], order: Order) -> Result<Vec<Step>, MergeError> {
+fn steps(parts: &[NamedResult], order: Order) -> Result<Vec<Step>, MergeError> {
     let count = parts.first().map_or(0, |part| part.result.steps.len());
     (0..count)
         .map(|index| {
             let steps: Vec<_> = parts.iter().map(|part| &part.result.steps[index]).collect();
-            let part = |part: &Part| {
+            let part = |part: &NamedResult| {
                 let name = format!("{}, rate {}", part.name, index + 1);
-                Part { name, result: part.result.steps[index].result.clone() }
+                NamedResult { name, result: part.result.steps[index].result.clone() }
             };
             let merged = merge(&parts.iter().map(part).collect::<Vec<_>>(), order)?;
             let notes: Vec<_> = steps.iter().map(|step| step.note.as_str()).filter(|note| !note.is_empty()).collect();
@@ -278,8 +261,8 @@ fn steps(parts: &[Part], order: Order) -> Result<Vec<Step>, MergeError> {
         .collect()
 }
 
-fn notes(parts: &[Part], order: Order, whole: &RunResult) -> Vec<String> {
-    let has = |what: fn(&RunResult) -> bool| parts.iter().any(|part| what(&part.result));
+fn notes(parts: &[NamedResult], order: Order, whole: &RunResult) -> Vec<String> {
+    let any = |has: fn(&RunResult) -> bool| parts.iter().any(|part| has(&part.result));
     let mut notes: Vec<_> = windows::note(parts, order).into_iter().collect();
     let shortest = parts.iter().map(|part| part.result.duration_s).fold(f64::INFINITY, f64::min);
     if order == Order::Concurrent && shortest < 0.9 * whole.duration_s {
@@ -288,22 +271,19 @@ fn notes(parts: &[Part], order: Order, whole: &RunResult) -> Vec<String> {
             whole.duration_s
         ));
     }
-    if has(|result| result.server.is_some()) && whole.server.is_none() {
+    if any(|result| result.server.is_some()) && whole.server.is_none() {
         notes.push("the server's CPU time is left out: not all results are of one process".to_owned());
     }
-    if has(|result| result.timeline.is_some()) {
+    if any(|result| result.timeline.is_some()) {
         notes.push("timelines are left out: percentiles of intervals do not add up".to_owned());
     }
-    if has(|result| result.corrected_us.is_some()) {
+    if any(|result| result.corrected_us.is_some()) {
         notes.push("corrected latencies are left out: each is an estimate from its own run's pace".to_owned());
     }
-    if has(|result| result.capacity.is_some()) {
+    if any(|result| result.capacity.is_some()) {
         notes.push("capacities are left out: their histograms are not stored".to_owned());
     }
-    let partial = |what: fn(&RunResult) -> Option<Latency>, merged: Option<Latency>| {
-        merged.is_none() && parts.iter().any(|part| what(&part.result).is_some())
-    };
-    if partial(|result| result.lag_us, whole.lag_us) {
+    if any(|result| result.lag_us.is_some()) && whole.lag_us.is_none() {
         notes.push("how late requests were sent is left out: not all results have its histogram".to_owned());
     }
     notes

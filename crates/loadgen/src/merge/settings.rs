@@ -1,29 +1,36 @@
-//! Which settings of the parts must agree, which add up, and which do not matter.
+//! Settings of merged results: some must be equal, some add up, and some do not matter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use clap::ValueEnum as _;
 use serde_json::{Value, json};
 
-use super::{MergeError, Order, Part};
+use super::{MergeError, Order};
+use crate::result::NamedResult;
 
-/// Each generator has its own share of these.
-const SHARED_OUT: &[&str] = &["clients", "connections", "rate", "rates", "requestors", "requests", "threads"];
-/// Each run has its own.
-const BY_RUN: &[&str] = &["duration_s", "requests"];
-/// They say nothing about the measurement; where they differ the whole has null.
-const PRIVATE: &[&str] =
+/// Settings of which each concurrent generator has its share.
+const SHARES: &[&str] = &["clients", "connections", "rate", "rates", "requestors", "requests", "threads"];
+/// Settings of which consecutive runs each have their own.
+const PER_RUN: &[&str] = &["duration_s", "requests"];
+/// Settings that may differ, since they say nothing about the measurement: the whole then has null.
+const MAY_DIFFER: &[&str] =
     &["content", "fifo_dir", "pin", "prepared_requests", "request_log_size", "seed", "source_addresses"];
 
-/// How many results went into a merged one, and how they lay in time.
+/// Number of results that went into a merged one.
 const COUNT: &str = "merged";
+/// Their order in time.
 const ORDER: &str = "merged_as";
 
 type Config = BTreeMap<String, Value>;
 
-pub(super) fn merge(parts: &[Part], order: Order) -> Result<Config, MergeError> {
+fn order_name(order: Order) -> Option<String> {
+    order.to_possible_value().map(|value| value.get_name().to_owned())
+}
+
+pub(super) fn merge(parts: &[NamedResult], order: Order) -> Result<Config, MergeError> {
     let summed = match order {
-        Order::Concurrent => SHARED_OUT,
-        Order::Consecutive => BY_RUN,
+        Order::Concurrent => SHARES,
+        Order::Consecutive => PER_RUN,
     };
     let names: BTreeSet<_> = parts.iter().flat_map(|part| part.result.config.keys()).collect();
     let mut merged = Config::new();
@@ -32,17 +39,17 @@ pub(super) fn merge(parts: &[Part], order: Order) -> Result<Config, MergeError> 
         merged.insert(name.clone(), value);
     }
     if parts.len() > 1 {
-        let count = |part: &Part| part.result.config.get(COUNT).and_then(Value::as_u64).unwrap_or(1);
+        let count = |part: &NamedResult| part.result.config.get(COUNT).and_then(Value::as_u64).unwrap_or(1);
         merged.insert(COUNT.to_owned(), json!(parts.iter().map(count).sum::<u64>()));
-        merged.insert(ORDER.to_owned(), json!(order.name()));
+        merged.insert(ORDER.to_owned(), json!(order_name(order)));
     } else if let Some(count) = parts.first().and_then(|part| part.result.config.get(COUNT)) {
         merged.insert(COUNT.to_owned(), count.clone());
     }
     Ok(merged)
 }
 
-fn merge_one(parts: &[Part], name: &str, summed: &[&str]) -> Result<Value, MergeError> {
-    let value = |part: &Part| part.result.config.get(name).cloned().unwrap_or(Value::Null);
+fn merge_one(parts: &[NamedResult], name: &str, summed: &[&str]) -> Result<Value, MergeError> {
+    let value = |part: &NamedResult| part.result.config.get(name).cloned().unwrap_or(Value::Null);
     let values: Vec<_> = parts.iter().map(value).collect();
     if summed.contains(&name)
         && let Some(sum) = sum(&values)
@@ -50,11 +57,8 @@ fn merge_one(parts: &[Part], name: &str, summed: &[&str]) -> Result<Value, Merge
         return Ok(sum);
     }
     let Some(place) = values.iter().position(|value| *value != values[0]) else { return Ok(values[0].clone()) };
-    if PRIVATE.contains(&name) {
-        return Ok(Value::Null);
-    }
-    // A merged result may be merged with a plain one, which says nothing of an order.
-    if name == ORDER {
+    // A merged result may be merged with a plain one, which has no order.
+    if MAY_DIFFER.contains(&name) || name == ORDER {
         return Ok(Value::Null);
     }
     Err(MergeError::Differs {
@@ -66,7 +70,7 @@ fn merge_one(parts: &[Part], name: &str, summed: &[&str]) -> Result<Value, Merge
     })
 }
 
-/// Of numbers, or of arrays of them that are as long as one another.
+/// Adds up numbers, or arrays of numbers of the same length.
 fn sum(values: &[Value]) -> Option<Value> {
     if let Some(whole) = values.iter().map(Value::as_u64).sum::<Option<u64>>() {
         return Some(json!(whole));

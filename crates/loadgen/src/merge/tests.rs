@@ -3,7 +3,11 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::{engine::LATENCY_NANOS_MAX, instructions::Modes, result::Origin, summary::latency};
+use crate::{
+    engine::LATENCY_NANOS_MAX,
+    instructions::CountedModes,
+    result::{Origin, ProtocolKind, samples},
+};
 
 fn histogram(values: &[u64]) -> Histogram<u64> {
     let mut histogram = Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, 3).expect("valid");
@@ -11,78 +15,53 @@ fn histogram(values: &[u64]) -> Histogram<u64> {
     histogram
 }
 
-/// The result of an open loop that saw these latencies, and as many failures of each class.
-fn part(name: &str, values: &[u64], failures: &[(&str, u64)]) -> Part {
+/// Makes the result of an open loop with these latencies, and as many failures of each class.
+fn part(name: &str, values: &[u64], failures: &[(&str, u64)]) -> NamedResult {
     let recorded = histogram(values);
+    let latency = Latency::from_histogram(&recorded);
     let (ok, failed) = (values.len() as u64, failures.iter().map(|(_, count)| count).sum::<u64>());
-    let saturation = Saturation {
-        client_cpu_fraction: 0.5,
-        note: String::new(),
-        ceiling_rps: None,
-        ceiling_fraction: None,
-        ceiling_unknown: None,
-    };
     let config = [("connections", json!(4)), ("mode", json!("open")), ("rate", json!(100.0)), ("seed", json!(name))];
     let result = RunResult {
-        schema: 1,
-        kind: "http".to_owned(),
-        target: "http://127.0.0.1:1/".to_owned(),
         config: config.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         duration_s: 2.0,
-        warmup_s: None,
-        warmup_steady: None,
         requests: ok + failed,
         ok,
         errors: failures.iter().map(|(class, count)| ((*class).to_owned(), *count)).collect(),
-        hits: None,
-        misses: None,
-        stores: None,
         reconnects: 1,
         bytes_in: 10 * ok,
         bytes_out: 5 * ok,
         throughput_rps: per_second(ok, 2.0),
-        latency_us: latency(&recorded),
-        service_us: Some(latency(&recorded)),
-        corrected_us: None,
-        lag_us: Some(latency(&recorded)),
-        backlog: backlog(&recorded),
-        first_byte_us: None,
+        latency_us: latency,
+        service_us: Some(latency),
+        lag_us: Some(latency),
+        backlog: Backlog::if_recorded(&recorded),
         client_cpu_s: 0.25,
-        client_user_s: Some(0.05),
-        client_system_s: Some(0.2),
-        server: None,
-        saturation,
-        clipped: 0,
-        origin: Origin::default(),
+        saturation: Saturation { client_cpu_fraction: 0.5, ..Saturation::default() },
         histogram: encode(&recorded),
         service_histogram: Some(encode(&recorded)),
         lag_histogram: Some(encode(&recorded)),
         backlog_histogram: Some(encode(&recorded)),
-        first_byte_histogram: None,
-        timeline: None,
-        capacity: None,
-        steps: Vec::new(),
+        ..samples::nothing()
     };
-    Part { name: name.to_owned(), result }
+    NamedResult { name: name.to_owned(), result }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(10))]
 
-    /// The law: merging parts is as if one generator had recorded everything.
     #[test]
-    fn the_whole_is_what_one_generator_would_have_recorded(
+    fn merged_results_equal_those_of_one_generator(
         samples in prop::collection::vec(prop::collection::vec(1..2 * LATENCY_NANOS_MAX, 0..60), 1..5),
     ) {
         let parts: Vec<_> = samples.iter().enumerate().map(|(n, values)| part(&n.to_string(), values, &[("reset", n as u64)])).collect();
         let whole = merge(&parts, Order::Concurrent).expect("they agree").result;
         let all = samples.concat();
         prop_assert_eq!(decode(&whole.histogram), Some(histogram(&all)));
-        prop_assert_eq!(whole.latency_us, latency(&histogram(&all)));
+        prop_assert_eq!(whole.latency_us, Latency::from_histogram(&histogram(&all)));
         let known = (!all.is_empty()).then_some(whole.latency_us);
         prop_assert_eq!(whole.service_us, known);
         prop_assert_eq!(whole.lag_us, known);
-        prop_assert_eq!(whole.backlog, backlog(&histogram(&all)));
+        prop_assert_eq!(whole.backlog, Backlog::if_recorded(&histogram(&all)));
         prop_assert_eq!(whole.ok, all.len() as u64);
         prop_assert_eq!(whole.requests, whole.ok + whole.errors.values().sum::<u64>());
         prop_assert!((whole.throughput_rps * whole.duration_s - whole.ok as f64).abs() < 1e-6);
@@ -90,7 +69,7 @@ proptest! {
         let reversed: Vec<_> = parts.iter().rev().cloned().collect();
         prop_assert_eq!(decode(&merge(&reversed, Order::Concurrent).expect("they agree").result.histogram), Some(histogram(&all)));
         if let Some((last, head)) = parts.split_last().filter(|(_, head)| !head.is_empty()) {
-            let grouped = Part { name: "head".to_owned(), result: merge(head, Order::Concurrent).expect("they agree").result };
+            let grouped = NamedResult { name: "head".to_owned(), result: merge(head, Order::Concurrent).expect("they agree").result };
             let regrouped = merge(&[grouped, last.clone()], Order::Concurrent).expect("they agree").result;
             prop_assert_eq!(regrouped.histogram, whole.histogram);
             prop_assert_eq!(&regrouped.config["merged"], &json!(parts.len()));
@@ -100,13 +79,13 @@ proptest! {
 }
 
 #[test]
-fn one_alone_stays_as_it_is() {
+fn a_single_result_stays_as_it_is() {
     let alone = part("a", &[5, 1_000_000], &[("reset", 2)]);
     assert_eq!(merge(std::slice::from_ref(&alone), Order::Concurrent).expect("one").result, alone.result);
 }
 
 #[test]
-fn concurrent_throughputs_add_up_and_consecutive_windows_do() {
+fn concurrent_throughputs_and_consecutive_windows_add_up() {
     let parts = [part("a", &[1_000; 100], &[]), part("b", &[2_000; 300], &[("timeout", 1)])];
     let beside = merge(&parts, Order::Concurrent).expect("they agree").result;
     assert_eq!((beside.duration_s, beside.throughput_rps, beside.requests), (2.0, 200.0, 401));
@@ -120,12 +99,12 @@ fn concurrent_throughputs_add_up_and_consecutive_windows_do() {
 }
 
 #[test]
-fn what_differs_is_refused_by_name() {
+fn different_measurements_are_refused_by_name() {
     type Change = fn(&mut RunResult);
     let first = part("a", &[1], &[]);
     let changes: [(&str, Change); 5] = [
         ("schema", |result| result.schema = 2),
-        ("kind", |result| result.kind = "kv".to_owned()),
+        ("kind", |result| result.kind = ProtocolKind::Kv),
         ("target", |result| result.target.push('x')),
         ("mode", |result| {
             result.config.insert("mode".to_owned(), json!("closed"));
@@ -147,7 +126,7 @@ fn what_differs_is_refused_by_name() {
 }
 
 #[test]
-fn one_server_is_not_counted_twice() {
+fn the_usage_of_one_server_is_counted_once() {
     let usage = |pid, cpu_s| ServerUsage {
         pid,
         cpu_s,
@@ -157,7 +136,7 @@ fn one_server_is_not_counted_twice() {
         context_switches_voluntary: 2,
         context_switches_involuntary: 3,
         instructions: Some(1_000).filter(|_| pid == 7),
-        instructions_modes: Some(Modes::User).filter(|_| pid == 7),
+        instructions_modes: Some(CountedModes::User).filter(|_| pid == 7),
         instructions_unknown: None,
     };
     let seen = |pids: [Option<u32>; 2], order| {
@@ -195,8 +174,8 @@ fn rates_are_merged_one_by_one() {
     assert!(error.expect_err("they differ").to_string().starts_with("number of rates"));
 }
 
-/// A part whose window was open from `begin` to `begin + 2` seconds.
-fn at(name: &str, begin: u64) -> Part {
+/// Makes a result whose window was open from `begin` to `begin + 2` seconds.
+fn at(name: &str, begin: u64) -> NamedResult {
     let mut part = part(name, &[1_000], &[]);
     part.result.origin = Origin {
         started_utc: Some(format!("2026-01-01T00:00:{begin:02}.000Z")),
@@ -208,7 +187,7 @@ fn at(name: &str, begin: u64) -> Part {
 }
 
 #[test]
-fn windows_that_do_not_overlap_are_not_concurrent() {
+fn concurrent_windows_must_overlap() {
     let beside = merge(&[at("a", 1), at("b", 2)], Order::Concurrent).expect("a second in common");
     let origin = &beside.result.origin;
     assert_eq!(origin.started_utc.as_deref(), Some("2026-01-01T00:00:01.000Z"));
@@ -228,13 +207,13 @@ fn windows_that_do_not_overlap_are_not_concurrent() {
         assert!(error.contains("--merge=consecutive"), "{error}");
         assert_eq!(merge(&parts, Order::Consecutive).expect("one after another").result.ok, 2);
     }
-    let whole = Part { name: "whole".to_owned(), result: beside.result };
+    let whole = NamedResult { name: "whole".to_owned(), result: beside.result };
     assert!(merge(&[whole, at("c", 9)], Order::Concurrent).is_err(), "a whole has a window, too");
 }
 
 #[test]
-fn nothing_is_counted_twice() {
-    let (one, other) = (at("a", 1), Part { name: "copy".to_owned(), ..at("a", 1) });
+fn equal_results_are_refused() {
+    let (one, other) = (at("a", 1), NamedResult { name: "copy".to_owned(), ..at("a", 1) });
     for order in [Order::Concurrent, Order::Consecutive] {
         let error = merge(&[one.clone(), at("b", 1), other.clone()], order).expect_err("two are the same").to_string();
         assert_eq!(error, "a and copy are the same result, which would count twice");

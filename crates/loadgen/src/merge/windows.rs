@@ -1,35 +1,35 @@
-//! When the parts were measured, and whether that goes together.
+//! Measured windows of merged results: those of concurrent runs must overlap.
 
 use std::time::{Duration, SystemTime};
 
-use super::{MergeError, Order, Part};
-use crate::result::{Origin, RunResult};
+use super::{MergeError, Order};
+use crate::result::{NamedResult, Origin, RunResult};
 
-/// Of concurrent windows less than this in common is worth a word.
+/// Common share of concurrent windows below which there is a note.
 const COMMON_SHARE_MIN: f64 = 0.9;
 
-/// Refuses what would count something twice, or add up throughputs that never were at the same time.
-pub(super) fn check(parts: &[Part], order: Order) -> Result<(), MergeError> {
+/// Refuses equal results, which would count twice, and throughputs that would add up but were never there at the same time.
+pub(super) fn check(parts: &[NamedResult], order: Order) -> Result<(), MergeError> {
     for (index, other) in parts.iter().enumerate() {
         if let Some(first) = parts[..index].iter().find(|first| first.result == other.result) {
-            return Err(MergeError::Twice { first: first.name.clone(), other: other.name.clone() });
+            return Err(MergeError::Duplicate { first: first.name.clone(), other: other.name.clone() });
         }
     }
     let Some(windows) = windows(parts).filter(|_| order == Order::Concurrent) else { return Ok(()) };
     let (first, ended) = earliest_end(&windows);
     match windows.iter().find(|(_, began, _)| *began > ended) {
         None => Ok(()),
-        Some((other, began, _)) => Err(MergeError::Apart {
+        Some((other, began, _)) => Err(MergeError::NotConcurrent {
             first: first.name.clone(),
-            ended: shown(ended),
+            ended: rfc3339(ended),
             other: other.name.clone(),
-            began: shown(*began),
+            began: rfc3339(*began),
         }),
     }
 }
 
-/// What is to be known of concurrent windows that overlap in part.
-pub(super) fn note(parts: &[Part], order: Order) -> Option<String> {
+/// Warns of concurrent windows that overlap only in part.
+pub(super) fn note(parts: &[NamedResult], order: Order) -> Option<String> {
     let windows = windows(parts).filter(|_| order == Order::Concurrent)?;
     let (_, first_end) = earliest_end(&windows);
     let last_end = windows.iter().map(|(_, _, end)| *end).max()?;
@@ -42,14 +42,14 @@ pub(super) fn note(parts: &[Part], order: Order) -> Option<String> {
     })
 }
 
-/// When the first began, and what all agree on.
-pub(super) fn origin(parts: &[Part]) -> Origin {
+/// Merges the origins: the time of the first, and the version and host that all have in common.
+pub(super) fn origin(parts: &[NamedResult]) -> Origin {
     let origins = || parts.iter().map(|part| &part.result.origin);
     let common = |value: fn(&Origin) -> &Option<String>| {
         let first = origins().next().and_then(|origin| value(origin).clone());
         first.filter(|_| origins().all(|origin| value(origin) == value(&parts[0].result.origin)))
     };
-    // All are written with the same digits, so that the order of the texts is that of the times.
+    // All have the same number of digits, so the order of the texts is that of the times.
     let started = origins().map(|origin| origin.started_utc.clone()).collect::<Option<Vec<_>>>();
     Origin {
         started_utc: started.and_then(|started| started.into_iter().min()),
@@ -59,10 +59,11 @@ pub(super) fn origin(parts: &[Part]) -> Origin {
     }
 }
 
-type Window<'a> = (&'a Part, SystemTime, SystemTime);
+/// A result, and the begin and end of its window.
+type Window<'a> = (&'a NamedResult, SystemTime, SystemTime);
 
-/// Of all the parts, or none if one does not say when it was measured.
-fn windows(parts: &[Part]) -> Option<Vec<Window<'_>>> {
+/// Returns the windows of all parts, or `None` if a part does not say when it was measured.
+fn windows(parts: &[NamedResult]) -> Option<Vec<Window<'_>>> {
     if parts.len() < 2 {
         return None;
     }
@@ -77,13 +78,13 @@ fn extent(result: &RunResult) -> Option<(SystemTime, SystemTime)> {
     Some((begin, begin.checked_add(Duration::try_from_secs_f64(result.duration_s).ok()?)?))
 }
 
-/// There is one, where this is called.
-fn earliest_end<'a>(windows: &[Window<'a>]) -> (&'a Part, SystemTime) {
+/// Returns the window that ended first. There is at least one window.
+fn earliest_end<'a>(windows: &[Window<'a>]) -> (&'a NamedResult, SystemTime) {
     let (part, _, end) =
         windows.iter().skip(1).fold(windows[0], |one, other| if other.2 < one.2 { *other } else { one });
     (part, end)
 }
 
-fn shown(time: SystemTime) -> String {
+fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }

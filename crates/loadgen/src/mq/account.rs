@@ -8,9 +8,9 @@ use crate::{
     clock::Nanos,
     engine::{Backlog, CpuTime, CpuWindow, Slicer, Tally, Timeline, Window},
     error::ErrorClass,
+    histogram::{decode, encode},
     protocol::Verdict,
-    request_log::{Event, Heard, Kept, Recorder},
-    summary::{decode, encode},
+    request_log::{Event, Kept, Received, Recorder},
 };
 
 /// A request, and what came of it.
@@ -25,7 +25,7 @@ pub(super) struct Settled {
     pub(super) sent: Nanos,
     /// It came to that.
     pub(super) was_tried: bool,
-    pub(super) heard: Heard,
+    pub(super) heard: Received,
     pub(super) ended: Nanos,
     pub(super) verdict: Verdict,
 }
@@ -99,7 +99,7 @@ impl<'a> Account<'a> {
         if !self.is_open_loop {
             return;
         }
-        let waiting = self.backlog.left(due, due < self.last, now);
+        let waiting = self.backlog.leave(due, due < self.last, now);
         if self.window.contains(due) {
             self.tally.backlog.saturating_record(waiting);
         }
@@ -141,7 +141,7 @@ impl<'a> Account<'a> {
     }
 
     fn record(&mut self, settled: Settled) {
-        let Settled { file, due, sent, was_tried, heard: Heard { first_byte, bytes }, ended, verdict, .. } = settled;
+        let Settled { file, due, sent, was_tried, heard: Received { first_byte, bytes }, ended, verdict, .. } = settled;
         let Some(recorder) = &mut self.recorder else { return };
         recorder.add(Event {
             due: self.is_open_loop.then_some(due),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     fn settled(due: Nanos, ended: Nanos, verdict: Verdict) -> Settled {
-        let heard = Heard { first_byte: Some(due + 7), bytes: 3 };
+        let heard = Received { first_byte: Some(due + 7), bytes: 3 };
         Settled { file: 0, due, free: due + 2, sent: due + 5, was_tried: true, heard, ended, verdict }
     }
 

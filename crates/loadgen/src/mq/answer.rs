@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wire::mserve::{HEADER_BYTES, Header, Status};
 
 use super::{
-    plan::{Form, Plan, Wanted},
+    plan::{AnswerForm, MqLoad, WantedFile},
     sink::Piece,
 };
 use crate::{
-    body::{Body, Verify},
+    body::{Body, FileVerify},
     error::ErrorClass,
     protocol::Verdict,
 };
@@ -21,7 +21,7 @@ const UNKNOWN: u64 = u64::MAX;
 pub(super) struct Lengths(Box<[AtomicU64]>);
 
 impl Lengths {
-    pub(super) fn of(plan: &Plan) -> Self {
+    pub(super) fn of(plan: &MqLoad) -> Self {
         Self(plan.files.iter().map(|wanted| AtomicU64::new(wanted.length.unwrap_or(UNKNOWN))).collect())
     }
 
@@ -71,10 +71,10 @@ impl Head {
 
 /// An answer on its way.
 pub(super) struct Answer<'a> {
-    wanted: &'a Wanted,
+    wanted: &'a WantedFile,
     file: usize,
-    form: Form,
-    verify: Verify,
+    form: AnswerForm,
+    verify: FileVerify,
     lengths: &'a Lengths,
     /// In front of the file, or from the status FIFO.
     pub(super) head: Head,
@@ -83,23 +83,23 @@ pub(super) struct Answer<'a> {
 
 impl<'a> Answer<'a> {
     /// `is_chosen` is whether to look at it as closely as the plan wants.
-    pub(super) fn new(plan: &'a Plan, file: usize, lengths: &'a Lengths, is_chosen: bool) -> Self {
+    pub(super) fn new(plan: &'a MqLoad, file: usize, lengths: &'a Lengths, is_chosen: bool) -> Self {
         let (wanted, form) = (&plan.files[file], plan.form);
         // Only an answer with the digest says how long the file is, so one is looked for first.
         let awaits_digest = wanted.digest.is_some() && lengths.known(file).is_none();
-        let verify = if is_chosen || awaits_digest { plan.verify } else { plan.verify.min(Verify::Length) };
+        let verify = if is_chosen || awaits_digest { plan.verify } else { plan.verify.min(FileVerify::Length) };
         Self { wanted, file, form, verify, lengths, head: Head::default(), body: Body::default() }
     }
 
     /// Whether what comes next out of the FIFO of the file is a header.
     pub(super) fn begins_with_head(&self) -> bool {
-        self.form == Form::Framed && !self.head.is_complete()
+        self.form == AnswerForm::Framed && !self.head.is_complete()
     }
 
     #[inline]
     pub(super) fn take(&mut self, piece: &Piece<'_>) {
         match piece {
-            Piece::Seen(bytes) if self.verify == Verify::Sha256 && self.wanted.digest.is_some() => {
+            Piece::Seen(bytes) if self.verify == FileVerify::Sha256 && self.wanted.digest.is_some() => {
                 self.body.hash(bytes, self.lengths.known(self.file).unwrap_or(u64::MAX));
             }
             Piece::Seen(_) | Piece::Unseen(_) => self.body.pass(piece.bytes()),
@@ -124,23 +124,26 @@ impl<'a> Answer<'a> {
                 _ => {}
             }
         }
-        if self.verify == Verify::None {
+        if self.verify == FileVerify::None {
             return Ok(());
         }
         let known = self.lengths.known(self.file);
-        if self.form == Form::Bare && arrived == 0 && known != Some(0) {
+        if self.form == AnswerForm::Bare && arrived == 0 && known != Some(0) {
             return Err(ErrorClass::EofEarly);
         }
-        if self.verify == Verify::Status {
+        if self.verify == FileVerify::Status {
             return Ok(());
         }
         match known {
             // Nothing but its end says how long it was meant to be.
-            Some(known) if arrived < known && self.form == Form::Bare => return Err(ErrorClass::ShortBody),
+            Some(known) if arrived < known && self.form == AnswerForm::Bare => return Err(ErrorClass::ShortBody),
             Some(known) if arrived != known => return Err(ErrorClass::Length),
             _ => {}
         }
-        if self.verify == Verify::Sha256 && self.wanted.digest.is_some() && !self.body.has_digest(self.wanted.digest) {
+        if self.verify == FileVerify::Sha256
+            && self.wanted.digest.is_some()
+            && !self.body.has_digest(self.wanted.digest)
+        {
             return Err(ErrorClass::Content);
         }
         self.lengths.learn(self.file, arrived)
@@ -148,7 +151,7 @@ impl<'a> Answer<'a> {
 
     fn announced(&self) -> Result<Option<u64>, ErrorClass> {
         match (self.form, self.heard()?) {
-            (Form::Bare, _) => Ok(None),
+            (AnswerForm::Bare, _) => Ok(None),
             (_, Some(header)) => Ok(Some(header.length)),
             (_, None) => Err(ErrorClass::EofEarly),
         }
@@ -163,10 +166,10 @@ mod tests {
 
     const BODY: &[u8] = b"the file";
 
-    fn judge(form: Form, verify: Verify, known: bool, head: &[u8], body: &[u8]) -> Verdict {
+    fn judge(form: AnswerForm, verify: FileVerify, known: bool, head: &[u8], body: &[u8]) -> Verdict {
         let digest = known.then(|| Sha256::digest(BODY).into());
-        let wanted = Wanted { path: "f".into(), length: known.then_some(BODY.len() as u64), digest };
-        let plan = Plan { form, verify, ..plan_of(vec![wanted]) };
+        let wanted = WantedFile { path: "f".into(), length: known.then_some(BODY.len() as u64), digest };
+        let plan = MqLoad { form, verify, ..plan_of(vec![wanted]) };
         let lengths = Lengths::of(&plan);
         let mut answer = Answer::new(&plan, 0, &lengths, true);
         answer.head.room()[..head.len()].copy_from_slice(head);
@@ -184,8 +187,8 @@ mod tests {
     #[test]
     fn a_bare_answer_is_judged_as_far_as_its_bytes_tell() {
         let levels = |body: &[u8]| {
-            [Verify::None, Verify::Status, Verify::Length, Verify::Sha256]
-                .map(|verify| judge(Form::Bare, verify, true, b"", body))
+            [FileVerify::None, FileVerify::Status, FileVerify::Length, FileVerify::Sha256]
+                .map(|verify| judge(AnswerForm::Bare, verify, true, b"", body))
         };
         use ErrorClass::{Content, EofEarly, Length, ShortBody};
         assert_eq!(levels(BODY), [Ok(()); 4]);
@@ -198,8 +201,8 @@ mod tests {
     #[test]
     fn a_header_is_believed_only_as_far_as_the_file_bears_it_out() {
         use ErrorClass::{EofEarly, Length, Protocol, ShortBody, Status as Refused};
-        for form in [Form::Framed, Form::Status] {
-            let judge = |head: &[u8], body| judge(form, Verify::Sha256, true, head, body);
+        for form in [AnswerForm::Framed, AnswerForm::Status] {
+            let judge = |head: &[u8], body| judge(form, FileVerify::Sha256, true, head, body);
             assert_eq!(judge(&header(Status::Ok, 8), BODY), Ok(()));
             assert_eq!(judge(b"", b""), Err(EofEarly));
             assert_eq!(judge(&header(Status::Ok, 8)[..9], b""), Err(EofEarly));
@@ -213,7 +216,7 @@ mod tests {
 
     #[test]
     fn what_is_refused_or_broken_is_an_error_however_little_is_checked() {
-        let judge = |head: &[u8], body| judge(Form::Framed, Verify::None, true, head, body);
+        let judge = |head: &[u8], body| judge(AnswerForm::Framed, FileVerify::None, true, head, body);
         assert_eq!(judge(&header(Status::Overloaded, 0), b""), Err(ErrorClass::Status));
         assert_eq!(judge(&header(Status::Ok, 9), BODY), Err(ErrorClass::ShortBody));
         assert_eq!(judge(&header(Status::Ok, 8), b"the fool"), Ok(()));
@@ -221,7 +224,7 @@ mod tests {
 
     #[test]
     fn the_first_good_answer_says_how_long_a_file_is() {
-        let plan = plan_of(vec![Wanted { path: "f".into(), length: None, digest: None }]);
+        let plan = plan_of(vec![WantedFile { path: "f".into(), length: None, digest: None }]);
         let lengths = Lengths::of(&plan);
         let end = |bytes| {
             let mut answer = Answer::new(&plan, 0, &lengths, true);
@@ -235,13 +238,13 @@ mod tests {
 
     #[test]
     fn what_is_not_chosen_is_measured_once_the_length_is_known() {
-        let judge = |lengths: &Lengths, plan: &Plan, is_chosen, body: &[u8]| {
+        let judge = |lengths: &Lengths, plan: &MqLoad, is_chosen, body: &[u8]| {
             let mut answer = Answer::new(plan, 0, lengths, is_chosen);
             answer.take(&Piece::Seen(body));
             answer.end()
         };
-        let wanted = |length| Wanted { path: "f".into(), length, digest: Some(Sha256::digest(BODY).into()) };
-        let plan = |length| Plan { verify: Verify::Sha256, ..plan_of(vec![wanted(length)]) };
+        let wanted = |length| WantedFile { path: "f".into(), length, digest: Some(Sha256::digest(BODY).into()) };
+        let plan = |length| MqLoad { verify: FileVerify::Sha256, ..plan_of(vec![wanted(length)]) };
         for length in [Some(BODY.len() as u64), None] {
             let plan = plan(length);
             let lengths = Lengths::of(&plan);
@@ -256,7 +259,7 @@ mod tests {
             assert_eq!(judge(&lengths, &plan, true, b"the fool"), content);
         }
         // Whoever asks for less does not get more by chance.
-        let plan = Plan { verify: Verify::None, ..plan(None) };
+        let plan = MqLoad { verify: FileVerify::None, ..plan(None) };
         assert_eq!(judge(&Lengths::of(&plan), &plan, false, b""), Ok(()));
     }
 }

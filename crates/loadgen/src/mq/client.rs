@@ -1,10 +1,8 @@
 //! One client: asks, one request after the other, until the limit.
 
-use std::sync::{
-    PoisonError, RwLock, RwLockWriteGuard,
-    mpsc::{Receiver, Sender, channel},
-};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
+use parking_lot::{RwLock, RwLockWriteGuard};
 use sys::{
     fifo::Directory,
     mqueue::{Access, Queue, QueueName},
@@ -20,15 +18,15 @@ use super::{
     exchange::Exchange,
     fifo::Fifo,
     log::Log,
-    plan::{Form, Plan},
+    plan::{AnswerForm, MqLoad},
     sink::Drain,
 };
 use crate::{
     clock::{self, MILLISECOND, Nanos, SECOND},
-    engine::{Collector, Limit, Live, Pacing, Schedule, Slicer, Timeline, Window, begin_of, share},
+    engine::{Collector, Limit, LiveStats, Pacing, Schedule, Slicer, Timeline, Window, begin_of, share},
     error::ErrorClass,
     protocol::Verdict,
-    request_log::{Heard, Recorder},
+    request_log::{Received, Recorder},
     sample::Sampler,
 };
 
@@ -47,7 +45,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn open(plan: &Plan) -> Result<Self, MqError> {
+    pub(super) fn open(plan: &MqLoad) -> Result<Self, MqError> {
         let failed = |why: String| MqError::Queue { name: plan.queue.clone(), why };
         let name: QueueName = plan.queue.parse().map_err(|error| failed(format!("{error}")))?;
         let queue = Queue::open(&name, Access::Send).map_err(|error| failed(error.to_string()))?;
@@ -57,9 +55,9 @@ impl Place {
 }
 
 /// Whether every request can be asked at all.
-pub(super) fn check(plan: &Plan) -> Result<(), MqError> {
+pub(super) fn check(plan: &MqLoad) -> Result<(), MqError> {
     let place = Place::open(plan)?;
-    let names = if plan.form == Form::Status { 2 } else { 1 };
+    let names = if plan.form == AnswerForm::Status { 2 } else { 1 };
     let name = 1 + plan.prefix.len() + 2 * NUMBER_DIGITS + 2;
     let path = plan.files.iter().map(|wanted| wanted.path.len()).max().unwrap_or_default();
     let (need, max) = (path + names * name, place.queue.size().message_bytes_max);
@@ -71,11 +69,11 @@ pub(super) fn check(plan: &Plan) -> Result<(), MqError> {
 
 /// One client.
 pub(super) struct Client<'a> {
-    plan: &'a Plan,
+    plan: &'a MqLoad,
     place: &'a Place,
     window: &'a Window,
     /// Where progress is told, and in which place.
-    live: (&'a Live, usize),
+    live: (&'a LiveStats, usize),
     lengths: &'a Lengths,
     sampler: Sampler,
     index: usize,
@@ -100,12 +98,12 @@ struct Fifos<'a> {
 impl<'a> Client<'a> {
     /// Everything that can fail or takes time, before the clock starts.
     pub(super) fn prepare(
-        plan: &'a Plan,
+        plan: &'a MqLoad,
         place: &'a Place,
         window: &'a Window,
         lengths: &'a Lengths,
         index: usize,
-        live: (&'a Live, usize),
+        live: (&'a LiveStats, usize),
         slicer: Option<Slicer>,
     ) -> Result<Self, MqError> {
         if let Some(cpus) = plan.cpus() {
@@ -158,7 +156,7 @@ impl<'a> Client<'a> {
 
     /// When this client begins, and in an open loop when its requests fall due: there the schedule alone has the ramp.
     fn course(&self) -> (Nanos, Option<Schedule>) {
-        let Plan { seed, clients, pacing, .. } = *self.plan;
+        let MqLoad { seed, clients, pacing, .. } = *self.plan;
         let (origin, ramp) = (self.window.origin(), clock::nanos(self.plan.ramp));
         match pacing {
             Pacing::Open { rate, arrivals } => {
@@ -179,7 +177,7 @@ impl<'a> Client<'a> {
         let free = clock::now();
         // It has waited for this client to be free as long as anything may take.
         if free >= due.saturating_add(timeout) {
-            let (verdict, heard) = (Err(ErrorClass::Timeout), Heard::default());
+            let (verdict, heard) = (Err(ErrorClass::Timeout), Received::default());
             self.account.left(due, free);
             self.settle(Settled { file, due, free, sent: free, was_tried: false, heard, ended: free, verdict });
             return Some(());
@@ -191,7 +189,7 @@ impl<'a> Client<'a> {
         let was_tried = fifos.is_ok();
         let (heard, verdict) = match fifos {
             Ok(fifos) => self.exchange(&fifos, file, sent + timeout)?,
-            Err(class) => (Heard::default(), Err(class)),
+            Err(class) => (Received::default(), Err(class)),
         };
         self.settle(Settled { file, due, free, sent, was_tried, heard, ended: clock::now(), verdict });
         Some(())
@@ -207,11 +205,11 @@ impl<'a> Client<'a> {
             })
         };
         let data = make()?;
-        let status = if self.plan.form == Form::Status { Some(make()?) } else { None };
+        let status = if self.plan.form == AnswerForm::Status { Some(make()?) } else { None };
         Ok(Fifos { data, status })
     }
 
-    fn exchange(&mut self, fifos: &Fifos<'_>, file: usize, deadline: Nanos) -> Option<(Heard, Verdict)> {
+    fn exchange(&mut self, fifos: &Fifos<'_>, file: usize, deadline: Nanos) -> Option<(Received, Verdict)> {
         let status = fifos.status.as_ref();
         let mut message = Vec::new();
         let request = Request::new(
@@ -222,7 +220,7 @@ impl<'a> Client<'a> {
         match request {
             Ok(request) => request.encode(&mut message),
             // The paths were checked with the command line.
-            Err(_) => return Some((Heard::default(), Err(ErrorClass::WriteError))),
+            Err(_) => return Some((Received::default(), Err(ErrorClass::WriteError))),
         }
         let mut exchange = Exchange {
             window: self.window,
@@ -231,7 +229,7 @@ impl<'a> Client<'a> {
             data: &fifos.data.reader,
             status: status.map(|fifo| &fifo.reader),
             deadline,
-            heard: Heard::default(),
+            heard: Received::default(),
         };
         let answer = Answer::new(self.plan, file, self.lengths, self.sampler.draw());
         let verdict = exchange.run(&self.place.queue, &message, answer)?;
@@ -246,7 +244,7 @@ impl<'a> Client<'a> {
         self.account.settle(settled);
         let (live, slot) = self.live;
         let begin = if self.plan.pacing == Pacing::Closed { settled.sent } else { settled.due };
-        live.settled(slot, settled.verdict, 1, settled.ended.saturating_sub(begin));
+        live.add(slot, settled.verdict, 1, settled.ended.saturating_sub(begin));
         live.set(slot, self.account.tally.ok, self.account.tally.failed());
     }
 
@@ -272,7 +270,7 @@ fn is_descriptor_shortage(number: i32) -> bool {
 /// Threads of this process. They wait at a lock until they may begin.
 pub(super) struct Threads<'a> {
     window: &'a Window,
-    live: &'a Live,
+    live: &'a LiveStats,
     barred: Option<RwLockWriteGuard<'a, ()>>,
     news: Receiver<News>,
     collector: Option<Collector>,
@@ -281,11 +279,11 @@ pub(super) struct Threads<'a> {
 /// What the threads share.
 #[derive(Clone, Copy)]
 struct Shared<'a> {
-    plan: &'a Plan,
+    plan: &'a MqLoad,
     place: &'a Place,
     window: &'a Window,
     lengths: &'a Lengths,
-    live: &'a Live,
+    live: &'a LiveStats,
     log: Option<&'a Log>,
     gate: &'a RwLock<()>,
 }
@@ -295,7 +293,7 @@ impl Crew for Threads<'_> {
         &self.news
     }
 
-    fn live(&self) -> &Live {
+    fn live(&self) -> &LiveStats {
         self.live
     }
 
@@ -314,24 +312,24 @@ impl Crew for Threads<'_> {
 }
 
 /// For a plan with a timeline.
-pub(super) fn collector(plan: &Plan) -> Result<Option<Collector>, MqError> {
+pub(super) fn collector(plan: &MqLoad) -> Result<Option<Collector>, MqError> {
     plan.timeline.map(|width| Collector::start(clock::nanos(width))).transpose().map_err(MqError::Start)
 }
 
 /// Runs `conduct` with a thread for each client.
 pub(super) fn with_threads<T>(
-    plan: &Plan,
+    plan: &MqLoad,
     log: Option<&Log>,
     conduct: impl FnOnce(&mut Threads<'_>) -> Result<T, MqError>,
 ) -> Result<T, MqError> {
     let place = Place::open(plan)?;
     let collector = collector(plan)?;
     let (window, lengths, live, gate) =
-        (Window::default(), Lengths::of(plan), Live::new(plan.clients), RwLock::new(()));
+        (Window::default(), Lengths::of(plan), LiveStats::new(plan.clients), RwLock::new(()));
     let shared = Shared { plan, place: &place, window: &window, lengths: &lengths, live: &live, log, gate: &gate };
     let (sender, news) = channel();
     std::thread::scope(|scope| {
-        let barred = gate.write().unwrap_or_else(PoisonError::into_inner);
+        let barred = gate.write();
         let mut crew = Threads { window: &window, live: &live, barred: Some(barred), news, collector };
         for index in 0..plan.clients {
             let (sender, slicer) = (sender.clone(), crew.collector.as_ref().map(Collector::slicer));

@@ -10,10 +10,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{MqError, account::Report, plan::Plan};
+use super::{MqError, account::Report, plan::MqLoad};
 use crate::{
     clock::{self, MILLISECOND, Nanos},
-    engine::{CpuTime, Limit, Live, Measured, Pacing, Tally, Timeline, WarmUp, Window},
+    engine::{CpuTime, Limit, LiveStats, Measured, Pacing, Tally, Timeline, WarmUp, Window},
     usage::{ServerProbe, ServerReading},
 };
 
@@ -32,7 +32,7 @@ pub(super) struct Edges {
 }
 
 impl Edges {
-    fn from_now(plan: &Plan) -> Self {
+    fn from_now(plan: &MqLoad) -> Self {
         let origin = clock::now() + LEAD;
         let start = origin.saturating_add(clock::nanos(plan.warmup));
         let end = match plan.limit {
@@ -62,7 +62,7 @@ pub(super) enum News {
 pub(super) trait Crew {
     fn news(&self) -> &Receiver<News>;
 
-    fn live(&self) -> &Live;
+    fn live(&self) -> &LiveStats;
 
     /// Once all are ready.
     fn go(&mut self, edges: Edges);
@@ -76,11 +76,11 @@ pub(super) trait Crew {
 
 /// Conducts a run to its end.
 pub(super) fn conduct(
-    plan: &Plan,
+    plan: &MqLoad,
     crew: &mut impl Crew,
     server: Option<&ServerProbe>,
     interrupt: &AtomicBool,
-    mut observe: impl FnMut(&Live),
+    mut observe: impl FnMut(&LiveStats),
 ) -> Result<Measured<()>, MqError> {
     let mut course = Course { plan, server, before: None, after: None, reports: Vec::with_capacity(plan.clients) };
     let mut failure = course.assemble(crew).err();
@@ -125,7 +125,7 @@ pub(super) fn conduct(
 }
 
 struct Course<'a> {
-    plan: &'a Plan,
+    plan: &'a MqLoad,
     server: Option<&'a ServerProbe>,
     before: Option<ServerReading>,
     after: Option<ServerReading>,

@@ -21,7 +21,7 @@ use crate::{
     engine::Window,
     error::ErrorClass,
     protocol::Verdict,
-    request_log::Heard,
+    request_log::Received,
 };
 
 /// How long anything waits before it looks whether the run was interrupted.
@@ -35,7 +35,7 @@ pub(super) struct Exchange<'a, 'w> {
     pub(super) data: &'a Reader,
     pub(super) status: Option<&'a Reader>,
     pub(super) deadline: Nanos,
-    pub(super) heard: Heard,
+    pub(super) heard: Received,
 }
 
 /// Why an exchange is over before its end.

@@ -22,11 +22,11 @@ use std::{io, sync::atomic::AtomicBool};
 use self::{conduct::conduct, directory::Claim, log::Log, processes::Processes};
 pub use self::{
     directory::{DirectoryError, Sharing, open as open_directory},
-    plan::{Form, Plan, Sink, Spawn, Wanted},
-    processes::{CLIENT_COMMAND, be_a_client},
+    plan::{AnswerForm, AnswerSink, ClientKind, MqLoad, WantedFile},
+    processes::{CLIENT_COMMAND, run_client_process},
 };
 use crate::{
-    engine::{Live, Measured},
+    engine::{LiveStats, Measured},
     usage::ServerProbe,
 };
 
@@ -57,10 +57,10 @@ pub enum MqError {
 /// # Errors
 /// Nothing could be measured: the queue or the directory cannot be used, or a client could not be started or was lost.
 pub fn run(
-    plan: &Plan,
+    plan: &MqLoad,
     server: Option<&ServerProbe>,
     interrupt: &AtomicBool,
-    observe: impl FnMut(&Live),
+    observe: impl FnMut(&LiveStats),
 ) -> Result<Measured<()>, MqError> {
     let _claim = Claim::stake(&plan.fifo_directory, plan.sharing, &plan.prefix)?;
     // Best effort: without it the edges of the window are late by the default slack of 50 µs.
@@ -68,10 +68,10 @@ pub fn run(
     client::check(plan)?;
     let log = Log::of(plan);
     let mut measured = match plan.spawn {
-        Spawn::Thread => {
+        ClientKind::Thread => {
             client::with_threads(plan, log.as_ref(), |crew| conduct(plan, crew, server, interrupt, observe))
         }
-        Spawn::Process => Processes::start(plan, log.as_ref())
+        ClientKind::Process => Processes::start(plan, log.as_ref())
             .and_then(|mut crew| conduct(plan, &mut crew, server, interrupt, observe)),
     }?;
     measured.request_log = log.map(|log| log.read(plan, measured.opened));

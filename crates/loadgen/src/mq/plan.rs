@@ -6,36 +6,37 @@ use std::{
     time::Duration,
 };
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::directory::{NAME, Sharing};
 use crate::{
-    body::Verify,
+    body::FileVerify,
     engine::{Limit, Pacing},
     sample::Sample,
 };
 
 /// Everything that a client needs to know. Processes get it as JSON.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Plan {
+pub struct MqLoad {
     /// As mq_overview(7) has it: `/NAME`.
     pub queue: String,
     /// Where the server looks for FIFOs.
     pub fifo_directory: PathBuf,
     pub sharing: Sharing,
-    /// With which the names of all FIFOs of the run begin: see [`Plan::new_prefix`].
+    /// With which the names of all FIFOs of the run begin: see [`MqLoad::new_prefix`].
     pub prefix: String,
     /// Asked for in turn; at least one.
-    pub files: Vec<Wanted>,
-    pub form: Form,
-    pub sink: Sink,
-    pub verify: Verify,
+    pub files: Vec<WantedFile>,
+    pub form: AnswerForm,
+    pub sink: AnswerSink,
+    pub verify: FileVerify,
     /// Of which answers as much is checked; of the others it is the length.
     pub sample: Sample,
-    /// [`Sink::Read`] asks for this much at once.
+    /// [`AnswerSink::Read`] asks for this much at once.
     pub buffer_bytes: usize,
     pub clients: usize,
-    pub spawn: Spawn,
+    pub spawn: ClientKind,
     /// CPUs for the clients, round robin, as `sys::affinity::Cpus` takes them; `None` leaves them to the scheduler.
     pub cpus: Option<String>,
     pub pacing: Pacing,
@@ -55,7 +56,7 @@ pub struct Plan {
 
 /// One file that is asked for.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Wanted {
+pub struct WantedFile {
     /// As the server knows it.
     pub path: String,
     /// Bytes; `None` until the first good answer has said so.
@@ -65,7 +66,7 @@ pub struct Wanted {
 
 /// How the server tells success from failure.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub enum Form {
+pub enum AnswerForm {
     /// It does not: the answer is the file, or nothing.
     Bare,
     /// A header with status and length stands before the file.
@@ -75,22 +76,24 @@ pub enum Form {
 }
 
 /// Where answers go.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub enum Sink {
-    /// Into a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
+pub enum AnswerSink {
+    /// Into a buffer
     Read,
-    /// To /dev/null without being looked at: only their length can be checked.
+    /// To /dev/null by splice(2), without being looked at
     Splice,
 }
 
 /// What a client is.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub enum Spawn {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ValueEnum)]
+pub enum ClientKind {
+    /// A thread
     Thread,
+    /// A process, as in the original
     Process,
 }
 
-impl Plan {
+impl MqLoad {
     /// One that no other run has, and that nobody can guess.
     #[must_use]
     pub fn new_prefix() -> String {
@@ -114,20 +117,20 @@ pub(super) mod tests {
     use super::*;
 
     /// One client that asks for these.
-    pub(in super::super) fn plan_of(files: Vec<Wanted>) -> Plan {
-        Plan {
+    pub(in super::super) fn plan_of(files: Vec<WantedFile>) -> MqLoad {
+        MqLoad {
             queue: "/nowhere".into(),
             fifo_directory: "/nowhere".into(),
             sharing: Sharing::Private,
             prefix: "loadgen-test-".into(),
             files,
-            form: Form::Bare,
-            sink: Sink::Read,
-            verify: Verify::Length,
+            form: AnswerForm::Bare,
+            sink: AnswerSink::Read,
+            verify: FileVerify::Length,
             sample: Sample::ALL,
             buffer_bytes: 16,
             clients: 1,
-            spawn: Spawn::Thread,
+            spawn: ClientKind::Thread,
             cpus: None,
             pacing: Pacing::Closed,
             limit: Limit::Requests(1),
@@ -143,10 +146,10 @@ pub(super) mod tests {
     #[test]
     fn a_plan_survives_the_way_to_another_process() {
         let sample = Sample::one_of(1_000).expect("a share");
-        let files = vec![Wanted { path: "a b".into(), length: Some(7), digest: Some([9; 32]) }];
-        let plan = Plan { sample, ..plan_of(files) };
+        let files = vec![WantedFile { path: "a b".into(), length: Some(7), digest: Some([9; 32]) }];
+        let plan = MqLoad { sample, ..plan_of(files) };
         let text = serde_json::to_string(&plan).expect("JSON");
-        let read: Plan = serde_json::from_str(&text).expect("a plan");
+        let read: MqLoad = serde_json::from_str(&text).expect("a plan");
         assert_eq!(format!("{read:?}"), format!("{plan:?}"));
     }
 }

@@ -25,10 +25,10 @@ use super::{
     client::{Client, Place, collector},
     conduct::{Crew, Edges, News},
     log::Log,
-    plan::Plan,
+    plan::MqLoad,
 };
 use crate::{
-    engine::{Collector, Live, Timeline, Window},
+    engine::{Collector, LiveStats, Timeline, Window},
     request_log::Kept,
 };
 
@@ -47,7 +47,7 @@ const REQUESTS_A_LINE: usize = 256;
 #[derive(Debug, Deserialize, Serialize)]
 struct Task {
     index: usize,
-    plan: Plan,
+    plan: MqLoad,
 }
 
 /// A line of its output.
@@ -67,7 +67,7 @@ enum Line {
 /// The clients, seen from the process that started them.
 pub(super) struct Processes {
     clients: Vec<One>,
-    live: Arc<Live>,
+    live: Arc<LiveStats>,
     news: Receiver<News>,
 }
 
@@ -78,10 +78,10 @@ struct One {
 }
 
 impl Processes {
-    pub(super) fn start(plan: &Plan, log: Option<&Log>) -> Result<Self, MqError> {
+    pub(super) fn start(plan: &MqLoad, log: Option<&Log>) -> Result<Self, MqError> {
         let program = std::env::current_exe().map_err(MqError::Start)?;
         let (sender, news) = channel();
-        let mut started = Self { clients: Vec::new(), live: Arc::new(Live::new(plan.clients)), news };
+        let mut started = Self { clients: Vec::new(), live: Arc::new(LiveStats::new(plan.clients)), news };
         for index in 0..plan.clients {
             // Ctrl-C in a terminal is for this process, which then ends the others in order.
             let mut child = Command::new(&program)
@@ -107,7 +107,7 @@ impl Processes {
 }
 
 /// Hears one client to its end.
-fn listen(stdout: ChildStdout, index: usize, live: &Live, log: Option<&Log>, news: &Sender<News>) {
+fn listen(stdout: ChildStdout, index: usize, live: &LiveStats, log: Option<&Log>, news: &Sender<News>) {
     let mut ended = Err(MqError::Lost("its output ended".to_owned()));
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
         match serde_json::from_str(&line) {
@@ -135,7 +135,7 @@ impl Crew for Processes {
         &self.news
     }
 
-    fn live(&self) -> &Live {
+    fn live(&self) -> &LiveStats {
         &self.live
     }
 
@@ -182,11 +182,11 @@ impl Drop for Processes {
 ///
 /// # Errors
 /// There is no task on standard input, or nobody reads what is said.
-pub fn be_a_client() -> std::io::Result<()> {
+pub fn run_client_process() -> std::io::Result<()> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     let Task { index, plan } = serde_json::from_str(&line)?;
-    let (window, lengths, live) = (Arc::new(Window::default()), Lengths::of(&plan), Arc::new(Live::new(1)));
+    let (window, lengths, live) = (Arc::new(Window::default()), Lengths::of(&plan), Arc::new(LiveStats::new(1)));
     let place = match Place::open(&plan) {
         Ok(place) => place,
         Err(error) => return say(&Line::Failed(error.to_string())),

@@ -7,7 +7,7 @@ use rustix::{
     pipe::{SpliceFlags, splice},
 };
 
-use super::{MqError, Plan};
+use super::{MqError, MqLoad};
 
 /// The most that one splice(2) is asked for.
 const SPLICE_MAX: usize = 1 << 30;
@@ -25,10 +25,12 @@ pub(super) enum Piece<'a> {
 }
 
 impl Drain {
-    pub(super) fn new(plan: &Plan) -> Result<Self, MqError> {
+    pub(super) fn new(plan: &MqLoad) -> Result<Self, MqError> {
         Ok(match plan.sink {
-            super::Sink::Read => Self::Read(vec![0; plan.buffer_bytes].into_boxed_slice()),
-            super::Sink::Splice => Self::Splice(File::options().write(true).open("/dev/null").map_err(MqError::Null)?),
+            super::AnswerSink::Read => Self::Read(vec![0; plan.buffer_bytes].into_boxed_slice()),
+            super::AnswerSink::Splice => {
+                Self::Splice(File::options().write(true).open("/dev/null").map_err(MqError::Null)?)
+            }
         })
     }
 

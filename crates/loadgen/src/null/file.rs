@@ -6,7 +6,7 @@
 use wire::file::{self, Dialect as _, Status};
 
 use super::{
-    Dialogue, Unintelligible,
+    Responder, Unparsable,
     burst::{Burst, Owed},
 };
 
@@ -36,7 +36,7 @@ impl FileReply {
 
 /// One connection.
 #[derive(Debug, Default)]
-pub struct FileDialogue(Stage);
+pub struct FileResponder(Stage);
 
 #[derive(Debug, Default)]
 enum Stage {
@@ -54,10 +54,10 @@ enum Stage {
     },
 }
 
-impl Dialogue for FileDialogue {
+impl Responder for FileResponder {
     type Replies = FileReply;
 
-    fn take_in(&mut self, input: &[u8], replies: &FileReply) -> Result<(), Unintelligible> {
+    fn take_in(&mut self, input: &[u8], replies: &FileReply) -> Result<(), Unparsable> {
         if let (Stage::Silent, Some(&first)) = (&self.0, input.first()) {
             self.0 = if first <= FRAMED_FIRST_MAX {
                 Stage::Framed { scan: FramedScan::default(), owed: Owed::default() }
@@ -104,7 +104,7 @@ struct FramedScan {
 }
 
 impl FramedScan {
-    fn count(&mut self, mut input: &[u8]) -> Result<usize, Unintelligible> {
+    fn count(&mut self, mut input: &[u8]) -> Result<usize, Unparsable> {
         let mut count = 0;
         loop {
             if self.missing > 0 {
@@ -122,7 +122,7 @@ impl FramedScan {
                 None => self.high = Some(byte),
                 Some(high) => match usize::from(u16::from_be_bytes([high, byte])) {
                     length @ 1..=file::ID_BYTES_MAX => self.missing = length,
-                    _ => return Err(Unintelligible),
+                    _ => return Err(Unparsable),
                 },
             }
         }
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_length_that_is_none_is_not_understood() {
         for stream in [b"\0\x01a\0\0".as_slice(), b"\x04\x01aaaa"] {
-            assert_eq!(FramedScan::default().count(stream), Err(Unintelligible));
+            assert_eq!(FramedScan::default().count(stream), Err(Unparsable));
         }
     }
 

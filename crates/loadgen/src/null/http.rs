@@ -3,7 +3,7 @@
 use memchr::memmem;
 
 use super::{
-    Dialogue, Unintelligible,
+    Responder, Unparsable,
     burst::{Burst, Owed},
 };
 
@@ -27,15 +27,15 @@ impl HttpReply {
 
 /// One connection.
 #[derive(Debug, Default)]
-pub struct HttpDialogue {
+pub struct HttpResponder {
     scan: RequestScan,
     owed: Owed,
 }
 
-impl Dialogue for HttpDialogue {
+impl Responder for HttpResponder {
     type Replies = HttpReply;
 
-    fn take_in(&mut self, input: &[u8], HttpReply(reply): &HttpReply) -> Result<(), Unintelligible> {
+    fn take_in(&mut self, input: &[u8], HttpReply(reply): &HttpReply) -> Result<(), Unparsable> {
         self.owed.add(self.scan.count(input), reply);
         Ok(())
     }

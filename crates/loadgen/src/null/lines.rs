@@ -3,7 +3,7 @@
 use memchr::memchr_iter;
 
 use super::{
-    Dialogue, Unintelligible,
+    Responder, Unparsable,
     burst::{Burst, Owed},
 };
 
@@ -24,12 +24,12 @@ impl LineReply {
 
 /// One connection.
 #[derive(Debug, Default)]
-pub struct LineDialogue(Owed);
+pub struct LineResponder(Owed);
 
-impl Dialogue for LineDialogue {
+impl Responder for LineResponder {
     type Replies = LineReply;
 
-    fn take_in(&mut self, input: &[u8], replies: &LineReply) -> Result<(), Unintelligible> {
+    fn take_in(&mut self, input: &[u8], replies: &LineReply) -> Result<(), Unparsable> {
         self.0.add(memchr_iter(replies.end, input).count(), &replies.reply);
         Ok(())
     }
@@ -51,7 +51,7 @@ mod tests {
     fn every_line_gets_one_reply_however_it_is_torn() {
         let replies = LineReply::new(b'\n', b"END\r\n");
         for chunk in 1..20 {
-            let mut dialogue = LineDialogue::default();
+            let mut dialogue = LineResponder::default();
             for piece in b"get a\r\nget b\r\nget c\r\n".chunks(chunk) {
                 dialogue.take_in(piece, &replies).expect("lines");
             }

@@ -21,11 +21,11 @@ use rustix::{
 use sys::listen::{Address, Listener, Sharing};
 
 pub use self::{
-    file::{FileDialogue, FileReply},
-    http::{HttpDialogue, HttpReply},
-    lines::{LineDialogue, LineReply},
+    file::{FileReply, FileResponder},
+    http::{HttpReply, HttpResponder},
+    lines::{LineReply, LineResponder},
     queue::{NullQueue, NullQueueError},
-    resp::{RespDialogue, RespReplies},
+    resp::{RespReplies, RespResponder},
 };
 
 const READ_BYTES: usize = 64 << 10;
@@ -54,7 +54,7 @@ impl NullServer {
     }
 
     /// Answers every request until `stop` becomes readable.
-    pub fn serve<D: Dialogue>(&self, replies: D::Replies, stop: &UnixStream) -> std::io::Result<()> {
+    pub fn serve<D: Responder>(&self, replies: D::Replies, stop: &UnixStream) -> std::io::Result<()> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, self.listener.as_fd(), EventData::new_u64(LISTENER), EventFlags::IN | EventFlags::ET)?;
         epoll::add(&epoll, stop, EventData::new_u64(STOP), EventFlags::IN)?;
@@ -89,15 +89,15 @@ impl NullServer {
 
 /// The end of a request cannot be told, and the connection is closed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Unintelligible;
+pub struct Unparsable;
 
 /// What is said on one connection.
-pub trait Dialogue: Default {
+pub trait Responder: Default {
     /// What the answers are made of, the same for all connections.
     type Replies;
 
     /// Notes what has to be answered.
-    fn take_in(&mut self, input: &[u8], replies: &Self::Replies) -> Result<(), Unintelligible>;
+    fn take_in(&mut self, input: &[u8], replies: &Self::Replies) -> Result<(), Unparsable>;
 
     /// The next stretch of the output, empty if all has been sent.
     fn front<'a>(&'a mut self, replies: &'a Self::Replies) -> &'a [u8];
@@ -111,7 +111,7 @@ pub trait Dialogue: Default {
     }
 }
 
-struct Floor<D: Dialogue> {
+struct Floor<D: Responder> {
     epoll: OwnedFd,
     peers: Vec<Option<Peer<D>>>,
     free: Vec<usize>,
@@ -127,7 +127,7 @@ struct Peer<D> {
     waits_for_room: bool,
 }
 
-impl<D: Dialogue> Floor<D> {
+impl<D: Responder> Floor<D> {
     fn accept_all(&mut self, listener: BorrowedFd<'_>) -> std::io::Result<()> {
         self.is_accept_paused = false;
         loop {
@@ -168,8 +168,8 @@ impl<D: Dialogue> Floor<D> {
 /// The connection is over.
 struct Over;
 
-impl From<Unintelligible> for Over {
-    fn from(_: Unintelligible) -> Self {
+impl From<Unparsable> for Over {
+    fn from(_: Unparsable) -> Self {
         Self
     }
 }
@@ -180,7 +180,7 @@ impl From<Errno> for Over {
     }
 }
 
-impl<D: Dialogue> Peer<D> {
+impl<D: Responder> Peer<D> {
     fn turn(
         &mut self,
         slot: usize,

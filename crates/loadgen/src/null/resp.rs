@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use memchr::memchr;
 
-use super::{Dialogue, Unintelligible};
+use super::{Responder, Unparsable};
 
 /// The longest command without its last word.
 const HEAD_BYTES_MAX: usize = 1 << 20;
@@ -60,7 +60,7 @@ impl RespReplies {
 
 /// One connection.
 #[derive(Debug, Default)]
-pub struct RespDialogue {
+pub struct RespResponder {
     shapes: Vec<Shape>,
     /// The beginning of a command that is not whole up to its last word.
     torn: Vec<u8>,
@@ -115,13 +115,13 @@ struct Command {
 
 impl Command {
     /// The command at the start of `input`, or nothing while it is torn.
-    fn parse(input: &[u8]) -> Result<Option<Self>, Unintelligible> {
+    fn parse(input: &[u8]) -> Result<Option<Self>, Unparsable> {
         let Some((words, mut at)) = announced(input, 0, b'*')? else { return Ok(None) };
         let mut command = Self { kind: Kind::Unknown, length: 0, words, starts: [0; 2], second_bytes: 0 };
         for word in 0..words {
             let Some((bytes, start)) = announced(input, at, b'$')? else { return Ok(None) };
-            let bytes = usize::try_from(bytes).map_err(|_| Unintelligible)?;
-            at = start.checked_add(bytes).and_then(|end| end.checked_add(2)).ok_or(Unintelligible)?;
+            let bytes = usize::try_from(bytes).map_err(|_| Unparsable)?;
+            at = start.checked_add(bytes).and_then(|end| end.checked_add(2)).ok_or(Unparsable)?;
             match word {
                 0 => match input.get(start..start + bytes) {
                     Some(verb) => command.kind = Kind::of(verb),
@@ -162,28 +162,28 @@ impl Kind {
 }
 
 /// The number in a line that begins with `mark`, and where the next one begins; nothing while it is torn.
-fn announced(input: &[u8], at: usize, mark: u8) -> Result<Option<(u64, usize)>, Unintelligible> {
+fn announced(input: &[u8], at: usize, mark: u8) -> Result<Option<(u64, usize)>, Unparsable> {
     let rest = input.get(at..).unwrap_or_default();
     match rest.first() {
         None => return Ok(None),
-        Some(&first) if first != mark => return Err(Unintelligible),
+        Some(&first) if first != mark => return Err(Unparsable),
         Some(_) => {}
     }
     let Some(end) = memchr(b'\n', rest) else { return Ok(None) };
     let number = rest[1..end].strip_suffix(b"\r").and_then(|line| std::str::from_utf8(line).ok());
-    let number = number.and_then(|text| text.parse().ok()).ok_or(Unintelligible)?;
+    let number = number.and_then(|text| text.parse().ok()).ok_or(Unparsable)?;
     Ok(Some((number, at + end + 1)))
 }
 
-impl RespDialogue {
-    fn read(&mut self, mut input: &[u8], replies: &RespReplies) -> Result<(), Unintelligible> {
+impl RespResponder {
+    fn read(&mut self, mut input: &[u8], replies: &RespReplies) -> Result<(), Unparsable> {
         while !input.is_empty() {
             let known = self.shapes.iter().find(|shape| shape.fits(input)).map(|shape| (shape.kind, shape.length));
             let (kind, length) = match known {
                 Some(known) => known,
                 None => match Command::parse(input)? {
                     Some(command) => self.learn(&command, input),
-                    None if input.len() > HEAD_BYTES_MAX => return Err(Unintelligible),
+                    None if input.len() > HEAD_BYTES_MAX => return Err(Unparsable),
                     None => {
                         self.torn.extend_from_slice(input);
                         return Ok(());
@@ -232,10 +232,10 @@ impl RespDialogue {
     }
 }
 
-impl Dialogue for RespDialogue {
+impl Responder for RespResponder {
     type Replies = RespReplies;
 
-    fn take_in(&mut self, mut input: &[u8], replies: &RespReplies) -> Result<(), Unintelligible> {
+    fn take_in(&mut self, mut input: &[u8], replies: &RespReplies) -> Result<(), Unparsable> {
         if let Some((kind, missing)) = self.arriving.take() {
             let Some(rest) = input.get(missing..) else {
                 self.arriving = Some((kind, missing - input.len()));
@@ -290,9 +290,9 @@ mod tests {
     }
 
     /// What is answered when `stream` arrives in pieces and the socket takes `room` bytes at once.
-    fn answers(pieces: &[&[u8]], room: usize, value_bytes: usize) -> Result<String, Unintelligible> {
+    fn answers(pieces: &[&[u8]], room: usize, value_bytes: usize) -> Result<String, Unparsable> {
         let replies = RespReplies::new(value_bytes);
-        let mut dialogue = RespDialogue::default();
+        let mut dialogue = RespResponder::default();
         let mut said = Vec::new();
         for piece in pieces {
             dialogue.take_in(piece, &replies)?;
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn what_is_no_command_ends_the_connection() {
         for text in ["GET a\r\n", "*1\r\nPING\r\n", "*x\r\n", "*1\r\n$-1\r\n", "*1\n$4\nPING\n"] {
-            assert_eq!(answers(&[text.as_bytes()], 1, 1), Err(Unintelligible), "{text:?}");
+            assert_eq!(answers(&[text.as_bytes()], 1, 1), Err(Unparsable), "{text:?}");
         }
     }
 

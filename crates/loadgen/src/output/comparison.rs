@@ -1,17 +1,19 @@
-//! A comparison for people and for programs.
+//! A comparison as text and as CSV.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, io};
 
-use super::{
-    csv::quote,
-    text::{duration, rounded},
+use super::text::setting_text;
+use crate::{
+    compare::{Comparison, Row, Section, Unit},
+    units::{duration, rate},
 };
-use crate::compare::{Comparison, Row, Section, Unit};
 
-/// Wide enough for a grouped number, a ratio and a mark.
+/// Columns of a cell: a grouped number, a mark and a ratio.
 const CELL: usize = 21;
 
-pub(super) fn text(comparison: &Comparison) -> String {
+/// Renders a comparison for a terminal.
+#[must_use]
+pub fn text(comparison: &Comparison) -> String {
     let mut text = String::new();
     // Writing into a String cannot fail.
     let _ = write_text(&mut text, comparison);
@@ -26,7 +28,7 @@ fn write_text(out: &mut String, comparison: &Comparison) -> std::fmt::Result {
     if !comparison.differing.is_empty() {
         writeln!(out, "\nnot the same in all")?;
         for setting in &comparison.differing {
-            let values: Vec<_> = setting.values.iter().map(super::text::plain).collect();
+            let values: Vec<_> = setting.values.iter().map(setting_text).collect();
             writeln!(out, "  {:<16}{}", setting.name, values.join(" | "))?;
         }
     }
@@ -48,7 +50,7 @@ fn write_section(out: &mut String, comparison: &Comparison, section: &Section) -
     }
     writeln!(out, "{}", heading.trim_end())?;
     for row in &section.rows {
-        let mut line = format!("{:<26}", format!("{}{}", row.name, unit(row.unit)));
+        let mut line = format!("{:<26}", format!("{}{}", row.name, unit_suffix(row.unit)));
         for index in 0..row.values.len() {
             write!(line, "{:>CELL$}", cell(row, index))?;
         }
@@ -67,7 +69,8 @@ fn cell(row: &Row, index: usize) -> String {
     format!("{}{mark} {ratio:<8}", figure(row.unit, value))
 }
 
-fn unit(unit: Unit) -> &'static str {
+/// Returns what stands behind the name of a figure in a table.
+fn unit_suffix(unit: Unit) -> &'static str {
     match unit {
         Unit::RequestsPerSecond => ", requests/s",
         Unit::Microseconds => "",
@@ -78,30 +81,36 @@ fn unit(unit: Unit) -> &'static str {
     }
 }
 
+/// Returns a unit as JSON has it.
+fn unit_name(unit: Unit) -> String {
+    serde_json::to_value(unit).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
 fn figure(unit: Unit, value: f64) -> String {
     match unit {
-        Unit::RequestsPerSecond | Unit::InstructionsPerRequest => rounded(value),
+        Unit::RequestsPerSecond | Unit::InstructionsPerRequest => rate(value),
         Unit::Microseconds => duration(value),
         Unit::Percent | Unit::MicrosecondsPerRequest => format!("{value:.3}"),
         Unit::Mebibytes => format!("{value:.1}"),
     }
 }
 
-/// A row for each figure of each section.
-pub(super) fn csv(comparison: &Comparison) -> String {
-    let names = |suffix: &str| {
-        comparison.results.iter().map(|side| quote(&format!("{}{suffix}", side.name))).collect::<Vec<_>>().join(",")
-    };
-    let mut text = format!("section,measure,unit,{},{}\n", names(""), names(" (ratio)"));
+/// Writes a header line and a row for each figure of each section.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn csv(comparison: &Comparison, out: &mut impl io::Write) -> csv::Result<()> {
+    let mut table = csv::Writer::from_writer(out);
+    let names = |suffix: &'static str| comparison.results.iter().map(move |side| format!("{}{suffix}", side.name));
+    let fixed = ["section", "measure", "unit"].map(str::to_owned);
+    table.write_record(fixed.into_iter().chain(names("")).chain(names(" (ratio)")))?;
     for section in &comparison.sections {
         for row in &section.rows {
-            let columns = row.values.iter().chain(&row.ratios);
-            let columns: Vec<_> =
-                columns.map(|value| value.map(|value| value.to_string()).unwrap_or_default()).collect();
-            let unit = serde_json::to_value(row.unit).unwrap_or_default();
-            let unit = unit.as_str().unwrap_or_default();
-            text.push_str(&format!("{},{},{unit},{}\n", quote(&section.title), row.name, columns.join(",")));
+            let fixed = [section.title.clone(), row.name.to_owned(), unit_name(row.unit)];
+            let figures = row.values.iter().chain(&row.ratios);
+            let figures = figures.map(|figure| figure.map(|figure| figure.to_string()).unwrap_or_default());
+            table.write_record(fixed.into_iter().chain(figures))?;
         }
     }
-    text
+    Ok(table.flush()?)
 }

@@ -1,37 +1,43 @@
-//! One header line and one row, or a row for each of several rates; every column always present.
+//! Results as CSV. Every column is always present.
+
+use std::io::Write;
 
 use crate::{
     error::ErrorClass,
     result::{Latency, RunResult},
 };
 
-pub(super) fn render(results: &[&RunResult]) -> String {
-    let mut text = String::new();
-    for result in results.iter().flat_map(|result| rows(result)) {
+/// Writes a header line and a row for each result, or for each rate of a result with several.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn write(results: &[&RunResult], out: &mut impl Write) -> csv::Result<()> {
+    let mut table = csv::Writer::from_writer(out);
+    for (index, result) in results.iter().flat_map(|result| rows(result)).enumerate() {
         let (names, values): (Vec<_>, Vec<_>) = columns(result).into_iter().unzip();
-        if text.is_empty() {
-            text = names.join(",") + "\n";
+        if index == 0 {
+            table.write_record(names)?;
         }
-        text.push_str(&values.iter().map(|value| quote(value)).collect::<Vec<_>>().join(","));
-        text.push('\n');
+        table.write_record(values)?;
     }
-    text
+    Ok(table.flush()?)
 }
 
-/// Each rate has a row of its own.
+/// Returns what has a row of its own: the result, or each of its rates.
 fn rows(result: &RunResult) -> Vec<&RunResult> {
     if result.steps.is_empty() { vec![result] } else { result.steps.iter().map(|step| &step.result).collect() }
 }
 
+/// Returns the names and values of all columns.
 fn columns(result: &RunResult) -> Vec<(String, String)> {
     let mut columns = Vec::new();
     let mut add = |name: &str, value: String| columns.push((name.to_owned(), value));
     add("schema", result.schema.to_string());
-    add("kind", result.kind.clone());
+    add("kind", result.kind.to_string());
     add("target", result.target.clone());
     add("duration_s", result.duration_s.to_string());
-    add("warmup_s", result.warmup_s.map_or_else(String::new, |s| s.to_string()));
-    add("warmup_steady", result.warmup_steady.map_or_else(String::new, |is_steady| is_steady.to_string()));
+    add("warmup_s", optional(result.warmup_s));
+    add("warmup_steady", optional(result.warmup_steady));
     add("requests", result.requests.to_string());
     add("ok", result.ok.to_string());
     for class in ErrorClass::ALL {
@@ -82,6 +88,7 @@ fn columns(result: &RunResult) -> Vec<(String, String)> {
     columns
 }
 
+/// Returns the columns of a latency.
 fn named(latency: Option<Latency>) -> [(&'static str, String); 11] {
     let value = |choose: fn(Latency) -> f64| optional(latency.map(choose));
     [
@@ -99,26 +106,7 @@ fn named(latency: Option<Latency>) -> [(&'static str, String); 11] {
     ]
 }
 
+/// Formats a value; empty if there is none.
 fn optional(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
-}
-
-/// RFC 4180 §2.
-pub(crate) fn quote(value: &str) -> String {
-    if value.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", value.replace('"', "\"\""))
-    } else {
-        value.to_owned()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_with_separators_are_quoted() {
-        assert_eq!(quote("plain"), "plain");
-        assert_eq!(quote("a,\"b\""), "\"a,\"\"b\"\"\"");
-    }
 }

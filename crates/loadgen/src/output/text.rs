@@ -1,19 +1,21 @@
-//! What a person reads.
+//! A result as text for a terminal.
 
 mod steps;
 
 use std::fmt::Write as _;
 
-use super::Grouped;
 use crate::{
-    instructions::Modes,
-    result::{Latency, RunResult, ServerUsage},
+    instructions::CountedModes,
+    result::{Latency, ProtocolKind, RunResult, ServerUsage},
+    units::{Grouped, duration, mebibytes_per_second, rate},
 };
 
-/// Of less CPU time than this the kernel has not looked often enough to say how it was divided.
+/// CPU seconds below which the kernel has not sampled often enough to say how they were divided.
 const SPLIT_CPU_S_MIN: f64 = 0.2;
 
-pub(super) fn render(result: &RunResult) -> String {
+/// Renders a result for a terminal.
+#[must_use]
+pub fn render(result: &RunResult) -> String {
     let mut text = String::new();
     // Writing into a String cannot fail.
     let _ = write_all(&mut text, result);
@@ -43,19 +45,19 @@ fn write_all(out: &mut String, result: &RunResult) -> std::fmt::Result {
     if result.reconnects > 0 {
         row(out, "reconnects", &Grouped(result.reconnects).to_string(), "closed by the server between requests")?;
     }
-    row(out, "throughput", &rounded(result.throughput_rps), "verified requests/s")?;
-    row(out, "received", &bytes_per_second(result.bytes_in, result.duration_s), "MiB/s")?;
-    row(out, "sent", &bytes_per_second(result.bytes_out, result.duration_s), "MiB/s")?;
+    row(out, "throughput", &rate(result.throughput_rps), "verified requests/s")?;
+    row(out, "received", &mebibytes_per_second(result.bytes_in, result.duration_s), "MiB/s")?;
+    row(out, "sent", &mebibytes_per_second(result.bytes_out, result.duration_s), "MiB/s")?;
     writeln!(out)?;
     write_latencies(out, result)?;
     if result.clipped > 0 {
         writeln!(out, "note: {} replies took 60 s or more: histograms end there", Grouped(result.clipped))?;
     }
-    if result.kind == "file" && result.ok > 0 {
+    if result.kind == ProtocolKind::File && result.ok > 0 {
         writeln!(out, "{}", round_trips(result))?;
     }
-    // Of a slice of time it would say nothing.
-    if result.kind == "mq" && result.config.contains_key("requests") {
+    // The length of a window of fixed length says nothing.
+    if result.kind == ProtocolKind::Mq && result.config.contains_key("requests") {
         writeln!(out, "{}", total_elapsed(result))?;
     }
     writeln!(out)?;
@@ -67,7 +69,7 @@ fn row(out: &mut String, name: &str, value: &str, remark: &str) -> std::fmt::Res
 }
 
 fn conditions(result: &RunResult) -> String {
-    let setting = |name: &str| result.config.get(name).filter(|value| !value.is_null()).map(plain);
+    let setting = |name: &str| result.config.get(name).filter(|value| !value.is_null()).map(setting_text);
     let mut parts: Vec<_> = ["protocol", "workload"].into_iter().filter_map(setting).collect();
     match (setting("rate"), setting("arrivals")) {
         (Some(rate), arrivals) => parts.push(format!("open loop, {rate} requests/s, {}", arrivals.unwrap_or_default())),
@@ -110,7 +112,8 @@ fn write_origin(out: &mut String, result: &RunResult) -> std::fmt::Result {
     Ok(())
 }
 
-pub(super) fn plain(value: &serde_json::Value) -> String {
+/// Formats the value of a setting: text without quotes.
+pub(super) fn setting_text(value: &serde_json::Value) -> String {
     match (value.as_str(), value.as_f64()) {
         (Some(text), _) => text.to_owned(),
         (None, Some(number)) => number.to_string(),
@@ -157,11 +160,11 @@ fn write_lag(out: &mut String, result: &RunResult) -> std::fmt::Result {
     writeln!(out, "requests left {} late at p99, {} at most", duration(lag.p99), duration(lag.max))?;
     let Some(backlog) = result.backlog.filter(|backlog| backlog.max > 0) else { return Ok(()) };
     let (p50, p99, max) = (Grouped(backlog.p50), Grouped(backlog.p99), Grouped(backlog.max));
-    let what = if result.kind == "mq" { "their client" } else { "a connection" };
-    writeln!(out, "requests that waited for {what}: {p50} at p50, {p99} at p99, {max} at most")
+    let server = if result.kind == ProtocolKind::Mq { "their client" } else { "a connection" };
+    writeln!(out, "requests that waited for {server}: {p50} at p50, {p99} at p99, {max} at most")
 }
 
-/// From when the first of the latencies counts, too.
+/// Writes the time to the first byte, which counts from the same moment as the first of the latencies.
 fn write_first_byte(out: &mut String, result: &RunResult) -> std::fmt::Result {
     result.first_byte_us.map_or(Ok(()), |first_byte| write_latency(out, "first byte", &first_byte))
 }
@@ -190,16 +193,6 @@ fn columns(latency: &Latency) -> [(&'static str, f64); 11] {
     ]
 }
 
-/// Microseconds in the unit that leaves three or four digits.
-pub(super) fn duration(us: f64) -> String {
-    match us {
-        _ if us >= 1e6 => format!("{:.2} s", us / 1e6),
-        _ if us >= 1e4 => format!("{:.1} ms", us / 1e3),
-        _ if us >= 1e3 => format!("{:.2} ms", us / 1e3),
-        _ => format!("{us:.1} µs"),
-    }
-}
-
 #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
 fn write_cpu(out: &mut String, result: &RunResult) -> std::fmt::Result {
     let per_request = |cpu_s: f64| {
@@ -221,7 +214,7 @@ fn write_cpu(out: &mut String, result: &RunResult) -> std::fmt::Result {
         write_instructions(out, server, result.ok)?;
     }
     if let Some(ceiling) = result.saturation.ceiling_rps {
-        row(out, "client ceiling", &rounded(ceiling), "requests/s, against a null server before the run")?;
+        row(out, "client ceiling", &rate(ceiling), "requests/s, against a null server before the run")?;
     }
     if let Some(why) = &result.saturation.ceiling_unknown {
         row(out, "client ceiling", "unknown", why)?;
@@ -232,20 +225,20 @@ fn write_cpu(out: &mut String, result: &RunResult) -> std::fmt::Result {
     Ok(())
 }
 
-/// Nothing, where they were not counted: the JSON says why.
+/// Writes the instructions per request, or nothing where they were not counted: the JSON says why.
 #[expect(clippy::cast_precision_loss, reason = "shown as a whole number")]
 fn write_instructions(out: &mut String, server: &ServerUsage, ok: u64) -> std::fmt::Result {
     let Some((instructions, modes)) = server.instructions.zip(server.instructions_modes).filter(|_| ok > 0) else {
         return Ok(());
     };
     let remark = match modes {
-        Modes::UserAndKernel => "instructions per request, the kernel's included",
-        Modes::User => "instructions per request, without the kernel's",
+        CountedModes::UserAndKernel => "instructions per request, the kernel's included",
+        CountedModes::User => "instructions per request, without the kernel's",
     };
-    row(out, "", &rounded(instructions as f64 / ok as f64), remark)
+    row(out, "", &rate(instructions as f64 / ok as f64), remark)
 }
 
-/// The line that the original fileserver's client ended with.
+/// Formats the last line of the original fileserver's client (docs/originals.md).
 #[expect(clippy::cast_precision_loss, reason = "shown with a digit")]
 fn round_trips(result: &RunResult) -> String {
     let Latency { mean, stddev, max, .. } = result.latency_us;
@@ -260,33 +253,8 @@ fn round_trips(result: &RunResult) -> String {
     )
 }
 
-/// The line that the original message queue server's client ended with: how long all clients together took.
+/// Formats the last line of the original message queue server's client (docs/originals.md): the time of all clients together.
 fn total_elapsed(result: &RunResult) -> String {
-    let clients = result.config.get("clients").map(plain).unwrap_or_default();
+    let clients = result.config.get("clients").map(setting_text).unwrap_or_default();
     format!("total elapsed {:.1}ms for {} files to {clients} clients", result.duration_s * 1e3, result.ok)
-}
-
-pub(super) fn rounded(value: f64) -> String {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate is positive and far from 2^64")]
-    let whole = value.round() as u64;
-    if value < 100.0 { format!("{value:.2}") } else { Grouped(whole).to_string() }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "shown with two digits")]
-fn bytes_per_second(bytes: u64, seconds: f64) -> String {
-    if seconds > 0.0 { format!("{:.2}", bytes as f64 / seconds / f64::from(1 << 20)) } else { "-".to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_keep_three_digits() {
-        let cases =
-            [(0.5, "0.5 µs"), (999.0, "999.0 µs"), (1_500.0, "1.50 ms"), (15_000.0, "15.0 ms"), (2e6, "2.00 s")];
-        for (us, text) in cases {
-            assert_eq!(duration(us), text);
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! The way from what recorders have kept to one log.
+//! One log made of what all recorders have kept.
 
 use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 use super::{Event, Numbered, OTHERS_PART, Reason, Reasons, Record, RequestLog, keep::Ranked};
 use crate::clock::Nanos;
 
-/// What a recorder has kept, or a piece of that. It can be written, for what another process recorded.
+/// The requests that a recorder has kept, or a piece of them. It can be serialised, for recorders of other processes.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Kept {
     pub(super) seen: u64,
-    /// In the order of [`Reason::ALL`].
+    /// A list for each reason, in the order of [`Reason::ALL`].
     pub(super) lists: [Vec<Ranked<Numbered>>; Reason::ALL.len()],
 }
 
 impl Kept {
-    /// The same in pieces of at most `most` requests, which together are added as the whole would be.
+    /// Cuts the whole into pieces of at most `most` requests.
     pub(crate) fn pieces(mut self, most: usize) -> impl Iterator<Item = Self> {
         std::iter::from_fn(move || {
             let mut piece = Self { seen: std::mem::take(&mut self.seen), ..Self::default() };
@@ -33,37 +33,36 @@ impl Kept {
 /// A request, and the number of the recorder that kept it.
 type Sourced = (usize, Numbered);
 
-/// What all recorders have kept, as far as the log can have it: however many they are, it holds no more than twice what
-/// the log may have.
+/// Builder of a log from what all recorders have kept. It never holds more than twice what the log may have.
 #[derive(Debug)]
-pub(crate) struct Gathered {
+pub(crate) struct LogBuilder {
     size: usize,
     seen: u64,
     pub(super) lists: [Vec<Ranked<Sourced>>; Reason::ALL.len()],
 }
 
-/// How to read what a recorder calls by numbers.
-pub(crate) trait Reader {
-    /// The number among all connections of one that recorder `source` calls `slot`.
+/// Names behind the numbers of a recorder.
+pub(crate) trait LogNames {
+    /// Returns the number, among all connections, of the one in `slot` of recorder `source`.
     fn connection(&self, source: usize, slot: usize) -> u64;
 
-    /// What [`Event::operation`] numbered so.
+    /// Returns the name of an [`Event::operation`] of recorder `source`.
     fn operation(&self, source: usize, operation: u32) -> Arc<str>;
 }
 
-impl Gathered {
-    /// For a log with a sample of `size` requests.
+impl LogBuilder {
+    /// Begins a log with a sample of `size` requests.
     pub(crate) fn new(size: usize) -> Self {
         Self { size, seen: 0, lists: Default::default() }
     }
 
-    /// Takes what recorder `source` has kept.
+    /// Adds what recorder `source` has kept.
     pub(crate) fn add(&mut self, source: usize, kept: Kept) {
         self.seen += kept.seen;
         for ((&reason, whole), part) in Reason::ALL.iter().zip(&mut self.lists).zip(kept.lists) {
             let most = most(self.size, reason);
-            for Ranked { rank, thing } in part {
-                whole.push(Ranked { rank, thing: (source, thing) });
+            for Ranked { rank, item } in part {
+                whole.push(Ranked { rank, item: (source, item) });
                 if whole.len() >= 2 * most {
                     keep_best(whole, most);
                 }
@@ -71,22 +70,22 @@ impl Gathered {
         }
     }
 
-    /// The log of a window that was opened at `opened`.
-    pub(crate) fn read(self, opened: Nanos, reader: &(impl Reader + ?Sized)) -> RequestLog {
-        let mut names = BTreeMap::new();
+    /// Makes the log of a window that was opened at `opened`.
+    pub(crate) fn read(self, opened: Nanos, names: &(impl LogNames + ?Sized)) -> RequestLog {
+        let mut operations = BTreeMap::new();
         let mut records = BTreeMap::new();
         for (&reason, mut list) in Reason::ALL.iter().zip(self.lists) {
             keep_best(&mut list, most(self.size, reason));
-            for Ranked { thing: (source, Numbered { number, event }), .. } in list {
+            for Ranked { item: (source, Numbered { number, event }), .. } in list {
                 let record = records.entry((event.finished, source, number));
-                record.or_insert_with(|| read(source, &event, opened, reader, &mut names)).reasons.add(reason);
+                record.or_insert_with(|| read(source, &event, opened, names, &mut operations)).reasons.add(reason);
             }
         }
         RequestLog { seen: self.seen, records: records.into_values().collect() }
     }
 }
 
-/// How many requests a log with a sample of `size` has for this reason.
+/// Returns how many requests a log with a sample of `size` has at most for this reason.
 fn most(size: usize, reason: Reason) -> usize {
     if reason == Reason::Sample { size } else { size.div_ceil(OTHERS_PART) }
 }
@@ -96,22 +95,22 @@ fn keep_best(list: &mut Vec<Ranked<Sourced>>, most: usize) {
     list.truncate(most);
 }
 
-/// In an order that does not depend on which recorder came first: of the same rank the later one is the better.
+/// Orders requests by rank, and those of the same rank by recency, so that the order of the recorders does not matter.
 fn best_first(one: &Ranked<Sourced>, other: &Ranked<Sourced>) -> Ordering {
-    let place = |it: &Ranked<Sourced>| (it.thing.1.number, std::cmp::Reverse(it.thing.0));
-    other.cmp(one).then_with(|| place(other).cmp(&place(one)))
+    let recency = |it: &Ranked<Sourced>| (it.item.1.number, std::cmp::Reverse(it.item.0));
+    other.cmp(one).then_with(|| recency(other).cmp(&recency(one)))
 }
 
 fn read(
     source: usize,
     event: &Event,
     opened: Nanos,
-    reader: &(impl Reader + ?Sized),
-    names: &mut BTreeMap<(usize, u32), Arc<str>>,
+    names: &(impl LogNames + ?Sized),
+    operations: &mut BTreeMap<(usize, u32), Arc<str>>,
 ) -> Record {
     let since = |time: Nanos| time.wrapping_sub(opened).cast_signed();
     let mut name = |operation| {
-        let name = names.entry((source, operation)).or_insert_with(|| reader.operation(source, operation));
+        let name = operations.entry((source, operation)).or_insert_with(|| names.operation(source, operation));
         Arc::clone(name)
     };
     Record {
@@ -120,14 +119,14 @@ fn read(
         sent: event.sent.map(since),
         first_byte: event.first_byte.map(since),
         finished: since(event.finished),
-        connection: event.connection.map(|slot| reader.connection(source, slot)),
+        connection: event.connection.map(|slot| names.connection(source, slot)),
         operation: event.operation.map(&mut name),
         verdict: event.verdict,
         bytes: event.bytes,
     }
 }
 
-/// A verdict in JSON: null, or the name of the class.
+/// Serialises a verdict as null, or as the name of its class.
 pub(super) mod verdict {
     use std::borrow::Cow;
 

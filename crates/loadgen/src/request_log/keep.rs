@@ -1,4 +1,4 @@
-//! Two ways to keep a bounded number of things from a stream of any length.
+//! Two ways to keep a bounded number of items of a stream of any length.
 
 use std::{
     cmp::Reverse,
@@ -7,11 +7,11 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// Something, and what decides whether it is kept.
+/// An item, with the rank that decides if it is kept.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Ranked<T> {
     pub(super) rank: u64,
-    pub(super) thing: T,
+    pub(super) item: T,
 }
 
 impl<T> PartialEq for Ranked<T> {
@@ -34,62 +34,62 @@ impl<T> Ord for Ranked<T> {
     }
 }
 
-/// Keeps those of the highest rank. With random ranks that is a reservoir: a sample in which each has the same chance,
-/// and the best of several such samples are a sample of everything.
+/// The items of the highest rank. With random ranks that is a reservoir: a sample in which each item has the same chance. The highest
+/// of several such samples are a sample of everything.
 #[derive(Debug)]
-pub(super) struct Highest<T> {
+pub(super) struct TopRanked<T> {
     size: usize,
     heap: BinaryHeap<Reverse<Ranked<T>>>,
 }
 
-impl<T> Highest<T> {
-    /// Of `size` things at most.
+impl<T> TopRanked<T> {
+    /// Makes room for `size` items.
     pub(super) fn new(size: usize) -> Self {
         Self { size, heap: BinaryHeap::new() }
     }
 
     #[inline]
-    pub(super) fn offer(&mut self, rank: u64, thing: T) {
+    pub(super) fn offer(&mut self, rank: u64, item: T) {
         if self.heap.len() < self.size {
-            return self.heap.push(Reverse(Ranked { rank, thing }));
+            return self.heap.push(Reverse(Ranked { rank, item }));
         }
         if let Some(mut lowest) = self.heap.peek_mut()
             && rank > lowest.0.rank
         {
-            *lowest = Reverse(Ranked { rank, thing });
+            *lowest = Reverse(Ranked { rank, item });
         }
     }
 
-    /// In no order.
+    /// Returns the items in no order.
     pub(super) fn into_ranked(self) -> Vec<Ranked<T>> {
         self.heap.into_iter().map(|Reverse(ranked)| ranked).collect()
     }
 }
 
-/// Keeps the last ones; a rank tells which of two streams' things comes later.
+/// The last items. Ranks order the items of several streams.
 #[derive(Debug)]
-pub(super) struct Ring<T> {
+pub(super) struct LastItems<T> {
     size: usize,
-    things: VecDeque<Ranked<T>>,
+    items: VecDeque<Ranked<T>>,
 }
 
-impl<T> Ring<T> {
-    /// Of `size` things at most.
+impl<T> LastItems<T> {
+    /// Makes room for `size` items.
     pub(super) fn new(size: usize) -> Self {
-        Self { size, things: VecDeque::new() }
+        Self { size, items: VecDeque::new() }
     }
 
     #[inline]
-    pub(super) fn push(&mut self, rank: u64, thing: T) {
-        if self.things.len() == self.size {
-            self.things.pop_front();
+    pub(super) fn push(&mut self, rank: u64, item: T) {
+        if self.items.len() == self.size {
+            self.items.pop_front();
         }
-        self.things.push_back(Ranked { rank, thing });
+        self.items.push_back(Ranked { rank, item });
     }
 
-    /// Oldest first.
+    /// Returns the items, oldest first.
     pub(super) fn into_ranked(self) -> Vec<Ranked<T>> {
-        self.things.into()
+        self.items.into()
     }
 }
 
@@ -98,17 +98,17 @@ mod tests {
     use super::*;
 
     fn sample(length: u64, size: usize, rng: &mut fastrand::Rng) -> Vec<u64> {
-        let mut reservoir = Highest::new(size);
+        let mut reservoir = TopRanked::new(size);
         (0..length).for_each(|number| reservoir.offer(rng.u64(..), number));
-        reservoir.into_ranked().into_iter().map(|ranked| ranked.thing).collect()
+        reservoir.into_ranked().into_iter().map(|ranked| ranked.item).collect()
     }
 
-    /// Each of 100 things is in a sample of 10 with a chance of 0.1; over 5,000 samples it is in 500, give or take 21. The sum
-    /// over all things of (found - 500)² / (500 · 0.9) has the law of chi-square with 99 degrees of freedom, mean 99 and
+    /// Each of 100 items is in a sample of 10 with a chance of 0.1; over 5,000 samples it is in 500, give or take 21. The sum
+    /// over all items of (found - 500)² / (500 · 0.9) has the law of chi-square with 99 degrees of freedom, mean 99 and
     /// deviation 14, since a sample without repetition has 0.9 of the variance that independent draws would have, and
-    /// the counts of all things have a known sum.
+    /// the counts of all items have a known sum.
     #[test]
-    fn every_place_in_the_stream_has_the_same_chance() {
+    fn every_item_of_a_stream_has_the_same_chance() {
         let mut rng = fastrand::Rng::with_seed(7);
         let mut found = [0_u32; 100];
         for _ in 0..5_000 {
@@ -125,7 +125,7 @@ mod tests {
         let mut rng = fastrand::Rng::with_seed(3);
         let ranks: Vec<u64> = (0..1_000).map(|_| rng.u64(..)).collect();
         let kept = |ranks: &[u64]| {
-            let mut highest = Highest::new(20);
+            let mut highest = TopRanked::new(20);
             ranks.iter().for_each(|&rank| highest.offer(rank, ()));
             let mut ranks: Vec<_> = highest.into_ranked().into_iter().map(|ranked| ranked.rank).collect();
             ranks.sort_unstable_by_key(|&rank| Reverse(rank));
@@ -138,11 +138,11 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_holds_exactly_the_last() {
+    fn the_last_items_are_exactly_the_last() {
         for length in [0, 1, 4, 5, 6, 23] {
-            let mut ring = Ring::new(5);
+            let mut ring = LastItems::new(5);
             (0..length).for_each(|number| ring.push(number, number));
-            let held: Vec<_> = ring.into_ranked().into_iter().map(|ranked| ranked.thing).collect();
+            let held: Vec<_> = ring.into_ranked().into_iter().map(|ranked| ranked.item).collect();
             assert_eq!(held, (length.saturating_sub(5)..length).collect::<Vec<_>>());
         }
     }

@@ -1,18 +1,18 @@
 use super::*;
 use crate::{
     error::ErrorClass,
-    http::{Expectation, HttpClient, Question, Verify},
+    http::{Expectation, HttpClient, HttpVerify, RequestSpec},
     protocol::ClientProtocol as _,
 };
 
 const OPENED: Nanos = 10_000;
 
 fn client() -> HttpClient {
-    let question = |path: &str| Question {
+    let question = |path: &str| RequestSpec {
         request: format!("GET {path} HTTP/1.1\r\n\r\n").into_bytes(),
         expectation: Expectation::Nothing,
     };
-    HttpClient::new(&[question("/a"), question("/b,c")], Verify::None, 0)
+    HttpClient::new(&[question("/a"), question("/b,c")], HttpVerify::None, 0)
 }
 
 fn event(finished: Nanos, latency: Nanos, verdict: Verdict) -> Event {
@@ -28,13 +28,13 @@ fn event(finished: Nanos, latency: Nanos, verdict: Verdict) -> Event {
     }
 }
 
-/// The log of threads that saw these events, each (finished, latency, verdict).
+/// Makes the log of threads that saw these events, each (finished, latency, verdict).
 fn log(size: usize, seed: u64, threads: &[Vec<(Nanos, Nanos, Verdict)>]) -> RequestLog {
-    let mut gathered = Gathered::new(size);
+    let mut builder = LogBuilder::new(size);
     for (thread, events) in threads.iter().enumerate() {
-        gathered.add(thread, kept(size, seed, thread, events));
+        builder.add(thread, kept(size, seed, thread, events));
     }
-    gathered.read(OPENED, &client())
+    builder.read(OPENED, &client())
 }
 
 fn kept(size: usize, seed: u64, thread: usize, events: &[(Nanos, Nanos, Verdict)]) -> Kept {
@@ -43,8 +43,8 @@ fn kept(size: usize, seed: u64, thread: usize, events: &[(Nanos, Nanos, Verdict)
     recorder.close()
 }
 
-/// Of threads that have ten connections each.
-impl Reader for HttpClient {
+/// Each thread has ten connections.
+impl LogNames for HttpClient {
     fn connection(&self, thread: usize, slot: usize) -> u64 {
         (10 * thread + slot) as u64
     }
@@ -58,7 +58,7 @@ fn finished(log: &RequestLog, reason: Reason) -> Vec<i64> {
     log.records.iter().filter(|record| record.reasons.has(reason)).map(|record| record.finished).collect()
 }
 
-/// Two threads, whose requests take turns; each tenth one fails, and the later the quicker.
+/// Makes the events of two threads whose requests take turns. Each tenth one fails, and the later ones are the quicker.
 fn two_threads(count: u64) -> Vec<Vec<(Nanos, Nanos, Verdict)>> {
     let verdict = |n: u64| if n % 10 == 3 { Err(ErrorClass::Reset) } else { Ok(()) };
     let events =
@@ -67,7 +67,7 @@ fn two_threads(count: u64) -> Vec<Vec<(Nanos, Nanos, Verdict)>> {
 }
 
 #[test]
-fn a_log_that_is_large_enough_has_every_request_once() {
+fn a_large_log_has_every_request_once() {
     for count in [0, 1, 99, 100] {
         let log = log(100, 1, &two_threads(count));
         let all: Vec<_> = (0..count.cast_signed()).collect();
@@ -77,7 +77,7 @@ fn a_log_that_is_large_enough_has_every_request_once() {
 }
 
 #[test]
-fn the_last_the_slowest_and_the_last_failed_of_all_threads_are_kept_exactly() {
+fn the_last_slowest_and_failed_of_all_threads_are_kept() {
     let log = log(40, 1, &two_threads(1_000));
     assert_eq!(log.seen, 1_000);
     assert_eq!(finished(&log, Reason::Sample).len(), 40);
@@ -89,7 +89,7 @@ fn the_last_the_slowest_and_the_last_failed_of_all_threads_are_kept_exactly() {
 }
 
 #[test]
-fn the_sample_is_that_of_the_seed_and_favours_no_thread() {
+fn the_sample_follows_the_seed_and_favours_no_thread() {
     let threads = two_threads(2_000);
     assert_eq!(log(200, 1, &threads), log(200, 1, &threads));
     assert_ne!(log(200, 1, &threads), log(200, 2, &threads));
@@ -103,20 +103,20 @@ fn the_sample_is_that_of_the_seed_and_favours_no_thread() {
 }
 
 #[test]
-fn in_an_open_loop_the_slowest_are_those_that_were_due_first() {
+fn slowest_of_an_open_loop_counts_from_the_schedule() {
     let mut recorder = Recorder::new(10, 1, 0);
     // Sent ever later, due ever earlier: what waited longest is the last.
     for n in 0..20 {
         recorder.add(Event { due: Some(OPENED - 10 * n), ..event(OPENED + n, 20 - n, Ok(())) });
     }
-    let mut gathered = Gathered::new(10);
-    gathered.add(0, recorder.close());
-    assert_eq!(finished(&gathered.read(OPENED, &client()), Reason::Slowest), [19]);
+    let mut builder = LogBuilder::new(10);
+    builder.add(0, recorder.close());
+    assert_eq!(finished(&builder.read(OPENED, &client()), Reason::Slowest), [19]);
 }
 
-/// As from processes, whose pieces come one after the other or by turns, in any order.
+/// Pieces come as from processes: one after the other or by turns, in any order.
 #[test]
-fn the_log_does_not_depend_on_how_what_was_kept_arrives() {
+fn the_log_does_not_depend_on_the_order_of_arrival() {
     // Ten requests each end at the same time, and as many took equally long.
     let tied = |thread: &Vec<(Nanos, Nanos, Verdict)>| {
         thread.iter().map(|&(finished, latency, verdict)| (OPENED + finished / 20, latency / 20, verdict)).collect()
@@ -134,12 +134,12 @@ fn the_log_does_not_depend_on_how_what_was_kept_arrives() {
             }
         }
         fastrand::Rng::with_seed(9).shuffle(&mut pieces);
-        let mut gathered = Gathered::new(size);
+        let mut builder = LogBuilder::new(size);
         for (thread, text) in pieces {
-            gathered.add(thread, serde_json::from_str(&text).expect("JSON"));
-            assert!(gathered.lists[0].len() <= 2 * size && gathered.lists[1].len() <= size.div_ceil(5));
+            builder.add(thread, serde_json::from_str(&text).expect("JSON"));
+            assert!(builder.lists[0].len() <= 2 * size && builder.lists[1].len() <= size.div_ceil(5));
         }
-        assert_eq!(gathered.read(OPENED, &client()), whole, "{size} in pieces of {most}");
+        assert_eq!(builder.read(OPENED, &client()), whole, "{size} in pieces of {most}");
     }
     assert_eq!(Kept { seen: 3, ..Kept::default() }.pieces(5).map(|piece| piece.seen).collect::<Vec<_>>(), [3]);
 }
@@ -154,7 +154,7 @@ fn both_formats_say_the_same() {
         log.write(format, &mut bytes).expect("memory takes everything");
         String::from_utf8(bytes).expect("UTF-8")
     };
-    let csv = written(Format::Csv);
+    let csv = written(LogFormat::Csv);
     let rows: Vec<_> = csv.lines().collect();
     assert_eq!(
         rows[0],
@@ -163,7 +163,7 @@ fn both_formats_say_the_same() {
     assert_eq!(rows[1], ",-6,,-1,11,\"GET /b,c\",ok,3,true,false,true,false");
     assert_eq!(rows[5], ",2,,3,11,\"GET /b,c\",reset,3,true,true,false,true");
     let json: Vec<serde_json::Value> =
-        written(Format::JsonLines).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        written(LogFormat::JsonLines).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!((json.len(), rows.len()), (5, 6));
     assert_eq!(json[4]["outcome"], "reset");
     assert!(json[0]["scheduled_ns"].is_null() && json[0]["in_slowest"] == true && json[0]["finished_ns"] == -1);

@@ -2,99 +2,100 @@
 
 use std::io::{self, Write};
 
-use serde_json::{Map, Value, json};
+use clap::ValueEnum;
+use serde::Serialize;
 
 use super::{Reason, Record, RequestLog};
-use crate::output::quote;
 
-/// Declares the formats once: the enum, [`Format::ALL`] and the endings of file names cannot differ.
-macro_rules! formats {
-    ($($(#[doc = $about:literal])+ $format:ident = $extension:literal,)+) => {
-        /// How the log is written.
-        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-        pub enum Format { $($(#[doc = $about])+ $format,)+ }
-
-        impl Format {
-            pub const ALL: &'static [Self] = &[$(Self::$format,)+];
-
-            /// What file names end with.
-            #[must_use]
-            pub fn extension(self) -> &'static str {
-                match self { $(Self::$format => $extension,)+ }
-            }
-        }
-    };
-}
-
-formats! {
-    /// A header line, and a row for each request; what is not known is empty
-    Csv = "csv",
-    /// A JSON object in each line; what is not known is null
-    JsonLines = "jsonl",
+/// Format of a log. Its name is the extension of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// A header line, and a row for each request, in which unknown values are empty
+    Csv,
+    /// A JSON object in each line, in which unknown values are null
+    #[value(name = "jsonl")]
+    JsonLines,
 }
 
 impl RequestLog {
     /// Writes the records, in the order of their verdicts.
     ///
     /// # Errors
-    /// `out` takes no more.
-    pub fn write(&self, format: Format, out: &mut impl Write) -> io::Result<()> {
-        if format == Format::Csv {
-            let names: Vec<_> = columns(&Record::NOTHING).into_iter().map(|(name, _)| name).collect();
-            writeln!(out, "{}", names.join(","))?;
+    /// `out` cannot be written.
+    pub fn write(&self, format: LogFormat, out: &mut impl Write) -> io::Result<()> {
+        let rows = self.records.iter().map(Row::new);
+        match format {
+            LogFormat::Csv => write_csv(rows, out),
+            LogFormat::JsonLines => write_json_lines(rows, out),
         }
-        for record in &self.records {
-            let columns = columns(record);
-            match format {
-                Format::Csv => writeln!(out, "{}", columns.map(|(_, value)| field(&value)).join(","))?,
-                Format::JsonLines => {
-                    let object: Map<_, _> = columns.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-                    writeln!(out, "{}", Value::Object(object))?;
-                }
-            }
-        }
-        out.flush()
     }
 }
 
-impl Record {
-    /// For its columns only.
-    const NOTHING: Self = Self {
-        reasons: super::Reasons(0),
-        scheduled: None,
-        sent: None,
-        first_byte: None,
-        finished: 0,
-        connection: None,
-        operation: None,
-        verdict: Ok(()),
-        bytes: 0,
-    };
+/// Names of the columns, also of a log without a row.
+const COLUMNS: [&str; 12] = [
+    "scheduled_ns",
+    "sent_ns",
+    "first_byte_ns",
+    "finished_ns",
+    "connection",
+    "operation",
+    "outcome",
+    "bytes",
+    "in_sample",
+    "in_last",
+    "in_slowest",
+    "in_failed",
+];
+
+/// A record as its file has it, in the order of [`COLUMNS`].
+#[derive(Serialize)]
+struct Row<'a> {
+    scheduled_ns: Option<i64>,
+    sent_ns: Option<i64>,
+    first_byte_ns: Option<i64>,
+    finished_ns: i64,
+    connection: Option<u64>,
+    operation: Option<&'a str>,
+    outcome: &'static str,
+    bytes: u64,
+    in_sample: bool,
+    in_last: bool,
+    in_slowest: bool,
+    in_failed: bool,
 }
 
-fn columns(record: &Record) -> [(&'static str, Value); 8 + Reason::ALL.len()] {
-    let mut reasons = Reason::ALL.iter().map(|&reason| (reason.name(), json!(record.reasons.has(reason))));
-    let mut reason = || reasons.next().unwrap_or_default();
-    [
-        ("scheduled_ns", json!(record.scheduled)),
-        ("sent_ns", json!(record.sent)),
-        ("first_byte_ns", json!(record.first_byte)),
-        ("finished_ns", json!(record.finished)),
-        ("connection", json!(record.connection)),
-        ("operation", json!(record.operation.as_deref())),
-        ("outcome", json!(record.verdict.map_or_else(|class| class.name(), |()| "ok"))),
-        ("bytes", json!(record.bytes)),
-        reason(),
-        reason(),
-        reason(),
-        reason(),
-    ]
-}
-
-fn field(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => quote(text),
-        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+impl<'a> Row<'a> {
+    fn new(record: &'a Record) -> Self {
+        Self {
+            scheduled_ns: record.scheduled,
+            sent_ns: record.sent,
+            first_byte_ns: record.first_byte,
+            finished_ns: record.finished,
+            connection: record.connection,
+            operation: record.operation.as_deref(),
+            outcome: record.verdict.map_or_else(|class| class.name(), |()| "ok"),
+            bytes: record.bytes,
+            in_sample: record.reasons.has(Reason::Sample),
+            in_last: record.reasons.has(Reason::Last),
+            in_slowest: record.reasons.has(Reason::Slowest),
+            in_failed: record.reasons.has(Reason::Failed),
+        }
     }
+}
+
+fn write_csv<'a>(rows: impl Iterator<Item = Row<'a>>, out: &mut impl Write) -> io::Result<()> {
+    let mut table = csv::WriterBuilder::new().has_headers(false).from_writer(out);
+    table.write_record(COLUMNS)?;
+    for row in rows {
+        table.serialize(row)?;
+    }
+    table.flush()
+}
+
+fn write_json_lines<'a>(rows: impl Iterator<Item = Row<'a>>, out: &mut impl Write) -> io::Result<()> {
+    for row in rows {
+        // By way of a value, which sorts the keys.
+        writeln!(out, "{}", serde_json::to_value(row)?)?;
+    }
+    out.flush()
 }

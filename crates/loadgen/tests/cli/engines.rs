@@ -1,14 +1,14 @@
-//! The ring sees what epoll sees: the same outcomes in the same classes. (QUINTET_TEST_ENGINE runs all tests on it.)
+//! `--engine`: both engines see the same outcomes in the same classes. (QUINTET_TEST_ENGINE runs all tests on one.)
 
 use std::{
     io::{Read as _, Write as _},
     time::Duration,
 };
 
-use super::{
+use super::support::{
     Run,
-    null::Null,
-    server::{Act, Server, ok, reply},
+    null_server::NullServer,
+    socket_server::{Act, Server, ok, reply},
 };
 
 const ENGINES: [&str; 2] = ["epoll", "uring"];
@@ -47,7 +47,7 @@ fn every_outcome_has_its_class_on_both() {
 }
 
 #[test]
-fn pipelines_large_bodies_and_many_connections_are_verified_on_both() {
+fn heavy_loads_are_verified_on_both() {
     both(|engine| {
         for (body, load) in [
             ("128", &["-c", "300", "-n", "6000", "-P", "16", "--threads", "2"][..]),
@@ -55,13 +55,13 @@ fn pipelines_large_bodies_and_many_connections_are_verified_on_both() {
             ("128", &["-c", "1", "-n", "2000", "-P", "2000"]),
             ("128", &["-c", "20", "-n", "500", "--no-keep-alive"]),
         ] {
-            let null = Null::start("http", "127.0.0.1:0", &["--body-size", body]);
+            let null = NullServer::start("http", "127.0.0.1:0", &["--body-size", body]);
             let run = Run::http(&format!("http://{}/", null.address), &[engine, load].concat());
             run.assert_errors(&[]);
             assert!(run.result.bytes_in >= run.result.ok * body.parse::<u64>().expect("a number"));
             assert!(run.result.bytes_out > run.result.ok * 30, "{:?}", run.result);
         }
-        let null = Null::start("resp", "127.0.0.1:0", &["--value-size", "12"]);
+        let null = NullServer::start("resp", "127.0.0.1:0", &["--value-size", "12"]);
         let options =
             [engine, &["-c", "7", "-n", "70000", "-P", "100", "--constant-values", "--keys", "1000"]].concat();
         let run = Run::kv(&null.address, &options);
@@ -131,8 +131,8 @@ fn connecting_has_a_limit_of_its_own() {
 }
 
 #[test]
-fn what_waits_to_leave_with_others_is_not_stamped_as_sent() {
-    let null = Null::start("http", "127.0.0.1:0", &[]);
+fn a_request_is_stamped_when_it_leaves() {
+    let null = NullServer::start("http", "127.0.0.1:0", &[]);
     let options = ["--engine", "epoll", "-c", "256", "--threads", "1", "-d", "500ms", "--warmup", "200ms"];
     // Little's law: requests under way on average. Were a request stamped when the reply before it was read, a connection
     // would always have one; measured are four of five, and nineteen of twenty where the machine is crowded.

@@ -1,9 +1,9 @@
-//! Lying and dying fileservers: every outcome in its own class, and the sums exact.
+//! `loadgen file` against faulty servers: every outcome has its own class, and the sums are exact.
 
-use super::{
+use super::support::{
     Run,
-    file::{Documents, framed},
-    server::{Act, Server, framed_request, original_request},
+    documents::{Documents, framed},
+    socket_server::{Act, Server, framed_request, original_request},
 };
 
 /// One connection and one document, so that the order of requests is known.
@@ -13,7 +13,7 @@ const FRAMED: &[&str] = &["--layout", "flat", "--protocol", "framed", "-c", "1",
 const BODY: &[u8] = b"the body of the document";
 const WRONG: &[u8] = b"the body of a dokumentTT";
 const LONGER: &[u8] = b"the body of the document, and more";
-/// What a server does once.
+/// Behaviour of a server, once.
 type Fault = fn() -> Act;
 
 const SHORTER: &[u8] = b"the body";
@@ -22,7 +22,7 @@ fn one() -> Documents {
     Documents::with([BODY.to_vec()])
 }
 
-/// What comes of ten requests of which the fourth is treated badly.
+/// Runs ten requests of which the fourth is treated badly.
 fn original(options: &[&str], fourth: Fault) -> Run {
     let server = Server::of(original_request, move |number| match number {
         3 => fourth(),
@@ -39,7 +39,7 @@ fn framed_run(options: &[&str], fourth: Fault) -> Run {
     Run::file(&server.address(), one().path(), &[FRAMED, options].concat())
 }
 
-/// The one error at each level of checking; none is "".
+/// The one error at each level; no error is "".
 type Classes = [(&'static str, &'static str); 4];
 
 const fn levels(none: &'static str, status: &'static str, length: &'static str, sha256: &'static str) -> Classes {
@@ -58,7 +58,7 @@ fn check(run: impl Fn(&[&str], Fault) -> Run, cases: &[(Fault, Classes)]) {
 }
 
 #[test]
-fn what_an_original_server_does_wrong_is_classed_as_far_as_the_protocol_tells() {
+fn faults_in_the_original_protocol_are_classed() {
     check(
         original,
         &[
@@ -73,7 +73,7 @@ fn what_an_original_server_does_wrong_is_classed_as_far_as_the_protocol_tells() 
 }
 
 #[test]
-fn what_a_framed_server_does_wrong_is_classed() {
+fn faults_in_the_framed_protocol_are_classed() {
     check(
         framed_run,
         &[
@@ -113,7 +113,7 @@ fn a_silent_server_is_a_timeout() {
 }
 
 #[test]
-fn what_is_pipelined_behind_a_close_was_asked_in_vain() {
+fn requests_pipelined_behind_a_close_fail() {
     let run = framed_run(&["-P", "10"], || Act::SayAndClose(framed(0, BODY)[..12].to_vec()));
     run.assert_errors(&[("eof_early", 6), ("short_body", 1)]);
     assert_eq!(run.result.ok, 3);
@@ -133,7 +133,7 @@ fn a_close_while_a_requestor_sleeps_is_no_error() {
 }
 
 #[test]
-fn a_document_that_should_not_be_there_is_a_wrong_one() {
+fn a_document_that_should_not_exist_is_wrong_content() {
     let documents = one();
     let invented = Server::of(framed_request, |_| Act::Say(framed(0, BODY)));
     let run = Run::file(&invented.address(), documents.path(), &[FRAMED, &["--miss-ratio", "1"]].concat());
@@ -148,7 +148,7 @@ fn a_document_that_should_not_be_there_is_a_wrong_one() {
 }
 
 #[test]
-fn one_reply_of_a_pipeline_is_wrong_without_harm_to_the_others() {
+fn a_wrong_reply_in_a_pipeline_harms_no_other() {
     let server = Server::of(framed_request, |number| match number % 4 {
         0 => Act::Say(framed(0, BODY)),
         1 => Act::Say(framed(0, WRONG)),
@@ -161,7 +161,7 @@ fn one_reply_of_a_pipeline_is_wrong_without_harm_to_the_others() {
     assert_eq!((run.result.ok, server.connections()), (10, 2));
 }
 
-/// A run against an address where somebody listens for the probe, and nobody after it.
+/// Runs against an address where somebody listens for the probe, and nobody after it.
 fn deserted(options: &[&str]) -> Run {
     let attempt = || {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -183,19 +183,19 @@ fn deserted(options: &[&str]) -> Run {
 }
 
 #[test]
-fn a_requestor_whose_connection_is_refused_has_had_its_turn() {
+fn a_refused_connection_counts_as_a_turn() {
     let knobs = ["--requestors", "2", "--reps", "3", "--sleep-avg", "1", "--sleep-stddev", "0"];
     deserted(&knobs).assert_errors(&[("connect_refused", 6)]);
     deserted(&[&["--protocol", "framed"], &knobs[..]].concat()).assert_errors(&[("connect_refused", 6)]);
 }
 
 #[test]
-fn in_an_open_loop_every_request_that_falls_due_is_refused_by_itself() {
+fn in_an_open_loop_each_due_request_is_refused() {
     deserted(&["-c", "4", "-n", "20", "-R", "1000"]).assert_errors(&[("connect_refused", 20)]);
 }
 
 #[test]
-fn an_open_loop_charges_the_request_whose_connection_fails() {
+fn an_open_loop_charges_the_request_of_a_failed_connection() {
     let server = Server::of(original_request, |number| match number % 4 {
         0 => Act::SayAndClose(BODY.to_vec()),
         1 => Act::SayAndClose(SHORTER.to_vec()),

@@ -1,68 +1,8 @@
 //! `loadgen kv` against the null server, and against real caches where they are installed.
 
-use std::{
-    path::Path,
-    process::{Child, Command, Stdio},
-};
+use super::support::{Run, cache::Cache, loadgen, null_server::NullServer};
 
-use super::{Run, loadgen, null::Null};
-
-/// A cache on a unix socket, ended when dropped.
-pub(crate) struct Cache {
-    child: Child,
-    pub(crate) target: String,
-    _directory: tempfile::TempDir,
-}
-
-impl Cache {
-    /// Starts `program` with the arguments that `arguments` makes for a socket; nothing if it is not installed.
-    fn start(program: &str, arguments: impl FnOnce(&str) -> Vec<String>) -> Option<Self> {
-        let program = testkit::peer(program).expect("installed where it is required")?;
-        let directory = tempfile::tempdir().expect("a directory");
-        let socket = directory.path().join("cache.sock");
-        let path = socket.to_str().expect("UTF-8");
-        let child = Command::new(program)
-            .args(arguments(path))
-            .current_dir(directory.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("it starts");
-        let cache = Self { child, target: format!("unix:{path}"), _directory: directory };
-        testkit::eventually("the cache listens", || {
-            Ok(std::os::unix::net::UnixStream::connect(Path::new(&socket)).is_ok())
-        })
-        .expect("it starts");
-        Some(cache)
-    }
-
-    fn redis() -> Option<Self> {
-        let fixed = ["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"];
-        Self::start("redis-server", |socket| fixed.iter().copied().chain([socket]).map(str::to_owned).collect())
-    }
-
-    pub(crate) fn memcached() -> Option<Self> {
-        // It refuses to run as root, unless it is told that this is meant.
-        let fixed = ["-u", "root", "-m", "64", "-s"];
-        Self::start("memcached", |socket| fixed.iter().copied().chain([socket]).map(str::to_owned).collect())
-    }
-
-    fn run(&self, options: &[&str]) -> Run {
-        let run = Run::kv(&self.target, options);
-        run.assert_errors(&[]);
-        run
-    }
-}
-
-impl Drop for Cache {
-    fn drop(&mut self) {
-        // Ended already, perhaps; a test that needs it has then failed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// What every cache must get right in every protocol it has.
+/// Panics unless a cache is verified under every kind of load.
 fn exercise(cache: &Cache, protocol: &str) {
     let run = |options: &[&str]| cache.run(&[&["--protocol", protocol, "--keys", "2000", "-c", "5"], options].concat());
     let filled = run(&["--workload", "preload", "-P", "50", "--threads", "2"]);
@@ -129,7 +69,7 @@ fn memcached_over_meta_commands() {
 }
 
 #[test]
-fn the_keys_of_an_empty_cache_are_missed() {
+fn keys_of_an_empty_cache_are_misses_with_a_hint() {
     let Some(redis) = Cache::redis() else { return };
     let run = Run::kv(&redis.target, &["-n", "100", "-P", "10"]);
     run.assert_errors(&[("miss", 100)]);
@@ -137,7 +77,7 @@ fn the_keys_of_an_empty_cache_are_missed() {
 }
 
 #[test]
-fn values_of_a_cache_that_evicts_verify_or_are_missed() {
+fn an_evicting_cache_has_hits_and_allowed_misses() {
     let Some(redis) = Cache::start("redis-server", |socket| {
         let policy = ["--maxmemory", "8mb", "--maxmemory-policy", "allkeys-random"];
         let fixed = ["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket", socket];
@@ -151,9 +91,9 @@ fn values_of_a_cache_that_evicts_verify_or_are_missed() {
 }
 
 #[test]
-fn the_null_server_answers_what_is_verified() {
+fn replies_of_the_null_server_are_verified() {
     for (value_bytes, pipeline) in [("12", "1"), ("12", "100"), ("1024", "16"), ("200000", "3"), ("0", "50")] {
-        let null = Null::start("resp", "127.0.0.1:0", &["--value-size", value_bytes]);
+        let null = NullServer::start("resp", "127.0.0.1:0", &["--value-size", value_bytes]);
         let fixed = ["-c", "5", "-P", pipeline, "--constant-values", "--value-size", value_bytes, "--keys", "1000"];
         for options in
             [&["-n", "1000"][..], &["-n", "1000", "--mix", "get=2,set=1"], &["-n", "1000", "--workload", "del"]]
@@ -167,8 +107,8 @@ fn the_null_server_answers_what_is_verified() {
 }
 
 #[test]
-fn wrong_sizes_against_the_null_server_are_found() {
-    let null = Null::start("resp", "127.0.0.1:0", &["--value-size", "13"]);
+fn wrong_value_sizes_are_found() {
+    let null = NullServer::start("resp", "127.0.0.1:0", &["--value-size", "13"]);
     Run::kv(&null.address, &["-c", "2", "-n", "100", "-P", "10", "--constant-values"])
         .assert_errors(&[("length", 100)]);
     Run::kv(&null.address, &["-c", "2", "-n", "100", "-P", "10", "--value-size", "13"])
@@ -176,14 +116,14 @@ fn wrong_sizes_against_the_null_server_are_found() {
 }
 
 #[test]
-fn the_result_says_what_was_asked() {
-    let null = Null::start("resp", "127.0.0.1:0", &[]);
+fn the_result_records_the_settings() {
+    let null = NullServer::start("resp", "127.0.0.1:0", &[]);
     let run = Run::kv(
         &null.address,
         &["-n", "64", "-P", "8", "--constant-values", "--mix", "set=1,get=1", "--key-dist", "zipf:1.1"],
     );
     let config = &run.result.config;
-    assert_eq!((run.result.kind.as_str(), run.result.target.as_str()), ("kv", null.address.as_str()));
+    assert_eq!((run.result.kind.name(), run.result.target.as_str()), ("kv", null.address.as_str()));
     for (name, value) in [
         ("protocol", "resp"),
         ("workload", "mix"),
@@ -214,7 +154,7 @@ fn a_trace_is_replayed() {
     let trace = directory.path().join("trace");
     std::fs::write(&trace, "user:1\nuser:2\nuser:1\npage:9\n").expect("a file");
     let replay = format!("replay:{}", trace.display());
-    let null = Null::start("resp", "127.0.0.1:0", &[]);
+    let null = NullServer::start("resp", "127.0.0.1:0", &[]);
     for mix in ["get=1", "get=1,set=1"] {
         let options = ["-n", "1000", "-P", "7", "-c", "3", "--threads", "2", "--constant-values", "--keys", "3"];
         let run = Run::kv(&null.address, &[&options[..], &["--mix", mix, "--key-dist", &replay]].concat());
@@ -233,7 +173,7 @@ fn a_trace_is_replayed() {
 }
 
 #[test]
-fn bad_usage_is_2_with_a_clear_line() {
+fn bad_usage_has_exit_status_2() {
     let target = "127.0.0.1:9";
     let cases: &[&[&str]] = &[
         &["kv"],

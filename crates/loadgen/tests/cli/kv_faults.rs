@@ -1,8 +1,8 @@
-//! Lying and dying caches: every outcome in its own class, and the sums exact.
+//! `loadgen kv` against faulty caches: every outcome has its own class, and the sums are exact.
 
-use super::{
-    Run,
-    server::{Act, Server, line_request, resp_request, us_request},
+use super::support::{
+    Run, loadgen,
+    socket_server::{Act, Server, line_request, resp_request, us_request},
 };
 
 /// One connection, so that the order of requests is known; values that the servers here need not compute.
@@ -11,12 +11,12 @@ const ONE: &[&str] = &["-c", "1", "-n", "10", "--constant-values", "--keys", "10
 const BATCH: &[&str] = &["-c", "1", "-n", "10", "-P", "10", "--constant-values", "--keys", "100"];
 const VALUE: &[u8] = b"$12\r\nxxxxxxxxxxxx\r\n";
 
-/// A server that answers every get rightly, but not number 3.
+/// Starts a server that answers every get rightly, but not number 3.
 fn all_but_one(other: impl Fn() -> Act + Send + Sync + 'static) -> Server {
     Server::of(resp_request, move |n| if n % 10 == 3 { other() } else { Act::Say(VALUE.to_vec()) })
 }
 
-/// What one reply of ten comes to: asked one by one, and in a batch.
+/// Panics unless one reply of ten has this class, asked one by one and in a batch.
 fn assert_one_error(reply: &'static [u8], class: &str) {
     for options in [ONE, BATCH] {
         let server = all_but_one(move || Act::Say(reply.to_vec()));
@@ -37,7 +37,7 @@ fn a_right_server_makes_no_errors() {
 }
 
 #[test]
-fn a_wrong_reply_has_its_own_class_and_those_behind_it_theirs() {
+fn a_wrong_reply_leaves_those_behind_it_right() {
     assert_one_error(b"$12\r\nxxxxxxxxxxxy\r\n", "content");
     assert_one_error(b"$13\r\nxxxxxxxxxxxxx\r\n", "length");
     assert_one_error(b"$0\r\n\r\n", "length");
@@ -69,7 +69,7 @@ fn misses_are_right_where_they_are_allowed_or_expected() {
 }
 
 #[test]
-fn less_may_be_checked() {
+fn lower_levels_check_less() {
     let wrong = |reply: &'static [u8], verify: &str| {
         let server = all_but_one(move || Act::Say(reply.to_vec()));
         Run::kv(&server.address(), &[BATCH, &["--verify", verify]].concat())
@@ -83,7 +83,7 @@ fn less_may_be_checked() {
 }
 
 #[test]
-fn garbage_ends_the_connection_and_what_was_sent_on_it() {
+fn garbage_fails_all_requests_of_its_connection() {
     let server = all_but_one(|| Act::Say(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()));
     Run::kv(&server.address(), ONE).assert_errors(&[("protocol", 1)]);
     let server = all_but_one(|| Act::Say(b"$12\r\nxxxxxxxxxxxxxxxxxxxxx\r\n".to_vec()));
@@ -93,7 +93,7 @@ fn garbage_ends_the_connection_and_what_was_sent_on_it() {
 }
 
 #[test]
-fn more_than_was_asked_for_is_a_protocol_error_of_the_last_reply() {
+fn a_surplus_reply_is_a_protocol_error_of_the_last_one() {
     for options in [ONE, BATCH] {
         let server = Server::of(resp_request, |n| Act::Say(if n == 9 { VALUE.repeat(2) } else { VALUE.to_vec() }));
         let run = Run::kv(&server.address(), options);
@@ -103,7 +103,7 @@ fn more_than_was_asked_for_is_a_protocol_error_of_the_last_reply() {
 }
 
 #[test]
-fn a_connection_with_a_reply_too_many_is_given_up() {
+fn a_connection_with_a_surplus_reply_is_closed() {
     let server = Server::of(resp_request, |n| Act::Say(if n == 2 { VALUE.repeat(2) } else { VALUE.to_vec() }));
     let run = Run::kv(&server.address(), &["-c", "1", "-n", "10", "--constant-values"]);
     run.assert_errors(&[("protocol", 1)]);
@@ -112,7 +112,7 @@ fn a_connection_with_a_reply_too_many_is_given_up() {
 }
 
 #[test]
-fn a_close_fails_what_was_not_answered() {
+fn a_close_fails_unanswered_requests() {
     let server =
         Server::of(resp_request, |n| if n == 2 { Act::SayAndClose(VALUE.to_vec()) } else { Act::Say(VALUE.to_vec()) });
     let run = Run::kv(&server.address(), BATCH);
@@ -144,7 +144,7 @@ fn silence_is_a_timeout() {
 }
 
 #[test]
-fn the_unit_separator_protocol_is_judged_alike() {
+fn the_unit_separator_protocol_is_classed_alike() {
     let run = |reply: &'static [u8]| {
         let server = Server::of(us_request, move |n| {
             Act::Say(if n % 10 == 3 { reply.to_vec() } else { b"xxxxxxxxxxxx\x1f".to_vec() })
@@ -171,7 +171,7 @@ fn a_workflow_sets_gets_and_misses() {
 }
 
 #[test]
-fn memcached_is_judged_alike() {
+fn memcached_is_classed_alike() {
     let run = |protocol: &str, right: &'static [u8], other: &'static [u8]| {
         let server =
             Server::of(line_request, move |n| Act::Say(if n % 10 == 3 { other.to_vec() } else { right.to_vec() }));
@@ -190,7 +190,7 @@ fn memcached_is_judged_alike() {
 }
 
 #[test]
-fn a_server_that_does_not_know_hello_is_told_apart() {
+fn a_server_without_hello_is_a_status_error() {
     let server = Server::of(resp_request, |_| Act::Say(b"-ERR unknown command 'HELLO'\r\n".to_vec()));
     let run = Run::kv(&server.address(), &["-c", "1", "-n", "3", "--protocol", "resp3", "--constant-values"]);
     run.assert_errors(&[("status", 3)]);
@@ -208,11 +208,11 @@ fn a_connection_per_request_is_closed_by_the_client() {
 }
 
 #[test]
-fn keys_that_cannot_be_stored_are_reason_enough_to_stop() {
+fn keys_that_cannot_be_stored_end_the_run() {
     let server = Server::of(resp_request, |n| {
         Act::Say(if n == 7 { b"-OOM command not allowed\r\n".to_vec() } else { b"+OK\r\n".to_vec() })
     });
-    let output = super::loadgen(&["kv", "--preload", "--keys", "100", "-n", "1", &server.address()]);
+    let output = loadgen(&["kv", "--preload", "--keys", "100", "-n", "1", &server.address()]);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("the server said: OOM command not allowed"), "{stderr}");
@@ -220,7 +220,7 @@ fn keys_that_cannot_be_stored_are_reason_enough_to_stop() {
 }
 
 #[test]
-fn a_login_is_what_every_connection_says_first_and_nobody_else_hears_it() {
+fn every_connection_begins_with_the_login_which_stays_secret() {
     for (protocol, login, greeting, welcome) in [
         ("resp", "secret", &b"*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n"[..], &b"+OK\r\n"[..]),
         ("resp", "me:secret", b"*3\r\n$4\r\nAUTH\r\n$2\r\nme\r\n$6\r\nsecret\r\n", b"+OK\r\n"),
@@ -244,6 +244,6 @@ fn a_login_is_what_every_connection_says_first_and_nobody_else_hears_it() {
     let run = Run::kv(&server.address(), &["-c", "1", "-n", "3", "--keys", "100", "--auth", "guess"]);
     assert_eq!((run.errors("status"), run.result.ok), (3, 0));
     assert!(run.stderr.contains("the server said: WRONGPASS"), "{}", run.stderr);
-    let refused = super::loadgen(&["kv", "--protocol", "us", "--auth", "x", "127.0.0.1:1"]);
+    let refused = loadgen(&["kv", "--protocol", "us", "--auth", "x", "127.0.0.1:1"]);
     assert_eq!(refused.status.code(), Some(2));
 }

@@ -5,9 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
+use super::support::{
     Run, loadgen,
-    server::{Act, Server, ok},
+    socket_server::{Act, Server, ok},
 };
 
 #[test]
@@ -24,7 +24,7 @@ fn a_known_service_time_is_measured() {
     assert!(run.result.throughput_rps <= 200.0, "{}", run.result.throughput_rps);
 }
 
-/// A server that answers nothing during one stall, as a stopped process would.
+/// Starts a server that answers nothing during one stall, as a stopped process would.
 fn stalling_server(after: Duration, stall: Duration) -> Server {
     let gate = Arc::new(RwLock::new(()));
     let keeper = Arc::clone(&gate);
@@ -48,7 +48,7 @@ fn stalling_server(after: Duration, stall: Duration) -> Server {
 }
 
 #[test]
-fn an_open_loop_does_not_overlook_a_stall() {
+fn an_open_loop_sees_a_stall() {
     // Stalled for S = 400 ms of T = 2 s, requests that fall due in the stall wait between S and 0: the q-quantile of
     // all response times is S - (1 - q) T, so 300 ms at 95 % and 380 ms at 99 %.
     let server = stalling_server(Duration::from_millis(700), Duration::from_millis(400));
@@ -66,7 +66,7 @@ fn an_open_loop_does_not_overlook_a_stall() {
     assert!(service.p99 < 100_000.0 && service.max >= 300_000.0, "{service:?}");
 }
 
-/// What a stored result looks like as text, and the last columns of its CSV.
+/// Renders a stored result as text, and returns the last columns of its CSV.
 fn shown(out: &str) -> (String, String) {
     let report = |format: &str| String::from_utf8(loadgen(&["report", "--format", format, out]).stdout).expect("UTF-8");
     let csv = report("csv");
@@ -76,7 +76,7 @@ fn shown(out: &str) -> (String, String) {
 }
 
 #[test]
-fn a_stall_is_a_backlog_of_what_falls_due_in_it() {
+fn requests_due_in_a_stall_are_its_backlog() {
     for engine in ["epoll", "uring"] {
         // One request is under way, and 1,000 a second fall due for 200 ms.
         let server = stalling_server(Duration::from_millis(300), Duration::from_millis(200));
@@ -89,7 +89,8 @@ fn a_stall_is_a_backlog_of_what_falls_due_in_it() {
         // The stall may be longer than it should, but not shorter.
         assert!((180..600).contains(&backlog.max), "{engine}: {backlog:?}");
         assert!(backlog.p50 <= backlog.p99 && backlog.p99 <= backlog.max, "{engine}: {backlog:?}");
-        let every = super::usage::histogram(&run.result.backlog_histogram.expect("an open loop"));
+        let every =
+            loadgen::histogram::decode(&run.result.backlog_histogram.expect("an open loop")).expect("a histogram");
         assert_eq!((every.len(), every.max()), (run.result.requests, backlog.max));
         let (text, csv) = shown(out);
         assert!(text.contains("requests that waited for a connection: ") && text.contains(" at most"), "{text}");
@@ -115,7 +116,7 @@ fn a_server_that_keeps_up_has_no_backlog() {
 }
 
 #[test]
-fn a_stall_at_the_end_is_not_cut_off() {
+fn a_stall_at_the_end_is_measured_in_full() {
     // Everything that falls due after 0.5 s is answered at 1.3 s, after the window has ended at 1 s.
     let server = stalling_server(Duration::from_millis(500), Duration::from_millis(800));
     let options = ["-c", "4", "-R", "200", "-d", "1s", "--warmup", "0s"];
@@ -127,7 +128,7 @@ fn a_stall_at_the_end_is_not_cut_off() {
 }
 
 #[test]
-fn an_overloaded_server_is_late_and_not_fast() {
+fn an_overloaded_server_is_late() {
     // One connection that takes 10 ms can do 100 a second; 200 a second are asked for during 1 s: the last of them
     // waits for about a second, and the throughput is that of the server.
     let server = Server::start(|_| {
@@ -160,7 +161,7 @@ fn the_warm_up_is_not_counted() {
 }
 
 #[test]
-fn the_first_request_of_a_schedule_is_due_at_once_and_counted() {
+fn the_first_request_of_a_schedule_is_due_at_once() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let run = Run::http(&server.url(), &["-c", "1", "-R", "0.001", "-n", "1"]);
     run.assert_errors(&[]);
@@ -168,7 +169,7 @@ fn the_first_request_of_a_schedule_is_due_at_once_and_counted() {
 }
 
 #[test]
-fn poisson_arrivals_keep_the_rate_and_the_seed_repeats_them() {
+fn poisson_arrivals_keep_the_rate_and_follow_the_seed() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let requests = |seed: &str| {
         let options = ["-c", "8", "-R", "1000", "--arrivals", "poisson", "-d", "1s", "--warmup", "0s", "--seed", seed];

@@ -1,16 +1,15 @@
-//! `loadgen mq` against servers that do as they should, and how it ends.
+//! `loadgen mq` against right servers, and its end.
 
 use std::{
     process::{Child, Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{
+use super::support::{
     Run, loadgen,
-    mq_faults::run,
-    null::Null,
+    null_server::NullServer,
     private_directory,
     queue_server::{Act, QueueServer},
 };
@@ -30,12 +29,12 @@ fn files() -> tempfile::TempDir {
 }
 
 #[test]
-fn the_reference_and_the_generator_agree_in_every_way_to_ask() {
+fn the_null_server_is_verified_in_every_way_to_ask() {
     let (files, fifos) = (files(), private_directory());
     let root = files.path().to_str().expect("text");
     let fifo_dir = fifos.path().to_str().expect("text");
     let queue = format!("mq:/loadgen-null-{}", std::process::id());
-    let null = Null::start("mq", &queue, &["--root", root, "--fifo-dir", fifo_dir]);
+    let null = NullServer::start("mq", &queue, &["--root", root, "--fifo-dir", fifo_dir]);
     assert_eq!(null.address, queue);
     let content = ["--content", root];
     for options in [
@@ -70,28 +69,28 @@ fn the_reference_and_the_generator_agree_in_every_way_to_ask() {
 }
 
 #[test]
-fn the_queue_of_a_dead_reference_is_taken_over_and_that_of_a_living_one_is_not() {
+fn only_the_queue_of_a_dead_null_server_is_taken_over() {
     let (files, fifos) = (files(), private_directory());
     let queue = format!("mq:/loadgen-stale-{}", std::process::id());
     let root = files.path().to_str().expect("text");
     let options = ["--root", root, "--fifo-dir", fifos.path().to_str().expect("text")];
     // Killed, not stopped.
-    drop(Null::start("mq", &queue, &options));
-    let null = Null::start("mq", &queue, &options);
+    drop(NullServer::start("mq", &queue, &options));
+    let null = NullServer::start("mq", &queue, &options);
     let second = loadgen(&[&["null", "--protocol", "mq", "--listen", &queue], &options[..]].concat());
     assert_eq!(second.status.code(), Some(1), "{}", text(&second.stderr));
     assert_eq!(null.stop(), Some(0));
 }
 
 #[test]
-fn the_first_byte_is_told_from_the_last() {
+fn the_first_byte_has_a_latency_of_its_own() {
     const PAUSE: Duration = Duration::from_millis(40);
     let server = QueueServer::start(|_, _| Act {
         data: Some(vec![b"first".to_vec(), b"last".to_vec()]),
         between: PAUSE,
         ..Act::default()
     });
-    let run = run(&server, &["--clients", "2", "-n", "6"]);
+    let run = Run::mq(&server, &["--clients", "2", "-n", "6"]);
     let first = run.result.first_byte_us.expect("bytes came");
     assert!(run.result.latency_us.mean - first.mean >= 0.95 * PAUSE.as_secs_f64() * 1e6, "{:?}", run.result);
     // One after the other: three turns of two clients.
@@ -99,7 +98,7 @@ fn the_first_byte_is_told_from_the_last() {
 }
 
 #[test]
-fn a_stall_shows_in_the_response_times_of_what_fell_due_meanwhile() {
+fn a_stall_shows_in_the_response_times() {
     const STALL: Duration = Duration::from_millis(300);
     for spawn in ["thread", "process"] {
         let server = QueueServer::start(|number, _| {
@@ -108,7 +107,7 @@ fn a_stall_shows_in_the_response_times_of_what_fell_due_meanwhile() {
             }
             Act::say(b"x")
         });
-        let run = run(&server, &["--clients", "1", "-n", "60", "-R", "200", "--spawn", spawn]);
+        let run = Run::mq(&server, &["--clients", "1", "-n", "60", "-R", "200", "--spawn", spawn]);
         run.assert_errors(&[]);
         let (response, service) = (run.result.latency_us, run.result.service_us.expect("an open loop"));
         // 60 requests in 300 ms: on average they waited for half of that, though only one was long under way.
@@ -121,9 +120,9 @@ fn a_stall_shows_in_the_response_times_of_what_fell_due_meanwhile() {
 }
 
 #[test]
-fn a_slice_of_time_ends_with_it() {
+fn a_run_of_a_duration_ends_in_time() {
     let server = QueueServer::start(|_, _| Act::say(b"x"));
-    let run = run(&server, &["--clients", "3", "-d", "500ms", "--warmup", "100ms"]);
+    let run = Run::mq(&server, &["--clients", "3", "-d", "500ms", "--warmup", "100ms"]);
     run.assert_errors(&[]);
     assert_eq!((run.result.backlog, &run.result.backlog_histogram), (None, &None), "a closed loop has none");
     assert!(run.result.ok > 0 && (run.result.duration_s - 0.5).abs() < 1e-9, "{:?}", run.result);
@@ -131,7 +130,7 @@ fn a_slice_of_time_ends_with_it() {
 }
 
 #[test]
-fn the_total_is_printed_as_the_original_client_did() {
+fn text_ends_with_the_original_clients_line() {
     let server = QueueServer::start(|_, _| Act::say(b"x"));
     let options = ["--clients", "2", "-n", "4", "--fifo-dir", server.fifos()];
     let said = loadgen(&[&["mq"], &options[..], &[&server.name(), "file.bin"]].concat());
@@ -140,7 +139,7 @@ fn the_total_is_printed_as_the_original_client_did() {
     assert!(line.ends_with("ms for 4 files to 2 clients"), "{line}");
 }
 
-/// `loadgen mq` against a server that never answers, once all three clients are waiting.
+/// Starts `loadgen mq` against a server that never answers, and returns when all three clients are waiting.
 pub(crate) fn waiting(server: &QueueServer, spawn: &str) -> Child {
     waiting_with(server, &["--spawn", spawn])
 }
@@ -154,17 +153,13 @@ fn waiting_with(server: &QueueServer, options: &[&str]) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary runs");
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while server.received() < 3 {
-        assert!(Instant::now() < deadline, "no requests");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    testkit::eventually("three requests", || Ok(server.received() >= 3)).expect("in time");
     assert_eq!(server.left().len(), 3 + 1, "one for each request under way, and the run's lock");
     child
 }
 
 #[test]
-fn no_fifo_is_left_when_a_run_is_interrupted_however_often() {
+fn an_interrupted_run_leaves_no_fifo() {
     for spawn in ["thread", "process"] {
         for (signals, options, said) in [
             (&[Signal::INT][..], &[][..], "interrupted before any reply"),
@@ -186,7 +181,7 @@ fn no_fifo_is_left_when_a_run_is_interrupted_however_often() {
 }
 
 #[test]
-fn a_client_that_is_killed_ends_the_run_and_leaves_no_fifo() {
+fn a_killed_client_ends_the_run_and_leaves_no_fifo() {
     let server = QueueServer::start(|_, _| Act::default());
     let child = waiting(&server, "process");
     let children = format!("/proc/{0}/task/{0}/children", child.id());
@@ -231,32 +226,4 @@ fn bad_usage_is_refused() {
     ] {
         assert_eq!(loadgen(&[&["null"], arguments].concat()).status.code(), Some(2), "{arguments:?}");
     }
-}
-
-#[test]
-fn a_timeline_tells_when_what_happened_to_threads_and_to_processes() {
-    const STALL: Duration = Duration::from_millis(250);
-    for spawn in ["thread", "process"] {
-        let server = QueueServer::start(|number, _| {
-            if number == 10 {
-                std::thread::sleep(STALL);
-            }
-            Act::say(b"x")
-        });
-        // All rows together are the result: that is checked of every run.
-        let options = ["--clients", "2", "-n", "100", "-R", "200", "--timeline", "--spawn", spawn];
-        let run = run(&server, &options);
-        run.assert_errors(&[]);
-        let timeline = run.result.timeline.as_ref().expect("asked for");
-        assert!((timeline.interval_s - 0.1).abs() < 1e-9);
-        let starts: Vec<_> = timeline.rows.iter().map(|row| row.start_s).collect();
-        assert!(starts.iter().enumerate().all(|(index, start)| (start - 0.1 * index as f64).abs() < 1e-6));
-        // 100 requests at 200 a second; they wait where the stall was, and are answered late.
-        assert!(timeline.rows.len() >= 5, "{spawn}: {timeline:?}");
-        let slowest = timeline.rows.iter().map(|row| row.max_us).fold(0.0, f64::max);
-        assert!(slowest >= 240_000.0 && (slowest - run.result.latency_us.max).abs() < 1_000.0, "{spawn}: {timeline:?}");
-        assert!(timeline.rows[0].ok > 0 && timeline.rows[1].ok < timeline.rows[0].ok, "{spawn}: {timeline:?}");
-    }
-    let without = run(&QueueServer::start(|_, _| Act::say(b"x")), &["--clients", "1", "-n", "3"]);
-    assert_eq!(without.result.timeline, None);
 }

@@ -1,9 +1,9 @@
-//! Lying and dying message queue servers: every outcome in its own class, and the sums exact.
+//! `loadgen mq` against faulty servers: every outcome has its own class, and the sums are exact.
 
 use sha2::{Digest as _, Sha256};
 use wire::mserve::Status;
 
-use super::{
+use super::support::{
     Run, loadgen,
     queue_server::{Act, QueueServer, header},
 };
@@ -19,15 +19,8 @@ fn hex(body: &[u8]) -> String {
     Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-pub(crate) fn run(server: &QueueServer, options: &[&str]) -> Run {
-    let name = server.name();
-    let run = Run::new("mq", "file.bin", &[options, &["--fifo-dir", server.fifos(), &name]].concat());
-    assert_eq!(server.left(), Vec::<std::path::PathBuf>::new(), "FIFOs are left");
-    run
-}
-
-/// What comes of ten requests of which the fourth is treated badly: the classes with a digest to compare with, without one,
-/// and with the bytes unseen. None is "".
+/// Panics unless ten requests, of which the fourth is treated badly, have these error classes: with a digest to compare with, without
+/// one, and with the bytes unseen. No error is "".
 fn check(form: &[&str], good: &Act, cases: &[(Act, [&str; 3])]) {
     let digest = hex(BODY);
     for (place, (bad, classes)) in cases.iter().enumerate() {
@@ -35,7 +28,7 @@ fn check(form: &[&str], good: &Act, cases: &[(Act, [&str; 3])]) {
         for (options, class) in levels.iter().zip(classes) {
             let (good, bad) = (good.clone(), bad.clone());
             let server = QueueServer::start(move |number, _| if number == 3 { bad.clone() } else { good.clone() });
-            let run = run(&server, &[ONE, form, options].concat());
+            let run = Run::mq(&server, &[ONE, form, options].concat());
             let expected: Vec<_> = [(*class, 1)].into_iter().filter(|(class, _)| !class.is_empty()).collect();
             run.assert_errors(&expected);
             assert_eq!(
@@ -49,7 +42,7 @@ fn check(form: &[&str], good: &Act, cases: &[(Act, [&str; 3])]) {
 }
 
 #[test]
-fn what_a_bare_server_does_wrong_is_classed_as_far_as_bytes_tell() {
+fn faults_of_a_bare_server_are_classed_by_the_bytes() {
     check(
         &[],
         &Act::say(BODY),
@@ -66,7 +59,7 @@ fn what_a_bare_server_does_wrong_is_classed_as_far_as_bytes_tell() {
 }
 
 #[test]
-fn a_framed_server_is_held_to_its_announcement() {
+fn faults_of_a_framed_server_are_classed() {
     let good = Act::framed(Status::Ok, BODY.len(), BODY);
     check(
         &["--framed"],
@@ -86,7 +79,7 @@ fn a_framed_server_is_held_to_its_announcement() {
 }
 
 #[test]
-fn a_status_fifo_is_heard_whatever_the_other_says() {
+fn faults_told_by_a_status_fifo_are_classed() {
     let good = Act::say(BODY).with_status(Status::Ok, BODY.len());
     check(
         &["--status-fifo"],
@@ -106,15 +99,15 @@ fn a_status_fifo_is_heard_whatever_the_other_says() {
 }
 
 #[test]
-fn what_nobody_takes_off_the_queue_times_out_and_then_the_queue_is_full() {
+fn a_queue_that_nobody_reads_times_out_and_fills_up() {
     let server = QueueServer::deaf(2);
-    let run = run(&server, &["--clients", "1", "-n", "5", "--timeout", "50ms"]);
+    let run = Run::mq(&server, &["--clients", "1", "-n", "5", "--timeout", "50ms"]);
     run.assert_errors(&[("queue_full", 3), ("timeout", 2)]);
     assert_eq!((run.result.requests, run.result.latency_us.max, run.result.first_byte_us), (5, 0.0, None));
 }
 
 #[test]
-fn a_late_answer_is_never_taken_for_the_next_one() {
+fn a_late_answer_is_not_taken_for_the_next() {
     // Every second answer comes when its request has timed out.
     let server = QueueServer::start(|number, _| {
         if number % 2 == 1 {
@@ -123,14 +116,14 @@ fn a_late_answer_is_never_taken_for_the_next_one() {
         Act::say(BODY)
     });
     let digest = hex(BODY);
-    let run = run(&server, &["--clients", "1", "-n", "6", "--timeout", "100ms", "--expect-sha256", &digest]);
+    let run = Run::mq(&server, &["--clients", "1", "-n", "6", "--timeout", "100ms", "--expect-sha256", &digest]);
     let classes: Vec<_> = run.result.errors.keys().map(String::as_str).collect();
     assert!(classes.iter().all(|class| *class == "timeout"), "{:?}", run.result.errors);
     assert!(run.errors("timeout") >= 3, "{:?}", run.result.errors);
 }
 
 #[test]
-fn the_sums_are_exact_with_many_clients_of_either_kind() {
+fn sums_are_exact_with_many_clients_of_either_kind() {
     for spawn in ["thread", "process"] {
         let server = QueueServer::start(|number, request| {
             assert_eq!(request.path, b"file.bin");
@@ -142,7 +135,7 @@ fn the_sums_are_exact_with_many_clients_of_either_kind() {
         });
         let digest = hex(BODY);
         let options = ["--clients", "8", "-n", "100", "--spawn", spawn, "--expect-sha256", &digest];
-        let run = run(&server, &options);
+        let run = Run::mq(&server, &options);
         // A digest says nothing of the length: what is shorter has another.
         let wrong = run.errors("content") + run.errors("short_body");
         assert_eq!((run.result.ok, run.errors("eof_early"), wrong), (50, 25, 25), "{:?}", run.result.errors);
@@ -152,7 +145,7 @@ fn the_sums_are_exact_with_many_clients_of_either_kind() {
 }
 
 #[test]
-fn a_message_that_the_queue_does_not_take_is_refused_before_the_run() {
+fn a_message_too_long_for_the_queue_is_refused() {
     let server = QueueServer::deaf(1);
     let path = "x".repeat(500);
     let output = loadgen(&["mq", "-n", "1", "--fifo-dir", server.fifos(), &server.name(), &path]);

@@ -1,4 +1,4 @@
-//! What is shown on standard error while a run lasts: on a pseudo-terminal, and elsewhere.
+//! Progress on standard error while a run lasts, on a pseudo-terminal and elsewhere.
 
 use std::{
     fs::File,
@@ -13,9 +13,9 @@ use rustix::{
     termios::{Winsize, tcsetwinsize},
 };
 
-use super::{
+use super::support::{
     loadgen,
-    server::{Act, Server, ok},
+    socket_server::{Act, Server, ok},
 };
 
 const COLUMNS: u16 = 100;
@@ -51,7 +51,7 @@ fn on_a_terminal(kind: &str, arguments: &[&str]) -> (Output, String) {
     (output, reader.join().expect("everything is read"))
 }
 
-/// Characters on the screen, without what moves the cursor.
+/// Returns the characters on the screen, without the sequences that move the cursor.
 fn visible(drawn: &str) -> String {
     let mut visible = String::new();
     let mut rest = drawn.chars();
@@ -67,7 +67,7 @@ fn visible(drawn: &str) -> String {
 }
 
 #[test]
-fn a_terminal_shows_how_it_goes_and_is_left_clean() {
+fn a_terminal_shows_progress_and_is_left_clean() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let (output, drawn) = on_a_terminal(
         "xterm",
@@ -85,7 +85,7 @@ fn a_terminal_shows_how_it_goes_and_is_left_clean() {
 }
 
 #[test]
-fn without_a_terminal_a_short_run_says_nothing_unless_it_is_asked_to() {
+fn a_short_run_without_a_terminal_is_silent() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let url = server.url();
     let options = ["http", "-c", "2", "-d", "1s", "--warmup", "200ms", "--progress"];
@@ -101,7 +101,7 @@ fn without_a_terminal_a_short_run_says_nothing_unless_it_is_asked_to() {
 }
 
 #[test]
-fn lines_are_whole_and_say_what_the_live_view_says() {
+fn progress_lines_are_whole_and_have_all_figures() {
     let server = Server::start(|n| {
         Act::Say(if n % 2 == 0 { ok("x") } else { b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n".to_vec() })
     });

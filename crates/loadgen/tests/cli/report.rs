@@ -9,11 +9,11 @@ use loadgen::result::RunResult;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{
+use super::support::{
     loadgen,
-    null::Null,
+    null_server::NullServer,
     private_directory, schema,
-    server::{Act, Server, ok, reply},
+    socket_server::{Act, Server, ok, reply},
 };
 
 /// A directory in which runs are stored.
@@ -30,7 +30,7 @@ impl Store {
         self.directory.path().join(name).to_str().expect("UTF-8").to_owned()
     }
 
-    /// Runs and stores; what it printed.
+    /// Runs and stores, and returns the output.
     fn run(&self, name: &str, arguments: &[&str]) -> String {
         let output = loadgen(&[arguments, &["--out", &self.path(name)]].concat());
         assert!(matches!(output.status.code(), Some(0 | 3)), "{}", String::from_utf8_lossy(&output.stderr));
@@ -48,7 +48,7 @@ impl Store {
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 
-    /// Makes believe that all of these began at one time: which they cannot be relied on to have done.
+    /// Changes stored results so that all began at the same time.
     fn at_one_time(&self, names: &[&str]) {
         for name in names {
             let path = Path::new(&self.path(name)).join("result.json");
@@ -59,7 +59,7 @@ impl Store {
         }
     }
 
-    /// The one line of a refusal.
+    /// Returns the one line of a refusal.
     fn refusal(&self, code: i32, options: &[&str], names: &[&str]) -> String {
         let output = self.report(options, names);
         let stderr = String::from_utf8(output.stderr).expect("UTF-8");
@@ -74,7 +74,7 @@ fn half_failing() -> Server {
 }
 
 #[test]
-fn a_stored_result_is_shown_as_the_run_itself_showed_it() {
+fn a_stored_result_is_shown_as_its_run_showed_it() {
     let (failing, right, store) = (half_failing(), Server::start(|_| Act::Say(ok("x"))), Store::new());
     let runs: [(&str, &[&str]); 4] = [
         ("closed", &["-c", "2", "-n", "50"]),
@@ -104,7 +104,7 @@ fn a_stored_result_is_shown_as_the_run_itself_showed_it() {
 }
 
 #[test]
-fn generators_that_ran_at_the_same_time_add_up_exactly() {
+fn concurrent_results_add_up_exactly() {
     let (server, store) = (half_failing(), Store::new());
     let run = |name: &str, requests: &str| {
         store.run(name, &["http", "-c", "2", "-R", "2000", "-n", requests, "--seed", requests, &server.url()]);
@@ -143,14 +143,14 @@ fn generators_that_ran_at_the_same_time_add_up_exactly() {
 }
 
 #[test]
-fn what_cannot_be_merged_or_compared_is_bad_usage_in_one_line() {
+fn impossible_merges_and_comparisons_are_bad_usage() {
     let (server, store) = (half_failing(), Store::new());
     let url = server.url();
     store.run("plain", &["http", "-c", "1", "-n", "10", &url]);
     store.run("deep", &["http", "-c", "1", "-n", "10", "-P", "2", &url]);
     store.run("elsewhere", &["http", "-c", "1", "-n", "10", &format!("{url}other")]);
     store.run("rates", &["http", "-c", "1", "-n", "10", "-R", "100,200", &url]);
-    let null = Null::start("resp", "127.0.0.1:0", &[]);
+    let null = NullServer::start("resp", "127.0.0.1:0", &[]);
     store.run("cache", &["kv", "-c", "1", "-n", "10", "--constant-values", &null.address]);
     for (other, what) in
         [("deep", "pipeline"), ("elsewhere", "target"), ("rates", "number of rates"), ("cache", "kind")]
@@ -194,8 +194,10 @@ fn a_comparison_has_ratios_and_claims_no_significance() {
 #[test]
 fn results_of_every_kind_are_reported() {
     let store = Store::new();
-    let (resp, file) =
-        (Null::start("resp", "127.0.0.1:0", &[]), Null::start("file", "127.0.0.1:0", &["--body-size", "9"]));
+    let (resp, file) = (
+        NullServer::start("resp", "127.0.0.1:0", &[]),
+        NullServer::start("file", "127.0.0.1:0", &["--body-size", "9"]),
+    );
     std::fs::create_dir(store.path("documents")).expect("a directory");
     std::fs::write(store.path("documents/DOCUMEN0"), "xxxxxxxxx").expect("a document");
     let content = store.path("documents");
@@ -224,14 +226,14 @@ fn results_of_every_kind_are_reported() {
 }
 
 #[test]
-fn results_of_message_queues_are_reported_with_their_first_bytes() {
+fn results_of_mq_are_reported_with_first_bytes() {
     let store = Store::new();
     let (root, private) = (store.path("files"), private_directory());
     let fifos = private.path().to_str().expect("a temporary directory's name is text");
     std::fs::create_dir(&root).expect("a directory");
     std::fs::write(Path::new(&root).join("file"), "some bytes").expect("a file");
     let queue = format!("mq:/loadgen-report-{}", std::process::id());
-    let null = Null::start("mq", &queue, &["--root", &root, "--fifo-dir", fifos]);
+    let null = NullServer::start("mq", &queue, &["--root", &root, "--fifo-dir", fifos]);
     let options = ["mq", "-n", "20", "--clients", "2", "--fifo-dir", fifos, "--content", &root, &queue, "file"];
     let shown: Vec<_> = ["one", "two"].iter().map(|name| store.run(name, &options)).collect();
     assert_eq!(store.text(&[], &["one"]), shown[0]);
@@ -267,7 +269,7 @@ fn standard_input_may_hold_several_results() {
 
 /// Few machines that run this have a counter, so a stored result gets what one would have counted.
 #[test]
-fn instructions_are_told_per_request_in_every_form() {
+fn instructions_are_shown_per_request_in_every_format() {
     let (store, server) = (Store::new(), Server::start(|_| Act::Say(ok("x"))));
     let pid = std::process::id().to_string();
     store.run("a", &["http", "-n", "10", "--server-pid", &pid, &server.url()]);

@@ -1,4 +1,4 @@
-//! `--request-log`: single requests in a file, and what they have to do with the result.
+//! `--request-log`: single requests in a file, which agree with the result.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,14 +7,14 @@ use std::{
 
 use serde_json::Value;
 
-use super::{
+use super::support::{
     Run,
-    file::{Documents, framed},
+    documents::{Documents, framed},
     loadgen,
-    mq_faults::run,
-    null::Null,
+    null_server::NullServer,
+    private_directory,
     queue_server::{Act as QueueAct, QueueServer},
-    server::{Act, Server, framed_request, ok, reply, resp_request},
+    socket_server::{Act, Server, framed_request, ok, reply, resp_request},
 };
 
 /// A run with a log, and the lines of it.
@@ -34,14 +34,14 @@ fn count(lines: &[Value], name: &str) -> usize {
     lines.iter().filter(|line| line[name] == true).count()
 }
 
-/// How often each value occurs.
+/// Counts how often each value occurs.
 fn counts(lines: &[Value], name: &str) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     lines.iter().for_each(|line| *counts.entry(line[name].as_str().unwrap_or("-").to_owned()).or_insert(0) += 1);
     counts
 }
 
-/// That a log which is large enough has what the result has, no more and no less. Of some failures the bytes are unknown.
+/// Panics unless a large log has exactly the requests of the result. The bytes of some failures are unknown.
 fn check(which: &str, run: &Run, lines: &[Value], begin: &str) {
     let result = &run.result;
     assert_eq!((lines.len() as u64, count(lines, "in_sample") as u64), (result.requests, result.requests), "{which}");
@@ -64,8 +64,8 @@ fn check(which: &str, run: &Run, lines: &[Value], begin: &str) {
 }
 
 #[test]
-fn a_log_that_is_large_enough_has_every_request_once_on_both_engines() {
-    let null = Null::start("http", "127.0.0.1:0", &["--body-size", "200000"]);
+fn a_large_log_has_every_request_once_on_both_engines() {
+    let null = NullServer::start("http", "127.0.0.1:0", &["--body-size", "200000"]);
     let url = format!("http://{}/page", null.address);
     for engine in ["epoll", "uring"] {
         for (pace, begin) in [(&["-P", "2"][..], "sent_ns"), (&["-R", "1000"], "scheduled_ns")] {
@@ -108,7 +108,7 @@ fn failures_are_in_the_log_by_their_class() {
 }
 
 #[test]
-fn each_reply_of_a_batch_and_each_document_has_a_line_with_its_name() {
+fn replies_of_a_batch_and_documents_are_logged_by_name() {
     let server = Server::answering(resp_request, |_, request| {
         let is_set = request.windows(3).any(|word| word == b"SET");
         Act::Say(if is_set { b"+OK\r\n".to_vec() } else { b"$12\r\nxxxxxxxxxxxx\r\n".to_vec() })
@@ -157,7 +157,7 @@ fn a_log_is_bounded_and_has_the_last_and_the_slowest() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_is_refused_before_the_run() {
+fn an_unwritable_log_is_refused_before_the_run() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name).to_str().expect("UTF-8").to_owned();
@@ -185,7 +185,7 @@ fn a_log_that_cannot_be_written_is_refused_before_the_run() {
     // Each client of mq keeps as many as the log has, and 10,000,000 is the most of all together.
     for (clients, code) in [("1000", 1), ("1001", 2)] {
         let options = ["--clients", clients, "--request-log", &path("mq.csv")];
-        let fifos = super::private_directory();
+        let fifos = private_directory();
         let of_queue = ["--fifo-dir", fifos.path().to_str().expect("UTF-8"), "/loadgen-nobody", "x"];
         let mq = loadgen(&[&["mq", "-n", "1"], &options[..], &of_queue].concat());
         let stderr = String::from_utf8_lossy(&mq.stderr).into_owned();
@@ -194,9 +194,9 @@ fn a_log_that_cannot_be_written_is_refused_before_the_run() {
     }
 }
 
-/// What a client of queues asks for is a path, and its number stands for a connection's.
+/// A client of queues asks for a path, and its number stands for a connection's.
 #[test]
-fn clients_of_queues_have_the_same_log_whether_they_are_threads_or_processes() {
+fn queue_clients_of_either_kind_have_the_same_log() {
     for spawn in ["thread", "process"] {
         for (pace, begin) in [(&[][..], "sent_ns"), (&["-R", "1000"], "scheduled_ns")] {
             // The answer says which path it is of.
@@ -234,13 +234,13 @@ fn clients_of_queues_have_the_same_log_whether_they_are_threads_or_processes() {
         // What comes during the warm-up is in neither.
         let server = QueueServer::start(|_, _| QueueAct::say(b"x"));
         let options = ["--clients", "2", "-n", "50", "--warmup", "100ms", "--spawn", spawn];
-        let (warmed, lines) = logged(|options| run(&server, options), &options);
+        let (warmed, lines) = logged(|options| Run::mq(&server, options), &options);
         assert!(server.received() > 50, "{spawn}: nothing during the warm-up");
         assert_eq!((lines.len(), warmed.result.requests), (50, 50), "{spawn}");
         // Of more than it may have, the log has its sample, the last and the slowest of all clients together.
         let server = QueueServer::start(|_, _| QueueAct::say(b"x"));
         let options = ["--clients", "4", "-n", "400", "--spawn", spawn, "--request-log-size", "40"];
-        let (run, lines) = logged(|options| run(&server, options), &options);
+        let (run, lines) = logged(|options| Run::mq(&server, options), &options);
         run.assert_errors(&[]);
         assert_eq!(["in_sample", "in_last", "in_slowest"].map(|name| count(&lines, name)), [40, 4, 4], "{spawn}");
         let slowest = lines.iter().map(|line| number(line, "finished_ns") - number(line, "sent_ns")).max();
@@ -252,7 +252,7 @@ fn clients_of_queues_have_the_same_log_whether_they_are_threads_or_processes() {
 
 /// Two clients ask for the same hundred paths; of each, other requests are chosen.
 #[test]
-fn clients_of_queues_draw_samples_of_their_own() {
+fn each_queue_client_draws_a_sample_of_its_own() {
     let server = QueueServer::start(|_, _| QueueAct::say(b"x"));
     let paths: Vec<String> = (0..99).map(|number| format!("path-{number}")).collect();
     let ask = |options: &[&str]| {
@@ -275,11 +275,11 @@ fn clients_of_queues_draw_samples_of_their_own() {
 }
 
 #[test]
-fn what_clients_of_queues_never_put_there_is_in_the_log_without_a_time_of_sending() {
+fn requests_never_put_on_the_queue_have_no_time_of_sending() {
     // There is room for one request, and nobody takes it: it waits for its answer, and the next for room.
     let server = QueueServer::deaf(1);
     let options = ["--clients", "1", "-n", "4", "-R", "1000", "--timeout", "100ms"];
-    let (run, lines) = logged(|options| run(&server, options), &options);
+    let (run, lines) = logged(|options| Run::mq(&server, options), &options);
     assert!(lines[0]["outcome"] == "timeout" && !lines[0]["sent_ns"].is_null(), "{lines:?}");
     for line in &lines[1..] {
         // Some waited for the client as long as anything may take, and were never tried.

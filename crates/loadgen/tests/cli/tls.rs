@@ -1,4 +1,4 @@
-//! TLS: the same counts, and outcomes that only TLS has.
+//! `--tls` and `https`: the same counts, and outcomes that only TLS has.
 
 use std::{
     io::{Read as _, Write as _},
@@ -12,13 +12,13 @@ use std::{
 
 use rustls::{ServerConfig, ServerConnection, Stream, pki_types::PrivateKeyDer};
 
-use super::{
+use super::support::{
     Run, loadgen,
-    server::{http_request, ok, resp_request},
+    socket_server::{Act, Server, http_request, ok, resp_request},
 };
 
-/// What a server does on its connections.
-#[derive(Clone, Copy, Eq, PartialEq)]
+/// Behaviour of a server on its connections.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
     /// Answers every request.
     Good,
@@ -135,7 +135,7 @@ fn converse(
 }
 
 #[test]
-fn requests_are_verified_through_tls_on_both_engines_and_the_name_is_told() {
+fn requests_are_verified_through_tls_on_both_engines() {
     let server = TlsServer::http(Manner::Good);
     for engine in ["epoll", "uring"] {
         for load in [&["-n", "200", "-P", "4"][..], &["-n", "50", "-R", "1000"], &["-n", "20", "--no-keep-alive"]] {
@@ -149,7 +149,7 @@ fn requests_are_verified_through_tls_on_both_engines_and_the_name_is_told() {
 }
 
 #[test]
-fn a_cache_is_asked_through_tls() {
+fn a_cache_is_driven_through_tls() {
     let value = format!("$5000\r\n{}\r\n", "x".repeat(5_000)).into_bytes();
     let server = TlsServer::start(Manner::Good, resp_request, value);
     let address = format!("127.0.0.1:{}", server.port);
@@ -167,7 +167,7 @@ fn a_cache_is_asked_through_tls() {
 }
 
 #[test]
-fn a_certificate_that_nobody_vouches_for_is_refused_unless_that_does_not_matter() {
+fn an_unknown_certificate_is_refused_unless_insecure() {
     let (server, other) = (TlsServer::http(Manner::Good), TlsServer::http(Manner::Good));
     let output = loadgen(&["http", "-n", "1", "--tls-ca", other.authority(), &server.url()]);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -183,7 +183,7 @@ fn a_certificate_that_nobody_vouches_for_is_refused_unless_that_does_not_matter(
 }
 
 #[test]
-fn a_certificate_of_an_authority_is_refused_with_what_to_do() {
+fn a_certificate_of_an_authority_is_refused_with_advice() {
     let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).expect("a name");
     params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let server = TlsServer::certified(params, Manner::Good, http_request, ok("sealed"));
@@ -197,7 +197,7 @@ fn a_certificate_of_an_authority_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn an_end_without_a_word_is_a_body_cut_off() {
+fn an_end_without_close_notify_is_a_short_body() {
     for engine in ["epoll", "uring"] {
         let options = |server: &TlsServer| {
             ["-c", "1", "-n", "10", "--engine", engine, "--tls-ca", server.authority()].map(str::to_owned)
@@ -212,15 +212,15 @@ fn an_end_without_a_word_is_a_body_cut_off() {
 }
 
 #[test]
-fn a_handshake_that_fails_has_its_own_class() {
+fn a_failed_handshake_has_its_own_class() {
     for engine in ["epoll", "uring"] {
         let server = TlsServer::http(Manner::Refuses);
         let options = ["-c", "1", "-n", "5", "--engine", engine, "--tls-ca", server.authority()];
         Run::http(&server.url(), &options).assert_errors(&[("tls", 5)]);
         // Somebody who speaks something else.
-        let server = super::server::Server::of(
+        let server = Server::of(
             |input| (!input.is_empty()).then_some(input.len()),
-            |_| super::server::Act::Say(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
+            |_| Act::Say(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
         );
         let output = loadgen(&["http", "-n", "1", &server.url().replace("http:", "https:"), "--tls-insecure"]);
         assert_eq!(output.status.code(), Some(1));

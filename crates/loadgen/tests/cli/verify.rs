@@ -1,13 +1,15 @@
-//! `--verify`: all, off, and one reply of so many.
+//! `--verify`: all, off, and samples.
 
 use loadgen::sample::{Sample, Sampler};
 
-use super::{
+use super::support::{
     Run,
-    file::{Documents, framed},
-    loadgen, mq_faults, private_directory,
+    documents::{Documents, framed},
+    loadgen,
+    null_server::NullServer,
+    private_directory,
     queue_server::{Act as Answer, QueueServer},
-    server::{Act, Server, framed_request, ok},
+    socket_server::{Act, Server, framed_request, ok},
 };
 
 const REQUESTS: usize = 400;
@@ -16,12 +18,12 @@ const ONE: &[&str] = &["-c", "1", "-n", "400"];
 const BODY: &[u8] = b"the body of the document";
 const WRONG: &[u8] = b"the body of the dokument";
 
-/// How many of so many replies one of ten chooses.
+/// Counts the replies that a sample of one in ten chooses.
 fn chosen(seed: u64, thread: usize, replies: usize) -> u64 {
     chosen_behind(0, seed, thread, replies)
 }
 
-/// The same without the first ones.
+/// Counts the same without the first ones.
 fn chosen_behind(first: usize, seed: u64, thread: usize, replies: usize) -> u64 {
     let mut sampler = Sampler::new(Sample::one_of(10).expect("a share"), seed, thread);
     let count = (0..replies).map(|_| sampler.draw()).skip(first).filter(|is_chosen| *is_chosen).count();
@@ -30,7 +32,7 @@ fn chosen_behind(first: usize, seed: u64, thread: usize, replies: usize) -> u64 
 }
 
 #[test]
-fn http_looks_at_as_many_replies_as_it_is_told_to() {
+fn http_checks_the_bodies_of_its_sample() {
     // From the second on every body has a wrong byte somewhere, and no two are alike.
     let http = |options: &[&str]| {
         let server = Server::start(|n| Act::Say(ok(&format!("{n:05}"))));
@@ -52,14 +54,14 @@ fn http_looks_at_as_many_replies_as_it_is_told_to() {
 }
 
 #[test]
-fn what_is_not_chosen_is_measured() {
+fn lengths_are_checked_outside_of_the_sample() {
     let server = Server::start(|n| Act::Say(ok(if n % 2 == 1 { "longer" } else { "short" })));
     let run = Run::http(&server.url(), &[ONE, &["--verify", "sample=1/1000000000"]].concat());
     run.assert_errors(&[("length", REQUESTS as u64 / 2)]);
 }
 
 #[test]
-fn all_is_the_digest_where_one_is_given() {
+fn all_checks_the_digest_where_one_is_given() {
     let directory = tempfile::tempdir().expect("a directory");
     std::fs::write(directory.path().join("page"), BODY).expect("written");
     let content = directory.path().to_str().expect("UTF-8");
@@ -78,7 +80,7 @@ fn all_is_the_digest_where_one_is_given() {
 }
 
 #[test]
-fn file_looks_at_as_many_replies_as_it_is_told_to() {
+fn file_checks_the_bodies_of_its_sample() {
     for (verify, wrong, name) in
         [("sample=1/10", chosen(1, 0, 400), "sample=1/10"), ("off", 0, "none"), ("all", 400, "sha256")]
     {
@@ -91,13 +93,13 @@ fn file_looks_at_as_many_replies_as_it_is_told_to() {
 }
 
 #[test]
-fn mq_looks_at_as_many_answers_as_it_is_told_to_with_clients_of_either_kind() {
+fn mq_checks_the_answers_of_its_sample() {
     let files = tempfile::tempdir().expect("a directory");
     std::fs::write(files.path().join("file.bin"), BODY).expect("written");
     let content = files.path().to_str().expect("UTF-8");
     let mq = |options: &[&str]| {
         let server = QueueServer::start(|_, _| Answer::say(WRONG));
-        mq_faults::run(&server, &[&["--clients", "3", "-n", "150"], options].concat())
+        Run::mq(&server, &[&["--clients", "3", "-n", "150"], options].concat())
     };
     let sampled: u64 = (0..3).map(|client| chosen(1, client, 50)).sum();
     let content = ["--content", content];
@@ -116,7 +118,7 @@ fn mq_looks_at_as_many_answers_as_it_is_told_to_with_clients_of_either_kind() {
     assert_eq!(mq(&["--verify", "all"]).result.config["verify"], "length");
 }
 
-/// What is said of a command that is refused.
+/// Returns the message of a refused command.
 fn refused(arguments: &[&str]) -> String {
     let output = loadgen(arguments);
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -125,7 +127,7 @@ fn refused(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn what_is_not_understood_is_refused_with_what_would_be() {
+fn an_unknown_level_is_refused_with_the_known_ones() {
     let fifos = private_directory();
     let fifo_dir = fifos.path().to_str().expect("UTF-8");
     let (http, file) = (["http", "http://127.0.0.1:9/"], ["file", "127.0.0.1:9", "."]);
@@ -152,7 +154,7 @@ fn what_is_not_understood_is_refused_with_what_would_be() {
 }
 
 #[test]
-fn the_help_lists_all_there_is() {
+fn the_help_lists_all_levels() {
     let levels = ["- none:", "- status:", "- length:", "- all:", "- off:", "The same as none"];
     for (command, its_own) in [
         (
@@ -172,8 +174,8 @@ fn the_help_lists_all_there_is() {
 }
 
 #[test]
-fn kv_checks_all_or_nothing() {
-    let null = super::null::Null::start("resp", "127.0.0.1:0", &[]);
+fn kv_has_all_and_off_but_no_samples() {
+    let null = NullServer::start("resp", "127.0.0.1:0", &[]);
     // Whoever expects other values than x finds all of them wrong.
     let kv = |verify| Run::kv(&null.address, &["-c", "1", "-n", "50", "--keys", "50", "--verify", verify]);
     for (verify, wrong, name) in [("all", 50, "content"), ("off", 0, "none")] {

@@ -1,4 +1,4 @@
-//! Warm-ups that end by themselves. The load is asked whether it is steady; how long that takes is the machine's affair.
+//! `--warmup` and `--max-warmup`. A test knows if the load became steady; the time that takes depends on the machine.
 
 use std::{
     sync::OnceLock,
@@ -7,15 +7,15 @@ use std::{
 
 use serde_json::json;
 
-use super::{
+use super::support::{
     Run, loadgen,
-    server::{Act, Server, ok},
+    socket_server::{Act, Server, ok},
 };
 
-/// No reply takes longer.
+/// Limit of the time of a reply.
 const LONGEST: Duration = Duration::from_millis(300);
 
-/// A server that sleeps before each reply, for as long as `sleep` says of the time since its first request.
+/// Starts a server that sleeps before each reply, for as long as `sleep` says of the time since its first request.
 fn paced(sleep: impl Fn(Duration) -> Duration + Send + Sync + 'static) -> Server {
     let first = OnceLock::new();
     Server::start(move |_| {
@@ -44,7 +44,7 @@ fn a_warm_up_goes_on_until_the_load_is_steady() {
 }
 
 #[test]
-fn a_warm_up_without_an_end_ends_at_its_limit_and_says_so() {
+fn an_unsteady_warm_up_ends_at_its_limit() {
     // Half as fast every 200 ms.
     let server = paced(|since| Duration::from_secs_f64(0.004 * 2_f64.powf(since.as_secs_f64() / 0.2)).min(LONGEST));
     let limits = ["-c", "32", "-d", "600ms", "--warmup", "300ms", "--max-warmup", "850ms"];
@@ -56,7 +56,7 @@ fn a_warm_up_without_an_end_ends_at_its_limit_and_says_so() {
 }
 
 #[test]
-fn every_rate_has_a_warm_up_of_its_own_and_the_whole_has_their_sum() {
+fn every_rate_has_a_warm_up_and_the_whole_their_sum() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let run = Run::http(&server.url(), &["-c", "2", "-R", "500,1000", "-d", "500ms", "--max-warmup", "1s"]);
     run.assert_errors(&[]);
@@ -70,7 +70,7 @@ fn every_rate_has_a_warm_up_of_its_own_and_the_whole_has_their_sum() {
 }
 
 #[test]
-fn a_warm_up_of_fixed_length_is_told_too_and_is_neither_steady_nor_not() {
+fn a_fixed_warm_up_is_neither_steady_nor_unsteady() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let run = Run::http(&server.url(), &["-c", "2", "-d", "500ms", "--warmup", "200ms"]);
     assert!(run.result.warmup_s.is_some_and(|warmup_s| warmup_s >= 0.2), "{:?}", run.result.warmup_s);
@@ -80,7 +80,7 @@ fn a_warm_up_of_fixed_length_is_told_too_and_is_neither_steady_nor_not() {
 }
 
 #[test]
-fn texts_and_tables_say_how_the_warm_up_ended() {
+fn text_and_csv_say_how_the_warm_up_ended() {
     let server = Server::start(|_| Act::Say(ok("x")));
     let said = |format| {
         let output =

@@ -1,71 +1,70 @@
-//! How the bytes of a file get into a FIFO, in steps that never wait for its reader.
+//! The ways to move the bytes of a file into a FIFO, in steps that never wait for its reader.
 //!
-//! All but `read-write` put references to the file's pages into the FIFO: what happens to the file afterwards, before the
-//! reader has taken them, the reader sees. That a file has become shorter is an error as far as it is noticed before the last
-//! byte is in the FIFO, and bytes that are no longer there are never made up.
+//! All but `read-write` put references to the file's pages into the FIFO: the reader sees what is written to the file before
+//! it has taken them. A file that has become shorter is an error if that is noticed before the last byte is in the FIFO.
+//! Bytes that are no longer there are never made up.
 
 mod read_write;
-mod rest;
+mod remaining;
 mod sendfile;
 mod splice;
 mod tee;
-#[cfg(test)]
-mod tests;
 mod uring;
 mod vmsplice;
 
 use std::{
-    io,
+    fmt, io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::Arc,
 };
 
+use clap::ValueEnum;
 use rustix::io::Errno;
-use service::{Budget, Dimension};
+use service::{Budget, Dimension, choice_name};
 use sys::{beneath::Metadata, fifo::Writer, ring::SpliceRing};
 
-/// About how many bytes one step moves at most, so that a thread with several transfers serves all of them.
+/// Most bytes, about, that one step moves, so that a thread with several transfers serves all of them.
 pub const STEP_BYTES_MAX: u64 = 4 << 20;
 
 /// A regular file to be sent from its start.
 #[derive(Debug)]
 pub struct Source {
     pub file: OwnedFd,
-    /// As it was when the file was opened: `size` bytes are sent, whatever becomes of the file, or the transfer fails.
+    /// Metadata from when the file was opened. Whatever becomes of the file, `size` bytes are sent or the transfer fails.
     pub metadata: Metadata,
 }
 
-/// What a step has done.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes that have been put into the FIFO since the last step.
+    /// Bytes put into the FIFO since the last step.
     pub moved: u64,
     pub state: State,
 }
 
-/// What comes next.
+/// State of a transfer after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// All bytes are in the FIFO; the transfer may be dropped and the FIFO closed.
     Done,
-    /// To be continued when what [`FileCopy::readiness`] names is ready. A FIFO that is named was full: who waits for
-    /// edges misses none.
+    /// The transfer goes on when the descriptor that [`FileCopy::readiness`] names is ready. If that is the FIFO, it was full:
+    /// an edge-triggered wait misses nothing.
     Blocked,
     /// The FIFO may take more at once.
     More,
 }
 
-/// What a transfer that is blocked waits for.
+/// Descriptor that a blocked transfer waits for.
 #[derive(Clone, Copy, Debug)]
 pub enum Readiness<'a> {
-    /// Room in the FIFO, or the death of its reader, which the next step finds out.
+    /// Room in the FIFO, or the end of its reader, which the next step finds out.
     Writable(BorrowedFd<'a>),
-    /// News from whoever moves the transfer's bytes in the meantime. It sees to it that they move or says so within
-    /// milliseconds: a reader that stalls becomes `Writable`.
+    /// An event from another thread that moves the bytes in the meantime. If the reader stalls, that thread gives the
+    /// transfer back within milliseconds, which is then `Writable`.
     Readable(BorrowedFd<'a>),
 }
 
-/// Why a transfer ends before its end.
+/// Reason why a transfer ends early.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// The file is shorter than it was.
@@ -90,91 +89,94 @@ impl From<io::Error> for CopyError {
 
 /// One way to copy, shared by all threads.
 pub trait FileCopy: Send + Sync + 'static {
-    /// One file on its way into one FIFO. It may be dropped at any time, and touches the FIFO no more afterwards; it is
-    /// dropped before the FIFO is closed.
+    /// One file on its way into one FIFO. It may be dropped at any time, does not touch the FIFO afterwards, and is dropped
+    /// before the FIFO is closed.
     type Transfer: Send;
 
-    /// `sink` has the capacity that it will keep.
+    /// Begins a transfer into `sink`, which already has its final capacity.
     ///
     /// # Errors
-    /// Something is missing for the transfer: memory, a pipe, a ring.
+    /// Memory, a pipe or a ring is missing.
     fn begin(&self, source: Source, sink: &Arc<Writer>) -> Result<Self::Transfer, CopyError>;
 
-    /// Moves what goes without waiting for the FIFO's reader, about [`STEP_BYTES_MAX`] at most. `sink` is the FIFO that
-    /// the transfer began with.
+    /// Moves bytes without waiting for the reader, about [`STEP_BYTES_MAX`] at most. `sink` is the FIFO that the transfer
+    /// began with.
     ///
     /// # Errors
-    /// The transfer is at its end.
+    /// The transfer cannot go on.
     fn step(&self, transfer: &mut Self::Transfer, sink: &Arc<Writer>) -> Result<Progress, CopyError>;
 
-    /// What a transfer whose last step said `Blocked` waits for. It changes at steps only.
+    /// Returns the descriptor that a transfer waits for whose last step returned `Blocked`. It changes at steps only.
     fn readiness<'a>(&self, _transfer: &'a Self::Transfer, sink: &'a Arc<Writer>) -> Readiness<'a> {
         Readiness::Writable(sink.as_fd())
     }
 }
 
-/// What the choices have to be told.
+/// Options of all ways to copy.
 #[derive(Clone, Debug)]
 pub struct CopyOptions {
-    /// Of the buffer between a read and a write.
+    /// Size of the buffer between a read and a write.
     pub buffer_bytes: usize,
-    /// What pipes may have room for altogether, in bytes. Those that `tee` shares count.
+    /// Bytes that enlarged pipes may hold together, those that `tee` shares included.
     pub pipe_budget: Budget,
 }
 
-/// Something to be done with a [`FileCopy`] whose type is known where it is done.
+/// An action on a [`FileCopy`] of known type.
 pub trait CopyVisitor {
     type Output;
 
     fn visit<C: FileCopy>(self, copy: C) -> Self::Output;
 }
 
-/// One table: the choice, its name and description, and what makes it from [`CopyOptions`].
-macro_rules! copies {
-    ($default:ident; $($(#[doc = $about:literal])+ $kind:ident = $name:literal => $make:expr,)+) => {
-        service::choices! {
-            /// How files are copied.
-            #[derive(Hash)]
-            pub enum CopyKind: "copy", "--copy", default $default {
-                $($(#[doc = $about])+ $kind = $name,)+
-            }
-        }
-
-        impl CopyKind {
-            /// Makes the one chosen and shows it to `visitor`.
-            ///
-            /// # Errors
-            /// The kernel does not offer what it needs.
-            pub fn with<V: CopyVisitor>(self, options: &CopyOptions, visitor: V) -> io::Result<V::Output> {
-                match self { $(Self::$kind => Ok(visitor.visit($make(options)?)),)+ }
-            }
-        }
-    };
-}
-
-copies! {
-    Splice;
+/// A way to copy files, by its name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum)]
+pub enum CopyKind {
     /// read into a buffer, write from it
-    ReadWrite = "read-write" => read_write::ReadWrite::new,
+    ReadWrite,
     /// splice: references to the file's pages
-    Splice = "splice" => splice::Splice::new,
+    #[default]
+    Splice,
     /// sendfile: the same by another call
-    Sendfile = "sendfile" => sendfile::Sendfile::new,
+    Sendfile,
     /// pages of a mapping lent to the FIFO by vmsplice
-    Vmsplice = "vmsplice" => vmsplice::Vmsplice::new,
+    Vmsplice,
     /// chains of linked splices by io_uring
-    Uring = "uring" => uring::Uring::new,
+    Uring,
     /// clients that want the same file at the same time share one pass over it: tee duplicates the references
-    Tee = "tee" => tee::Tee::new,
+    Tee,
 }
 
 impl CopyKind {
-    /// What `--list-backends` says of it on this machine.
-    pub fn dimension_here() -> Dimension {
-        let mut dimension = Self::dimension();
-        for choice in dimension.choices.iter_mut().filter(|choice| choice.name == Self::Uring.name()) {
+    /// Makes the [`FileCopy`] of this name and passes it to `visitor`.
+    ///
+    /// # Errors
+    /// The kernel does not offer what it needs.
+    pub fn with<V: CopyVisitor>(self, options: &CopyOptions, visitor: V) -> io::Result<V::Output> {
+        Ok(match self {
+            Self::ReadWrite => visitor.visit(read_write::ReadWrite::new(options)),
+            Self::Splice => visitor.visit(splice::Splice),
+            Self::Sendfile => visitor.visit(sendfile::Sendfile),
+            Self::Vmsplice => visitor.visit(vmsplice::Vmsplice::default()),
+            Self::Uring => visitor.visit(uring::Uring::new()?),
+            Self::Tee => visitor.visit(tee::Tee::new(options)),
+        })
+    }
+
+    /// Returns the choices for `--list-backends`; one that this machine cannot run says why.
+    pub fn dimension() -> Dimension {
+        let mut dimension = Dimension::of("copy", "--copy", &Self::default());
+        for choice in dimension.choices.iter_mut().filter(|choice| choice.name == choice_name(&Self::Uring)) {
             choice.unavailable = SpliceRing::new().err().map(|error| error.to_string());
         }
         dimension
     }
 }
+
+impl fmt::Display for CopyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&choice_name(self))
+    }
+}
+
+#[cfg(test)]
+mod tests;

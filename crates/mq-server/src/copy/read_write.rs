@@ -1,17 +1,14 @@
-//! What the first design did: read into a buffer, write from it.
+//! Reads into a buffer and writes from it, as the original did (`docs/originals.md`).
 
-use std::{
-    io, mem,
-    os::fd::OwnedFd,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{io, mem, os::fd::OwnedFd, sync::Arc};
 
+use parking_lot::Mutex;
 use rustix::io::retry_on_intr;
 use sys::fifo::Writer;
 
 use super::{CopyError, CopyOptions, FileCopy, Progress, STEP_BYTES_MAX, Source, State};
 
-/// Buffers that are kept while nobody uses them, in bytes altogether.
+/// Most bytes of unused buffers that are kept.
 const IDLE_BYTES_MAX: usize = 8 << 20;
 
 #[derive(Debug)]
@@ -25,13 +22,13 @@ struct Buffers {
     idle: Mutex<Vec<Box<[u8]>>>,
 }
 
-/// Holds a buffer only while there is something in it that the FIFO had no room for.
+/// A transfer. It holds a buffer only while bytes are in it that the FIFO had no room for.
 #[derive(Debug)]
-pub(super) struct Buffered {
+pub(super) struct BufferedTransfer {
     file: OwnedFd,
     buffers: Arc<Buffers>,
     buffer: Box<[u8]>,
-    /// Where what has been read and not written begins in the buffer, and where it ends.
+    /// Range of the buffer that has been read and not written.
     written: usize,
     filled: usize,
     /// Bytes of the file that have not been read.
@@ -39,20 +36,19 @@ pub(super) struct Buffered {
 }
 
 impl ReadWrite {
-    #[expect(clippy::unnecessary_wraps, reason = "as the others of the table")]
-    pub(super) fn new(options: &CopyOptions) -> io::Result<Self> {
-        Ok(Self { buffers: Arc::new(Buffers { bytes: options.buffer_bytes.max(1), idle: Mutex::default() }) })
+    pub(super) fn new(options: &CopyOptions) -> Self {
+        Self { buffers: Arc::new(Buffers { bytes: options.buffer_bytes.max(1), idle: Mutex::default() }) }
     }
 }
 
 impl Buffers {
     fn get(&self) -> Box<[u8]> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.idle.lock().pop();
         idle.unwrap_or_else(|| vec![0; self.bytes].into_boxed_slice())
     }
 
     fn put(&self, buffer: Box<[u8]>) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         if !buffer.is_empty() && (idle.len() + 1) * self.bytes <= IDLE_BYTES_MAX.max(self.bytes) {
             idle.push(buffer);
         }
@@ -60,14 +56,14 @@ impl Buffers {
 }
 
 impl FileCopy for ReadWrite {
-    type Transfer = Buffered;
+    type Transfer = BufferedTransfer;
 
-    fn begin(&self, source: Source, _: &Arc<Writer>) -> Result<Buffered, CopyError> {
+    fn begin(&self, source: Source, _: &Arc<Writer>) -> Result<BufferedTransfer, CopyError> {
         let (buffers, unread) = (Arc::clone(&self.buffers), source.metadata.size);
-        Ok(Buffered { file: source.file, buffers, buffer: Box::default(), written: 0, filled: 0, unread })
+        Ok(BufferedTransfer { file: source.file, buffers, buffer: Box::default(), written: 0, filled: 0, unread })
     }
 
-    fn step(&self, transfer: &mut Buffered, sink: &Arc<Writer>) -> Result<Progress, CopyError> {
+    fn step(&self, transfer: &mut BufferedTransfer, sink: &Arc<Writer>) -> Result<Progress, CopyError> {
         let mut moved = 0;
         while moved < STEP_BYTES_MAX {
             if !transfer.fill()? {
@@ -92,8 +88,8 @@ impl FileCopy for ReadWrite {
     }
 }
 
-impl Buffered {
-    /// Reads if nothing is left to write; whether there is something to write.
+impl BufferedTransfer {
+    /// Reads if nothing is left to write. True if there is something to write then.
     fn fill(&mut self) -> Result<bool, CopyError> {
         if self.written < self.filled {
             return Ok(true);
@@ -117,7 +113,7 @@ impl Buffered {
     }
 }
 
-impl Drop for Buffered {
+impl Drop for BufferedTransfer {
     fn drop(&mut self) {
         self.release();
     }

@@ -1,4 +1,4 @@
-//! Laws that hold for every way to copy.
+//! The laws of every way to copy.
 
 use std::{
     fs::File,
@@ -22,7 +22,7 @@ use sys::{
 
 use super::*;
 
-/// What no transfer of these tests takes, however crowded the machine.
+/// Deadlock guard: no transfer of these tests takes this long, however crowded the machine.
 const TOO_LONG: Duration = Duration::from_secs(60);
 
 /// A directory with a file and FIFOs in it.
@@ -52,7 +52,7 @@ impl World {
         Source { file: opened.file, metadata: opened.metadata }
     }
 
-    /// Both ends of a new FIFO of at least this capacity; reading waits.
+    /// Returns both ends of a new FIFO of at least this capacity; reading blocks.
     pub(super) fn fifo(&self, name: &str, capacity: usize) -> (File, Arc<Writer>) {
         self.directory.make(name.as_bytes()).unwrap();
         let reader = OwnedFd::from(self.directory.open_reader(name.as_bytes()).unwrap());
@@ -64,7 +64,7 @@ impl World {
     }
 }
 
-/// Bytes that show where they come from: no two pages of a file are the same.
+/// Returns bytes that tell their offset: no two pages of a file are the same.
 pub(super) fn contents(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at.wrapping_mul(31) ^ (at >> 12).wrapping_mul(7)) as u8 ^ (at >> 8) as u8).collect()
 }
@@ -73,7 +73,7 @@ pub(super) fn options() -> CopyOptions {
     CopyOptions { buffer_bytes: 10_000, pipe_budget: Budget::new(64 << 20) }
 }
 
-/// Waits for what a blocked transfer waits for; false if it has not come in time.
+/// Waits for the descriptor of a blocked transfer; false if it is not ready in time.
 pub(super) fn wait(readiness: Readiness<'_>, timeout: Duration) -> bool {
     let mut polled = match readiness {
         Readiness::Writable(fd) => [PollFd::from_borrowed_fd(fd, PollFlags::OUT)],
@@ -82,7 +82,7 @@ pub(super) fn wait(readiness: Readiness<'_>, timeout: Duration) -> bool {
     poll(&mut polled, Some(&Timespec::try_from(timeout).unwrap())).unwrap() > 0
 }
 
-/// Steps until the transfer has come to its end, and returns how much it says it has moved.
+/// Steps until the transfer is done, and returns the number of bytes that it reports.
 pub(super) fn finish<C: FileCopy>(copy: &C, transfer: &mut C::Transfer, sink: &Arc<Writer>) -> Result<u64, CopyError> {
     let (begun, mut moved) = (Instant::now(), 0);
     loop {
@@ -94,13 +94,13 @@ pub(super) fn finish<C: FileCopy>(copy: &C, transfer: &mut C::Transfer, sink: &A
         match progress.state {
             State::Done => return Ok(moved),
             State::More => {}
-            State::Blocked => assert!(wait(copy.readiness(transfer, sink), TOO_LONG), "nothing ever happens"),
+            State::Blocked => assert!(wait(copy.readiness(transfer, sink), TOO_LONG), "the descriptor is never ready"),
         }
         assert!(begun.elapsed() < TOO_LONG, "no end");
     }
 }
 
-/// Steps until the FIFO is full or everything is in it; returns how much that is.
+/// Steps until the FIFO is full or has all bytes; returns their number.
 fn fill<C: FileCopy>(copy: &C, transfer: &mut C::Transfer, sink: &Arc<Writer>) -> u64 {
     let mut moved = 0;
     loop {
@@ -128,7 +128,7 @@ impl<K: Check> CopyVisitor for Law<(CopyKind, &K)> {
 }
 
 fn every_copy(check: &impl Check) {
-    for &kind in CopyKind::ALL {
+    for &kind in CopyKind::value_variants() {
         kind.with(&options(), Law((kind, check))).unwrap();
     }
 }
@@ -163,7 +163,7 @@ fn every_byte_arrives_behind_the_header() {
     every_copy(&Sizes);
 }
 
-/// Short writes at every place: nothing is lost, repeated or reordered, whatever a reader takes at once.
+/// No byte is lost, repeated or reordered, however many a reader takes at once.
 #[test]
 fn a_trickling_reader_gets_the_same_bytes() {
     struct Trickle;
@@ -195,9 +195,9 @@ fn a_trickling_reader_gets_the_same_bytes() {
     every_copy(&Trickle);
 }
 
-/// `Blocked` says that the FIFO was full: who waits for an edge would wait for ever otherwise.
+/// A blocked transfer has filled its FIFO; otherwise an edge-triggered wait would never end.
 #[test]
-fn blocked_is_a_full_fifo() {
+fn a_blocked_transfer_has_a_full_fifo() {
     struct Full;
     impl Check for Full {
         fn check<C: FileCopy>(&self, kind: CopyKind, copy: &C) {
@@ -236,8 +236,8 @@ fn a_dead_reader_ends_its_transfer() {
     every_copy(&Dies);
 }
 
-/// A file that is cut is an error, and what is missing is not made up: all that arrives is what there was, but for the rest
-/// of a page that a mapping has lost.
+/// A truncated file is an error, and missing bytes are not made up: only bytes of the file arrive, except for the rest of a
+/// page that a mapping has lost.
 #[test]
 fn a_file_that_shrinks_is_an_error() {
     struct Shrinks;
@@ -277,7 +277,7 @@ fn a_file_that_shrinks_is_an_error() {
 }
 
 #[test]
-fn a_file_that_grows_is_sent_up_to_what_was_announced() {
+fn a_file_that_grows_is_sent_up_to_its_old_length() {
     struct Grows;
     impl Check for Grows {
         fn check<C: FileCopy>(&self, kind: CopyKind, copy: &C) {
@@ -301,7 +301,7 @@ fn a_file_that_grows_is_sent_up_to_what_was_announced() {
     every_copy(&Grows);
 }
 
-/// Runs the test of this name, which is ignored otherwise, in a process of its own: descriptors are counted there.
+/// Runs the test of this name, which is ignored otherwise, in a process of its own, where descriptors can be counted.
 pub(super) fn alone(name: &str) {
     let tests = std::env::current_exe().unwrap();
     let output = std::process::Command::new(tests).args(["--exact", name, "--ignored"]).output().unwrap();
@@ -310,7 +310,7 @@ pub(super) fn alone(name: &str) {
 }
 
 pub(super) fn descriptors() -> usize {
-    std::fs::read_dir("/proc/self/fd").unwrap().count()
+    procfs::process::Process::myself().unwrap().fd_count().unwrap()
 }
 
 #[test]
@@ -349,12 +349,12 @@ fn descriptors_after_every_ending() {
     every_copy(&Endings);
 }
 
-/// The table is what `--list-backends` shows, and what cannot be had is said there.
+/// `--list-backends` shows every way to copy, and tells which of them this machine does not have.
 #[test]
 fn every_copy_is_listed_and_can_be_made() {
-    let listed = CopyKind::dimension_here();
-    assert_eq!(listed.choices.len(), CopyKind::ALL.len());
-    for (choice, kind) in listed.choices.iter().zip(CopyKind::ALL) {
+    let listed = CopyKind::dimension();
+    assert_eq!(listed.choices.len(), CopyKind::value_variants().len());
+    for (choice, kind) in listed.choices.iter().zip(CopyKind::value_variants()) {
         struct Made;
         impl CopyVisitor for Made {
             type Output = bool;
@@ -363,7 +363,7 @@ fn every_copy_is_listed_and_can_be_made() {
             }
         }
         let made = kind.with(&options(), Made).is_ok_and(|made| made);
-        assert_eq!((choice.name.as_str(), choice.unavailable.is_none()), (kind.name(), made));
+        assert_eq!((choice.name.clone(), choice.unavailable.is_none()), (kind.to_string(), made));
     }
-    assert_eq!(CopyKind::DEFAULT, CopyKind::Splice);
+    assert_eq!(CopyKind::default(), CopyKind::Splice);
 }

@@ -1,20 +1,18 @@
-//! References to the file's pages, by chains of linked splices in a ring.
+//! Moves references to the file's pages by chains of linked splices in an io_uring.
 //!
-//! The kernel runs splices on threads of its own. A step waits for its chain, which waits for nobody: the FIFO does not
-//! block. Rings are as many as there have been steps at the same time.
+//! The kernel runs splices on threads of its own. A step waits for its chain, and the chain waits for no reader, since the
+//! FIFO does not block. There are as many rings as there have been steps at the same time.
 
-use std::{
-    io,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{io, sync::Arc};
 
+use parking_lot::Mutex;
 use sys::{fifo::Writer, ring::SpliceRing};
 
-use super::{CopyError, CopyOptions, FileCopy, Progress, Source, rest::Rest};
+use super::{CopyError, FileCopy, Progress, Source, remaining::Remaining};
 
-/// Of one link of a chain; eight are more than what fills most FIFOs.
+/// Length of one link of a chain. Eight links hold more than most FIFOs.
 const PIECE_BYTES: u32 = 256 << 10;
-/// Rings that are kept while nobody uses them.
+/// Most unused rings that are kept.
 const IDLE_MAX: usize = 64;
 
 pub(super) struct Uring {
@@ -22,15 +20,15 @@ pub(super) struct Uring {
 }
 
 impl Uring {
-    pub(super) fn new(_: &CopyOptions) -> io::Result<Self> {
+    pub(super) fn new() -> io::Result<Self> {
         Ok(Self { idle: Mutex::new(vec![SpliceRing::new()?]) })
     }
 
     fn with_ring<T>(&self, use_it: impl FnOnce(&mut SpliceRing) -> T) -> io::Result<T> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.idle.lock().pop();
         let mut ring = idle.map_or_else(SpliceRing::new, Ok)?;
         let outcome = use_it(&mut ring);
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         if idle.len() < IDLE_MAX {
             idle.push(ring);
         }
@@ -39,15 +37,16 @@ impl Uring {
 }
 
 impl FileCopy for Uring {
-    type Transfer = Rest;
+    type Transfer = Remaining;
 
-    fn begin(&self, source: Source, sink: &Arc<Writer>) -> Result<Rest, CopyError> {
-        Ok(Rest::new(source, sink)?)
+    fn begin(&self, source: Source, sink: &Arc<Writer>) -> Result<Remaining, CopyError> {
+        Ok(Remaining::new(source, sink)?)
     }
 
-    fn step(&self, rest: &mut Rest, sink: &Arc<Writer>) -> Result<Progress, CopyError> {
-        let step =
-            |ring: &mut SpliceRing| rest.push(|file, offset, len| ring.splice(file, offset, sink, len, PIECE_BYTES));
+    fn step(&self, remaining: &mut Remaining, sink: &Arc<Writer>) -> Result<Progress, CopyError> {
+        let step = |ring: &mut SpliceRing| {
+            remaining.push(|file, offset, len| ring.splice(file, offset, sink, len, PIECE_BYTES))
+        };
         self.with_ring(step)?
     }
 }

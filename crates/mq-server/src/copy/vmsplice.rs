@@ -1,18 +1,19 @@
-//! Pages of a mapping, lent to the FIFO by vmsplice(2). Nothing here reads them: a page that the file has lost would be a
-//! signal, and is an error of the system call.
+//! Lends pages of a mapping to the FIFO by vmsplice(2). Nothing here reads them: for a page that the file has lost, a read
+//! would raise a signal, and the system call returns an error.
 
 use std::{
     io,
     os::fd::AsFd,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use sys::{beneath::Metadata, fifo::Writer, map, transfer};
 
-use super::{CopyError, CopyOptions, FileCopy, Progress, Source, rest::Rest};
+use super::{CopyError, FileCopy, Progress, Source, remaining::Remaining};
 
-/// Transfers of one unchanged file share a mapping: the pages need to be found in the page table only once.
+/// Transfers of one unchanged file share a mapping, so that its pages are looked up in the page table only once.
 #[derive(Debug, Default)]
 pub(super) struct Vmsplice {
     mapped: Mutex<Vec<Weak<Mapping>>>,
@@ -25,24 +26,19 @@ struct Mapping {
 }
 
 #[derive(Debug)]
-pub(super) struct Lent {
-    rest: Rest,
-    /// `None` of an empty file.
+pub(super) struct MappedTransfer {
+    remaining: Remaining,
+    /// `None` for an empty file.
     mapping: Option<Arc<Mapping>>,
 }
 
 impl Vmsplice {
-    #[expect(clippy::unnecessary_wraps, reason = "as the others of the table")]
-    pub(super) fn new(_: &CopyOptions) -> io::Result<Self> {
-        Ok(Self::default())
-    }
-
     fn map(&self, source: &Source) -> io::Result<Option<Arc<Mapping>>> {
         let of = source.metadata;
         if of.size == 0 {
             return Ok(None);
         }
-        let mut mapped = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mapped = self.mapped.lock();
         mapped.retain(|mapping| mapping.strong_count() > 0);
         if let Some(mapping) = mapped.iter().filter_map(Weak::upgrade).find(|mapping| mapping.of == of) {
             return Ok(Some(mapping));
@@ -55,19 +51,19 @@ impl Vmsplice {
 }
 
 impl FileCopy for Vmsplice {
-    type Transfer = Lent;
+    type Transfer = MappedTransfer;
 
-    fn begin(&self, source: Source, sink: &Arc<Writer>) -> Result<Lent, CopyError> {
+    fn begin(&self, source: Source, sink: &Arc<Writer>) -> Result<MappedTransfer, CopyError> {
         let mapping = self.map(&source)?;
-        Ok(Lent { rest: Rest::new(source, sink)?, mapping })
+        Ok(MappedTransfer { remaining: Remaining::new(source, sink)?, mapping })
     }
 
-    fn step(&self, lent: &mut Lent, sink: &Arc<Writer>) -> Result<Progress, CopyError> {
-        let Lent { rest, mapping } = lent;
+    fn step(&self, transfer_state: &mut MappedTransfer, sink: &Arc<Writer>) -> Result<Progress, CopyError> {
+        let MappedTransfer { remaining, mapping } = transfer_state;
         let bytes = mapping.as_ref().map_or(&[][..], |mapping| &mapping.bytes);
-        let progress = rest.push(|_, offset, _| transfer::vmsplice(sink.as_fd(), &bytes[offset as usize..]))?;
-        // The last page that is left of a file is mapped as a whole: what follows the file's end in it reads as zeros.
-        rest.check()?;
+        let progress = remaining.push(|_, offset, _| transfer::vmsplice(sink.as_fd(), &bytes[offset as usize..]))?;
+        // The last page that is left of a file is mapped as a whole: the bytes behind the file's end read as zeros.
+        remaining.check()?;
         Ok(progress)
     }
 }

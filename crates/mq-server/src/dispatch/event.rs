@@ -1,32 +1,32 @@
-//! One thread, no patience: what can go on gets a portion in turn, what cannot is in the epoll set with the queue.
+//! One thread that waits for no client: jobs that can go on get a portion in turn, the others are in the wait set.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use super::{AtWork, Crew, Dispatch};
+use super::{Dispatch, WorkerGuard, WorkerOptions};
 use crate::{
     copy::FileCopy,
     engine::Engine,
     job::{Job, Step},
 };
 
-/// Jobs and messages taken at once.
+/// Most jobs, and most messages, taken at once.
 const BATCH: usize = 64;
 
 pub(super) struct Event;
 
 impl Dispatch for Event {
-    fn serve<C: FileCopy>(engine: &Arc<Engine<C>>, _: &Crew) -> anyhow::Result<()> {
-        let _at_work = AtWork::begin(engine);
-        let (mut ready, mut called_up) = (VecDeque::new(), Vec::new());
+    fn serve<C: FileCopy>(engine: &Arc<Engine<C>>, _: &WorkerOptions) -> anyhow::Result<()> {
+        let _guard = WorkerGuard::new(engine);
+        let (mut ready, mut woken) = (VecDeque::new(), Vec::new());
         loop {
-            let patience = if ready.is_empty() { None } else { Some(Duration::ZERO) };
-            let woken = engine.next(BATCH, patience, &mut called_up);
-            ready.extend(called_up.drain(..));
-            if woken.closed {
-                engine.leave(ready);
+            let timeout = if ready.is_empty() { None } else { Some(Duration::ZERO) };
+            let wakeup = engine.wait(BATCH, timeout, &mut woken);
+            ready.extend(woken.drain(..));
+            if wakeup.is_closed {
+                engine.keep_unfinished(ready);
                 return Ok(());
             }
-            if woken.messages {
+            if wakeup.has_messages {
                 ready.extend(std::iter::from_fn(|| engine.receive()).take(BATCH));
             }
             for _ in 0..ready.len() {
@@ -37,11 +37,11 @@ impl Dispatch for Event {
     }
 }
 
-/// Returns the job if it can go on at once.
+/// Runs one portion of a job; returns the job if it can go on at once.
 fn portion<C: FileCopy>(engine: &Engine<C>, mut job: Job<C>) -> Option<Job<C>> {
-    match job.advance(engine) {
+    match job.advance(engine.context()) {
         Step::Finished => {
-            engine.ended();
+            engine.job_ended();
             None
         }
         Step::Again => Some(job),

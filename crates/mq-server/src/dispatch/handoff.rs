@@ -1,29 +1,29 @@
-//! One thread receives, others serve, with a queue in memory between them. The first design's pool 1 lost what arrived
-//! while all workers were busy; see [`crate::handoff`] for why this one does not.
+//! One thread receives, others serve, with a queue in memory between them. The original's pool 1 lost what
+//! arrived while all workers were busy (`docs/originals.md`); [`super::handoff_queue`] says why this one does not.
 
 use std::{sync::Arc, thread};
 
 use anyhow::Context;
 
-use super::{AtWork, Crew, Dispatch};
-use crate::{copy::FileCopy, engine::Engine, handoff::HandoffQueue};
+use super::{Dispatch, WorkerGuard, WorkerOptions, handoff_queue::HandoffQueue};
+use crate::{copy::FileCopy, engine::Engine};
 
-/// Jobs between the threads. Those beyond wait in the message queue, where a crash does not take them.
+/// Most jobs between the threads. Further ones wait in the message queue, where a crash does not take them.
 const JOBS_MAX: usize = 64;
 
 pub(super) struct Handoff;
 
 impl Dispatch for Handoff {
-    fn serve<C: FileCopy>(engine: &Arc<Engine<C>>, crew: &Crew) -> anyhow::Result<()> {
+    fn serve<C: FileCopy>(engine: &Arc<Engine<C>>, options: &WorkerOptions) -> anyhow::Result<()> {
         let queue = HandoffQueue::new(JOBS_MAX);
         let queue = &queue;
         thread::scope(|scope| {
-            for number in 0..crew.workers {
+            for number in 0..options.workers {
                 let worker = thread::Builder::new().name(format!("worker {number}"));
                 let started = worker.spawn_scoped(scope, || {
-                    let _at_work = AtWork::begin(engine);
+                    let _guard = WorkerGuard::new(engine);
                     while let Some(job) = queue.pop() {
-                        engine.turn(job);
+                        engine.run(job);
                     }
                 });
                 if let Err(error) = started {
@@ -34,25 +34,25 @@ impl Dispatch for Handoff {
             }
             receive(engine, queue);
             queue.close();
-            // In here: what follows is not run if a thread has panicked.
-            engine.leave(queue.take_all());
+            // Inside the scope: what follows it is not run if a thread has panicked.
+            engine.keep_unfinished(queue.take_all());
             Ok(())
         })
     }
 }
 
 fn receive<C: FileCopy>(engine: &Engine<C>, queue: &HandoffQueue<crate::job::Job<C>>) {
-    let _at_work = AtWork::begin(engine);
+    let _guard = WorkerGuard::new(engine);
     let mut jobs = Vec::new();
     loop {
-        let woken = engine.next(JOBS_MAX, None, &mut jobs);
-        if woken.closed {
-            return engine.leave(jobs);
+        let wakeup = engine.wait(JOBS_MAX, None, &mut jobs);
+        if wakeup.is_closed {
+            return engine.keep_unfinished(jobs);
         }
-        let message = if woken.messages { engine.receive() } else { None };
+        let message = if wakeup.has_messages { engine.receive() } else { None };
         for job in jobs.drain(..).chain(message) {
             if let Err(refused) = queue.push(job) {
-                engine.leave([refused]);
+                engine.keep_unfinished([refused]);
             }
         }
     }

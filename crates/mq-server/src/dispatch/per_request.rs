@@ -1,66 +1,65 @@
-//! A thread for each request, as the first design had it. One whose client is not ready ends its thread, too: it gets
-//! another when there is something to do.
+//! A thread for each request, as the original had it (`docs/originals.md`). A job whose client is not ready ends its
+//! thread, too: it gets another when it can go on.
 
-use std::{
-    sync::{Arc, Condvar, Mutex, PoisonError},
-    thread,
-};
+use std::{sync::Arc, thread};
 
-use super::{AtWork, Crew, Dispatch};
+use parking_lot::{Condvar, Mutex};
+
+use super::{Dispatch, WorkerGuard, WorkerOptions};
 use crate::{copy::FileCopy, engine::Engine, job::Job, statistics::Count};
 
-/// Jobs and messages that the receiving thread takes at once.
+/// Most jobs, and most messages, that the receiving thread takes at once.
 const BATCH: usize = 16;
 
 pub(super) struct ThreadPerRequest;
 
 impl Dispatch for ThreadPerRequest {
-    fn serve<C: FileCopy>(engine: &Arc<Engine<C>>, crew: &Crew) -> anyhow::Result<()> {
-        let permits = Permits::new(crew.workers_max);
+    fn serve<C: FileCopy>(engine: &Arc<Engine<C>>, options: &WorkerOptions) -> anyhow::Result<()> {
+        let permits = Permits::new(options.workers_max);
         let mut jobs = Vec::new();
         thread::scope(|scope| {
             let start = |job: Job<C>| {
                 let permit = permits.take();
-                // A thread that cannot be started must not take the job with it.
-                let errand = Arc::new(Mutex::new(Some(job)));
-                let carried = Arc::clone(&errand);
+                // The job is shared so that it survives a thread that cannot be started.
+                let shared = Arc::new(Mutex::new(Some(job)));
+                let for_thread = Arc::clone(&shared);
                 let run = move || {
-                    let _at_work = AtWork::begin(engine);
+                    let _guard = WorkerGuard::new(engine);
                     let _permit = permit;
-                    run_errand(engine, &carried);
+                    run_shared(engine, &for_thread);
                 };
                 if thread::Builder::new().spawn_scoped(scope, run).is_err() {
                     engine.statistics().count(Count::WorkersRefused, 1);
-                    run_errand(engine, &errand);
+                    run_shared(engine, &shared);
                 }
             };
-            let at_work = AtWork::begin(engine);
+            let guard = WorkerGuard::new(engine);
             loop {
-                let woken = engine.next(BATCH, None, &mut jobs);
-                if woken.closed {
-                    // In here: what follows is not run if a thread has panicked.
-                    engine.leave(jobs.drain(..));
+                let wakeup = engine.wait(BATCH, None, &mut jobs);
+                if wakeup.is_closed {
+                    // Inside the scope: what follows it is not run if a thread has panicked.
+                    engine.keep_unfinished(jobs.drain(..));
                     break;
                 }
                 jobs.drain(..).for_each(start);
-                if woken.messages {
+                if wakeup.has_messages {
                     std::iter::from_fn(|| engine.receive()).take(BATCH).for_each(start);
                 }
             }
-            drop(at_work);
+            drop(guard);
         });
         Ok(())
     }
 }
 
-fn run_errand<C: FileCopy>(engine: &Engine<C>, errand: &Mutex<Option<Job<C>>>) {
-    let job = errand.lock().unwrap_or_else(PoisonError::into_inner).take();
+fn run_shared<C: FileCopy>(engine: &Engine<C>, shared: &Mutex<Option<Job<C>>>) {
+    let job = shared.lock().take();
     if let Some(job) = job {
-        engine.turn(job);
+        engine.run(job);
     }
 }
 
-/// So many may run at once.
+/// Counter of the threads that may still start.
 struct Permits {
     left: Mutex<usize>,
     returned: Condvar,
@@ -74,16 +73,17 @@ impl Permits {
     }
 
     fn take(&self) -> Permit<'_> {
-        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = self.returned.wait_while(left, |left| *left == 0);
-        *left.unwrap_or_else(PoisonError::into_inner) -= 1;
+        let mut left = self.left.lock();
+        self.returned.wait_while(&mut left, |left| *left == 0);
+        *left -= 1;
+        drop(left);
         Permit(self)
     }
 }
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        *self.0.left.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *self.0.left.lock() += 1;
         self.0.returned.notify_one();
     }
 }

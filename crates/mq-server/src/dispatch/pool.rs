@@ -1,4 +1,4 @@
-//! Threads that all wait for messages and clients alike. The kernel wakes one for each.
+//! Threads that all wait for messages and for clients. The kernel wakes one for each event.
 
 use std::{
     sync::{
@@ -11,19 +11,19 @@ use std::{
 
 use anyhow::Context;
 
-use super::{AtWork, Crew, Dispatch};
+use super::{Dispatch, WorkerGuard, WorkerOptions};
 use crate::{copy::FileCopy, engine::Engine, statistics::Count};
 
-/// As many threads at the end as at the start.
+/// A pool of constant size.
 pub(super) struct Pool;
 
-/// More when all are busy, fewer when some have been idle.
+/// A pool that grows while all threads are busy, and shrinks when some have been idle.
 pub(super) struct Elastic;
 
 impl Dispatch for Pool {
-    fn serve<C: FileCopy>(engine: &Arc<Engine<C>>, crew: &Crew) -> anyhow::Result<()> {
+    fn serve<C: FileCopy>(engine: &Arc<Engine<C>>, options: &WorkerOptions) -> anyhow::Result<()> {
         thread::scope(|scope| {
-            for number in 0..crew.workers {
+            for number in 0..options.workers {
                 let started =
                     thread::Builder::new().name(format!("worker {number}")).spawn_scoped(scope, || work(engine));
                 if let Err(error) = started {
@@ -36,26 +36,26 @@ impl Dispatch for Pool {
     }
 }
 
-/// Serves whatever comes until the engine has closed.
+/// Serves until the engine has closed.
 pub(super) fn work<C: FileCopy>(engine: &Engine<C>) {
-    let _at_work = AtWork::begin(engine);
+    let _guard = WorkerGuard::new(engine);
     let mut jobs = Vec::with_capacity(1);
     loop {
-        let woken = engine.next(1, None, &mut jobs);
-        if woken.closed {
-            return engine.leave(jobs);
+        let wakeup = engine.wait(1, None, &mut jobs);
+        if wakeup.is_closed {
+            return engine.keep_unfinished(jobs);
         }
-        jobs.drain(..).for_each(|job| engine.turn(job));
-        if woken.messages
+        jobs.drain(..).for_each(|job| engine.run(job));
+        if wakeup.has_messages
             && let Some(job) = engine.receive()
         {
-            engine.turn(job);
+            engine.run(job);
         }
     }
 }
 
-/// What the workers of an elastic pool know of each other.
-struct Roster {
+/// Shared state of the threads of an elastic pool.
+struct ElasticPool {
     workers: AtomicUsize,
     idle: AtomicUsize,
     workers_min: usize,
@@ -64,18 +64,18 @@ struct Roster {
 }
 
 impl Dispatch for Elastic {
-    fn serve<C: FileCopy>(engine: &Arc<Engine<C>>, crew: &Crew) -> anyhow::Result<()> {
-        let roster = Roster {
-            workers: AtomicUsize::new(crew.workers),
+    fn serve<C: FileCopy>(engine: &Arc<Engine<C>>, options: &WorkerOptions) -> anyhow::Result<()> {
+        let pool = ElasticPool {
+            workers: AtomicUsize::new(options.workers),
             idle: AtomicUsize::new(0),
-            workers_min: crew.workers,
-            workers_max: crew.workers_max.max(crew.workers),
-            idle_max: crew.worker_idle,
+            workers_min: options.workers,
+            workers_max: options.workers_max.max(options.workers),
+            idle_max: options.worker_idle,
         };
-        let roster = &roster;
+        let pool = &pool;
         thread::scope(|scope| {
-            for _ in 0..crew.workers {
-                if let Err(error) = roster.spawn(scope, engine) {
+            for _ in 0..options.workers {
+                if let Err(error) = pool.spawn(scope, engine) {
                     engine.close();
                     return Err(error).context("cannot start a thread");
                 }
@@ -85,7 +85,7 @@ impl Dispatch for Elastic {
     }
 }
 
-impl Roster {
+impl ElasticPool {
     fn spawn<'scope, C: FileCopy>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
@@ -96,32 +96,32 @@ impl Roster {
     }
 
     fn work<'scope, C: FileCopy>(&'scope self, scope: &'scope Scope<'scope, '_>, engine: &'scope Engine<C>) {
-        let _at_work = AtWork::begin(engine);
+        let _guard = WorkerGuard::new(engine);
         let mut jobs = Vec::with_capacity(1);
         loop {
             self.idle.fetch_add(1, Ordering::AcqRel);
-            let woken = engine.next(1, Some(self.idle_max), &mut jobs);
+            let wakeup = engine.wait(1, Some(self.idle_max), &mut jobs);
             let was_last_idle = self.idle.fetch_sub(1, Ordering::AcqRel) == 1;
-            if woken.closed {
-                return engine.leave(jobs);
+            if wakeup.is_closed {
+                return engine.keep_unfinished(jobs);
             }
-            if woken.idle && self.may_leave() {
+            if wakeup.is_timeout && self.try_shrink() {
                 return;
             }
-            jobs.drain(..).for_each(|job| engine.turn(job));
-            if woken.messages
+            jobs.drain(..).for_each(|job| engine.run(job));
+            if wakeup.has_messages
                 && let Some(job) = engine.receive()
             {
                 if was_last_idle {
-                    self.grow(scope, engine);
+                    self.try_grow(scope, engine);
                 }
-                engine.turn(job);
+                engine.run(job);
             }
         }
     }
 
-    /// Whoever takes the last idle worker's place to a request sees to it that another one waits for the next.
-    fn grow<'scope, C: FileCopy>(&'scope self, scope: &'scope Scope<'scope, '_>, engine: &'scope Engine<C>) {
+    /// Starts a thread in place of the last idle one, which has just got a request.
+    fn try_grow<'scope, C: FileCopy>(&'scope self, scope: &'scope Scope<'scope, '_>, engine: &'scope Engine<C>) {
         let one_more = |workers: usize| (workers < self.workers_max).then_some(workers + 1);
         if self.workers.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
             && let Err(error) = self.spawn(scope, engine)
@@ -132,7 +132,8 @@ impl Roster {
         }
     }
 
-    fn may_leave(&self) -> bool {
+    /// Gives up a thread that the pool does not keep; true if the caller is to end.
+    fn try_shrink(&self) -> bool {
         let one_less = |workers: usize| (workers > self.workers_min).then(|| workers - 1);
         self.workers.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less).is_ok()
     }

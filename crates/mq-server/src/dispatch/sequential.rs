@@ -1,13 +1,13 @@
 use std::sync::Arc;
 
-use super::{Crew, Dispatch, pool};
+use super::{Dispatch, WorkerOptions, pool};
 use crate::{copy::FileCopy, engine::Engine};
 
-/// A pool of one, which is the thread that was there anyway.
+/// A pool of one thread: the one that calls.
 pub(super) struct Sequential;
 
 impl Dispatch for Sequential {
-    fn serve<C: FileCopy>(engine: &Arc<Engine<C>>, _: &Crew) -> anyhow::Result<()> {
+    fn serve<C: FileCopy>(engine: &Arc<Engine<C>>, _: &WorkerOptions) -> anyhow::Result<()> {
         pool::work(engine);
         Ok(())
     }

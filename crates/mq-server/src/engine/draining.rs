@@ -1,7 +1,7 @@
-//! From the signal to the end.
+//! The end of an engine: from the signal to a queue that is put away.
 
 use std::{
-    sync::{Arc, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     task::Wake,
     thread,
     time::{Duration, Instant},
@@ -10,27 +10,30 @@ use std::{
 use super::{CLOSED, DRAINING, Engine, SERVING};
 use crate::{copy::FileCopy, outcome::Outcome, statistics::Count};
 
+/// Longest time until the drain timer sees that the engine has closed.
+const TIMER_PERIOD: Duration = Duration::from_millis(50);
+
 impl<C: FileCopy> Engine<C> {
-    /// Takes the messages that are in the queue now and no others, finishes what has been taken, and closes: when all is
-    /// done, or the drain timeout is over.
+    /// Takes the messages that are in the queue now and no others, and finishes what has been taken. Closes when all is
+    /// done, or when the drain timeout is over.
     pub fn begin_drain(self: &Arc<Self>) {
         if self.has_drain_begun.swap(true, Ordering::AcqRel) {
             return;
         }
-        self.quota.store(self.queue().len().unwrap_or(0) + self.carried().len(), Ordering::Release);
+        self.drain_quota.store(self.queued(), Ordering::Release);
         // A close may have come before.
         let _ = self.state.compare_exchange(SERVING, DRAINING, Ordering::AcqRel, Ordering::Acquire);
         self.close_if_drained();
-        let (engine, timeout) = (Arc::clone(self), self.options.drain_timeout);
-        let guard = thread::Builder::new().name("drain".to_owned()).spawn(move || {
+        let (engine, timeout) = (Arc::clone(self), self.options().drain_timeout);
+        let timer = thread::Builder::new().name("drain".to_owned()).spawn(move || {
             let deadline = Instant::now() + timeout;
             while let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|_| !engine.is_closed()) {
-                thread::sleep(left.min(Duration::from_millis(50)));
+                thread::sleep(left.min(TIMER_PERIOD));
             }
             engine.close();
         });
-        if guard.is_err() {
-            self.close(); // Better early than never.
+        if timer.is_err() {
+            self.close(); // Without a timer, too early is better than never.
         }
     }
 
@@ -41,8 +44,8 @@ impl<C: FileCopy> Engine<C> {
 
     fn stop_intake(&self) {
         self.is_intake_over.store(true, Ordering::Release);
-        // Or late messages would wake everybody for nothing, again and again.
-        self.room.forget_messages(self.queue());
+        // Otherwise late messages would wake all threads for nothing, again and again.
+        self.wait_set.unwatch_messages(self.queue());
     }
 
     pub(super) fn is_intake_over(&self) -> bool {
@@ -53,8 +56,8 @@ impl<C: FileCopy> Engine<C> {
         if self.state.load(Ordering::Acquire) != DRAINING {
             return;
         }
-        // Others may have taken messages that were counted for the quota before the drain began.
-        if !self.is_intake_over() && self.holdings().queued == 0 {
+        // Other threads may have taken messages that the quota counts, before the drain began.
+        if !self.is_intake_over() && self.queued() == 0 {
             self.stop_intake();
         }
         if self.is_intake_over() && self.jobs.load(Ordering::Acquire) == 0 {
@@ -62,40 +65,40 @@ impl<C: FileCopy> Engine<C> {
         }
     }
 
-    /// Everybody stops where they are.
+    /// Stops all threads at the end of what they are doing.
     pub(crate) fn close(&self) {
         self.state.store(CLOSED, Ordering::Release);
-        self.room.close();
+        self.wait_set.close();
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         self.state.load(Ordering::Acquire) == CLOSED
     }
 
-    /// Puts requests that have not been answered back into the queue, and takes the queue away if it is empty then. To be
-    /// called on every way out; once is enough.
-    pub fn put_away(&self) {
-        self.put_away.call_once(|| {
+    /// Closes, puts requests that have not been answered back into the queue, and removes the queue if it is empty then.
+    /// Has to be called on every way out; later calls do nothing.
+    pub fn shut_down(&self) {
+        self.shut_down.call_once(|| {
             self.close();
-            let mut messages: Vec<_> = self.carried().drain(..).collect();
-            let mut jobs = self.room.take_all();
-            jobs.append(&mut self.leftovers.lock().unwrap_or_else(PoisonError::into_inner));
+            let mut messages: Vec<_> = self.backlog.lock().drain(..).collect();
+            let mut jobs = self.wait_set.take_all();
+            jobs.append(&mut self.unfinished.lock());
             for mut job in jobs {
-                if job.is_untouched() {
+                if job.is_unanswered() {
                     messages.push(job.into_message());
                 } else {
-                    job.cut(self, Outcome::Stopping);
+                    job.abort(&self.context, Outcome::Stopping);
                 }
             }
-            let (back, lost) = self.queue.put_away(messages);
-            self.statistics.count(Count::HandedBack, back as u64);
-            self.statistics.count(Count::Lost, lost as u64);
+            let (returned, lost) = self.queue.release(messages);
+            self.statistics().count(Count::HandedBack, returned as u64);
+            self.statistics().count(Count::Lost, lost as u64);
         });
     }
 }
 
 impl<C: FileCopy> Wake for Engine<C> {
-    /// The signal has come.
+    /// Begins the drain: this is the waker that the signal wakes.
     fn wake(self: Arc<Self>) {
         self.begin_drain();
     }

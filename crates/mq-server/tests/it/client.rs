@@ -1,4 +1,4 @@
-//! Clients that behave, and their FIFOs.
+//! Well-behaved clients, and their FIFOs.
 
 use std::{
     fs,
@@ -25,7 +25,7 @@ pub(crate) struct Fifo {
 }
 
 impl Fifo {
-    /// Nobody reads it.
+    /// Makes a FIFO that no process reads.
     pub(crate) fn closed(world: &World) -> Self {
         let name = world.fresh_name();
         let path = world.fifo_dir().join(&name);
@@ -33,7 +33,7 @@ impl Fifo {
         Self { name, path, reader: None }
     }
 
-    /// Somebody reads it.
+    /// Makes a FIFO and opens its reading end.
     pub(crate) fn open(world: &World) -> Self {
         let mut fifo = Self::closed(world);
         fifo.reader = Some(open(&fifo.path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap());
@@ -44,12 +44,12 @@ impl Fifo {
         &self.path
     }
 
-    /// The reader dies.
+    /// Closes the reading end.
     pub(crate) fn close(&mut self) {
         self.reader = None;
     }
 
-    /// Up to `bytes`, fewer at the end.
+    /// Reads up to `bytes`, fewer at the end.
     pub(crate) fn read(&mut self, bytes: usize) -> Vec<u8> {
         let reader = self.reader.as_ref().expect("is open");
         let (mut got, deadline) = (Vec::new(), Instant::now() + HANG);
@@ -85,7 +85,7 @@ impl Drop for Fifo {
     }
 }
 
-/// Asks for a file as the first design's client does: the FIFO is opened after the message has been sent.
+/// Requests a file as the original's client does (`docs/originals.md`): the FIFO is opened after the message has been sent.
 pub(crate) fn fetch(world: &World, path: &str) -> io::Result<Vec<u8>> {
     let fifo = Fifo::closed(world);
     world.send(format!("{path};{}\0", fifo.name));
@@ -94,14 +94,14 @@ pub(crate) fn fetch(world: &World, path: &str) -> io::Result<Vec<u8>> {
     Ok(got)
 }
 
-/// Asks for a file with a FIFO that is open already.
+/// Requests a file with a FIFO that is open already.
 pub(crate) fn ask(world: &World, path: &str) -> Fifo {
     let fifo = Fifo::open(world);
     world.send(format!("{path};{}", fifo.name));
     fifo
 }
 
-/// The same, and asks to be told what came of it.
+/// The same, with a status FIFO.
 pub(crate) fn ask_with_status(world: &World, path: &str) -> (Fifo, Fifo) {
     let (fifo, status) = (Fifo::open(world), Fifo::open(world));
     world.send(format!("{path};{};{}", fifo.name, status.name));

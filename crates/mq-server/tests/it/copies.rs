@@ -1,7 +1,8 @@
-//! What a file may do while it is sent.
+//! Files that change while they are sent.
 
 use std::fs::OpenOptions;
 
+use clap::ValueEnum;
 use mq_server::{Outcome, copy::CopyKind, dispatch::DispatchKind};
 use wire::mserve::Status;
 
@@ -13,8 +14,8 @@ use crate::{
 const BYTES: usize = 8 << 20;
 
 #[test]
-fn a_file_that_shrinks_is_cut_off_and_the_client_is_told() {
-    for &dispatch in DispatchKind::ALL {
+fn a_file_that_shrinks_is_cut_off_and_reported() {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", BYTES);
         let server = Setup::new(dispatch).serve(&world, CopyKind::ReadWrite);
@@ -31,10 +32,10 @@ fn a_file_that_shrinks_is_cut_off_and_the_client_is_told() {
 }
 
 #[test]
-fn a_file_that_grows_is_sent_as_long_as_it_was() {
+fn a_file_that_grows_is_sent_with_its_old_length() {
     let world = World::new();
     let contents = world.file("file", BYTES);
-    let server = Setup::new(DispatchKind::DEFAULT).framed().serve(&world, CopyKind::DEFAULT);
+    let server = Setup::new(DispatchKind::default()).framed().serve(&world, CopyKind::default());
     let (mut answer, _status) = ask_with_status(&world, "file");
     assert_eq!(answer.read_header().length, BYTES as u64);
     let begin = answer.read(100);

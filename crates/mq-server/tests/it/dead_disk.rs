@@ -1,4 +1,4 @@
-//! A disk that does not answer: a file system of our own (FUSE, <linux/fuse.h>) that never replies to a read.
+//! A disk that does not answer: a FUSE file system (<linux/fuse.h>) that never replies to a read.
 
 use std::{
     fs::{File, OpenOptions},
@@ -25,7 +25,7 @@ use crate::{
 };
 
 const DEVICE: &str = "/dev/fuse";
-/// Requests are read whole; the largest is a write, of which there are none.
+/// Bytes of the largest request: requests are read whole.
 const REQUEST_BYTES: usize = 1 << 17;
 const HEADER_BYTES: usize = 40;
 
@@ -41,7 +41,7 @@ const BATCH_FORGET: u32 = 42;
 
 const ENOENT: i32 = 2;
 const ENOSYS: i32 = 38;
-/// A close asks nobody.
+/// Makes a close send no request.
 const FOPEN_NOFLUSH: u32 = 1 << 5;
 const FILE: &[u8] = b"dead";
 const FILE_NODE: u64 = 2;
@@ -55,14 +55,14 @@ struct DeadDisk {
 }
 
 impl DeadDisk {
-    /// `None` where it cannot be mounted, which is said.
+    /// Mounts it; `None` with a message if that is not possible.
     fn mount(path: &Path) -> Option<Self> {
         let device = OpenOptions::new().read(true).write(true).open(DEVICE);
         let (Ok(device), true) = (device, geteuid().is_root()) else {
             eprintln!("skipped: only root can mount, and {DEVICE} is needed");
             return None;
         };
-        // The one that mount(8) inherits.
+        // The descriptor that mount(8) inherits.
         let inherited = fcntl_dupfd_cloexec(&device, 100).unwrap();
         fcntl_setfd(&inherited, FdFlags::empty()).unwrap();
         let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", inherited.as_raw_fd());
@@ -80,7 +80,7 @@ impl DeadDisk {
 }
 
 impl Drop for DeadDisk {
-    /// Everybody who waits for the disk gets an error.
+    /// Unmounts it: every process that waits for the disk gets an error.
     fn drop(&mut self) {
         let _ = Command::new("umount").args(["-f", "-l"]).arg(&self.path).status();
         if let Some(server) = self.server.take() {
@@ -89,7 +89,7 @@ impl Drop for DeadDisk {
     }
 }
 
-/// Until it is unmounted.
+/// Answers the kernel until the file system is unmounted.
 fn serve(mut device: File, was_read: &AtomicBool) {
     let mut request = vec![0; REQUEST_BYTES];
     while let Ok(bytes) = device.read(&mut request) {
@@ -110,7 +110,7 @@ fn serve(mut device: File, was_read: &AtomicBool) {
         message.extend(error.to_ne_bytes());
         message.extend(unique.to_ne_bytes());
         message.extend(body);
-        let _ = device.write(&message); // Whoever asked may be gone.
+        let _ = device.write(&message); // The process that asked may be gone.
     }
 }
 
@@ -144,17 +144,18 @@ fn longs<const N: usize>(longs: [u64; N]) -> Vec<u8> {
     longs.into_iter().flat_map(u64::to_ne_bytes).collect()
 }
 
-/// Its thread waits in the kernel, and nothing can be done about that; everybody else is served, and the end comes in time.
+/// One thread waits in the kernel, and nothing can be done about that. All other requests are served, and the server stops
+/// in time.
 #[test]
-fn a_disk_that_does_not_answer_holds_one_thread_and_not_the_queue() {
+fn a_dead_disk_holds_one_thread_and_not_the_queue() {
     for copy in ["splice", "read-write"] {
         let world = World::new();
         let contents = world.file("file", 100_000);
         std::fs::create_dir(world.root().join("disk")).unwrap();
         let mut stuck =
             world.process(&["--dispatch", "pool", "--workers", "2", "--copy", copy, "--drain-timeout", "50ms"]);
-        // The kernel holds the FIFO's lock while it splices from the disk. Nobody could close it, or wait for the server's end,
-        // before the disk is gone: it is mounted last.
+        // The kernel holds the FIFO's lock while it splices from the disk. Until the disk is gone, no process can close the FIFO
+        // or wait for the server's end. So the disk is mounted last.
         let waits = Fifo::open(&world);
         let Some(disk) = DeadDisk::mount(&world.root().join("disk")) else { return };
         world.send(format!("disk/dead;{}", waits.name));
@@ -163,12 +164,12 @@ fn a_disk_that_does_not_answer_holds_one_thread_and_not_the_queue() {
             assert!(fetch(&world, "file").unwrap() == contents, "{copy}");
         }
         stuck.terminate().unwrap();
-        eventually("the queue is put away although a thread is stuck", || Ok(world.queued().is_none())).unwrap();
+        eventually("the queue is released although a thread is stuck", || Ok(world.queued().is_none())).unwrap();
         // The next server need not wait for that thread.
         let mut next = world.process(&["--copy", copy]);
         assert!(fetch(&world, "file").unwrap() == contents, "{copy}");
         assert_eq!(next.stop().unwrap().code(), Some(0));
-        // Nor does the end of the process, as soon as the kernel lets go of it.
+        // Nor does the end of the process, as soon as the kernel releases that thread.
         drop(disk);
         assert_eq!(stuck.wait().unwrap().code(), Some(0), "{copy}: {}", stuck.stderr());
     }

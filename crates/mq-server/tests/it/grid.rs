@@ -2,6 +2,7 @@
 
 use std::thread;
 
+use clap::ValueEnum;
 use mq_server::{Outcome, copy::CopyKind, dispatch::DispatchKind};
 use wire::mserve::{Header, Status};
 
@@ -10,29 +11,29 @@ use crate::{
     world::{Setup, World, absolute},
 };
 
-/// Around a page, around what a pipe holds, and more than that.
+/// Sizes of files: around a page, around the capacity of a pipe, and more.
 const SIZES: [usize; 6] = [0, 1, 4096, (64 << 10) + 1, 300_000, (2 << 20) + 7];
 
 fn copies_here() -> impl Iterator<Item = CopyKind> {
-    let unavailable: Vec<_> = CopyKind::dimension_here()
+    let unavailable: Vec<_> = CopyKind::dimension()
         .choices
         .into_iter()
         .filter(|choice| choice.unavailable.is_some())
         .map(|choice| choice.name)
         .collect();
-    CopyKind::ALL.iter().copied().filter(move |kind| !unavailable.contains(&kind.name().to_owned()))
+    CopyKind::value_variants().iter().copied().filter(move |kind| !unavailable.contains(&kind.to_string()))
 }
 
 #[test]
 fn every_dispatch_sends_every_file_by_every_copy() {
-    for &dispatch in DispatchKind::ALL {
+    for &dispatch in DispatchKind::value_variants() {
         for copy in copies_here() {
             let world = World::new();
             let files: Vec<_> =
                 SIZES.iter().map(|&size| (format!("f{size}"), world.file(&format!("f{size}"), size))).collect();
             let server = Setup::new(dispatch).serve(&world, copy);
             thread::scope(|scope| {
-                // All at once, each file twice: with a path from the root and with an absolute one.
+                // All at once, each file twice: by a relative and by an absolute path.
                 for (name, contents) in &files {
                     let root = world.root();
                     let path = format!("{}//{name}", absolute(&root));
@@ -52,11 +53,11 @@ fn every_dispatch_sends_every_file_by_every_copy() {
 }
 
 #[test]
-fn framed_answers_announce_what_follows() {
-    for &dispatch in DispatchKind::ALL {
+fn framed_answers_announce_status_and_length() {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 200_000);
-        let server = Setup::new(dispatch).framed().serve(&world, CopyKind::DEFAULT);
+        let server = Setup::new(dispatch).framed().serve(&world, CopyKind::default());
         let mut answer = ask(&world, "file");
         assert_eq!(answer.read_header(), Header { status: Status::Ok, length: 200_000 });
         assert!(answer.read_to_end() == contents);
@@ -72,11 +73,11 @@ fn framed_answers_announce_what_follows() {
 }
 
 #[test]
-fn a_status_fifo_tells_what_became_of_the_request() {
-    for &dispatch in DispatchKind::ALL {
+fn a_status_fifo_gets_the_result_of_the_request() {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 100_000);
-        let server = Setup::new(dispatch).serve(&world, CopyKind::DEFAULT);
+        let server = Setup::new(dispatch).serve(&world, CopyKind::default());
         let (mut answer, mut status) = ask_with_status(&world, "file");
         assert!(answer.read_to_end() == contents);
         assert_eq!(status.read_header(), Header { status: Status::Ok, length: 100_000 });

@@ -1,4 +1,4 @@
-//! Clients that do not behave, in every dispatch.
+//! Misbehaving clients, in every dispatch.
 
 use std::{
     fs,
@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use clap::ValueEnum;
 use mq_server::{Outcome, copy::CopyKind, dispatch::DispatchKind};
 use rustix::fs::{CWD, FileType, Mode, mkfifoat, mknodat};
 use wire::mserve::{Header, Status};
@@ -16,16 +17,16 @@ use crate::{
     world::{NEVER, Setup, World},
 };
 
-/// Short enough to be waited for.
+/// A timeout short enough for a test to wait for.
 const SHORT: Duration = Duration::from_millis(150);
 
 #[test]
-fn every_bad_request_is_counted_by_its_reason_and_the_next_good_one_is_right() {
-    for &dispatch in DispatchKind::ALL {
+fn bad_requests_are_counted_by_reason_and_good_ones_served() {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 5_000);
         populate(&world);
-        let server = Setup::new(dispatch).serve(&world, CopyKind::DEFAULT);
+        let server = Setup::new(dispatch).serve(&world, CopyKind::default());
         let (long_path, long_name) = ("p".repeat(5_000), "n".repeat(300));
         let reader = Fifo::open(&world);
         let to = |path: &str| format!("{path};{}", reader.name);
@@ -70,7 +71,7 @@ fn every_bad_request_is_counted_by_its_reason_and_the_next_good_one_is_right() {
     }
 }
 
-/// /dev/null
+/// Device number of /dev/null.
 const NULL: u64 = 1 << 8 | 3;
 
 fn populate(world: &World) {
@@ -95,29 +96,29 @@ fn make_fifo(path: &Path) {
 }
 
 #[test]
-fn a_refused_client_sees_the_end_at_once_and_nothing_else() {
-    for &dispatch in DispatchKind::ALL {
+fn a_refused_client_sees_only_the_end() {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
-        let server = Setup::new(dispatch).serve(&world, CopyKind::DEFAULT);
+        let server = Setup::new(dispatch).serve(&world, CopyKind::default());
         assert_eq!(ask(&world, "none").read_to_end(), b"");
         assert_eq!(fetch(&world, "none").unwrap(), b"");
         server.stop(&world);
     }
 }
 
-/// More of each kind than there are threads.
+/// Number of bad clients of each kind: more than there are threads.
 const BAD: usize = 9;
 
-/// The bad ones stay for as long as the test runs, so the good ones have certainly not waited for their end.
+/// The bad ones stay for as long as the test runs, so the good ones cannot have waited for their end.
 #[test]
-fn good_jobs_finish_behind_bad_ones_in_every_dispatch() {
-    for &dispatch in DispatchKind::ALL {
+fn good_jobs_finish_while_bad_ones_wait() {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 1 << 20);
         world.file("large", 4 << 20);
         let mut setup = Setup::new(dispatch);
         setup.options.drain_timeout = Duration::ZERO;
-        let mut server = setup.serve(&world, CopyKind::DEFAULT);
+        let mut server = setup.serve(&world, CopyKind::default());
         let never_read: Vec<_> = (0..BAD).map(|_| ask(&world, "large")).collect();
         let never_opened: Vec<_> = (0..BAD).map(|_| Fifo::closed(&world)).collect();
         never_opened.iter().for_each(|fifo| world.send(format!("file;{}", fifo.name)));
@@ -137,13 +138,13 @@ fn good_jobs_finish_behind_bad_ones_in_every_dispatch() {
 }
 
 #[test]
-fn a_client_that_does_nothing_is_given_up_and_told() {
-    for &dispatch in DispatchKind::ALL {
+fn an_idle_client_is_given_up_and_told() {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         world.file("file", 4 << 20);
         let mut setup = Setup::new(dispatch);
         setup.options.stall_timeout = SHORT;
-        let server = setup.serve(&world, CopyKind::DEFAULT);
+        let server = setup.serve(&world, CopyKind::default());
         let (closed, mut status) = (Fifo::closed(&world), Fifo::open(&world));
         world.send(format!("file;{};{}", closed.name, status.name));
         assert_eq!(status.read_header(), Header { status: Status::NoReader, length: 0 });
@@ -153,21 +154,21 @@ fn a_client_that_does_nothing_is_given_up_and_told() {
         assert_eq!(header.status, Status::TimedOut);
         assert_eq!(answer.read_to_end().len() as u64, header.length, "what was written is there, then the end");
         server.counts_to(Outcome::Stalled, 1);
-        // Who wants to be told and does not listen costs nothing either.
-        let deaf = Fifo::closed(&world);
-        world.send(format!("none;{};{}", Fifo::open(&world).name, deaf.name));
+        // A client with a status FIFO that it does not read costs nothing either.
+        let unread = Fifo::closed(&world);
+        world.send(format!("none;{};{}", Fifo::open(&world).name, unread.name));
         server.stop(&world);
     }
 }
 
 #[test]
 fn a_slow_reader_has_until_the_deadline() {
-    for &dispatch in DispatchKind::ALL {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         world.file("file", 4 << 20);
         let mut setup = Setup::new(dispatch);
         setup.options.request_timeout = SHORT;
-        let server = setup.serve(&world, CopyKind::DEFAULT);
+        let server = setup.serve(&world, CopyKind::default());
         let (mut answer, mut status) = ask_with_status(&world, "file");
         while server.count(Outcome::Deadline) == 0 {
             answer.read(4096);
@@ -180,10 +181,10 @@ fn a_slow_reader_has_until_the_deadline() {
 
 #[test]
 fn a_reader_that_dies_costs_only_its_own_transfer() {
-    for &dispatch in DispatchKind::ALL {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 4 << 20);
-        let server = Setup::new(dispatch).serve(&world, CopyKind::DEFAULT);
+        let server = Setup::new(dispatch).serve(&world, CopyKind::default());
         let (mut dies, mut lives) = (ask(&world, "file"), ask(&world, "file"));
         assert!(dies.read(100_000) == contents[..100_000]);
         dies.close();
@@ -194,17 +195,17 @@ fn a_reader_that_dies_costs_only_its_own_transfer() {
     }
 }
 
-/// Many more than may wait: those who have waited longest give way, and a good client is served in between.
+/// Many more clients than may wait: those that have waited longest are evicted, and a good client is served in between.
 #[test]
 fn a_flood_is_bounded_and_good_clients_get_through() {
     const FLOOD: usize = 120;
-    for &dispatch in DispatchKind::ALL {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 10_000);
         let mut setup = Setup::new(dispatch);
         (setup.options.waiting_max, setup.options.drain_timeout) = (8, Duration::ZERO);
         setup.options.stall_timeout = NEVER;
-        let mut server = setup.serve(&world, CopyKind::DEFAULT);
+        let mut server = setup.serve(&world, CopyKind::default());
         let fifos: Vec<_> = (0..FLOOD).map(|_| Fifo::closed(&world)).collect();
         for (number, fifo) in fifos.iter().enumerate() {
             world.send(format!("file;{}", fifo.name));
@@ -217,6 +218,6 @@ fn a_flood_is_bounded_and_good_clients_get_through() {
         server.counts_to(Outcome::WaitingRoomFull, FLOOD as u64 - 8);
         server.drain();
         assert!(server.end());
-        assert_eq!(world.queued(), Some(8), "those who still waited are handed back");
+        assert_eq!(world.queued(), Some(8), "the requests that still waited are put back");
     }
 }

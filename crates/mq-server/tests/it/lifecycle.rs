@@ -1,8 +1,9 @@
-//! The server as a process: its queue from start to end, on every way out.
+//! The server as a process: its queue from the start to every way out.
 
 use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt, process::Command, time::Duration};
 
-use mq_server::{OwnQueue, dispatch::DispatchKind};
+use clap::ValueEnum;
+use mq_server::{OwnedQueue, dispatch::DispatchKind};
 use sys::mqueue::{Queue, QueueSize};
 use testkit::{eventually, fails, run_to_end};
 
@@ -14,11 +15,11 @@ use crate::{
 const SMALLER: QueueSize = QueueSize { messages_max: 5, message_bytes_max: 512 };
 
 #[test]
-fn sigterm_answers_what_is_queued_and_removes_the_queue() {
+fn sigterm_answers_queued_requests_and_removes_the_queue() {
     for dispatch in [DispatchKind::Sequential, DispatchKind::Elastic] {
         let world = World::new();
         let contents = world.file("file", 300_000);
-        let mut server = world.process(&["--dispatch", dispatch.name()]);
+        let mut server = world.process(&["--dispatch", &dispatch.to_string()]);
         server.process().pause().unwrap();
         eventually("it stands still", || server.process().is_paused()).unwrap();
         let answers: Vec<_> = (0..8).map(|_| ask(&world, "file")).collect();
@@ -31,7 +32,7 @@ fn sigterm_answers_what_is_queued_and_removes_the_queue() {
 }
 
 #[test]
-fn a_drain_that_takes_too_long_says_what_it_leaves() {
+fn a_drain_that_times_out_reports_what_is_left() {
     let world = World::new();
     let contents = world.file("file", 1);
     let mut server = world.process(&["--drain-timeout", "50ms"]);
@@ -75,10 +76,10 @@ fn a_living_servers_queue_is_not_taken() {
 }
 
 #[test]
-fn a_queue_of_another_size_is_replaced_and_its_requests_are_answered_first() {
+fn a_replaced_queue_has_its_requests_answered_first() {
     let world = World::new();
     let contents = world.file("file", 10);
-    drop(OwnQueue::acquire(&world.queue, SMALLER, true, 0o600).unwrap());
+    drop(OwnedQueue::acquire(&world.queue, SMALLER, true, 0o600).unwrap());
     let answers: Vec<_> = (0..5).map(|_| ask(&world, "file")).collect();
     // The operands of the original.
     let mut command = Command::new(env!("CARGO_BIN_EXE_mq-server"));
@@ -93,12 +94,12 @@ fn a_queue_of_another_size_is_replaced_and_its_requests_are_answered_first() {
 }
 
 #[test]
-fn a_size_that_the_kernel_refuses_is_an_error_that_names_the_setting_and_touches_nothing() {
+fn a_refused_queue_size_is_an_error_that_names_the_setting() {
     let world = World::new();
     let error = fails(world.command(&["--max-messages", "70000"]), 1);
     assert!(error.stderr.contains("fs.mqueue.msg_max=70000"), "{error:?}");
     assert_eq!(world.queued(), None);
-    drop(OwnQueue::acquire(&world.queue, SMALLER, true, 0o600).unwrap());
+    drop(OwnedQueue::acquire(&world.queue, SMALLER, true, 0o600).unwrap());
     world.send("file;fifo");
     let error = fails(world.command(&["--max-messages", "70000"]), 1);
     assert!(error.stderr.contains("its requests are still in it"), "{error:?}");
@@ -130,14 +131,14 @@ fn the_queue_is_removed_on_every_way_out() {
 }
 
 #[test]
-fn without_a_fifo_directory_there_is_a_private_one_until_the_end() {
+fn the_default_fifo_directory_is_private_and_removed() {
     let world = World::new();
     let contents = world.file("file", 10);
     let temporary = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_mq-server"));
     command.arg("--queue").arg(world.queue.to_string()).current_dir(world.root()).env("TMPDIR", temporary.path());
     let mut server = testkit::Server::start_command(command, 0).unwrap();
-    eventually("it says what to try", || Ok(server.stderr().contains("try: "))).unwrap();
+    eventually("the example is printed", || Ok(server.stderr().contains("try: "))).unwrap();
     let said = server.stderr();
     let tip = said.lines().find_map(|line| line.strip_prefix("try: loadgen mq --fifo-dir ")).unwrap();
     let (directory, rest) = tip.split_once(' ').unwrap();
@@ -153,7 +154,7 @@ fn without_a_fifo_directory_there_is_a_private_one_until_the_end() {
 }
 
 #[test]
-fn standard_output_is_the_ready_lines_and_metrics_count_outcomes() {
+fn ready_lines_are_printed_and_metrics_count_outcomes() {
     let world = World::new();
     world.file("file", 10);
     let log = world.root().join("ready");
@@ -186,7 +187,7 @@ fn get(address: &str, path: &str) -> std::io::Result<String> {
 }
 
 #[test]
-fn back_ends_are_listed_and_bad_usage_has_its_own_status() {
+fn back_ends_are_listed_and_bad_usage_exits_with_2() {
     let world = World::new();
     let listed = run_to_end(world.command(&["--list-backends", "--format", "json"])).unwrap();
     assert_eq!((listed.code(), world.queued()), (Some(0), None));
@@ -194,7 +195,10 @@ fn back_ends_are_listed_and_bad_usage_has_its_own_status() {
     assert_eq!(listed["server"], "mq-server");
     let names = |index: usize| listed["dimensions"][index]["choices"].as_array().map(Vec::len);
     assert_eq!(listed["dimensions"][0]["name"], "dispatch");
-    assert_eq!((names(0), listed["dimensions"].as_array().map(Vec::len)), (Some(DispatchKind::ALL.len()), Some(2)));
+    assert_eq!(
+        (names(0), listed["dimensions"].as_array().map(Vec::len)),
+        (Some(DispatchKind::value_variants().len()), Some(2))
+    );
     for bad in [&["--dispatch", "none"][..], &["--queue-mode", "9"], &["--max-waiting", "0"], &["--listen", "x"]] {
         assert_eq!(run_to_end(world.command(bad)).unwrap().code(), Some(2), "{bad:?}");
     }

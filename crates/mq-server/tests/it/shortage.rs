@@ -1,8 +1,10 @@
 //! A server that runs out of descriptors.
 
-use std::{fs, time::Duration};
+use std::time::Duration;
 
+use clap::ValueEnum;
 use mq_server::dispatch::DispatchKind;
+use procfs::process::{LimitValue, Process};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use testkit::{Server, eventually};
 use wire::mserve::{Header, Status};
@@ -12,23 +14,24 @@ use crate::{
     world::World,
 };
 
-/// Leaves the server so many descriptors to open; returns what it was allowed before.
-fn leave(world: &World, server: &Server, free: usize) -> Rlimit {
-    // Who has answered has all that it needs to serve, and nothing else once the answer has ended.
+/// Lets the server open only `free` more descriptors; returns the limit from before.
+fn restrict(world: &World, server: &Server, free: usize) -> Rlimit {
+    // A server that has answered has opened all that it needs to serve; the answer's own descriptors are closed again.
     assert!(!ask(world, "file").read_to_end().is_empty());
-    let open = format!("/proc/{}/fd", server.process().id());
-    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u64>().ok();
-    let taken: Vec<_> = fs::read_dir(open).unwrap().filter_map(|entry| number(entry.unwrap())).collect();
-    // The limit is one of numbers, and the lowest that is free is taken first.
-    let limit = (0..).filter(|number| !taken.contains(number)).nth(free).unwrap();
+    let open = Process::new(server.process().id()).unwrap().fd().unwrap();
+    let taken: Vec<_> = open.map(|descriptor| descriptor.unwrap().fd).collect();
+    // The limit is on the number of a descriptor, and the lowest free number is taken first.
+    let limit = (0..).filter(|number| !taken.contains(number)).nth(free).unwrap().cast_unsigned().into();
     allow(server, Rlimit { current: Some(limit), maximum: limit_of(server).maximum })
 }
 
 fn limit_of(server: &Server) -> Rlimit {
-    let limits = fs::read_to_string(format!("/proc/{}/limits", server.process().id())).unwrap();
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
-    let mut numbers = line.split_whitespace().map(|number| number.parse().ok());
-    Rlimit { current: numbers.next().unwrap(), maximum: numbers.next().unwrap() }
+    let limits = Process::new(server.process().id()).unwrap().limits().unwrap().max_open_files;
+    let number = |limit| match limit {
+        LimitValue::Value(number) => Some(number),
+        LimitValue::Unlimited => None,
+    };
+    Rlimit { current: number(limits.soft_limit), maximum: number(limits.hard_limit) }
 }
 
 fn allow(server: &Server, limit: Rlimit) -> Rlimit {
@@ -36,55 +39,55 @@ fn allow(server: &Server, limit: Rlimit) -> Rlimit {
     prlimit(pid, Resource::Nofile, limit).unwrap()
 }
 
-fn complaints(server: &Server) -> usize {
+fn warnings(server: &Server) -> usize {
     server.stderr().matches("out of file descriptors").count()
 }
 
 #[test]
-fn requests_wait_while_descriptors_have_run_out_and_are_answered_when_there_are_some() {
-    for dispatch in DispatchKind::ALL {
+fn requests_wait_for_descriptors_and_are_answered_then() {
+    for dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 300_000);
-        let mut server = world.process(&["--dispatch", dispatch.name()]);
+        let mut server = world.process(&["--dispatch", &dispatch.to_string()]);
         for free in [0, 1] {
-            let usual = leave(&world, &server, free);
+            let old_limit = restrict(&world, &server, free);
             let mut answer = ask(&world, "file");
-            eventually("it waits", || Ok(complaints(&server) == 1 && world.queued() == Some(0))).unwrap();
-            allow(&server, usual);
+            eventually("it waits", || Ok(warnings(&server) == 1 && world.queued() == Some(0))).unwrap();
+            allow(&server, old_limit);
             assert!(answer.read_to_end() == contents, "{dispatch} {free}");
         }
         assert_eq!(server.stop().unwrap().code(), Some(0));
-        assert_eq!(complaints(&server), 1, "{dispatch}: said once, not with every look: {}", server.stderr());
+        assert_eq!(warnings(&server), 1, "{dispatch}: logged once, not at every try: {}", server.stderr());
     }
 }
 
 #[test]
-fn who_has_waited_for_a_descriptor_for_too_long_is_told() {
-    for dispatch in DispatchKind::ALL {
+fn a_client_that_waits_too_long_for_a_descriptor_is_told() {
+    for dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 10);
-        let mut server = world.process(&["--dispatch", dispatch.name(), "--stall-timeout", "150ms"]);
-        // One for the FIFO, none for the file.
-        let usual = leave(&world, &server, 1);
+        let mut server = world.process(&["--dispatch", &dispatch.to_string(), "--stall-timeout", "150ms"]);
+        // One descriptor for the FIFO, none for the file.
+        let old_limit = restrict(&world, &server, 1);
         let (mut answer, mut status) = ask_with_status(&world, "file");
         assert_eq!(status.read_header(), Header { status: Status::Overloaded, length: 0 }, "{dispatch}");
         assert_eq!(answer.read_to_end(), b"");
-        allow(&server, usual);
+        allow(&server, old_limit);
         assert!(ask(&world, "file").read_to_end() == contents);
         assert_eq!(server.stop().unwrap().code(), Some(0));
     }
 }
 
-/// Nobody holds on to what is short: waiting costs next to no processor time.
+/// Waiting for descriptors costs next to no processor time.
 #[test]
-fn waiting_for_descriptors_is_no_busy_loop() {
+fn waiting_for_descriptors_does_not_spin() {
     const WATCHED: Duration = Duration::from_millis(500);
     let world = World::new();
     world.file("file", 10);
     let server = world.process(&[]);
-    let _usual = leave(&world, &server, 0);
+    let _old_limit = restrict(&world, &server, 0);
     let answers: Vec<_> = (0..8).map(|_| ask(&world, "file")).collect();
-    eventually("they wait", || Ok(world.queued() == Some(0) && complaints(&server) == 1)).unwrap();
+    eventually("they wait", || Ok(world.queued() == Some(0) && warnings(&server) == 1)).unwrap();
     let before = server.process().cpu().unwrap();
     std::thread::sleep(WATCHED);
     let used = server.process().cpu().unwrap() - before;

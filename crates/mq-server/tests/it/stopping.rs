@@ -1,7 +1,8 @@
-//! What becomes of requests when a server stops, in every dispatch.
+//! Requests while a server stops, in every dispatch.
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use mq_server::{Outcome, copy::CopyKind, dispatch::DispatchKind};
 use testkit::eventually;
 use wire::mserve::Status;
@@ -12,11 +13,11 @@ use crate::{
 };
 
 #[test]
-fn a_drain_finishes_what_was_asked_for_before_it() {
-    for &dispatch in DispatchKind::ALL {
+fn a_drain_finishes_earlier_requests() {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 1 << 20);
-        let mut server = Setup::new(dispatch).serve(&world, CopyKind::DEFAULT);
+        let mut server = Setup::new(dispatch).serve(&world, CopyKind::default());
         let mut answers: Vec<_> = (0..8).map(|_| ask(&world, "file")).collect();
         server.drain();
         answers.iter_mut().for_each(|answer| assert!(answer.read_to_end() == contents, "{dispatch}"));
@@ -26,13 +27,13 @@ fn a_drain_finishes_what_was_asked_for_before_it() {
 }
 
 #[test]
-fn what_has_not_begun_at_the_end_of_a_drain_goes_back_into_the_queue() {
-    for &dispatch in DispatchKind::ALL {
+fn requests_not_begun_in_a_drain_go_back_into_the_queue() {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 4 << 20);
         let mut setup = Setup::new(dispatch);
         setup.options.drain_timeout = Duration::from_millis(20);
-        let mut server = setup.serve(&world, CopyKind::DEFAULT);
+        let mut server = setup.serve(&world, CopyKind::default());
         let (mut begun, mut status) = ask_with_status(&world, "file");
         assert!(begun.read(100) == contents[..100]);
         let waiting: Vec<_> = (0..6).map(|_| Fifo::closed(&world)).collect();
@@ -45,7 +46,7 @@ fn what_has_not_begun_at_the_end_of_a_drain_goes_back_into_the_queue() {
         assert!(begun.read_to_end().len() < contents.len());
 
         // The next server finds them.
-        let server = Setup::new(dispatch).serve(&world, CopyKind::DEFAULT);
+        let server = Setup::new(dispatch).serve(&world, CopyKind::default());
         for fifo in waiting {
             assert!(std::fs::read(fifo.path()).unwrap() == contents);
         }
@@ -56,10 +57,10 @@ fn what_has_not_begun_at_the_end_of_a_drain_goes_back_into_the_queue() {
 /// Requests that come during a drain are for the next server.
 #[test]
 fn a_drain_takes_no_more_requests() {
-    for &dispatch in DispatchKind::ALL {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         let contents = world.file("file", 4 << 20);
-        let mut server = Setup::new(dispatch).serve(&world, CopyKind::DEFAULT);
+        let mut server = Setup::new(dispatch).serve(&world, CopyKind::default());
         let mut begun = ask(&world, "file");
         assert!(begun.read(100) == contents[..100]);
         server.drain();

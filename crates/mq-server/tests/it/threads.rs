@@ -1,4 +1,4 @@
-//! Which thread serves whom: counted with a way to copy that stops at a gate.
+//! The threads that serve: counted with a way to copy that stops at a gate.
 
 use std::{
     sync::{
@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use clap::ValueEnum;
 use mq_server::{
     Outcome,
     copy::{CopyError, FileCopy, Progress, Source, State},
@@ -21,7 +22,7 @@ use crate::{
     world::{Setup, World},
 };
 
-/// Transfers wait inside of their step until the gate is open, and hold their thread.
+/// A way to copy whose steps wait for the gate to open, and hold their thread.
 #[derive(Clone, Default)]
 struct Gate(Arc<(Mutex<bool>, Condvar, AtomicUsize)>);
 
@@ -53,8 +54,8 @@ impl FileCopy for Gate {
 }
 
 #[test]
-fn as_many_jobs_run_at_once_as_there_may_be_threads() {
-    for &dispatch in DispatchKind::ALL {
+fn as_many_jobs_run_at_once_as_threads_are_allowed() {
+    for &dispatch in DispatchKind::value_variants() {
         let at_once = match dispatch {
             DispatchKind::Sequential | DispatchKind::Event => 1,
             DispatchKind::Handoff | DispatchKind::Pool | DispatchKind::Tokio => 2,
@@ -74,11 +75,11 @@ fn as_many_jobs_run_at_once_as_there_may_be_threads() {
 }
 
 #[test]
-fn an_elastic_pool_shrinks_to_what_it_keeps() {
+fn an_elastic_pool_shrinks_to_its_minimum() {
     let (world, gate) = (World::new(), Gate::default());
     world.file("file", 1);
     let mut setup = Setup::new(DispatchKind::Elastic);
-    (setup.crew.workers, setup.crew.worker_idle) = (1, Duration::from_millis(20));
+    (setup.workers.workers, setup.workers.worker_idle) = (1, Duration::from_millis(20));
     let server = setup.serve_by(&world, gate.clone());
     for _ in 0..2 {
         *gate.0.0.lock().unwrap() = false;
@@ -102,14 +103,14 @@ impl FileCopy for Panicking {
     }
 
     fn step(&self, (): &mut (), _: &Arc<Writer>) -> Result<Progress, CopyError> {
-        panic!("a planted one");
+        panic!("planted by the test");
     }
 }
 
-/// A thread that panics takes the server down, all of it; requests that had not begun are in the queue.
+/// A thread that panics stops the whole server; requests that had not begun are in the queue.
 #[test]
-fn a_panic_ends_every_thread_and_keeps_what_was_not_begun() {
-    for &dispatch in DispatchKind::ALL {
+fn a_panic_ends_every_thread_and_keeps_unbegun_requests() {
+    for &dispatch in DispatchKind::value_variants() {
         let world = World::new();
         world.file("file", 1);
         let mut server = Setup::new(dispatch).serve_by(&world, Panicking);

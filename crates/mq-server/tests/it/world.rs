@@ -1,4 +1,4 @@
-//! A queue of its own, a root and a FIFO directory; and servers for them, in this process or as one.
+//! A test's own queue, root and FIFO directory, and servers for them, in this process or in another.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,9 +12,9 @@ use std::{
 };
 
 use mq_server::{
-    Engine, Options, Outcome, OwnQueue, Places,
+    Directories, Engine, Options, Outcome, OwnedQueue,
     copy::{CopyKind, CopyOptions, CopyVisitor, FileCopy},
-    dispatch::{Crew, DispatchKind},
+    dispatch::{DispatchKind, WorkerOptions},
 };
 use service::Budget;
 use sys::mqueue::{Access, Queue, QueueName, QueueSize};
@@ -22,7 +22,7 @@ use testkit::{HANG, Server, eventually};
 
 pub(crate) const SIZE: QueueSize = QueueSize { messages_max: 10, message_bytes_max: 8192 };
 
-/// Longer than any test: what is waited for so long is waited for in vain.
+/// A timeout longer than any test.
 pub(crate) const NEVER: Duration = Duration::from_secs(600);
 
 pub(crate) struct World {
@@ -51,12 +51,12 @@ impl World {
         self.directory.path().join("fifos")
     }
 
-    /// A name that no FIFO has had.
+    /// Returns a name that no FIFO has had.
     pub(crate) fn fresh_name(&self) -> String {
         format!("fifo-{}", self.fifos.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// A file of so many bytes that differ from place to place.
+    /// Writes a file of this many bytes, which differ from offset to offset.
     pub(crate) fn file(&self, name: &str, bytes: usize) -> Vec<u8> {
         let contents: Vec<u8> =
             (0..bytes as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
@@ -69,12 +69,12 @@ impl World {
         queue.send_within(message.as_ref(), 0, HANG).unwrap();
     }
 
-    /// Messages in the queue, if there is one.
+    /// Returns the number of messages in the queue, if there is one.
     pub(crate) fn queued(&self) -> Option<usize> {
         Queue::open(&self.queue, Access::Receive).ok().map(|queue| queue.len().unwrap())
     }
 
-    /// The server as a process, ready.
+    /// Starts the server as a process and waits until it is ready.
     pub(crate) fn process(&self, arguments: &[&str]) -> Server {
         let mut server = Server::start_command(self.command(arguments), 0).unwrap();
         let ready = || Ok(server.stderr().contains("try: ") || !server.is_running()?);
@@ -93,34 +93,34 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        let _ = Queue::unlink(&self.queue); // Most servers have done it.
+        let _ = Queue::unlink(&self.queue); // Most servers have removed it already.
     }
 }
 
-/// How a server in this process is to be.
+/// Options of a server in this process.
 #[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) dispatch: DispatchKind,
     pub(crate) options: Options,
-    pub(crate) crew: Crew,
+    pub(crate) workers: WorkerOptions,
 }
 
 impl Setup {
-    /// Limits that no test reaches.
+    /// Makes options with limits that no test reaches.
     pub(crate) fn new(dispatch: DispatchKind) -> Self {
         let options = Options {
             request_timeout: NEVER,
             stall_timeout: NEVER,
             drain_timeout: NEVER,
             waiting_max: 1024,
-            framed: false,
+            is_framed: false,
             pipe_bytes: 1 << 20,
         };
-        Self { dispatch, options, crew: Crew { workers: 2, workers_max: 4, worker_idle: NEVER } }
+        Self { dispatch, options, workers: WorkerOptions { workers: 2, workers_max: 4, worker_idle: NEVER } }
     }
 
     pub(crate) fn framed(mut self) -> Self {
-        self.options.framed = true;
+        self.options.is_framed = true;
         self
     }
 
@@ -141,17 +141,17 @@ impl CopyVisitor for Start<'_> {
     type Output = Running;
 
     fn visit<C: FileCopy>(self, copy: C) -> Running {
-        let Self(Setup { dispatch, options, crew }, world) = self;
-        let (queue, _) = OwnQueue::acquire(&world.queue, SIZE, true, 0o600).unwrap();
-        let places = Places::new(&world.root(), &world.fifo_dir()).unwrap();
+        let Self(Setup { dispatch, options, workers }, world) = self;
+        let (queue, _) = OwnedQueue::acquire(&world.queue, SIZE, true, 0o600).unwrap();
+        let places = Directories::new(&world.root(), &world.fifo_dir()).unwrap();
         let engine = Engine::new(copy, options, Budget::new(16 << 20), places, &mut Some(queue)).unwrap();
         let [serving, draining, counting, working, ending] = [(); 5].map(|()| Arc::clone(&engine));
         Running {
-            thread: Some(thread::spawn(move || dispatch.serve(&serving, &crew).unwrap())),
+            thread: Some(thread::spawn(move || dispatch.serve(&serving, &workers).unwrap())),
             drain: Box::new(move || draining.begin_drain()),
             count: Box::new(move |outcome| counting.ended_as(outcome)),
             workers: Box::new(move || working.workers()),
-            put_away: Box::new(move || ending.put_away()),
+            shut_down: Box::new(move || ending.shut_down()),
         }
     }
 }
@@ -162,7 +162,7 @@ pub(crate) struct Running {
     drain: Box<dyn Fn()>,
     count: Box<dyn Fn(Outcome) -> u64>,
     workers: Box<dyn Fn() -> i64>,
-    put_away: Box<dyn Fn()>,
+    shut_down: Box<dyn Fn()>,
 }
 
 impl Running {
@@ -184,16 +184,16 @@ impl Running {
         (self.drain)();
     }
 
-    /// Waits until all its threads have ended; whether they did so well. Then the queue is put away.
+    /// Waits until all its threads have ended, and releases the queue. False if a thread has panicked.
     pub(crate) fn end(&mut self) -> bool {
         let thread = self.thread.take().unwrap();
         eventually("the server ends", || Ok(thread.is_finished())).unwrap();
         let ended = thread.join();
-        (self.put_away)();
+        (self.shut_down)();
         ended.is_ok()
     }
 
-    /// Drains it, which must leave nothing behind.
+    /// Drains it, and checks that nothing is left.
     pub(crate) fn stop(mut self, world: &World) {
         self.drain();
         assert!(self.end());
@@ -205,8 +205,8 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
-            (self.put_away)();
-            let _ = thread.join(); // A test that fails has said why.
+            (self.shut_down)();
+            let _ = thread.join(); // A failing test has reported why.
         }
     }
 }

@@ -1,10 +1,9 @@
-//! Blocks for entries.
+//! The allocator of blocks.
 //!
-//! Memory comes in chunks of 2 MiB, which are divided into pages of 64 KiB, which hold blocks of one size each. A
-//! page keeps a list of its free blocks, so that it can go back to the pool as soon as nothing lives in it, and serve
-//! blocks of another size. A block is addressed in units of 8 bytes; finding its chunk
-//! takes a shift. All access is checked against the bounds of the chunk: an address that
-//! is out of date reads something else, but never anything that is not there.
+//! Memory comes in chunks of 2 MiB, which are divided into pages of 64 KiB, which hold blocks of one size each. A page has a
+//! list of its free blocks, so that it can go back to the pool as soon as it is empty, and serve blocks of another size. A
+//! block is addressed in units of 8 bytes; finding its chunk takes a shift. All access is checked against the bounds of the
+//! chunk: an address that is out of date reads another block, but never memory that is not there.
 
 use std::{
     mem::MaybeUninit,
@@ -15,28 +14,25 @@ use std::{
 };
 
 use super::{
+    address::{CHUNK_PAGES, CHUNK_UNITS, page_of, split},
     classes::{self, CLASSES, PAGE, PAGE_UNITS, UNIT},
     entry::Header,
-    memory::{Chunk, HUGE, Pieces, growth_of},
+    memory::{Chunk, ChunkSource, HUGE, growth_of},
     scout::PackedScout,
 };
 use crate::StoreOptions;
 
-/// Pages in a chunk, of the full size.
-pub(super) const CHUNK_PAGES: usize = HUGE / PAGE;
-/// Chunks that begin as small pages: what is unused of a huge page would be much beside fewer.
-const SMALL_PIECES: usize = 8;
-/// Units in a chunk.
-const CHUNK_UNITS: usize = HUGE / UNIT;
+/// Chunks that begin as small pages: beside fewer chunks, the unused part of a huge page would be much.
+const SMALL_CHUNKS: usize = 8;
 /// Chunks that 32 bits of units reach.
 const CHUNKS_MAX: usize = (1 << 32) / CHUNK_UNITS;
-/// Empty pages that are kept for the next to ask; the kernel gets the others.
+/// Empty pages that are kept in reserve; the others are given back to the kernel.
 const RESERVE_PAGES: usize = 4;
 /// Pages of a class that are compared to find the one to vacate.
 const CANDIDATES: usize = 64;
-/// Eras of an arena, before they could be taken for those of another, and where those of the next one begin.
-const ERAS: u64 = 1 << 40;
-static NEXT_ERA: AtomicU64 = AtomicU64::new(ERAS);
+/// Generations of one arena. Those of the next arena begin behind them, so that no two arenas share one.
+const GENERATIONS: u64 = 1 << 40;
+static NEXT_GENERATION: AtomicU64 = AtomicU64::new(GENERATIONS);
 /// No page, and no block within a page.
 const NONE: u32 = u32::MAX;
 const NO_BLOCK: u16 = u16::MAX;
@@ -54,31 +50,31 @@ pub(super) struct Arena {
     /// Pages whose memory is there.
     resident: usize,
     scout: Arc<PackedScout>,
-    pieces: Pieces,
+    source: ChunkSource,
     release: fn(&mut [MaybeUninit<u8>]),
 }
 
-/// What is known of 64 KiB.
+/// State of a page.
 #[derive(Clone, Copy, Debug)]
 struct Page {
-    /// The first free block that was in use once, and the first that never was: units from the page's beginning.
+    /// The first free block that was in use once, and the first that never was, in units from the beginning of the page.
     free: u16,
     fresh: u16,
     /// Blocks in use.
     live: u16,
     class: u8,
-    /// Among those of its class that have a free block.
+    /// True if the page is in the list of pages of its class with a free block.
     is_listed: bool,
     next: u32,
     previous: u32,
 }
 
-/// Blocks up to so many bytes are read whole in two cache lines, or nearly so.
+/// Largest block that lies in two cache lines, or nearly so.
 const SMALL_MAX: usize = 128;
 
 #[derive(Clone, Copy, Debug)]
 struct Class {
-    /// The first of its pages that have a free block.
+    /// The first of its pages with a free block.
     first: u32,
     /// Free blocks on all of its pages.
     free: u32,
@@ -86,8 +82,8 @@ struct Class {
 
 impl Arena {
     pub(super) fn new(options: &StoreOptions, scout: Arc<PackedScout>) -> Self {
-        // What was found in the arena before this one is worth nothing here.
-        scout.set_era(NEXT_ERA.fetch_add(ERAS, Ordering::Relaxed));
+        // Hints from the arena before this one must not be taken for valid.
+        scout.set_generation(NEXT_GENERATION.fetch_add(GENERATIONS, Ordering::Relaxed));
         Self {
             chunks: Vec::new(),
             pages: Vec::new(),
@@ -96,12 +92,12 @@ impl Arena {
             released: Vec::new(),
             resident: 0,
             scout,
-            pieces: Pieces::new(options, SMALL_PIECES),
+            source: ChunkSource::new(options, SMALL_CHUNKS),
             release: options.release,
         }
     }
 
-    /// From the beginning of a block to somewhere behind its end.
+    /// Returns the bytes from the beginning of a block to somewhere behind its end.
     #[inline]
     pub(super) fn block(&self, at: u32) -> &[u8] {
         let (chunk, start) = split(at);
@@ -114,7 +110,7 @@ impl Arena {
         &mut self.chunks[chunk].bytes_mut()[start..]
     }
 
-    /// Copies bytes of a block, from the offset that comes with it, to another or the same.
+    /// Copies bytes of a block to another or the same; each comes with an offset.
     pub(super) fn copy(&mut self, from: (u32, usize), to: (u32, usize), bytes: usize) {
         let ((from_chunk, start), (to_chunk, to_start)) = (split(from.0), split(to.0));
         let (from, to) = (start + from.1, to_start + to.1);
@@ -126,7 +122,7 @@ impl Arena {
         }
     }
 
-    /// Whether a block begins there that is in use.
+    /// True if a block that is in use begins there.
     #[inline]
     pub(super) fn is_live(&self, at: u32) -> bool {
         let page_at = at % PAGE_UNITS as u32;
@@ -137,13 +133,13 @@ impl Arena {
         })
     }
 
-    /// Bytes of a block.
+    /// Returns the size of a block.
     #[cfg(test)]
     pub(super) fn block_bytes(&self, at: u32) -> usize {
         self.pages.get(page_of(at)).map_or(UNIT, |page| classes::units(usize::from(page.class)) * UNIT)
     }
 
-    /// A block of a class. Its access word is there, its header is not.
+    /// Allocates a block of a class. Its access word is valid, its header is not.
     #[inline]
     pub(super) fn allocate(&mut self, class: usize) -> u32 {
         if self.classes[class].first == NONE {
@@ -173,21 +169,21 @@ impl Arena {
         at
     }
 
-    /// Another one whenever a block that was in use is not any more, and in every arena; never 0.
+    /// Returns the generation. It changes whenever a block is freed, differs between arenas, and is never 0.
     #[inline(always)]
-    pub(super) fn era(&self) -> u64 {
-        self.scout.era()
+    pub(super) fn generation(&self) -> u64 {
+        self.scout.generation()
     }
 
     #[inline]
-    fn next_era(&self) {
-        self.scout.set_era(self.era() + 1);
+    fn next_generation(&self) {
+        self.scout.set_generation(self.generation() + 1);
     }
 
-    /// Gives a block back that [`Arena::allocate`] gave.
+    /// Frees a block of [`Arena::allocate`].
     #[inline]
     pub(super) fn free(&mut self, at: u32) {
-        self.next_era();
+        self.next_generation();
         let number = page_of(at) as u32;
         let page = &mut self.pages[number as usize];
         let link = std::mem::replace(&mut page.free, (at % PAGE_UNITS as u32) as u16);
@@ -206,7 +202,7 @@ impl Arena {
 
     // --- pages ----------------------------------------------------------------------------
 
-    /// Bytes by which [`Arena::bytes`] grows with the next block of a class.
+    /// Returns the bytes by which [`Arena::bytes`] grows with the next block of a class.
     #[inline]
     pub(super) fn growth(&self, class: usize) -> usize {
         match self.classes[class].first != NONE || !self.reserve.is_empty() {
@@ -215,7 +211,7 @@ impl Arena {
         }
     }
 
-    /// Whether there is a free block of a class.
+    /// True if there is a free block of a class.
     pub(super) fn has_free(&self, class: usize) -> bool {
         self.classes[class].first != NONE
     }
@@ -224,20 +220,20 @@ impl Arena {
         let has_page = !self.released.is_empty() || self.chunks.last().is_some_and(|chunk| chunk.ready() < HUGE);
         match has_page {
             true => PAGE,
-            // Beyond what can be addressed nothing fits.
+            // Beyond the addressable memory nothing fits.
             false if self.chunks.len() == CHUNKS_MAX => usize::MAX / 2,
             false => PAGE + growth_of(&self.pages, CHUNK_PAGES) + growth_of(&self.chunks, 1),
         }
     }
 
-    /// Memory held.
+    /// Returns the memory held.
     #[inline]
     pub(super) fn bytes(&self) -> usize {
         let tables = self.chunks.capacity() * size_of::<Chunk>() + self.pages.capacity() * size_of::<Page>();
         self.resident * PAGE + tables + (self.reserve.capacity() + self.released.capacity()) * size_of::<u32>()
     }
 
-    /// Gives a class a page that has nothing but free blocks.
+    /// Gives an empty page to a class.
     #[cold]
     #[inline(never)]
     fn add_page(&mut self, class: usize) {
@@ -253,7 +249,7 @@ impl Arena {
     fn take_page(&mut self, class: usize) -> u32 {
         if let Some(number) = self.reserve.pop() {
             if usize::from(self.pages[number as usize].class) != class {
-                // What the policy has noted of blocks of another size means nothing to these.
+                // The access words of blocks of another size mean nothing for these.
                 self.block_mut(number * PAGE_UNITS as u32)[..PAGE].fill(0);
             }
             return number;
@@ -276,7 +272,7 @@ impl Arena {
 
     fn add_chunk(&mut self) {
         assert!(self.chunks.len() < CHUNKS_MAX, "a packed store holds at most 32 GiB of entries");
-        let raw = self.pieces.next(&mut self.chunks);
+        let raw = self.source.next(&mut self.chunks);
         self.chunks.push(Chunk::new(raw));
         let page = Page { free: NO_BLOCK, fresh: 0, live: 0, class: 0, is_listed: false, next: NONE, previous: NONE };
         self.pages.extend([page; CHUNK_PAGES]);
@@ -284,7 +280,7 @@ impl Arena {
         self.scout.publish_chunks(self.chunks.iter().map(Chunk::start).zip(classes));
     }
 
-    /// Takes a page away from its class.
+    /// Takes a page from its class.
     fn detach(&mut self, number: u32) {
         if self.pages[number as usize].is_listed {
             self.unlist(number);
@@ -294,7 +290,7 @@ impl Arena {
         self.classes[class].free -= (classes::capacity(class) - usize::from(page.live)) as u32;
     }
 
-    /// Puts a page that belongs to no class at the disposal of all.
+    /// Puts a page that belongs to no class into the reserve, or releases it.
     fn pool(&mut self, number: u32) {
         let page = &mut self.pages[number as usize];
         (page.free, page.fresh, page.live) = (NO_BLOCK, 0, 0);
@@ -305,7 +301,7 @@ impl Arena {
         self.release(number);
     }
 
-    /// Lets go of the memory of an empty page that has been kept. False: there is none.
+    /// Releases the memory of a page of the reserve. False: there is none.
     pub(super) fn release_reserve(&mut self) -> bool {
         let number = self.reserve.pop();
         number.is_some_and(|number| {
@@ -346,10 +342,11 @@ impl Arena {
 
     // --- compaction -----------------------------------------------------------------------
 
-    /// Chooses a page whose entries fit other pages of its class, and takes it out of use; [`Arena::vacated`] is owed.
-    pub(super) fn vacate(&mut self) -> Option<Vacated> {
+    /// Chooses a page whose entries fit into other pages of its class, and takes it out of use. [`Arena::finish_vacating`] has
+    /// to follow.
+    pub(super) fn vacate(&mut self) -> Option<VacatedPage> {
         let spare = |class: &usize| self.classes[*class].free as usize / classes::capacity(*class);
-        // A page can be emptied once a page's worth of blocks is free: those elsewhere hold what is left on it.
+        // A page can be emptied if as many blocks are free as a page has: the others then have room for its entries.
         let class = (0..CLASSES).max_by_key(spare).filter(|class| spare(class) > 0)?;
         let page = |number: u32| self.pages.get(number as usize);
         let listed = std::iter::successors(Some(self.classes[class].first), |&at| page(at).map(|page| page.next));
@@ -360,45 +357,28 @@ impl Arena {
         let fresh = u32::from(self.pages[number as usize].fresh);
         let starts = (0..fresh).step_by(classes::units(class)).map(|at| base + at);
         let live = starts.filter(|&at| Header::read(self.block(at)).is_live()).collect();
-        Some(Vacated { number, class, live })
+        Some(VacatedPage { number, class, live })
     }
 
-    /// Nothing on that page is needed any more.
-    pub(super) fn vacated(&mut self, page: Vacated) {
-        self.next_era();
+    /// Notes that the entries of the page have been moved.
+    pub(super) fn finish_vacating(&mut self, page: VacatedPage) {
+        self.next_generation();
         self.pool(page.number);
     }
 }
 
-/// A page out of use.
-pub(super) struct Vacated {
+/// A page that is being emptied.
+pub(super) struct VacatedPage {
     number: u32,
     pub(super) class: usize,
-    /// Blocks that are to move elsewhere.
+    /// Blocks that have to move.
     pub(super) live: Vec<u32>,
-}
-
-/// The chunk of a block, and the byte at which it begins there.
-#[inline]
-pub(super) fn split(at: u32) -> (usize, usize) {
-    (at as usize / CHUNK_UNITS, at as usize % CHUNK_UNITS * UNIT)
-}
-
-/// Which of a chunk's pages a block is on.
-#[inline]
-pub(super) fn page_in_chunk(at: u32) -> usize {
-    page_of(at) % CHUNK_PAGES
-}
-
-#[inline]
-fn page_of(at: u32) -> usize {
-    at as usize / PAGE_UNITS
 }
 
 #[cfg(test)]
 impl Arena {
-    /// Blocks in use, after counting everything again.
-    pub(super) fn checked_live(&self) -> usize {
+    /// Checks all counters and lists, and returns the number of blocks in use.
+    pub(super) fn count_live(&self) -> usize {
         let mut free = [0; CLASSES];
         let mut live = 0;
         let mut listed = 0;

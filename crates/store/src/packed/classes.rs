@@ -1,11 +1,12 @@
-//! Sizes of blocks.
+//! The size classes of blocks.
 //!
-//! Steps of 8 bytes up to 256, 16 up to 512, and 32 up to 2 KiB; above that every size of which another number fits a
-//! page. Up to 2 KiB a block is at most a sixteenth larger than what it holds, or 8 bytes.
+//! Sizes grow in steps of 8 bytes up to 256, of 16 up to 512, and of 32 up to 2 KiB; above that there is one class for each
+//! number of blocks that fit into a page. Up to 2 KiB a block is larger than its contents by a sixteenth at most, or by 8
+//! bytes.
 
-/// The unit that blocks are measured and addressed in.
+/// The unit in which blocks are measured and addressed.
 pub(super) const UNIT: usize = 8;
-/// A page has blocks of one size.
+/// Bytes of a page, which has blocks of one size.
 pub(super) const PAGE: usize = 64 * 1024;
 /// Units in a page.
 pub(super) const PAGE_UNITS: usize = PAGE / UNIT;
@@ -49,19 +50,19 @@ const fn units_of_class(class: usize) -> usize {
     }
 }
 
-/// The class of blocks that hold so many bytes, at most [`BLOCK_MAX`].
+/// Returns the class of blocks that hold `bytes`, at most [`BLOCK_MAX`].
 #[inline]
 pub(super) fn class_of(bytes: usize) -> usize {
     usize::from(CLASS_OF[bytes.div_ceil(UNIT)])
 }
 
-/// Units in a block of a class.
+/// Returns the units in a block of a class.
 #[inline]
 pub(super) fn units(class: usize) -> usize {
     usize::from(UNITS[class])
 }
 
-/// Blocks in a page of a class.
+/// Returns the number of blocks in a page of a class.
 #[inline]
 pub(super) fn capacity(class: usize) -> usize {
     PAGE_UNITS / units(class)

@@ -1,9 +1,9 @@
 //! Copies and comparisons of short strings.
 //!
-//! They read no byte beyond the end: one that lies in the next cache line, which nobody has asked for ahead, costs more
+//! They read no byte beyond the end: it could lie in the next cache line, which has not been prefetched, and would cost more
 //! than all the rest. Two loads that overlap in the middle need neither a loop nor a call.
 
-/// Longer ones are worth a call.
+/// Longest string that is copied without a call.
 const SHORT: usize = 32;
 
 /// Copies all of `from` to the beginning of `to`.
@@ -21,7 +21,7 @@ pub(super) fn copy(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// The first and the last `N` bytes, of at most twice as many.
+/// Copies the first and the last `N` bytes of a string of at most `2 * N`.
 #[inline(always)]
 fn copy_ends<const N: usize>(from: &[u8], to: &mut [u8]) {
     if let (Some(&first), Some(&last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) {
@@ -31,7 +31,7 @@ fn copy_ends<const N: usize>(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// Whether two strings of the same length are the same.
+/// True if `other` begins with `one`.
 #[inline(always)]
 pub(super) fn is_same(one: &[u8], other: &[u8]) -> bool {
     let other = &other[..one.len()];

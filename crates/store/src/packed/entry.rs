@@ -1,15 +1,15 @@
-//! An entry as bytes: a header of 8, what is kept beside the value, the key, the value.
+//! The layout of an entry: a header of 8 bytes, the attributes, the key, the value.
 //!
 //! ```text
-//! 0  u32  lengths of key and value as they are kept here, and flags
+//! 0  u32  lengths of key and value as they are stored here, and flags
 //! 4  u32  the access word, which outlives the entry
 //! 8  u64  expires_at          if EXPIRES
 //!    u64  version, u32 flags  if CLIENT
-//!    key, or the number of it in `Outside` if LONG_KEY
-//!    value, or the number of it in `Outside` if SHARED
+//!    key, or the number of it in `ExternalStrings` if LONG_KEY
+//!    value, or the number of it in `ExternalStrings` if SHARED
 //! ```
 //!
-//! A free block has the header of no entry: [`Header::LIVE`] is clear, and the rest is a link.
+//! In the header of a free block [`Header::LIVE`] is clear, and the rest is a link.
 
 use super::{classes::BLOCK_MAX, copy};
 use crate::{Attributes, SHARED_MIN};
@@ -18,7 +18,7 @@ const ACCESS_AT: usize = 4;
 const BODY_AT: usize = 8;
 const EXPIRES_BYTES: usize = 8;
 const CLIENT_BYTES: usize = 12;
-/// What stands for a string that is kept outside.
+/// Bytes of the number of an external string.
 pub(super) const NUMBER_BYTES: usize = 4;
 
 /// The first word of a block.
@@ -36,9 +36,9 @@ impl Header {
     const LIVE: u32 = 1 << 26;
     const ENCODING_SHIFT: u32 = 28;
 
-    /// That of an entry.
+    /// Makes the header of an entry.
     #[inline]
-    pub(super) fn of(key_len: usize, value_len: usize, attributes: Attributes) -> Self {
+    pub(super) fn new(key_len: usize, value_len: usize, attributes: Attributes) -> Self {
         let (key, long_key) = match key_len <= Self::KEY as usize {
             true => (key_len as u32, 0),
             false => (NUMBER_BYTES as u32, Self::LONG_KEY),
@@ -53,12 +53,12 @@ impl Header {
         }
     }
 
-    /// That of a free block, with something to remember in 16 bits.
+    /// Makes the header of a free block, with a link of 16 bits.
     pub(super) fn free(link: u16) -> Self {
         Self(u32::from(link))
     }
 
-    /// What a free block remembers.
+    /// Returns the link of a free block.
     #[inline]
     pub(super) fn link(self) -> u16 {
         self.0 as u16
@@ -84,29 +84,29 @@ impl Header {
         self.0 & Self::EXPIRES != 0
     }
 
-    /// The value is kept outside.
+    /// True if the value is external.
     #[inline]
     pub(super) fn is_shared(self) -> bool {
         self.0 & Self::SHARED != 0
     }
 
-    /// The key is kept outside.
+    /// True if the key is external.
     #[inline]
     pub(super) fn is_long_key(self) -> bool {
         self.0 & Self::LONG_KEY != 0
     }
 
-    /// Key or value are kept outside.
+    /// True if the key or the value is external.
     #[inline]
-    pub(super) fn has_outside(self) -> bool {
+    pub(super) fn has_external(self) -> bool {
         self.0 & (Self::SHARED | Self::LONG_KEY) != 0
     }
 
-    /// The header of an entry with the same key.
+    /// Makes the header of an entry with the same key.
     #[inline]
     pub(super) fn with(self, value_len: usize, attributes: Attributes) -> Self {
         let key_len = if self.is_long_key() { usize::MAX } else { self.key_len() };
-        Self::of(key_len, value_len, attributes)
+        Self::new(key_len, value_len, attributes)
     }
 
     #[inline]
@@ -136,25 +136,25 @@ impl Header {
         (self.0 >> Self::VALUE_SHIFT & Self::VALUE) as usize
     }
 
-    /// Bytes from the beginning of the header to the end of the value.
+    /// Returns the bytes from the beginning of the header to the end of the value.
     #[inline]
     pub(super) fn block_len(self) -> usize {
         self.value_at() + self.value_len()
     }
 
-    /// The key's bytes, or the number that stands for it.
+    /// Returns the bytes of the key, or of its number.
     #[inline]
     pub(super) fn key(self, block: &[u8]) -> &[u8] {
         &block[self.key_at()..][..self.key_len()]
     }
 
-    /// The value's bytes, or the number that stands for it.
+    /// Returns the bytes of the value, or of its number.
     #[inline]
     pub(super) fn value(self, block: &[u8]) -> &[u8] {
         &block[self.value_at()..][..self.value_len()]
     }
 
-    /// Whether an entry is that of a key; one that is kept outside is somebody else's to compare.
+    /// True if the entry has this key. External keys are left to the caller.
     #[inline(always)]
     pub(super) fn is_key(self, block: &[u8], key: &[u8]) -> bool {
         if self.0 & (Self::KEY | Self::LONG_KEY) != key.len() as u32 || key.len() > Self::KEY as usize {
@@ -178,7 +178,7 @@ impl Header {
         if self.expires() { read_u64(block, BODY_AT) } else { 0 }
     }
 
-    /// The value is here, and is not encoded.
+    /// True if the value is in the block and is not encoded.
     #[inline(always)]
     pub(super) fn is_plain(self) -> bool {
         self.0 & (Self::SHARED | 0xf << Self::ENCODING_SHIFT) == 0
@@ -198,7 +198,7 @@ impl Header {
         attributes
     }
 
-    /// Writes what is kept beside the value; `self` is the header that goes with it.
+    /// Writes the attributes; `self` is the header that goes with them.
     #[inline]
     pub(super) fn write_attributes(self, block: &mut [u8], attributes: Attributes) {
         let mut at = BODY_AT;
@@ -222,12 +222,12 @@ impl Header {
         copy::copy(value, &mut block[self.value_at()..]);
     }
 
-    /// Another encoding of the same value.
+    /// Makes the header for another encoding of the same value.
     pub(super) fn with_encoding(self, encoding: u8) -> Self {
         Self(self.0 & !(0xf << Self::ENCODING_SHIFT) | u32::from(encoding) << Self::ENCODING_SHIFT)
     }
 
-    /// Whether the attributes that an entry has now include a time to expire at; then it is written over.
+    /// Overwrites the time of expiry, if the entry has one already. False: it has none.
     pub(super) fn set_expiry(self, block: &mut [u8], expires_at: u64) -> bool {
         let can = self.is_live() && self.expires() && expires_at != 0;
         if can {
@@ -247,7 +247,7 @@ pub(super) fn set_access(block: &mut [u8], word: u32) {
     block[ACCESS_AT..][..4].copy_from_slice(&word.to_ne_bytes());
 }
 
-/// The number that stands for a string kept outside.
+/// Reads the number of an external string.
 pub(super) fn number(bytes: &[u8]) -> u32 {
     read_u32(bytes, 0)
 }

@@ -1,22 +1,23 @@
 //! One cache line of the table: twelve slots, each a tag of 8 bits and the address of a block.
 //!
-//! Only who holds the store's lock changes it; scouts may read it all the while, so that all of it is atomics. A block
-//! is there before its tag is, and stays when the tag goes: who sees a tag sees a block that had it, then or later.
+//! Only the thread that holds the store's lock changes it, but scouts may read it at any time, so that all of it is atomics.
+//! A block is written before its tag, and stays when the tag is removed: a scout that sees a tag sees a block that had it,
+//! then or later.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Slots of a group.
 pub(super) const SLOTS: usize = 12;
 
-/// Bytes of the two words: a tag for each slot, 0 where it is empty; then how many entries found this group full on
-/// their way, 255 being too many to count; one that is unused; and a bit for each slot whose entry expires.
-const PASSED_AT: usize = SLOTS;
+/// Bytes of the two words: a tag for each slot, 0 where it is empty; the number of entries that found this group full and
+/// went on to the next, where 255 means too many to count; an unused byte; and a bit for each slot whose entry expires.
+const OVERFLOW_AT: usize = SLOTS;
 const EXPIRING_AT: usize = SLOTS + 2;
 const WORD: usize = size_of::<u64>();
 
-/// Tags first, so that two loads have all of them.
+/// A group. The tags come first, so that two loads read all of them.
 ///
-/// Generic, so that loom can look at it.
+/// It is generic for the models that run under loom.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(super) struct Group<W = AtomicU64, B = AtomicU32> {
@@ -24,7 +25,7 @@ pub(super) struct Group<W = AtomicU64, B = AtomicU32> {
     blocks: [B; SLOTS],
 }
 
-/// An atomic number.
+/// An atomic number with the orderings that a group needs.
 pub(super) trait Word<T> {
     fn acquire(&self) -> T;
     fn relaxed(&self) -> T;
@@ -32,7 +33,7 @@ pub(super) trait Word<T> {
     fn set_relaxed(&self, value: T);
 }
 
-/// A [`Word`] is an atomic's own methods.
+/// Implements [`Word`] by the methods of an atomic.
 macro_rules! word {
     ($atomic:ty, $number:ty) => {
         impl Word<$number> for $atomic {
@@ -59,7 +60,7 @@ macro_rules! word {
 word!(AtomicU64, u64);
 word!(AtomicU32, u32);
 
-/// What a group keeps of a hash; never 0.
+/// Returns the tag of a hash; never 0.
 #[inline]
 pub(super) fn tag_of(hash: u64) -> u8 {
     let tag = (hash >> 8) as u8;
@@ -67,7 +68,7 @@ pub(super) fn tag_of(hash: u64) -> u8 {
 }
 
 impl<W: Word<u64>, B: Word<u32>> Group<W, B> {
-    /// Nothing is in it, and nothing passes it.
+    /// Empties the group, and its overflow count.
     pub(super) fn clear(&self) {
         self.words.iter().for_each(|word| word.release(0));
     }
@@ -83,7 +84,7 @@ impl<W: Word<u64>, B: Word<u32>> Group<W, B> {
 
     #[inline]
     fn word(&self, word: usize) -> u64 {
-        // A scout reads a block behind this.
+        // Acquire, since a scout reads a block after this.
         self.words[word].acquire()
     }
 
@@ -92,7 +93,7 @@ impl<W: Word<u64>, B: Word<u32>> Group<W, B> {
         (self.word(at / WORD) >> (at % WORD * 8)) as u8
     }
 
-    /// Puts bits in the place of others, from a byte on.
+    /// Replaces the bits of `mask`, from a byte on.
     #[inline]
     fn put(&self, at: usize, mask: u64, bits: u64) {
         let shift = at % WORD * 8;
@@ -100,7 +101,7 @@ impl<W: Word<u64>, B: Word<u32>> Group<W, B> {
         self.words[at / WORD].release(word);
     }
 
-    /// Slots with a tag.
+    /// Returns the slots with a tag.
     #[inline]
     pub(super) fn with_tag(&self, tag: u8) -> Slots {
         #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
@@ -122,7 +123,7 @@ impl<W: Word<u64>, B: Word<u32>> Group<W, B> {
         Slots(equal as u32 & ((1 << SLOTS) - 1))
     }
 
-    /// The same, eight bytes of a word at a time.
+    /// [`Group::with_tag`] without SIMD: eight bytes of a word at a time.
     #[cfg(any(test, not(all(target_arch = "x86_64", target_feature = "sse2"))))]
     fn with_tag_swar(&self, tag: u8) -> Slots {
         const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
@@ -169,23 +170,24 @@ impl<W: Word<u64>, B: Word<u32>> Group<W, B> {
         self.set_expiring(slot, false);
     }
 
-    /// Entries that belong here may be in the next group.
+    /// True if entries that belong here may be in the next group.
     #[inline]
-    pub(super) fn is_passed(&self) -> bool {
-        self.byte(PASSED_AT) != 0
+    pub(super) fn has_overflowed(&self) -> bool {
+        self.byte(OVERFLOW_AT) != 0
     }
 
+    /// Notes that an entry has found this group full.
     #[inline]
-    pub(super) fn pass(&self) {
-        self.put(PASSED_AT, 0xff, self.byte(PASSED_AT).saturating_add(1).into());
+    pub(super) fn add_overflow(&self) {
+        self.put(OVERFLOW_AT, 0xff, self.byte(OVERFLOW_AT).saturating_add(1).into());
     }
 
-    /// One that passed is no longer there.
+    /// Notes that an entry has been removed that had gone on to the next group.
     #[inline]
-    pub(super) fn unpass(&self) {
-        let passed = self.byte(PASSED_AT);
+    pub(super) fn remove_overflow(&self) {
+        let passed = self.byte(OVERFLOW_AT);
         if passed != u8::MAX {
-            self.put(PASSED_AT, 0xff, passed.saturating_sub(1).into());
+            self.put(OVERFLOW_AT, 0xff, passed.saturating_sub(1).into());
         }
     }
 }
@@ -195,7 +197,7 @@ impl<W: Word<u64>, B: Word<u32>> Group<W, B> {
 pub(super) struct Slots(u32);
 
 impl Slots {
-    /// Those from a slot on, or all if there are none.
+    /// Returns those from a slot on, or all if there are none.
     pub(super) fn from(self, slot: usize) -> Self {
         match self.0 >> slot << slot {
             0 => self,
@@ -236,7 +238,7 @@ mod tests {
             // Few different tags, among them neighbours that a careless comparison takes for each other.
             let tags = [0, 1, 2, 0x7f, 0x80, 0x81, 0xfe, 0xff];
             let group: Group = Group::default();
-            group.put(PASSED_AT, 0xffff_ffff, random.u32(..).into());
+            group.put(OVERFLOW_AT, 0xffff_ffff, random.u32(..).into());
             let mine: [u8; SLOTS] = std::array::from_fn(|_| tags[random.usize(..tags.len())]);
             (0..SLOTS).for_each(|slot| group.put(slot, 0xff, mine[slot].into()));
             for tag in tags {
@@ -248,46 +250,46 @@ mod tests {
     }
 
     #[test]
-    fn too_many_that_passed_stay_too_many() {
+    fn an_overflow_count_that_was_too_high_stays_so() {
         let group: Group = Group::default();
-        (0..300).for_each(|_| group.pass());
-        (0..300).for_each(|_| group.unpass());
-        assert!(group.is_passed());
+        (0..300).for_each(|_| group.add_overflow());
+        (0..300).for_each(|_| group.remove_overflow());
+        assert!(group.has_overflowed());
     }
 
     type ModelGroup = Group<loom::sync::atomic::AtomicU64, loom::sync::atomic::AtomicU32>;
     word!(loom::sync::atomic::AtomicU64, u64);
     word!(loom::sync::atomic::AtomicU32, u32);
 
-    /// What a scout finds without the lock is, if no block has been freed since, a block that is in use: entries come,
-    /// go and move while it looks. `announce` is how a freed block is made known.
+    /// If no block has been freed since, a scout without the lock finds a block that is in use, while entries are added,
+    /// removed and moved. `announce` publishes that a block has been freed.
     fn look_while_entries_change(
         announce: impl Fn(&loom::sync::atomic::AtomicU64, u64) + Send + Sync + Copy + 'static,
     ) {
         loom::model(move || {
             let group = Arc::new(ModelGroup::default());
-            let era = Arc::new(loom::sync::atomic::AtomicU64::new(1));
+            let generation = Arc::new(loom::sync::atomic::AtomicU64::new(1));
             let in_use = Arc::new(loom::sync::Mutex::new([false, true, true, false]));
             group.insert(7, 1, false);
             group.insert(7, 2, false);
             let writer = {
-                let (group, era, in_use) = (Arc::clone(&group), Arc::clone(&era), Arc::clone(&in_use));
+                let (group, generation, in_use) = (Arc::clone(&group), Arc::clone(&generation), Arc::clone(&in_use));
                 loom::thread::spawn(move || {
                     let mut in_use = in_use.lock().unwrap();
-                    // An entry goes, another one comes, in the slot and then in the block that it leaves.
+                    // An entry is removed; another one is added, in its slot and then in its block.
                     group.remove(0);
-                    announce(&era, 2);
+                    announce(&generation, 2);
                     (in_use[1], in_use[3]) = (false, true);
                     group.insert(7, 3, false);
                 })
             };
-            let seen = era.acquire();
+            let seen = generation.acquire();
             let found = group.with_tag(7).next().map(|slot| group.block(slot));
             let in_use = in_use.lock().unwrap();
             if let Some(block) = found
-                && era.relaxed() == seen
+                && generation.relaxed() == seen
             {
-                assert!(in_use[block as usize], "block {block} of era {seen} is free");
+                assert!(in_use[block as usize], "block {block} of generation {seen} is free");
             }
             drop(in_use);
             writer.join().unwrap();
@@ -295,14 +297,14 @@ mod tests {
     }
 
     #[test]
-    fn model_a_hint_of_this_era_is_an_entry() {
-        look_while_entries_change(|era, next| era.release(next));
+    fn model_a_hint_of_this_generation_is_an_entry() {
+        look_while_entries_change(|generation, next| generation.release(next));
     }
 
-    /// The model sees what it is there for.
+    /// The model finds the fault that it is made for.
     #[test]
     #[should_panic(expected = "is free")]
-    fn model_an_era_that_does_not_change_is_found_out() {
+    fn model_finds_a_generation_that_does_not_change() {
         look_while_entries_change(|_, _| ());
     }
 }

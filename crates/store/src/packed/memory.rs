@@ -1,4 +1,4 @@
-//! Memory from the allocator, as bytes that can be asked for ahead.
+//! Memory from the allocator in chunks, and prefetching.
 
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
@@ -10,62 +10,62 @@ use std::{
 
 use crate::StoreOptions;
 
-/// The size of a huge page, and of every piece of memory: one that nothing has been written to costs addresses only.
+/// Size of a huge page, and of every chunk. A chunk that has not been written to costs addresses only.
 pub(super) const HUGE: usize = 2 << 20;
-/// The size of a cache line.
+/// Size of a cache line.
 pub(super) const LINE: usize = 64;
 
-/// What a piece of memory is laid out as.
+/// Layout of a chunk.
 #[repr(align(2097152))]
-struct Aligned(#[expect(dead_code, reason = "for its size")] [u8; HUGE]);
+struct Aligned(#[expect(dead_code, reason = "only its size matters")] [u8; HUGE]);
 
 type Advise = fn(NonNull<[MaybeUninit<u8>]>);
 type Release = fn(&mut [MaybeUninit<u8>]);
 
-/// Where a part of a store gets its pieces from, and how they come by huge pages.
+/// The source of chunks for a part of a store. It decides which of them get huge pages.
 #[derive(Debug)]
-pub(super) struct Pieces {
+pub(super) struct ChunkSource {
     advise: Advise,
-    /// So many begin as small pages, so that a small store stays small; the kernel hears that they may become huge ones
-    /// once they are full. What is unused of the later ones is little beside them.
+    /// Number of chunks that begin as small pages, so that a small store stays small. The kernel may make them huge pages
+    /// once they are full. Beside them, the unused part of a later chunk is little.
     small: usize,
 }
 
-impl Pieces {
+impl ChunkSource {
     pub(super) fn new(options: &StoreOptions, small: usize) -> Self {
         Self { advise: options.advise, small }
     }
 
-    /// The next piece behind `pieces`, the last of which is full.
-    pub(super) fn next<P: AsMut<Raw>>(&self, pieces: &mut [P]) -> Raw {
-        let begun = pieces.len();
-        if let Some(full) = pieces.last_mut().filter(|_| begun <= self.small) {
+    /// Makes the chunk after `chunks`, the last of which is full.
+    pub(super) fn next<P: AsMut<RawChunk>>(&self, chunks: &mut [P]) -> RawChunk {
+        let count = chunks.len();
+        if let Some(full) = chunks.last_mut().filter(|_| count <= self.small) {
             (self.advise)(full.as_mut().whole());
         }
-        let piece = Raw::new();
-        if begun >= self.small {
-            (self.advise)(piece.whole());
+        let chunk = RawChunk::new();
+        if count >= self.small {
+            (self.advise)(chunk.whole());
         }
-        piece
+        chunk
     }
 }
 
-/// [`HUGE`] bytes of memory, aligned to as much, that nothing has been written to.
+/// [`HUGE`] bytes of memory, aligned to as much, and not initialised.
 #[derive(Debug)]
-pub(super) struct Raw {
+pub(super) struct RawChunk {
     start: NonNull<u8>,
 }
 
 // SAFETY: the memory belongs to this value alone, and its address means the same to every thread.
-unsafe impl Send for Raw {}
+unsafe impl Send for RawChunk {}
 
-impl AsMut<Self> for Raw {
+impl AsMut<Self> for RawChunk {
     fn as_mut(&mut self) -> &mut Self {
         self
     }
 }
 
-impl Raw {
+impl RawChunk {
     const LAYOUT: Layout = Layout::new::<Aligned>();
 
     fn new() -> Self {
@@ -75,7 +75,7 @@ impl Raw {
         Self { start }
     }
 
-    /// The address of a byte that is within the capacity, good as long as the memory is.
+    /// Returns the address of a byte, valid as long as the memory.
     pub(super) fn address(&self, at: usize) -> NonNull<u8> {
         assert!(at < HUGE);
         // SAFETY: asserted to be within the allocation.
@@ -93,29 +93,29 @@ impl Raw {
     }
 }
 
-impl Drop for Raw {
+impl Drop for RawChunk {
     fn drop(&mut self) {
-        // SAFETY: allocated by `new` with this layout, and nobody else frees it.
+        // SAFETY: allocated by `new` with this layout, and freed nowhere else.
         unsafe { dealloc(self.start.as_ptr(), Self::LAYOUT) }
     }
 }
 
-/// Memory of which a beginning is in use, as bytes.
+/// A chunk whose first bytes are initialised.
 #[derive(Debug)]
 pub(super) struct Chunk {
-    raw: Raw,
-    /// How much of it has been written to.
+    raw: RawChunk,
+    /// Number of initialised bytes.
     ready: usize,
 }
 
-impl AsMut<Raw> for Chunk {
-    fn as_mut(&mut self) -> &mut Raw {
+impl AsMut<RawChunk> for Chunk {
+    fn as_mut(&mut self) -> &mut RawChunk {
         &mut self.raw
     }
 }
 
 impl Chunk {
-    pub(super) fn new(raw: Raw) -> Self {
+    pub(super) fn new(raw: RawChunk) -> Self {
         Self { raw, ready: 0 }
     }
 
@@ -127,7 +127,7 @@ impl Chunk {
         self.raw.start.as_ptr()
     }
 
-    /// Takes the next bytes into use. They are 0.
+    /// Initialises the next bytes to 0.
     pub(super) fn extend(&mut self, bytes: usize) {
         let end = self.ready + bytes;
         self.raw.range_mut(self.ready..end).fill(MaybeUninit::new(0));
@@ -147,21 +147,21 @@ impl Chunk {
         unsafe { slice::from_raw_parts_mut(self.raw.start.as_ptr(), self.ready) }
     }
 
-    /// Hands bytes that are in use to [`crate::StoreOptions::release`]; they mean nothing until [`Chunk::reclaim`].
+    /// Gives initialised bytes to [`crate::StoreOptions::release`]; their contents are lost until [`Chunk::reclaim`].
     pub(super) fn release(&mut self, range: Range<usize>, release: Release) {
         assert!(range.end <= self.ready);
         release(self.raw.range_mut(range));
     }
 
-    /// Takes bytes into use again. They are 0.
+    /// Sets released bytes to 0, for use.
     pub(super) fn reclaim(&mut self, range: Range<usize>) {
         assert!(range.end <= self.ready);
-        // Somebody else's promise that they are already is not one to build on.
+        // The contract of `release` says that they are 0 already; soundness must not depend on it.
         self.raw.range_mut(range).fill(MaybeUninit::new(0));
     }
 }
 
-/// Bytes by which a vector grows with so many more elements.
+/// Returns the bytes by which a vector grows with `more` elements.
 pub(super) fn growth_of<T>(vector: &Vec<T>, more: usize) -> usize {
     match vector.len() + more {
         len if len <= vector.capacity() => 0,
@@ -170,7 +170,7 @@ pub(super) fn growth_of<T>(vector: &Vec<T>, more: usize) -> usize {
     }
 }
 
-/// Asks for the cache line at an address.
+/// Prefetches the cache line at an address.
 #[inline(always)]
 pub(super) fn prefetch<T: ?Sized>(at: *const T) {
     #[cfg(target_arch = "x86_64")]

@@ -1,22 +1,21 @@
 //! The store that is made for speed and size: one owner, two cache misses for a lookup, 8 bytes beside key and value.
 //!
-//! A `Table` of one-line groups leads from the hash to a block of the `Arena`, where header, key and value are
-//! together. Nothing ever stops to rearrange everything: segments of the table divide one by one, and pages of the
-//! arena change hands one by one. `unsafe` is in four leaves: `memory` (bytes of chunks, prefetch), `group` (one load
-//! of all tags), `segment` and `table` (pointers to segments); blocks are slices, with bounds.
+//! A `Table` of groups, one cache line each, leads from the hash to a block of the `Arena`, where header, key and value are
+//! together. No operation ever rearranges the whole store: segments of the table split one by one, and pages of the arena
+//! change their size class one by one. `unsafe` is in five modules: `memory` (bytes of chunks, prefetch), `group` (one load
+//! of all tags), `segment`, `table` and `scout` (pointers to segments). Blocks are slices, with bounds.
 
+mod address;
 mod arena;
 mod classes;
 mod copy;
 mod entry;
+mod external;
 mod group;
 mod memory;
-mod outside;
 mod scout;
 mod segment;
 mod table;
-#[cfg(test)]
-mod tests;
 mod traversal;
 
 use std::sync::Arc;
@@ -26,10 +25,11 @@ use self::{
     arena::Arena,
     classes::{UNIT, class_of},
     entry::Header,
+    external::ExternalStrings,
     group::tag_of,
     memory::prefetch,
-    outside::Outside,
-    table::{Blocks, Table},
+    segment::Blocks,
+    table::Table,
 };
 use crate::{Attributes, EntryView, KeyHasher, Store, StoreOptions};
 
@@ -40,20 +40,21 @@ use crate::{Attributes, EntryView, KeyHasher, Store, StoreOptions};
 pub struct PackedStore {
     table: Table,
     arena: Arena,
-    outside: Outside,
+    external: ExternalStrings,
     options: StoreOptions,
     scout: Arc<PackedScout>,
 }
 
-/// The block of an entry. One that is out of date shows something else or nothing, and does no harm beyond the store.
+/// The block of an entry. One that is out of date leads to another entry or to none, and does no harm beyond the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location(u32);
 
-/// The block of the first entry whose hash looks right, and when that was. The default is of a time before all others.
+/// The block of the first entry whose tag matches, and the generation in which it was found. The default is of a generation
+/// before all others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hint {
     block: u32,
-    era: u64,
+    generation: u64,
 }
 
 impl Store for PackedStore {
@@ -78,8 +79,8 @@ impl Store for PackedStore {
 
     #[inline(always)]
     fn find_hinted(&self, hint: Hint, hash: u64, key: &[u8]) -> Option<Location> {
-        // A block that was an entry's is one as long as no block has been freed.
-        if hint.era == self.arena.era() && self.is_key(hint.block, key) {
+        // A block that held an entry still holds it as long as no block has been freed.
+        if hint.generation == self.arena.generation() && self.is_key(hint.block, key) {
             return Some(Location(hint.block));
         }
         self.find(hash, key)
@@ -88,13 +89,13 @@ impl Store for PackedStore {
     #[inline(always)]
     fn find(&self, hash: u64, key: &[u8]) -> Option<Location> {
         let group = self.table.home(hash);
-        // Not `Iterator::find`: the compiler would make a call of its closure.
+        // Not `Iterator::find`: the compiler would not inline its closure.
         for slot in group.with_tag(tag_of(hash)) {
             if self.is_key(group.block(slot), key) {
                 return Some(Location(group.block(slot)));
             }
         }
-        if group.is_passed() { self.find_further(hash, key) } else { None }
+        if group.has_overflowed() { self.find_in_overflow(hash, key) } else { None }
     }
 
     #[inline(always)]
@@ -102,8 +103,8 @@ impl Store for PackedStore {
         let block = self.arena.block(location.0);
         let header = Header::read(block);
         let attributes = header.attributes(block);
-        if header.has_outside() {
-            return self.view_outside(header, block, attributes);
+        if header.has_external() {
+            return self.view_with_external(header, block, attributes);
         }
         EntryView { key: header.key(block), value: header.value(block), attributes, shared: None }
     }
@@ -145,13 +146,13 @@ impl Store for PackedStore {
 
     #[inline]
     fn insert(&mut self, hash: u64, key: &[u8], value: &[u8], attributes: Attributes) -> Location {
-        let header = Header::of(key.len(), value.len(), attributes);
-        let at = match header.has_outside() {
+        let header = Header::new(key.len(), value.len(), attributes);
+        let at = match header.has_external() {
             false => self.write(header, key, value, attributes),
-            true => self.write_outside(header, key, value, attributes),
+            true => self.write_with_external(header, key, value, attributes),
         };
-        let Self { table, arena, outside, options, .. } = self;
-        table.insert(hash, at, header.expires(), &Entries { arena, outside, hasher: &options.hasher });
+        let Self { table, arena, external, options, .. } = self;
+        table.insert(hash, at, header.expires(), &Entries { arena, external, hasher: &options.hasher });
         Location(at)
     }
 
@@ -189,8 +190,8 @@ impl Store for PackedStore {
         }
         let block = self.arena.block(location.0);
         let header = Header::read(block);
-        if header.has_outside() {
-            self.forget_outside(header, location);
+        if header.has_external() {
+            self.remove_external(header, location);
         }
         self.arena.free(location.0);
     }
@@ -231,22 +232,22 @@ impl Store for PackedStore {
 
     #[inline]
     fn bytes(&self) -> usize {
-        self.arena.bytes() + self.table.bytes() + self.outside.bytes()
+        self.arena.bytes() + self.table.bytes() + self.external.bytes()
     }
 
     #[inline]
     fn growth(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize {
-        let header = Header::of(key_len, value_len, attributes);
+        let header = Header::new(key_len, value_len, attributes);
         let block = self.table.growth() + self.arena.growth(class_of(header.block_len()));
-        match header.has_outside() {
+        match header.has_external() {
             false => block,
-            true => block + outside_bytes(header, key_len, value_len) + self.outside.growth(2),
+            true => block + external_bytes(header, key_len, value_len) + self.external.growth(2),
         }
     }
 
     fn footprint(&self, key_len: usize, value_len: usize, attributes: Attributes) -> usize {
-        let header = Header::of(key_len, value_len, attributes);
-        classes::units(class_of(header.block_len())) * UNIT + outside_bytes(header, key_len, value_len)
+        let header = Header::new(key_len, value_len, attributes);
+        classes::units(class_of(header.block_len())) * UNIT + external_bytes(header, key_len, value_len)
     }
 
     fn compact(
@@ -256,8 +257,8 @@ impl Store for PackedStore {
         attributes: Attributes,
         moved: &mut dyn FnMut(u32),
     ) -> bool {
-        let class = class_of(Header::of(key_len, value_len, attributes).block_len());
-        // An empty page that was kept for such an entry is no use if it has a block already.
+        let class = class_of(Header::new(key_len, value_len, attributes).block_len());
+        // The reserve is of no use for an entry of this size if there is a free block already.
         if self.arena.has_free(class) && self.arena.release_reserve() {
             return true;
         }
@@ -266,23 +267,23 @@ impl Store for PackedStore {
         hashes.iter().for_each(|&hash| prefetch(self.table.home(hash)));
         for (&from, &hash) in page.live.iter().zip(&hashes) {
             let to = self.arena.allocate(page.class);
-            // All of it: the access word goes along.
+            // The whole block: the access word goes along.
             self.arena.copy((from, 0), (to, 0), classes::units(page.class) * UNIT);
             self.table.moved(hash, from, to);
             moved(to);
         }
-        self.arena.vacated(page);
+        self.arena.finish_vacating(page);
         true
     }
 }
 
 impl PackedStore {
-    /// An empty store, of which scouts hear that it is in the place of the one before.
+    /// Makes an empty store, which takes over the scout of the store before.
     fn with_scout(options: StoreOptions, scout: Arc<PackedScout>) -> Self {
-        // The era of the arena comes last: whoever sees it sees the table.
+        // The generation of the arena is published last: a scout that reads it sees the new table.
         let table = Table::new(&options, Arc::clone(&scout));
         let arena = Arena::new(&options, Arc::clone(&scout));
-        Self { table, arena, outside: Outside::default(), options, scout }
+        Self { table, arena, external: ExternalStrings::default(), options, scout }
     }
 
     #[inline(always)]
@@ -294,8 +295,8 @@ impl PackedStore {
 
     #[cold]
     #[inline(never)]
-    fn find_further(&self, hash: u64, key: &[u8]) -> Option<Location> {
-        self.table.find_further(hash, |block| self.is_key(block, key)).map(Location)
+    fn find_in_overflow(&self, hash: u64, key: &[u8]) -> Option<Location> {
+        self.table.find_in_overflow(hash, |block| self.is_key(block, key)).map(Location)
     }
 
     #[inline]
@@ -311,9 +312,9 @@ impl PackedStore {
 
     #[cold]
     #[inline(never)]
-    fn write_outside(&mut self, header: Header, key: &[u8], value: &[u8], attributes: Attributes) -> u32 {
-        let key_number = header.is_long_key().then(|| self.outside.add(key));
-        let value_number = header.is_shared().then(|| self.outside.add(value));
+    fn write_with_external(&mut self, header: Header, key: &[u8], value: &[u8], attributes: Attributes) -> u32 {
+        let key_number = header.is_long_key().then(|| self.external.add(key));
+        let value_number = header.is_shared().then(|| self.external.add(value));
         let key = key_number.as_ref().map_or(key, |number| number);
         let value = value_number.as_ref().map_or(value, |number| number);
         self.write(header, key, value, attributes)
@@ -321,20 +322,20 @@ impl PackedStore {
 
     #[cold]
     #[inline(never)]
-    fn forget_outside(&mut self, header: Header, location: Location) {
+    fn remove_external(&mut self, header: Header, location: Location) {
         let block = self.arena.block(location.0);
         if header.is_long_key() {
-            self.outside.remove(header.key(block));
+            self.external.remove(header.key(block));
         }
         if header.is_shared() {
-            self.outside.remove(header.value(block));
+            self.external.remove(header.value(block));
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn view_outside<'s>(&'s self, header: Header, block: &'s [u8], attributes: Attributes) -> EntryView<'s> {
-        let shared = if header.is_shared() { self.outside.get(header.value(block)) } else { None };
+    fn view_with_external<'s>(&'s self, header: Header, block: &'s [u8], attributes: Attributes) -> EntryView<'s> {
+        let shared = if header.is_shared() { self.external.get(header.value(block)) } else { None };
         let value: &[u8] = match shared {
             Some(shared) => shared,
             None => header.value(block),
@@ -348,10 +349,10 @@ impl PackedStore {
     }
 
     fn entries(&self) -> Entries<'_> {
-        Entries { arena: &self.arena, outside: &self.outside, hasher: &self.options.hasher }
+        Entries { arena: &self.arena, external: &self.external, hasher: &self.options.hasher }
     }
 
-    /// Replaces a value by one of another length, or with other things beside it.
+    /// Replaces a value by one of another length, or with other attributes beside it.
     #[inline(never)]
     fn reshape(
         &mut self,
@@ -367,9 +368,9 @@ impl PackedStore {
             return (location, false);
         }
         if old.is_shared() {
-            self.outside.remove(old.value(block));
+            self.external.remove(old.value(block));
         }
-        let number = new.is_shared().then(|| self.outside.add(value));
+        let number = new.is_shared().then(|| self.external.add(value));
         let value = number.as_ref().map_or(value, |number| number);
         let (old_class, new_class) = (class_of(old.block_len()), class_of(new.block_len()));
         let at = match old_class == new_class {
@@ -392,17 +393,17 @@ impl PackedStore {
     }
 }
 
-/// Memory of strings that have no place in the block.
-fn outside_bytes(header: Header, key_len: usize, value_len: usize) -> usize {
-    let key = if header.is_long_key() { Outside::footprint(key_len) } else { 0 };
-    let value = if header.is_shared() { Outside::footprint(value_len) } else { 0 };
+/// Returns the memory of the strings that are stored outside of the block.
+fn external_bytes(header: Header, key_len: usize, value_len: usize) -> usize {
+    let key = if header.is_long_key() { ExternalStrings::footprint(key_len) } else { 0 };
+    let value = if header.is_shared() { ExternalStrings::footprint(value_len) } else { 0 };
     key + value
 }
 
 /// Entries as the table sees them.
 struct Entries<'s> {
     arena: &'s Arena,
-    outside: &'s Outside,
+    external: &'s ExternalStrings,
     hasher: &'s KeyHasher,
 }
 
@@ -411,7 +412,7 @@ impl<'s> Entries<'s> {
     fn key(&self, header: Header, block: &'s [u8]) -> &'s [u8] {
         match header.is_long_key() {
             false => header.key(block),
-            true => self.outside.get(header.key(block)).map_or(&[], |key| key),
+            true => self.external.get(header.key(block)).map_or(&[], |key| key),
         }
     }
 }
@@ -428,3 +429,6 @@ impl Blocks for Entries<'_> {
         prefetch(self.arena.block(at).as_ptr());
     }
 }
+
+#[cfg(test)]
+mod tests;

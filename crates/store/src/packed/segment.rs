@@ -1,32 +1,47 @@
-//! A small hash table of fixed size, which divides in two when it is full.
+//! A small hash table of fixed size, which is split in two when it is full.
 
 use std::ptr::NonNull;
 
 use super::{
     group::{self, Group, tag_of},
-    memory::{HUGE, Pieces, Raw, growth_of},
-    table::Blocks,
+    memory::{ChunkSource, HUGE, RawChunk, growth_of},
 };
 use crate::StoreOptions;
 
-/// Pieces of memory that begin as small pages: room for about a million entries.
-const SMALL_PIECES: usize = 4;
+/// ChunkSource of memory that begin as small pages: room for about a million entries.
+const SMALL_CHUNKS: usize = 4;
 /// Groups of a segment.
 pub(super) const GROUPS: usize = 64;
 /// Slots of a segment.
 pub(super) const SLOTS: usize = GROUPS * group::SLOTS;
-/// Entries whose keys are asked for before the first of them is read, when a segment is divided.
-const AHEAD: usize = 16;
+/// Number of entries by which the prefetching of keys is ahead when a segment is split.
+const PREFETCH_DISTANCE: usize = 16;
 
-/// Sixty-four groups, exactly a page of the kernel.
+/// A segment: sixty-four groups, exactly a page of the kernel.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub(super) struct Segment([Group; GROUPS]);
 
-/// The group to which a hash belongs.
+/// Returns the number of the group that a hash names.
 #[inline]
 pub(super) fn home_of(hash: u64) -> usize {
     hash as usize % GROUPS
+}
+
+/// Returns the entry of a directory of `depth` bits that a hash names.
+#[inline]
+pub(super) fn index_of(hash: u64, depth: u32) -> usize {
+    // At most 48 bits are left, of which the directory has as many as it has entries for.
+    ((hash & 0xffff_ffff_ffff) >> (48 - depth)) as usize
+}
+
+/// The entries behind a table's blocks.
+pub(super) trait Blocks {
+    /// Returns the hash of the key in a block.
+    fn hash(&self, block: u32) -> u64;
+
+    /// Prefetches what [`Blocks::hash`] will read.
+    fn prefetch(&self, block: u32);
 }
 
 impl Segment {
@@ -40,13 +55,13 @@ impl Segment {
         self.0.iter().for_each(Group::clear);
     }
 
-    /// A group; behind the last comes the first.
+    /// Returns a group; after the last comes the first.
     #[inline]
     pub(super) fn group(&self, at: usize) -> &Group {
         &self.0[at % GROUPS]
     }
 
-    /// Adds a block. False: there is no room.
+    /// Adds a block. False: the segment is full.
     #[inline]
     pub(super) fn insert(&self, hash: u64, block: u32, expires: bool) -> bool {
         let home = home_of(hash);
@@ -54,31 +69,31 @@ impl Segment {
             if self.group(at).insert(tag_of(hash), block, expires) {
                 return true;
             }
-            self.group(at).pass();
+            self.group(at).add_overflow();
         }
         false
     }
 
-    /// Empties a slot of a group in which an entry is that belongs to `home`.
+    /// Empties a slot of a group; its entry belongs to the group `home`.
     #[inline]
     pub(super) fn remove(&self, home: usize, group: usize, slot: usize) {
         self.group(group).remove(slot);
         let passed = group.wrapping_sub(home) % GROUPS;
-        (home..home + passed).for_each(|at| self.group(at).unpass());
+        (home..home + passed).for_each(|at| self.group(at).remove_overflow());
     }
 
-    /// Moves the entries whose hashes have a certain bit to an empty segment. Gives their number, and that of those
+    /// Moves the entries whose hashes have a certain bit to an empty segment. Returns their number, and the number of those
     /// that expire.
-    pub(super) fn divide(&self, upper: &Self, bit: u32, blocks: &impl Blocks) -> (u16, u16) {
+    pub(super) fn split(&self, upper: &Self, bit: u32, blocks: &impl Blocks) -> (u16, u16) {
         let mut entries = Vec::with_capacity(SLOTS);
         for group in &self.0 {
             entries.extend(group.used().map(|slot| (group.block(slot), group.is_expiring(slot))));
         }
         self.clear();
         let (mut len, mut expiring) = (0, 0);
-        entries.iter().take(AHEAD).for_each(|&(block, _)| blocks.prefetch(block));
+        entries.iter().take(PREFETCH_DISTANCE).for_each(|&(block, _)| blocks.prefetch(block));
         for (at, &(block, expires)) in entries.iter().enumerate() {
-            if let Some(&(later, _)) = entries.get(at + AHEAD) {
+            if let Some(&(later, _)) = entries.get(at + PREFETCH_DISTANCE) {
                 blocks.prefetch(later);
             }
             let hash = blocks.hash(block);
@@ -92,27 +107,27 @@ impl Segment {
     }
 }
 
-/// Memory for segments. There is no way to give one back.
+/// The memory of all segments. Single segments are never freed.
 #[derive(Debug)]
-pub(super) struct Segments {
-    chunks: Vec<Raw>,
+pub(super) struct SegmentPool {
+    chunks: Vec<RawChunk>,
     /// Bytes of the last chunk that are in use.
     used: usize,
     len: usize,
-    pieces: Pieces,
+    source: ChunkSource,
 }
 
-impl Segments {
+impl SegmentPool {
     pub(super) fn new(options: &StoreOptions) -> Self {
-        Self { chunks: Vec::new(), used: HUGE, len: 0, pieces: Pieces::new(options, SMALL_PIECES) }
+        Self { chunks: Vec::new(), used: HUGE, len: 0, source: ChunkSource::new(options, SMALL_CHUNKS) }
     }
 
     #[inline]
     pub(super) fn bytes(&self) -> usize {
-        self.len * Segment::BYTES + self.chunks.capacity() * size_of::<Raw>()
+        self.len * Segment::BYTES + self.chunks.capacity() * size_of::<RawChunk>()
     }
 
-    /// Bytes by which [`Segments::bytes`] grows with another segment at most.
+    /// Returns the most bytes by which [`SegmentPool::bytes`] grows with another segment.
     #[inline]
     pub(super) fn growth(&self) -> usize {
         Segment::BYTES + growth_of(&self.chunks, 1)
@@ -123,15 +138,15 @@ impl Segments {
         self.len
     }
 
-    /// The memory of all segments that have been given.
-    pub(super) fn take(&mut self) -> Vec<Raw> {
+    /// Takes the memory of all segments.
+    pub(super) fn take(&mut self) -> Vec<RawChunk> {
         std::mem::take(&mut self.chunks)
     }
 
-    /// An empty segment that nobody else points to, good as long as the memory.
+    /// Makes an empty segment, valid as long as the memory. Nothing else points to it.
     pub(super) fn add(&mut self) -> NonNull<Segment> {
         if self.used == HUGE {
-            let chunk = self.pieces.next(&mut self.chunks);
+            let chunk = self.source.next(&mut self.chunks);
             self.chunks.push(chunk);
             self.used = 0;
         }

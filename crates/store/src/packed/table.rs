@@ -1,12 +1,12 @@
-//! From hashes to blocks: an extendible hash table whose segments split one at a time.
+//! The way from a hash to a block: an extendible hash table whose segments split one at a time.
 //!
-//! A directory, indexed by leading bits of the hash, says which segment an entry is in; a segment is a small table of
-//! 64 groups, in which an entry is in the group that the hash names or, if that was full, in one of the next. A segment
-//! that is full is divided in two, which takes as long as moving its entries, whatever the size of the table; the
-//! directory is copied when it doubles, 14 bytes for each segment.
+//! A directory, indexed by leading bits of the hash, leads to the segment of an entry. A segment is a small table of 64
+//! groups; an entry is in the group that the hash names or, if that was full, in one of the next. A full segment is split in
+//! two, which takes as long as moving its entries, whatever the size of the table. The directory is copied when it doubles,
+//! 14 bytes for each segment.
 //!
 //! Bits of the hash: 0 to 5 the group, 8 to 15 the tag, 16 to 47 the directory, from the upper end. Nothing depends on
-//! the upper 16, which may have been used to divide entries among tables.
+//! the upper 16, which may have been used to split entries among tables.
 
 use std::{
     iter,
@@ -18,16 +18,16 @@ use std::{
 
 use super::{
     group::{Group, tag_of},
-    scout::{self, PackedScout},
-    segment::{GROUPS, SLOTS, Segment, Segments, home_of},
+    scout::{PackedScout, SegmentPointers},
+    segment::{Blocks, GROUPS, SLOTS, Segment, SegmentPool, home_of, index_of},
 };
 use crate::StoreOptions;
 
-/// Entries at which a segment is divided: five of six slots.
+/// Number of entries at which a segment is split: five of six slots.
 const FULL: u16 = (SLOTS * 5 / 6) as u16;
 /// Bits of the hash that a directory can use.
 const FIELD_BITS: u32 = 32;
-/// Bits that it does use at most; hashes of 768 entries that agree in so many are no hashes.
+/// Most bits that it uses. Only hashes that are not random agree in more bits in all 768 entries of a segment.
 const DEPTH_MAX: u32 = 28;
 /// Bytes of the directory for each of its entries.
 const DIRECTORY_ENTRY: usize = size_of::<AtomicPtr<Segment>>() + size_of::<Span>();
@@ -36,27 +36,27 @@ const DIRECTORY_ENTRY: usize = size_of::<AtomicPtr<Segment>>() + size_of::<Span>
 pub(super) struct Table {
     /// Bits of the hash that index the directory.
     depth: u32,
-    /// Several neighbours are the same segment when it uses fewer bits. Scouts follow it, too.
-    directory: scout::Segments,
-    /// As many, about the same segments.
+    /// Pointers to segments. Several neighbours are the same if the segment uses fewer bits. Scouts read it, too.
+    directory: SegmentPointers,
+    /// Counters of the same segments.
     spans: Vec<Span>,
-    segments: Segments,
+    segments: SegmentPool,
     scout: Arc<PackedScout>,
     len: usize,
     expiring: usize,
 }
 
-/// What is known of a segment without touching it.
+/// Counters of a segment, which are read without touching it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
-    /// Entries, and those that expire: true in the first of neighbours that are the same segment.
+    /// Number of entries, and of those that expire: valid in the first of neighbours that are the same segment.
     len: u16,
     expiring: u16,
-    /// Bits of the hash that its entries have in common: true in all of them.
+    /// Number of bits of the hash that its entries have in common: valid in all of these neighbours.
     depth: u8,
 }
 
-/// Where the table keeps something.
+/// Position of an entry in the table.
 #[derive(Clone, Copy, Debug)]
 struct Position {
     index: usize,
@@ -64,7 +64,7 @@ struct Position {
     slot: usize,
 }
 
-/// A place in the order of hashes, from which a traversal goes on: leading bits of the hash, and a group. Dividing a
+/// A position in the order of hashes, from which a traversal goes on: leading bits of the hash, and a group. Splitting a
 /// segment changes neither.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor {
@@ -75,9 +75,9 @@ pub(super) struct Cursor {
 
 impl Table {
     pub(super) fn new(options: &StoreOptions, scout: Arc<PackedScout>) -> Self {
-        let mut segments = Segments::new(options);
+        let mut segments = SegmentPool::new(options);
         let directory = Arc::new([AtomicPtr::new(segments.add().as_ptr())]);
-        scout.publish(0, &(Arc::clone(&directory) as scout::Segments));
+        scout.publish(0, &(Arc::clone(&directory) as SegmentPointers));
         Self { depth: 0, directory, spans: vec![Span::default()], segments, scout, len: 0, expiring: 0 }
     }
 
@@ -94,7 +94,7 @@ impl Table {
         self.segments.bytes() + self.directory.len() * DIRECTORY_ENTRY
     }
 
-    /// Bytes by which [`Table::bytes`] grows with another entry at most: whether its segment is full is not known.
+    /// Returns the most bytes by which [`Table::bytes`] grows with another entry, whose segment may be full.
     #[inline]
     pub(super) fn growth(&self) -> usize {
         self.segments.growth() + self.directory.len() * DIRECTORY_ENTRY
@@ -105,13 +105,13 @@ impl Table {
         index_of(hash, self.depth)
     }
 
-    /// The first of neighbours that are the same segment.
+    /// Returns the first of the neighbours that are the same segment.
     #[inline]
     fn first_of(&self, index: usize) -> usize {
         index & !(self.width(index) - 1)
     }
 
-    /// Neighbours that are the same segment.
+    /// Returns the number of neighbours that are the same segment.
     #[inline]
     fn width(&self, index: usize) -> usize {
         1 << (self.depth - u32::from(self.spans[index].depth))
@@ -120,28 +120,28 @@ impl Table {
     #[inline]
     fn segment(&self, index: usize) -> &Segment {
         let segment = self.directory[index].load(Ordering::Relaxed);
-        // SAFETY: what is in the directory was given by `segments`, which frees nothing before the table is dropped;
-        // and segments change through atomics only.
+        // SAFETY: the directory has pointers of `segments` only, which frees nothing before the table is dropped; and
+        // segments change through atomics only.
         unsafe { &*segment }
     }
 
     // --- lookup ---------------------------------------------------------------------------
 
-    /// The group that a hash names.
+    /// Returns the group that a hash names.
     #[inline(always)]
     pub(super) fn home(&self, hash: u64) -> &Group {
         self.segment(self.index_of(hash)).group(home_of(hash))
     }
 
-    /// The block of which `is` says that it is meant, if it is in one of the groups behind that which the hash names.
-    pub(super) fn find_further(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
+    /// Returns the block that `is` accepts, if it is in one of the groups behind the one that the hash names.
+    pub(super) fn find_in_overflow(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
         let segment = self.segment(self.index_of(hash));
         for at in 1..GROUPS {
             let group = segment.group(home_of(hash) + at);
             if let Some(slot) = group.with_tag(tag_of(hash)).find(|&slot| is(group.block(slot))) {
                 return Some(group.block(slot));
             }
-            if !group.is_passed() {
+            if !group.has_overflowed() {
                 break;
             }
         }
@@ -156,7 +156,7 @@ impl Table {
             if let Some(slot) = group.with_tag(tag_of(hash)).find(|&slot| group.block(slot) == block) {
                 return Some(Position { index, group: (home_of(hash) + at) % GROUPS, slot });
             }
-            if !group.is_passed() {
+            if !group.has_overflowed() {
                 break;
             }
         }
@@ -165,12 +165,12 @@ impl Table {
 
     // --- change ---------------------------------------------------------------------------
 
-    /// Adds a block. `blocks` tells the hashes of those that have to move.
+    /// Adds a block. `blocks` gives the hashes of blocks that have to move.
     #[inline]
     pub(super) fn insert(&mut self, hash: u64, block: u32, expires: bool, blocks: &impl Blocks) {
         let mut index = self.index_of(hash);
         let mut first = self.first_of(index);
-        while self.spans[first].len >= FULL && self.divide(index, blocks) {
+        while self.spans[first].len >= FULL && self.split(index, blocks) {
             index = self.index_of(hash);
             first = self.first_of(index);
         }
@@ -179,7 +179,7 @@ impl Table {
         self.count(first, true, expires);
     }
 
-    /// Forgets a block. False: it was not there.
+    /// Removes a block. False: it was not there.
     #[inline]
     pub(super) fn remove(&mut self, hash: u64, block: u32) -> bool {
         let Some(Position { index, group, slot }) = self.position(hash, block) else { return false };
@@ -202,14 +202,14 @@ impl Table {
         }
     }
 
-    /// Notes that an entry has moved to another block. False: it was not there.
+    /// Notes that an entry has moved to another block. False: there was no such entry.
     pub(super) fn moved(&mut self, hash: u64, from: u32, to: u32) -> bool {
         let Some(Position { index, group, slot }) = self.position(hash, from) else { return false };
         self.segment(index).group(group).set_block(slot, to);
         true
     }
 
-    /// Notes whether an entry expires.
+    /// Notes if an entry has a time of expiry.
     pub(super) fn set_expiring(&mut self, hash: u64, block: u32, expires: bool) {
         let Some(Position { index, group, slot }) = self.position(hash, block) else { return };
         let first = self.first_of(index);
@@ -221,10 +221,10 @@ impl Table {
         self.expiring = self.expiring + usize::from(expires) - usize::from(before);
     }
 
-    /// Divides a segment. False: there is no bit left to do it by.
+    /// Splits a segment. False: there is no bit left to split it by.
     #[cold]
     #[inline(never)]
-    fn divide(&mut self, index: usize, blocks: &impl Blocks) -> bool {
+    fn split(&mut self, index: usize, blocks: &impl Blocks) -> bool {
         let depth = u32::from(self.spans[index].depth);
         if depth == DEPTH_MAX {
             return false;
@@ -236,15 +236,15 @@ impl Table {
         }
         let half = self.width(first) / 2;
         let sibling = self.segments.add();
-        // SAFETY: good as long as the table, and changed through atomics only.
+        // SAFETY: valid as long as the table, and changed through atomics only.
         let upper = unsafe { sibling.as_ref() };
-        let moved = self.segment(first).divide(upper, 47 - depth, blocks);
+        let moved = self.segment(first).split(upper, 47 - depth, blocks);
         let before = self.spans[first];
         for at in first..first + 2 * half {
             self.spans[at] = Span { depth: before.depth + 1, ..Span::default() };
         }
         for neighbour in &self.directory[first + half..first + 2 * half] {
-            // A scout that finds it finds what it was filled with.
+            // Release: a scout that finds the segment finds its entries.
             neighbour.store(sibling.as_ptr(), Ordering::Release);
         }
         (self.spans[first + half].len, self.spans[first + half].expiring) = moved;
@@ -263,14 +263,14 @@ impl Table {
 
     // --- traversal ------------------------------------------------------------------------
 
-    /// The place of a number that [`Table::after`] gave, or 0: the beginning.
+    /// Returns the cursor of a number that [`Table::after`] has returned; 0 is the beginning.
     pub(super) fn cursor(&self, number: u64) -> Cursor {
         let field = number / GROUPS as u64 % (1 << FIELD_BITS);
         let index = self.first_of((field >> (FIELD_BITS - self.depth)) as usize);
         Cursor { index, group: (number % GROUPS as u64) as usize }
     }
 
-    /// The number of the place behind a group; 0 behind the last.
+    /// Returns the number of the cursor behind a group; 0 behind the last.
     pub(super) fn after(&self, cursor: Cursor) -> u64 {
         if cursor.group + 1 < GROUPS {
             return self.number(cursor.index) + cursor.group as u64 + 1;
@@ -278,7 +278,7 @@ impl Table {
         self.after_segment(cursor)
     }
 
-    /// The number of the place behind a segment; 0 behind the last.
+    /// Returns the number of the cursor behind a segment; 0 behind the last.
     pub(super) fn after_segment(&self, cursor: Cursor) -> u64 {
         match cursor.index + self.width(cursor.index) {
             end if end == self.directory.len() => 0,
@@ -290,27 +290,27 @@ impl Table {
         ((index as u64) << (FIELD_BITS - self.depth)) * GROUPS as u64
     }
 
-    /// Entries of the segment at a place, and those that expire.
+    /// Returns the number of entries of the segment at a cursor, and of those that expire.
     pub(super) fn counts(&self, cursor: Cursor) -> (u16, u16) {
         let span = &self.spans[cursor.index];
         (span.len, span.expiring)
     }
 
-    /// The groups where the entries are that belong to the group at a place.
+    /// Returns the groups that may hold the entries of the group at a cursor.
     pub(super) fn chain(&self, cursor: Cursor) -> impl Iterator<Item = &Group> {
         let segment = self.segment(cursor.index);
-        let mut is_passed = true;
+        let mut has_overflowed = true;
         let groups = (0..GROUPS).map(move |at| segment.group(cursor.group + at));
-        groups.take_while(move |group| std::mem::replace(&mut is_passed, group.is_passed()))
+        groups.take_while(move |group| std::mem::replace(&mut has_overflowed, group.has_overflowed()))
     }
 
-    /// All groups of the segment at a place, beginning with the one that is named.
+    /// Returns all groups of the segment at a cursor, beginning with the one at the cursor.
     pub(super) fn groups(&self, cursor: Cursor) -> impl Iterator<Item = &Group> {
         let segment = self.segment(cursor.index);
         (0..GROUPS).map(move |at| segment.group(cursor.group + at))
     }
 
-    /// A segment with entries that `counts` accepts: the first behind a random place, with a group to begin with.
+    /// Returns the first segment from a random one on whose counts `accepts` takes, with a random group to begin with.
     pub(super) fn random(&self, random: u64, accepts: impl Fn(u16, u16) -> bool) -> Option<Cursor> {
         let size = self.directory.len();
         let start = self.first_of((random >> 16) as usize % size);
@@ -336,26 +336,10 @@ impl Drop for Table {
     }
 }
 
-/// The entry of a directory to which a hash belongs.
-#[inline]
-pub(super) fn index_of(hash: u64, depth: u32) -> usize {
-    // At most 48 bits are left, of which the directory has as many as it has entries for.
-    ((hash & 0xffff_ffff_ffff) >> (48 - depth)) as usize
-}
-
-/// What the table asks about blocks.
-pub(super) trait Blocks {
-    /// The hash of the key of the entry there.
-    fn hash(&self, block: u32) -> u64;
-
-    /// It is about to be asked.
-    fn prefetch(&self, block: u32);
-}
-
 #[cfg(test)]
 impl Table {
-    /// All blocks, after counting everything again.
-    pub(super) fn checked_blocks(&self, blocks: &impl Blocks) -> Vec<u32> {
+    /// Checks all counters, and returns all blocks.
+    pub(super) fn collect_blocks(&self, blocks: &impl Blocks) -> Vec<u32> {
         let mut all = Vec::new();
         let mut expiring = 0;
         let mut index = 0;

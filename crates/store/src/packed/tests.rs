@@ -1,4 +1,4 @@
-//! Laws of the packed store, with a map of the standard library as the judge.
+//! Laws of the packed store, checked against a map of the standard library.
 
 mod collisions;
 mod memory;
@@ -47,15 +47,15 @@ impl PackedStore {
         location.inspect(|&location| self.remove(hash, location)).is_some()
     }
 
-    /// Counts everything again.
+    /// Checks all counters.
     fn check(&self) {
-        let mut blocks = self.table.checked_blocks(&self.entries());
+        let mut blocks = self.table.collect_blocks(&self.entries());
         assert!(blocks.iter().all(|&block| self.arena.is_live(block)));
-        assert_eq!(self.arena.checked_live(), blocks.len());
+        assert_eq!(self.arena.count_live(), blocks.len());
         blocks.sort_unstable();
         blocks.dedup();
         assert_eq!(blocks.len(), self.len(), "two entries share a block");
         let used: usize = blocks.iter().map(|&block| self.arena.block_bytes(block)).sum();
-        assert!(used + self.outside.bytes() <= self.bytes());
+        assert!(used + self.external.bytes() <= self.bytes());
     }
 }

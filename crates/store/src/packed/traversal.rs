@@ -1,20 +1,20 @@
-//! Ways through all entries, and to any of them.
+//! Traversals of all entries, and random samples.
 
 use super::{
     Location, PackedStore,
-    segment::home_of,
-    table::{Blocks as _, Cursor},
+    segment::{Blocks as _, home_of},
+    table::Cursor,
 };
 use crate::{EntryView, Store as _};
 
-/// Groups without an entry, or segments, that a scan passes over in one step.
+/// Most groups without an entry, or empty segments, that one step of a scan skips.
 const SCAN_GROUPS: usize = 64;
-/// Segments without an entry that expires which a sweep passes over in one step.
+/// Most segments without an entry that expires, that one step of a sweep skips.
 const SWEEP_SEGMENTS: usize = 256;
 
 impl PackedStore {
-    /// Shows the entries that belong to the next group that has any. An entry is shown in its own group's turn, wherever
-    /// it is: neither its group nor the order of segments changes when one divides.
+    /// Visits the entries that belong to the next group that has any. An entry is visited in the turn of its own group, even
+    /// if it is in another: neither its group nor the order of segments changes when one is split.
     pub(super) fn scan_group(&self, number: u64, visit: &mut dyn FnMut(EntryView<'_>)) -> u64 {
         let mut number = number;
         for _ in 0..SCAN_GROUPS {
@@ -34,7 +34,7 @@ impl PackedStore {
         number
     }
 
-    /// False: nothing belongs to that group.
+    /// Visits the entries that belong to a group. False: there are none.
     fn show_group(&self, cursor: Cursor, visit: &mut dyn FnMut(EntryView<'_>)) -> bool {
         let mut has_any = false;
         for group in self.table.chain(cursor) {
@@ -48,7 +48,7 @@ impl PackedStore {
         has_any
     }
 
-    /// The first entry from a random slot on.
+    /// Returns the first entry from a random slot on.
     pub(super) fn sample_block(&self, random: u64) -> Option<u32> {
         let random = mix(random);
         let cursor = self.table.random(random, |len, _| len > 0)?;
@@ -56,7 +56,7 @@ impl PackedStore {
         self.table.groups(cursor).find_map(|group| group.used().from(slot).next().map(|slot| group.block(slot)))
     }
 
-    /// The first entry that expires, from a random slot on.
+    /// Returns the first entry that expires, from a random slot on.
     pub(super) fn sample_expiring_block(&self, random: u64) -> Option<u32> {
         if self.table.expiring() == 0 {
             return None;
@@ -67,7 +67,7 @@ impl PackedStore {
         self.table.groups(cursor).find_map(|group| group.expiring().from(slot).next().map(|slot| group.block(slot)))
     }
 
-    /// Finds what expires in the next segment that has any such entries, without looking at others.
+    /// Finds the entries that expire in the next segment that has any, without reading other segments.
     pub(super) fn sweep_segment(&self, number: u64, found: &mut Vec<Location>) -> u64 {
         let mut number = number;
         for _ in 0..SWEEP_SEGMENTS {
@@ -76,7 +76,7 @@ impl PackedStore {
             if self.table.counts(cursor).1 > 0 {
                 for group in self.table.groups(cursor) {
                     for block in group.expiring().map(|slot| group.block(slot)) {
-                        // Somebody will ask when it expires.
+                        // The caller will read its time of expiry.
                         self.entries().prefetch(block);
                         found.push(Location(block));
                     }
@@ -91,7 +91,7 @@ impl PackedStore {
     }
 }
 
-/// All bits of the result depend on all of `random`, so that callers may be careless with some of them.
+/// Mixes the bits of a random number, so that callers need not care which of them are good.
 fn mix(random: u64) -> u64 {
     let mixed = (random ^ random >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ mixed >> 29

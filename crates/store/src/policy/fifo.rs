@@ -1,18 +1,18 @@
 //! S3-FIFO: Yang, Zhang, Qiu, Yue, Rashmi: FIFO queues are all you need for cache eviction (SOSP 2023).
 //!
-//! New entries wait in a small queue. One that is used again before it comes to the end moves on to the main queue;
-//! any other is given up, and only its fingerprint is remembered for a while: if it comes back, it goes to the main
-//! queue at once. An entry at the end of the main queue that has been used goes round again. So most one-hit wonders
-//! pass through a tenth of the memory.
+//! New entries wait in a small queue. An entry that is used again before it comes to the end moves on to the main queue.
+//! Any other is evicted, and only its fingerprint is kept for a while in the ghost: if the entry comes back, it goes to the
+//! main queue at once. An entry at the end of the main queue that has been used goes round again. So most one-hit wonders
+//! only pass through a tenth of the memory.
 //!
-//! The low byte of an access word is, from below: uses (2 bits), whether the main queue has it (1 bit), and a mark
-//! (5 bits) that says that a queue has it. The word stays in the block when the entry dies, and the handle stays in
-//! its queue: the next entry in the block takes over its turn instead of being queued a second time. A handle whose
-//! turn comes while its block is empty goes to *limbo*, from where it is queued again once the block is in use.
+//! The low byte of an access word holds, from below: the number of uses (2 bits), a bit that is set if the entry is in the
+//! main queue, and a mark (5 bits) that tells that a queue has it. The word stays in the block when the entry is removed,
+//! and the handle stays in its queue: the next entry in the block takes over its turn instead of being queued a second
+//! time. A handle whose turn comes while its block is empty goes to *limbo*, and is queued again once the block is in use.
 //!
-//! Nothing relies on words and queues agreeing: a store that moves entries or forgets words costs a wrong turn.
+//! Nothing relies on the agreement of words and queues: a store that moves entries or loses words costs a wrong turn.
 
-use super::{ghost::Ghost, ring::Ring};
+use super::{ghost::Ghost, queue::HandleQueue};
 use crate::Store;
 
 const USES: u32 = 0b11;
@@ -23,44 +23,44 @@ const MARK_STEP: u32 = 0b1000;
 /// Uses that take an entry from the small queue to the main one: the paper's value. One use would gain up to 0.5 points
 /// of hit ratio when favourites change, and lose 4 to 7 on a loop a little larger than the cache (README.md).
 const USES_TO_STAY: u32 = 2;
-/// The small queue's share is one entry in so many, and the ghost remembers as many hashes as the rest has entries: the
+/// The small queue holds one entry in this many, and the ghost remembers as many hashes as the rest has entries: the
 /// paper's values too. A twentieth would gain 0.3 to 0.5 points on Zipf and lose 0.2 when favourites change; a fifth
 /// would lose 0.5 to 0.9 and gain up to 0.4.
 const SMALL_SHARE: usize = 10;
-/// Handles looked at for one victim.
+/// Most handles checked for one victim.
 const TURNS_MAX: usize = 128;
-/// Handles in limbo looked at for one victim.
+/// Handles in limbo checked for one victim.
 const LIMBO_TURNS: usize = 2;
 /// Steps of a walk through the store for one victim.
 const WALK_STEPS: usize = 4;
-/// Handles beyond twice the number of entries that are too many: blocks have come and gone.
+/// Handles beyond twice the number of entries from which on the queues are built anew: most lead to empty blocks.
 const SURPLUS_MAX: usize = 8192;
 
 #[derive(Debug)]
 pub(super) struct Fifo {
-    small: Ring,
-    main: Ring,
-    limbo: Ring,
+    small: HandleQueue,
+    main: HandleQueue,
+    limbo: HandleQueue,
     ghost: Ghost,
-    /// What the words of queued entries are marked with; changes when the queues are emptied.
+    /// Mark in the words of queued entries. It changes when the queues are emptied.
     mark: u32,
-    /// The mark before, if what such words say still holds.
+    /// The mark before, if words with it are still valid.
     former_mark: Option<u32>,
-    /// A walk through the store for entries that are not queued: the cursor.
+    /// Cursor of a walk through the store for entries that are not queued.
     walk: Option<u64>,
-    /// Entries in the store when the walk began, 0 when there is none: memory is counted as if they were queued, so
-    /// that queuing them does not exceed any limit.
+    /// Entries in the store when the walk began; 0 if there is no walk. Memory is counted as if they were queued, so that
+    /// queuing them does not exceed a limit.
     expected: usize,
-    /// Whether the last victim came from the small queue.
+    /// True if the last victim came from the small queue.
     is_last_small: bool,
 }
 
 impl Fifo {
     pub(super) fn new() -> Self {
         Self {
-            small: Ring::default(),
-            main: Ring::default(),
-            limbo: Ring::default(),
+            small: HandleQueue::default(),
+            main: HandleQueue::default(),
+            limbo: HandleQueue::default(),
             ghost: Ghost::default(),
             mark: MARK_STEP,
             former_mark: None,
@@ -70,15 +70,15 @@ impl Fifo {
         }
     }
 
-    /// Forgets everything. So many entries that are in the store are queued as time goes by.
+    /// Empties the queues. The `entries` of the store are queued step by step.
     pub(super) fn restart(&mut self, entries: usize) {
         let mark = self.next_mark();
         *self = Self { mark, walk: (entries > 0).then_some(0), expected: entries, ..Self::new() };
     }
 
-    /// Gets rid of handles that lead nowhere by queuing so many entries anew.
+    /// Drops handles that lead to no entry, by queuing all entries anew.
     fn requeue(&mut self, entries: usize) {
-        (self.small, self.main, self.limbo) = (Ring::default(), Ring::default(), Ring::default());
+        (self.small, self.main, self.limbo) = (HandleQueue::default(), HandleQueue::default(), HandleQueue::default());
         (self.former_mark, self.mark) = (Some(self.mark), self.next_mark());
         (self.walk, self.expected) = (Some(0), entries);
     }
@@ -90,7 +90,7 @@ impl Fifo {
         }
     }
 
-    /// The low byte of an entry that has just been used.
+    /// Returns the low byte of an entry that has just been used.
     #[inline]
     pub(super) fn on_use(word: u32) -> u32 {
         (word & 0xff) + u32::from(word & USES != USES)
@@ -100,7 +100,7 @@ impl Fifo {
         (word & USES) as u8
     }
 
-    /// The low byte for an entry that is new in its block; `before`: its word in the block it comes from.
+    /// Returns the low byte for an entry that is new in its block; `before` is its word in the block it comes from.
     pub(super) fn on_insert<S: Store>(
         &mut self,
         store: &S,
@@ -126,7 +126,7 @@ impl Fifo {
         self.mark | uses | if stays { MAIN } else { 0 }
     }
 
-    /// An entry has a new handle.
+    /// Queues the new handle of an entry.
     pub(super) fn on_move<S: Store>(&mut self, store: &S, handle: u32) {
         let Some(location) = store.locate(handle) else { return };
         let queue = if store.access(location) & MAIN != 0 { &mut self.main } else { &mut self.small };
@@ -135,7 +135,7 @@ impl Fifo {
 
     pub(super) fn choose_victim<S: Store>(&mut self, store: &mut S) -> Option<S::Location> {
         self.walk(store);
-        self.look_into_limbo(store);
+        self.check_limbo(store);
         let mut last = None;
         for _ in 0..TURNS_MAX {
             let is_small = self.small.len() * SMALL_SHARE >= store.len() || self.main.is_empty();
@@ -158,12 +158,12 @@ impl Fifo {
             self.main.push(handle);
             last = Some(location);
         }
-        // Everything is in use: one is as good as another. Its handle stays queued for the block's next entry.
+        // All entries are in use: any will do. Its handle stays queued for the block's next entry.
         self.is_last_small = false;
         last
     }
 
-    /// The last victim is gone.
+    /// Remembers the last victim if it came from the small queue.
     pub(super) fn on_evict(&mut self, hash: u64) {
         if self.is_last_small {
             self.ghost.fit(self.ghosts());
@@ -171,7 +171,7 @@ impl Fifo {
         }
     }
 
-    /// Goes on queuing entries from before the queues were there.
+    /// Queues some of the entries that are older than the queues.
     fn walk<S: Store>(&mut self, store: &mut S) {
         let mut found = Vec::new();
         for _ in 0..WALK_STEPS {
@@ -187,14 +187,14 @@ impl Fifo {
             if word & MARK == self.mark {
                 continue;
             }
-            let known = if self.former_mark == Some(word & MARK) { word & (MAIN | USES) } else { 0 };
-            store.set_access(location, word & !(MARK | MAIN | USES) | self.mark | known);
-            let queue = if known & MAIN != 0 { &mut self.main } else { &mut self.small };
+            let kept = if self.former_mark == Some(word & MARK) { word & (MAIN | USES) } else { 0 };
+            store.set_access(location, word & !(MARK | MAIN | USES) | self.mark | kept);
+            let queue = if kept & MAIN != 0 { &mut self.main } else { &mut self.small };
             queue.push(store.handle(location));
         }
     }
 
-    fn look_into_limbo<S: Store>(&mut self, store: &S) {
+    fn check_limbo<S: Store>(&mut self, store: &S) {
         for _ in 0..LIMBO_TURNS {
             let Some(handle) = self.limbo.pop() else { return };
             let queue = if store.locate(handle).is_some() { &mut self.small } else { &mut self.limbo };
@@ -206,17 +206,17 @@ impl Fifo {
         (self.small.len() + self.main.len() + self.limbo.len()).max(self.expected)
     }
 
-    /// How many hashes to remember: as many as there are entries in the main queue, most of the time.
+    /// Returns the number of hashes to remember: most of the time, the number of entries in the main queue.
     fn ghosts(&self) -> usize {
         let handles = self.handles();
         handles - handles / SMALL_SHARE
     }
 
-    /// Memory held, that of the ghost included before it is there: nothing has to give way to it later.
+    /// Returns the memory held. That of the ghost is included before it exists, so that no entry has to be evicted for it.
     pub(super) fn bytes(&self) -> usize {
-        Ring::bytes(self.handles(), 3) + self.ghost.bytes(self.ghosts())
+        HandleQueue::bytes(self.handles(), 3) + self.ghost.bytes(self.ghosts())
     }
 
-    /// Bytes by which it may grow for one new entry.
+    /// Bytes by which the memory may grow for one new entry.
     pub(super) const GROWTH: usize = 5 + 2 * Ghost::BUCKET_BYTES;
 }

@@ -1,22 +1,23 @@
-//! Which entries have been given up lately.
+//! The entries that have been evicted lately.
 
-/// Fingerprints per bucket. A bucket is a queue of its own; with so many the buckets forget at about the same age.
+/// Fingerprints per bucket. A bucket is a queue of its own; with this many, all buckets drop fingerprints at about the same
+/// age.
 const WAYS: usize = 16;
 
 type Bucket = [u16; WAYS];
 
-/// A memory of about as many hashes as it was made for, the latest ones; 2 bytes each. One in 4096 of the hashes that
-/// it has never seen looks familiar.
+/// The latest hashes, about as many as it was made for, at 2 bytes each. One in 4096 hashes that it has never seen is a
+/// false positive.
 #[derive(Debug, Default)]
 pub(super) struct Ghost {
-    /// The latest first; 0: none.
+    /// Fingerprints, the latest first; 0: none.
     buckets: Vec<Bucket>,
 }
 
 impl Ghost {
     pub(super) const BUCKET_BYTES: usize = size_of::<Bucket>();
 
-    /// Makes room for so many hashes, forgetting everything, if there is too little or far too much.
+    /// Makes room for this number of hashes, and drops all, if there is too little room or far too much.
     pub(super) fn fit(&mut self, hashes: usize) {
         let (wanted, have) = (hashes.div_ceil(WAYS), self.buckets.len());
         if wanted > have || wanted < have / 4 {
@@ -24,7 +25,7 @@ impl Ghost {
         }
     }
 
-    /// A quarter more than is needed, so that it need not be made anew too often.
+    /// Returns the number of buckets: a quarter more than needed, so that they are not made anew too often.
     fn buckets(hashes: usize) -> usize {
         hashes.div_ceil(WAYS) + hashes.div_ceil(WAYS * 4)
     }
@@ -43,7 +44,7 @@ impl Ghost {
         }
     }
 
-    /// Forgets a hash. False: it was not remembered.
+    /// Removes a hash. False: it was not remembered.
     pub(super) fn take(&mut self, hash: u64) -> bool {
         let (bucket, fingerprint) = self.split(hash);
         let Some(bucket) = self.buckets.get_mut(bucket) else { return false };
@@ -53,7 +54,7 @@ impl Ghost {
         true
     }
 
-    /// Memory held, or that will be held when it is fit for so many hashes.
+    /// Returns the memory held, or that will be held after [`Ghost::fit`] for this number of hashes.
     pub(super) fn bytes(&self, hashes: usize) -> usize {
         self.buckets.len().max(Self::buckets(hashes)) * Self::BUCKET_BYTES
     }
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_latest_are_remembered_once_and_the_oldest_forgotten() {
+    fn the_latest_hashes_are_remembered_once() {
         let mut random = fastrand::Rng::with_seed(1);
         let hashes: Vec<u64> = (0..40_000).map(|_| random.u64(..)).collect();
         let mut ghost = Ghost::default();

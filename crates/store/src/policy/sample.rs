@@ -1,18 +1,18 @@
-//! Policies that compare a few entries, as Redis does.
+//! The policies that compare a sample of entries, as Redis does.
 
 use super::PolicyKind;
 use crate::Store;
 
 /// Entries compared for one victim.
 pub const SAMPLE_SIZE: usize = 5;
-/// What a new entry's count of uses begins with, so that it is not the first to go.
+/// Initial count of uses, so that a new entry is not the first to be evicted.
 pub(super) const COUNT_NEW: u32 = 5;
-/// The higher, the more uses a count of 255 stands for: about a million at 10.
+/// Factor of the logarithm: the higher, the more uses a count of 255 stands for. At 10 it is about a million.
 const COUNT_SLOWNESS: u64 = 10;
-/// Seconds without a use that take one from the count.
+/// Seconds without a use after which the count falls by one.
 const COUNT_DECAY_S: u32 = 60;
 
-/// Numbers that need not be unpredictable (xorshift64; Marsaglia 2003).
+/// Pseudo-random numbers that may be predictable (xorshift64; Marsaglia 2003).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Random(u64);
 
@@ -30,19 +30,19 @@ impl Random {
     }
 }
 
-/// Seconds since the last use.
+/// Returns the seconds since the last use.
 pub(super) fn idle_s(word: u32, clock: u32) -> u32 {
     clock.wrapping_sub(word >> 8) & 0xff_ffff
 }
 
-/// The count of uses, less one for each minute that has begun since the last one.
+/// Returns the count of uses, less one for each minute that has begun since the last use.
 #[inline]
 pub(super) fn count(word: u32, clock: u32) -> u32 {
     let into_minute = (word >> 8) % COUNT_DECAY_S;
     (word & 0xff).saturating_sub((into_minute + idle_s(word, clock)) / COUNT_DECAY_S)
 }
 
-/// The count after one more use: it grows with the logarithm of the number of uses.
+/// Returns the count after one more use: it grows with the logarithm of the number of uses.
 #[inline]
 pub(super) fn count_use(word: u32, clock: u32, random: &mut Random) -> u32 {
     let count = count(word, clock);
@@ -51,7 +51,7 @@ pub(super) fn count_use(word: u32, clock: u32, random: &mut Random) -> u32 {
     (count + u32::from(grows)).min(255)
 }
 
-/// The entry that a sampling policy gives up.
+/// Returns the entry that a sampling policy evicts.
 pub(super) fn choose_victim<S: Store>(
     kind: PolicyKind,
     store: &S,
@@ -62,7 +62,7 @@ pub(super) fn choose_victim<S: Store>(
 
     let expires_at = |location| store.view(location).attributes.expires_at;
     let idle = |location| u64::from(idle_s(store.access(location), clock));
-    // The rarer, the later; among equals the one that has been idle for longest.
+    // The least used entry scores highest; among equals the one that has been idle for longest.
     let rarity = |location| u64::from(255 - count(store.access(location), clock)) << 32 | idle(location);
     match kind {
         Kind::NoEviction => None,
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_grow_with_the_logarithm_of_uses_as_redis_documents_it() {
+    fn counts_grow_with_the_logarithm_as_redis_documents() {
         let mut random = Random::new(7);
         let mut word = COUNT_NEW;
         let mut reached = Vec::new();

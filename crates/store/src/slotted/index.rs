@@ -1,4 +1,4 @@
-//! From the hash of a key to the number of its slot.
+//! The index of a slab: from the hash of a key to the number of its slot.
 
 use std::{
     collections::HashMap,
@@ -23,37 +23,37 @@ pub trait Index: fmt::Debug + Default + Send {
     /// Removes a slot that is there.
     fn remove(&mut self, slots: &mut Slots, hash: u64, slot: u32);
 
-    /// A slot that is there has another number.
-    fn rename(&mut self, slots: &mut Slots, hash: u64, from: u32, to: u32);
+    /// Notes that a slot has another number.
+    fn renumber(&mut self, slots: &mut Slots, hash: u64, from: u32, to: u32);
 
-    /// Makes a new table of its own accord when the present one is much too large, or full of tombstones.
-    fn renew(&mut self, slots: &mut Slots) -> bool;
+    /// Builds a new table if the present one is much too large, or has too many tombstones. True if it did.
+    fn rebuild(&mut self, slots: &mut Slots) -> bool;
 
     fn bytes(&self) -> usize;
 
-    /// Bytes by which it may grow at the next insertion.
+    /// Returns the bytes by which it may grow at the next insertion.
     fn growth(&self) -> usize;
 }
 
-/// What is known of a Swiss table from outside.
+/// Size and occupancy of a Swiss table.
 #[derive(Clone, Copy, Debug)]
-struct Room {
-    /// Elements of so many bytes.
+struct Occupancy {
+    /// Bytes of an element.
     element: usize,
     len: usize,
-    /// Elements it holds without growing: fewer, the more tombstones there are.
+    /// Elements that it holds without growing: the more tombstones, the fewer.
     capacity: usize,
-    /// The same without any tombstones.
+    /// Elements that it holds without growing if there are no tombstones.
     full: usize,
 }
 
-impl Room {
-    /// Seven of eight buckets can be used.
+impl Occupancy {
+    /// Returns the number of buckets, seven of eight of which can be used.
     fn buckets(full: usize) -> usize {
         if full == 0 { 0 } else { (full * 8 / 7).next_power_of_two() }
     }
 
-    /// An element and a control byte per bucket, and one group of control bytes more.
+    /// Returns the bytes of a table: an element and a control byte per bucket, and one more group of control bytes.
     fn bytes_of(&self, buckets: usize) -> usize {
         if buckets == 0 { 0 } else { allocated(buckets * (self.element + 1) + 16) }
     }
@@ -63,7 +63,7 @@ impl Room {
     }
 
     fn growth(&self) -> usize {
-        // With so many tombstones the table is cleaned where it is.
+        // With so many tombstones the table is rehashed in place.
         let cleaned = self.len < self.full / 2;
         match self.len < self.capacity || cleaned {
             true => 0,
@@ -71,8 +71,8 @@ impl Room {
         }
     }
 
-    /// The capacity that a new table should have, if there should be one.
-    fn renewed(&self) -> Option<usize> {
+    /// Returns the capacity of a new table, if one should be built.
+    fn capacity_to_rebuild(&self) -> Option<usize> {
         let tombstones = self.full - self.capacity;
         match () {
             () if self.len < self.full / 8 => Some(self.len * 2),
@@ -82,14 +82,14 @@ impl Room {
     }
 }
 
-/// The standard library's map. Slots of the same hash form a list.
+/// An index on the standard library's map. Slots of the same hash form a list.
 #[derive(Debug, Default)]
 pub struct StdIndex {
     first: HashMap<u64, u32, BuildHasherDefault<Identity>>,
     full: usize,
 }
 
-/// Keys are hashes already.
+/// The hasher of keys that are hashes already.
 #[derive(Clone, Copy, Debug, Default)]
 struct Identity(u64);
 
@@ -108,12 +108,12 @@ impl Hasher for Identity {
 }
 
 impl StdIndex {
-    fn room(&self) -> Room {
+    fn occupancy(&self) -> Occupancy {
         let (len, capacity) = (self.first.len(), self.first.capacity());
-        Room { element: size_of::<(u64, u32)>(), len, capacity, full: self.full }
+        Occupancy { element: size_of::<(u64, u32)>(), len, capacity, full: self.full }
     }
 
-    /// Makes whatever points to `from` in the list of a hash point to `to`.
+    /// Replaces `from` by `to` in the list of a hash.
     fn redirect(&mut self, slots: &mut Slots, hash: u64, from: u32, to: u32) {
         let Some(first) = self.first.get_mut(&hash) else { return };
         if *first == from {
@@ -157,12 +157,12 @@ impl Index for StdIndex {
         self.redirect(slots, hash, slot, next);
     }
 
-    fn rename(&mut self, slots: &mut Slots, hash: u64, from: u32, to: u32) {
+    fn renumber(&mut self, slots: &mut Slots, hash: u64, from: u32, to: u32) {
         self.redirect(slots, hash, from, to);
     }
 
-    fn renew(&mut self, slots: &mut Slots) -> bool {
-        let Some(capacity) = self.room().renewed() else { return false };
+    fn rebuild(&mut self, slots: &mut Slots) -> bool {
+        let Some(capacity) = self.occupancy().capacity_to_rebuild() else { return false };
         self.first = HashMap::with_capacity_and_hasher(capacity, BuildHasherDefault::default());
         self.full = self.first.capacity();
         let numbers: Vec<u32> = slots.numbers().collect();
@@ -173,15 +173,15 @@ impl Index for StdIndex {
     }
 
     fn bytes(&self) -> usize {
-        self.room().bytes()
+        self.occupancy().bytes()
     }
 
     fn growth(&self) -> usize {
-        self.room().growth()
+        self.occupancy().growth()
     }
 }
 
-/// hashbrown's table: nothing but slot numbers.
+/// An index on hashbrown's table, which holds nothing but slot numbers.
 #[derive(Debug, Default)]
 pub struct HashbrownIndex {
     table: HashTable<u32>,
@@ -189,8 +189,8 @@ pub struct HashbrownIndex {
 }
 
 impl HashbrownIndex {
-    fn room(&self) -> Room {
-        Room { element: size_of::<u32>(), len: self.table.len(), capacity: self.table.capacity(), full: self.full }
+    fn occupancy(&self) -> Occupancy {
+        Occupancy { element: size_of::<u32>(), len: self.table.len(), capacity: self.table.capacity(), full: self.full }
     }
 }
 
@@ -211,14 +211,14 @@ impl Index for HashbrownIndex {
         }
     }
 
-    fn rename(&mut self, _: &mut Slots, hash: u64, from: u32, to: u32) {
+    fn renumber(&mut self, _: &mut Slots, hash: u64, from: u32, to: u32) {
         if let Some(slot) = self.table.find_mut(hash, |&slot| slot == from) {
             *slot = to;
         }
     }
 
-    fn renew(&mut self, slots: &mut Slots) -> bool {
-        let Some(capacity) = self.room().renewed() else { return false };
+    fn rebuild(&mut self, slots: &mut Slots) -> bool {
+        let Some(capacity) = self.occupancy().capacity_to_rebuild() else { return false };
         self.table = HashTable::with_capacity(capacity);
         self.full = self.table.capacity();
         for number in slots.numbers() {
@@ -228,10 +228,10 @@ impl Index for HashbrownIndex {
     }
 
     fn bytes(&self) -> usize {
-        self.room().bytes()
+        self.occupancy().bytes()
     }
 
     fn growth(&self) -> usize {
-        self.room().growth()
+        self.occupancy().growth()
     }
 }

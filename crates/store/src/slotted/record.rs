@@ -1,10 +1,10 @@
-//! One entry's key, value and attributes in one allocation.
+//! The key, value and attributes of an entry in one allocation.
 
 use bytes::Bytes;
 
 use crate::{Attributes, EntryView, SHARED_MIN};
 
-/// What the allocator holds for an allocation of so many bytes (glibc: a header of 8, multiples of 16, at least 32).
+/// Returns the memory that the allocator takes for an allocation (glibc: a header of 8 bytes, multiples of 16, at least 32).
 pub(super) const fn allocated(len: usize) -> usize {
     match len {
         0 => 0,
@@ -16,25 +16,25 @@ pub(super) const fn allocated(len: usize) -> usize {
 const EXPIRES_AT_LEN: usize = 8;
 const TAGS_LEN: usize = 12;
 
-/// Which attributes stand before the key.
+/// The attributes that stand before the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
-    /// `expires_at`, 8 bytes.
-    expires: bool,
-    /// `version` and `flags`, 12 bytes.
-    tagged: bool,
+    /// True if `expires_at` is there, 8 bytes.
+    has_expiry: bool,
+    /// True if `version` and `flags` are there, 12 bytes.
+    has_client_tags: bool,
     encoding: u8,
 }
 
 impl Shape {
     fn of(attributes: Attributes) -> Self {
-        let tagged = attributes.version != 0 || attributes.flags != 0;
-        Self { expires: attributes.expires_at != 0, tagged, encoding: attributes.encoding }
+        let has_client_tags = attributes.version != 0 || attributes.flags != 0;
+        Self { has_expiry: attributes.expires_at != 0, has_client_tags, encoding: attributes.encoding }
     }
 
     #[inline]
     fn head_len(self) -> usize {
-        EXPIRES_AT_LEN * usize::from(self.expires) + TAGS_LEN * usize::from(self.tagged)
+        EXPIRES_AT_LEN * usize::from(self.has_expiry) + TAGS_LEN * usize::from(self.has_client_tags)
     }
 }
 
@@ -99,8 +99,8 @@ impl Record {
     #[inline]
     fn attributes(&self) -> Attributes {
         let (mut head, encoding) = (self.block(), self.shape.encoding);
-        let expires_at = if self.shape.expires { take(&mut head, u64::from_le_bytes) } else { 0 };
-        let (version, flags) = match self.shape.tagged {
+        let expires_at = if self.shape.has_expiry { take(&mut head, u64::from_le_bytes) } else { 0 };
+        let (version, flags) = match self.shape.has_client_tags {
             true => (take(&mut head, u64::from_le_bytes), take(&mut head, u32::from_le_bytes)),
             false => (0, 0),
         };
@@ -109,13 +109,13 @@ impl Record {
 
     #[inline]
     pub(super) fn expires(&self) -> bool {
-        self.shape.expires
+        self.shape.has_expiry
     }
 
-    /// Takes another value and other attributes where they have room exactly. False: nothing has been done.
+    /// Overwrites value and attributes if they need exactly the same room. False: nothing has been done.
     pub(super) fn overwrite(&mut self, value: &[u8], attributes: Attributes) -> bool {
         let shape = Shape::of(attributes);
-        if shape.head_len() != self.shape.head_len() || shape.expires != self.shape.expires {
+        if shape.head_len() != self.shape.head_len() || shape.has_expiry != self.shape.has_expiry {
             return false;
         }
         let key_end = shape.head_len() + self.key_len as usize;
@@ -139,7 +139,7 @@ impl Record {
         self.shape.encoding = encoding;
     }
 
-    /// False: nothing has been done.
+    /// Changes the time of expiry without copying the value. False: nothing has been done.
     pub(super) fn set_expiry(&mut self, expires_at: u64) -> bool {
         let attributes = Attributes { expires_at, ..self.attributes() };
         let shape = Shape::of(attributes);
@@ -161,7 +161,7 @@ impl Record {
         true
     }
 
-    /// Bytes allocated.
+    /// Returns the bytes allocated.
     pub(super) fn bytes(&self) -> usize {
         match &self.body {
             Body::Small(block) => allocated(block.len()),
@@ -169,7 +169,7 @@ impl Record {
         }
     }
 
-    /// Bytes that such a record would allocate.
+    /// Returns the bytes that such a record would allocate.
     pub(super) fn bytes_of(key_len: usize, value_len: usize, attributes: Attributes) -> usize {
         let block_len = Shape::of(attributes).head_len() + key_len;
         match value_len < SHARED_MIN {
@@ -179,7 +179,7 @@ impl Record {
     }
 
     fn large_bytes(block_len: usize, value_len: usize) -> usize {
-        /// What `Bytes` allocates when it is shared for the first time.
+        /// Bytes that a `Bytes` allocates when it is shared for the first time.
         const SHARED_LEN: usize = 24;
         allocated(size_of::<Large>()) + allocated(block_len) + allocated(value_len) + allocated(SHARED_LEN)
     }
@@ -203,12 +203,12 @@ fn block(attributes: Attributes, key: &[u8], value: &[u8]) -> Box<[u8]> {
 }
 
 fn write_head(block: &mut [u8], attributes: Attributes) {
-    let Shape { expires, tagged, .. } = Shape::of(attributes);
-    let (expires_at, rest) = block.split_at_mut(EXPIRES_AT_LEN * usize::from(expires));
-    if expires {
+    let Shape { has_expiry, has_client_tags, .. } = Shape::of(attributes);
+    let (expires_at, rest) = block.split_at_mut(EXPIRES_AT_LEN * usize::from(has_expiry));
+    if has_expiry {
         expires_at.copy_from_slice(&attributes.expires_at.to_le_bytes());
     }
-    if tagged {
+    if has_client_tags {
         let (version, flags) = rest[..TAGS_LEN].split_at_mut(8);
         version.copy_from_slice(&attributes.version.to_le_bytes());
         flags.copy_from_slice(&attributes.flags.to_le_bytes());

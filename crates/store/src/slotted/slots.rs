@@ -1,32 +1,32 @@
-//! The entries, by number.
+//! The slab of entries.
 
 use super::record::{Record, allocated};
 use crate::{Attributes, EntryView};
 
-/// No slot.
+/// The number of no slot.
 pub(super) const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
 struct Slot {
     hash: u64,
-    /// `None`: vacant.
+    /// `None` if the slot is vacant.
     record: Option<Record>,
-    /// The policy's; it outlives the record.
+    /// Access word; it outlives the record.
     access: u32,
-    /// The next vacant slot, or the next one of the same hash.
+    /// Next vacant slot, or next slot of the same hash.
     next: u32,
-    /// Where `Slots::expiring` has it.
+    /// Index in `Slots::expiring`.
     expiring: u32,
 }
 
-/// A slab of entries. A slot keeps its number while it is in use, except when the slab is gathered.
+/// A slab of entries. A slot keeps its number while it is in use, except when the slab is compacted.
 #[derive(Debug)]
 pub struct Slots {
     slots: Vec<Slot>,
-    /// The first vacant slot.
+    /// First vacant slot.
     vacant: u32,
     used: usize,
-    /// The slots whose entries expire, in no order.
+    /// Slots whose entries expire, in no order.
     expiring: Vec<u32>,
     /// Bytes allocated by records.
     record_bytes: usize,
@@ -43,7 +43,7 @@ impl Slots {
         self.used
     }
 
-    /// Slots, vacant ones included.
+    /// Returns the number of slots, vacant ones included.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -54,18 +54,18 @@ impl Slots {
 
     #[inline]
     fn record(&self, slot: u32) -> &Record {
-        self.slots[slot as usize].record.as_ref().expect("a location is good until the next change")
+        self.slots[slot as usize].record.as_ref().expect("a location is valid until the next change")
     }
 
     #[inline]
     fn record_mut(&mut self, slot: u32) -> &mut Record {
-        self.slots[slot as usize].record.as_mut().expect("a location is good until the next change")
+        self.slots[slot as usize].record.as_mut().expect("a location is valid until the next change")
     }
 
     #[inline]
     pub(super) fn holds(&self, slot: u32, hash: u64, key: &[u8]) -> bool {
-        let Slot { hash: of, record, .. } = &self.slots[slot as usize];
-        *of == hash && record.as_ref().is_some_and(|record| record.key() == key)
+        let Slot { hash: other, record, .. } = &self.slots[slot as usize];
+        *other == hash && record.as_ref().is_some_and(|record| record.key() == key)
     }
 
     #[inline]
@@ -100,7 +100,7 @@ impl Slots {
         &self.expiring
     }
 
-    /// The numbers of all entries.
+    /// Returns the numbers of all entries.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u32> {
         let used = self.slots.iter().enumerate().filter(|(_, slot)| slot.record.is_some());
         used.map(|(number, _)| number as u32)
@@ -186,8 +186,8 @@ impl Slots {
         }
     }
 
-    /// Moves entries from the end into vacant slots until there are none; tells who was where and is where now.
-    pub(super) fn gather(&mut self, mut moved: impl FnMut(&mut Self, u32, u32)) {
+    /// Moves entries from the end into vacant slots until there are none; `moved` gets the old and the new number of each.
+    pub(super) fn compact(&mut self, mut moved: impl FnMut(&mut Self, u32, u32)) {
         let mut hole = 0;
         loop {
             while self.slots.pop_if(|last| last.record.is_none()).is_some() {}
@@ -227,7 +227,7 @@ impl Slots {
     pub(super) const SLOT_BYTES: usize = size_of::<Slot>();
 }
 
-/// By how many elements a vector grows: an eighth, where doubling would take far more than is needed.
+/// Returns the number of elements by which a vector grows: an eighth, where doubling would take far more than is needed.
 const fn step(len: usize) -> usize {
     if len < 512 { 64 } else { len / 8 }
 }

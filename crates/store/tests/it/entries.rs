@@ -1,16 +1,16 @@
-//! A store whose memory is counted in entries, and whose hash is the same on every run: for what has to be exact.
+//! A store that counts its memory in entries and hashes the same on every run, for tests that have to be exact.
 
 use std::sync::Arc;
 
 use store::{Attributes, EntryView, HashbrownStore, Store, StoreOptions};
 
-/// "Bytes" per entry: so many that what a policy takes for its queues does not matter.
+/// "Bytes" per entry: enough that the memory of a policy's queues does not matter.
 pub(crate) const ENTRY: usize = 1 << 24;
 
 #[derive(Debug)]
 pub(crate) struct Entries(HashbrownStore);
 
-/// FNV-1a, then the finalizer of SplitMix64.
+/// Hashes by FNV-1a, then by the finalizer of SplitMix64.
 pub(crate) fn hash(key: &[u8]) -> u64 {
     let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let hash = key.iter().fold(0xcbf2_9ce4_8422_2325, step);

@@ -1,11 +1,11 @@
-//! What happens at the limit.
+//! Caches at their memory limit.
 
 use clap::ValueEnum;
 use store::{Attributes, Cache, CacheCounts, Moment, OutOfMemory, PolicyKind, Store};
 
 use crate::{NOW, cache};
 
-/// Room enough for a store that gets its memory by several MiB.
+/// Limit that has room for stores which get their memory in chunks of several MiB.
 const LIMIT: usize = 16 << 20;
 
 const NEVER: Attributes = Attributes { expires_at: 0, flags: 0, version: 0, encoding: 0 };
@@ -26,13 +26,13 @@ fn remove<S: Store>(cache: &mut Cache<S>, key: &str) -> bool {
     cache.remove(hash, key.as_bytes(), NOW)
 }
 
-/// Fills a cache with entries named `name:0` and so on until nothing more fits; tells how many there are.
+/// Fills a cache with entries `name:0` and so on until no more fits; returns their number.
 fn fill<S: Store>(cache: &mut Cache<S>, name: &str, len: usize, attributes: Attributes) -> usize {
     let refused = (0..).find(|number| set(cache, &format!("{name}:{number}"), len, attributes).is_err());
     refused.expect("the limit is finite")
 }
 
-/// Sizes as they come: mostly small ones, now and then a large one.
+/// Random sizes: mostly small ones, now and then a large one.
 fn any_len(random: &mut fastrand::Rng) -> usize {
     match random.u8(..100) {
         0..60 => random.usize(..100),
@@ -84,7 +84,7 @@ pub(crate) fn volatile_policies_spare_what_does_not_expire<S: Store>() {
         assert!(cache.counts.evicted > 1000, "{policy}");
         let lost = (0..2000).filter(|&number| get(&mut cache, &kept(number)).is_none()).count();
         assert_eq!(lost, 0, "{policy}");
-        // Once nothing that expires is left, there is nothing to give up.
+        // When no entry that expires is left, none may be evicted.
         fill(&mut cache, "more", 1000, NEVER);
         assert_eq!(cache.store().expiring(), 0, "{policy}");
         assert_eq!(set(&mut cache, "one more, of another size", 10_000, NEVER), Err(OutOfMemory), "{policy}");
@@ -107,7 +107,7 @@ pub(crate) fn a_full_cache_refuses_without_losing_anything<S: Store>() {
         assert_eq!(cache.set_expiry(hash, key.as_bytes(), NOW.unix_ms + 1000, NOW), Ok(true));
     }
     assert!(cache.bytes() <= LIMIT + LIMIT / 64);
-    // What has expired makes room, as soon as it is found.
+    // Expired entries make room, as soon as they are found.
     let later = Moment { unix_ms: NOW.unix_ms + 1000 };
     let hash = cache.store().hash(b"new:1");
     let is_set = |_: u32| cache.set(hash, b"new:1", &[b'n'; 1000], LATER, later).is_ok();
@@ -132,7 +132,7 @@ pub(crate) fn policies_change_at_run_time<S: Store>() {
             get(&mut cache, &random.u32(..20_000).to_string());
         }
     }
-    // What was there before the queues were is given up like anything else.
+    // Entries older than the queues are evicted like all others.
     for before in [PolicyKind::NoEviction, PolicyKind::AllKeysLfu] {
         cache.clear();
         cache.set_policy(before);
@@ -144,7 +144,7 @@ pub(crate) fn policies_change_at_run_time<S: Store>() {
         let old = old.expect("the limit is finite");
         cache.set_policy(PolicyKind::AllKeysS3Fifo);
         for number in 0..old * 4 {
-            // Used at once and never again: these stay as long as they can.
+            // Used at once and never again: these stay as long as possible.
             let key = format!("new:{number}");
             assert_eq!(set(&mut cache, &key, 1000, NEVER), Ok(()));
             assert_eq!([(); 3].map(|()| get(&mut cache, &key)), [Some(1000); 3]);
@@ -156,7 +156,7 @@ pub(crate) fn policies_change_at_run_time<S: Store>() {
 
 pub(crate) fn a_lowered_limit_is_reached<S: Store>() {
     for policy in [PolicyKind::AllKeysS3Fifo, PolicyKind::AllKeysLru] {
-        // Without a limit no queue is kept; with one it is made up for.
+        // Without a limit there are no queues; with one they are filled again.
         let mut cache = cache::<S>(policy, None);
         (0..30_000).for_each(|number| assert_eq!(set(&mut cache, &number.to_string(), 1000, NEVER), Ok(())));
         assert_eq!(cache.bytes(), cache.store().bytes());
@@ -181,7 +181,7 @@ pub(crate) fn queues_stay_short<S: Store>() {
     let mut longest = 0;
     for phase in 0..8 {
         for turn in 0..20_000 {
-            // Sizes change from phase to phase, so that blocks come and go.
+            // Sizes change from phase to phase, so that blocks are freed and allocated.
             let len = [20, 3000, 300, 1000][phase % 4] + random.usize(..50);
             let key = format!("{}", random.u32(..30_000));
             match turn % 4 {
@@ -193,7 +193,7 @@ pub(crate) fn queues_stay_short<S: Store>() {
             longest = longest.max(cache.bytes() - cache.store().bytes());
         }
     }
-    // Twice 4 bytes for each of at most 30,000 entries and then some, and as many fingerprints.
+    // Twice 4 bytes for each of at most 30,000 entries, with a margin, and as many fingerprints.
     assert!(cache.counts.evicted > 10_000 && longest < 600_000, "{longest}");
 }
 

@@ -1,4 +1,4 @@
-//! What the contract of [`Store`] says beyond being a map.
+//! The contract of [`Store`], beyond that of a map.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,7 +22,7 @@ fn remove<S: Store>(store: &mut S, key: &str) {
     store.remove(store.hash(key.as_bytes()), location);
 }
 
-/// Entries that come, go, change their size and make the store compact itself.
+/// Adds, removes and resizes entries, and compacts the store.
 struct Traffic {
     random: fastrand::Rng,
     there: Vec<String>,
@@ -66,7 +66,7 @@ impl Traffic {
 pub(crate) fn scan_shows_what_stays<S: Store>() {
     let mut store = S::new(options());
     let mut traffic = Traffic::new(NONE);
-    // Enough that most of it goes, and what stays has to move.
+    // So many that most memory becomes free, and the entries that stay have to move.
     for number in 0..6000 {
         let key = format!("other:{number}");
         insert(&mut store, &key, 20, NONE);
@@ -128,7 +128,7 @@ pub(crate) fn samples_are_even<S: Store>() {
     let mut store = S::new(options());
     let mut random = fastrand::Rng::with_seed(3);
     assert!(store.sample(1).is_none() && store.sample_expiring(1).is_none());
-    // Half of the entries are gone again when samples are taken.
+    // Half of the entries are removed before samples are taken.
     for number in 0..2 * ENTRIES {
         insert(&mut store, &number.to_string(), 20, if number % 4 == 0 { EXPIRING } else { NONE });
     }
@@ -162,7 +162,7 @@ pub(crate) fn words_belong_to_blocks<S: Store>() {
             (false, _) => {
                 let location = insert(&mut store, &key, len, NONE);
                 let handle = store.handle(location);
-                // Memory that has been given back in the meantime is fresh again.
+                // Memory that has been released in the meantime is fresh again.
                 let word = store.access(location);
                 assert!(word == 0 || by_handle.get(&handle) == Some(&word), "the word of the block's last entry, or 0");
                 store.set_access(location, turn);
@@ -193,7 +193,7 @@ pub(crate) fn words_belong_to_blocks<S: Store>() {
     for (key, word) in &words {
         assert_eq!(locate(&store, key).map(|location| store.access(location)), Some(*word));
     }
-    // Numbers that nobody has given out lead nowhere, or to an entry.
+    // Numbers that were never given out lead to no entry, or to one.
     for _ in 0..1000 {
         if let Some(location) = store.locate(random.u32(..)) {
             assert!(words.contains_key(std::str::from_utf8(store.view(location).key).expect("a number")));

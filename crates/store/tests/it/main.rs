@@ -1,4 +1,4 @@
-//! What every store, every policy and every cache has to do.
+//! The laws of every store, every policy and every cache.
 
 mod entries;
 mod eviction;
@@ -10,18 +10,18 @@ mod traces;
 
 use store::{Cache, KeyHasher, Moment, PolicyKind, Store, StoreOptions};
 
-/// The tests of stores, for each of them.
+/// Declares the tests of all stores.
 macro_rules! for_each_store {
     ($($name:ident: $store:ty,)+) => { $(mod $name {
         use store::PolicyKind;
 
         #[test]
-        fn a_cache_does_what_a_naive_map_with_expiry_does() {
+        fn a_cache_behaves_like_a_map_with_expiry() {
             crate::model::check::<$store>();
         }
 
         #[test]
-        fn a_scan_shows_every_entry_that_stays() {
+        fn a_scan_visits_every_entry_that_stays() {
             crate::laws::scan_shows_what_stays::<$store>();
         }
 
@@ -41,7 +41,7 @@ macro_rules! for_each_store {
         }
 
         #[test]
-        fn compaction_tells_every_new_handle() {
+        fn compaction_reports_every_new_handle() {
             crate::laws::compaction_tells_every_new_handle::<$store>();
         }
 
@@ -52,7 +52,7 @@ macro_rules! for_each_store {
         }
 
         #[test]
-        fn volatile_policies_spare_what_does_not_expire() {
+        fn volatile_policies_keep_entries_that_do_not_expire() {
             crate::eviction::volatile_policies_spare_what_does_not_expire::<$store>();
         }
 
@@ -72,12 +72,12 @@ macro_rules! for_each_store {
         }
 
         #[test]
-        fn queues_stay_short_whatever_comes_and_goes() {
+        fn queues_stay_short_under_churn() {
             crate::eviction::queues_stay_short::<$store>();
         }
 
         #[test]
-        fn other_sizes_get_the_memory_of_what_was_there() {
+        fn entries_of_other_sizes_get_the_memory() {
             crate::eviction::other_sizes_get_the_memory::<$store>();
         }
     })+ };

@@ -1,10 +1,10 @@
-//! What a store says it holds, against what it has allocated.
+//! The memory that a store reports, compared with its allocations.
 
 use store::{Attributes, HashbrownStore, StdStore, Store};
 
 use crate::options;
 
-/// What an allocator adds to an allocation, on average: 8 bytes before it, and up to 15 to the next multiple of 16.
+/// Average bytes that an allocator adds to an allocation: 8 before it, and up to 15 to the next multiple of 16.
 const OVERHEAD: f64 = 15.5;
 
 fn check<S: Store>() {
@@ -29,7 +29,7 @@ fn check<S: Store>() {
                     if store.bytes() > most {
                         announced = Err(number);
                     }
-                    // Churn leaves vacant slots and tombstones behind.
+                    // Churn leaves vacant slots and tombstones.
                     if number % 8 == 7 {
                         let gone = u64::to_le_bytes(number / 2);
                         let hash = store.hash(&gone);
@@ -50,17 +50,17 @@ fn check<S: Store>() {
 }
 
 #[test]
-fn the_std_store_says_what_it_holds() {
+fn the_std_store_reports_its_memory() {
     check::<StdStore>();
 }
 
 #[test]
-fn the_hashbrown_store_says_what_it_holds() {
+fn the_hashbrown_store_reports_its_memory() {
     check::<HashbrownStore>();
 }
 
 #[test]
-fn memory_comes_back() {
+fn memory_is_given_back() {
     fn check<S: Store>() {
         let mut store = S::new(options());
         let info = allocation_counter::measure(|| {

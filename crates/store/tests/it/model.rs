@@ -1,4 +1,4 @@
-//! A cache against the simplest map that could be right.
+//! A cache compared with the simplest map that has its behaviour.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use store::{Attributes, Cache, Moment, PolicyKind, SHARED_MIN, Store};
 
 use crate::{NOW, cache};
 
-/// Keys in use; so few that they meet.
+/// Number of keys, so small that operations meet on the same key.
 const KEYS: u8 = 24;
 
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ enum Op {
         fill: u8,
         attributes: Attributes,
     },
-    /// In so many milliseconds; 0: never.
+    /// Milliseconds from now; 0: never.
     SetExpiry(u8, u64),
     SetEncoding(u8, u8),
     Remove(u8),
@@ -33,7 +33,7 @@ enum Op {
     ScanAll,
 }
 
-/// Of all lengths, with all bytes.
+/// Returns a value of any length, with all bytes.
 fn key(number: u8) -> Vec<u8> {
     match number {
         0 => Vec::new(),
@@ -81,7 +81,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op, 1..200)
 }
 
-/// Whether a watched key has changed. Of an entry that has expired nobody knows whether it is still there.
+/// Change of a watched key. The model cannot know if the cache has already removed an expired entry.
 #[derive(Clone, Copy, PartialEq)]
 enum Changed {
     No,
@@ -92,7 +92,7 @@ enum Changed {
 struct Pair<S> {
     cache: Cache<S>,
     map: BTreeMap<Vec<u8>, (Vec<u8>, Attributes)>,
-    /// By key: what `watch` said, and whether the key has changed since.
+    /// Result of `watch`, and change since then, by key.
     watched: BTreeMap<u8, (u64, Changed)>,
     now: Moment,
     reads: u64,
@@ -118,7 +118,7 @@ impl<S: Store> Pair<S> {
         attributes.expires_at == 0 || attributes.expires_at > self.now.unix_ms
     }
 
-    /// What the map has, once what has expired is gone.
+    /// Returns the entries of the map that have not expired.
     fn expected(&self, key: &[u8]) -> Option<(Vec<u8>, Attributes)> {
         self.map.get(key).filter(|(_, attributes)| self.is_live(*attributes)).cloned()
     }
@@ -171,7 +171,7 @@ impl<S: Store> Pair<S> {
                 let (expected, expires_at) = (self.expected(&key), self.later(expires_in));
                 prop_assert_eq!(self.cache.set_expiry(hash, &key, expires_at, now), Ok(expected.is_some()));
                 if let Some((value, attributes)) = expected {
-                    // If only to what it was: whoever watches is told.
+                    // Even if only to what it was: watchers are told.
                     self.note_change(number);
                     self.map.insert(key, (value, Attributes { expires_at, ..attributes }));
                 }
@@ -188,7 +188,7 @@ impl<S: Store> Pair<S> {
                 let (key, hash) = (key(number), self.hash(&key(number)));
                 let was_there = self.expected(&key).is_some();
                 prop_assert_eq!(self.cache.remove(hash, &key, now), was_there);
-                // What has expired stays in the map: nobody knows when the cache notices.
+                // Expired entries stay in the map: the model cannot know when the cache removes them.
                 if was_there {
                     self.map.remove(&key);
                     self.note_change(number);
@@ -196,7 +196,7 @@ impl<S: Store> Pair<S> {
             }
             Op::Clear => {
                 self.cache.clear();
-                // A key that is not there does not change.
+                // A key without an entry does not change.
                 for number in 0..KEYS {
                     match self.map.get(&key(number)).map(|(_, attributes)| self.is_live(*attributes)) {
                         None => {}
@@ -266,7 +266,7 @@ impl<S: Store> Pair<S> {
         Ok(())
     }
 
-    /// All that has expired goes, all else is there, and nothing is left once it has been removed.
+    /// Checks that exactly the entries that have not expired are left, and that none is left after removing them.
     fn finish(mut self) -> Result<(), TestCaseError> {
         for _ in 0..2 {
             while !self.cache.expire_some(self.now) {}

@@ -1,4 +1,4 @@
-//! Requests as caches see them, and what share of them a policy answers. Everything follows from a seed.
+//! Traces of requests, and the hit ratios of policies. All of it follows from a seed.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,18 +6,18 @@ use store::{Attributes, Cache, KeyHasher, Moment, PolicyKind, StoreOptions};
 
 use crate::entries::{ENTRY, Entries, hash};
 
-/// Requests per simulated second: what policies see of time.
+/// Requests per simulated second.
 const REQUESTS_PER_S: u64 = 1000;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Trace {
     /// Keys with Zipf's distribution.
     Zipf(f64),
-    /// The same, and from time to time a run of so many cache sizes of keys that nobody asks for again.
+    /// The same, with scans now and then: runs of keys that are never requested again, this many cache sizes long.
     ZipfAndScans(f64, usize),
-    /// The same keys over and over, so many percent of the cache's size of them.
+    /// The same keys over and over; their number is this percentage of the cache's size.
     Loop(usize),
-    /// Zipf, with other favourites after each tenth of the requests.
+    /// Zipf, with other popular keys after each tenth of the requests.
     Drift(f64),
 }
 
@@ -43,7 +43,7 @@ impl Trace {
         }
     }
 
-    /// Key numbers: `requests` of them, of about `keys` different ones, for a cache of `entries`.
+    /// Returns `requests` numbers of about `keys` different keys, for a cache of `entries`.
     pub(crate) fn requests(self, keys: usize, entries: usize, requests: usize, seed: u64) -> Vec<u64> {
         let mut random = fastrand::Rng::with_seed(seed);
         let zipf = |skew| Zipf::new(keys, skew);
@@ -55,7 +55,7 @@ impl Trace {
             Self::ZipfAndScans(skew, length) => {
                 let (zipf, mut fresh, mut all) = (zipf(skew), keys as u64.., Vec::new());
                 while all.len() < requests {
-                    // Four of five requests are nobody's scan.
+                    // Four of five requests belong to no scan.
                     all.extend((0..entries * length * 4).map(|_| zipf.draw(&mut random)));
                     all.extend(fresh.by_ref().take(entries * length));
                 }
@@ -72,7 +72,7 @@ impl Trace {
     }
 }
 
-/// Ranks from 0, drawn with a probability in proportion to 1 / (rank + 1)^skew.
+/// Draws ranks from 0, with a probability in proportion to 1 / (rank + 1)^skew.
 struct Zipf {
     cumulative: Vec<f64>,
 }
@@ -95,7 +95,7 @@ impl Zipf {
     }
 }
 
-/// The share of requests that are hits, the first quarter not counted, in percent.
+/// Returns the percentage of requests that are hits, the first quarter not counted.
 pub(crate) fn hit_ratio(policy: PolicyKind, entries: usize, requests: &[u64]) -> f64 {
     let seed = 1;
     let options = StoreOptions { hasher: KeyHasher::with_seed(seed), advise: |_| (), release: |_| () };
@@ -117,7 +117,7 @@ pub(crate) fn hit_ratio(policy: PolicyKind, entries: usize, requests: &[u64]) ->
     })
 }
 
-/// The same for a true LRU list.
+/// Returns the hit ratio of an exact LRU list.
 pub(crate) fn hit_ratio_of_exact_lru(entries: usize, requests: &[u64]) -> f64 {
     let (mut last_use, mut by_age) = (HashMap::new(), BTreeMap::new());
     let mut at = 0_u64;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use testkit::dialogue::{Pace, converse};
 
-use crate::shelf::{front, now};
+use crate::site::{now, server};
 
 const REQUESTS: &[&str] = &[
     "GET /small.txt HTTP/1.1\r\nHost: h\r\n\r\n",
@@ -33,10 +33,10 @@ const LAST: &[&str] = &[
 ];
 
 #[test]
-fn the_bodies_of_the_requests_are_as_long_as_they_say() {
+fn requests_are_as_long_as_they_say() {
     for request in REQUESTS {
         let heard = converse(
-            &front(),
+            &server(),
             format!("{request}GET /own/last HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes(),
             Pace::AT_ONCE,
             now(),
@@ -55,21 +55,21 @@ proptest! {
         arrives in 1..200_usize,
         leaves in 1..20_000_usize,
     ) {
-        let (front, now) = (front(), now());
+        let (server, now) = (server(), now());
         let mut input: String = picks.iter().map(|&pick| REQUESTS[pick]).collect();
         input += LAST[last];
-        let whole = converse(&front, input.as_bytes(), Pace::AT_ONCE, now);
-        let torn = converse(&front, input.as_bytes(), Pace { arrives, leaves }, now);
-        // Whether a close lingers depends on what has arrived by then; what is said does not.
+        let whole = converse(&server, input.as_bytes(), Pace::AT_ONCE, now);
+        let torn = converse(&server, input.as_bytes(), Pace { arrives, leaves }, now);
+        // The input that has arrived by then decides between close and linger, but never the replies.
         prop_assert!(whole.bytes == torn.bytes && whole.closed == torn.closed);
         prop_assert_eq!(whole.closed, !matches!(last, 0 | 2 | 4));
     }
 
     #[test]
     fn no_input_panics(input in "(PUT|GET) /(own/a|small.txt) HTTP/1.1\r\n(Host: h\r\n|X-Token: t\r\n|Content-Length: [0-9]{1,2}\r\n|Transfer-Encoding: chunked\r\n|Range: bytes=[0-9,-]{1,9}\r\n){0,5}\r\n([a-z]{0,40}|([0-9a]\r\n[a-z]{0,9}\r\n){0,4})", arrives in 1..50_usize) {
-        let (front, now) = (front(), now());
-        let whole = converse(&front, input.as_bytes(), Pace::AT_ONCE, now);
-        let torn = converse(&front, input.as_bytes(), Pace { arrives, leaves: 7 }, now);
+        let (server, now) = (server(), now());
+        let whole = converse(&server, input.as_bytes(), Pace::AT_ONCE, now);
+        let torn = converse(&server, input.as_bytes(), Pace { arrives, leaves: 7 }, now);
         prop_assert!(whole.bytes == torn.bytes && whole.closed == torn.closed);
     }
 }

@@ -1,10 +1,10 @@
-//! The front end before a site in memory, through its sessions.
+//! Tests of the front end before a site in memory, through its sessions.
 
 #[cfg(test)]
 mod fragmentation;
 #[cfg(test)]
-mod own;
+mod resources;
 #[cfg(test)]
-mod shelf;
+mod site;
 #[cfg(test)]
 mod uploads;

@@ -1,4 +1,4 @@
-//! Resources of the server's own that take a body.
+//! Resources of a site's own that take a body.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use proto::Now;
 use testkit::dialogue::{flush, session};
 use web::HttpOptions;
 
-use crate::shelf::{BODY_MAX, ask, front, now, statuses};
+use crate::site::{BODY_MAX, ask, now, server, statuses};
 
 fn put(fields: &str, body: &str) -> String {
     format!("PUT /own/name HTTP/1.1\r\nHost: h\r\nX-Token: t\r\n{fields}\r\n{body}")
@@ -16,21 +16,21 @@ const NEXT: &str = "GET /own/a HTTP/1.1\r\nHost: h\r\n\r\n";
 
 #[test]
 fn a_body_ends_where_its_length_says() {
-    let front = front();
+    let server = server();
     let longest = "x".repeat(BODY_MAX);
     for body in ["", "a", "GET / HTTP/1.1\r\n\r\n", &longest] {
         let request = put(&format!("Content-Length: {}\r\n", body.len()), body);
-        let (said, heard) = ask(&front, &(request + NEXT));
-        assert_eq!((statuses(&said), heard.closed), (vec!["201", "200"], false), "{said}");
-        assert!(said.contains(&format!("\r\n\r\nname={body}HTTP/1.1 200 OK\r\n")), "{said}");
+        let (replies, heard) = ask(&server, &(request + NEXT));
+        assert_eq!((statuses(&replies), heard.closed), (vec!["201", "200"], false), "{replies}");
+        assert!(replies.contains(&format!("\r\n\r\nname={body}HTTP/1.1 200 OK\r\n")), "{replies}");
     }
-    let (said, heard) = ask(&front, &put("", NEXT));
-    assert_eq!((statuses(&said), heard.closed), (vec!["201", "200"], false), "no length is no body");
+    let (replies, heard) = ask(&server, &put("", NEXT));
+    assert_eq!((statuses(&replies), heard.closed), (vec!["201", "200"], false), "no length is no body");
 }
 
 #[test]
 fn a_body_that_cannot_be_read_is_refused_by_its_head() {
-    let front = front();
+    let server = server();
     for (fields, status) in [
         (format!("Content-Length: {}\r\n", BODY_MAX + 1), "413"),
         (format!("Content-Length: {}\r\n", u64::MAX), "413"),
@@ -41,13 +41,13 @@ fn a_body_that_cannot_be_read_is_refused_by_its_head() {
         ("Transfer-Encoding: chunked\r\nContent-Length: 3\r\n".into(), "400"),
         ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n".into(), "501"),
     ] {
-        let (said, heard) = ask(&front, &put(&format!("{fields}Expect: 100-continue\r\n"), NEXT));
-        assert_eq!((statuses(&said), heard.lingers), (vec![status], true), "{fields}");
-        assert!(said.contains("Connection: close\r\n"), "{said}");
+        let (replies, heard) = ask(&server, &put(&format!("{fields}Expect: 100-continue\r\n"), NEXT));
+        assert_eq!((statuses(&replies), heard.lingers), (vec![status], true), "{fields}");
+        assert!(replies.contains("Connection: close\r\n"), "{replies}");
     }
 }
 
-/// A body in chunks of this length, the first with an extension, and a trailer behind them.
+/// Encodes a body in chunks of this length, the first with an extension, and with a trailer behind them.
 fn chunks(body: &str, len: usize) -> String {
     let chunk = |piece: &[u8]| format!("{:x};first\r\n{}\r\n", piece.len(), String::from_utf8_lossy(piece));
     let chunks: String = body.as_bytes().chunks(len).map(chunk).collect();
@@ -58,20 +58,20 @@ const CHUNKED: &str = "Transfer-Encoding: chunked\r\n";
 
 #[test]
 fn a_chunked_body_ends_where_its_coding_says() {
-    let front = front();
+    let server = server();
     let longest = "x".repeat(BODY_MAX);
     for body in ["", "a", "GET / HTTP/1.1\r\n\r\n", "0\r\n\r\n", &longest] {
         for len in [1, 7, BODY_MAX] {
-            let (said, heard) = ask(&front, &(put(CHUNKED, &chunks(body, len)) + NEXT));
-            assert_eq!((statuses(&said), heard.closed), (vec!["201", "200"], false), "{body} by {len}: {said}");
-            assert!(said.contains(&format!("\r\n\r\nname={body}HTTP/1.1 200 OK\r\n")), "{said}");
+            let (replies, heard) = ask(&server, &(put(CHUNKED, &chunks(body, len)) + NEXT));
+            assert_eq!((statuses(&replies), heard.closed), (vec!["201", "200"], false), "{body} by {len}: {replies}");
+            assert!(replies.contains(&format!("\r\n\r\nname={body}HTTP/1.1 200 OK\r\n")), "{replies}");
         }
     }
 }
 
 #[test]
-fn a_chunked_body_that_cannot_be_read_ends_the_connection() {
-    let front = front();
+fn a_malformed_chunked_body_closes_the_connection() {
+    let server = server();
     let too_long = chunks(&"x".repeat(BODY_MAX + 1), 100);
     for (body, status) in [
         (&*too_long, "413"),
@@ -80,71 +80,71 @@ fn a_chunked_body_that_cannot_be_read_ends_the_connection() {
         ("1\na\n0\n\n", "400"),
         ("-1\r\n", "400"),
     ] {
-        let (said, heard) = ask(&front, &put(CHUNKED, &format!("{body}{NEXT}")));
-        assert_eq!((statuses(&said), heard.lingers), (vec![status], true), "{body}");
-        assert!(said.contains("Connection: close\r\n"), "{said}");
+        let (replies, heard) = ask(&server, &put(CHUNKED, &format!("{body}{NEXT}")));
+        assert_eq!((statuses(&replies), heard.lingers), (vec![status], true), "{body}");
+        assert!(replies.contains("Connection: close\r\n"), "{replies}");
     }
-    // HTTP/1.0 has no such coding: whoever forwards it may have taken the body for something else.
-    let (said, _) = ask(&front, &put(CHUNKED, &chunks("a", 1)).replace("HTTP/1.1", "HTTP/1.0"));
-    assert_eq!(statuses(&said), ["400"]);
+    // HTTP/1.0 has no such coding: a proxy on the way may have taken the body for something else.
+    let (replies, _) = ask(&server, &put(CHUNKED, &chunks("a", 1)).replace("HTTP/1.1", "HTTP/1.0"));
+    assert_eq!(statuses(&replies), ["400"]);
 }
 
 #[test]
-fn the_site_may_refuse_what_it_has_read() {
+fn the_site_may_refuse_a_body_it_has_read() {
     let request = "POST /own/conflict HTTP/1.1\r\nHost: h\r\nX-Token: t\r\nContent-Length: 1\r\n\r\na";
-    let (said, heard) = ask(&front(), &format!("{request}{NEXT}"));
-    assert_eq!((statuses(&said), heard.closed), (vec!["409", "200"], false));
+    let (replies, heard) = ask(&server(), &format!("{request}{NEXT}"));
+    assert_eq!((statuses(&replies), heard.closed), (vec!["409", "200"], false));
 }
 
 #[test]
 fn connections_persist_as_the_client_asked() {
-    let front = front();
-    let (said, heard) = ask(&front, &put("Content-Length: 1\r\nConnection: close\r\n", "a"));
-    assert_eq!((statuses(&said), heard.closed, heard.lingers), (vec!["201"], true, false));
-    let (said, heard) = ask(&front, &put("Content-Length: 1\r\nConnection: close\r\n", &format!("a{NEXT}")));
-    assert_eq!((statuses(&said), heard.lingers), (vec!["201"], true));
+    let server = server();
+    let (replies, heard) = ask(&server, &put("Content-Length: 1\r\nConnection: close\r\n", "a"));
+    assert_eq!((statuses(&replies), heard.closed, heard.lingers), (vec!["201"], true, false));
+    let (replies, heard) = ask(&server, &put("Content-Length: 1\r\nConnection: close\r\n", &format!("a{NEXT}")));
+    assert_eq!((statuses(&replies), heard.lingers), (vec!["201"], true));
     let old = put("Content-Length: 1\r\nConnection: keep-alive\r\nExpect: 100-continue\r\n", "a");
-    let (said, heard) = ask(&front, &old.replace("HTTP/1.1", "HTTP/1.0"));
-    assert_eq!((statuses(&said), heard.closed), (vec!["201"], false), "no 100 for HTTP/1.0");
-    assert!(said.contains("Connection: keep-alive\r\n"));
+    let (replies, heard) = ask(&server, &old.replace("HTTP/1.1", "HTTP/1.0"));
+    assert_eq!((statuses(&replies), heard.closed), (vec!["201"], false), "no 100 for HTTP/1.0");
+    assert!(replies.contains("Connection: keep-alive\r\n"));
 }
 
-/// The client may hold its body back until it is told.
+/// The client may hold its body back until it gets one.
 #[test]
-fn whoever_expects_100_gets_it_before_the_body() {
-    let (front, now) = (front(), now());
-    let (mut session, mut bytes) = (session(&front, now), Vec::new());
-    session.feed(&front, put("Content-Length: 3\r\nExpect: 100-Continue\r\n", "").as_bytes(), now);
+fn a_client_that_expects_100_gets_it_before_the_body() {
+    let (server, now) = (server(), now());
+    let (mut session, mut bytes) = (session(&server, now), Vec::new());
+    session.feed(&server, put("Content-Length: 3\r\nExpect: 100-Continue\r\n", "").as_bytes(), now);
     flush(&mut session, &mut bytes, usize::MAX);
     assert_eq!(bytes, b"HTTP/1.1 100 Continue\r\n\r\n");
-    session.feed(&front, b"abc", now);
+    session.feed(&server, b"abc", now);
     flush(&mut session, &mut bytes, usize::MAX);
     assert!(bytes.ends_with(b"\r\n\r\nname=abc"));
 }
 
-/// A body must be whole in time, however steadily it trickles in; the next request has the time it always has.
+/// A body must be complete in time, however steadily it trickles in. The next request has the usual time.
 #[test]
-fn slow_bodies_are_timed_out() {
-    let (front, begin) = (front(), now());
+fn slow_bodies_time_out() {
+    let (server, begin) = (server(), now());
     let HttpOptions { upload_timeout, idle_timeout, .. } = HttpOptions::default();
     let later = |time: Duration| Now { instant: begin.instant + time, unix: begin.unix + time };
     let step = upload_timeout / 4;
-    let (mut slow, mut bytes) = (session(&front, begin), Vec::new());
-    slow.feed(&front, put("Content-Length: 9\r\n", "").as_bytes(), begin);
+    let (mut slow, mut bytes) = (session(&server, begin), Vec::new());
+    slow.feed(&server, put("Content-Length: 9\r\n", "").as_bytes(), begin);
     for part in 0..4 {
-        slow.feed(&front, b"a", later(step * part));
-        assert_eq!(slow.deadline(&front), Some(begin.instant + upload_timeout), "absolute from the head");
-        slow.tick(&front, later(step * part));
+        slow.feed(&server, b"a", later(step * part));
+        assert_eq!(slow.deadline(&server), Some(begin.instant + upload_timeout), "absolute from the head");
+        slow.tick(&server, later(step * part));
         assert!(!slow.is_done());
     }
-    slow.tick(&front, later(upload_timeout));
+    slow.tick(&server, later(upload_timeout));
     flush(&mut slow, &mut bytes, usize::MAX);
     assert!(bytes.starts_with(b"HTTP/1.1 408 ") && slow.begin_lingering(later(upload_timeout)));
 
-    let mut fast = session(&front, begin);
-    fast.feed(&front, put("Content-Length: 1\r\n", "").as_bytes(), begin);
-    fast.feed(&front, b"a", later(step));
+    let mut fast = session(&server, begin);
+    fast.feed(&server, put("Content-Length: 1\r\n", "").as_bytes(), begin);
+    fast.feed(&server, b"a", later(step));
     flush(&mut fast, &mut bytes, usize::MAX);
-    fast.tick(&front, later(step + idle_timeout / 2));
-    assert_eq!(fast.deadline(&front), Some(begin.instant + step + idle_timeout));
+    fast.tick(&server, later(step + idle_timeout / 2));
+    assert_eq!(fast.deadline(&server), Some(begin.instant + step + idle_timeout));
 }

@@ -1,15 +1,15 @@
-//! The client's direction: requests out, replies in. Bodies are lent piece by piece as they arrive, never kept.
+//! The client's direction: requests out, replies in. Bodies are passed on piece by piece as they arrive, never kept.
 
 use thiserror::Error;
 
 use super::{FileId, ID_BYTES_MAX, Status, framed::HEAD_BYTES, original::MISSING_REPLY};
 
-/// A request of the original protocol. An id that is not [`FileId::is_original`] asks for something else.
+/// Appends a request of the original protocol. An id that is not [`FileId::is_original`] asks for another document.
 pub fn write_original_request(out: &mut Vec<u8>, id: &FileId) {
     out.extend_from_slice(id.as_bytes());
 }
 
-/// A request of the framed protocol.
+/// Appends a request of the framed protocol.
 pub fn write_framed_request(out: &mut Vec<u8>, id: &FileId) {
     const _: () = assert!(ID_BYTES_MAX <= u16::MAX as usize);
     out.extend_from_slice(&(id.as_bytes().len() as u16).to_be_bytes());
@@ -17,9 +17,9 @@ pub fn write_framed_request(out: &mut Vec<u8>, id: &FileId) {
 }
 
 /// One step through a stream of framed replies.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A reply starts. Of anything but [`Status::Found`] the body has 0 bytes.
+    /// A reply starts. The body has 0 bytes unless the status is [`Status::Found`].
     Head { status: Status, body_bytes: u64 },
     /// The next bytes of its body; never empty.
     Body(&'a [u8]),
@@ -29,8 +29,8 @@ pub enum Event<'a> {
     NeedMore,
 }
 
-/// The stream makes no sense from here on.
-#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+/// Reason why a stream is not one of framed replies. The connection is of no further use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
     #[error("{0} is not a status")]
     Status(u8),
@@ -38,10 +38,10 @@ pub enum DecodeError {
     Body(Status),
 }
 
-/// What the end of the stream came after.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// State of the stream at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eof {
-    /// Nothing, or a complete reply.
+    /// Before the first reply, or after a complete one.
     Between,
     InHead,
     InBody,
@@ -57,7 +57,7 @@ pub struct FramedReplies {
 enum State {
     /// The first `have` bytes of a head.
     Head { bytes: [u8; HEAD_BYTES], have: usize },
-    /// So many bytes of the body are missing.
+    /// Number of bytes that are missing of the body.
     Body { left: u64 },
 }
 
@@ -68,7 +68,7 @@ impl Default for State {
 }
 
 impl FramedReplies {
-    /// Takes the next step, and from `input` the bytes it was made of.
+    /// Takes one step, and removes the bytes it was made of from `input`.
     ///
     /// # Errors
     /// The bytes are no replies. Nothing can follow.
@@ -92,7 +92,7 @@ impl FramedReplies {
                 bytes[*have..*have + piece.len()].copy_from_slice(piece);
                 *have += piece.len();
                 *input = rest;
-                // A byte that is no status is refused at once, however its head is torn.
+                // A byte that is no status is refused at once, however the head is torn.
                 let status = Status::from_byte(bytes[0]).ok_or(DecodeError::Status(bytes[0]))?;
                 if *have < HEAD_BYTES {
                     return Ok(Event::NeedMore);
@@ -108,7 +108,7 @@ impl FramedReplies {
         }
     }
 
-    /// What the stream would end in.
+    /// Returns the state in which the stream would end now.
     #[must_use]
     pub fn eof(&self) -> Eof {
         match self.state {
@@ -119,14 +119,15 @@ impl FramedReplies {
     }
 }
 
-/// What an original server's bytes came to when it closed. That is all this protocol tells; see `docs/protocols/file.md`.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// Everything that an answer of the original protocol can tell, once the server has closed; see
+/// `docs/protocols/file.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OriginalAnswer {
-    /// Nothing came: an empty document, or a server that failed.
+    /// No byte: an empty document, or a server that failed.
     Empty,
     /// One NUL: there is no such document, or it consists of one NUL.
     Missing,
-    /// A document of so many bytes, or the beginning of a longer one.
+    /// A document of this many bytes, or the beginning of a longer one.
     Bytes(u64),
 }
 
@@ -138,14 +139,14 @@ pub struct OriginalReply {
 }
 
 impl OriginalReply {
-    /// All bytes belong to the reply, until the connection ends.
+    /// Takes bytes of the reply: all bytes belong to it, until the connection ends.
     #[inline]
     pub fn feed(&mut self, piece: &[u8]) {
         self.is_nul = self.bytes == 0 && piece == MISSING_REPLY || self.is_nul && piece.is_empty();
         self.bytes += piece.len() as u64;
     }
 
-    /// What has come, if the connection ends here.
+    /// Returns the answer, if the connection ends here.
     #[must_use]
     pub fn answer(&self) -> OriginalAnswer {
         match self.bytes {

@@ -1,11 +1,12 @@
 use super::{Dialect, FileId, ID_BYTES_MAX, Request, Status};
 
-/// The length in front of an id.
+/// Bytes of the length in front of an id.
 const PREFIX_BYTES: usize = size_of::<u16>();
-/// The status and the length in front of a body.
+/// Bytes of the status and the length in front of a body.
 pub const HEAD_BYTES: usize = 1 + size_of::<u64>();
 
-/// Ids and bodies have their length in front and replies a status: connections last, and requests may be pipelined.
+/// The framed protocol: ids and bodies have their length in front, and replies have a status. Connections last, and
+/// requests may be pipelined.
 #[derive(Clone, Copy, Debug)]
 pub struct Framed;
 

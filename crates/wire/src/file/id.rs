@@ -3,17 +3,17 @@ use std::fmt::{self, Write as _};
 use memchr::memchr;
 use smallvec::SmallVec;
 
-/// The longest id.
+/// Length of the longest id.
 pub const ID_BYTES_MAX: usize = 1024;
-/// The length of every id in the original protocol.
+/// Length of every id in the original protocol.
 pub const ORIGINAL_ID_BYTES: usize = 8;
 
-/// The name of a document: 1 to [`ID_BYTES_MAX`] bytes without a NUL. What it means is a matter of the layout.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+/// Name of a document: 1 to [`ID_BYTES_MAX`] bytes without a NUL. The layout decides which file it means.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(SmallVec<[u8; 16]>);
 
 impl FileId {
-    /// Any id; `None` for bytes that are none.
+    /// Makes an id; `None` if the bytes are none.
     #[inline]
     #[must_use]
     pub fn new(bytes: &[u8]) -> Option<Self> {
@@ -21,14 +21,14 @@ impl FileId {
         is_id.then(|| Self(SmallVec::from_slice(bytes)))
     }
 
-    /// An id that the original protocol can ask for: exactly [`ORIGINAL_ID_BYTES`] of `A` to `Z` and `0` to `9`.
+    /// Makes an id that the original protocol can ask for: exactly [`ORIGINAL_ID_BYTES`] of `A` to `Z` and `0` to `9`.
     #[inline]
     #[must_use]
     pub fn original(bytes: &[u8]) -> Option<Self> {
         is_original(bytes).then(|| Self(SmallVec::from_slice(bytes)))
     }
 
-    /// Whether the original protocol can ask for it.
+    /// True if the original protocol can ask for it.
     #[must_use]
     pub fn is_original(&self) -> bool {
         is_original(&self.0)
@@ -45,7 +45,7 @@ fn is_original(bytes: &[u8]) -> bool {
     bytes.len() == ORIGINAL_ID_BYTES && bytes.iter().all(|byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9'))
 }
 
-/// For logs and messages: what is not UTF-8 is replaced, and nothing that a terminal would obey is left.
+/// For logs and messages: bytes that are not UTF-8 are replaced, and control characters are escaped.
 impl fmt::Display for FileId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         String::from_utf8_lossy(&self.0).chars().try_for_each(|char| match char {

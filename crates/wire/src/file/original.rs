@@ -1,9 +1,10 @@
 use super::{Dialect, FileId, Request, Status, id::ORIGINAL_ID_BYTES};
 
-/// The answer when there is no body: one NUL.
+/// Answer for a missing document: one NUL.
 pub const MISSING_REPLY: &[u8] = b"\0";
 
-/// Eight characters are a request, the bytes of the document and the end of the connection its answer.
+/// The original protocol: eight characters are a request, the bytes of the document and the end of the connection its
+/// answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Original;
 

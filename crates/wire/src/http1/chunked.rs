@@ -1,21 +1,23 @@
-//! The chunked transfer coding (RFC 9112, section 7.1), of requests and responses, a byte at a time outside the data.
+//! The chunked transfer coding (RFC 9112, section 7.1) of requests and responses, decoded a byte at a time outside the
+//! data.
 //!
-//! Extensions and trailers are skipped. What two readers could understand differently is malformed: bare line feeds,
-//! sizes with signs or prefixes, text behind a size that no semicolon announces, control characters.
+//! Extensions and trailers are skipped. Anything that two readers could understand differently is malformed: bare line
+//! feeds, sizes with signs or prefixes, text behind a size without a semicolon, control characters.
 
 use thiserror::Error;
 
-/// The extension of one chunk, and all trailers together, may be this long.
+/// Most bytes of the extension of one chunk, and of all trailers together.
 const ASIDE_BYTES_MAX: usize = 8 << 10;
-/// Digits of a size, leading zeros included; sixteen could overflow.
+/// Most digits of a size, leading zeros included; sixteen could overflow.
 const DIGITS_MAX: u8 = 15;
 
-/// The bytes are not the chunked coding. Where the body ends is unknown, and so is the next message.
+/// Error of bytes that are not the chunked coding. The end of the body is unknown, and so is the start of the next
+/// message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the chunked coding is malformed")]
 pub struct Malformed;
 
-/// Reads one body. The verdict does not depend on how the bytes were torn.
+/// Decoder of one body. The result does not depend on how the bytes were torn.
 #[derive(Clone, Debug, Default)]
 pub struct Chunked {
     state: State,
@@ -29,7 +31,7 @@ enum State {
         size: u64,
         digits: u8,
     },
-    /// Behind a blank: an extension or the end of the line.
+    /// A blank has been read; an extension or the end of the line follows.
     Blank {
         size: u64,
     },
@@ -59,19 +61,20 @@ impl Default for State {
 /// One step through a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// Of the body; never empty.
+    /// Bytes of the body; never empty.
     Data(&'a [u8]),
-    /// All input is used up.
+    /// All input has been used.
     NeedMore,
     /// The body is complete, and the next byte belongs to another message.
     End,
 }
 
 impl Chunked {
-    /// Takes one step and shortens `input` by what it used. Call again until it is not [`Piece::Data`].
+    /// Takes one step, and removes the bytes that it used from `input`. Has to be called again until the result is not
+    /// [`Piece::Data`].
     ///
     /// # Errors
-    /// At the first byte that cannot be right.
+    /// The bytes break the coding; this is reported at the first such byte.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Piece<'a>, Malformed> {
         while let Some((&byte, rest)) = input.split_first() {
             if let State::Data { left } = self.state {
@@ -94,7 +97,7 @@ impl Chunked {
         Piece::Data(data)
     }
 
-    /// True at the end of the body.
+    /// Takes one byte; true at the end of the body.
     fn step(&mut self, byte: u8) -> Result<bool, Malformed> {
         self.state = match (self.state, byte) {
             (State::Size { size, digits: 1.. }, b'\r') => State::SizeLineFeed { size },
@@ -150,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    /// What became of a body that arrived in such pieces: its bytes, and how much of the input it took when it ended.
+    /// Decodes a body that arrives in these pieces. Returns its bytes, and the length of the input up to its end.
     fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<(Vec<u8>, Option<usize>), Malformed> {
         let (mut chunked, mut body, mut used) = (Chunked::default(), Vec::new(), 0);
         for piece in pieces {
@@ -169,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_readers_could_understand_differently_is_malformed() {
+    fn ambiguous_chunked_bodies_are_malformed() {
         for bad in [
             "\r\n",
             ";a\r\n",
@@ -197,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn extensions_and_trailers_are_no_place_for_a_stream_without_end() {
+    fn extensions_and_trailers_are_limited() {
         for beginning in ["4;", "4 ", "0\r\n"] {
             let filler = if beginning == "4 " { " " } else { "y" };
             let fits = format!("{beginning}{}", filler.repeat(ASIDE_BYTES_MAX));
@@ -206,7 +209,7 @@ mod tests {
         }
     }
 
-    /// A body in chunks of such lengths, each with or without an extension, with or without trailers.
+    /// A body in chunks of such lengths, each with or without an extension, and with or without trailers.
     fn encoded() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
         let extension = prop::sample::select(vec!["", ";", ";a=b", " ;\ta", " "]);
         let chunk = (prop::collection::vec(any::<u8>(), 1..40), extension);
@@ -226,7 +229,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_body_is_what_was_encoded_and_nothing_behind_it_is_taken(
+        fn a_body_is_decoded_up_to_its_end(
             (body, stream) in encoded(), behind in prop::collection::vec(any::<u8>(), 0..20), piece in 1..60_usize,
         ) {
             let input = [&stream[..], &behind].concat();
@@ -235,7 +238,7 @@ mod tests {
         }
 
         #[test]
-        fn the_verdict_does_not_depend_on_fragmentation(
+        fn the_result_does_not_depend_on_fragmentation(
             input in "([0-9a-f]{1,2}|[ ;x\\r\\n]|\r\n|0\r\n\r\n){0,12}", piece in 1..7_usize,
         ) {
             prop_assert_eq!(read(input.as_bytes().chunks(piece)), read([input.as_bytes()]));

@@ -1,27 +1,25 @@
-//! The client's direction: a response decoder that is fed whatever a socket delivered.
+//! The client's direction: a decoder of responses, fed with whatever a socket delivers.
 //!
-//! It is stricter than a browser: what RFC 9112 lets a recipient repair (bare line feeds, two equal lengths, a length
-//! beside a transfer coding) is [`DecodeError`] here, because its user wants to know, not to cope.
+//! It is stricter than a browser. Faults that RFC 9112 lets a recipient repair (bare line feeds, two equal lengths, a
+//! length beside a transfer coding) are a [`DecodeError`] here: a load generator has to report them.
 //!
 //! Two paths lead to the same result. The first head on a connection is parsed by `httparse`; later ones are compared
 //! with the last accepted head ([`HeadTemplate`]) byte for byte, `Date` excepted, and parsed only when they differ.
 
 mod head;
-#[cfg(test)]
-mod tests;
 
 use memchr::{memmem, memrchr};
 
 pub use self::head::{BodyLength, Head, HeadTemplate, Persistence};
 use super::chunked::{Chunked, Malformed, Piece};
 
-/// A head longer than this is refused.
+/// Bytes of the longest head that is accepted.
 pub const HEAD_BYTES_MAX: usize = 64 << 10;
 
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// What the server sent is not HTTP/1 as RFC 9112 has it. The connection is of no further use.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+/// Reason why the bytes of a server are not HTTP/1 (RFC 9112). The connection is of no further use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     #[error("the status line or a header is malformed")]
     Head,
@@ -40,7 +38,7 @@ impl From<Malformed> for DecodeError {
 }
 
 /// One step through a response.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// The final head (interim 1xx heads are skipped).
     Head(Head),
@@ -48,12 +46,12 @@ pub enum Event<'a> {
     Body(&'a [u8]),
     /// The response is complete; the next byte belongs to another one.
     End,
-    /// All input is used up.
+    /// All input has been used.
     NeedMore,
 }
 
-/// Where the end of the stream fell.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// State of the stream at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eof {
     /// Between two responses.
     Between,
@@ -63,13 +61,14 @@ pub enum Eof {
     InBody,
 }
 
-/// The state of one connection.
+/// Decoder of the responses on one connection.
 #[derive(Debug, Default)]
 pub struct ResponseDecoder {
     state: State,
     /// The beginning of a head that arrived in pieces.
     torn: Vec<u8>,
-    /// The first head of a connection is parsed, whatever another connection has seen.
+    /// True until the first head of the connection: it is parsed, even if the template is known from another
+    /// connection.
     is_acquainted: bool,
 }
 
@@ -85,15 +84,16 @@ enum State {
 }
 
 impl ResponseDecoder {
-    /// A decoder for a fresh connection.
+    /// Makes a decoder for a new connection.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes one step and shortens `input` by what it used. Call again until [`Event::NeedMore`].
+    /// Takes one step, and removes the bytes that it used from `input`. Has to be called again until
+    /// [`Event::NeedMore`].
     ///
-    /// `template` may be shared by all connections that ask the same question.
+    /// `template` may be shared by all connections that send the same request.
     #[inline]
     pub fn next<'a>(&mut self, template: &mut HeadTemplate, input: &mut &'a [u8]) -> Result<Event<'a>, DecodeError> {
         match &mut self.state {
@@ -113,7 +113,7 @@ impl ResponseDecoder {
         }
     }
 
-    /// The peer will send no more.
+    /// Returns the state at the end of the stream.
     #[must_use]
     pub fn eof(&self) -> Eof {
         match self.state {
@@ -162,8 +162,8 @@ impl ResponseDecoder {
         head::check_beginning(&self.torn)?;
         let search_from = known.saturating_sub(HEAD_END.len() - 1);
         let Some(found) = memmem::find(&self.torn[search_from..], HEAD_END) else {
-            // Finished lines may already show that this head will never be valid. One that is not finished is left alone,
-            // and so is the size until they are judged, or the verdict would depend on how the bytes arrived.
+            // Finished lines may already show that this head is invalid. An unfinished line is not judged yet, nor is the
+            // size before the finished lines, or the result would depend on how the bytes arrived.
             if let Some(end) = memrchr(b'\n', fresh) {
                 head::check_unfinished(&self.torn[..=known + end])?;
             }
@@ -200,3 +200,6 @@ fn body<'a>(input: &mut &'a [u8], length: usize) -> Event<'a> {
     *input = rest;
     Event::Body(piece)
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,27 +2,27 @@
 
 use super::{Method, Request, date};
 
-/// What is known about the file that a request selects.
+/// Validators of the file that a request selects.
 #[derive(Clone, Copy, Debug)]
 pub struct Validators<'a> {
-    /// A strong entity tag with its quotes.
+    /// Strong entity tag with its quotes.
     pub etag: &'a [u8],
-    /// Last modification, seconds since the epoch.
+    /// Last modification in seconds since the epoch.
     pub modified: u64,
 }
 
-/// What the preconditions of a request come to.
+/// Result of the preconditions of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precondition {
     Met,
-    /// 304: the client has it.
+    /// 304: the client has the file.
     NotModified,
-    /// 412.
+    /// 412: a precondition does not hold.
     Failed,
 }
 
-/// Evaluates the preconditions in the order of RFC 9110, section 13.2.2. A date that cannot be read, or that is given
-/// twice, is as good as none.
+/// Evaluates the preconditions in the order of RFC 9110, section 13.2.2. A date that cannot be parsed, or that is given
+/// twice, counts as none.
 pub fn evaluate(request: &Request<'_>, validators: Validators<'_>) -> Precondition {
     if !request.is_conditional {
         return Precondition::Met;
@@ -47,20 +47,20 @@ pub fn evaluate(request: &Request<'_>, validators: Validators<'_>) -> Preconditi
     }
 }
 
-/// RFC 9110, section 8.8.3.2.
+/// Comparison of entity tags (RFC 9110, section 8.8.3.2).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Comparison {
     Strong,
     Weak,
 }
 
-/// The value of a field that makes sense once.
+/// Returns the value of a field that may be given only once.
 pub(super) fn only<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
     let first = values.next()?;
     values.next().is_none().then_some(first)
 }
 
-/// Whether a field of this name lists `etag`; `None` when there is no such field.
+/// True if a field of this name lists `etag`; `None` if there is no such field.
 fn listed(request: &Request<'_>, name: &str, etag: &[u8], comparison: Comparison) -> Option<bool> {
     let mut found = None;
     for value in request.values(name) {
@@ -69,7 +69,8 @@ fn listed(request: &Request<'_>, name: &str, etag: &[u8], comparison: Comparison
     found
 }
 
-/// Entity tags may contain commas, so the list is walked from quote to quote. It ends at the first thing that is no tag.
+/// True if a list of entity tags has `etag`. Tags may contain commas, so the list is parsed from quote to quote. It
+/// ends at the first element that is no tag.
 fn in_list(mut list: &[u8], etag: &[u8], comparison: Comparison) -> bool {
     loop {
         while let [b' ' | b'\t' | b',', rest @ ..] = list {
@@ -100,7 +101,7 @@ mod tests {
         evaluate(&request, Validators { etag: ETAG, modified: MODIFIED })
     }
 
-    /// RFC 9110, sections 13.1.1 to 13.1.4 and 13.2.2, case by case.
+    /// Cases of RFC 9110, sections 13.1.1 to 13.1.4 and 13.2.2.
     #[test]
     fn preconditions_are_judged_in_the_order_of_the_rfc() {
         let date = |seconds| String::from_utf8(format_date(seconds).to_vec()).unwrap();

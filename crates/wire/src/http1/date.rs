@@ -1,4 +1,4 @@
-//! HTTP dates (RFC 9110, section 5.6.7), formatted at most once a second and thread.
+//! HTTP dates (RFC 9110, section 5.6.7), formatted at most once a second per thread.
 
 use std::{
     cell::Cell,
@@ -12,14 +12,15 @@ pub const DATE_LEN: usize = 29;
 /// A date as it appears in a field value.
 pub type DateBytes = [u8; DATE_LEN];
 
-/// The last second of the year 9999, the end of what the format can say.
+/// Last second of the year 9999, the latest date of the format.
 const SECONDS_MAX: u64 = 253_402_300_799;
 
 thread_local! {
     static LATEST: Cell<(u64, DateBytes)> = const { Cell::new((u64::MAX, [b' '; DATE_LEN])) };
 }
 
-/// The `Date` field of a response made at `unix` since the epoch. Cheap: the text is kept for the rest of the second.
+/// Returns the `Date` field of a response made at `unix` since the epoch. Cheap: the text is kept for the rest of the
+/// second.
 #[inline]
 pub fn date_now(unix: Duration) -> DateBytes {
     let seconds = unix.as_secs();
@@ -43,7 +44,8 @@ pub fn format_date(seconds: u64) -> DateBytes {
     text
 }
 
-/// Seconds since the epoch of a date in any of the three forms of the RFC; a date before the epoch counts as the epoch.
+/// Parses a date in any of the three forms of the RFC, into seconds since the epoch; an earlier date counts as the
+/// epoch.
 pub fn parse_date(value: &[u8]) -> Option<u64> {
     let time: SystemTime = httpdate::parse_http_date(std::str::from_utf8(value).ok()?).ok()?;
     Some(time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
@@ -56,7 +58,7 @@ mod tests {
     const EXAMPLE: u64 = 784_111_777;
 
     #[test]
-    fn all_three_forms_are_read_and_the_first_is_written() {
+    fn all_three_date_forms_are_read_and_the_first_is_written() {
         for form in ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"] {
             assert_eq!(parse_date(form.as_bytes()), Some(EXAMPLE), "{form}");
         }

@@ -1,4 +1,4 @@
-//! Byte ranges (RFC 9110, section 14): which parts of a file a request wants.
+//! Byte ranges (RFC 9110, section 14): the parts of a file that a request asks for.
 
 use std::ops::Range;
 
@@ -10,26 +10,27 @@ use super::{
     date,
 };
 
-/// Parts of one response above which the whole file is sent instead.
+/// Most parts of one response; for more, the whole file is sent.
 pub const PARTS_MAX: usize = 16;
 
-/// The parts of a file in the order asked for, none of them empty, no byte in two of them.
+/// The parts of a file in the order of the request, none of them empty, no byte in two of them.
 pub type Parts = SmallVec<[Range<u64>; 2]>;
 
-/// What a request wants of a file.
+/// The part of a file that a response has to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// All of it: nothing else was asked for, or nothing that makes sense.
+    /// The whole file: the request has no range, or none that makes sense.
     Whole,
     /// 206: at least one part.
     Parts(Parts),
-    /// 416: none of what was asked for is there.
+    /// 416: no part that was asked for exists.
     Unsatisfiable,
 }
 
-/// What `request` wants of a file of `size` bytes, once its preconditions hold. `now` is in seconds since the epoch.
+/// Returns the part of a file of `size` bytes that `request` asks for, once its preconditions hold. `now` is in seconds
+/// since the epoch.
 ///
-/// Ranges are defined for GET alone. Two `Range` fields are as good as none.
+/// Ranges are defined for GET alone. Two `Range` fields count as none.
 pub fn select(request: &Request<'_>, validators: Validators<'_>, size: u64, now: u64) -> Selection {
     if !request.has_range || request.method != Method::Get || !is_unchanged(request, validators, now) {
         return Selection::Whole;
@@ -37,20 +38,20 @@ pub fn select(request: &Request<'_>, validators: Validators<'_>, size: u64, now:
     only(request.values("range")).map_or(Selection::Whole, |value| resolve(value, size))
 }
 
-/// RFC 9110, section 13.1.5: whether the file is still the one that the client has a part of.
+/// True if the file is still the one that the client has a part of (RFC 9110, section 13.1.5).
 fn is_unchanged(request: &Request<'_>, validators: Validators<'_>, now: u64) -> bool {
     let mut values = request.values("if-range");
     match (values.next(), values.next()) {
         (None, _) => true,
         (Some(tag), None) if tag.starts_with(b"\"") => tag == validators.etag,
-        // A file may change twice in a second: only one that is over tells two versions apart.
+        // A file may change twice in a second: only a second that is over tells two versions apart.
         (Some(date), None) => date::parse_date(date) == Some(validators.modified) && validators.modified < now,
         (Some(_), Some(_)) => false,
     }
 }
 
-/// What the value of a `Range` field selects from `size` bytes. An unknown unit, a value that breaks the grammar, more than
-/// [`PARTS_MAX`] ranges, and ranges that overlap select everything.
+/// Returns the part of `size` bytes that the value of a `Range` field selects. An unknown unit, a value that breaks the
+/// grammar, more than [`PARTS_MAX`] ranges, and ranges that overlap select everything.
 pub fn resolve(value: &[u8], size: u64) -> Selection {
     let Some(list) = strip_unit(value) else { return Selection::Whole };
     let (mut parts, mut count, mut is_met) = (Parts::new(), 0, false);
@@ -88,7 +89,7 @@ fn strip_unit(value: &[u8]) -> Option<&[u8]> {
     unit.eq_ignore_ascii_case(b"bytes=").then_some(list)
 }
 
-/// One range as it is written; positions beyond 64 bits are beyond every file.
+/// One range as it is written. Positions beyond 64 bits are beyond every file.
 enum Spec {
     From(u64),
     Between { first: u64, last: u64 },
@@ -116,7 +117,7 @@ impl Spec {
         }
     }
 
-    /// Empty where there is nothing of it.
+    /// Returns the part of a file of `size` bytes, which may be empty.
     fn within(&self, size: u64) -> Range<u64> {
         match *self {
             Self::From(first) => first.min(size)..size,
@@ -126,7 +127,7 @@ impl Spec {
     }
 }
 
-/// `1*DIGIT`, at most `u64::MAX`.
+/// Parses `1*DIGIT`, at most `u64::MAX`.
 fn number(digits: &[u8]) -> Option<u64> {
     let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     is_number
@@ -140,7 +141,7 @@ mod tests {
     use super::*;
     use crate::http1::{HeadLimits, HeadParser, date::format_date};
 
-    /// From where up to where.
+    /// Makes a selection from starts and ends.
     fn parts(ranges: &[(u64, u64)]) -> Selection {
         Selection::Parts(ranges.iter().map(|&(start, end)| start..end).collect())
     }
@@ -220,7 +221,7 @@ mod tests {
         assert_eq!(ask("HEAD", "Range: bytes=0-1\r\n", now), Selection::Whole);
     }
 
-    /// Byte by byte: which ones a list of ranges names, and in which order.
+    /// Returns the bytes that a list of ranges names, one by one and in its order.
     fn model(specs: &[(Option<u64>, Option<u64>)], size: u64) -> Selection {
         let named = |spec: &(Option<u64>, Option<u64>)| -> Vec<u64> {
             (0..size)
@@ -261,9 +262,9 @@ mod tests {
             prop_assert_eq!(resolve(format!("bytes={}", list.join(", ")).as_bytes(), size), model(&specs, size));
         }
 
-        /// Whatever is asked for, what is sent is within the file, and nothing is sent twice.
+        /// For every range, all bytes sent are within the file, and none is sent twice.
         #[test]
-        fn no_value_selects_what_is_not_there(value in "(bytes=)?[-0-9, =a]{0,30}", size in any::<u64>()) {
+        fn no_range_selects_bytes_beyond_the_file(value in "(bytes=)?[-0-9, =a]{0,30}", size in any::<u64>()) {
             if let Selection::Parts(parts) = resolve(value.as_bytes(), size) {
                 prop_assert!(!parts.is_empty() && parts.len() <= PARTS_MAX);
                 prop_assert!(parts.iter().all(|part| part.start < part.end && part.end <= size));

@@ -7,17 +7,17 @@ use thiserror::Error;
 
 use super::{Status, Target, scan::LineScan};
 
-/// Fields of a request above which it is refused.
+/// Most fields of a request.
 const FIELDS_MAX: usize = 100;
-/// Fields of nearly every request; room for more is only cleared when needed.
+/// Fields of nearly every request; memory for more is only cleared when needed.
 const FIELDS_USUAL: usize = 16;
 
-/// How large a head may be.
+/// Limits of the size of a head.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadLimits {
-    /// The longest line, without its CRLF.
+    /// Longest line, without its CRLF.
     pub line_bytes_max: usize,
-    /// The whole head with its empty line; at most `u32::MAX`.
+    /// Longest head, with its empty line; at most `u32::MAX`.
     pub head_bytes_max: usize,
 }
 
@@ -27,8 +27,8 @@ impl Default for HeadLimits {
     }
 }
 
-/// Why a request cannot be answered properly. The connection is closed after the error, since the next request could
-/// not be found with certainty.
+/// Reason why a request is refused. The connection is closed after the error, since the start of the next request is
+/// uncertain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     #[error("malformed request head")]
@@ -70,14 +70,14 @@ pub enum Method {
     Unknown,
 }
 
-/// The version a request is answered in the manner of; later minor versions count as 1.1.
+/// Version in which a request is answered; later minor versions count as 1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     Http10,
     Http11,
 }
 
-/// What follows the head.
+/// Framing of the body behind the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
     Empty,
@@ -85,27 +85,27 @@ pub enum Body {
     Chunked,
 }
 
-/// A whole request head. Borrows from the input.
+/// A whole request head, borrowed from the input.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub method: Method,
     pub target: Target<'a>,
     pub version: Version,
     pub body: Body,
-    /// The peer expects the connection to stay open (RFC 9112, section 9.3).
+    /// True if the peer expects the connection to stay open (RFC 9112, section 9.3).
     pub should_keep_alive: bool,
-    /// At least one `If-…` field is there; see [`super::conditional`].
+    /// True if there is at least one `If-…` field; see [`super::conditional`].
     pub is_conditional: bool,
-    /// A `Range` field is there; see [`super::range`].
+    /// True if there is a `Range` field; see [`super::range`].
     pub has_range: bool,
     /// Bytes from the request line to the empty line, both included.
     pub head_len: usize,
-    /// The field lines, known to be well formed.
+    /// Field lines, known to be well formed.
     fields: &'a [u8],
 }
 
 impl<'a> Request<'a> {
-    /// The values of every field of this name, in order.
+    /// Returns the values of every field of this name, in order.
     pub fn values<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
         let lines = self.fields.split(|&byte| byte == b'\n');
         lines.filter_map(|line| {
@@ -115,7 +115,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Length of the empty lines in front of a request, which are tolerated (RFC 9112, section 2.2).
+/// Returns the length of the empty lines in front of a request, which are tolerated (RFC 9112, section 2.2).
 #[inline]
 pub fn empty_lines_len(input: &[u8]) -> usize {
     let mut skipped = 0;
@@ -125,8 +125,8 @@ pub fn empty_lines_len(input: &[u8]) -> usize {
     skipped
 }
 
-/// Finds and reads request heads. One per connection; it remembers how far a torn head has been searched, so that
-/// arrival byte by byte costs no more than arrival at once.
+/// Parser of request heads, one per connection. It remembers how far a torn head has been searched, so that arrival
+/// byte by byte costs no more than arrival at once.
 #[derive(Clone, Debug, Default)]
 pub struct HeadParser {
     scan: LineScan,
@@ -134,20 +134,20 @@ pub struct HeadParser {
 }
 
 impl HeadParser {
-    /// Part of a head has been seen and the rest not.
+    /// True if part of a head has been read and the rest has not.
     #[inline]
     pub fn is_mid_request(&self) -> bool {
         !self.scan.is_at_start()
     }
 
-    /// Reads the head at the start of `input`, or answers `None` when it is torn; then `input` must be offered again
-    /// from the same byte, with more behind it.
+    /// Parses the head at the start of `input`; `None` if it is torn. Then `input` must be offered again from the same
+    /// byte, with more behind it.
     ///
     /// # Errors
-    /// The first rule that the bytes break. The verdict does not depend on how they were torn.
+    /// The first rule that the bytes break. It does not depend on how they were torn.
     #[inline(always)]
     pub fn parse<'a>(&mut self, input: &'a [u8], limits: &HeadLimits) -> Result<Option<Request<'a>>, Refusal> {
-        // A TLS greeting on a plain port need not contain a line end to be known for what it is.
+        // A TLS greeting on a plain port is recognised even if it has no line end.
         if self.scan.is_at_start() && input.first().is_some_and(|&byte| byte != b'\r' && !IN_TOKEN[byte as usize]) {
             return Err(Refusal::Malformed);
         }
@@ -239,7 +239,7 @@ impl<'a> RequestLine<'a> {
     }
 }
 
-/// What the fields said about framing, persistence, conditions and ranges.
+/// The fields about framing, persistence, conditions and ranges.
 #[derive(Default)]
 struct Seen {
     host: Host,
@@ -267,12 +267,12 @@ enum Coding {
 }
 
 impl Seen {
-    /// Length and first letter rule nearly every field out before a comparison.
+    /// Notes a field. Length and first letter rule nearly every field out before a comparison.
     #[inline(always)]
     fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Refusal> {
         match (name.len(), name.first().map_or(0, |first| first | 0x20)) {
             (4, b'h') if name.eq_ignore_ascii_case(b"host") => {
-                // Exactly one, and one that is a host (RFC 9112, section 3.2).
+                // Exactly one, with the bytes of a host (RFC 9112, section 3.2).
                 if self.host == Host::Given || !value.iter().all(|&byte| IN_HOST[byte as usize]) {
                     return Err(Refusal::Malformed);
                 }
@@ -307,7 +307,8 @@ impl Seen {
         }
     }
 
-    /// RFC 9112, section 6.3, refusing everything that two readers could understand differently.
+    /// Returns the framing by RFC 9112, section 6.3, and refuses everything that two readers could understand
+    /// differently.
     #[inline(always)]
     fn body(&self, version: Version) -> Result<Body, Refusal> {
         match (&self.coding, self.content_length) {
@@ -323,7 +324,7 @@ impl Seen {
 
 const CONDITIONS: [&[u8]; 4] = [b"if-match", b"if-none-match", b"if-modified-since", b"if-unmodified-since"];
 
-/// `1*DIGIT`, without the sign that `str::parse` takes.
+/// Parses `1*DIGIT`, without the sign that `str::parse` takes.
 fn parse_length(value: &[u8]) -> Option<u64> {
     let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     if !digits {
@@ -337,7 +338,7 @@ const IN_HOST: [bool; 256] = byte_set(b"-._~!$&'()*+,;=:%[]");
 /// Bytes of a token (RFC 9110, section 5.6.2).
 const IN_TOKEN: [bool; 256] = byte_set(b"!#$%&'*+-.^_`|~");
 
-/// ASCII letters, digits and `others`.
+/// Returns the set of ASCII letters, digits and `others`.
 const fn byte_set(others: &[u8]) -> [bool; 256] {
     let mut set = [false; 256];
     let mut byte = 0;
@@ -353,7 +354,8 @@ const fn byte_set(others: &[u8]) -> [bool; 256] {
     set
 }
 
-/// Anything but the usual ` HTTP/1.1`. A line without a version is HTTP/0.9, which is refused.
+/// Splits any version but the usual ` HTTP/1.1` off a request line. A line without a version is HTTP/0.9, which is
+/// refused.
 #[cold]
 fn split_version(line: &[u8]) -> Result<(&[u8], Version), Refusal> {
     let blank = memchr::memrchr(b' ', line).ok_or(Refusal::Malformed)?;

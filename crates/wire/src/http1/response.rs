@@ -6,7 +6,7 @@ use super::date::{self, DATE_LEN};
 
 macro_rules! statuses {
     ($($name:ident = $code:literal $reason:literal,)*) => {
-        /// The statuses that our servers send.
+        /// Statuses that our servers send.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Status { $($name,)* }
 
@@ -17,12 +17,12 @@ macro_rules! statuses {
                 match self { $(Self::$name => $code,)* }
             }
 
-            /// The reason phrase of RFC 9110.
+            /// Returns the reason phrase of RFC 9110.
             pub fn reason(self) -> &'static str {
                 match self { $(Self::$name => $reason,)* }
             }
 
-            /// `HTTP/1.1 200 OK` and its CRLF.
+            /// Returns the status line, such as `HTTP/1.1 200 OK`, with its CRLF.
             pub fn line(self) -> &'static str {
                 match self { $(Self::$name => concat!("HTTP/1.1 ", $code, " ", $reason, "\r\n"),)* }
             }
@@ -56,18 +56,18 @@ statuses! {
     InsufficientStorage = 507 "Insufficient Storage",
 }
 
-/// What a response says about the connection.
+/// The `Connection` field of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connection {
-    /// Nothing: HTTP/1.1 stays open by itself.
+    /// No field: an HTTP/1.1 connection stays open by default.
     Implied,
-    /// HTTP/1.0 clients have to be told.
+    /// `keep-alive`: HTTP/1.0 clients have to be told.
     KeepAlive,
     Close,
 }
 
 impl Connection {
-    /// Goes between two fields: begins with a CRLF and does not end with one.
+    /// Returns bytes that go between two fields: they begin with a CRLF and do not end with one.
     fn field(self) -> &'static [u8] {
         match self {
             Self::Implied => b"",
@@ -77,10 +77,10 @@ impl Connection {
     }
 }
 
-/// How much of a response is wanted.
+/// The part of a response that is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The answer to HEAD, or the head of a body that comes from elsewhere.
+    /// The head: in answer to HEAD, or for a body that comes from elsewhere.
     Head,
     Whole,
 }
@@ -88,8 +88,8 @@ pub enum Part {
 const DATE_FIELD: &str = "Date: ";
 const LINE_END: &str = "\r\n";
 
-/// A response rendered ahead of time, body included: only the date and the fate of the connection are filled in when
-/// it is sent, so that sending is one copy.
+/// A response rendered ahead of time, body included. Only the date and the `Connection` field are filled in when it is
+/// sent, so that sending is one copy.
 #[derive(Clone, Debug)]
 pub struct PreparedResponse {
     /// Status line, a date of blanks, fields, empty line, body.
@@ -98,7 +98,7 @@ pub struct PreparedResponse {
     head_len: usize,
 }
 
-/// A [`PreparedResponse`] in the making.
+/// Builder of a [`PreparedResponse`].
 #[derive(Debug)]
 pub struct ResponseBuilder {
     bytes: Vec<u8>,
@@ -106,7 +106,7 @@ pub struct ResponseBuilder {
 }
 
 impl ResponseBuilder {
-    /// Adds a field. `value` must be free of CR and LF; whoever makes it from a request encodes it first.
+    /// Adds a field. `value` must be free of CR and LF; a caller that makes it from a request encodes it first.
     #[must_use]
     pub fn field(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         let value = value.as_ref();
@@ -117,7 +117,7 @@ impl ResponseBuilder {
         self
     }
 
-    /// Adds the fields of another response, all but its date.
+    /// Adds the fields of another response, except its date.
     #[must_use]
     pub fn fields_of(mut self, other: &PreparedResponse) -> Self {
         let from = other.date_at() + DATE_LEN + LINE_END.len();
@@ -125,7 +125,7 @@ impl ResponseBuilder {
         self
     }
 
-    /// Ends the head. A length, if any, is a field like the others.
+    /// Ends the head and adds the body. A length, if any, is a field like the others.
     pub fn body(mut self, body: &[u8]) -> PreparedResponse {
         self.bytes.extend_from_slice(b"\r\n");
         let head_len = self.bytes.len();
@@ -153,17 +153,17 @@ impl PreparedResponse {
         self.status.line().len() + DATE_FIELD.len()
     }
 
-    /// What follows the head.
+    /// Returns the body.
     pub fn body(&self) -> &[u8] {
         &self.bytes[self.head_len..]
     }
 
-    /// Bytes of memory that this holds.
+    /// Returns the bytes of memory held.
     pub fn heap_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Appends the response, or its head, as sent at `unix` since the epoch. Returns the bytes appended.
+    /// Appends the response, or its head, as sent at `unix` since the epoch. Returns the number of bytes appended.
     #[inline]
     pub fn push(&self, part: Part, connection: Connection, unix: Duration, out: &mut Vec<u8>) -> usize {
         let start = out.len();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_taken_over_without_the_date() {
+    fn fields_are_copied_without_the_date() {
         let other = PreparedResponse::builder(Status::NotModified).field("ETag", "\"a\"").field("X", "y").body(b"body");
         let prepared = PreparedResponse::builder(Status::Ok).fields_of(&other).field("Z", "z").body(b"");
         let head =

@@ -1,15 +1,15 @@
-//! Where the lines of a message head end, found once however the head is torn.
+//! The search for the ends of the lines of a head, which reads each byte once however the head is torn.
 
 use super::{HeadLimits, Refusal};
 
-/// How far the search for the end of a head has come.
+/// Progress of the search for the end of a head.
 ///
-/// What it refuses depends on the bytes alone and not on how they arrive: the first rule broken in stream order wins.
+/// Its refusals depend on the bytes alone and not on how they arrive: the first rule broken in stream order wins.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LineScan {
-    /// Where the line under search begins.
+    /// Start of the line under search.
     line: u32,
-    /// No line end is between `line` and here.
+    /// There is no line end between `line` and this offset.
     searched: u32,
 }
 
@@ -19,16 +19,16 @@ impl LineScan {
         self.searched == 0
     }
 
-    /// No line is complete yet.
+    /// True if no line is complete yet.
     #[inline]
     pub(super) fn is_in_first_line(&self) -> bool {
         self.line == 0
     }
 
-    /// The offset behind the next line's CRLF and the line without it, or `None` when the line is torn.
+    /// Returns the next line without its CRLF and the offset behind that, or `None` if the line is torn.
     ///
-    /// Bare LF is refused (RFC 9112, section 2.2, allows it; every intermediary that disagrees about line ends is a
-    /// chance to smuggle).
+    /// Bare LF is refused. RFC 9112, section 2.2, allows it, but every intermediary that disagrees about line ends is a
+    /// chance to smuggle.
     #[inline(always)]
     pub(super) fn next_line<'a>(
         &mut self,
@@ -41,7 +41,7 @@ impl LineScan {
             if input.len() >= limit {
                 return Err(if self.is_in_first_line() { Refusal::TargetTooLong } else { Refusal::FieldsTooLarge });
             }
-            // A lone CR may become an empty line, which is skipped and no part of any head.
+            // A lone CR may become an empty line, which is skipped and belongs to no head.
             if input == b"\r" {
                 return Ok(None);
             }
@@ -56,6 +56,7 @@ impl LineScan {
         self.searched = self.line;
         Ok(Some((&input[line..end - 1], end + 1)))
     }
+
     #[cfg(test)]
     pub(super) fn searched(&self) -> usize {
         self.searched as usize

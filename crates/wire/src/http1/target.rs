@@ -2,16 +2,16 @@
 
 use super::{Method, Refusal};
 
-/// What a request is for.
+/// The target of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'a> {
     /// Origin form, or absolute form without its scheme and authority.
     Path {
-        /// Starts with `/`; not decoded, dot segments not removed.
+        /// Path that starts with `/`; not decoded, dot segments not removed.
         path: &'a [u8],
-        /// What follows the first `?`.
+        /// Query, behind the first `?`.
         query: Option<&'a [u8]>,
-        /// `path` contains a `%`.
+        /// True if `path` contains a `%`.
         is_encoded: bool,
     },
     /// `OPTIONS *`: the server as a whole.
@@ -24,8 +24,8 @@ const BAD: u8 = 1;
 const PERCENT: u8 = 2;
 const QUERY: u8 = 4;
 
-/// Blanks, controls and `#` have no place in a target. Bytes above ASCII and the few printable ones that the RFC wants
-/// encoded are taken as they are, since common clients send them so.
+/// Blanks, controls and `#` are not allowed in a target. Bytes above ASCII, and the few printable ones that the RFC
+/// wants encoded, are accepted as they are, since common clients send them so.
 const CLASS: [u8; 256] = {
     let mut class = [0; 256];
     let mut byte = 0;

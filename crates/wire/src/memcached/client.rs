@@ -4,12 +4,12 @@ use memchr::memchr;
 
 use super::{
     number::{unsigned, unsigned32},
-    text::Words,
+    words::Words,
 };
 
-/// The longest line of a reply, with its end.
+/// Length of the longest line of a reply, with its end.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
-/// The longest value of a reply.
+/// Length of the longest value of a reply.
 pub const VALUE_BYTES_MAX: usize = 1 << 30;
 
 /// Appends `get key…`.
@@ -37,7 +37,7 @@ pub fn delete(out: &mut Vec<u8>, key: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends `mg key flags`; the flags as they stand in the line, `v` for the value.
+/// Appends `mg key flags`, with the flags as they stand in the line; `v` asks for the value.
 pub fn meta_get(out: &mut Vec<u8>, key: &[u8], flags: &[u8]) {
     meta(out, b"mg", key, flags);
 }
@@ -47,7 +47,7 @@ pub fn meta_delete(out: &mut Vec<u8>, key: &[u8], flags: &[u8]) {
     meta(out, b"md", key, flags);
 }
 
-/// Appends `ms key length flags` and the value; the flags as they stand in the line.
+/// Appends `ms key length flags` and the value, with the flags as they stand in the line.
 pub fn meta_set(out: &mut Vec<u8>, key: &[u8], flags: &[u8], value: &[u8]) {
     out.extend_from_slice(b"ms");
     word(out, key);
@@ -109,7 +109,7 @@ pub enum Reply<'a> {
     Line(&'a [u8]),
 }
 
-/// What the server sent is no reply. The connection is of no further use.
+/// Reason why the bytes of a server are no reply. The connection is of no further use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     #[error("a line of a reply is malformed")]
@@ -120,7 +120,7 @@ pub enum DecodeError {
     Value,
 }
 
-/// Finds replies in a stream and remembers how far a torn one has been searched; `input` always starts at the first
+/// Finds replies in a stream, and remembers how far a torn one has been searched. `input` always starts at the first
 /// byte that has not been consumed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReplyDecoder {
@@ -128,7 +128,7 @@ pub struct ReplyDecoder {
 }
 
 impl ReplyDecoder {
-    /// The reply at the start of `input` and its length in bytes, or `None` when it is torn.
+    /// Returns the reply at the start of `input` and its length in bytes, or `None` if it is torn.
     ///
     /// # Errors
     /// The first rule that the bytes break, however they arrive.
@@ -165,12 +165,12 @@ impl ReplyDecoder {
     }
 }
 
-/// The first word and what follows the blank behind it.
+/// Splits off the first word and the blank behind it.
 fn split(line: &[u8]) -> (&[u8], &[u8]) {
     memchr(b' ', line).map_or((line, &[]), |end| (&line[..end], &line[end + 1..]))
 }
 
-/// The value behind a line, and the offset behind it.
+/// Returns the value behind a line, and the offset behind it.
 fn value<'a>(input: &'a [u8], at: usize, length: &[u8]) -> Result<Option<(&'a [u8], usize)>, DecodeError> {
     let length = unsigned(length).and_then(|length| usize::try_from(length).ok()).ok_or(DecodeError::Line)?;
     if length > VALUE_BYTES_MAX {

@@ -1,9 +1,10 @@
 use std::fmt;
 
-/// Why a request is answered with an error. `Display` is memcached's line without its end; the connection lives on.
+/// Reason why a request is answered with an error. `Display` is memcached's line without its end; the connection stays
+/// open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// No such command, or not with so many words.
+    /// There is no such command, or not with this number of words.
     Unknown,
     BadCommandLine,
     BadDataChunk,
@@ -17,7 +18,7 @@ pub enum Refusal {
     /// The same flag twice.
     DuplicateFlag,
     InvalidFlag,
-    /// `md` and `ma` do not tell the two apart.
+    /// An unknown flag or one given twice: `md` and `ma` do not tell the two apart.
     InvalidOrDuplicateFlag,
     BadToken,
     BadModeLength,
@@ -27,14 +28,14 @@ pub enum Refusal {
     BadArithmeticMode,
     OpaqueTooLong,
     UndecodableKey,
-    /// More flags than memcached has room for; it says so in one way to `mg`,
+    /// More flags than memcached has room for, in its words for `mg`.
     TooManyFlagsToGet,
-    /// and in another to `ms`, `md` and `ma`.
+    /// More flags than memcached has room for, in its words for `ms`, `md` and `ma`.
     TooManyFlags,
 }
 
 impl Refusal {
-    /// The line without its end.
+    /// Returns the line without its end.
     pub fn text(self) -> &'static str {
         match self {
             Self::Unknown => "ERROR",
@@ -71,7 +72,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// The peer is no memcached client: the connection is closed without a word.
+/// Reason why the connection is closed without a reply: the peer is no memcached client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FatalError {
     #[error("an HTTP request")]

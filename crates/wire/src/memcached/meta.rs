@@ -9,7 +9,7 @@ use base64::{
 use super::{
     Expiry, KEY_BYTES_MAX, Refusal,
     number::{signed, unsigned, unsigned32},
-    text::Words,
+    words::Words,
 };
 
 /// The opaque token with its `O`.
@@ -36,7 +36,7 @@ pub struct MetaKey<'a> {
 }
 
 impl<'a> MetaKey<'a> {
-    /// The key itself, which is in `buffer` if it had to be decoded.
+    /// Returns the key itself, which is in `buffer` if it had to be decoded.
     #[inline]
     pub fn bytes<'b>(&self, buffer: &'b mut KeyBuffer) -> &'b [u8]
     where
@@ -67,28 +67,28 @@ impl<'a> MetaKey<'a> {
     }
 }
 
-/// The flags of a meta request, known to be well formed. Any flag may be given to any command, and means nothing to most
-/// of them.
+/// Flags of a meta request, known to be well formed. Any flag may be given to any command, and most commands ignore
+/// most flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MetaFlags<'a> {
     words: Words<'a>,
-    /// A bit for each letter that was given.
+    /// One bit for each letter that was given.
     given: u64,
 }
 
 impl<'a> MetaFlags<'a> {
-    /// Whether the flag was given.
+    /// True if the flag was given.
     #[inline]
     pub fn has(&self, letter: u8) -> bool {
         self.given & bit(letter) != 0
     }
 
-    /// Letter and token of each flag, in the order in which a reply repeats those that it returns.
+    /// Returns letter and token of each flag, in the order in which a reply repeats those that it returns.
     pub fn iter(&self) -> impl Iterator<Item = (u8, &'a [u8])> + use<'a> {
         self.words.filter_map(|word| word.split_first().map(|(&letter, token)| (letter, token)))
     }
 
-    /// The token of a flag.
+    /// Returns the token of a flag.
     #[inline]
     pub fn token(&self, letter: u8) -> Option<&'a [u8]> {
         if !self.has(letter) {
@@ -97,56 +97,57 @@ impl<'a> MetaFlags<'a> {
         self.iter().find(|&(given, _)| given == letter).map(|(_, token)| token)
     }
 
-    /// `O`: what the reply repeats.
+    /// Returns the opaque token (`O`), which the reply repeats.
     pub fn opaque(&self) -> Option<&'a [u8]> {
         self.token(b'O')
     }
 
-    /// `T`: the time to live, from now on.
+    /// Returns the new time to live (`T`), from now on.
     pub fn expiry(&self) -> Option<Expiry> {
         signed(self.token(b'T')?).map(Expiry::from)
     }
 
-    /// `N`: create a missing item with this time to live.
+    /// Returns the time to live with which a missing item is created (`N`).
     pub fn vivify(&self) -> Option<Expiry> {
         signed(self.token(b'N')?).map(Expiry::from)
     }
 
-    /// `R`: who asks first when less than this is left wins the right to renew the item.
+    /// Returns the recache time (`R`): the first client that asks when less than this is left wins the right to renew
+    /// the item.
     pub fn recache(&self) -> Option<Expiry> {
         signed(self.token(b'R')?).map(Expiry::from)
     }
 
-    /// `C`: only if the item's unique number is this.
+    /// Returns the unique number that the item must have (`C`).
     pub fn cas(&self) -> Option<u64> {
         unsigned(self.token(b'C')?)
     }
 
-    /// `F`: 32 bits to keep with the item.
+    /// Returns the 32 bits to keep with the item (`F`).
     pub fn client_flags(&self) -> u32 {
         self.token(b'F').and_then(unsigned32).unwrap_or(0)
     }
 
-    /// `J`: the value that `ma` creates.
+    /// Returns the value that `ma` creates (`J`).
     pub fn initial(&self) -> u64 {
         self.token(b'J').and_then(unsigned).unwrap_or(0)
     }
 
-    /// `D`: what `ma` adds or subtracts.
+    /// Returns the number that `ma` adds or subtracts (`D`).
     pub fn delta(&self) -> u64 {
         self.token(b'D').and_then(unsigned).unwrap_or(1)
     }
 
-    /// `M`: a letter whose meaning depends on the command.
+    /// Returns the mode (`M`): a letter whose meaning depends on the command.
     pub(super) fn mode(&self) -> Option<u8> {
         self.token(b'M').and_then(|token| token.first().copied())
     }
 
-    /// Reads the words behind the key, or behind the length of `ms`.
+    /// Parses the words behind the key, or behind the length of `ms`.
     #[inline]
     pub(super) fn parse(words: Words<'a>, key: &'a [u8]) -> Result<(Self, MetaKey<'a>), Refusal> {
         let mut flags = Self { words, given: 0 };
-        // A repeated or unknown flag is reported at once, of bad tokens the last, and an opaque only if all else is well.
+        // A repeated or unknown flag is reported at once, the last of several bad tokens, and an opaque only if all else is valid.
         let (mut fault, mut opaque) = (None, None);
         for (letter, token) in flags.iter() {
             if letter >= 127 || flags.has(letter) {
@@ -168,7 +169,7 @@ impl<'a> MetaFlags<'a> {
     }
 }
 
-/// Flags are letters.
+/// Returns the bit of a flag; flags are letters.
 #[inline]
 fn bit(letter: u8) -> u64 {
     if letter & 0xc0 == 0x40 { 1 << (letter & 0x3f) } else { 0 }

@@ -1,10 +1,10 @@
-//! Numbers as C's `strtol` family reads them, and what they mean as times.
+//! Numbers as C's `strtol` family reads them, and their meaning as times.
 
-/// When an item expires, as a request says it.
+/// Expiry of an item, as a request gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
     Never,
-    /// A negative time: the item is stored and gone.
+    /// A negative time: the item is stored and expires at once.
     Immediately,
     /// Seconds from now, up to thirty days.
     In(u32),
@@ -12,7 +12,7 @@ pub enum Expiry {
     At(i64),
 }
 
-/// Longer times are points in time.
+/// Longest relative time; longer ones are absolute.
 const RELATIVE_SECONDS_MAX: i64 = 60 * 60 * 24 * 30;
 
 impl From<i64> for Expiry {
@@ -26,7 +26,7 @@ impl From<i64> for Expiry {
     }
 }
 
-/// `strtoul` into 64 bits: a minus is allowed as long as the result looks like no negative number.
+/// Parses like `strtoul` into 64 bits: a minus is allowed as long as the result does not look like a negative number.
 #[inline]
 pub fn unsigned(token: &[u8]) -> Option<u64> {
     let (is_negative, magnitude) = magnitude(token)?;
@@ -37,20 +37,20 @@ pub fn unsigned(token: &[u8]) -> Option<u64> {
     i64::try_from(value).ok().map(|_| value)
 }
 
-/// `strtoul`, refusing what does not fit.
+/// Parses like `strtoul`, and refuses a number that does not fit.
 #[inline]
 pub(super) fn unsigned32(token: &[u8]) -> Option<u32> {
     u32::try_from(unsigned(token)?).ok()
 }
 
-/// `strtol` into 64 bits.
+/// Parses like `strtol` into 64 bits.
 #[inline]
 pub(super) fn signed(token: &[u8]) -> Option<i64> {
     let (is_negative, magnitude) = magnitude(token)?;
     if is_negative { 0_i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
 }
 
-/// Leading blanks, a sign, digits; then the token ends or a blank follows, behind which anything may stand.
+/// Parses leading blanks, a sign and digits. Then the token ends or a blank follows, behind which anything may stand.
 #[inline]
 fn magnitude(token: &[u8]) -> Option<(bool, u64)> {
     let blanks = token.iter().take_while(|&&byte| is_blank(byte)).count();
@@ -70,7 +70,7 @@ fn magnitude(token: &[u8]) -> Option<(bool, u64)> {
     (!digits.is_empty()).then_some((is_negative, value))
 }
 
-/// C's `isspace`.
+/// True for the bytes of C's `isspace`.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }

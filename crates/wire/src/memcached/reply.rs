@@ -2,32 +2,32 @@
 
 use super::{MetaFlags, MetaKey, Refusal};
 
-/// A line: `STORED`, `NOT_FOUND`, `VERSION 1.6.18`, a number.
+/// Appends a line: `STORED`, `NOT_FOUND`, `VERSION 1.6.18`, a number.
 #[inline]
 pub fn line(out: &mut Vec<u8>, text: impl AsRef<[u8]>) {
     out.extend_from_slice(text.as_ref());
     out.extend_from_slice(b"\r\n");
 }
 
-/// A request that is no request.
+/// Appends the answer to a refused request.
 pub fn refusal(out: &mut Vec<u8>, refusal: Refusal) {
     line(out, refusal.text());
 }
 
-/// The new value behind `incr` and `decr`.
+/// Appends the new value after `incr` and `decr`.
 pub fn number(out: &mut Vec<u8>, value: u64) {
     decimal(out, value);
     out.extend_from_slice(b"\r\n");
 }
 
-/// A hit: `VALUE key flags length [cas]` and the value. [`end`] follows the last one.
+/// Appends a hit: `VALUE key flags length [cas]` and the value. [`end`] follows the last one.
 #[inline]
 pub fn value(out: &mut Vec<u8>, key: &[u8], flags: u32, value: &[u8], cas: Option<u64>) {
     value_header(out, key, flags, value.len(), cas);
     line(out, value);
 }
 
-/// The line in front of a value whose bytes and closing CRLF somebody else writes.
+/// Appends the line in front of a value whose bytes and closing CRLF the caller writes.
 #[inline]
 pub fn value_header(out: &mut Vec<u8>, key: &[u8], flags: u32, length: usize, cas: Option<u64>) {
     out.extend_from_slice(b"VALUE ");
@@ -43,13 +43,13 @@ pub fn value_header(out: &mut Vec<u8>, key: &[u8], flags: u32, length: usize, ca
     out.extend_from_slice(b"\r\n");
 }
 
-/// The end of the hits of `get`, or of `stats`.
+/// Appends the end of the hits of `get`, or of `stats`.
 #[inline]
 pub fn end(out: &mut Vec<u8>) {
     out.extend_from_slice(b"END\r\n");
 }
 
-/// `STAT name value`.
+/// Appends `STAT name value`.
 pub fn stat(out: &mut Vec<u8>, name: &str, value: impl AsRef<[u8]>) {
     out.extend_from_slice(b"STAT ");
     out.extend_from_slice(name.as_bytes());
@@ -81,7 +81,7 @@ impl Code {
     }
 }
 
-/// An item as the flags of `mg` can tell of it.
+/// An item, as the flags of `mg` can return it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Item {
     pub length: usize,
@@ -91,35 +91,35 @@ pub struct Item {
     pub ttl_seconds: Option<u64>,
     pub idle_seconds: u64,
     pub was_hit: bool,
-    /// The caller has won the right to renew the item (`W`).
+    /// True if the client has won the right to renew the item (`W`).
     pub is_won: bool,
-    /// `X`.
+    /// True if the item is stale (`X`).
     pub is_stale: bool,
-    /// Somebody else has won (`Z`).
+    /// True if another client has won that right (`Z`).
     pub is_claimed: bool,
 }
 
-/// What the flags of a meta reply can tell of, beside key and opaque, which are always returned.
+/// Values for the flags of a meta reply, beside key and opaque, which are always returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaFields<'a> {
-    /// A miss, a mismatch, or `md`.
+    /// No values: a miss, a mismatch, or `md`.
     Nothing,
     /// The item that `mg` found.
     Item(&'a Item),
-    /// What `ms` stored; the unique number is 0 when it did not.
+    /// Result of `ms`; the unique number is 0 if nothing was stored.
     Stored { cas: u64 },
-    /// The number that `ma` made.
+    /// The number that `ma` has made.
     Number { cas: u64, ttl_seconds: Option<u64> },
 }
 
-/// The line of a meta reply without a value: the code, and the flags that the request asked to have returned, in its
+/// Appends the line of a meta reply without a value: the code, and the flags that the request wants returned, in its
 /// order.
 pub fn meta(out: &mut Vec<u8>, code: Code, key: &MetaKey<'_>, flags: &MetaFlags<'_>, about: MetaFields<'_>) {
     out.extend_from_slice(code.letters());
     meta_flags(out, key, flags, about);
 }
 
-/// The line in front of a value whose bytes and closing CRLF somebody else writes: `VA length flags`.
+/// Appends the line `VA length flags` in front of a value whose bytes and closing CRLF the caller writes.
 pub fn meta_value_header(
     out: &mut Vec<u8>,
     length: usize,

@@ -1,28 +1,8 @@
-use memchr::memchr;
+//! Requests of both protocols, as a server sees them.
 
-use super::{
-    Expiry, FatalError, MetaFlags, MetaKey, Refusal,
-    text::{self, Line, Words},
-};
+use super::{Expiry, MetaFlags, MetaKey, Refusal, words::Words};
 
-/// How large a request may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// The largest value.
-    pub value_bytes_max: usize,
-    /// The longest command line without its LF.
-    pub line_bytes_max: usize,
-    /// The longest line of `get` and its kin, which may ask for many keys.
-    pub keys_line_bytes_max: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { value_bytes_max: 1 << 20, line_bytes_max: 2048, keys_line_bytes_max: 1 << 20 }
-    }
-}
-
-/// What a storage command does with a key that is there, or is not.
+/// Condition and effect of a storage command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreMode {
     Set,
@@ -30,7 +10,7 @@ pub enum StoreMode {
     Replace,
     Append,
     Prepend,
-    /// Only if the item's unique number is this.
+    /// Stores only if the item's unique number is this.
     Cas(u64),
 }
 
@@ -40,7 +20,7 @@ pub enum Direction {
     Decrement,
 }
 
-/// The word behind `shutdown`. A server that does not let itself be shut down says so whatever the word.
+/// Mode of `shutdown`. A server that does not allow a shutdown ignores it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShutdownMode {
     Now,
@@ -71,8 +51,8 @@ pub enum Request<'a> {
         value: &'a [u8],
         noreply: bool,
     },
-    /// A storage command whose value is above the limit. It is answered with [`Refusal::TooLarge`]; an old value of
-    /// `outdated` must be removed, since the client believes to have replaced it.
+    /// A storage command whose value is above the limit. It is answered with [`Refusal::TooLarge`]. An old value of
+    /// `outdated` must be removed, since the client believes that it has replaced it.
     TooLarge {
         outdated: Option<MetaKey<'a>>,
         noreply: bool,
@@ -149,29 +129,7 @@ impl<'a> IntoIterator for Keys<'a> {
     }
 }
 
-/// What [`RequestParser::parse`] found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parsed<'a> {
-    /// `consumed` bytes belong to the request.
-    Complete { request: Request<'a>, consumed: usize },
-    /// These bytes are answered with an error and are no request.
-    Refused { refusal: Refusal, consumed: usize },
-    /// These bytes are not answered: the value of a refused request, or a refused request with `noreply`.
-    Skipped { consumed: usize },
-    /// At least `need` bytes are missing; 0 when nothing is known.
-    Incomplete { need: usize },
-}
-
-/// Reads requests. One per connection; it remembers how far a torn line has been searched, and how much of a refused
-/// value is still to come.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RequestParser {
-    searched: usize,
-    refused_bytes: u64,
-    has_begun: bool,
-}
-
-/// What a line came to.
+/// Result of a command line.
 pub(super) enum Command<'a> {
     Request(Request<'a>),
     /// A storage command and the length of the value behind it.
@@ -196,112 +154,8 @@ pub(super) enum Store<'a> {
     Meta { key: MetaKey<'a>, mode: StoreMode, flags: MetaFlags<'a> },
 }
 
-impl RequestParser {
-    /// Part of a request has been seen and the rest not.
-    #[inline]
-    pub fn is_mid_request(&self) -> bool {
-        self.searched != 0 || self.refused_bytes != 0
-    }
-
-    /// The value of a refused request goes on: what comes next is no request.
-    #[inline]
-    pub fn is_skipping(&self) -> bool {
-        self.refused_bytes != 0
-    }
-
-    /// Reads the request at the start of `input`. When it is torn, `input` must be offered again from the same byte,
-    /// with more behind it.
-    ///
-    /// # Errors
-    /// The peer is no memcached client. Neither this nor anything else depends on how the bytes were torn.
-    #[inline]
-    pub fn parse<'a>(&mut self, input: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, FatalError> {
-        if self.refused_bytes > 0 {
-            return Ok(self.skip(input));
-        }
-        if !self.has_begun && input.first() == Some(&0x80) {
-            return Err(FatalError::Binary);
-        }
-        let Some(line_end) = self.find_line(input, limits)? else { return Ok(Parsed::Incomplete { need: 0 }) };
-        let parsed = match text::command(Line::new(&input[..line_end]))? {
-            Command::Request(request) => Parsed::Complete { request, consumed: line_end },
-            Command::Store { length, store } => self.with_value(input, line_end, length, store, limits),
-            Command::Refused(refusal) => Parsed::Refused { refusal, consumed: line_end },
-            Command::RefusedStore { refusal, length } => {
-                self.refused_bytes = length + 2;
-                Parsed::Refused { refusal, consumed: line_end }
-            }
-            Command::Silent => Parsed::Skipped { consumed: line_end },
-        };
-        // Of a torn value it is remembered where the line ends.
-        self.searched = if matches!(parsed, Parsed::Incomplete { .. }) { line_end - 1 } else { 0 };
-        self.has_begun = true;
-        Ok(parsed)
-    }
-
-    fn skip<'a>(&mut self, input: &[u8]) -> Parsed<'a> {
-        let consumed = usize::try_from(self.refused_bytes).unwrap_or(usize::MAX).min(input.len());
-        self.refused_bytes -= consumed as u64;
-        if consumed == 0 { Parsed::Incomplete { need: 0 } } else { Parsed::Skipped { consumed } }
-    }
-
-    /// The offset behind the line's LF.
-    #[inline]
-    fn find_line(&mut self, input: &[u8], limits: &Limits) -> Result<Option<usize>, FatalError> {
-        match self.search(input, limits.line_bytes_max) {
-            None if input.len() > limits.line_bytes_max => self.find_long_line(input, limits),
-            found => Ok(found),
-        }
-    }
-
-    #[cold]
-    fn find_long_line(&mut self, input: &[u8], limits: &Limits) -> Result<Option<usize>, FatalError> {
-        if !text::takes_many_keys(input) {
-            return Err(FatalError::LineTooLong);
-        }
-        match self.search(input, limits.keys_line_bytes_max) {
-            None if input.len() > limits.keys_line_bytes_max => Err(FatalError::LineTooLong),
-            found => Ok(found),
-        }
-    }
-
-    /// The offset behind the first LF, which has at most `line_bytes_max` in front of it.
-    #[inline]
-    fn search(&mut self, input: &[u8], line_bytes_max: usize) -> Option<usize> {
-        let until = input.len().min(line_bytes_max.saturating_add(1));
-        let found = memchr(b'\n', input.get(self.searched..until)?);
-        if found.is_none() {
-            self.searched = until;
-        }
-        found.map(|found| self.searched + found + 1)
-    }
-
-    fn with_value<'a>(
-        &mut self,
-        input: &'a [u8],
-        line_end: usize,
-        length: u64,
-        store: Store<'a>,
-        limits: &Limits,
-    ) -> Parsed<'a> {
-        let fitting = usize::try_from(length).ok().filter(|&length| length <= limits.value_bytes_max);
-        let Some(length) = fitting else {
-            self.refused_bytes = length + 2;
-            return Parsed::Complete { request: store.too_large(), consumed: line_end };
-        };
-        let (wanted, rest) = (length + 2, &input[line_end..]);
-        let Some(chunk) = rest.get(..wanted) else { return Parsed::Incomplete { need: wanted - rest.len() } };
-        let consumed = line_end + wanted;
-        match chunk.strip_suffix(b"\r\n") {
-            Some(value) => Parsed::Complete { request: store.with_value(value), consumed },
-            None if store.is_silent() => Parsed::Skipped { consumed },
-            None => Parsed::Refused { refusal: Refusal::BadDataChunk, consumed },
-        }
-    }
-}
-
 impl<'a> Store<'a> {
-    fn with_value(self, value: &'a [u8]) -> Request<'a> {
+    pub(super) fn with_value(self, value: &'a [u8]) -> Request<'a> {
         match self {
             Self::Text { mode, key, flags, expiry, noreply } => {
                 Request::Store { mode, key, flags, expiry, value, noreply }
@@ -310,7 +164,7 @@ impl<'a> Store<'a> {
         }
     }
 
-    fn too_large(self) -> Request<'a> {
+    pub(super) fn too_large(self) -> Request<'a> {
         match self {
             Self::Text { mode, key, noreply, .. } => {
                 let key = MetaKey { raw: key, is_base64: false };
@@ -321,7 +175,7 @@ impl<'a> Store<'a> {
     }
 
     /// Its errors are not answered. `ms` answers them even with its `q` flag.
-    fn is_silent(&self) -> bool {
+    pub(super) fn is_silent(&self) -> bool {
         matches!(self, Self::Text { noreply: true, .. })
     }
 }

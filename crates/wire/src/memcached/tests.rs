@@ -4,12 +4,13 @@ mod tearing;
 
 use super::{FatalError, Limits, MetaKey, Parsed, Request, RequestParser};
 
-/// What a stream comes to: requests in short, errors in memcached's words, a hang-up as `†`, and `…` for a torn rest.
+/// Returns the meaning of a stream: requests in short, errors in memcached's words, a fatal error as `†`, and `…` for a
+/// torn rest.
 fn meaning(input: &[u8], limits: &Limits) -> String {
     torn_meaning(input, &[usize::MAX], limits)
 }
 
-/// [`meaning`] of input that arrives in pieces, each offered with what is left of earlier ones.
+/// Returns the [`meaning`] of input that arrives in pieces, each offered after the unread part of earlier ones.
 fn torn_meaning(input: &[u8], sizes: &[usize], limits: &Limits) -> String {
     let mut parser = RequestParser::default();
     let (mut start, mut end, mut said) = (0, 0, Vec::new());

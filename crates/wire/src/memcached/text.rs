@@ -1,4 +1,4 @@
-//! Command lines.
+//! The parser of command lines.
 
 use memchr::memchr;
 
@@ -6,42 +6,16 @@ use super::{
     Direction, FatalError, KEY_BYTES_MAX, Keys, MetaFlags, MetaKey, Refusal, Request, ShutdownMode, StoreMode,
     number::{signed, unsigned, unsigned32},
     request::{Command, Store},
+    words::Words,
 };
 
-/// Words of a meta command above which it is refused, and of any other line that are told apart.
+/// Most words of a meta command, and most words of any other line that are told apart.
 const META_WORDS_MAX: usize = 19;
 const WORDS_MAX: usize = 23;
-/// Blanks in front of a long line above which it is refused.
+/// Most blanks in front of a long line.
 const LONG_LINE_INDENT_MAX: usize = 100;
-/// The longest value that can be announced.
+/// Length of the longest value that can be announced.
 const LENGTH_MAX: i64 = i32::MAX as i64 - 2;
-
-/// Words between blanks, of which other white space is a part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Words<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Words<'a> {
-    pub(super) fn new(line: &'a [u8]) -> Self {
-        Self { rest: line }
-    }
-}
-
-impl<'a> Iterator for Words<'a> {
-    type Item = &'a [u8];
-
-    #[inline]
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let start = self.rest.iter().position(|&byte| byte != b' ').unwrap_or(self.rest.len());
-        let rest = &self.rest[start..];
-        // Words are short; a call would cost more than it could save.
-        let end = rest.iter().position(|&byte| byte == b' ').unwrap_or(rest.len());
-        let (word, rest) = rest.split_at(end);
-        self.rest = rest;
-        (!word.is_empty()).then_some(word)
-    }
-}
 
 /// A command line, cut at its end or at a NUL as C reads it.
 #[derive(Clone, Copy)]
@@ -50,7 +24,7 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// `bytes` end with LF.
+    /// Makes a line of `bytes`, which end with LF.
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         let text = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let text = text.strip_suffix(b"\r").unwrap_or(text);
@@ -58,7 +32,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Whether a line that begins like this may be longer than others.
+/// True if a line that begins like this may be longer than others.
 pub(super) fn takes_many_keys(input: &[u8]) -> bool {
     let indent = input.iter().take(LONG_LINE_INDENT_MAX + 1).take_while(|&&byte| byte == b' ').count();
     let line = &input[indent..];
@@ -66,7 +40,7 @@ pub(super) fn takes_many_keys(input: &[u8]) -> bool {
         && [b"get ".as_slice(), b"gets ", b"gat ", b"gats "].iter().any(|verb| line.starts_with(verb))
 }
 
-/// Reads a line.
+/// Parses a line.
 pub(super) fn command(line: Line<'_>) -> Result<Command<'_>, FatalError> {
     let mut words = Words::new(line.text);
     let verb = words.next().unwrap_or_default();
@@ -102,11 +76,11 @@ pub(super) fn command(line: Line<'_>) -> Result<Command<'_>, FatalError> {
     Ok(command.unwrap_or_else(Command::Refused))
 }
 
-/// A browser that was sent here by a hostile page must not get to pass its body off as commands.
+/// Handles an unknown command. A browser that a hostile page has sent here must not pass its body off as commands.
 #[cold]
 fn unknown<'a>(line: Line<'a>, verb: &[u8]) -> Result<Command<'a>, FatalError> {
     let last = Words::new(line.text).take(WORDS_MAX).last().unwrap_or_default();
-    // Nearly every verb begins with one of these letters, and memcached looks no further then.
+    // Nearly every verb begins with one of these letters, and memcached checks no more then.
     let is_near = match *verb {
         [b'm', _] | [] | [_] => true,
         [first, ..] => b"gsacidt".contains(&first),
@@ -122,7 +96,7 @@ impl<'a> From<Request<'a>> for Command<'a> {
     }
 }
 
-/// The words of a short command, and whether the last is `noreply`.
+/// The words of a short command.
 struct Short<'a, const MAX: usize> {
     words: [&'a [u8]; MAX],
     count: usize,
@@ -144,7 +118,7 @@ impl<'a, const MAX: usize> Short<'a, MAX> {
         Ok(short)
     }
 
-    /// The request, or silence instead of an error where no reply is wanted.
+    /// Returns the request, or silence instead of an error if no reply is wanted.
     #[inline]
     fn or_silence(&self, outcome: Outcome<'a>) -> Outcome<'a> {
         if self.noreply { Ok(outcome.unwrap_or(Command::Silent)) } else { outcome }
@@ -197,7 +171,7 @@ fn value_length(token: &[u8]) -> Result<u64, Refusal> {
 fn delete(words: Words<'_>) -> Outcome<'_> {
     let short = Short::<3>::read(words, 1)?;
     let [key, second, _] = short.words;
-    // Once there was a time to wait, of which 0 is still allowed.
+    // Older versions had a time to wait here, of which 0 is still allowed.
     let is_valid = match short.count {
         1 => true,
         2 => second == b"0" || short.noreply,
@@ -257,7 +231,7 @@ fn shutdown_mode(mut words: Words<'_>) -> ShutdownMode {
     }
 }
 
-/// The key of a meta command, when there are not too many words behind it.
+/// Returns the key of a meta command, unless there are too many words behind it.
 fn meta_key<'a>(words: &mut Words<'a>, too_many: Refusal) -> Result<&'a [u8], Refusal> {
     let count = { *words }.take(META_WORDS_MAX).count();
     let key = check_key(words.next().ok_or(Refusal::Unknown)?)?;
@@ -313,7 +287,7 @@ fn meta_arithmetic(mut words: Words<'_>) -> Outcome<'_> {
     Ok(Request::MetaArithmetic { key, direction, flags }.into())
 }
 
-/// How `md` and `ma` report whatever is wrong with their flags.
+/// Converts an error of the flags of `md` and `ma`, which report nearly all of them alike.
 fn blurred(refusal: Refusal) -> Refusal {
     if refusal == Refusal::OpaqueTooLong { refusal } else { Refusal::InvalidOrDuplicateFlag }
 }

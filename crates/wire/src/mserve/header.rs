@@ -1,20 +1,20 @@
 use super::Status;
 
-/// Stands at the start of every header.
+/// First bytes of every header.
 const MAGIC: [u8; 4] = *b"MSV1";
-/// Of an encoded header. Less than PIPE_BUF, so that a pipe takes it whole or not at all.
+/// Bytes of an encoded header. Less than PIPE_BUF, so that a pipe takes it whole or not at all.
 pub const HEADER_BYTES: usize = 16;
 
-/// What a server says of a request: magic, status, three zeros, and a length of eight bytes, the most significant first.
+/// Header of an answer or of a status: magic, status, three zeros, and a big-endian length of eight bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     pub status: Status,
-    /// In front of the bytes of a file: how many follow, 0 unless the status is [`Status::Ok`]. In a status FIFO: how
-    /// many bytes of the file were written to the other one.
+    /// In front of a file: the number of bytes that follow, 0 unless the status is [`Status::Ok`]. In a status FIFO:
+    /// the number of bytes of the file that were written to the other FIFO.
     pub length: u64,
 }
 
-/// Bytes that are no header.
+/// Reason why bytes are no header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     #[error("does not start with MSV1")]

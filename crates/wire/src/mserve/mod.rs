@@ -1,7 +1,7 @@
 //! The protocol of mq-server: a message that names a file and a FIFO, and the file's bytes in that FIFO.
 //!
-//! The first design had nothing to say when a file could not be sent. Here a header can: in front of the bytes, or in
-//! a FIFO of its own that a third field names. `docs/protocols/mserve.md` shows every byte.
+//! The original (`docs/originals.md`) could not tell a client that its file could not be sent. Here a header does: in
+//! front of the bytes, or in a FIFO of its own that a third field names. `docs/protocols/mserve.md` shows every byte.
 
 mod header;
 mod request;

@@ -1,23 +1,23 @@
 use memchr::memchr;
 
 const SEPARATOR: u8 = b';';
-/// The longest path that the kernel takes, without its NUL (PATH_MAX).
+/// Length of the longest path that the kernel takes, without its NUL (PATH_MAX).
 pub const PATH_BYTES_MAX: usize = 4095;
-/// The longest name of a FIFO (NAME_MAX).
+/// Length of the longest name of a FIFO (NAME_MAX).
 pub const NAME_BYTES_MAX: usize = 255;
 
-/// `PATH;FIFO` or `PATH;FIFO;STATUS-FIFO`. Neither name has a slash, and no field a semicolon.
+/// A request: `PATH;FIFO` or `PATH;FIFO;STATUS-FIFO`. No name of a FIFO has a slash, and no field a semicolon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// Of the file: absolute, or relative to the server's root. Not empty.
+    /// Path of the file: absolute, or relative to the server's root. Not empty.
     pub path: &'a [u8],
-    /// Where the file's bytes go.
+    /// FIFO for the bytes of the file.
     pub fifo: &'a [u8],
-    /// Where a [`super::Header`] goes that says what became of the request.
+    /// FIFO for a [`super::Header`] with the result of the request.
     pub status_fifo: Option<&'a [u8]>,
 }
 
-/// Why a message is no request.
+/// Reason why a message is no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// No bytes, or none before the first NUL.
@@ -25,16 +25,16 @@ pub enum RequestError {
     Empty,
     #[error("not PATH;FIFO or PATH;FIFO;STATUS-FIFO")]
     Malformed,
-    /// A path or name that no file system takes.
+    /// A path or name longer than any file system takes.
     #[error("a path longer than {PATH_BYTES_MAX} bytes, or a name longer than {NAME_BYTES_MAX}")]
     Oversized,
 }
 
 impl<'a> Request<'a> {
-    /// Reads a message: all of it, or as far as its first NUL.
+    /// Parses a message: all of it, or up to its first NUL.
     ///
     /// # Errors
-    /// It asks for nothing.
+    /// The message is no request.
     pub fn parse(message: &'a [u8]) -> Result<Self, RequestError> {
         let text = memchr(0, message).map_or(message, |end| &message[..end]);
         if text.is_empty() {
@@ -46,10 +46,10 @@ impl<'a> Request<'a> {
         Self { path, fifo, status_fifo }.checked()
     }
 
-    /// What cannot be sent is not built: the same rules as for [`Request::parse`].
+    /// Makes a request that can be sent, by the same rules as [`Request::parse`].
     ///
     /// # Errors
-    /// A field has a separator or a NUL, is empty, too long, or no name.
+    /// A field has a separator or a NUL, is empty or too long, or is no name.
     pub fn new(path: &'a [u8], fifo: &'a [u8], status_fifo: Option<&'a [u8]>) -> Result<Self, RequestError> {
         let request = Self { path, fifo, status_fifo };
         let mut fields = [Some(path), Some(fifo), status_fifo].into_iter().flatten();
@@ -81,7 +81,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// One component of a path that stays in its directory.
+/// True for one component of a path that stays in its directory.
 fn is_name(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.contains(&b'/')
 }

@@ -1,11 +1,11 @@
 use crate::statuses::statuses;
 
 statuses! {
-    /// What became of a request: the fifth byte of a [`super::Header`].
+    /// Result of a request: the fifth byte of a [`super::Header`].
     pub enum Status {
-        /// In front of the bytes: they follow. In a status FIFO: all of them were written.
+        /// In front of the bytes: they follow. In a status FIFO: all of them have been written.
         Ok = 0 "ok",
-        /// There is no such file beneath the root, or only by leaving it.
+        /// There is no such file beneath the root, or the path leaves it.
         FileMissing = 1 "file-missing",
         /// A directory, FIFO, socket or device.
         FileNotRegular = 2 "file-not-regular",
@@ -13,11 +13,11 @@ statuses! {
         FileDenied = 3 "file-denied",
         /// The file became shorter than was announced.
         FileChanged = 4 "file-changed",
-        /// The file could not be read, or something else went wrong in the server.
+        /// The file could not be read, or another error occurred in the server.
         Failed = 5 "failed",
-        /// The FIFO for the bytes is not there, or not a FIFO that the server may write to.
+        /// The FIFO for the bytes does not exist, or is not a FIFO that the server may write to.
         FifoRefused = 6 "fifo-refused",
-        /// Nobody opened the FIFO for reading in time.
+        /// No client opened the FIFO for reading in time.
         NoReader = 7 "no-reader",
         /// The reader went away before the end.
         ReaderGone = 8 "reader-gone",

@@ -30,7 +30,7 @@ fn requests_of_every_shape() {
 }
 
 #[test]
-fn what_no_file_system_takes_is_oversized() {
+fn names_too_long_for_file_systems_are_oversized() {
     let (path, name) = (vec![b'p'; PATH_BYTES_MAX + 1], vec![b'n'; NAME_BYTES_MAX + 1]);
     assert!(Request::new(&path[1..], &name[1..], None).is_ok());
     assert_eq!(Request::new(&path, b"f", None), Err(RequestError::Oversized));
@@ -69,9 +69,9 @@ fn field(max: usize) -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Whatever can be built is read as it was, with a NUL behind it or not.
+    /// Every message that can be built is parsed as it was, with or without a NUL behind it.
     #[test]
-    fn what_was_encoded_is_parsed(path in field(40), fifo in field(9), status in prop::option::of(field(9)), tail in field(9)) {
+    fn an_encoded_message_is_parsed(path in field(40), fifo in field(9), status in prop::option::of(field(9)), tail in field(9)) {
         if let Ok(request) = Request::new(&path, &fifo, status.as_deref()) {
             let mut message = Vec::new();
             request.encode(&mut message);
@@ -82,7 +82,7 @@ proptest! {
         }
     }
 
-    /// Whatever is accepted names two files of a directory and nothing beyond it.
+    /// Every message that is accepted names entries of one directory and nothing beyond it.
     #[test]
     fn arbitrary_messages_never_name_another_directory(message in field(60)) {
         if let Ok(request) = Request::parse(&message) {

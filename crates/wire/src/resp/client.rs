@@ -4,9 +4,9 @@ use smallvec::SmallVec;
 
 use super::reply;
 
-/// Replies in replies in replies: deeper ones are refused.
+/// Deepest nesting of replies that is accepted.
 pub const NESTING_MAX: usize = 32;
-/// The longest line of a reply: a simple string, an error or a number.
+/// Length of the longest line of a reply: a simple string, an error or a number.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// Appends a command as an array of bulk strings.
@@ -24,7 +24,7 @@ pub enum Reply<'a> {
     Error(&'a [u8]),
     Integer(i64),
     Bulk(&'a [u8]),
-    /// Of a string or of an array.
+    /// Null, in place of a string or of an array.
     Null,
     Array(Vec<Self>),
     Map(Vec<(Self, Self)>),
@@ -37,14 +37,14 @@ pub enum Reply<'a> {
         format: [u8; 3],
         text: &'a [u8],
     },
-    /// Something said about the reply behind it.
+    /// Attributes of the reply behind them.
     Attribute {
         about: Vec<(Self, Self)>,
         reply: Box<Self>,
     },
 }
 
-/// What the server sent is no reply. The connection is of no further use.
+/// Reason why the bytes of a server are no reply. The connection is of no further use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     #[error("a reply begins with byte {0:#04x}")]
@@ -59,18 +59,18 @@ pub enum DecodeError {
     Nesting,
 }
 
-/// Finds replies in a stream. It remembers how far a torn reply has been read; `input` always starts at the first
-/// byte that has not been consumed.
+/// Finds replies in a stream. It remembers how far a torn reply has been read. `input` always starts at the first byte
+/// that has not been consumed.
 #[derive(Clone, Debug, Default)]
 pub struct ReplyDecoder {
     at: usize,
     searched: usize,
-    /// Replies missing at each level that has been entered.
+    /// Number of replies missing at each level of nesting.
     missing: SmallVec<[u64; 4]>,
 }
 
 impl ReplyDecoder {
-    /// The reply at the start of `input` and its length in bytes, or `None` when it is torn.
+    /// Returns the reply at the start of `input` and its length in bytes, or `None` if it is torn.
     ///
     /// # Errors
     /// The first rule that the bytes break, however they arrive.
@@ -80,7 +80,7 @@ impl ReplyDecoder {
         Ok(Some((tree(&mut rest)?, length)))
     }
 
-    /// The length in bytes of the reply at the start of `input`, or `None` when it is torn. Builds nothing.
+    /// Returns the length in bytes of the reply at the start of `input`, or `None` if it is torn. Builds nothing.
     ///
     /// # Errors
     /// The first rule that the bytes break, however they arrive.
@@ -111,7 +111,7 @@ impl ReplyDecoder {
     }
 }
 
-/// One line and the string that it may announce.
+/// A line, with the string that it may announce.
 enum Token<'a> {
     Leaf(Reply<'a>),
     Array(u64),
@@ -122,7 +122,7 @@ enum Token<'a> {
 }
 
 impl Token<'_> {
-    /// Replies that belong to this one.
+    /// Returns the number of replies inside this one.
     fn children(&self) -> u64 {
         match *self {
             Self::Leaf(_) => 0,
@@ -193,12 +193,12 @@ fn parse<T: std::str::FromStr>(line: &[u8]) -> Result<T, DecodeError> {
     std::str::from_utf8(line).ok().and_then(|text| text.parse().ok()).ok_or(DecodeError::Line)
 }
 
-/// A length or a number of replies; half of what fits, so that pairs can be counted.
+/// Parses a length or a number of replies, with 32 bits, so that twice the number fits.
 fn count(line: &[u8]) -> Result<u64, DecodeError> {
     parse::<u32>(line).map(u64::from)
 }
 
-/// Builds the reply at the start of `input`, which is known to be whole, and shortens `input` by it.
+/// Builds the reply at the start of `input`, which is known to be whole, and removes it from `input`.
 fn tree<'a>(input: &mut &'a [u8]) -> Result<Reply<'a>, DecodeError> {
     let Some((token, next)) = token(input, 0, &mut 0)? else { return Err(DecodeError::Line) };
     *input = &input[next..];

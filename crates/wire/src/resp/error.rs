@@ -2,8 +2,8 @@ use std::fmt;
 
 use super::reply;
 
-/// Why the bytes of a peer are no request. The connection is closed behind the error, since the next request could not
-/// be found.
+/// Reason why the bytes of a peer are no request. The connection is closed after the error, since the start of the next
+/// request is unknown.
 ///
 /// `Display` is Redis 7.0's text behind `-ERR `.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
-//! The two requests that a cache lives on, recognised by comparing words.
+//! A short cut for the two most frequent requests of a cache, recognised by comparing words.
 
-/// The longest key or value that [`parse_fast`] takes, in bytes. Limits below this one would not be seen by it; Redis allows
-/// none below 1 MiB either.
+/// Length of the longest key or value that [`parse_fast`] takes, in bytes. It does not see limits below this one; Redis
+/// allows none below 1 MiB either.
 pub const FAST_BYTES_MAX: usize = 999_999;
 
 /// A request that [`parse_fast`] recognises.
@@ -20,12 +20,12 @@ const SET_VERB: u64 = u64::from_le_bytes(*b"SET\r\n$\0\0");
 const VERB_MASK: u64 = u64::from_le_bytes([0xdf, 0xdf, 0xdf, 0xff, 0xff, 0xff, 0, 0]);
 const CRLF: u16 = u16::from_le_bytes(*b"\r\n");
 
-/// Recognises a whole `GET key` or `SET key value` in its canonical form, the verb in any case, at the start of `input`
-/// and says how many bytes it is long. `None` means that a [`super::RequestParser`] has to look, which agrees with
-/// every answer given here.
+/// Recognises a whole `GET key` or `SET key value` in its canonical form, the verb in any case, at the start of
+/// `input`. Returns it with its length in bytes. `None` means that a [`super::RequestParser`] has to parse, which
+/// agrees with every result given here.
 ///
-/// Knows no limits: keys and values are at most [`FAST_BYTES_MAX`] long, and a peer that has yet to authenticate must be
-/// read by the parser.
+/// There are no limits: keys and values are at most [`FAST_BYTES_MAX`] long, and input of a peer that has yet to
+/// authenticate must go to the parser.
 #[inline(always)]
 pub fn parse_fast(input: &[u8]) -> Option<(FastRequest<'_>, usize)> {
     let (head, rest) = input.split_first_chunk::<14>()?;
@@ -43,7 +43,7 @@ pub fn parse_fast(input: &[u8]) -> Option<(FastRequest<'_>, usize)> {
     }
 }
 
-/// The bulk string whose `$` has been read, and what follows it.
+/// Returns the bulk string whose `$` has been read, and the rest behind it.
 #[inline(always)]
 fn bulk(input: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = length(input)?;
@@ -52,7 +52,7 @@ fn bulk(input: &[u8]) -> Option<(&[u8], &[u8])> {
     (u16::from_le_bytes(*end) == CRLF).then_some((bytes, rest))
 }
 
-/// A length and what follows its line. Those of one or two digits are told by one load.
+/// Returns a length, and the rest behind its line. One load recognises a length of one or two digits.
 #[inline(always)]
 fn length(input: &[u8]) -> Option<(usize, &[u8])> {
     let (head, rest) = input.split_first_chunk::<3>()?;

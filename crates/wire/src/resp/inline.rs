@@ -4,7 +4,7 @@ use memchr::memchr2;
 
 use super::{Args, ProtocolError};
 
-/// The arguments of an inline command in which something is quoted, in one buffer.
+/// Arguments of an inline command with quotes, in one buffer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Quoted {
     bytes: Vec<u8>,
@@ -18,12 +18,12 @@ impl Quoted {
     }
 }
 
-/// A quote may stand in the line.
+/// True if the line may have a quote.
 pub(super) fn has_quotes(line: &[u8]) -> bool {
     memchr2(b'"', b'\'', line).is_some()
 }
 
-/// Splits a line without quotes. A vertical tab or a form feed separates words only in front of one, as in Redis.
+/// Splits a line without quotes. As in Redis, a vertical tab or a form feed separates words only in front of one.
 pub(super) fn split<'a>(mut line: &'a [u8], args: &mut Args<'a>) {
     loop {
         line = skip_blanks(line);
@@ -36,8 +36,8 @@ pub(super) fn split<'a>(mut line: &'a [u8], args: &mut Args<'a>) {
     }
 }
 
-/// Splits a line with quotes: in `"…"` the escapes `\n \r \t \b \a \xHH` are known and any other escaped byte is itself,
-/// in `'…'` only `\'`. A closing quote must end its word.
+/// Splits a line with quotes. In `"…"` the escapes are `\n \r \t \b \a \xHH`, and any other escaped byte is itself; in
+/// `'…'` the only one is `\'`. A closing quote must end its word.
 pub(super) fn unquote(mut line: &[u8]) -> Result<Quoted, ProtocolError> {
     let mut quoted = Quoted::default();
     loop {
@@ -50,7 +50,7 @@ pub(super) fn unquote(mut line: &[u8]) -> Result<Quoted, ProtocolError> {
     }
 }
 
-/// Appends one word and returns what follows it.
+/// Appends one word, and returns the rest behind it.
 fn word<'a>(mut line: &'a [u8], bytes: &mut Vec<u8>) -> Result<&'a [u8], ProtocolError> {
     while let Some((&byte, rest)) = line.split_first() {
         match byte {
@@ -64,7 +64,7 @@ fn word<'a>(mut line: &'a [u8], bytes: &mut Vec<u8>) -> Result<&'a [u8], Protoco
     Ok(line)
 }
 
-/// What follows a closing quote is nothing or a blank.
+/// Checks that a closing quote is followed by nothing or by a blank.
 fn closed(rest: Option<&[u8]>) -> Result<&[u8], ProtocolError> {
     rest.filter(|rest| rest.first().is_none_or(|&byte| is_blank(byte))).ok_or(ProtocolError::UnbalancedQuotes)
 }
@@ -122,7 +122,7 @@ fn skip_blanks(line: &[u8]) -> &[u8] {
     &line[blanks..]
 }
 
-/// C's `isspace`.
+/// True for the bytes of C's `isspace`.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }

@@ -1,7 +1,7 @@
 //! The Redis serialization protocol, RESP2 and RESP3 (redis.io/docs/latest/develop/reference/protocol-spec), as Redis 7.0
 //! reads and writes it.
 //!
-//! A server tries [`parse_fast`] on what has arrived and gives everything that it does not recognise to a [`RequestParser`].
+//! A server tries [`parse_fast`] first, and gives all that it does not recognise to a [`RequestParser`].
 
 pub mod client;
 mod error;

@@ -2,10 +2,10 @@
 
 use memchr::memchr2;
 
-/// The longest value that [`bulk`] copies without a call.
+/// Length of the longest value that [`bulk`] copies without a call.
 const SMALL_MAX: usize = 32;
 
-/// The version that a connection has agreed on by `HELLO`; it starts with RESP2.
+/// Version of the protocol, which a connection agrees on by `HELLO`; it starts with RESP2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
     #[default]
@@ -13,14 +13,14 @@ pub enum Version {
     Resp3,
 }
 
-/// `+text`; the caller sees to it that the text has no line end.
+/// Appends `+text`. The text must have no line end.
 #[inline]
 pub fn simple(out: &mut Vec<u8>, text: impl AsRef<[u8]>) {
     line(out, b'+', text.as_ref());
 }
 
-/// `-text`, which starts with a code such as `ERR `. Line ends in it become blanks and those at its end are left out, as
-/// in Redis, since part of it may be the peer's.
+/// Appends `-text`, which starts with a code such as `ERR `. As in Redis, line ends in it become blanks, and those at
+/// its end are left out, since part of it may come from the peer.
 pub fn error(out: &mut Vec<u8>, text: impl AsRef<[u8]>) {
     let mut text = text.as_ref();
     while let Some(rest) = text.strip_suffix(b"\n").or_else(|| text.strip_suffix(b"\r")) {
@@ -63,7 +63,8 @@ fn long_bulk(out: &mut Vec<u8>, value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Put together in place: copies of a length known beforehand need no call, and a GET is little more than this.
+/// Appends a short string, put together in place: copies of constant length need no call, and a GET is little more than
+/// this.
 #[inline(always)]
 fn small_bulk(out: &mut Vec<u8>, value: &[u8]) {
     let begin = out.len();
@@ -83,8 +84,8 @@ fn small_bulk(out: &mut Vec<u8>, value: &[u8]) {
     out.truncate(begin + end + 2);
 }
 
-/// Copies at most [`SMALL_MAX`] bytes to `reply[start..]` in two pieces that overlap, never reading beyond the source:
-/// what lies there may not be in any cache.
+/// Copies at most [`SMALL_MAX`] bytes to `reply[start..]` in two pieces that overlap, and never reads beyond the
+/// source: the bytes behind it may be in no cache.
 #[inline(always)]
 fn put(reply: &mut [u8; SMALL_MAX + 16], start: usize, source: &[u8]) {
     macro_rules! in_pieces_of {
@@ -104,13 +105,13 @@ fn put(reply: &mut [u8; SMALL_MAX + 16], start: usize, source: &[u8]) {
     in_pieces_of!(1);
 }
 
-/// The line in front of a bulk string whose bytes and closing CRLF somebody else writes.
+/// Appends the line in front of a bulk string whose bytes and closing CRLF the caller writes.
 #[inline]
 pub fn bulk_header(out: &mut Vec<u8>, length: usize) {
     header(out, b'$', length);
 }
 
-/// No value, where there could be a string.
+/// Appends a null in place of a string.
 #[inline]
 pub fn null(out: &mut Vec<u8>, version: Version) {
     out.extend_from_slice(match version {
@@ -119,7 +120,7 @@ pub fn null(out: &mut Vec<u8>, version: Version) {
     });
 }
 
-/// No value, where there could be an array: the answer to `EXEC` when a watched key has changed.
+/// Appends a null in place of an array: the answer to `EXEC` if a watched key has changed.
 pub fn null_array(out: &mut Vec<u8>, version: Version) {
     out.extend_from_slice(match version {
         Version::Resp2 => b"*-1\r\n",
@@ -127,13 +128,13 @@ pub fn null_array(out: &mut Vec<u8>, version: Version) {
     });
 }
 
-/// The line in front of `length` replies.
+/// Appends the line in front of `length` replies.
 #[inline]
 pub fn array(out: &mut Vec<u8>, length: usize) {
     header(out, b'*', length);
 }
 
-/// The line in front of `pairs` keys, each with its value behind it; in RESP2 an array of twice as many.
+/// Appends the line in front of `pairs` keys, each followed by its value; in RESP2 it is an array of twice as many.
 pub fn map(out: &mut Vec<u8>, pairs: usize, version: Version) {
     match version {
         Version::Resp2 => header(out, b'*', 2 * pairs),
@@ -141,17 +142,17 @@ pub fn map(out: &mut Vec<u8>, pairs: usize, version: Version) {
     }
 }
 
-/// The line in front of `length` replies of which no two are equal.
+/// Appends the line in front of a set of `length` replies, no two of which are equal.
 pub fn set(out: &mut Vec<u8>, length: usize, version: Version) {
     header(out, if version == Version::Resp2 { b'*' } else { b'~' }, length);
 }
 
-/// The line in front of a message of `length` parts that nobody has asked for.
+/// Appends the line in front of an out-of-band message of `length` parts.
 pub fn push(out: &mut Vec<u8>, length: usize, version: Version) {
     header(out, if version == Version::Resp2 { b'*' } else { b'>' }, length);
 }
 
-/// `1` and `0` in RESP2.
+/// Appends a boolean; `1` and `0` in RESP2.
 pub fn boolean(out: &mut Vec<u8>, value: bool, version: Version) {
     out.extend_from_slice(match (version, value) {
         (Version::Resp2, true) => b":1\r\n",
@@ -161,7 +162,7 @@ pub fn boolean(out: &mut Vec<u8>, value: bool, version: Version) {
     });
 }
 
-/// A floating-point number in as few digits as tell it from its neighbours; in RESP2 a bulk string.
+/// Appends a floating-point number with as few digits as tell it from its neighbours; in RESP2 it is a bulk string.
 pub fn double(out: &mut Vec<u8>, value: f64, version: Version) {
     let text = if value.is_nan() {
         "nan".to_owned()
@@ -176,7 +177,7 @@ pub fn double(out: &mut Vec<u8>, value: f64, version: Version) {
     }
 }
 
-/// A string for people, with its format (`txt`, `mkd`); in RESP2 a bulk string without one.
+/// Appends a string for people, with its format (`txt`, `mkd`); in RESP2 it is a bulk string without one.
 pub fn verbatim(out: &mut Vec<u8>, format: [u8; 3], text: &[u8], version: Version) {
     if version == Version::Resp2 {
         return bulk(out, text);
@@ -195,7 +196,7 @@ fn line(out: &mut Vec<u8>, kind: u8, text: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// A line with a number, which is a small one nearly always.
+/// Appends a line with a number, which is nearly always a small one.
 #[inline]
 fn header(out: &mut Vec<u8>, kind: u8, value: usize) {
     match value {

@@ -1,4 +1,4 @@
-//! Any request, whole or torn.
+//! The parser of all requests, whole or torn.
 
 use memchr::memchr2;
 use smallvec::SmallVec;
@@ -11,23 +11,23 @@ use super::{
 /// The command and its arguments, borrowed from the input.
 pub type Args<'a> = SmallVec<[&'a [u8]; 8]>;
 
-/// Arguments and bytes of one of them that a peer may send before it has authenticated, as in Redis.
+/// Limits before a peer has authenticated, as in Redis: arguments, and bytes of one of them.
 const UNAUTHENTICATED_ARGS_MAX: usize = 10;
 const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 * 1024;
 
-/// Arguments for which the room is kept from one request to the next.
+/// Number of arguments up to which their memory is kept from one request to the next.
 const ARGS_KEPT: usize = 1024;
 
-/// How large a request may be.
+/// Limits of the size of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLimits {
-    /// The longest argument; not below [`super::FAST_BYTES_MAX`] where [`super::parse_fast`] is used.
+    /// Longest argument; not below [`super::FAST_BYTES_MAX`] where [`super::parse_fast`] is used.
     pub bulk_bytes_max: usize,
-    /// Arguments with the command itself.
+    /// Most arguments, the command itself included.
     pub args_max: usize,
-    /// The longest line: an inline command, or the count in front of arguments or of one.
+    /// Longest line: an inline command, the number of arguments, or the length of one.
     pub inline_bytes_max: usize,
-    /// Before this, ten arguments of 16 KiB are allowed at most.
+    /// True if the peer has authenticated. Before that, at most ten arguments of 16 KiB are allowed.
     pub is_authenticated: bool,
 }
 
@@ -38,55 +38,55 @@ impl Default for RequestLimits {
 }
 
 impl RequestLimits {
-    /// The same for a peer that has yet to say who it is.
+    /// Returns the same limits for a peer that has yet to authenticate.
     #[must_use]
     pub fn before_authentication(self) -> Self {
         Self { is_authenticated: false, ..self }
     }
 }
 
-/// What [`RequestParser::parse`] found. `consumed` bytes belong to the request.
+/// Result of [`RequestParser::parse`]. `consumed` bytes belong to the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// A request whose arguments are in `args`. There is nothing to answer when it has none.
+    /// A request whose arguments are in `args`. If it has none, it gets no reply.
     Complete { consumed: usize },
     /// An inline command with quotes, whose arguments are in [`RequestParser::quoted`].
     Quoted { consumed: usize },
-    /// At least `need` bytes are missing; 0 when nothing is known.
+    /// At least `need` bytes are missing; 0 if the number is unknown.
     Incomplete { need: usize },
 }
 
-/// Reads requests. One per connection; it remembers how far a torn request has been read, so that arrival in many
+/// Parser of requests, one per connection. It remembers how far a torn request has been read, so that arrival in many
 /// pieces costs no more than arrival at once.
 #[derive(Clone, Debug, Default)]
 pub struct RequestParser {
-    /// Where the first argument that has not been seen whole begins; 0: the number of arguments has not been read.
+    /// Start of the first argument that has not arrived whole; 0 if the number of arguments has not been read.
     at: usize,
-    /// Arguments that have not been seen whole.
+    /// Number of arguments that have not arrived whole.
     left: usize,
-    /// The line at `at` does not end before this.
+    /// The line at `at` does not end before this offset.
     searched: usize,
     quoted: Option<Box<Quoted>>,
 }
 
 impl RequestParser {
-    /// Part of a request has been seen and the rest not.
+    /// True if part of a request has been read and the rest has not.
     #[inline]
     pub fn is_mid_request(&self) -> bool {
         self.at != 0 || self.searched != 0
     }
 
-    /// The arguments of the last request, if it was [`Parsed::Quoted`].
+    /// Returns the arguments of the last request, if it was [`Parsed::Quoted`].
     pub fn quoted(&self) -> Args<'_> {
         self.quoted.as_ref().map_or_else(Args::new, |quoted| quoted.args())
     }
 
-    /// Reads the request at the start of `input` into `args`. When it is torn, `input` must be offered again from the
+    /// Parses the request at the start of `input` into `args`. If it is torn, `input` must be offered again from the
     /// same byte, with more behind it; `args` is empty then.
     ///
     /// # Errors
-    /// The first rule that the bytes break. The verdict does not depend on how they were torn. Afterwards the parser
-    /// must not be used again.
+    /// The first rule that the bytes break. It does not depend on how they were torn. Afterwards the parser must not be
+    /// used again.
     pub fn parse<'a>(
         &mut self,
         input: &'a [u8],
@@ -95,7 +95,7 @@ impl RequestParser {
     ) -> Result<Parsed, ProtocolError> {
         args.clear();
         if args.capacity() > ARGS_KEPT || self.quoted.is_some() {
-            self.forget(args);
+            self.release(args);
         }
         match input.first() {
             Some(b'*') => self.multibulk(input, limits, args),
@@ -104,9 +104,9 @@ impl RequestParser {
         }
     }
 
-    /// What an unusual request took is given back.
+    /// Frees the memory of an unusual request.
     #[cold]
-    fn forget(&mut self, args: &mut Args<'_>) {
+    fn release(&mut self, args: &mut Args<'_>) {
         self.quoted = None;
         if args.capacity() > ARGS_KEPT {
             *args = Args::new();
@@ -136,7 +136,7 @@ impl RequestParser {
                 args.clear();
                 return Ok(Parsed::Incomplete { need: wanted - there });
             }
-            // Redis does not look at the two bytes behind an argument either.
+            // Like Redis, this does not check the two bytes behind an argument.
             if !is_resumed {
                 args.push(&input[start..start + length]);
             }
@@ -151,7 +151,7 @@ impl RequestParser {
         Ok(Parsed::Complete { consumed })
     }
 
-    /// The number of arguments and where the first one begins.
+    /// Returns the number of arguments, and the start of the first one.
     fn args_count(&mut self, input: &[u8], limits: &RequestLimits) -> Result<Option<(usize, usize)>, ProtocolError> {
         let (count, next) = match canonical(input, 1) {
             Some(found) => found,
@@ -173,7 +173,7 @@ impl RequestParser {
         Ok(Some((count, next)))
     }
 
-    /// The length of the argument at `self.at` and where its bytes begin.
+    /// Returns the length of the argument at `self.at`, and the start of its bytes.
     #[inline]
     fn bulk_length(&mut self, input: &[u8], limits: &RequestLimits) -> Result<Option<(usize, usize)>, ProtocolError> {
         let usual = if input.get(self.at) == Some(&b'$') { canonical(input, self.at + 1) } else { None };
@@ -182,7 +182,7 @@ impl RequestParser {
             None => {
                 let line = self.line(input, self.at, limits, ProtocolError::TooBigBulkCount)?;
                 let Some((_, start)) = line else { return Ok(None) };
-                // The line may be empty; then its end is what was found instead.
+                // The line may be empty; then its end is the unexpected byte.
                 let Some((b'$', digits)) = line.and_then(|(line, _)| line.split_first()) else {
                     return Err(ProtocolError::ExpectedBulk(input[self.at]));
                 };
@@ -199,8 +199,8 @@ impl RequestParser {
         Ok(Some((length, start)))
     }
 
-    /// The line at `at` without its end, and what follows it. A line ends with CR and any byte, as in Redis, which also
-    /// searches no further than to a NUL.
+    /// Returns the line at `at` without its end, and the offset behind it. As in Redis, a line ends with CR and any
+    /// byte, and is searched no further than a NUL.
     #[cold]
     fn line<'a>(
         &mut self,
@@ -216,7 +216,7 @@ impl RequestParser {
         Ok(Some((&input[at..end], end + 2)))
     }
 
-    /// Finds the first `end` behind `at`, at most `inline_bytes_max` away.
+    /// Finds the first `end` after `at`, at most `inline_bytes_max` away.
     fn search(
         &mut self,
         end: u8,
@@ -257,7 +257,7 @@ impl RequestParser {
     }
 }
 
-/// The arguments of a request that is known to be whole and well formed.
+/// Collects the arguments of a request that is known to be whole and well formed.
 fn collect<'a>(request: &'a [u8], args: &mut Args<'a>) {
     let Some((_, mut at)) = header(request, 0) else { return };
     while let Some((length, start)) = header(request, at) {
@@ -266,7 +266,7 @@ fn collect<'a>(request: &'a [u8], args: &mut Args<'a>) {
     }
 }
 
-/// The number in the line at `at` and where the next one begins.
+/// Returns the number in the line at `at`, and the start of the next line.
 fn header(request: &[u8], at: usize) -> Option<(usize, usize)> {
     canonical(request, at + 1).or_else(|| {
         let end = at + memchr::memchr(b'\r', request.get(at..)?)?;
@@ -274,7 +274,7 @@ fn header(request: &[u8], at: usize) -> Option<(usize, usize)> {
     })
 }
 
-/// The number at `at` and the offset behind its line, if it has at most nine digits and its line has arrived.
+/// Returns the number at `at` and the offset behind its line, if it has at most nine digits and its line has arrived.
 #[inline(always)]
 fn canonical(input: &[u8], at: usize) -> Option<(usize, usize)> {
     let digits = input.get(at..)?;
@@ -290,7 +290,7 @@ fn canonical(input: &[u8], at: usize) -> Option<(usize, usize)> {
     None
 }
 
-/// A number as Redis writes it: no sign but a minus, no leading zeros, 64 bits.
+/// Parses a number as Redis writes it: no sign but a minus, no leading zeros, 64 bits.
 fn integer(digits: &[u8]) -> Option<i64> {
     let (is_negative, magnitude) = match digits {
         b"0" => return Some(0),

@@ -4,7 +4,7 @@ use memchr::memchr;
 
 use super::SEPARATOR;
 
-/// The key must have no blank, and neither key nor value a separator; see [`super`].
+/// Appends `SET key value`. The key must have no blank, and neither key nor value a separator; see [`super`].
 pub fn set(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     for piece in [b"SET ".as_slice(), key, b" ", value] {
         out.extend_from_slice(piece);
@@ -26,7 +26,7 @@ fn with_key(out: &mut Vec<u8>, verb: &[u8], key: &[u8]) {
     out.push(SEPARATOR);
 }
 
-/// An answer, borrowed from the input. The protocol does not tell a value from a status that reads the same.
+/// An answer, borrowed from the input. The protocol cannot tell a value from a status with the same text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
     Ok,
@@ -34,14 +34,14 @@ pub enum Reply<'a> {
     Value(&'a [u8]),
 }
 
-/// Finds answers in a stream and remembers how far a torn one has been searched.
+/// Finds answers in a stream, and remembers how far a torn one has been searched.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReplyDecoder {
     searched: usize,
 }
 
 impl ReplyDecoder {
-    /// The answer at the start of `input` and its length in bytes with the separator, or `None` when it is torn.
+    /// Returns the answer at the start of `input` and its length in bytes with the separator, or `None` if it is torn.
     pub fn decode<'a>(&mut self, input: &'a [u8]) -> Option<(Reply<'a>, usize)> {
         let Some(found) = memchr(SEPARATOR, &input[self.searched..]) else {
             self.searched = input.len();

@@ -9,7 +9,7 @@ mod request;
 
 pub use request::{Parsed, Refusal, Request, RequestLimits, RequestParser, TooLong};
 
-/// The byte behind every request and every answer.
+/// Byte behind every request and every answer.
 pub const SEPARATOR: u8 = 0x1f;
 
 #[cfg(test)]

@@ -3,10 +3,10 @@ use thiserror::Error;
 
 use super::SEPARATOR;
 
-/// How large a request may be.
+/// Limits of the size of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLimits {
-    /// The longest request without its separator.
+    /// Longest request without its separator.
     pub request_bytes_max: usize,
 }
 
@@ -16,7 +16,8 @@ impl Default for RequestLimits {
     }
 }
 
-/// The request is longer than [`RequestLimits::request_bytes_max`]. The connection is closed, since its end is unknown.
+/// Error of a request longer than [`RequestLimits::request_bytes_max`]. The connection is closed, since its end is
+/// unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("request too long")]
 pub struct TooLong;
@@ -27,7 +28,7 @@ pub enum Request<'a> {
     Get {
         key: &'a [u8],
     },
-    /// The value is everything behind the blank that follows the key.
+    /// The value is the whole rest behind the blank that follows the key.
     Set {
         key: &'a [u8],
         value: &'a [u8],
@@ -38,14 +39,14 @@ pub enum Request<'a> {
     Multi,
     Exec,
     Discard,
-    /// Answered by [`super::reply::error`].
+    /// A request that is answered by [`super::reply::error`].
     Refused(Refusal),
 }
 
-/// Why a request is answered with an error. `Display` is the original's text behind `ERROR: `.
+/// Reason why a request is answered with an error. `Display` is the original's text behind `ERROR: `.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// One word that is no command without arguments.
+    /// A single word that is no command without arguments.
     #[error("Unable to parse request")]
     Unparsable,
     /// A known verb with too few or too many arguments.
@@ -55,29 +56,29 @@ pub enum Refusal {
     Unknown,
 }
 
-/// What [`RequestParser::parse`] found.
+/// Result of [`RequestParser::parse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed<'a> {
-    /// `consumed` bytes belong to the request, the separator included.
+    /// A request of `consumed` bytes, the separator included.
     Complete { request: Request<'a>, consumed: usize },
-    /// The separator is missing, and how many bytes in front of it is not known (`need` is 0).
+    /// The separator has not arrived. The number of missing bytes is not known, so `need` is 0.
     Incomplete { need: usize },
 }
 
-/// Reads requests. One per connection; it remembers how far a torn request has been searched.
+/// Parser of requests, one per connection. It remembers how far a torn request has been searched.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestParser {
     searched: usize,
 }
 
 impl RequestParser {
-    /// Part of a request has been seen and the rest not.
+    /// True if part of a request has been read and the rest has not.
     #[inline]
     pub fn is_mid_request(&self) -> bool {
         self.searched != 0
     }
 
-    /// Reads the request at the start of `input`. When it is torn, `input` must be offered again from the same byte,
+    /// Parses the request at the start of `input`. If it is torn, `input` must be offered again from the same byte,
     /// with more behind it.
     ///
     /// # Errors
@@ -97,7 +98,7 @@ impl RequestParser {
 }
 
 impl<'a> Request<'a> {
-    /// `line` has no separator.
+    /// Parses a request without its separator.
     #[inline]
     fn read(line: &'a [u8]) -> Self {
         match line {

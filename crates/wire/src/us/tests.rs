@@ -37,7 +37,7 @@ fn requests_are_read() {
 }
 
 #[test]
-fn answers_look_as_the_original_gave_them() {
+fn answers_are_those_of_the_original() {
     let mut out = Vec::new();
     reply::ok(&mut out);
     reply::nil(&mut out);
@@ -87,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn requests_survive_the_wire_in_pieces(
+    fn requests_are_decoded_from_pieces(
         requests in vec(("[a-z\n]{1,9}", prop::option::of(vec(any::<u8>().prop_filter("a separator", |byte| *byte != 0x1f), 0..40))), 0..9),
         size in 1_usize..30,
     ) {
@@ -115,7 +115,7 @@ proptest! {
     }
 
     #[test]
-    fn answers_survive_the_wire_in_pieces(values in vec("[a-z ]{0,20}", 0..9), size in 1_usize..30) {
+    fn answers_are_decoded_from_pieces(values in vec("[a-z ]{0,20}", 0..9), size in 1_usize..30) {
         let (mut input, mut expected) = (Vec::new(), Vec::new());
         for value in &values {
             reply::value(&mut input, value.as_bytes());

@@ -23,7 +23,7 @@ fn resources_with(pipe_bytes: u64) -> Arc<Resources> {
     Arc::new(Resources::new(&limits, Some(Region::new(1 << 20).unwrap())))
 }
 
-/// Of a clock by which every file has come to rest.
+/// Returns a time at which every file has settled.
 fn later(seconds: u64) -> Now {
     let unix = sys::clock::unix_coarse() + Duration::from_secs(60 + seconds);
     Now { instant: std::time::Instant::now(), unix }
@@ -39,7 +39,7 @@ fn prepare(opened: Opened, strategy: Strategy) -> CachedFile {
 }
 
 fn prepare_with(opened: Opened, strategy: Strategy, resources: &Arc<Resources>) -> CachedFile {
-    CachedFile::new(opened, "a/b", strategy, Held::new(), resources, later(0).unix)
+    CachedFile::new(opened, "a/b", strategy, Reservations::new(), resources, later(0).unix)
 }
 
 /// A file of one pipe that has come to rest. Removing its directory would change it.
@@ -51,7 +51,7 @@ fn in_one_pipe(resources: &Arc<Resources>) -> (tempfile::TempDir, CachedFile) {
     (dir, file)
 }
 
-/// Whether a response goes out of a pipe.
+/// True if a response is sent from a pipe.
 fn is_piped(file: &CachedFile, now: Now) -> bool {
     let mut out = Outbox::default();
     file.push_ok(Connection::Implied, now, &mut out);
@@ -61,7 +61,7 @@ fn is_piped(file: &CachedFile, now: Now) -> bool {
 /// A change between the look before a filling and the one after it, as seen from here: the metadata is of before, the
 /// bytes are of after.
 #[test]
-fn what_changed_while_it_was_put_into_pipes_or_copied_is_sent_as_a_file() {
+fn a_file_that_changes_while_prepared_is_sent_by_sendfile() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
     let cases = [Strategy::Pipe, Strategy::Uring].map(|strategy| LENS.map(|len| (strategy, len)));
@@ -79,7 +79,7 @@ fn what_changed_while_it_was_put_into_pipes_or_copied_is_sent_as_a_file() {
             change(&File::options().write(true).open(&path).unwrap());
             let file = prepare(before, strategy);
             assert_eq!(file.strategy(), Strategy::Sendfile, "{strategy}, {len}, change {at}");
-            assert!(!file.settled, "{strategy}, {len}, change {at}: not looked at again");
+            assert!(!file.state.is_settled, "{strategy}, {len}, change {at}: not checked again");
         }
     }
 }
@@ -95,12 +95,12 @@ fn a_first_pipe_is_not_made_of_a_file_that_has_changed() {
     next_tick();
     File::options().write(true).open(&path).unwrap().write_all_at(b"b", 17).unwrap();
     assert!(!is_piped(&file, later(3)), "head and file go by themselves");
-    assert!(!file.is_as_in_its_pipes(1));
+    assert!(!file.is_intact(1));
 }
 
 /// While one thread makes the first pipe of a new second, the others send that of the second before.
 #[test]
-fn nobody_goes_without_a_first_pipe_while_another_is_made() {
+fn the_old_first_pipe_is_sent_while_a_new_one_is_made() {
     let (_dir, file) = in_one_pipe(&resources());
     let second = AtomicU64::new(0);
     thread::scope(|scope| {
@@ -122,7 +122,7 @@ fn nobody_goes_without_a_first_pipe_while_another_is_made() {
     });
 }
 
-/// Where there is no room for a second one, the old first pipe makes room for the new one.
+/// The old first pipe makes room for the new one if there is none for both.
 #[test]
 fn a_first_pipe_is_made_anew_in_a_budget_of_one() {
     let resources = resources_with(64 << 10);

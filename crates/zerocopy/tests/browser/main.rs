@@ -1,4 +1,4 @@
-//! The page of the cache in a browser, beside the server that it belongs to.
+//! The web page of the cache in a browser, with its server.
 
 #[cfg(test)]
 mod tests {
@@ -7,18 +7,16 @@ mod tests {
         io::{Read, Write},
         net::TcpStream,
         path::Path,
-        sync::{
-            Mutex, MutexGuard, PoisonError,
-            atomic::{AtomicBool, Ordering},
-        },
+        sync::atomic::{AtomicBool, Ordering},
         thread,
     };
 
     use anyhow::{Context, Result, ensure};
+    use parking_lot::{Mutex, MutexGuard};
     use tempfile::TempDir;
     use testkit::{Browser, Screen, Server, eventually};
 
-    const DESK: Screen = Screen { width: 1280, is_phone: false, is_dark: false };
+    const DESKTOP: Screen = Screen { width: 1280, is_phone: false, is_dark: false };
     const MARKUP: &str = "<img src=x onerror=alert(1)>.txt";
     const LEFT: char = '\u{e012}';
     const TAB: char = '\u{e004}';
@@ -34,16 +32,16 @@ mod tests {
     }
 
     impl World {
-        /// A server of such files, with its page open; `None` where there is no browser.
+        /// Starts a server of such files and opens its page; `None` where there is no browser.
         fn open(files: &[(&str, usize)], flags: &[&str]) -> Result<Option<Self>> {
-            let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+            let alone = ALONE.lock();
             let Some(browser) = Browser::start()? else { return Ok(None) };
             let site = tempfile::tempdir()?;
             for (name, bytes) in files {
                 fs::write(site.path().join(name), vec![b'x'; *bytes])?;
             }
             let server = serve(site.path(), "127.0.0.1:0", flags)?;
-            browser.look(DESK)?;
+            browser.look(DESKTOP)?;
             browser.go(&format!("http://{}/cache/webui/", server.address()))?;
             Ok(Some(Self { browser, server, site, _alone: alone }))
         }
@@ -57,7 +55,7 @@ mod tests {
             Ok(answer)
         }
 
-        /// Asks for a path again and again while `meanwhile` runs.
+        /// Requests a path again and again while `meanwhile` runs.
         fn under_load(&self, path: &str, meanwhile: impl FnOnce() -> Result<()>) -> Result<()> {
             let is_over = AtomicBool::new(false);
             thread::scope(|scope| {
@@ -82,7 +80,7 @@ mod tests {
             Ok(serde_json::from_value(self.browser.run(names)?)?)
         }
 
-        /// Waits until the table has these files, in any order.
+        /// Waits until the table lists these files, in any order.
         fn has_rows(&self, names: &[&str]) -> Result<()> {
             eventually(&format!("the table has {names:?}"), || {
                 let mut rows = self.rows()?;
@@ -107,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pictures_move_under_load() -> Result<()> {
+    fn the_charts_move_under_load() -> Result<()> {
         let Some(world) = World::open(&[("page.html", 26_510)], &[])? else { return Ok(()) };
         let browser = &world.browser;
         world.is_live()?;
@@ -201,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_gone_is_told_and_found_again() -> Result<()> {
+    fn a_lost_server_is_reported_and_found_again() -> Result<()> {
         let Some(mut world) = World::open(&[("a.txt", 100)], &[])? else { return Ok(()) };
         world.is_live()?;
         let address = world.server.address().to_string();
@@ -215,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_found_sorted_and_read_with_the_keyboard_alone() -> Result<()> {
+    fn files_are_found_and_sorted_with_the_keyboard_alone() -> Result<()> {
         let files = [("small.txt", 10), ("large.txt", 5_000), ("other.html", 1_000)];
         let Some(world) = World::open(&files, &[])? else { return Ok(()) };
         for (name, _) in files {

@@ -1,4 +1,4 @@
-//! `/cache/…`: what it says, what it does, and for whom.
+//! Administration at `/cache/…`: responses, effects and access.
 
 use std::{
     collections::BTreeSet,
@@ -31,7 +31,7 @@ fn json(response: &Response) -> anyhow::Result<Value> {
 }
 
 #[test]
-fn statistics_have_the_keys_of_the_first_design_and_more() {
+fn statistics_have_the_keys_of_the_original_and_more() {
     ALL.serve(Site::new(&[100, 26_510]).path(), |server, subject| {
         for target in ["/100", "/26510", "/100", "/missing"] {
             Http::connect(server.address())?.get(target)?;
@@ -77,13 +77,13 @@ fn statistics_have_the_keys_of_the_first_design_and_more() {
 }
 
 #[test]
-fn a_reset_file_is_opened_anew() {
+fn a_reset_file_is_opened_again() {
     ALL.serve(Site::new(&[26_510]).path(), |server, _| {
         for (count, method) in ["POST", "DELETE", "GET"].into_iter().enumerate() {
             ensure!(Http::connect(server.address())?.get("/26510")?.body == bytes(26_510), "before");
             let got = ask(server, method, "/cache/reset/26510", "", "")?;
             ensure!(got.status == 200 && json(&got)? == serde_json::json!({ "evicted": true }), "{method}: {got:?}");
-            // The client may have its last byte before the server has put the file away.
+            // The client may have its last byte before the server has released the file.
             eventually("nothing is left of it", || Ok(number(&stats(server)?, "/memory/descriptors")? == 0.0))?;
             let stats = stats(server)?;
             ensure!(number(&stats, "/files_total")? == 0.0, "{stats}");
@@ -95,7 +95,7 @@ fn a_reset_file_is_opened_anew() {
     });
 }
 
-/// What is added is served by every strategy, with all that belongs to it, and stays until it is told to go.
+/// An added resource is served by every strategy, as a file is, and stays until it is reset.
 #[test]
 fn an_added_resource_is_served_replaced_and_taken_away() {
     let setup = Setup { args: &["--threads", "1", "--idle-evict", "100ms"], ..ALL };
@@ -143,7 +143,7 @@ fn additions_are_limited() {
 }
 
 #[test]
-fn bad_input_is_the_client_s_fault() {
+fn bad_input_is_a_client_error() {
     ALL.serve(Site::new(&[1]).path(), |server, _| {
         for (method, path, status) in [
             ("GET", "/cache/", 404),
@@ -176,7 +176,7 @@ fn bad_input_is_the_client_s_fault() {
     });
 }
 
-/// A body of unknown length, as `curl -T -` sends it: in chunks, up to the limit, and told apart from what it is not.
+/// A body of unknown length, as `curl -T -` sends it: in chunks, and up to the limit.
 #[test]
 fn a_resource_may_arrive_in_chunks() {
     let setup = Setup { args: &["--threads", "1", "--overlay-bytes", "100000"], ..ALL };
@@ -193,7 +193,7 @@ fn a_resource_may_arrive_in_chunks() {
         };
         for (len, by) in [(0, 1), (9, 2), (100_000, 7_777)] {
             let mut got = put("", &in_chunks(len, by))?;
-            // What was there counts for as long as its last response lives, which is a moment longer than its reader.
+            // The old resource counts for as long as its last response lives, which is a moment longer than its reader.
             eventually("there is room", || {
                 if got.status == 413 {
                     got = put("", &in_chunks(len, by))?;
@@ -219,9 +219,9 @@ fn a_resource_may_arrive_in_chunks() {
     });
 }
 
-/// From the flag or the environment; whoever trickles is told.
+/// The timeout is from the flag or the environment; a client that trickles is answered with 408.
 #[test]
-fn a_body_that_does_not_arrive_is_waited_for_as_long_as_was_said() {
+fn a_body_that_does_not_arrive_times_out() {
     let site = Site::new(&[1]);
     ONE.examine(|subject| {
         let mut by_flag = ONE.command(subject, site.path());
@@ -268,9 +268,9 @@ fn names_of_any_bytes_are_valid_json_and_can_be_reset() {
     });
 }
 
-/// With a token nothing is said or done without it, but the page itself, which asks for it.
+/// With a token configured, nothing is shown or done without it, except for the page itself, which asks for it.
 #[test]
-fn with_a_token_only_who_knows_it_is_answered() {
+fn with_a_token_only_its_holders_are_answered() {
     const ARGS: &[&str] = &["--threads", "1", "--admin-token", "secret"];
     Setup { args: ARGS, ..ONE }.serve(Site::new(&[1]).path(), |server, _| {
         let (known, wrong) = ("X-Admin-Token: secret\r\n", "Authorization: Bearer secre\r\n");
@@ -320,7 +320,7 @@ fn a_page_of_another_site_changes_nothing() {
                 ensure!(got.status == 403, "{method} {path} {fields}: {got:?}");
             }
         }
-        // A name that somebody lets point here.
+        // A stranger's name that resolves to this machine.
         let rebound = "GET /cache/stats HTTP/1.1\r\nHost: evil.example\r\n\r\n";
         ensure!(Http::connect(server.address())?.ask(rebound)?.status == 403, "rebound");
         Ok(())
@@ -345,7 +345,7 @@ fn the_page_is_whole_and_allows_nothing_from_elsewhere() {
     });
 }
 
-/// Readers, resets, additions and looks at the statistics at the same time: every answer is one of the right ones.
+/// Readers, resets, additions and statistics at the same time: every response is one of the right ones.
 #[test]
 fn administration_and_readers_do_not_disturb_each_other() {
     const ROUNDS: usize = 60;

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
+use clap::ValueEnum;
 use proto::{Now, Outbox, Protocol, Segment, Taken};
 use sys::{beneath::Root, registered::Region};
 use web::{Conn, HttpOptions, MediaTypes};
@@ -27,7 +28,7 @@ fn a_cached_get_allocates_nothing() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("file"), vec![b'x'; 26_510]).unwrap();
     crate::bench::settle();
-    for &strategy in Strategy::ALL {
+    for &strategy in Strategy::value_variants() {
         let options = CacheOptions { strategy: StrategyChoice::Always(strategy), ..CacheOptions::default() };
         let region = Region::new(1 << 20).unwrap();
         let root = Root::open(dir.path()).unwrap();

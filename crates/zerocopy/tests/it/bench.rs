@@ -1,4 +1,4 @@
-//! A server on the bench: every strategy on every driver.
+//! Helpers that start servers as processes, with every strategy on every driver.
 
 use std::{fmt, path::Path, process::Command, sync::LazyLock, thread, time::Duration};
 
@@ -11,24 +11,24 @@ pub(crate) const STRATEGIES: &[&str] = &["sendfile", "mmap-write", "vmsplice", "
 /// Drivers whose connections hold no thread.
 pub(crate) static EVENT_LOOPS: LazyLock<Vec<DriverKind>> =
     LazyLock::new(|| drivers_with(|facts| !facts.holds_a_thread()));
-/// Drivers that map no memory while they serve: nothing but their loops runs, which exist from the start.
+/// Drivers that map no memory while they serve: only their loops run, which exist from the start.
 pub(crate) static LOOPS_ALONE: LazyLock<Vec<DriverKind>> = LazyLock::new(|| drivers_with(|facts| facts.batches));
 
-/// How the servers of a law are started.
+/// Setup of the servers that a law is tested on.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup {
     pub(crate) strategies: &'static [&'static str],
     pub(crate) drivers: &'static [DriverKind],
-    /// Servers that are examined at the same time.
+    /// Number of servers that are tested at the same time.
     pub(crate) at_once: usize,
-    /// Beside strategy, driver, address and directory.
+    /// Arguments beside strategy, driver, address and directory.
     pub(crate) args: &'static [&'static str],
 }
 
 pub(crate) const ALL: Setup =
     Setup { strategies: STRATEGIES, drivers: DriverKind::ALL, at_once: 7, args: &["--threads", "1"] };
 pub(crate) const PIPE: Setup = Setup { strategies: &["pipe"], ..ALL };
-/// One server, for laws about what does not depend on how bytes are moved.
+/// One server, for laws that do not depend on how bytes are moved.
 pub(crate) const ONE: Setup = Setup { strategies: &["auto"], drivers: &[DriverKind::DEFAULT], ..ALL };
 
 /// One of the combinations.
@@ -56,14 +56,14 @@ impl Setup {
         Server::start_command(self.command(subject, root), 1)
     }
 
-    /// Puts the law to every combination; its failures name them.
+    /// Tests the law on every combination; failures name them.
     pub(crate) fn examine(self, law: impl Fn(Subject) -> anyhow::Result<()> + Sync) {
         let drivers = |&strategy| self.drivers.iter().map(move |&driver| Subject { strategy, driver });
         let subjects: Vec<_> = self.strategies.iter().flat_map(drivers).collect();
         examine(&subjects, self.at_once, |&subject| law(subject).with_context(|| subject.to_string()));
     }
 
-    /// Puts the law to a server of every combination, which must then still run and drain.
+    /// Tests the law on a server of every combination, which must then still run and drain.
     pub(crate) fn serve(self, root: &Path, law: impl Fn(&Server, Subject) -> anyhow::Result<()> + Sync) {
         settle();
         self.examine(|subject| {
@@ -79,7 +79,7 @@ pub(crate) fn settle() {
     thread::sleep(Duration::from_millis(80));
 }
 
-/// A directory with files of pseudo-random bytes, one of each size, which is its name.
+/// Directory of files of pseudo-random bytes, one of each size, which is its name.
 pub(crate) struct Site {
     pub(crate) dir: tempfile::TempDir,
 }
@@ -98,7 +98,7 @@ impl Site {
     }
 }
 
-/// What is in a file of this size: no two sizes begin alike.
+/// Returns the contents of a file of this size: no two sizes begin alike.
 pub(crate) fn bytes(size: usize) -> &'static [u8] {
     static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let mut state = 1_u64;
@@ -114,26 +114,26 @@ pub(crate) fn bytes(size: usize) -> &'static [u8] {
 const OFFSETS: usize = 65_521;
 const NOISE_LEN: usize = 9 << 20;
 
-/// `/cache/stats`, which must be JSON.
+/// Returns `/cache/stats`, which must be JSON.
 pub(crate) fn stats(server: &Server) -> anyhow::Result<Value> {
     let got = Http::connect(server.address())?.ask("GET /cache/stats HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
     ensure!(got.status == 200 && got.field("content-type") == Some("application/json"), "{got:?}");
     Ok(serde_json::from_slice(&got.body)?)
 }
 
-/// A number in the statistics, by its JSON pointer.
+/// Returns a number in the statistics, by its JSON pointer.
 pub(crate) fn number(stats: &Value, pointer: &str) -> anyhow::Result<f64> {
     stats.pointer(pointer).and_then(Value::as_f64).with_context(|| format!("no number at {pointer} in {stats}"))
 }
 
-/// What the statistics say of one strategy.
+/// Statistics of one strategy.
 pub(crate) fn of_strategy(stats: &Value, name: &str, figure: &str) -> anyhow::Result<f64> {
     let all = stats["strategies"].as_array().context("no strategies")?;
     let one = all.iter().find(|strategy| strategy["name"] == name).with_context(|| format!("no {name}"))?;
     one[figure].as_f64().with_context(|| format!("no {figure} of {name}"))
 }
 
-/// The sum of all fallbacks.
+/// Returns the sum of all fallbacks.
 pub(crate) fn fallbacks(stats: &Value) -> f64 {
     stats["fallbacks"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_f64()).sum()
 }

@@ -1,4 +1,4 @@
-//! The right bytes, whichever way they take.
+//! Bytes of responses, with every strategy.
 
 use anyhow::{Context, ensure};
 use testkit::{
@@ -8,7 +8,7 @@ use testkit::{
 
 use crate::bench::{ALL, Setup, Site, Subject, bytes, fallbacks, number, of_strategy, stats};
 
-/// Around every boundary: pages, the usual pipe, the largest pipe of these servers with and without a head, chains.
+/// Sizes around every boundary: pages, the usual pipe, the largest pipe of these servers with and without a head, chains.
 const PIPE_SIZE: usize = 128 << 10;
 const SIZES: &[usize] = &[
     0,
@@ -47,7 +47,7 @@ fn ask(client: &mut Http, method: &str, size: usize, fields: &str) -> anyhow::Re
     client.ask(&request).with_context(|| format!("{method} /{size} {fields}"))
 }
 
-/// Every size, first and again, alone and in a pipeline.
+/// Requests every size, twice, alone and in a pipeline.
 fn whole(server: &Server) -> anyhow::Result<()> {
     let mut client = Http::connect(server.address())?;
     for _ in 0..3 {
@@ -91,7 +91,7 @@ fn heads_ranges_and_conditions(server: &Server) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Several parts in one response: each with its place and its bytes, in the order of the request.
+/// Requests several parts in one response: each has its range and its bytes, in the order of the request.
 fn several_parts(server: &Server) -> anyhow::Result<()> {
     let mut client = Http::connect(server.address())?;
     for &size in SIZES.iter().filter(|&&size| size >= 4_095) {
@@ -114,7 +114,7 @@ fn several_parts(server: &Server) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// HTTP/1.0, which has to be told that the connection stays open, and requests that end it.
+/// Sends requests by HTTP/1.0, which has to ask for a persistent connection, and requests that end it.
 fn other_heads(server: &Server) -> anyhow::Result<()> {
     let mut client = Http::connect(server.address())?;
     for &size in SIZES {
@@ -130,7 +130,7 @@ fn other_heads(server: &Server) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Nothing went another way than it should have, and what was counted is what was asked for.
+/// Checks that every response took its strategy's way, and that the counts match the requests.
 fn all_went_their_way(server: &Server, Subject { strategy, .. }: Subject) -> anyhow::Result<()> {
     let stats = stats(server)?;
     ensure!(fallbacks(&stats) == 0.0, "{}", stats["fallbacks"]);

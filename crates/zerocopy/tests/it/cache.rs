@@ -1,4 +1,4 @@
-//! The cache through its server, without a socket: what is counted when files come, change and go.
+//! The cache through its server, without a socket: counts while files come, change and go.
 
 use std::{
     fs,
@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use clap::ValueEnum;
 use proto::{NextWrite, Now, Outbox, Protocol};
 use serde_json::Value;
 use sys::beneath::Root;
@@ -124,7 +125,7 @@ fn idle_files_leave_with_all_they_held() {
     }
 }
 
-/// A head is of the second in which it is sent, and old first pipes do not pile up.
+/// A head has the date of the second in which it is sent, and old first pipes do not pile up.
 #[test]
 fn each_second_has_a_pipe_of_its_own_and_only_one() {
     let mut world = World::new(always(Strategy::Pipe));
@@ -142,9 +143,9 @@ fn each_second_has_a_pipe_of_its_own_and_only_one() {
     assert_eq!(dates.len(), 10);
 }
 
-/// What has just been written may still change within the same tick of the clock: it is not put into pipes yet.
+/// A file that has just been written may still change within the same tick of the clock, and is not put into pipes yet.
 #[test]
-fn a_file_still_warm_waits_for_its_pipes() {
+fn a_file_that_has_not_settled_waits_for_its_pipes() {
     let mut world = World::new(always(Strategy::Pipe));
     world.now.unix -= Duration::from_secs(60);
     fs::write(world.root.join("file"), "warm").unwrap();
@@ -159,7 +160,7 @@ fn a_file_still_warm_waits_for_its_pipes() {
 /// Pipes hold references to pages: what has been cut off would be zeros, at the full length. So a change is seen once the
 /// clock has moved, however long the interval.
 #[test]
-fn a_file_in_pipes_is_looked_at_with_every_tick_of_the_clock() {
+fn a_file_in_pipes_is_checked_with_every_tick_of_the_clock() {
     let mut world = World::new(always(Strategy::Pipe));
     let path = world.root.join("file");
     fs::write(&path, vec![b'a'; 200_000]).unwrap();
@@ -183,7 +184,7 @@ fn a_file_in_pipes_is_looked_at_with_every_tick_of_the_clock() {
 /// Every kind of change is seen once the interval has passed, and not looked for before.
 #[test]
 fn changes_are_seen_after_the_interval() {
-    for &strategy in Strategy::ALL {
+    for &strategy in Strategy::value_variants() {
         let mut world = World::new(always(strategy));
         let path = world.root.join("file");
         fs::write(&path, "one").unwrap();

@@ -1,4 +1,4 @@
-//! Clients that we did not write, and the load generator.
+//! Foreign clients, and the load generator.
 
 use std::{path::Path, process::Command};
 
@@ -7,10 +7,10 @@ use testkit::{Server, peer, run_to_end, sibling};
 
 use crate::bench::{ALL, EXE, Setup, Site, bytes, number, stats};
 
-/// Loads with a program of its own each, on machines with few processors.
+/// Number of loads at the same time, each with a program of its own, on machines with few processors.
 const LOADED: Setup = Setup { at_once: 1, ..ALL };
 
-/// Runs a client to its successful end; what it printed.
+/// Runs a client to its successful end. Returns its output.
 fn run(program: &Path, args: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new(program);
     command.args(args);
@@ -41,7 +41,7 @@ fn curl_is_served() {
             curl(&["-C", "-", "-o", &output, &from])?;
             ensure!(std::fs::read(&got)? == bytes(size), "{size}: resumed wrongly");
         }
-        // As the first design's users did.
+        // As with the original server.
         let reset = curl(&[&url(server, "/cache/reset/26510")])?;
         ensure!(reset == "{\"evicted\":true}\n", "{reset}");
         let added = curl(&["--data-binary", "<p>added", &url(server, "/cache/add/added.html")])?;
@@ -64,7 +64,7 @@ fn ab_sees_no_request_fail() {
         report.lines().find_map(|line| line.trim().strip_prefix(label)?.split_whitespace().next()?.parse().ok())
     };
     LOADED.serve(Site::new(&[26_510]).path(), |server, subject| {
-        // Who asks while the first pipe of all is made is sent the file itself.
+        // A request while the very first pipe is made is sent the file itself.
         for args in [&["-k"][..], &[]] {
             run(&ab, &[args, &["-q", "-n", "1", &url(server, "/26510")]].concat())?;
         }

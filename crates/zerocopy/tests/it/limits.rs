@@ -1,4 +1,4 @@
-//! Budgets that are too small for what is asked, and kernels that refuse.
+//! Budgets that are too small for the requests, and kernels that refuse.
 
 use std::{path::Path, process::Command};
 
@@ -15,7 +15,7 @@ use crate::bench::{ALL, EVENT_LOOPS, LOOPS_ALONE, ONE, PIPE, Setup, Site, bytes,
 const FILES: usize = 1_500;
 const SIZE: usize = 26_510;
 
-/// So many files that differ, by names of a number.
+/// Makes `count` files that differ, with numbers as names.
 fn many(count: usize) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for number in 0..count {
@@ -28,7 +28,7 @@ fn contents(number: usize) -> Vec<u8> {
     bytes(SIZE + number % 3)[..].iter().map(|byte| byte ^ number as u8).chain(number.to_le_bytes()).collect()
 }
 
-/// Asks for all of them, in pipelines, on several connections.
+/// Requests all of them, in pipelines, on several connections.
 fn all_are_right(server: &Server, count: usize) -> anyhow::Result<()> {
     let mut client = Http::connect(server.address())?;
     let numbers: Vec<_> = (0..count).collect();
@@ -44,9 +44,9 @@ fn all_are_right(server: &Server, count: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A budget for a few files: these are in pipes, the others are served all the same, and the budget holds.
+/// With a budget for a few files, these are in pipes, the others are served as well, and the budget holds.
 #[test]
-fn thousands_of_files_with_a_small_pipe_budget_are_all_served_right() {
+fn thousands_of_files_are_served_with_a_small_pipe_budget() {
     let setup = Setup { args: &["--threads", "1", "--pipe-budget", "1MiB", "--idle-evict", "1min"], ..PIPE };
     setup.serve(many(FILES).path(), |server, _| {
         for _ in 0..2 {
@@ -63,9 +63,9 @@ fn thousands_of_files_with_a_small_pipe_budget_are_all_served_right() {
     });
 }
 
-/// The same for what the process may keep open, by every strategy: files make room for each other.
+/// Files make room for each other, with every strategy.
 #[test]
-fn a_small_limit_of_descriptors_holds_and_all_files_are_served_right() {
+fn a_small_limit_of_descriptors_holds_and_files_are_served() {
     const ARGS: &[&str] = &["--threads", "1", "--cache-descriptors", "40", "--idle-evict", "1min"];
     Setup { args: ARGS, ..ALL }.serve(many(300).path(), |server, subject| {
         let before = server.process().descriptors()?;
@@ -75,13 +75,13 @@ fn a_small_limit_of_descriptors_holds_and_all_files_are_served_right() {
         let stats = stats(server)?;
         let used = number(&stats, "/memory/descriptors")?;
         ensure!((20.0..=40.0).contains(&used), "{used} descriptors of the cache");
-        // Beside them there are scratch pipes, a connection or two, and what was closed and not reaped yet.
+        // Beside them there are scratch pipes, a connection or two, and descriptors that are about to be closed.
         let after = server.process().descriptors()?;
         ensure!(after <= before + 40 + 24, "{before} before, {after} after");
         let fell_back = number(&stats, "/fallbacks/descriptors")?;
         ensure!(subject.strategy != "pipe" || fell_back > 0.0, "{}", stats["fallbacks"]);
         ensure!(subject.strategy != "sendfile" || fell_back == 0.0, "{}", stats["fallbacks"]);
-        // What has come to rest gives way.
+        // Files that are no longer in use are evicted.
         std::thread::sleep(std::time::Duration::from_millis(150));
         let got = Http::connect(server.address())?.get("/299")?;
         ensure!(got.body == contents(299), "wrong bytes");
@@ -91,7 +91,7 @@ fn a_small_limit_of_descriptors_holds_and_all_files_are_served_right() {
 }
 
 #[test]
-fn a_small_limit_of_mapped_bytes_holds_and_all_files_are_served_right() {
+fn a_small_limit_of_mapped_bytes_holds_and_files_are_served() {
     const ARGS: &[&str] = &["--threads", "1", "--mapped-bytes", "300000", "--idle-evict", "1min"];
     Setup { strategies: &["mmap-write", "vmsplice"], args: ARGS, ..ALL }.serve(many(60).path(), |server, _| {
         all_are_right(server, 60)?;
@@ -104,7 +104,7 @@ fn a_small_limit_of_mapped_bytes_holds_and_all_files_are_served_right() {
 }
 
 #[test]
-fn full_registered_memory_holds_and_all_files_are_served_right() {
+fn full_registered_memory_holds_and_files_are_served() {
     const ARGS: &[&str] = &["--threads", "1", "--registered-bytes", "280KiB", "--idle-evict", "1min"];
     Setup { strategies: &["uring"], args: ARGS, ..ALL }.serve(many(60).path(), |server, _| {
         all_are_right(server, 60)?;
@@ -116,7 +116,7 @@ fn full_registered_memory_holds_and_all_files_are_served_right() {
     });
 }
 
-/// With a cache of nothing every request is a miss.
+/// Without entries every request is a miss.
 #[test]
 fn without_a_cache_all_files_are_served_right() {
     for args in [&["--threads", "1", "--cache-entries", "0"][..], &["--threads", "1", "--cache-descriptors", "0"]] {
@@ -133,12 +133,12 @@ fn without_a_cache_all_files_are_served_right() {
     }
 }
 
-/// Where nobody says how many connections there may be, it is what the limit of open files leaves.
+/// The default limit of connections is what the limit of open files leaves.
 #[test]
-fn connections_leave_the_cache_and_the_scratch_pipes_their_descriptors() {
+fn connections_leave_descriptors_for_cache_and_scratch_pipes() {
     const CONNECTIONS: usize = 10;
     let Some(prlimit) = peer("prlimit").unwrap() else { return };
-    // Of the cache, of 256 scratch pipes, and of everything else.
+    // Descriptors of the cache, of 256 scratch pipes, and of everything else.
     let kept = 100 + 2 * 256 + 512;
     let site = Site::new(&[100]);
     ONE.examine(|subject| {
@@ -159,7 +159,7 @@ fn connections_leave_the_cache_and_the_scratch_pipes_their_descriptors() {
     });
 }
 
-/// What the kernel says while files enter the cache, what the fallback is counted as, and how often at least.
+/// Error of the kernel while files enter the cache, the reason that the fallback is counted as, and the least count.
 const REFUSALS: &[(&str, &str, &str)] = &[
     ("pipe", "fcntl:error=EPERM", "kernel"),
     ("pipe", "pipe2:error=EMFILE", "descriptors"),
@@ -170,7 +170,7 @@ const REFUSALS: &[(&str, &str, &str)] = &[
 ];
 
 fn refused(server: &Server, site: &Path, faults: &str, counted: &str) -> anyhow::Result<()> {
-    // What the driver needs for a connection and for itself exists now.
+    // By now, the driver has all that it needs for a connection and for itself.
     let mut client = Http::connect(server.address())?;
     client.get("/missing")?;
     let sizes = [100, 26_510, 300_000];
@@ -187,9 +187,9 @@ fn refused(server: &Server, site: &Path, faults: &str, counted: &str) -> anyhow:
     Ok(())
 }
 
-/// `splice` is what a pipe is filled by and emptied with: where it fails for good, `sendfile` is left.
+/// A pipe is filled and emptied by `splice`: where that always fails, `sendfile` is left.
 #[test]
-fn what_the_kernel_refuses_is_sent_another_way_and_counted() {
+fn what_the_kernel_refuses_falls_back_and_is_counted() {
     if strace().is_none() {
         return;
     }
@@ -206,9 +206,9 @@ fn what_the_kernel_refuses_is_sent_another_way_and_counted() {
     }
 }
 
-/// Neither a file nor a pipe can be opened: that is said, and passes.
+/// Neither a file nor a pipe can be opened: that is 503, and passes.
 #[test]
-fn a_process_without_descriptors_says_so_and_recovers() {
+fn a_process_without_descriptors_answers_503_and_recovers() {
     if strace().is_none() {
         return;
     }

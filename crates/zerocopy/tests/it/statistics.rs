@@ -1,4 +1,4 @@
-//! What is counted for those who watch.
+//! Statistics and metrics of requests.
 
 use anyhow::{Context, ensure};
 use testkit::{
@@ -48,7 +48,7 @@ fn the_rate_is_seen_and_ends() {
 }
 
 #[test]
-fn metrics_say_the_same() {
+fn metrics_and_statistics_agree() {
     let site = Site::new(&[26_510]);
     crate::bench::settle();
     ALL.examine(|subject| {

@@ -1,21 +1,19 @@
-//! Files that are changed in every possible way while a crowd reads them.
+//! Files that are changed in every possible way while many clients read them.
 //!
-//! Their contents describe themselves: every 16 bytes say which generation of the file they belong to, and where.
+//! Their contents describe themselves: every 16 bytes have the generation of the file and their position.
 
 use std::{
     collections::HashMap,
     fs::{self, File},
     io::Write,
     path::Path,
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, ensure};
+use parking_lot::Mutex;
 use testkit::{
     Server,
     http::{Http, get},
@@ -24,20 +22,20 @@ use testkit::{
 use crate::bench::{ALL, Setup};
 
 const READERS: usize = 2;
-/// What the servers are told by `--revalidate`.
+/// Interval of `--revalidate`.
 const WINDOW: Duration = Duration::from_millis(100);
-/// For the coarse clock, and for a loop that was kept from its processor between looking at the clock and at a request.
+/// Tolerance for the coarse clock, and for a loop that was preempted between reading the clock and a request.
 const SLACK: Duration = Duration::from_millis(400);
-/// So long after a change everybody goes on asking without a pause.
+/// Time after a change in which readers make no pauses.
 const EAGER: Duration = Duration::from_millis(50);
-/// Between two questions of a reader who only waits for the window to end.
+/// Pause between two requests of a reader that waits for the window to end.
 const LEISURE: Duration = Duration::from_millis(2);
-/// Changes in a row, without a rest between them.
+/// Number of changes in a burst, without a pause between them.
 const BURST: u64 = 12;
-/// Responses of known contents that are waited for after a change or a burst.
+/// Number of responses of known contents to wait for after a change or a burst.
 const CHECKED_MIN: u64 = 5;
 const RECORD: usize = 16;
-/// In records; generations take turns.
+/// Sizes of the generations in turn, in records.
 const LENGTHS: [usize; 5] = [26_512 / RECORD, 4_096, 300, 70_000, 20_000];
 
 fn contents(generation: u64, records: usize) -> Vec<u8> {
@@ -49,14 +47,14 @@ fn contents(generation: u64, records: usize) -> Vec<u8> {
     bytes
 }
 
-/// What the file is, as far as the readers may know.
+/// State of the file, as far as readers may know.
 #[derive(Clone, Copy, Debug)]
 struct State {
-    /// Of all changes, the number of the last; one that is being made counts.
+    /// Number of the last change; one that is being made counts.
     changes: u64,
-    /// When it was made; `None` while it is.
+    /// Time of the change; `None` while it is being made.
     since: Option<Instant>,
-    /// What the file contains; `None` when there is none.
+    /// Contents of the file; `None` when there is none.
     generation: Option<(u64, usize)>,
 }
 
@@ -70,13 +68,13 @@ struct World<'a> {
 
 impl World<'_> {
     fn state(&self) -> State {
-        *self.state.lock().unwrap()
+        *self.state.lock()
     }
 
-    /// Makes one change, with everybody knowing that it is under way.
+    /// Makes one change, which the readers know to be in progress.
     fn change(&self, number: u64, kind: Kind) -> anyhow::Result<()> {
         {
-            let mut state = self.state.lock().unwrap();
+            let mut state = self.state.lock();
             (state.changes, state.since) = (number, None);
         }
         let before = self.state().generation;
@@ -113,11 +111,11 @@ impl World<'_> {
                 Some((number, records))
             }
         };
-        *self.state.lock().unwrap() = State { changes: number, since: Some(Instant::now()), generation };
+        *self.state.lock() = State { changes: number, since: Some(Instant::now()), generation };
         Ok(())
     }
 
-    /// Asks again and again; every answer is judged by what was known before and after it.
+    /// Sends requests until the end. Every response is checked against the states before and after it.
     fn read_on(&self, server: &Server) -> anyhow::Result<()> {
         while !self.is_over.load(Ordering::Relaxed) {
             let mut client = Http::connect(server.address())?;
@@ -129,7 +127,7 @@ impl World<'_> {
                     thread::sleep(LEISURE);
                 }
                 client.send(&get("/file"))?;
-                // What cannot be completed ends the connection.
+                // A response that cannot be completed ends the connection.
                 let Some(got) = client.response_or_end("GET")? else { break };
                 if got.status == 200 {
                     is_of_this_file(&got.body)?;
@@ -144,7 +142,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Each kind of change to a file that had come to rest in the cache, and bursts of all of them.
+    /// Makes each kind of change to a file that has settled in the cache, and bursts of all of them.
     fn rage(&self) -> anyhow::Result<()> {
         let mut number = 1;
         for kind in Kind::ALL {
@@ -163,7 +161,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Until the readers have seen what the file has come to.
+    /// Waits until the readers have seen the new state of the file.
     fn rest(&self) -> anyhow::Result<()> {
         let before = self.checked.load(Ordering::Relaxed);
         testkit::eventually("the file is read after it has come to rest", || {
@@ -172,16 +170,16 @@ impl World<'_> {
         })
     }
 
-    /// An entity tag means one state of the file, and no other.
+    /// Checks that an entity tag means one state of the file, and no other.
     fn is_tagged(&self, etag: Option<&str>, generation: (u64, usize)) -> anyhow::Result<()> {
         let etag = etag.context("no entity tag")?.to_owned();
-        let known = *self.tags.lock().unwrap().entry(etag).or_insert(generation);
+        let known = *self.tags.lock().entry(etag).or_insert(generation);
         ensure!(known == generation, "the tag of {known:?} for {generation:?}");
         Ok(())
     }
 }
 
-/// How a file is changed.
+/// Kind of a change to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Overwritten in place, at the same length.
@@ -192,7 +190,7 @@ enum Kind {
     Replace,
     /// Truncated and written anew, as `>` does.
     Rewrite,
-    /// Deleted and created again, which likes to reuse the inode.
+    /// Deleted and created again, which tends to reuse the inode.
     Recreate,
     /// Deleted; the next change creates it.
     Delete,
@@ -203,11 +201,11 @@ impl Kind {
         [Self::Overwrite, Self::Replace, Self::Truncate, Self::Rewrite, Self::Recreate, Self::Delete, Self::Overwrite];
 }
 
-/// Every record is where it belongs, or has been cleared by a truncation; which generation it is of may change from one
+/// Checks that every record is at its position, or has been cleared by a truncation. Generations may differ from one record
 /// to the next while the file is being changed.
 fn is_of_this_file(body: &[u8]) -> anyhow::Result<()> {
     for (at, record) in body.chunks(RECORD).enumerate() {
-        // A record that is just being written behind a truncation may be there by half.
+        // A record that is being written behind a truncation may be incomplete.
         let (own, there) = ((at as u64).to_le_bytes(), &record[8..]);
         let is_there = there == own || there.iter().zip(own).all(|(&byte, own)| byte == own || byte == 0);
         ensure!(is_there, "record {at} of {}", body.len() / RECORD);
@@ -235,7 +233,7 @@ fn storm(setup: Setup) {
         let (is_over, checked) = (AtomicBool::new(false), AtomicU64::new(0));
         let world = World { path: &path, state: Mutex::new(state), is_over, checked, tags: Mutex::default() };
         let mut server = setup.start(subject, dir.path())?;
-        // It is to be in its final shape when the first change comes.
+        // The file has to be in its final form when the first change comes.
         crate::bench::settle();
         thread::scope(|scope| {
             let read = || {
@@ -255,13 +253,13 @@ fn storm(setup: Setup) {
 }
 
 #[test]
-fn what_is_served_after_the_window_is_what_there_is() {
+fn after_the_window_the_current_file_is_served() {
     storm(Setup { args: &["--threads", "1", "--revalidate", "100ms", "--pipe-size", "128KiB"], at_once: 14, ..ALL });
 }
 
 /// With two threads that renew the same pipes, and idle eviction between the bursts.
 #[test]
-fn the_same_with_two_threads_and_eviction() {
+fn after_the_window_also_with_threads_and_eviction() {
     const ARGS: &[&str] =
         &["--threads", "2", "--revalidate", "100ms", "--idle-evict", "100ms", "--pipe-budget", "512KiB"];
     storm(Setup { args: ARGS, drivers: &crate::bench::EVENT_LOOPS, at_once: 14, ..ALL });

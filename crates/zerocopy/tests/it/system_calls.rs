@@ -1,4 +1,4 @@
-//! What a response costs in system calls, as strace(1) sees it.
+//! Number of system calls for a response, as strace(1) counts them.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -26,7 +26,7 @@ fn counted(server: &Server, site: &Site, subject: Subject, size: usize) -> anyho
     })
 }
 
-/// A file that is in a pipe behind its head is one tee and one splice; the rest is for a new date or look, once a second.
+/// A file in a pipe behind its head is one tee and one splice; the other calls are for a new date or a check, once a second.
 #[test]
 fn a_small_cached_response_is_one_tee_and_one_splice() {
     if strace().is_none() {

@@ -10,10 +10,10 @@ use testkit::{
 
 use crate::bench::{ALL, PIPE, Setup, Site, bytes, number, stats};
 
-/// Larger than what the sockets of one connection hold, so that a transfer can be caught in the middle.
+/// Size of a file that exceeds the buffers of one connection, so that a transfer can be stopped in the middle.
 const LARGE: usize = 8 << 20;
 
-/// A reader with little room, who has read the head of the response and nothing of the file yet.
+/// Connects a client with a small receive buffer, which has read the head of the response and nothing of the file yet.
 fn begin(server: &Server, request: &str) -> anyhow::Result<Client> {
     let mut client = Http::over(Client::connect_narrow(server.address(), 16 << 10)?)?;
     client.send(request)?;
@@ -65,10 +65,9 @@ fn resets_in_mid_transfer_leave_nothing_behind() {
     });
 }
 
-/// Those who take nothing hold scratch pipes, more than there may be; all the others are answered, and in the end
-/// they are themselves.
+/// Readers that take nothing hold all scratch pipes. All others are answered meanwhile, and in the end those readers, too.
 #[test]
-fn slow_readers_that_hold_pipes_cost_nobody_else() {
+fn slow_readers_that_hold_pipes_do_not_hold_up_others() {
     const SLOW: usize = 300;
     // `pool` and `blocking` have a thread with each slow reader, and that is all that they have.
     let setup = Setup {
@@ -99,7 +98,7 @@ fn slow_readers_that_hold_pipes_cost_nobody_else() {
 
 /// An evicted file is sent to its end, counts until then, and no longer.
 #[test]
-fn an_evicted_file_is_a_zombie_until_its_last_request_ends() {
+fn an_evicted_file_counts_until_its_last_request_ends() {
     let setup = Setup { args: &["--threads", "1", "--idle-evict", "200ms"], ..ALL };
     let whole = Digest { sha256: digest(bytes(LARGE)), len: LARGE as u64 };
     // tokio-uring reads files into memory, but holds on to what it reads from as the others do.
@@ -153,7 +152,7 @@ fn a_drain_finishes_what_is_in_flight() {
     });
 }
 
-/// Nothing of what is idle stays, and what is asked for again comes back.
+/// Nothing of idle files stays, and a file that is requested again comes back.
 #[test]
 fn idle_files_leave_and_come_back() {
     let setup = Setup { args: &["--threads", "1", "--idle-evict", "200ms"], drivers: &[DriverKind::DEFAULT], ..ALL };

@@ -1,4 +1,4 @@
-//! What the command line takes, and what is said when the server cannot serve.
+//! Command line, and messages of a server that cannot serve.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use testkit::{DriverKind, Finished, Server, http::Http, run_to_end};
 
 use crate::bench::{ALL, EXE, STRATEGIES, Setup};
 
-/// Runs to the end, which must come with this exit status, nothing on standard output, and one line of error.
+/// Runs to the end. The exit status must be `code`, standard output empty, and the error one line.
 fn fails(command: Command, code: i32) -> Finished {
     let finished = run_to_end(command).unwrap();
     let errors = finished.stderr.lines().filter(|line| line.starts_with("error: ")).count();
@@ -73,7 +73,7 @@ fn bad_usage_is_status_2() {
     }
 }
 
-/// Extensions mean what the file says they mean; what it does not know is bytes or what everybody calls it.
+/// Media types are those of the file; an extension that it does not have is of the usual type, or bytes.
 #[test]
 fn media_types_come_from_a_file() {
     let dir = tempfile::tempdir().unwrap();

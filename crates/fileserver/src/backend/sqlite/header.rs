@@ -1,4 +1,4 @@
-//! The first bytes of a database (sqlite.org/fileformat2.html, section 1.3).
+//! Header of a database (sqlite.org/fileformat2.html, section 1.3).
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 
@@ -9,18 +9,18 @@ use super::{
 
 const MAGIC: &[u8] = b"SQLite format 3\0";
 const BYTES: usize = 100;
-/// The version that a writer, and one that a reader needs; 2 is WAL mode.
+/// Offset of the versions that a writer and a reader need; 2 is WAL mode.
 const VERSIONS_AT: usize = 18;
 const WRITE_AHEAD_LOG: u8 = 2;
 const FORMAT_AT: usize = 60;
 const APPLICATION_ID_AT: usize = 68;
 
-/// What a database says of itself, without SQLite: that would make files beside one in WAL mode to find out.
+/// Header of a database, read without SQLite, which would create files beside one in WAL mode.
 pub(super) struct Header([u8; BYTES]);
 
 impl Header {
-    /// A file that is shorter is padded: it is no database, and that is all there is to know.
-    pub(super) fn of(file: &File) -> io::Result<Self> {
+    /// Reads the header of a file. A shorter file gets a header of zeros, which is that of no database.
+    pub(super) fn read(file: &File) -> io::Result<Self> {
         let mut header = [0; BYTES];
         match file.read_exact_at(&mut header, 0) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Self([0; BYTES])),
@@ -28,12 +28,12 @@ impl Header {
         }
     }
 
-    /// Whether it is a database of documents, of whichever format.
+    /// True for a database of documents, whatever its format.
     pub(super) fn is_ours(&self) -> bool {
         self.0.starts_with(MAGIC) && self.number(APPLICATION_ID_AT) == APPLICATION_ID
     }
 
-    /// Whether it can be read.
+    /// Checks that documents can be read from the database.
     pub(super) fn check(&self) -> Result<(), DatabaseProblem> {
         if !self.is_ours() {
             return Err(DatabaseProblem::Foreign);

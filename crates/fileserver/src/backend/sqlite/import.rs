@@ -1,4 +1,4 @@
-//! A directory becomes a database.
+//! Import of a directory into a database.
 
 use std::{
     fs::{self, File, Permissions},
@@ -23,16 +23,16 @@ use super::{
 };
 
 const INSERT: &str = "INSERT INTO documents (id, digest, body) VALUES (?1, ?2, ?3)";
-/// Documents up to this size are read at once, larger ones piece by piece; bytes.
+/// Size of the largest documents that are read at once, in bytes; larger ones are read piece by piece.
 const MEMORY_MAX: u64 = 8 << 20;
 const CHUNK_BYTES: usize = 1 << 20;
-/// How often a large file that is being written is read again.
+/// Number of times that a large file is read while it changes.
 const READ_TRIES: usize = 3;
 
-/// How a database is laid out.
+/// Options of an import.
 #[derive(Clone, Copy, Debug)]
 pub struct ImportOptions {
-    /// A power of two from 512 to 65536.
+    /// Size of the database's pages, in bytes: a power of two from 512 to 65536.
     pub page_bytes: u32,
 }
 
@@ -42,7 +42,7 @@ impl Default for ImportOptions {
     }
 }
 
-/// How far an import has come.
+/// Progress of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     pub documents: usize,
@@ -50,7 +50,7 @@ pub struct Progress {
     pub bytes: u64,
 }
 
-/// What an import has made.
+/// Result of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     pub documents: usize,
@@ -59,6 +59,7 @@ pub struct Imported {
     pub vanished: usize,
 }
 
+/// Reason why an import fails.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     #[error("cannot open {path}: {source}", path = .path.display())]
@@ -83,13 +84,13 @@ pub enum ImportError {
     Sqlite(#[from] rusqlite::Error),
 }
 
-/// Writes every document of `directory` to a new database, which takes the place of `database` when it is complete
-/// and on the disk: who reads the old one notices, and nobody sees half of one.
+/// Writes every document of `directory` to a new database, which takes the place of `database` when it is complete and on
+/// the disk. Readers of the old one notice, and nobody sees an incomplete one.
 ///
-/// What is imported is what a server of the directory would send, read by the same rules.
+/// A document is imported as a server of the directory would send it, read by the same rules.
 ///
-/// Not for a process that serves `database` itself: a look at what there is to be replaced takes the process's locks
-/// from it (fcntl(2)).
+/// Not for a process that serves `database` itself: reading the header of the old one releases the process's locks on it
+/// (fcntl(2)).
 ///
 /// # Errors
 /// See [`ImportError`]. `database` is then what it was before.
@@ -103,7 +104,7 @@ pub fn import<L: Layout>(
     if !options.page_bytes.is_power_of_two() || !(512..=65536).contains(&options.page_bytes) {
         return Err(ImportError::PageSize(options.page_bytes));
     }
-    may_replace(database)?;
+    check_replaceable(database)?;
     let opening = |errno| ImportError::Directory { path: directory.to_owned(), source: io::Error::from(errno) };
     let root = Root::open(directory).map_err(opening)?;
     let mut ids = layout.list(directory)?;
@@ -113,7 +114,7 @@ pub fn import<L: Layout>(
     }
     let writing = |source| ImportError::Write { path: database.to_owned(), source };
     let parent = database.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    // Readable for whom the user's mask allows it: a server may well be another user.
+    // Readable as far as the user's mask allows: the server may run as another user.
     let temporary =
         tempfile::Builder::new().prefix(".import-").permissions(Permissions::from_mode(0o666)).tempfile_in(parent);
     let temporary = temporary.map_err(writing)?;
@@ -140,8 +141,8 @@ pub fn import<L: Layout>(
     Ok(imported)
 }
 
-/// Whether a file of this name is ours to replace, if there is one.
-fn may_replace(database: &Path) -> Result<(), ImportError> {
+/// Checks that a file of this name may be replaced, if there is one.
+fn check_replaceable(database: &Path) -> Result<(), ImportError> {
     for suffix in ["-journal", "-wal"] {
         let mut name = database.as_os_str().to_owned();
         name.push(suffix);
@@ -158,16 +159,16 @@ fn may_replace(database: &Path) -> Result<(), ImportError> {
         Ok(metadata) if metadata.len() == 0 => return Ok(()),
         Ok(_) => {}
     }
-    let header = File::open(database).and_then(|file| Header::of(&file));
+    let header = File::open(database).and_then(|file| Header::read(&file));
     let header = header.map_err(|source| ImportError::Write { path: database.to_owned(), source })?;
-    // One of another format is ours as well.
+    // A database of another format may be replaced, too.
     if header.is_ours() { Ok(()) } else { Err(foreign()) }
 }
 
 fn create(path: &Path, options: ImportOptions) -> Result<Connection, ImportError> {
     let connection = Connection::open(path)?;
     connection.pragma_update(None, "page_size", options.page_bytes)?;
-    // Until it has its name, an import that fails leaves nothing worth keeping.
+    // Before it has its name, a failed import leaves nothing worth keeping.
     connection.pragma_update_and_check(None, "journal_mode", "off", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "off")?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
@@ -195,7 +196,7 @@ fn add<L: Layout>(database: &Connection, root: &Root, layout: &L, id: &FileId) -
     Ok(Some(contents.len() as u64))
 }
 
-/// A change in the same tick of the clock as the one before would not be seen, and half of it be kept for ever.
+/// Waits until a later change is certain to have another time. Else it might go unnoticed, and half of it be kept for ever.
 fn wait_until_settled(file: &File, mut metadata: Metadata) -> Result<Metadata, OpenError> {
     for _ in 0..READ_TRIES {
         if metadata.is_settled(unix_coarse()) {
@@ -204,11 +205,11 @@ fn wait_until_settled(file: &File, mut metadata: Metadata) -> Result<Metadata, O
         thread::sleep(Metadata::TIMESTAMP_STEP);
         metadata = Metadata::of(file)?;
     }
-    // Now it has, or its time lies in the future and says nothing.
+    // It has settled, or its time lies in the future and means nothing.
     Ok(metadata)
 }
 
-/// Adds a document piece by piece: first the room for it, then its body, then the digest that is known by then.
+/// Adds a document piece by piece: first a row of its size, then its body, then the digest.
 fn add_large(database: &Connection, file: &File, mut metadata: Metadata, id: &FileId) -> Result<u64, ImportError> {
     for _ in 0..READ_TRIES {
         if metadata.size > BODY_BYTES_MAX {

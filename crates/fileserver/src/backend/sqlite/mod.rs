@@ -1,4 +1,4 @@
-//! Documents that are rows of an SQLite database.
+//! Back end whose documents are rows of an SQLite database.
 
 mod files;
 mod header;
@@ -6,8 +6,6 @@ mod import;
 mod problem;
 mod read;
 mod schema;
-#[cfg(test)]
-mod tests;
 
 use std::{
     env,
@@ -15,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use file_cache::FileState;
 use sys::{beneath::Metadata, clock::unix_coarse};
 use wire::file::FileId;
 
@@ -25,21 +24,21 @@ pub use self::{
     read::SqliteReader,
 };
 use super::{
-    Absence, Backend, BackendError, Document,
+    Backend, BackendError, Document, LoadError,
     document::{DatabaseOrigin, Origin},
 };
 
-/// How a [`Sqlite`] reads.
+/// Options of a [`Sqlite`].
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
-    /// Bodies up to this size are read into memory, larger ones copied to an unnamed temporary file; bytes.
+    /// Size of the largest bodies that are read into memory, in bytes; larger ones are copied to an unnamed temporary file.
     pub memory_max: u64,
-    /// Where the temporary files are made.
+    /// Directory of the temporary files.
     pub spool: PathBuf,
-    /// How much of the database SQLite may map into memory; bytes. A database that is truncated while it is mapped
-    /// ends the process by SIGBUS, therefore 0 is the default: a file on a server is anybody's guess.
+    /// Bytes of the database that SQLite may map into memory. A database that is truncated while it is mapped ends the
+    /// process by SIGBUS; since nobody knows who truncates a file on a server, 0 is the default.
     pub mmap_bytes: u64,
-    /// How long a load waits for a writer before it gives up.
+    /// Time that a load waits for a writer before it fails.
     pub busy: Duration,
 }
 
@@ -49,7 +48,7 @@ impl Default for SqliteOptions {
     }
 }
 
-/// See the module's description. Nothing leaves it that does not match its digest.
+/// Database of documents. A document that does not match its digest is never served.
 #[derive(Debug)]
 pub struct Sqlite {
     path: PathBuf,
@@ -62,7 +61,7 @@ impl Sqlite {
     /// `path` is no database of documents, or cannot be read.
     pub fn open(path: &Path, options: SqliteOptions) -> Result<Self, BackendError> {
         let database = Self { path: path.to_owned(), options, files: Files::default() };
-        // Said at the start rather than to the first client.
+        // An error is reported at the start rather than to the first client.
         database.reader()?;
         Ok(database)
     }
@@ -76,21 +75,23 @@ impl Backend for Sqlite {
         SqliteReader::open(&self.path, &self.files, &self.options)
     }
 
-    fn load(&self, reader: &mut SqliteReader, id: &FileId) -> Result<Document, Absence> {
-        // The time before the state, and both before the look into the database: whoever changes it after this changes
-        // its state too.
+    fn load(&self, reader: &mut SqliteReader, id: &FileId) -> Result<Document, LoadError> {
+        // The time before the state, and both before the database is read: a change after this changes its state, too.
         let now = unix_coarse();
-        let metadata = Metadata::at(&self.path).map_err(|_| Absence::Failed)?;
-        let settled = metadata.is_settled(now);
+        let metadata = Metadata::at(&self.path).map_err(|_| LoadError::Failed)?;
         if !reader.is_of(&metadata) {
-            *reader = self.reader().map_err(|error| read::absence_at_opening(&error))?;
+            *reader = self.reader().map_err(|error| read::load_error_at_opening(&error))?;
         }
         let (body, spooled_bytes) = reader.read(id)?;
-        Ok(Document { body, origin: Origin::Database(DatabaseOrigin { metadata, settled, spooled_bytes }) })
+        let state = FileState::new(metadata, now);
+        Ok(Document { body, origin: Origin::Database(DatabaseOrigin { state, spooled_bytes }) })
     }
 
     fn is_current(&self, document: &Document, _id: &FileId) -> bool {
         let Origin::Database(origin) = &document.origin else { return false };
-        origin.settled && Metadata::at(&self.path) == Ok(origin.metadata)
+        origin.state.is_unchanged(|| Metadata::at(&self.path))
     }
 }
+
+#[cfg(test)]
+mod tests;

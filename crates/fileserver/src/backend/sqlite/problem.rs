@@ -1,7 +1,8 @@
-//! What is wrong with a database.
+//! Problems of a database.
 
 use super::schema::FORMAT;
 
+/// Reason why a database cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseProblem {
     #[error("not a regular file")]

@@ -1,4 +1,4 @@
-//! A connection for reading.
+//! Connection for reading documents.
 
 use std::{
     fs::File,
@@ -20,41 +20,42 @@ use sys::beneath::{Metadata, OpenError};
 use wire::file::FileId;
 
 use super::{
-    super::{Absence, BackendError, Body},
+    super::{BackendError, Body, LoadError},
     DatabaseProblem, SqliteOptions,
     files::{Files, Lease},
     schema::{CREATE, DIGEST_BYTES, Digest, TABLE},
 };
 
-/// The body only if it is short, and a digest only if it is as long as one: whatever a damaged database has in their
-/// places is not read into memory to find out that it is wrong. Lengths in bytes, which SQLite knows without reading.
+/// Query for a document: the body only if it is short, and the digest only if it is as long as one. A damaged database may
+/// have anything in their places, which is not read into memory to find out that it is wrong. Lengths are in bytes, which
+/// SQLite knows without reading.
 const FIND: &str = "SELECT number, CASE WHEN octet_length(digest) = 16 THEN digest END, octet_length(body),
     CASE WHEN octet_length(body) <= ?2 THEN body END
     FROM documents WHERE id = ?1";
 const _: () = assert!(DIGEST_BYTES == 16);
-/// Bodies up to this size come with their row. SQLite reads such a value into memory of its own; that and the copy cost
-/// more than the second look at the row by which a larger one is read where it is to be; bytes.
+/// Size of the largest bodies that come with their row, in bytes. SQLite reads such a value into memory of its own. For a
+/// larger one, that and the copy cost more than a second access to the row, which reads it in place.
 const COLUMN_MAX: u64 = 64 << 10;
-/// One read of a body that is copied to a temporary file.
+/// Size of one read of a body that is copied to a temporary file, in bytes.
 const CHUNK_BYTES: usize = 256 << 10;
-/// A damaged document that many ask for is no reason to fill the log.
+/// Least time between two warnings: a damaged document in demand must not fill the log.
 const WARNING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What one thread needs to read documents.
+/// Connection of one thread, which reads documents.
 #[derive(Debug)]
 pub struct SqliteReader {
     connection: Connection,
-    /// Given back behind the connection.
+    /// Dropped after the connection.
     _lease: Arc<Lease>,
     /// State of the database since before it was opened.
     metadata: Metadata,
     memory_max: u64,
     spool: Box<Path>,
-    /// When it was last said that something is damaged.
+    /// Time of the last warning of damage.
     warned: Option<Instant>,
 }
 
-/// Why a row gives no document.
+/// Reason why a row gives no document.
 #[derive(Debug, thiserror::Error)]
 enum ReadError {
     #[error(transparent)]
@@ -77,7 +78,7 @@ impl SqliteReader {
         if !path.is_file() {
             return Err(failed(DatabaseProblem::NotRegular));
         }
-        let (header, lease) = files.look(path).map_err(|error| unreadable(error.into()))?;
+        let (header, lease) = files.open(path).map_err(|error| unreadable(error.into()))?;
         header.check().map_err(failed)?;
         let connection = connect(path, options).map_err(failed)?;
         // SQLite opens by name as well, and might have met another file.
@@ -97,19 +98,19 @@ impl SqliteReader {
         &self.connection
     }
 
-    /// The body, and how many bytes of it lie in a temporary file.
-    pub(super) fn read(&mut self, id: &FileId) -> Result<(Body, u64), Absence> {
+    /// Reads a body. Returns the number of its bytes in a temporary file, too.
+    pub(super) fn read(&mut self, id: &FileId) -> Result<(Body, u64), LoadError> {
         let error = match self.find(id) {
-            Ok(found) => return found.ok_or(Absence::Missing),
+            Ok(found) => return found.ok_or(LoadError::Missing),
             Err(error) => error,
         };
-        let absence = error.absence();
-        let is_news = self.warned.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL);
-        if absence == Absence::Failed && is_news {
+        let load_error = error.load_error();
+        let is_warning_due = self.warned.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL);
+        if load_error == LoadError::Failed && is_warning_due {
             self.warned = Some(Instant::now());
             tracing::warn!(%id, %error, "a document cannot be read");
         }
-        Err(absence)
+        Err(load_error)
     }
 
     fn find(&self, id: &FileId) -> Result<Option<(Body, u64)>, ReadError> {
@@ -177,18 +178,18 @@ fn connect(path: &Path, options: &SqliteOptions) -> Result<Connection, DatabaseP
 }
 
 impl ReadError {
-    fn absence(&self) -> Absence {
+    fn load_error(&self) -> LoadError {
         let may_pass = match self {
             Self::Sqlite(error) => may_pass(error),
             Self::Spool(error) => is_exhaustion(error),
             Self::Type(_) | Self::Digest | Self::Size => false,
         };
-        if may_pass { Absence::Unavailable } else { Absence::Failed }
+        if may_pass { LoadError::Unavailable } else { LoadError::Failed }
     }
 }
 
-/// What a client is told when the database could not be opened again.
-pub(super) fn absence_at_opening(error: &BackendError) -> Absence {
+/// Returns the error for a client when the database could not be opened again.
+pub(super) fn load_error_at_opening(error: &BackendError) -> LoadError {
     let may_pass = match error {
         BackendError::Open { source, .. } => is_exhaustion(source),
         BackendError::Database { problem: DatabaseProblem::Sqlite(error), .. } => may_pass(error),
@@ -196,10 +197,10 @@ pub(super) fn absence_at_opening(error: &BackendError) -> Absence {
         BackendError::Database { .. } | BackendError::Layout(_) => false,
     };
     if may_pass {
-        return Absence::Unavailable;
+        return LoadError::Unavailable;
     }
     tracing::warn!(%error, "the database has changed and cannot be opened");
-    Absence::Failed
+    LoadError::Failed
 }
 
 fn may_pass(error: &rusqlite::Error) -> bool {
@@ -216,7 +217,7 @@ fn may_pass(error: &rusqlite::Error) -> bool {
     }
 }
 
-/// Out of descriptors, memory or disk.
+/// True for a lack of descriptors, memory or disk space.
 pub(super) fn is_exhaustion(error: &io::Error) -> bool {
     let is_full =
         matches!(error.kind(), io::ErrorKind::OutOfMemory | io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
@@ -242,7 +243,7 @@ mod tests {
     const LARGE: i64 = 8 << 20;
     const READ_MAX: i32 = 1 << 20;
 
-    /// What is in the digest's or the body's place and is none is told by its length or its type, without being read.
+    /// A value in the place of the digest or the body is rejected by its length or its type, without being read.
     #[test]
     fn a_digest_of_the_wrong_length_is_not_read() {
         let directory = tempfile::tempdir().unwrap();
@@ -273,7 +274,7 @@ mod tests {
             let error = reader.find(&id).unwrap_err();
             let is_read =
                 matches!(&error, ReadError::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::TooBig));
-            assert!(!is_read && error.absence() == Absence::Failed, "{place} = {value}: {error}");
+            assert!(!is_read && error.load_error() == LoadError::Failed, "{place} = {value}: {error}");
             drop(reader);
             writer.execute("UPDATE documents SET digest = ?1, body = ?2", before).unwrap();
         }

@@ -1,13 +1,13 @@
-//! What a database of documents looks like, and the digest that each of them carries.
+//! Schema of a database of documents, and the digest that each of them carries.
 
 use twox_hash::XxHash3_128;
 use wire::file::FileId;
 
-/// "QFS1": `PRAGMA application_id`.
+/// Value of `PRAGMA application_id`: "QFS1".
 pub(super) const APPLICATION_ID: u32 = 0x5146_5331;
-/// `PRAGMA user_version`; changes with anything here.
+/// Value of `PRAGMA user_version`; changes with anything here.
 pub(super) const FORMAT: u32 = 1;
-/// The body is last, so that a row's first page tells everything else about it.
+/// Statement that creates the table. The body is last, so that a row's first page has everything else.
 pub(super) const CREATE: &str = "CREATE TABLE documents (
     number INTEGER PRIMARY KEY,
     id BLOB NOT NULL UNIQUE,
@@ -16,13 +16,13 @@ pub(super) const CREATE: &str = "CREATE TABLE documents (
 )";
 pub(super) const TABLE: &str = "documents";
 pub(super) const DIGEST_BYTES: usize = 16;
-/// The largest value that SQLite keeps (SQLITE_MAX_LENGTH), less what else is in its row.
+/// Size of the largest value that SQLite keeps (SQLITE_MAX_LENGTH), less the rest of its row.
 pub(super) const BODY_BYTES_MAX: u64 = 1_000_000_000 - 4096;
 
-/// XXH3-128 of the id and the body. The id is in it, so that a whole body of another document is a wrong one.
+/// XXH3-128 of the id and the body. The id is included, so that the intact body of another document does not match.
 ///
-/// It finds accidents: of corruptions one in 2^128 stays unseen, at the speed of memory. Who can write to the
-/// database can also write a digest; no digest inside it would help against that.
+/// It detects accidents: one corruption in 2^128 stays unnoticed, at the speed of memory. It does not detect an attacker, who
+/// can write a matching digest, too.
 pub(super) struct Digest(XxHash3_128);
 
 impl Digest {
@@ -41,7 +41,7 @@ impl Digest {
         self.0.finish_128().to_be_bytes()
     }
 
-    /// Of a body in one piece.
+    /// Returns the digest of a body in one piece.
     pub(super) fn of(id: &FileId, body: &[u8]) -> [u8; DIGEST_BYTES] {
         let mut digest = Self::of_document(id);
         digest.update(body);
@@ -55,7 +55,7 @@ mod tests {
 
     /// Databases outlive programs: the digest must stay what it is.
     #[test]
-    fn a_digest_depends_on_all_of_id_and_body_and_not_on_the_pieces() {
+    fn a_digest_depends_on_all_of_id_and_body() {
         let id = |bytes: &[u8]| FileId::new(bytes).unwrap();
         let whole = Digest::of(&id(b"AB"), b"body of it");
         let mut pieces = Digest::of_document(&id(b"AB"));

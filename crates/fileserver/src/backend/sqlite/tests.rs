@@ -10,7 +10,7 @@ use super::{
     *,
 };
 
-/// Rows above this are spooled here, so that small tests see both ways.
+/// Size of the largest bodies in memory, so that small tests cover both ways.
 const MEMORY_MAX: u64 = 20_000;
 /// Two changes further apart than this have different times.
 const STEP: Duration = Duration::from_millis(60);
@@ -28,7 +28,7 @@ fn body(size: usize, seed: u64) -> Vec<u8> {
     (0..size).map(|_| random.u8(..)).collect()
 }
 
-/// A directory of documents of every interesting size, and its database.
+/// Directory of documents of every interesting size, and its database.
 struct Collection {
     outer: tempfile::TempDir,
     documents: Vec<(FileId, Vec<u8>)>,
@@ -89,11 +89,11 @@ fn every_document_comes_back_as_it_was() {
         assert!(document.held_bytes() >= body.len(), "{id}");
     }
     for absent in ["D2", "d1", "D1 ", "%"] {
-        assert_eq!(sqlite.load(&mut reader, &id(absent)).unwrap_err(), Absence::Missing, "{absent}");
+        assert_eq!(sqlite.load(&mut reader, &id(absent)).unwrap_err(), LoadError::Missing, "{absent}");
     }
 }
 
-/// Beyond what an import reads at once, and a reader at a time.
+/// Size that an import does not read at once, nor a reader.
 #[test]
 fn a_large_document_comes_back_as_it_was() {
     let collection = Collection::new();
@@ -119,7 +119,7 @@ fn an_import_takes_what_a_server_would_send() {
     assert_eq!(import(&content, &layout, &database, ImportOptions::default(), |_| ()).unwrap().documents, 2);
     let sqlite = Sqlite::open(&database, options()).unwrap();
     let mut reader = sqlite.reader().unwrap();
-    for (name, want) in [("sub/file", Ok("file")), ("inside", Ok("file")), ("escape", Err(Absence::Missing))] {
+    for (name, want) in [("sub/file", Ok("file")), ("inside", Ok("file")), ("escape", Err(LoadError::Missing))] {
         let found = sqlite.load(&mut reader, &id(name)).map(|document| contents(&document));
         assert_eq!(found, want.map(|text| text.as_bytes().to_vec()), "{name}");
     }
@@ -154,7 +154,7 @@ fn a_new_import_is_noticed_and_the_old_documents_stay_whole() {
     assert!(!sqlite.is_current(&before, &large));
     assert_eq!(contents(&before), body(300_000, 300_000));
     assert_eq!(contents(&sqlite.load(&mut reader, &large).unwrap()), b"new");
-    assert_eq!(sqlite.load(&mut reader, &id("D1")).unwrap_err(), Absence::Missing);
+    assert_eq!(sqlite.load(&mut reader, &id("D1")).unwrap_err(), LoadError::Missing);
 }
 
 #[test]
@@ -169,16 +169,16 @@ fn a_database_changed_in_place_is_noticed() {
     let writer = Connection::open(collection.database()).unwrap();
     writer.execute("DELETE FROM documents WHERE id = ?1", [small.as_bytes()]).unwrap();
     assert!(!sqlite.is_current(&before, &small));
-    assert_eq!(sqlite.load(&mut reader, &small).unwrap_err(), Absence::Missing);
-    // Somebody who does not know of digests.
+    assert_eq!(sqlite.load(&mut reader, &small).unwrap_err(), LoadError::Missing);
+    // A writer that does not know of digests.
     writer.execute("UPDATE documents SET body = x'00' WHERE id = ?1", ["D9999".as_bytes()]).unwrap();
-    assert_eq!(sqlite.load(&mut reader, &id("D9999")).unwrap_err(), Absence::Failed);
+    assert_eq!(sqlite.load(&mut reader, &id("D9999")).unwrap_err(), LoadError::Failed);
     // A whole document under another's name.
     writer.execute("UPDATE documents SET id = x'5858' WHERE id = ?1", ["D20000".as_bytes()]).unwrap();
-    assert_eq!(sqlite.load(&mut reader, &id("XX")).unwrap_err(), Absence::Failed);
+    assert_eq!(sqlite.load(&mut reader, &id("XX")).unwrap_err(), LoadError::Failed);
 }
 
-/// The locks of this process on a file, as the kernel lists them (proc_locks(5)).
+/// Returns the locks of this process on a file, as the kernel lists them (proc_locks(5)).
 fn locks(path: &Path) -> usize {
     let inode = Metadata::at(path).unwrap().inode;
     let (process, inode) = (format!(" {} ", std::process::id()), format!(":{inode} "));
@@ -186,7 +186,7 @@ fn locks(path: &Path) -> usize {
     all.lines().filter(|line| line.contains(&process) && line.contains(&inode)).count()
 }
 
-/// A reader in the middle of a transaction keeps its lock while others open the same file, look at it and close it: a
+/// A reader in the middle of a transaction keeps its lock while others open, read and close the same file: a
 /// writer of another process stays out.
 #[test]
 fn a_lock_survives_the_readers_that_come_and_go() {
@@ -204,7 +204,7 @@ fn a_lock_survives_the_readers_that_come_and_go() {
 
     drop(sqlite.reader().unwrap());
     assert_eq!(locks(&collection.database()), before, "after another reader");
-    // As if somebody had written: the next load opens the database anew. By name, as a descriptor would be closed.
+    // As if there had been a writer: the next load opens the database again. By name, as a descriptor would be closed.
     let now = rustix::fs::Timespec { tv_sec: 1_000_000_000, tv_nsec: 0 };
     let times = rustix::fs::Timestamps { last_access: now, last_modification: now };
     let path = collection.database();
@@ -227,7 +227,7 @@ fn what_may_pass_is_told_from_what_will_not() {
     let mut reader = sqlite.reader().unwrap();
     let writer = Connection::open(collection.database()).unwrap();
     writer.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    assert_eq!(sqlite.load(&mut reader, &id("D1")).unwrap_err(), Absence::Unavailable);
+    assert_eq!(sqlite.load(&mut reader, &id("D1")).unwrap_err(), LoadError::Unavailable);
     writer.execute_batch("COMMIT").unwrap();
     assert!(sqlite.load(&mut reader, &id("D1")).is_ok());
 
@@ -240,12 +240,12 @@ fn what_may_pass_is_told_from_what_will_not() {
     let nowhere = SqliteOptions { spool: collection.outer.path().join("none"), ..options() };
     let spoolless = Sqlite::open(&collection.database(), nowhere).unwrap();
     let mut spoolless_reader = spoolless.reader().unwrap();
-    assert_eq!(spoolless.load(&mut spoolless_reader, &id("D300000")).unwrap_err(), Absence::Failed);
+    assert_eq!(spoolless.load(&mut spoolless_reader, &id("D300000")).unwrap_err(), LoadError::Failed);
 
     fs::write(collection.database(), "no longer").unwrap();
-    assert_eq!(sqlite.load(&mut reader, &id("D1")).unwrap_err(), Absence::Failed);
+    assert_eq!(sqlite.load(&mut reader, &id("D1")).unwrap_err(), LoadError::Failed);
     fs::remove_file(collection.database()).unwrap();
-    assert_eq!(sqlite.load(&mut reader, &id("D1")).unwrap_err(), Absence::Failed);
+    assert_eq!(sqlite.load(&mut reader, &id("D1")).unwrap_err(), LoadError::Failed);
     collection.import().unwrap();
     assert!(sqlite.load(&mut reader, &id("D1")).is_ok(), "and is back with the next import");
 }
@@ -278,7 +278,7 @@ fn what_is_no_database_of_documents_is_refused_by_name() {
 }
 
 #[test]
-fn an_import_replaces_only_databases_of_its_own_and_all_or_nothing() {
+fn an_import_replaces_only_its_own_databases_and_atomically() {
     let collection = Collection::new();
     for (name, contents) in [("text", &b"precious"[..]), ("longer", &[b'x'; 4096]), ("magic", b"SQLite format 3\0")] {
         let path = collection.outer.path().join(name);

@@ -57,7 +57,7 @@ proptest! {
     }
 }
 
-/// One hand on one ring would take them in the order they came.
+/// One hand on one ring would take them in the order of insertion.
 #[test]
 fn entries_with_and_without_descriptors_give_way_alike() {
     let cache = LockFree::<Hashbrown, Item>::new(entries(100));
@@ -80,7 +80,7 @@ fn when_descriptors_run_out_nothing_else_gives_way() {
 }
 
 #[test]
-fn what_is_replaced_again_and_again_does_not_fill_the_queue() {
+fn repeated_replacement_does_not_fill_the_queue() {
     let cache = LockFree::<Std, Item>::new(entries(1_000));
     for version in 0..10_000 {
         assert!(cache.insert(&id(version % 10), Item::new(version, 10, 0)));

@@ -1,7 +1,8 @@
-//! What holds for every cache, used by one thread.
+//! Laws of every cache, used by one thread.
 
 use std::collections::HashMap;
 
+use clap::ValueEnum;
 use proptest::prelude::*;
 
 use super::*;
@@ -14,7 +15,7 @@ pub(super) enum Use {
         bytes: usize,
         descriptors: usize,
     },
-    /// If its version is even.
+    /// Removes an entry whose version is even.
     Remove(u64),
 }
 
@@ -38,11 +39,12 @@ pub(super) fn limits() -> impl Strategy<Value = CacheLimits> {
     })
 }
 
-fn is_within(used: &Used, limits: &CacheLimits) -> bool {
+fn is_within(used: &Usage, limits: &CacheLimits) -> bool {
     used.entries <= limits.entries && used.bytes <= limits.bytes && used.descriptors <= limits.descriptors
 }
 
-/// Gets what was inserted last or nothing; stays within every limit; says what it holds; lets go of what it drops.
+/// Checks the laws: a cache gets what was inserted last or nothing, stays within every limit, knows its cost, and drops what
+/// it does not keep.
 fn keep_to_the_laws<C: Cache<Item>>(name: &str, uses: &[Use], limits: CacheLimits) -> Result<(), TestCaseError> {
     let live = Live::default();
     let cache = C::new(limits);
@@ -57,7 +59,7 @@ fn keep_to_the_laws<C: Cache<Item>>(name: &str, uses: &[Use], limits: CacheLimit
             Use::Insert { number, bytes, descriptors } => {
                 let item = Item::new(version as u64, bytes, descriptors);
                 let is_kept = cache.insert(&id(number), item.clone().counted(&live));
-                let fits_alone = is_within(&Used::by(&id(number), &item), &limits);
+                let fits_alone = is_within(&Usage::of_entry(&id(number), &item), &limits);
                 prop_assert!(fits_alone || !is_kept, "{} keeps what exceeds a limit by itself", name);
                 prop_assert_eq!(cache.get(&id(number)).is_some(), is_kept);
                 last.insert(number, item);
@@ -72,9 +74,9 @@ fn keep_to_the_laws<C: Cache<Item>>(name: &str, uses: &[Use], limits: CacheLimit
         }
         prop_assert!(is_within(&cache.used(), &limits), "{} uses {:?} of {:?}", name, cache.used(), limits);
     }
-    let mut held = Used::default();
+    let mut held = Usage::default();
     for number in 0..24 {
-        cache.get(&id(number)).into_iter().for_each(|item| held.add(&Used::by(&id(number), &item)));
+        cache.get(&id(number)).into_iter().for_each(|item| held.add(&Usage::of_entry(&id(number), &item)));
     }
     prop_assert_eq!(cache.used(), held);
     prop_assert_eq!(live.count(), held.entries, "{} keeps what cannot be got", name);
@@ -83,7 +85,7 @@ fn keep_to_the_laws<C: Cache<Item>>(name: &str, uses: &[Use], limits: CacheLimit
     Ok(())
 }
 
-/// As a proptest may return from a law, the table of caches is run through by this.
+/// Checks the laws for the table of caches, in which nothing is returned.
 fn keep<C: Cache<Item>>(name: &str, uses: &[Use], limits: CacheLimits) {
     if let Err(error) = keep_to_the_laws::<C>(name, uses, limits) {
         panic!("{error}");
@@ -99,12 +101,13 @@ proptest! {
         let nothing: &NoCache = &Cache::<Item>::new(limits);
         assert!(!nothing.insert(&id(1), Item::new(1, 0, 0)));
         assert!(Cache::<Item>::get(nothing, &id(1)).is_none());
-        assert_eq!(Cache::<Item>::used(nothing), Used::default());
+        assert_eq!(Cache::<Item>::used(nothing), Usage::default());
     }
 
-    /// Ids in the order of their use, duplicates and all, as many of the last ones as there is room for; no value.
+    /// It holds as many of the last ids as there is room for, in the order of their insertion, duplicates included, and no
+    /// value.
     #[test]
-    fn the_order_of_use_alone_holds_the_last_ids_and_keeps_nothing(uses in uses(), limits in limits()) {
+    fn the_order_of_use_holds_the_last_ids_and_no_values(uses in uses(), limits in limits()) {
         let live = Live::default();
         let order: UseOrder = Cache::<Item>::new(limits);
         let mut model: Vec<u64> = Vec::new();
@@ -115,11 +118,11 @@ proptest! {
             prop_assert!(!order.insert(&id(number), item.counted(&live)));
             prop_assert!(Cache::<Item>::get(&order, &id(number)).is_none());
             prop_assert!(!order.remove_if(&id(number), |_: &Item| true));
-            let cost = |ids: &[u64]| ids.iter().fold(Used::default(), |mut used, &number| {
-                used.add(&Used::by_id(&id(number)));
+            let cost = |ids: &[u64]| ids.iter().fold(Usage::default(), |mut used, &number| {
+                used.add(&Usage::of_id(&id(number)));
                 used
             });
-            // Used alone it may be too much for any list; then nothing changes.
+            // By itself it may be too much for any list; then nothing changes.
             if is_within(&cost(&[number]), &limits) {
                 model.push(number);
                 uses_in_all += 1;
@@ -133,7 +136,7 @@ proptest! {
         prop_assert_eq!(live.count(), 0, "a value was kept");
     }
 
-    /// What fits beside what is there is kept, and nothing else is.
+    /// It keeps what fits beside the entries that are there, and nothing else.
     #[test]
     fn a_refusing_cache_keeps_what_came_first(uses in uses(), limits in limits()) {
         let cache = Refusing::<Hashbrown, Item>::new(limits);
@@ -142,9 +145,9 @@ proptest! {
             let Use::Insert { number, bytes, descriptors } = *one else { continue };
             let item = Item::new(version as u64, bytes, descriptors);
             model.remove(&number);
-            let mut after = Used::by(&id(number), &item);
-            model.iter().for_each(|(number, item)| after.add(&Used::by(&id(*number), item)));
-            // What needs no descriptor is not refused for the want of one, and there never are too many.
+            let mut after = Usage::of_entry(&id(number), &item);
+            model.iter().for_each(|(number, item)| after.add(&Usage::of_entry(&id(*number), item)));
+            // An entry without a descriptor is not refused for the want of one, and there never are too many.
             let fits = is_within(&after, &limits);
             prop_assert_eq!(cache.insert(&id(number), item.clone()), fits);
             if fits {
@@ -160,17 +163,9 @@ proptest! {
 }
 
 #[test]
-fn kinds_answer_to_the_names_of_the_original() {
-    for (name, kind) in [("umap", CacheMapKind::Std), ("khash", CacheMapKind::Hashbrown)] {
-        assert_eq!(name.parse(), Ok(kind));
+fn cache_maps_have_the_names_of_the_original() {
+    let kinds = [CacheMapKind::Std, CacheMapKind::Hashbrown, CacheMapKind::Sparse];
+    for (name, kind) in ["umap", "khash", "sparsehash"].into_iter().zip(kinds) {
+        assert_eq!(CacheMapKind::from_str(name, false), Ok(kind));
     }
-    assert_eq!("sparsehash".parse(), Ok(CacheMapKind::Sparse));
-    for kind in CacheMapKind::ALL {
-        assert_eq!(kind.name().parse(), Ok(*kind));
-    }
-    for kind in EvictionKind::ALL {
-        assert_eq!(kind.name().parse(), Ok(*kind));
-    }
-    let error = "lru".parse::<EvictionKind>().unwrap_err().to_string();
-    assert!(EvictionKind::ALL.iter().all(|kind| error.contains(kind.name())), "{error}");
 }

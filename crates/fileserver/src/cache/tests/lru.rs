@@ -1,4 +1,4 @@
-//! The mutex cache evicts exactly what a list in the order of use says.
+//! Comparison of the mutex cache with a list in the order of use.
 
 use proptest::prelude::*;
 
@@ -15,9 +15,9 @@ struct Model {
 }
 
 impl Model {
-    fn used(&self) -> Used {
-        let mut used = Used::default();
-        self.order.iter().for_each(|(number, item)| used.add(&Used::by(&id(*number), item)));
+    fn used(&self) -> Usage {
+        let mut used = Usage::default();
+        self.order.iter().for_each(|(number, item)| used.add(&Usage::of_entry(&id(*number), item)));
         used
     }
 
@@ -35,7 +35,7 @@ impl Model {
 
     fn insert(&mut self, number: u64, item: Item) -> bool {
         self.remove(number);
-        let more = Used::by(&id(number), &item);
+        let more = Usage::of_entry(&id(number), &item);
         let limits = self.limits;
         if more.entries > limits.entries || more.bytes > limits.bytes || more.descriptors > limits.descriptors {
             return false;

@@ -1,4 +1,4 @@
-//! Every map is a map: what a `BTreeMap` says, it says.
+//! Comparison of every map with a `BTreeMap`.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::*;
 enum Change {
     Insert(u64),
     Remove(u64),
-    /// From here to there.
+    /// Inserts a range of numbers.
     Fill(u64, u64),
     Empty(u64, u64),
 }
@@ -26,7 +26,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// Makes `changes` to a map and to the model, and compares what both say of each, and in the end of everything.
+/// Makes `changes` to a map and to the model, and compares them after each change and in the end.
 fn check<M: CacheMap<(FileId, u64)>>(changes: &[Change], look: impl Fn(&M)) -> Result<(), TestCaseError> {
     let (mut map, mut model) = (M::default(), BTreeMap::new());
     let mut version = 0;
@@ -74,7 +74,7 @@ proptest! {
 }
 
 #[test]
-fn a_sparse_map_that_has_been_emptied_holds_no_memory_and_one_that_has_shrunk_little() {
+fn a_sparse_map_gives_memory_back_when_it_shrinks() {
     let bytes = |build: &dyn Fn() -> SparseMap<(FileId, u64)>| {
         let mut kept = None;
         let info = allocation_counter::measure(|| kept = Some(build()));

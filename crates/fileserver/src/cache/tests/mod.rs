@@ -14,10 +14,10 @@ use std::sync::{
 
 use super::*;
 
-/// A value that says what it costs, and when the last of it is gone.
+/// Value of a given cost, whose clones are counted.
 #[derive(Clone, Debug)]
 struct Item {
-    /// Which insertion it is of.
+    /// Number of the insertion.
     version: u64,
     bytes: usize,
     descriptors: usize,
@@ -68,13 +68,13 @@ impl Drop for Live {
     }
 }
 
-/// Of 8 bytes, as original ids are, or, one in four, longer than fits in place.
+/// Returns an id of 8 bytes, as in the original protocol, or, one in four, one that needs memory of its own.
 fn id(number: u64) -> FileId {
     let text = if number % 4 == 3 { format!("a/path/that/is/longer/{number}") } else { format!("ID{number:06}") };
     FileId::new(text.as_bytes()).expect("is an id")
 }
 
-/// Room for so many entries and nothing else to run out of.
+/// Limits of `entries` and of nothing else.
 fn entries(entries: usize) -> CacheLimits {
     CacheLimits { entries, bytes: 1 << 40, descriptors: 1 << 20 }
 }

@@ -23,7 +23,7 @@ fn item(version: u64) -> Item {
     Item::new(version, 0, 0)
 }
 
-/// What a thread may see at any moment: entries in sight within the limit, reservations within one more for each
+/// State that a thread may see at any moment: entries in sight within the limit, reservations within one more for each
 /// thread that inserts.
 fn assert_bounded<P: Primitives>(cache: &Modelled<P>, limit: usize, inserting: usize) {
     assert!(cache.visible() <= limit, "more in sight than the limit");
@@ -32,7 +32,7 @@ fn assert_bounded<P: Primitives>(cache: &Modelled<P>, limit: usize, inserting: u
 
 /// After all threads: the counts are those of what is there, and everything that is there can be evicted.
 fn assert_settled<P: Primitives>(cache: &Modelled<P>, limit: usize) {
-    let each = Used::by(&id(1), &item(0));
+    let each = Usage::of_entry(&id(1), &item(0));
     let (used, visible) = (cache.used(), cache.visible());
     assert_eq!((used.entries, used.bytes), (visible, visible * each.bytes), "reserved, against what is in sight");
     // Twice as many as there is room for, and one: each of those before may be spared once.
@@ -120,7 +120,7 @@ fn model_a_reader_never_sees_an_older_version_after_a_newer_one() {
 }
 
 #[test]
-fn model_an_entry_that_is_being_used_is_evicted_whole_or_spared() {
+fn model_an_entry_in_use_is_evicted_whole_or_spared() {
     explore(PREEMPTIONS_OF_MANY, || {
         run::<Model>(
             1,

@@ -1,4 +1,4 @@
-//! What holds for every cache, used by several threads.
+//! Laws of every cache, used by several threads.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64},
@@ -36,9 +36,9 @@ fn hold_under_contention<C: Cache<Item>>(name: &str) {
         outcomes.into_iter().for_each(|outcome| outcome.unwrap());
     });
 
-    let mut held = Used::default();
+    let mut held = Usage::default();
     for number in 0..NUMBERS {
-        cache.get(&id(number)).into_iter().for_each(|item| held.add(&Used::by(&id(number), &item)));
+        cache.get(&id(number)).into_iter().for_each(|item| held.add(&Usage::of_entry(&id(number), &item)));
     }
     assert_eq!(cache.used(), held, "{name} has counted what is there");
     assert_eq!(live.count(), held.entries, "{name} keeps what cannot be got");

@@ -1,4 +1,4 @@
-//! A server on the bench, and a client that knows both protocols.
+//! Helpers that start a server as a process, and a client of both protocols.
 
 use std::{
     path::Path,
@@ -17,15 +17,15 @@ use crate::common::{Collection, frame};
 
 pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_fileserver");
 
-/// How the server of a law is started.
+/// Setup of the server that a law is tested on.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup {
     pub(crate) protocol: ProtocolKind,
     pub(crate) backend: BackendKind,
     pub(crate) threads: &'static str,
-    /// Beside driver, address, protocol, back end and content.
+    /// Arguments beside driver, address, protocol, back end and content.
     pub(crate) args: &'static [&'static str],
-    /// Drivers that are examined at the same time.
+    /// Number of drivers that are tested at the same time.
     pub(crate) at_once: usize,
 }
 
@@ -44,15 +44,15 @@ impl Setup {
     pub(crate) fn command(self, driver: DriverKind, content: &Path) -> Command {
         let mut command = Command::new(EXE);
         command.args(["--driver", driver.name(), "--listen", "127.0.0.1:0", "--threads", self.threads]);
-        command.args(["--protocol", self.protocol.name(), "--backend", self.backend.name()]);
+        command.args(["--protocol", &self.protocol.to_string(), "--backend", &self.backend.to_string()]);
         if self.backend == BackendKind::Filesystem {
-            command.args(["--layout", LayoutKind::Flat.name()]);
+            command.args(["--layout", &LayoutKind::Flat.to_string()]);
         }
         command.args(self.args).arg(content);
         command
     }
 
-    /// What is served of a flat collection.
+    /// Returns the path to serve of a flat collection.
     pub(crate) fn content(self, collection: &Collection) -> std::path::PathBuf {
         drop(collection.open(self.backend));
         match self.backend {
@@ -65,13 +65,13 @@ impl Setup {
         Server::start_command(self.command(driver, content), 1)
     }
 
-    /// Puts the law to every driver; its failures name them.
+    /// Tests the law on every driver; failures name them.
     pub(crate) fn examine(self, law: impl Fn(DriverKind) -> anyhow::Result<()> + Sync) {
         let named = |driver: DriverKind| format!("{driver}, {}, {}", self.protocol, self.backend);
         examine(DriverKind::ALL, self.at_once, |&driver| law(driver).with_context(|| named(driver)));
     }
 
-    /// Puts the law to a server on every driver, which must then still run and drain.
+    /// Tests the law on a server on every driver, which must then still run and drain.
     pub(crate) fn serve(self, collection: &Collection, law: impl Fn(&Server) -> anyhow::Result<()> + Sync) {
         let content = self.content(collection);
         self.examine(|driver| {
@@ -81,7 +81,7 @@ impl Setup {
         });
     }
 
-    /// What comes of asking for one id on a connection of its own.
+    /// Requests one id on a connection of its own. Returns the status and the document.
     pub(crate) fn get(self, address: &Address, id: &[u8]) -> anyhow::Result<(Status, Vec<u8>)> {
         let mut client = Client::connect(address).with_context(|| format!("cannot connect to {address}"))?;
         match self.protocol {
@@ -112,7 +112,7 @@ pub(crate) fn head(client: &mut Client) -> anyhow::Result<(Status, usize)> {
     Ok((status, usize::try_from(u64::from_be_bytes(len.try_into()?))?))
 }
 
-/// Where a server of a law serves its metrics: nowhere that another one does.
+/// Returns an address for the metrics of a server that no other one uses.
 pub(crate) fn metrics_address(directory: &Path) -> Address {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     Address::Unix(directory.join(format!("metrics-{}", NEXT.fetch_add(1, Ordering::Relaxed))))

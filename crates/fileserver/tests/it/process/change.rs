@@ -22,7 +22,7 @@ const READERS: usize = 3;
 /// Whole ones that the readers must have seen before the document stops changing, and how often it changes at least.
 const BODIES_MIN: u64 = 15;
 const CHANGES_MIN: usize = 15;
-/// Where files are cut: no page or larger unit of the page cache begins before it and ends behind it, or the kernel would
+/// Length that files are cut to. No page or larger unit of the page cache lies across it, or the kernel would
 /// clear the rest of one that is already on its way (truncate_inode_pages_range in mm/truncate.c).
 const CUT: usize = 2 << 20;
 const LEN: usize = 2 * CUT;
@@ -127,7 +127,7 @@ fn a_document_replaced_under_load_is_always_one_whole_version() {
 
 /// With the cache's usual interval, too, in which it may still hold the descriptor of a file that has become shorter.
 #[test]
-fn a_document_cut_short_or_deleted_under_load_is_never_whole_with_wrong_bytes() {
+fn a_document_cut_under_load_is_never_whole_with_wrong_bytes() {
     let original = Setup { protocol: ORIGINAL.protocol, ..LOOKING };
     for setup in [LOOKING, original, Setup { at_once: 4, ..FRAMED }] {
         under_load(setup, |path, noise, count| match count % 4 {
@@ -139,9 +139,9 @@ fn a_document_cut_short_or_deleted_under_load_is_never_whole_with_wrong_bytes() 
     }
 }
 
-/// One that grows is served as long as it was when it was looked at.
+/// It is served at the length that it had when it was checked.
 #[test]
-fn a_document_that_grows_under_load_is_a_beginning_of_it() {
+fn a_growing_document_is_served_as_a_prefix() {
     under_load(LOOKING, |path, noise, count| match count % 3 {
         0 => replace(path, version(noise, count)),
         1 => replace(path, &version(noise, count)[..CUT]),

@@ -2,6 +2,7 @@
 
 use std::{path::Path, process::Command};
 
+use clap::ValueEnum;
 use layouts::LayoutKind;
 use testkit::{DriverKind, Server, run_to_end};
 use wire::file::Status;
@@ -13,13 +14,13 @@ use crate::{
 
 fn import(layout: LayoutKind, directory: &Path, database: &Path) -> testkit::Finished {
     let mut command = Command::new(EXE);
-    command.args(["import", "--layout", layout.name()]).arg(directory).arg(database);
+    command.args(["import", "--layout", &layout.to_string()]).arg(directory).arg(database);
     run_to_end(command).unwrap()
 }
 
 #[test]
 fn what_is_imported_is_served() {
-    for &layout in LayoutKind::ALL {
+    for &layout in LayoutKind::value_variants() {
         let collection = Collection::new(layout);
         let database = collection.outside().join("imported.db");
         let finished = import(layout, &collection.root, &database);
@@ -37,7 +38,7 @@ fn what_is_imported_is_served() {
 }
 
 #[test]
-fn an_import_that_fails_is_one_line_and_leaves_the_database_alone() {
+fn a_failed_import_is_one_line_and_keeps_the_old_database() {
     let collection = Collection::new(LayoutKind::Flat);
     let database = collection.outside().join("imported.db");
     std::fs::write(&database, "something else").unwrap();

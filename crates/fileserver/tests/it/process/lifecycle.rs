@@ -93,7 +93,7 @@ fn every_flag_reads_an_environment_variable() {
 
 /// Only the address is given, and not by an argument, so that a server on the usual port is not in the way.
 #[test]
-fn without_an_argument_a_sample_is_served_and_goes_with_the_server() {
+fn without_an_argument_a_sample_is_served_and_removed() {
     for arguments in [&[][..], &["--layout", "manifest"], &["--backend", "sqlite"], &["--protocol", "framed"]] {
         let mut command = Command::new(EXE);
         command.args(arguments).env("FILESERVER_LISTEN", "127.0.0.1:0");
@@ -115,11 +115,11 @@ fn without_an_argument_a_sample_is_served_and_goes_with_the_server() {
     }
 }
 
-/// The command line of the first design, word for word.
+/// Command line of the original, word for word (see docs/originals.md).
 #[test]
 fn the_original_command_line_works() {
     let collection = Collection::new(LayoutKind::Zotero);
-    // Nobody else may be given the port meanwhile, so it is asked for until it is free.
+    // The port may be taken by another process meanwhile, so another one is tried until it is free.
     let started = (0..20).find_map(|_| {
         let probe = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
         let port = probe.local_addr().unwrap().port();
@@ -135,9 +135,9 @@ fn the_original_command_line_works() {
     server.drain().unwrap();
 }
 
-/// The four rows of its table, in its own words: what is cached of three requests for one document, and what in order.
+/// The four rows of its table: what is cached after three requests for one document, and what is in the order of use.
 #[test]
-fn the_four_rows_of_the_originals_table_are_what_they_say() {
+fn the_four_rows_of_the_originals_table_hold() {
     let collection = Collection::new(LayoutKind::Zotero);
     for (row, hits, entries) in
         [("-c mutex -m none", 0, 3), ("-c mutex -m umap", 2, 1), ("-c none -m none", 0, 0), ("-c none -m umap", 2, 1)]
@@ -158,7 +158,7 @@ fn the_four_rows_of_the_originals_table_are_what_they_say() {
 }
 
 #[test]
-fn aliases_of_the_first_design_are_understood_on_every_driver() {
+fn aliases_of_the_original_are_understood_on_every_driver() {
     let collection = Collection::new(LayoutKind::Zotero);
     ORIGINAL.examine(|driver| {
         for words in ["-r khash -c lockfree -m sparsehash -f sendfile", "-r slab -m none -f fs", "-c none -m khash"] {
@@ -173,7 +173,7 @@ fn aliases_of_the_first_design_are_understood_on_every_driver() {
     });
 }
 
-/// Whether it is served from a directory or from a database in one, nothing of the sample stays behind.
+/// Nothing of the sample stays behind, be it served from a directory or from a database in one.
 #[test]
 fn a_second_signal_removes_the_sample_as_well() {
     for backend in ["fs", "sqlite"] {

@@ -81,7 +81,7 @@ fn pipelined_requests_are_answered_in_order() {
     }
 }
 
-/// What was asked for before the end of the input is answered after it.
+/// Requests before the end of the input are answered after it.
 #[test]
 fn a_half_closed_client_gets_its_answers() {
     let collection = Collection::new(LayoutKind::Flat);
@@ -110,9 +110,9 @@ fn a_half_closed_client_gets_its_answers() {
     }
 }
 
-/// More than an id, at once and later: no reset takes the end of the document along.
+/// More than an id, at once and later: no reset cuts the end of the document off.
 #[test]
-fn whoever_says_too_much_gets_every_byte() {
+fn a_client_that_sends_too_much_gets_every_byte() {
     let collection = Collection::new(LayoutKind::Flat);
     for setup in ALL.into_iter().filter(|setup| setup.protocol == ProtocolKind::Original) {
         setup.serve(&collection, |server| {
@@ -130,7 +130,7 @@ fn whoever_says_too_much_gets_every_byte() {
 
 /// More than an id once the document is on its way, or has arrived: it is whole, and so is its end.
 #[test]
-fn whoever_goes_on_talking_gets_every_byte_and_the_end() {
+fn a_client_that_keeps_sending_gets_every_byte_and_the_end() {
     let collection = Collection::new(LayoutKind::Flat);
     for setup in ALL.into_iter().filter(|setup| setup.protocol == ProtocolKind::Original) {
         setup.serve(&collection, |server| {
@@ -141,7 +141,7 @@ fn whoever_goes_on_talking_gets_every_byte_and_the_end() {
                 client.send(id.as_bytes())?;
                 let mut got = client.take(1)?;
                 for _ in 0..3 {
-                    // Nobody may be there to hear it any more, once all has been delivered.
+                    // The server may have closed by now, once all has been delivered.
                     let _ = client.send(&[b'X'; 1_000]);
                     thread::sleep(Duration::from_millis(2));
                 }
@@ -154,7 +154,7 @@ fn whoever_goes_on_talking_gets_every_byte_and_the_end() {
 }
 
 #[test]
-fn what_is_no_request_is_answered_and_the_connection_ends() {
+fn a_malformed_request_is_answered_and_the_connection_ends() {
     let collection = Collection::new(LayoutKind::Flat);
     ORIGINAL.serve(&collection, |server| {
         for request in [&b"small002"[..], b"\0\0\0\0\0\0\0\0", b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"] {
@@ -177,7 +177,7 @@ fn what_is_no_request_is_answered_and_the_connection_ends() {
     });
 }
 
-/// Neither a silent client nor one that stops in the middle of a request is kept for long.
+/// A silent client and one that stops in the middle of a request are both disconnected.
 #[test]
 fn half_a_request_and_none_have_their_deadlines() {
     let collection = Collection::new(LayoutKind::Flat);

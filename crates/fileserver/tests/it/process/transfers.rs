@@ -12,7 +12,7 @@ use crate::{
     process::bench::{ALL, FRAMED, ORIGINAL, Setup, head, metric, metrics_address},
 };
 
-/// Larger than what the sockets of one connection hold, so that a transfer can be caught in the middle.
+/// Size of a file that exceeds the buffers of one connection, so that a transfer can be stopped in the middle.
 const LARGE: usize = 8 << 20;
 const ID: &str = "LARGE008";
 
@@ -87,7 +87,7 @@ fn resets_in_mid_transfer_leave_nothing_behind() {
     }
 }
 
-/// What has begun is finished, what is idle is closed, what is new is refused, and the port is free again.
+/// Transfers are finished, idle connections closed, new ones refused, and the port is free again.
 #[test]
 fn a_drain_finishes_what_is_in_flight() {
     let (collection, whole) = collection();

@@ -1,4 +1,4 @@
-//! A server on the bench.
+//! Helpers that start a server as a process.
 
 use std::{path::Path, process::Command, sync::LazyLock};
 
@@ -7,19 +7,19 @@ pub(crate) use testkit::http::{Http, get, get_and_close};
 use testkit::{Content, DriverKind, Server, drivers_with, examine};
 
 pub(crate) const EXE: &str = env!("CARGO_BIN_EXE_http-server");
-/// Larger than what the sockets of one connection hold, so that a transfer can be caught in the middle.
+/// Size of a file that exceeds the buffers of one connection, so that a transfer can be stopped in the middle.
 pub(crate) const LARGE: usize = 8 << 20;
 /// Drivers whose connections hold no thread.
 pub(crate) static EVENT_LOOPS: LazyLock<Vec<DriverKind>> =
     LazyLock::new(|| drivers_with(|facts| !facts.holds_a_thread()));
 
-/// How the server of a law is started.
+/// Setup of the server that a law is tested on.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup {
     pub(crate) drivers: &'static [DriverKind],
-    /// Drivers that are examined at the same time.
+    /// Number of drivers that are tested at the same time.
     pub(crate) at_once: usize,
-    /// Beside driver, address and directory.
+    /// Arguments beside driver, address and directory.
     pub(crate) args: &'static [&'static str],
 }
 
@@ -37,12 +37,12 @@ impl Setup {
         Server::start_command(self.command(driver, root), 1)
     }
 
-    /// Puts the law to every driver; its failures name them.
+    /// Tests the law on every driver; failures name them.
     pub(crate) fn examine(self, law: impl Fn(DriverKind) -> anyhow::Result<()> + Sync) {
         examine(self.drivers, self.at_once, |&driver| law(driver).with_context(|| driver.name()));
     }
 
-    /// Puts the law to a server on every driver, which must then still run and drain.
+    /// Tests the law on a server on every driver, which must then still run and drain.
     pub(crate) fn serve(self, root: &Path, law: impl Fn(&Server, DriverKind) -> anyhow::Result<()> + Sync) {
         self.examine(|driver| {
             let mut server = self.start(driver, root)?;

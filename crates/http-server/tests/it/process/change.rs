@@ -17,7 +17,7 @@ const READERS: usize = 3;
 /// Whole ones that the readers must have seen before the file stops changing, and how often it changes at least.
 const BODIES_MIN: u64 = 20;
 const CHANGES_MIN: usize = 20;
-/// Where files are cut: no page or larger unit of the page cache begins before it and ends behind it, or the kernel would
+/// Length that files are cut to. No page or larger unit of the page cache lies across it, or the kernel would
 /// clear the rest of one that is already on its way (truncate_inode_pages_range in mm/truncate.c).
 const CUT: usize = 2 << 20;
 const LEN: usize = 2 * CUT;

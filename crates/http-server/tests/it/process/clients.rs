@@ -1,4 +1,4 @@
-//! Clients that we did not write, and the load generator.
+//! Foreign clients, and the load generator.
 
 use std::{path::Path, process::Command};
 
@@ -7,10 +7,10 @@ use testkit::{Server, peer, run_to_end, sibling};
 
 use crate::process::bench::{EXE, Http, PLAIN, Setup, content};
 
-/// Loads with a program of its own each, on machines with few processors.
+/// Number of loads at the same time, each with a program of its own, on machines with few processors.
 const LOADED: Setup = Setup { at_once: 1, ..PLAIN };
 
-/// Runs a client to its successful end; what it printed.
+/// Runs a client to its successful end. Returns its output.
 fn run(program: &Path, args: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new(program);
     command.args(args);

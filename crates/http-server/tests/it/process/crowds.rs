@@ -1,16 +1,16 @@
-//! Thousands of clients who say nothing.
+//! Thousands of silent clients.
 
 use anyhow::{Context, ensure};
 use testkit::{ReadBuffer, eventually};
 
 use crate::process::bench::{EVENT_LOOPS, Http, PLAIN, Setup};
 
-/// What one connection that keeps silent may cost.
+/// Limit of the memory for one silent connection, in bytes.
 const RESIDENT_BYTES_MAX: u64 = 2 << 10;
 
 /// Each has been answered once, as browsers are before they fall silent.
 #[test]
-fn five_thousand_idle_connections_cost_little_and_keep_nobody_from_being_served() {
+fn five_thousand_idle_connections_cost_little_memory() {
     const COUNT: usize = 5_000;
     let tree = tempfile::tempdir().unwrap();
     std::fs::write(tree.path().join("a.txt"), "0123456789").unwrap();
@@ -30,7 +30,7 @@ fn five_thousand_idle_connections_cost_little_and_keep_nobody_from_being_served(
         let each = || Ok::<_, anyhow::Error>(process.resident_bytes()?.saturating_sub(before) / COUNT as u64);
         // Where each read owns a buffer, the kernel holds it while a connection is idle.
         if driver.descriptor().reads_into != ReadBuffer::Owned {
-            // Buffers are given back when nothing has been said for a while.
+            // Buffers are given back by connections that have been silent for a while.
             eventually("an idle connection is small", || Ok(each()? <= RESIDENT_BYTES_MAX))
                 .with_context(|| format!("{:?} bytes each", each()))?;
         }

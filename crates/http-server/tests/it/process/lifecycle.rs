@@ -39,7 +39,7 @@ fn several_addresses_are_served_alike() {
 
 #[test]
 fn two_threads_share_many_connections() {
-    // No more than `pool` has workers: it makes idle connections give way to those that wait.
+    // No more than `pool` has workers: it closes idle connections in favour of waiting ones.
     const COUNT: usize = 60;
     let tree = tree();
     TWO_THREADS.serve(tree.path(), |server, _| {

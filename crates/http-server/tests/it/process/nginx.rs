@@ -1,4 +1,4 @@
-//! nginx beside ours: where the RFCs leave no choice, both say the same.
+//! Comparison with nginx: where the RFCs leave no choice, both servers give the same responses.
 
 use std::{
     path::Path,
@@ -48,13 +48,13 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // It has ended by itself, or now has to.
+        // It has ended by itself, or is killed now.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Where peers agree because they must; `\n` stands for CRLF.
+/// Requests on which peers have to agree; `\n` stands for CRLF.
 const PROBES: &[&str] = &[
     "GET /a.txt HTTP/1.1\nHost: h\n\n",
     "HEAD /a.txt HTTP/1.1\nHost: h\n\n",
@@ -106,7 +106,7 @@ fn nginx_and_ours_agree_where_the_rfcs_leave_no_choice() {
     ours.drain().unwrap();
 }
 
-/// What must be the same: the status, and everything about a file but the form of its entity tag.
+/// Part of a response that must be the same: the status, and all about a file but the form of its entity tag.
 fn essence(response: &Response) -> (u16, Vec<Option<&str>>, &[u8]) {
     let is_file = matches!(response.status, 200 | 304);
     let names: &[&str] = match response.status {

@@ -8,7 +8,7 @@ use crate::{
     process::bench::{Http, PLAIN, TWO_THREADS, get},
 };
 
-/// All of the table on the default driver, and shares of it that overlap on the others, with one and with two threads.
+/// The whole table on the default driver, and overlapping parts of it on the others, with one and with two threads.
 #[test]
 fn every_probe_is_answered_as_the_table_says() {
     let tree = tempfile::tempdir().unwrap();
@@ -81,7 +81,7 @@ fn with_date_of(response: &Response, later: &Response) -> Response {
 }
 
 #[test]
-fn a_pipeline_is_answered_in_order_also_after_the_end_of_input() {
+fn a_pipeline_is_answered_in_order_after_a_half_close() {
     const FILES: usize = 8;
     let tree = tempfile::tempdir().unwrap();
     // Behind the head, beside it, and from a descriptor.

@@ -7,7 +7,7 @@ use testkit::{Client, Digest, Holdings, Server, digest};
 
 use crate::process::bench::{Http, LARGE, PLAIN, Setup, TWO_THREADS, content, get, get_and_close};
 
-/// A reader with little room, who has read the head of the response and nothing of the file yet.
+/// Connects a client with a small receive buffer, which has read the head of the response and nothing of the file yet.
 fn begin(server: &Server, request: &str) -> anyhow::Result<Client> {
     let mut client = Http::over(Client::connect_narrow(server.address(), 16 << 10)?)?;
     client.send(request)?;
@@ -47,7 +47,7 @@ fn resets_in_mid_transfer_leave_nothing_behind() {
     });
 }
 
-/// What has begun is finished, what is idle is closed, what is new is refused, and the port is free again.
+/// Transfers are finished, idle connections closed, new ones refused, and the port is free again.
 #[test]
 fn a_drain_finishes_what_is_in_flight() {
     let content = content(LARGE);

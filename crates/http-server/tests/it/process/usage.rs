@@ -1,4 +1,4 @@
-//! What is said when the server cannot serve.
+//! Messages of a server that cannot serve.
 
 use std::{net::TcpListener, process::Command};
 

@@ -1,21 +1,21 @@
-//! Where the server is, as users of other clients spell it.
+//! Address of a cache, as users of other clients spell it.
 
-use super::ProtocolArg;
+use loadgen::kv::Dialect;
 
-/// Where servers listen by custom.
-fn default_port(protocol: ProtocolArg) -> Option<u16> {
+/// Returns the port on which servers listen by custom.
+fn default_port(protocol: Dialect) -> Option<u16> {
     match protocol {
-        ProtocolArg::Resp | ProtocolArg::Resp3 => Some(6379),
-        ProtocolArg::Memcached | ProtocolArg::MemcachedMeta => Some(11211),
-        ProtocolArg::Us => None,
+        Dialect::Resp | Dialect::Resp3 => Some(6379),
+        Dialect::Memcached | Dialect::MemcachedMeta => Some(11211),
+        Dialect::Us => None,
     }
 }
 
-/// With the scheme of a URL left out, and the protocol's own port put in.
+/// Removes the scheme of a URL, and adds the protocol's own port if there is none.
 ///
 /// # Errors
-/// A URL that says what its options say here.
-pub(super) fn address(text: &str, protocol: ProtocolArg) -> Result<String, String> {
+/// The URL has parts that are options here.
+pub(super) fn address(text: &str, protocol: Dialect) -> Result<String, String> {
     if text.starts_with("unix:") {
         return Ok(text.to_owned());
     }
@@ -29,7 +29,7 @@ pub(super) fn address(text: &str, protocol: ProtocolArg) -> Result<String, Strin
     if text.len() != rest.len() && rest.contains(['@', '/', '?']) {
         return Err(format!("`{text}`: of a redis:// URL only host and port are understood"));
     }
-    // Behind the bracket of an IPv6 address, if it is one.
+    // The port of an IPv6 address stands behind the bracket.
     let has_port = rest.rsplit_once(']').map_or(rest, |(_, after)| after).contains(':');
     match default_port(protocol).filter(|_| !has_port && !rest.is_empty() && !rest.contains('/')) {
         Some(port) => Ok(format!("{rest}:{port}")),
@@ -52,12 +52,12 @@ mod tests {
             ("redis://localhost:7000/", "localhost:7000"),
             ("unix:/run/x.sock", "unix:/run/x.sock"),
         ] {
-            assert_eq!(address(text, ProtocolArg::Resp).as_deref(), Ok(expected));
+            assert_eq!(address(text, Dialect::Resp).as_deref(), Ok(expected));
         }
-        assert_eq!(address("h", ProtocolArg::MemcachedMeta).as_deref(), Ok("h:11211"));
-        assert_eq!(address("h", ProtocolArg::Us).as_deref(), Ok("h"), "the protocol has no port of its own");
+        assert_eq!(address("h", Dialect::MemcachedMeta).as_deref(), Ok("h:11211"));
+        assert_eq!(address("h", Dialect::Us).as_deref(), Ok("h"), "the protocol has no port of its own");
         for text in ["rediss://localhost", "redis://me:secret@localhost", "redis://localhost/1"] {
-            assert!(address(text, ProtocolArg::Resp).is_err(), "{text}");
+            assert!(address(text, Dialect::Resp).is_err(), "{text}");
         }
     }
 }

@@ -13,9 +13,12 @@ use std::{
 use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
 use loadgen::{
-    engine::{Endpoint, EndpointError, Limit, Load, Measured, Pacing, Reuse},
-    kv::{Action, Dialect, KeyDistribution, KeySpace, KvClient, Mix, Plan, Rules, Script, Values, Verify},
-    summary::{Kinds, Subject},
+    engine::{Limit, Load, Measured, Pacing, Reuse},
+    kv::{
+        Action, Dialect, KeyDistribution, KeySpace, KvClient, KvVerify, Mix, Script, ScriptPlan, Values, VerifyRules,
+    },
+    result::ProtocolKind,
+    summary::{ReplyKinds, RunDescription},
 };
 use serde_json::{Value, json};
 
@@ -25,20 +28,21 @@ use self::{
 };
 use super::{
     Failure, Outcome,
-    campaign::{self, Campaign},
-    complain,
-    draw::{DistributionArg, ratio},
-    drive::{DriveArgs, drive, interrupt_flag, named, value_name},
+    distribution::{DistributionArg, ratio},
+    eprint_line,
+    load::LoadArgs,
+    socket_run::{SocketRun, interrupt_flag, parse_endpoint},
     tls::TlsArgs,
-    values::count,
-    verify::{Checks, checks, levels},
+    values::{count, settings, value_name},
+    verify::{VerifyArg, verify_parser},
 };
 
 const KEY_BYTES_MAX: usize = 64 << 10;
 const DEFAULT_VALUE_BYTES: usize = 12;
 const DEFAULT_JSON_BYTES: usize = 256;
-/// Keys are stored beforehand in batches of up to this many, and of about this many bytes.
+/// Most keys in a batch of a preload.
 const PRELOAD_BATCH: usize = 128;
+/// About the most bytes in such a batch.
 const PRELOAD_BATCH_BYTES: usize = 1 << 20;
 const PRELOAD_CONNECTIONS: usize = 16;
 
@@ -66,7 +70,7 @@ pub(super) struct KvArgs {
     #[arg(value_name = "TARGET")]
     target: String,
     #[command(flatten)]
-    drive: DriveArgs,
+    load: LoadArgs,
     /// Speak TLS
     #[arg(long = "tls")]
     is_tls: bool,
@@ -75,10 +79,10 @@ pub(super) struct KvArgs {
     /// RESP: every connection begins with this password, or name and password
     #[arg(long, value_name = "[USER:]PASSWORD", env = "LOADGEN_AUTH", hide_env_values = true)]
     auth: Option<LoginArg>,
-    /// How to speak
+    /// Protocol of the server
     #[arg(long, value_enum, default_value = "resp")]
-    protocol: ProtocolArg,
-    /// What to ask for [default: get, with --mix mix]
+    protocol: Dialect,
+    /// Commands of the run [default: get, with --mix mix]
     #[arg(long, value_enum)]
     workload: Option<Workload>,
     /// Shares of get, set and del, chosen by chance; for the workloads mix and connection-per-request
@@ -90,8 +94,8 @@ pub(super) struct KvArgs {
     /// Bytes of each key
     #[arg(long, value_name = "N", default_value = "16", value_parser = count::<KEY_BYTES_MAX>)]
     key_size: usize,
-    /// How often each key is chosen: uniform, zipf:EXPONENT, hot:KEYS:REQUESTS (as in hot:0.1:0.9), sequential or
-    /// replay:FILE (a key on each line, in the order in which somebody asked for them; keys are numbered as they come)
+    /// Distribution of the keys: uniform, zipf:EXPONENT, hot:KEYS:REQUESTS (as in hot:0.1:0.9), sequential or
+    /// replay:FILE (a key on each line, in the order of the requests; keys are numbered as they come)
     /// [default: uniform; sequential for del]
     #[arg(long, value_name = "LAW")]
     key_dist: Option<DistributionArg>,
@@ -114,26 +118,13 @@ pub(super) struct KvArgs {
     /// Store all keys first
     #[arg(long)]
     preload: bool,
-    /// How much of each reply is checked
-    #[arg(long, default_value = "content", value_parser = checks::<VerifyArg>("content").without_sample(NO_SAMPLE))]
-    verify: Checks<VerifyArg>,
+    /// Level to which each reply is checked
+    #[arg(long, default_value = "content", value_parser = verify_parser::<KvVerify>("content").without_sample(NO_SAMPLE))]
+    verify: VerifyArg<KvVerify>,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-enum ProtocolArg {
-    /// RESP2, Redis's protocol
-    Resp,
-    /// RESP3: every connection begins with HELLO 3
-    Resp3,
-    /// The text protocol with 0x1F behind every request and reply
-    Us,
-    /// memcached's text protocol
-    Memcached,
-    /// memcached's meta commands
-    MemcachedMeta,
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+/// Commands that a run consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Workload {
     /// Get keys
     Get,
@@ -151,53 +142,42 @@ enum Workload {
     Preload,
 }
 
-levels! {
-    enum VerifyArg: Verify {
-        /// Only that it is a reply
-        None,
-        /// It belongs to the command, and is no error
-        Status,
-        /// … and a value is as long as it should be
-        Length,
-        /// … and is the value of its key
-        Content,
-    }
-}
-
 pub(super) fn run(args: &KvArgs) -> Result<Outcome, Failure> {
-    let choice = Choice::of(args).map_err(Failure::Usage)?;
+    let choice = Choice::new(args).map_err(Failure::Usage)?;
     let address = address(&args.target, args.protocol).map_err(Failure::Usage)?;
-    let endpoint = Endpoint::parse(&address).map_err(|error| match error {
-        EndpointError::Malformed(_) => Failure::Usage(error.to_string()),
-        EndpointError::Unresolved { .. } => Failure::from(error),
-    })?;
-    let load = Load { tls: args.tls.of_address(args.is_tls, &address)?, ..choice.load(args) };
+    let endpoint = parse_endpoint(&address)?;
+    let load = Load { tls: args.tls.for_address(args.is_tls, &address)?, ..choice.load(args) };
     let space = key_space(args)?;
-    args.drive.check()?;
-    args.drive.refuse_used_out()?;
-    let server = args.drive.server()?;
     let interrupt = interrupt_flag()?;
-    campaign::probe(&args.drive, bare_subject(args, args.drive.config(&load), &load), &endpoint, &load)?;
+    let describe = |load: &Load| description(args, args.load.config(load), load);
+    let run = SocketRun::prepare(&args.load, endpoint, load, describe)?;
     if args.preload {
-        preload(args, &space, &endpoint, &load, &interrupt)?;
+        preload(args, &space, &run, &interrupt)?;
     }
 
+    let load = &run.load;
     let requests = match load.limit {
         Limit::Requests(requests) if load.warmup.is_zero() && load.warmup_max.is_none() => Some(requests),
         Limit::Requests(_) | Limit::Duration(_) => None,
     };
     let script = script(args, &space, &choice.plan, load.batch, requests)?;
-    let rules = Rules { verify: args.verify.level(VerifyArg::Content).into(), allow_misses: args.allow_misses };
+    let rules = VerifyRules { verify: args.verify.level(KvVerify::Content), allow_misses: args.allow_misses };
     let make_client = |thread| KvClient::new(Arc::clone(&script), rules, load.seed, thread, load.threads);
-    let campaign = Campaign { args: &args.drive, endpoint: &endpoint, load: &load, server, interrupt: &interrupt };
-    let ceiling = self_check::ceiling(args, &campaign)?;
+    let ceiling = self_check::ceiling(args, &run, &interrupt)?;
     let inspect = |measured: &mut Measured<KvClient>| explain(args, measured);
-    campaign.carry_out(make_client, inspect, |load| subject(args, &choice, &script, load), ceiling)
+    let describe = |load: &Load| description(args, config(args, &choice, &script, load), load);
+    run.carry_out(make_client, inspect, describe, ceiling, &interrupt)
 }
 
-fn subject(args: &KvArgs, choice: &Choice, script: &Script, load: &Load) -> Subject {
-    let mut config = args.drive.config(load);
-    config.extend(named([
+fn description(args: &KvArgs, mut config: BTreeMap<String, Value>, load: &Load) -> RunDescription {
+    config.insert("verify".to_owned(), json!(args.verify.name(KvVerify::Content)));
+    let (kind, target) = (ProtocolKind::Kv, args.target.clone());
+    RunDescription { kind, target, config, pacing: load.pacing, replies: ReplyKinds::HitsMissesStores }
+}
+
+fn config(args: &KvArgs, choice: &Choice, script: &Script, load: &Load) -> BTreeMap<String, Value> {
+    let mut config = args.load.config(load);
+    config.extend(settings([
         ("allow_misses", json!(args.allow_misses)),
         ("key_bytes", json!(args.key_size)),
         ("key_dist", json!(choice.keys.to_string())),
@@ -211,26 +191,20 @@ fn subject(args: &KvArgs, choice: &Choice, script: &Script, load: &Load) -> Subj
         ("values", json!(values_name(args))),
         ("workload", json!(value_name(choice.workload))),
     ]));
-    bare_subject(args, config, load)
+    config
 }
 
-fn bare_subject(args: &KvArgs, mut config: BTreeMap<String, Value>, load: &Load) -> Subject {
-    config.insert("verify".to_owned(), json!(args.verify.name(VerifyArg::Content)));
-    let (kind, target) = ("kv".to_owned(), args.target.clone());
-    Subject { kind, target, config, pacing: load.pacing, kinds: Kinds::HitsMissesStores }
-}
-
-/// What the options mean together.
+/// Meaning of the options taken together.
 struct Choice {
     workload: Workload,
-    plan: Plan,
+    plan: ScriptPlan,
     keys: DistributionArg,
-    /// Of workloads that have one.
+    /// Shares of the commands, in workloads that have them.
     mix: Option<Mix>,
 }
 
 impl Choice {
-    fn of(args: &KvArgs) -> Result<Self, String> {
+    fn new(args: &KvArgs) -> Result<Self, String> {
         let default_workload = if args.mix.is_some() { Workload::Mix } else { Workload::Get };
         let workload = args.workload.unwrap_or(default_workload);
         let takes_mix = matches!(workload, Workload::Mix | Workload::ConnectionPerRequest);
@@ -253,37 +227,37 @@ impl Choice {
         Ok(choice)
     }
 
-    /// Refuses what contradicts itself, or would make errors of a right server's replies.
+    /// Refuses contradictions, and options that would make errors of a right server's replies.
     fn check(&self, args: &KvArgs) -> Result<(), String> {
-        let drive = &args.drive;
+        let load = &args.load;
         let gets = self.mix.map_or(0, |mix| mix.get);
         let deletes = self.mix.map_or(0, |mix| mix.del) > 0;
-        let each_once = self.plan == Plan::Each(Action::Del)
-            && drive.requests.is_some_and(|requests| requests <= u64::from(args.keys))
-            && drive.warmup.is_none_or(|warmup| warmup.is_zero())
-            && drive.max_warmup.is_none()
-            && drive.ramp.is_zero()
-            && drive.rate.len() < 2
-            && drive.rate_sweep.is_none();
+        let each_once = self.plan == ScriptPlan::Each(Action::Del)
+            && load.requests.is_some_and(|requests| requests <= u64::from(args.keys))
+            && load.warmup.is_none_or(|warmup| warmup.is_zero())
+            && load.max_warmup.is_none()
+            && load.ramp.is_zero()
+            && load.rate.len() < 2
+            && load.rate_sweep.is_none();
         let preloads = self.workload == Workload::Preload;
         let contradictions = [
             (args.miss_ratio > 0.0 && gets == 0, "--miss-ratio needs a workload with gets by chance"),
             (
-                preloads && (drive.requests.is_some() || drive.duration.is_some()),
+                preloads && (load.requests.is_some() || load.duration.is_some()),
                 "--workload preload sets each key once: --keys says how many, not --requests or --duration",
             ),
             (
-                preloads && (drive.warmup.or(drive.max_warmup).is_some() || !drive.ramp.is_zero()),
+                preloads && (load.warmup.or(load.max_warmup).is_some() || !load.ramp.is_zero()),
                 "--workload preload has no warm-up: neither --warmup, --max-warmup nor --ramp",
             ),
             (
-                preloads && (drive.rate.len() > 1 || drive.rate_sweep.is_some()),
+                preloads && (load.rate.len() > 1 || load.rate_sweep.is_some()),
                 "--workload preload sets each key once: it has one --rate at most",
             ),
             (preloads && self.keys.law != KeyDistribution::Sequential, "--workload preload sets the keys in order"),
             (preloads && args.preload, "--workload preload is what --preload does beforehand: use one of them"),
             (
-                self.workload == Workload::ConnectionPerRequest && (drive.pipeline != 1 || drive.is_open()),
+                self.workload == Workload::ConnectionPerRequest && (load.pipeline != 1 || load.is_open()),
                 "--workload connection-per-request has neither --pipeline nor --rate",
             ),
             (
@@ -291,11 +265,11 @@ impl Choice {
                 "a key can be deleted once: limit --workload del by --requests to the number of --keys, or --allow-misses",
             ),
             (
-                args.auth.is_some() && !matches!(args.protocol, ProtocolArg::Resp | ProtocolArg::Resp3),
+                args.auth.is_some() && !matches!(args.protocol, Dialect::Resp | Dialect::Resp3),
                 "--auth is for --protocol resp and resp3",
             ),
             (
-                args.protocol == ProtocolArg::Us && value_size(args).sizes.min() == 0,
+                args.protocol == Dialect::Us && value_size(args).sizes.min() == 0,
                 "the 0x1F text protocol has no empty values: use a --value-size above 0",
             ),
         ];
@@ -304,7 +278,7 @@ impl Choice {
     }
 
     fn load(&self, args: &KvArgs) -> Load {
-        let mut load = args.drive.load();
+        let mut load = args.load.to_load();
         if load.pacing == Pacing::Closed {
             load.batch = load.pipeline;
         }
@@ -320,13 +294,13 @@ impl Choice {
     }
 }
 
-fn plan(workload: Workload, mix: Option<Mix>, keys: &KeyDistribution, miss_ratio: f64) -> Plan {
+fn plan(workload: Workload, mix: Option<Mix>, keys: &KeyDistribution, miss_ratio: f64) -> ScriptPlan {
     match (workload, mix) {
-        (Workload::Preload, _) => Plan::Each(Action::Set),
-        (Workload::Del, _) if *keys == KeyDistribution::Sequential => Plan::Each(Action::Del),
-        (Workload::Set, _) if *keys == KeyDistribution::Sequential => Plan::Each(Action::Set),
-        (Workload::Workflow, _) | (_, None) => Plan::Workflow { keys: keys.clone() },
-        (_, Some(mix)) => Plan::Mixed { mix, keys: keys.clone(), miss_ratio },
+        (Workload::Preload, _) => ScriptPlan::Each(Action::Set),
+        (Workload::Del, _) if *keys == KeyDistribution::Sequential => ScriptPlan::Each(Action::Del),
+        (Workload::Set, _) if *keys == KeyDistribution::Sequential => ScriptPlan::Each(Action::Set),
+        (Workload::Workflow, _) | (_, None) => ScriptPlan::Workflow { keys: keys.clone() },
+        (_, Some(mix)) => ScriptPlan::Mixed { mix, keys: keys.clone(), miss_ratio },
     }
 }
 
@@ -341,13 +315,11 @@ fn key_space(args: &KvArgs) -> Result<KeySpace, Failure> {
         (false, true) => Values::Constant,
         (false, false) => Values::Letters,
     };
-    let dialect = Dialect::from(args.protocol);
-    if args.key_size > dialect.key_bytes_max() {
-        let problem = format!("--key-size: keys of this protocol have at most {} bytes", dialect.key_bytes_max());
-        return Err(Failure::Usage(problem));
+    let most = args.protocol.key_bytes_max();
+    if args.key_size > most {
+        return Err(Failure::usage(format_args!("--key-size: keys of this protocol have at most {most} bytes")));
     }
-    KeySpace::new(args.keys, args.key_size, values, value_size(args).sizes)
-        .map_err(|error| Failure::Usage(error.to_string()))
+    KeySpace::new(args.keys, args.key_size, values, value_size(args).sizes).map_err(Failure::usage)
 }
 
 fn values_name(args: &KvArgs) -> &'static str {
@@ -361,33 +333,27 @@ fn values_name(args: &KvArgs) -> &'static str {
 fn script(
     args: &KvArgs,
     space: &KeySpace,
-    plan: &Plan,
+    plan: &ScriptPlan,
     batch: usize,
     requests: Option<u64>,
 ) -> Result<Arc<Script>, Failure> {
     let batch = u32::try_from(batch).unwrap_or(u32::MAX);
-    Script::new(space.clone(), args.protocol.into(), plan, batch, requests, args.drive.seed)
+    Script::new(space.clone(), args.protocol, plan, batch, requests, args.load.seed)
         .map(|script| match &args.auth {
             Some(LoginArg(login)) => script.with_login(login),
             None => script,
         })
         .map(Arc::new)
-        .map_err(|error| Failure::Usage(error.to_string()))
+        .map_err(Failure::usage)
 }
 
 /// Stores every key once, and accepts nothing but success.
-fn preload(
-    args: &KvArgs,
-    space: &KeySpace,
-    endpoint: &Endpoint,
-    load: &Load,
-    interrupt: &AtomicBool,
-) -> Result<(), Failure> {
+fn preload(args: &KvArgs, space: &KeySpace, run: &SocketRun<'_>, interrupt: &AtomicBool) -> Result<(), Failure> {
     let batch = (PRELOAD_BATCH_BYTES / (space.value_bytes_max() + args.key_size)).clamp(1, PRELOAD_BATCH);
     let keys = u64::from(args.keys);
     let load = Load {
-        connections: load.connections.min(PRELOAD_CONNECTIONS),
-        threads: load.threads.min(PRELOAD_CONNECTIONS),
+        connections: run.load.connections.min(PRELOAD_CONNECTIONS),
+        threads: run.load.threads.min(PRELOAD_CONNECTIONS),
         pipeline: batch,
         batch,
         reuse: Reuse::Keep,
@@ -398,20 +364,19 @@ fn preload(
         ramp: Duration::ZERO,
         timeline: None,
         request_log: None,
-        ..load.clone()
+        ..run.load.clone()
     };
-    let script = script(args, space, &Plan::Each(Action::Set), batch, Some(keys))?;
-    let rules = Rules { verify: Verify::Content, allow_misses: false };
+    let script = script(args, space, &ScriptPlan::Each(Action::Set), batch, Some(keys))?;
+    let rules = VerifyRules { verify: KvVerify::Content, allow_misses: false };
     let make_client = |thread| KvClient::new(Arc::clone(&script), rules, load.seed, thread, load.threads);
-    let measured =
-        drive(endpoint, &load, make_client, None, interrupt, args.drive.progress).context("storing the keys failed")?;
+    let measured = run.measure(&load, make_client, None, interrupt).context("storing the keys failed")?;
     if measured.tally.ok == keys {
         return Ok(());
     }
     if measured.was_interrupted {
         return Err(Failure::Interrupted(anyhow!("interrupted while the keys were stored")));
     }
-    complain_for_the_server(&measured);
+    quote_refusal(&measured);
     let classes = measured.tally.errors().filter(|&(_, count)| count > 0);
     let classes: Vec<_> = classes.map(|(class, count)| format!("{} {count}", class.name())).collect();
     Err(Failure::Other(anyhow!(
@@ -421,29 +386,18 @@ fn preload(
     )))
 }
 
-fn complain_for_the_server(measured: &Measured<KvClient>) {
+/// Quotes what the server said when it refused a request, if it did.
+fn quote_refusal(measured: &Measured<KvClient>) {
     if let Some(complaint) = measured.protocols.iter().find_map(KvClient::complaint) {
-        complain(&format!("the server said: {complaint}"));
+        eprint_line(&format!("the server said: {complaint}"));
     }
 }
 
-/// What might help against errors.
+/// Gives a hint if keys are missing.
 fn explain(args: &KvArgs, measured: &Measured<KvClient>) {
-    complain_for_the_server(measured);
+    quote_refusal(measured);
     let has_missed = measured.tally.errors().any(|(class, count)| class.name() == "miss" && count > 0);
     if has_missed && !args.preload {
-        complain("hint: --preload stores the keys first; --allow-misses takes misses for right");
-    }
-}
-
-impl From<ProtocolArg> for Dialect {
-    fn from(arg: ProtocolArg) -> Self {
-        match arg {
-            ProtocolArg::Resp => Self::Resp,
-            ProtocolArg::Resp3 => Self::Resp3,
-            ProtocolArg::Us => Self::Us,
-            ProtocolArg::Memcached => Self::Memcached,
-            ProtocolArg::MemcachedMeta => Self::MemcachedMeta,
-        }
+        eprint_line("hint: --preload stores the keys first; --allow-misses takes misses for right");
     }
 }

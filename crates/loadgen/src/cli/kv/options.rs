@@ -6,7 +6,7 @@ use loadgen::kv::{Login, Mix, ValueSizes};
 
 const VALUE_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of a value: `12`; `8..1024` for lengths from 8 to 1024; `8:70,1024:30` for these two in these proportions;
+/// Sizes of values in bytes: `12`; `8..1024` for lengths from 8 to 1024; `8:70,1024:30` for these two in these proportions;
 /// `lognormal:300:1.2` for a median and the deviation of the logarithm.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SizeArg {
@@ -15,7 +15,7 @@ pub(super) struct SizeArg {
 }
 
 impl SizeArg {
-    /// All of one length.
+    /// Makes sizes that are all the same.
     pub(super) fn fixed(bytes: usize) -> Self {
         Self { text: bytes.to_string(), sizes: ValueSizes::Range(bytes..=bytes) }
     }
@@ -62,7 +62,7 @@ fn sizes(text: &str) -> Option<ValueSizes> {
     (low <= high).then_some(ValueSizes::Range(low..=high))
 }
 
-/// `PASSWORD`, or `USER:PASSWORD`; of a password with a colon the user's name must stand before it.
+/// Login: `PASSWORD`, or `USER:PASSWORD`. Of a password with a colon the user's name must stand before it.
 #[derive(Clone, Debug)]
 pub(super) struct LoginArg(pub(super) Login);
 
@@ -82,7 +82,7 @@ impl FromStr for LoginArg {
 }
 
 /// Shares of the commands: `get=9,set=1`.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MixArg(pub(super) Mix);
 
 impl FromStr for MixArg {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_understood_and_spelled_as_they_were_given() {
+    fn values_are_parsed_and_shown_as_they_were_given() {
         for text in ["0", "12", "8..1024", "8:70,1024:30", "lognormal:300:1.2"] {
             assert_eq!(again::<SizeArg>(text).as_deref(), Some(text));
         }

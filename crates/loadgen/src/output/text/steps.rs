@@ -1,9 +1,11 @@
-//! Several rates: latency under load, a row for each.
+//! A result of several rates as text: latency under load, a row for each rate.
 
 use std::fmt::Write as _;
 
-use super::{super::Grouped, duration, rounded};
-use crate::result::{RunResult, Step};
+use crate::{
+    result::{RunResult, Step},
+    units::{Grouped, duration, rate},
+};
 
 pub(super) fn write(out: &mut String, result: &RunResult) -> std::fmt::Result {
     if let Some(capacity) = &result.capacity {
@@ -11,7 +13,7 @@ pub(super) fn write(out: &mut String, result: &RunResult) -> std::fmt::Result {
             out,
             "capacity, in a closed loop of {:.1} s: {} requests/s at a service time of {} (p50)",
             capacity.duration_s,
-            rounded(capacity.throughput_rps),
+            rate(capacity.throughput_rps),
             duration(capacity.service_us.p50)
         )?;
         writeln!(out)?;
@@ -28,7 +30,7 @@ pub(super) fn write(out: &mut String, result: &RunResult) -> std::fmt::Result {
     writeln!(out)?;
     writeln!(out, "requests/s; response times, from the scheduled send; service time, from the actual send")?;
     for step in result.steps.iter().filter(|step| !step.note.is_empty()) {
-        writeln!(out, "note: at {} requests/s {}", rounded(step.rate), step.note)?;
+        writeln!(out, "note: at {} requests/s {}", rate(step.rate), step.note)?;
     }
     Ok(())
 }
@@ -37,8 +39,8 @@ fn row(out: &mut String, step: &Step) -> std::fmt::Result {
     let result = &step.result;
     let latency = &result.latency_us;
     let share = step.share.map(|share| format!("{:.0} %", share * 100.0)).unwrap_or_default();
-    write!(out, "{:>12}{share:>6}", rounded(step.rate))?;
-    write!(out, "{:>12}{:>12}", rounded(result.throughput_rps), Grouped(result.requests - result.ok).to_string())?;
+    write!(out, "{:>12}{share:>6}", rate(step.rate))?;
+    write!(out, "{:>12}{:>12}", rate(result.throughput_rps), Grouped(result.requests - result.ok).to_string())?;
     for value in [latency.p50, latency.p90, latency.p99, latency.p999, latency.max] {
         let shown = if result.ok > 0 { duration(value) } else { "-".to_owned() };
         write!(out, "{shown:>12}")?;

@@ -1,27 +1,28 @@
-//! Who needs which bytes next, and who is waited for: the books of one pass over a file, without files, pipes or a clock.
+//! The state of one pass over a file: the bytes that each member needs next, and the members that are late. No files, no
+//! pipes and no clock are in it.
 //!
-//! A pass moves over the file window by window, and to the next only when every member has all of the present one. Who is
-//! behind the window catches up alone; who makes the others wait for too long leaves.
+//! A pass moves over the file window by window, and to the next only when every member has all of the present one. A member
+//! behind the window catches up alone; a member that makes the others wait for too long leaves.
 
 use std::time::Duration;
 
 use slab::Slab;
 
-/// How far apart members may be when they join, in bytes.
+/// Largest distance between members when they join, in bytes.
 pub(super) const REACH_BYTES: u64 = 32 << 20;
-/// What a member may make the others wait in excess of their patience before it leaves.
+/// Time that a member may make the others wait beyond their patience before it leaves.
 pub(super) const CREDIT: Duration = Duration::from_millis(50);
-/// Credit grows back by this part of the time that passes.
+/// Credit grows back by this fraction of the time that passes.
 const CREDIT_EARNED: u32 = 16;
-/// A member is late once it takes so many times as long as the quickest quarter. If the machine serves all of them evenly,
-/// the last takes four times as long.
+/// A member is late once it takes this many times as long as the quickest quarter. If the machine serves all of them
+/// evenly, the last takes four times as long.
 const PATIENCE_FACTOR: u32 = 8;
 const PATIENCE_MIN: Duration = Duration::from_micros(200);
 const PATIENCE_MAX: Duration = Duration::from_millis(4);
-/// How long nobody gets anything before the pass is over: their readers stall together, and each is judged alone.
+/// Time without progress after which the pass ends: all readers stall, and each is then judged alone.
 const STALL_MAX: Duration = Duration::from_millis(250);
 
-/// The books. Times are since some moment before it began.
+/// The state of a pass. Times are measured from some moment before it began.
 #[derive(Debug)]
 pub(super) struct Pass {
     /// Bytes of the file.
@@ -32,19 +33,19 @@ pub(super) struct Pass {
     base: u64,
     end: u64,
     opened: Duration,
-    /// When a quarter of the members had it.
-    quarter: Option<Duration>,
+    /// Time when a quarter of the members had it.
+    quarter_at: Option<Duration>,
 }
 
 #[derive(Debug)]
 struct Member {
     at: u64,
     credit: Duration,
-    /// It has had the present window since then.
-    since: Option<Duration>,
+    /// Time since which the member has had the present window.
+    has_window_since: Option<Duration>,
 }
 
-/// What a member needs.
+/// Bytes that a member needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     /// All of the window.
@@ -55,63 +56,63 @@ pub(super) enum Need {
     Nothing,
 }
 
-/// Where a member that leaves goes on.
+/// Position and credit with which a member leaves and goes on alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Left {
+pub(super) struct Departure {
     pub(super) at: u64,
     pub(super) credit: Duration,
 }
 
 impl Pass {
     pub(super) fn new(size: u64, window_bytes: u64, now: Duration) -> Self {
-        Self { size, window_bytes, members: Slab::new(), base: 0, end: 0, opened: now, quarter: None }
+        Self { size, window_bytes, members: Slab::new(), base: 0, end: 0, opened: now, quarter_at: None }
     }
 
-    /// Somebody who has everything before `at`.
+    /// Adds a member that has all bytes before `at`.
     pub(super) fn join(&mut self, at: u64, credit: Duration, now: Duration) -> usize {
-        let key = self.members.insert(Member { at, credit, since: None });
-        self.note(key, now);
+        let key = self.members.insert(Member { at, credit, has_window_since: None });
+        self.note_progress(key, now);
         key
     }
 
-    pub(super) fn leave(&mut self, key: usize) -> Option<Left> {
-        self.members.try_remove(key).map(|Member { at, credit, .. }| Left { at, credit })
+    pub(super) fn leave(&mut self, key: usize) -> Option<Departure> {
+        self.members.try_remove(key).map(|Member { at, credit, .. }| Departure { at, credit })
     }
 
-    /// Where the present window begins.
+    /// Returns the beginning of the present window.
     pub(super) fn base(&self) -> u64 {
         self.base
     }
 
-    /// Everybody has the present window.
-    pub(super) fn is_through(&self) -> bool {
+    /// True if all members have the present window.
+    pub(super) fn is_window_done(&self) -> bool {
         self.members.iter().all(|(_, member)| member.at >= self.end)
     }
 
-    /// Where the next window begins, and how long it may be; `None` while somebody needs the present one, or nobody
-    /// needs any more.
+    /// Returns the beginning and the longest length of the next window; `None` while a member needs the present one, or if
+    /// no member needs another.
     pub(super) fn next_window(&self) -> Option<(u64, u64)> {
         let base = self.members.iter().map(|(_, member)| member.at).min()?;
-        (self.is_through() && base < self.size).then(|| (base, self.window_bytes.min(self.size - base)))
+        (self.is_window_done() && base < self.size).then(|| (base, self.window_bytes.min(self.size - base)))
     }
 
-    /// How many would take all of a window from there.
+    /// Returns the number of members that need all of a window that begins at `base`.
     pub(super) fn takers(&self, base: u64) -> usize {
         self.members.iter().filter(|(_, member)| member.at == base).count()
     }
 
-    /// The window moves to `base..base + len`, which begins where [`Pass::next_window`] says.
+    /// Moves the window to `base..base + len`, where `base` is that of [`Pass::next_window`].
     pub(super) fn open(&mut self, base: u64, len: u64, now: Duration) {
         let earned = now.saturating_sub(self.opened) / CREDIT_EARNED;
-        (self.base, self.end, self.opened, self.quarter) = (base, base + len, now, None);
+        (self.base, self.end, self.opened, self.quarter_at) = (base, base + len, now, None);
         for (_, member) in &mut self.members {
             member.credit = CREDIT.min(member.credit + earned);
-            member.since = None;
+            member.has_window_since = None;
         }
         let ahead: Vec<usize> =
             self.members.iter().filter(|(_, member)| member.at >= self.end).map(|(key, _)| key).collect();
         for key in ahead {
-            self.note(key, now);
+            self.note_progress(key, now);
         }
     }
 
@@ -125,27 +126,27 @@ impl Pass {
         }
     }
 
-    /// A member has got the next `n` bytes; true once it has all of the file.
-    pub(super) fn took(&mut self, key: usize, n: u64, now: Duration) -> bool {
+    /// Notes that a member has got the next `n` bytes; true once it has all of the file.
+    pub(super) fn record(&mut self, key: usize, n: u64, now: Duration) -> bool {
         let Some(member) = self.members.get_mut(key) else { return false };
         member.at += n;
         assert!(member.at <= self.size, "more than there is");
         let has_all = member.at == self.size;
-        self.note(key, now);
+        self.note_progress(key, now);
         has_all
     }
 
-    /// When the next member that is late has used up its credit: `None` while nobody waits for anybody.
+    /// Returns the time when the next late member has used up its credit; `None` while no member waits for another.
     pub(super) fn deadline(&self) -> Option<Duration> {
-        if !self.somebody_waits() {
-            return (!self.is_through()).then(|| self.opened + STALL_MAX);
+        if !self.has_waiting_members() {
+            return (!self.is_window_done()).then(|| self.opened + STALL_MAX);
         }
         self.laggards().map(|(_, member)| self.patience() + member.credit).min()
     }
 
-    /// Members that have used up their credit. They leave.
-    pub(super) fn late(&self, now: Duration) -> Vec<usize> {
-        let is_due = |member: &Member| match self.somebody_waits() {
+    /// Returns the members that have used up their credit. They are to leave.
+    pub(super) fn late_members(&self, now: Duration) -> Vec<usize> {
+        let is_due = |member: &Member| match self.has_waiting_members() {
             true => now >= self.patience() + member.credit,
             false => now >= self.opened + STALL_MAX,
         };
@@ -156,28 +157,29 @@ impl Pass {
         self.members.iter().filter(|(_, member)| member.at < self.end)
     }
 
-    fn somebody_waits(&self) -> bool {
+    fn has_waiting_members(&self) -> bool {
         self.members.iter().any(|(_, member)| member.at >= self.end)
     }
 
-    /// When whoever does not have the window yet begins to use up credit.
+    /// Returns the time at which members without the window begin to use up credit.
     fn patience(&self) -> Duration {
-        let pace = self.quarter.map_or(PATIENCE_MAX, |quarter| quarter.saturating_sub(self.opened) * PATIENCE_FACTOR);
+        let pace =
+            self.quarter_at.map_or(PATIENCE_MAX, |quarter_at| quarter_at.saturating_sub(self.opened) * PATIENCE_FACTOR);
         self.opened + pace.clamp(PATIENCE_MIN, PATIENCE_MAX)
     }
 
-    /// Writes down when a member got the rest of the window, and what that costs it.
-    fn note(&mut self, key: usize, now: Duration) {
+    /// Notes the time at which a member got the rest of the window, and takes its delay from its credit.
+    fn note_progress(&mut self, key: usize, now: Duration) {
         let patience = self.patience();
         let Some(member) = self.members.get_mut(key) else { return };
-        if member.at < self.end || member.since.is_some() {
+        if member.at < self.end || member.has_window_since.is_some() {
             return;
         }
-        member.since = Some(now);
+        member.has_window_since = Some(now);
         member.credit = member.credit.saturating_sub(now.saturating_sub(patience));
-        let have = self.members.iter().filter(|(_, member)| member.since.is_some()).count();
-        if self.quarter.is_none() && have >= self.members.len().div_ceil(4) {
-            self.quarter = Some(now);
+        let have = self.members.iter().filter(|(_, member)| member.has_window_since.is_some()).count();
+        if self.quarter_at.is_none() && have >= self.members.len().div_ceil(4) {
+            self.quarter_at = Some(now);
         }
     }
 }
@@ -194,7 +196,7 @@ mod tests {
         Duration::from_micros(n)
     }
 
-    /// What happens to a pass in the test: somebody joins, gets some of what it needs, leaves, or time passes.
+    /// An event of the test: a member joins, gets some of the bytes that it needs, or leaves; or time passes.
     #[derive(Clone, Debug)]
     enum Event {
         Join { at: u64 },
@@ -214,11 +216,11 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens, each member is given every byte from where it joined exactly once and in order; the window
-        /// moves only when nobody needs it any more; and somebody who waits always has somebody to wait for, who gets
-        /// what it needs or leaves by the deadline.
+        /// Whatever happens, each member gets every byte from its start exactly once and in order. The window moves only
+        /// when no member needs it any more. A member that waits always waits for another, which gets the bytes that it
+        /// needs or leaves by the deadline.
         #[test]
-        fn everybody_gets_everything_once(events in events(), window in 1..120_u64) {
+        fn every_member_gets_every_byte_once(events in events(), window in 1..120_u64) {
             let size = 1000;
             let mut now = micros(0);
             let mut pass = Pass::new(size, window, now);
@@ -247,7 +249,7 @@ mod tests {
                             }
                         };
                         *mine += n;
-                        prop_assert_eq!(pass.took(key, n, now), *mine == size);
+                        prop_assert_eq!(pass.record(key, n, now), *mine == size);
                         if *mine == size {
                             prop_assert_eq!(pass.leave(key).map(|left| left.at), Some(size));
                             at.remove(&key);
@@ -260,7 +262,7 @@ mod tests {
                     }
                     Event::Wait { micros: n } => now += micros(n),
                 }
-                for key in pass.late(now) {
+                for key in pass.late_members(now) {
                     let left = pass.leave(key).map(|left| left.at);
                     prop_assert_eq!(left, at.remove(&key));
                     prop_assert!(left < Some(pass.end), "only who does not have the window is late");
@@ -272,45 +274,45 @@ mod tests {
                     prop_assert!(len >= 1 && len <= window && at.values().any(|&mine| mine == base));
                     pass.open(base, len, now);
                 } else {
-                    prop_assert!(at.is_empty() || pass.deadline().is_some(), "nobody waits without an end");
+                    prop_assert!(at.is_empty() || pass.deadline().is_some(), "no member waits without a deadline");
                 }
             }
         }
     }
 
-    /// Gives everybody who is named the present window, `apart` after one another; returns the time afterwards.
+    /// Gives the present window to these members, one every `apart`; returns the time afterwards.
     fn serve(pass: &mut Pass, keys: &[usize], mut now: Duration, apart: Duration) -> Duration {
         for &key in keys {
             now += apart;
             if let Need::Window { len } = pass.need(key) {
-                pass.took(key, len, now);
+                pass.record(key, len, now);
             }
         }
         now
     }
 
     fn open_next(pass: &mut Pass, now: Duration) {
-        let (base, len) = pass.next_window().expect("everybody has the window");
+        let (base, len) = pass.next_window().expect("all members have the window");
         pass.open(base, len, now);
     }
 
-    /// An even machine drives nobody out, whoever is served last, even if it is always the same one.
+    /// If the machine serves all evenly, no member leaves, not even one that is always the last.
     #[test]
-    fn who_is_always_last_stays_if_the_machine_is_even() {
+    fn the_last_member_stays_if_all_are_served_evenly() {
         let mut pass = Pass::new(1 << 30, 1 << 20, micros(0));
         let keys: Vec<usize> = (0..20).map(|_| pass.join(0, CREDIT, micros(0))).collect();
         let mut now = micros(0);
         for _ in 0..1024 {
             open_next(&mut pass, now);
             now = serve(&mut pass, &keys, now, micros(30));
-            assert!(pass.late(now).is_empty());
+            assert!(pass.late_members(now).is_empty());
         }
-        assert!(pass.is_through() && pass.next_window().is_none());
+        assert!(pass.is_window_done() && pass.next_window().is_none());
     }
 
-    /// Who needs a hundred times as long as the others leaves, and has not cost them much more than its credit.
+    /// A member that takes a hundred times as long as the others leaves, and has cost them little more than its credit.
     #[test]
-    fn the_slow_leave_before_they_have_cost_much() {
+    fn slow_members_leave_before_they_have_cost_much() {
         let mut pass = Pass::new(1 << 40, 1 << 20, micros(0));
         let quick: Vec<usize> = (0..8).map(|_| pass.join(0, CREDIT, micros(0))).collect();
         let slow = pass.join(0, CREDIT, micros(0));
@@ -323,7 +325,7 @@ mod tests {
             now = pass.deadline().expect("one is waited for").min(its_time);
             waited += now - others_had_it;
             if now < its_time {
-                assert_eq!(pass.late(now), [slow]);
+                assert_eq!(pass.late_members(now), [slow]);
                 assert!(waited < CREDIT * 2, "{waited:?}");
                 return;
             }
@@ -332,20 +334,20 @@ mod tests {
         panic!("the slow one is still there");
     }
 
-    /// A pause that stops everybody costs nobody its place, unless it does not end.
+    /// A pause that stops all members makes none leave, unless it does not end.
     #[test]
-    fn a_common_pause_drives_nobody_out() {
+    fn a_common_pause_makes_no_member_leave() {
         let mut pass = Pass::new(1 << 30, 1 << 20, micros(0));
         let keys: Vec<usize> = (0..3).map(|_| pass.join(0, CREDIT, micros(0))).collect();
         open_next(&mut pass, micros(0));
-        assert!(pass.late(STALL_MAX - micros(1)).is_empty());
+        assert!(pass.late_members(STALL_MAX - micros(1)).is_empty());
         assert_eq!(pass.deadline(), Some(STALL_MAX));
-        assert_eq!(pass.late(STALL_MAX), keys);
+        assert_eq!(pass.late_members(STALL_MAX), keys);
     }
 
-    /// Who joins behind the window catches up with it alone, who joins ahead of it waits for it.
+    /// A member that joins behind the window catches up alone, and one that joins ahead of it waits.
     #[test]
-    fn latecomers_catch_up_and_the_early_wait() {
+    fn latecomers_catch_up_and_members_ahead_wait() {
         let mut pass = Pass::new(1000, 100, micros(0));
         let first = pass.join(300, CREDIT, micros(0));
         open_next(&mut pass, micros(0));
@@ -354,13 +356,13 @@ mod tests {
         assert_eq!(pass.need(first), Need::Window { len: 100 });
         assert_eq!(pass.need(late), Need::Bytes { offset: 0, len: 300 });
         assert_eq!(pass.need(early), Need::Nothing);
-        pass.took(first, 100, micros(1));
+        pass.record(first, 100, micros(1));
         assert_eq!(pass.next_window(), None);
-        pass.took(late, 300, micros(2));
+        pass.record(late, 300, micros(2));
         assert_eq!(pass.need(late), Need::Window { len: 100 });
-        pass.took(late, 30, micros(3));
+        pass.record(late, 30, micros(3));
         assert_eq!(pass.need(late), Need::Bytes { offset: 330, len: 70 });
-        pass.took(late, 70, micros(4));
+        pass.record(late, 70, micros(4));
         assert_eq!((pass.next_window(), pass.takers(400)), (Some((400, 100)), 2));
     }
 }

@@ -1,4 +1,4 @@
-//! What members of a pass may count on, whoever shares it with them.
+//! The guarantees for the members of a pass, whatever the other members do.
 
 use std::{
     fs::File,
@@ -9,16 +9,17 @@ use std::{
 use super::*;
 use crate::copy::tests::{World, alone, contents, descriptors, finish, options, wait};
 
-/// No test takes so long, however crowded the machine.
+/// Deadlock guard: no test takes this long, however crowded the machine.
 const TOO_LONG: Duration = Duration::from_secs(60);
-const ROOM: usize = 64 << 10;
+/// Capacity of the FIFOs.
+const CAPACITY: usize = 64 << 10;
 
 fn tee() -> (Tee, Budget) {
     let options = options();
-    (Tee::new(&options).unwrap(), options.pipe_budget)
+    (Tee::new(&options), options.pipe_budget)
 }
 
-/// Takes `most` bytes at a time, with a pause after each.
+/// Reads `most` bytes at a time, with a pause after each.
 fn read_slowly(mut fifo: File, most: usize, pause: Duration) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let (mut got, mut some) = (Vec::new(), vec![0; most]);
@@ -34,7 +35,7 @@ fn read_slowly(mut fifo: File, most: usize, pause: Duration) -> JoinHandle<Vec<u
     })
 }
 
-/// The pass ends by itself when nobody is in it, and gives back what it has.
+/// Checks that the pass ends when it has no members, and gives its reservations back.
 fn assert_over(budget: &Budget) {
     let begun = Instant::now();
     while budget.used() > 0 {
@@ -43,11 +44,11 @@ fn assert_over(budget: &Budget) {
     }
 }
 
-/// A transfer on a thread of its own: from the beginning to the end, and everything closed.
+/// Runs a transfer to its end on a thread of its own, and closes everything.
 fn send<'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
     tee: &'scope Tee,
-    mut transfer: Shared,
+    mut transfer: SharedTransfer,
     sink: Arc<Writer>,
 ) -> thread::ScopedJoinHandle<'scope, Result<u64, CopyError>> {
     scope.spawn(move || {
@@ -57,15 +58,15 @@ fn send<'scope>(
     })
 }
 
-/// Readers of any speed get every byte once, and most of what they get comes out of common windows.
+/// Readers of any speed get every byte once, and some of the bytes come from shared windows.
 #[test]
-fn members_get_the_same_whatever_their_speed() {
+fn members_of_any_speed_get_every_byte() {
     let (tee, budget) = tee();
     let world = World::new();
     let whole = contents((6 << 20) + 777);
     world.write(&whole);
     let paces = [(1 << 20, 0), (64 << 10, 0), (100_000, 0), (65_536, 50), (7000, 0), (1 << 20, 0), (30_000, 3000)];
-    let ends: Vec<_> = (0..paces.len()).map(|index| world.fifo(&format!("fifo-{index}"), ROOM)).collect();
+    let ends: Vec<_> = (0..paces.len()).map(|index| world.fifo(&format!("fifo-{index}"), CAPACITY)).collect();
     thread::scope(|scope| {
         let mut reading = Vec::new();
         let mut sending = Vec::new();
@@ -90,19 +91,19 @@ fn members_get_the_same_whatever_their_speed() {
     assert_over(&budget);
 }
 
-/// Who never reads keeps nobody waiting, and is told apart from the rest: it waits for its own FIFO.
+/// A member that never reads keeps no other waiting. It is released, and waits for its own FIFO.
 #[test]
-fn who_never_reads_is_left_behind() {
+fn a_member_that_never_reads_is_released() {
     let (tee, budget) = tee();
     let world = World::new();
     let whole = contents(4 << 20);
     world.write(&whole);
-    let (dead_reader, dead_sink) = world.fifo("dead", ROOM);
+    let (dead_reader, dead_sink) = world.fifo("dead", CAPACITY);
     let mut dead = tee.begin(world.source(), &dead_sink).unwrap();
     thread::scope(|scope| {
         let good: Vec<_> = (0..3)
             .map(|index| {
-                let (reader, sink) = world.fifo(&format!("good-{index}"), ROOM);
+                let (reader, sink) = world.fifo(&format!("good-{index}"), CAPACITY);
                 let transfer = tee.begin(world.source(), &sink).unwrap();
                 (send(scope, &tee, transfer, sink), read_slowly(reader, 1 << 20, Duration::ZERO))
             })
@@ -115,7 +116,7 @@ fn who_never_reads_is_left_behind() {
     });
     let begun = Instant::now();
     while let Readiness::Readable(_) = tee.readiness(&dead, &dead_sink) {
-        assert!(wait(tee.readiness(&dead, &dead_sink), TOO_LONG), "the pass never lets go of it");
+        assert!(wait(tee.readiness(&dead, &dead_sink), TOO_LONG), "the pass never releases it");
         assert_eq!(tee.step(&mut dead, &dead_sink).unwrap().state, State::Blocked);
         assert!(begun.elapsed() < TOO_LONG);
     }
@@ -124,9 +125,9 @@ fn who_never_reads_is_left_behind() {
     assert!(matches!(tee.step(&mut dead, &dead_sink), Err(CopyError::ReaderGone)));
 }
 
-/// A member whose reader dies ends alone; the others do not notice.
+/// A member whose reader is gone ends alone; the others do not notice.
 #[test]
-fn a_dead_member_is_nobody_else_s_affair() {
+fn a_dead_reader_ends_only_its_own_transfer() {
     let (tee, budget) = tee();
     let world = World::new();
     let whole = contents(4 << 20);
@@ -134,7 +135,7 @@ fn a_dead_member_is_nobody_else_s_affair() {
     thread::scope(|scope| {
         let ends: Vec<_> = (0..4)
             .map(|index| {
-                let (reader, sink) = world.fifo(&format!("fifo-{index}"), ROOM);
+                let (reader, sink) = world.fifo(&format!("fifo-{index}"), CAPACITY);
                 let transfer = tee.begin(world.source(), &sink).unwrap();
                 (reader, transfer, sink)
             })
@@ -164,9 +165,9 @@ fn a_dead_member_is_nobody_else_s_affair() {
     assert_over(&budget);
 }
 
-/// Whoever comes while a pass is under way gets the beginning, too.
+/// A transfer that joins while a pass is under way gets the beginning, too.
 #[test]
-fn latecomers_miss_nothing() {
+fn latecomers_get_every_byte() {
     let (tee, budget) = tee();
     let world = World::new();
     let whole = contents(8 << 20);
@@ -174,10 +175,10 @@ fn latecomers_miss_nothing() {
     thread::scope(|scope| {
         let mut all = Vec::new();
         for index in 0..5 {
-            let (mut reader, sink) = world.fifo(&format!("fifo-{index}"), ROOM);
+            let (mut reader, sink) = world.fifo(&format!("fifo-{index}"), CAPACITY);
             let transfer = tee.begin(world.source(), &sink).unwrap();
             let sent = send(scope, &tee, transfer, sink);
-            // The next one comes when this one has some hundred thousand bytes.
+            // The next one joins when this one has some hundred thousand bytes.
             let mut head = vec![0; 700_000];
             reader.read_exact(&mut head).unwrap();
             all.push((sent, head, read_slowly(reader, 200_000, Duration::from_micros(20))));
@@ -190,10 +191,10 @@ fn latecomers_miss_nothing() {
     assert_over(&budget);
 }
 
-/// Two that are in a pass together, at its beginning.
-fn pair(tee: &Tee, world: &World) -> [(File, Shared, Arc<Writer>); 2] {
+/// Starts a pass with two members.
+fn pair(tee: &Tee, world: &World) -> [(File, SharedTransfer, Arc<Writer>); 2] {
     let mut pair = ["one", "two"].map(|name| {
-        let (reader, sink) = world.fifo(name, ROOM);
+        let (reader, sink) = world.fifo(name, CAPACITY);
         let transfer = tee.begin(world.source(), &sink).unwrap();
         (reader, transfer, sink)
     });
@@ -205,7 +206,7 @@ fn pair(tee: &Tee, world: &World) -> [(File, Shared, Arc<Writer>); 2] {
     pair
 }
 
-/// Two files that look alike are two files.
+/// Two files of the same size are two files.
 #[test]
 fn different_files_are_not_shared() {
     let (tee, budget) = tee();
@@ -214,7 +215,7 @@ fn different_files_are_not_shared() {
     thread::scope(|scope| {
         let both = [0, 1].map(|index| {
             worlds[index].write(&contents[index]);
-            let (reader, sink) = worlds[index].fifo("fifo", ROOM);
+            let (reader, sink) = worlds[index].fifo("fifo", CAPACITY);
             (tee.begin(worlds[index].source(), &sink).unwrap(), reader, sink)
         });
         let both = both.map(|(transfer, reader, sink)| {
@@ -228,7 +229,7 @@ fn different_files_are_not_shared() {
     assert_over(&budget);
 }
 
-/// Not only the first window is shared. A machine that stops for a moment may part members, so that it is tried again.
+/// Not only the first window is shared. A pause of the machine may separate members, so that there are several attempts.
 #[test]
 fn window_after_window_is_shared() {
     let whole = contents(2 << 20);
@@ -246,12 +247,12 @@ fn window_after_window_is_shared() {
             }
         });
         assert_over(&budget);
-        tee.groups.counts.teed.load(Ordering::Relaxed) >= 8 * ROOM as u64
+        tee.groups.counts.teed.load(Ordering::Relaxed) >= 8 * CAPACITY as u64
     });
     assert!(shared);
 }
 
-/// What has changed is no longer shared: a shorter file is everybody's error, a longer one nobody's.
+/// A changed file is no longer shared: a shorter file is an error for all members, a longer one for none.
 #[test]
 fn a_changed_file_ends_the_pass() {
     for (size, is_error) in [(1 << 20, true), (8 << 20, false)] {
@@ -275,9 +276,9 @@ fn a_changed_file_ends_the_pass() {
     }
 }
 
-/// Dropped is dropped: the pass writes into the FIFO no more, and ends.
+/// After a transfer has been dropped, the pass writes no more into its FIFO, and ends.
 #[test]
-fn a_transfer_may_be_dropped_while_it_is_carried() {
+fn a_member_of_a_pass_may_be_dropped() {
     let (tee, budget) = tee();
     let world = World::new();
     let whole = contents(4 << 20);
@@ -297,15 +298,15 @@ fn a_transfer_may_be_dropped_while_it_is_carried() {
     assert_over(&budget);
 }
 
-/// Without room for a pipe in the budget everybody goes alone.
+/// If the budget has no room for a pipe, every transfer goes alone.
 #[test]
-fn no_budget_no_pass() {
+fn without_a_pipe_budget_there_is_no_pass() {
     let options = CopyOptions { pipe_budget: Budget::new(4096), ..options() };
-    let tee = Tee::new(&options).unwrap();
+    let tee = Tee::new(&options);
     let world = World::new();
     let whole = contents(1 << 20);
     world.write(&whole);
-    let ends = ["one", "two"].map(|name| world.fifo(name, ROOM));
+    let ends = ["one", "two"].map(|name| world.fifo(name, CAPACITY));
     thread::scope(|scope| {
         let both = ends.map(|(reader, sink)| (tee.begin(world.source(), &sink).unwrap(), reader, sink));
         let both = both.map(|(transfer, reader, sink)| {
@@ -321,13 +322,13 @@ fn no_budget_no_pass() {
 
 #[test]
 fn a_pass_leaves_no_descriptor_and_no_thread_behind() {
-    alone("copy::tee::tests::what_is_left_of_a_pass");
+    alone("copy::tee::tests::descriptors_and_threads_after_passes");
 }
 
 #[test]
-#[ignore = "counts what a process of its own has"]
-fn what_is_left_of_a_pass() {
-    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+#[ignore = "counts the descriptors and threads of a process of its own"]
+fn descriptors_and_threads_after_passes() {
+    let threads = || procfs::process::Process::myself().unwrap().stat().unwrap().num_threads;
     let (tee, budget) = tee();
     let world = World::new();
     world.write(&contents(4 << 20));

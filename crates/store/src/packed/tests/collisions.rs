@@ -1,4 +1,4 @@
-//! Keys that want the same group, the same tag, and the same segments.
+//! Keys with the same group, the same tag, and the same segments.
 
 use super::{plain, store};
 use crate::Store;
@@ -22,7 +22,7 @@ fn all_are_kept(keys: &[Vec<u8>]) {
         assert_eq!(store.len(), at + 1);
     }
     store.check();
-    // Every other one goes, so that the rest has to be found behind gaps.
+    // Every other entry is removed, so that the rest has to be found behind gaps.
     for key in keys.iter().step_by(2) {
         assert!(store.delete(key));
     }
@@ -41,7 +41,7 @@ fn all_are_kept(keys: &[Vec<u8>]) {
 }
 
 #[test]
-fn entries_of_one_group_spill_over_into_others() {
+fn entries_of_one_group_overflow_into_others() {
     all_are_kept(&colliding(GROUP, 700));
 }
 
@@ -51,7 +51,7 @@ fn entries_of_one_group_and_tag_are_told_apart() {
 }
 
 #[test]
-fn a_segment_is_divided_until_hashes_differ() {
+fn a_segment_is_split_until_hashes_differ() {
     let keys = colliding(SEGMENT, 1000);
     all_are_kept(&keys);
     let mut store = store();

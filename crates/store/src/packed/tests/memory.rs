@@ -31,9 +31,9 @@ fn a_plain_entry_takes_eight_bytes_beside_key_and_value() {
     assert_eq!(store.footprint(16, 1024, plain()), 1056);
 }
 
-/// Measured at sizes between the extremes of how full segments are.
+/// Measured at numbers of entries at which segments are neither full nor just split.
 #[test]
-fn little_is_spent_on_anything_else() {
+fn overhead_beside_entries_is_small() {
     for (keys, value_len, most) in [(200_000, 12, 54.0), (20_000, 1024, 1080.0)] {
         let mut store = store();
         (0..keys).for_each(|number| _ = store.set(&key(number), &vec![0; value_len], plain()));
@@ -42,9 +42,9 @@ fn little_is_spent_on_anything_else() {
     }
 }
 
-/// What a store holds never grows by more than it said it would.
+/// The memory never grows by more than `growth` has said.
 #[test]
-fn growth_is_foretold() {
+fn growth_is_predicted() {
     let mut store = store();
     let mut random = fastrand::Rng::with_seed(9);
     for number in 0..20_000 {
@@ -59,7 +59,7 @@ fn growth_is_foretold() {
 }
 
 #[test]
-fn memory_of_entries_that_are_gone_is_given_back() {
+fn memory_of_removed_entries_is_given_back() {
     thread_local!(static RELEASED: Cell<usize> = const { Cell::new(0) });
     let release = |memory: &mut [MaybeUninit<u8>]| {
         RELEASED.set(RELEASED.get() + memory.len());
@@ -73,7 +73,7 @@ fn memory_of_entries_that_are_gone_is_given_back() {
     let empty = store.bytes() - store.table.bytes();
     assert!(empty < full / 10, "{full} -> {empty}");
     assert!(RELEASED.get() > full * 8 / 10);
-    // And it can be had again, for entries of any size.
+    // It can be used again, for entries of any size.
     (0..5000).for_each(|number| _ = store.set(&key(number), &[2; 1000], plain()));
     assert!((0..5000).all(|number| store.get(&key(number)) == Some(&[2; 1000])));
     assert!(store.bytes() - store.table.bytes() < full);
@@ -110,7 +110,7 @@ fn compaction_makes_room_for_entries_of_another_size() {
 }
 
 #[test]
-fn an_access_word_outlives_its_entry_and_is_0_in_fresh_memory() {
+fn an_access_word_outlives_its_entry() {
     let mut store = store();
     let first = store.set(b"first", b"value", plain());
     assert_eq!(store.access(first), 0);
@@ -120,7 +120,7 @@ fn an_access_word_outlives_its_entry_and_is_0_in_fresh_memory() {
     store.delete(b"first");
     let second = store.set(b"third", b"value", plain());
     assert_eq!((store.handle(second), store.access(second)), (store.handle(first), 0xdead_beef));
-    // The page goes to another class, whose blocks begin elsewhere.
+    // The page goes to another class, whose blocks begin at other addresses.
     store.delete(b"third");
     store.delete(b"other");
     let larger = store.set(b"larger", &[7; 100], plain());
@@ -129,7 +129,7 @@ fn an_access_word_outlives_its_entry_and_is_0_in_fresh_memory() {
 }
 
 #[test]
-fn an_entry_stays_where_it_is_when_the_block_is_right() {
+fn an_entry_stays_in_a_block_of_the_right_size() {
     let mut store = store();
     let hash = store.hash(b"key");
     let location = store.insert(hash, b"key", b"1234", plain());
@@ -175,15 +175,15 @@ fn a_cache_stays_within_its_limit_when_sizes_change() {
                 assert_eq!(cache.set(hash, &key, &value, plain(), now), Ok(()), "{len} bytes");
                 assert!(cache.bytes() <= LIMIT + LIMIT / 50, "{} with {len} bytes", cache.bytes());
             }
-            // No more than a third is lost to what is left of other sizes.
+            // No more than a third is lost to remains of other sizes.
             let footprint = cache.store().footprint(16, len, plain());
             assert!(
                 cache.len() * footprint > LIMIT / 2,
-                "{} entries of {len} in {round}: table {} arena {} outside {} policy {}",
+                "{} entries of {len} in {round}: table {} arena {} external {} policy {}",
                 cache.len(),
                 cache.store().table.bytes(),
                 cache.store().arena.bytes(),
-                cache.store().outside.bytes(),
+                cache.store().external.bytes(),
                 cache.bytes() - cache.store().bytes()
             );
         }
@@ -191,9 +191,9 @@ fn a_cache_stays_within_its_limit_when_sizes_change() {
     cache.store().check();
 }
 
-/// Small pieces are mentioned when they are full, the others when they begin.
+/// The first chunks are advised when they are full, the others when they begin.
 #[test]
-fn the_kernel_hears_of_every_piece_that_is_worth_a_huge_page() {
+fn every_chunk_worth_a_huge_page_is_advised() {
     static PIECES: AtomicUsize = AtomicUsize::new(0);
     let advise: fn(NonNull<[MaybeUninit<u8>]>) = |piece| {
         assert!(piece.len() == HUGE && piece.as_ptr().addr().is_multiple_of(HUGE));

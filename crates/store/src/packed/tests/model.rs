@@ -8,9 +8,9 @@ use super::{
 };
 use crate::{Attributes, Pin, Scout as _, Store};
 
-/// Around every change of layout: no value, one class and the next, the largest block, a value of its own.
+/// Lengths of values around every change of layout: none, one class and the next, the largest block, an external value.
 const LENGTHS: [usize; 15] = [0, 1, 4, 12, 13, 64, 200, 500, 2000, 5000, 13_072, 13_100, 16_383, 16_384, 70_000];
-/// The usual, none, the longest that fits a header, and longer ones.
+/// Lengths of keys: usual, none, the longest that fits a header, and longer.
 const KEY_LENGTHS: [usize; 7] = [16, 3, 20, 255, 256, 1000, 16];
 
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ enum Change {
     },
     Compact,
     Clear,
-    /// Many at once, so that segments divide.
+    /// Adds many entries at once, so that segments are split.
     Fill {
         from: u16,
         count: u16,
@@ -89,7 +89,7 @@ struct Entry {
 #[derive(Default)]
 struct Model {
     entries: BTreeMap<Vec<u8>, Entry>,
-    /// What was found out lately.
+    /// Locations and handles found lately.
     hints: Vec<(Vec<u8>, Hint)>,
 }
 
@@ -212,7 +212,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn the_store_does_what_a_map_does(
+    fn the_store_behaves_like_a_map(
         changes in prop_oneof![vec(change(12), 1..300), vec(change(3000), 1..150)],
         clear in 0..400_usize,
     ) {
@@ -226,9 +226,9 @@ proptest! {
         model.compare(&store);
     }
 
-    /// Wherever they come from, and whether or not they were ever given out.
+    /// Wherever they come from, even if they were never given out.
     #[test]
-    fn handles_and_places_out_of_date_do_no_harm(
+    fn stale_handles_and_locations_do_no_harm(
         changes in vec(change(3000), 1..40),
         handles in vec(prop_oneof![0..20_000_u32, any::<u32>()], 100),
     ) {
@@ -252,13 +252,13 @@ proptest! {
 }
 
 #[test]
-fn a_long_history_leaves_no_trace() {
+fn a_long_history_leaves_the_store_consistent() {
     let (mut store, mut model) = (store(), Model::default());
     let mut random = fastrand::Rng::with_seed(11);
     for round in 0..30_000 {
         let number = random.u16(..6000);
         match random.u8(..10) {
-            // The share of large values changes from time to time, so that pages change hands.
+            // The share of large values changes from time to time, so that pages change their class.
             0..6 => {
                 let lengths = if round / 5000 % 2 == 0 { 0..6 } else { 0..10 };
                 let len = LENGTHS[random.usize(lengths)];

@@ -1,4 +1,4 @@
-//! Scouts look ahead while others change the store.
+//! Scouts that read while another thread changes the store.
 
 use std::sync::{
     Mutex,
@@ -15,10 +15,10 @@ fn key(number: u64) -> [u8; 8] {
     number.to_le_bytes()
 }
 
-/// A hint never leads to anything but what a lookup without it finds, whatever happens to the store between the two:
-/// entries that come, go, grow and move, a table that doubles, a store that is cleared.
+/// A lookup with a hint finds the same as one without, whatever happens to the store in between: entries are added,
+/// removed, resized and moved, the table doubles, the store is cleared.
 #[test]
-fn a_hint_changes_nothing_but_the_time_it_takes() {
+fn a_hint_does_not_change_the_result_of_a_lookup() {
     let store = Mutex::new(PackedStore::new(options()));
     let scout = store.lock().unwrap().scout();
     let (is_over, hits) = (AtomicBool::new(false), AtomicU64::new(0));

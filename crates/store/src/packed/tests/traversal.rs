@@ -12,7 +12,7 @@ fn number(key: &[u8]) -> u32 {
 }
 
 #[test]
-fn a_scan_shows_what_stays_whatever_happens_meanwhile() {
+fn a_scan_visits_every_entry_that_stays() {
     const STAY: u32 = 3000;
     for churn in [0, 5, 40] {
         let mut store = store();
@@ -37,7 +37,7 @@ fn a_scan_shows_what_stays_whatever_happens_meanwhile() {
 }
 
 #[test]
-fn a_scan_of_a_store_that_stands_still_shows_nothing_twice() {
+fn a_scan_of_an_unchanged_store_visits_no_entry_twice() {
     let mut store = store();
     (0..2000).for_each(|number| _ = store.set(&key(number), b"", plain()));
     let mut seen = Vec::new();
@@ -71,7 +71,7 @@ fn any_number_is_a_cursor() {
 }
 
 #[test]
-fn a_sweep_finds_all_that_expires_and_nothing_else() {
+fn a_sweep_finds_exactly_the_entries_that_expire() {
     for rarity in [1, 3, 1000] {
         let mut store = store();
         for number in 0..20_000 {

@@ -5,7 +5,7 @@ use crate::file::{
     client::{DecodeError, Eof, Event, FramedReplies, OriginalAnswer, OriginalReply},
 };
 
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Reply {
     status: Status,
     body: Vec<u8>,
@@ -27,7 +27,7 @@ fn write(replies: &[Reply]) -> Vec<u8> {
     stream
 }
 
-/// Complete replies, and how the stream ended.
+/// Returns complete replies, and the state at the end of the stream.
 fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Reply>, Result<Eof, DecodeError>) {
     let (mut decoder, mut replies, mut current) = (FramedReplies::default(), Vec::new(), None);
     for mut piece in pieces {
@@ -82,7 +82,7 @@ fn bytes_and_statuses_are_the_same_set() {
 }
 
 #[test]
-fn the_original_says_one_nul_or_nothing_in_front_of_the_body() {
+fn the_original_head_is_one_nul_or_nothing() {
     for &status in Status::ALL {
         let mut out = Vec::new();
         Original::head(status, 0, &mut out);
@@ -92,7 +92,7 @@ fn the_original_says_one_nul_or_nothing_in_front_of_the_body() {
 }
 
 #[test]
-fn nonsense_is_refused_where_it_starts() {
+fn malformed_replies_are_refused_at_once() {
     let found = write(&[Reply { status: Status::Found, body: b"abc".to_vec() }]);
     assert_eq!(read([[&found[..], b"\x05"].concat().as_slice()]).1, Err(DecodeError::Status(5)));
     assert_eq!(read([b"HTTP/1.1 200 OK".as_slice()]).1, Err(DecodeError::Status(b'H')));
@@ -105,14 +105,14 @@ fn nonsense_is_refused_where_it_starts() {
 }
 
 #[test]
-fn a_length_may_be_beyond_all_memory() {
+fn a_body_may_be_longer_than_all_memory() {
     let mut head = Vec::new();
     Framed::head(Status::Found, u64::MAX, &mut head);
     assert_eq!(read([&head[..], &[7; 100]]), (vec![], Ok(Eof::InBody)));
 }
 
 #[test]
-fn an_original_answer_is_what_came_before_the_end() {
+fn an_original_answer_is_all_bytes_before_the_end() {
     for (pieces, answer) in [
         (&[][..], OriginalAnswer::Empty),
         (&[b"".as_slice()][..], OriginalAnswer::Empty),
@@ -132,7 +132,7 @@ fn an_original_answer_is_what_came_before_the_end() {
 
 proptest! {
     #[test]
-    fn what_a_server_answers_a_client_reads(replies in vec(replies(), 0..8), size in 1_usize..400) {
+    fn a_client_reads_what_a_server_writes(replies in vec(replies(), 0..8), size in 1_usize..400) {
         let stream = write(&replies);
         prop_assert_eq!(read(stream.chunks(size)), (replies, Ok(Eof::Between)));
     }

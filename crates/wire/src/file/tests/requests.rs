@@ -35,7 +35,7 @@ fn an_original_id_is_eight_capitals_and_digits() {
 }
 
 #[test]
-fn what_is_shown_of_an_id_obeys_no_terminal() {
+fn a_displayed_id_has_no_control_characters() {
     for (bytes, shown) in [
         (b"ABCD2345".as_slice(), "ABCD2345"),
         ("größe 'x' \"y\"".as_bytes(), "größe 'x' \"y\""),
@@ -54,7 +54,7 @@ fn an_original_request_is_eight_characters() {
     assert_eq!(Original::request(b"ABCD2345 and more"), get);
     for have in 0..8 {
         assert_eq!(Original::request(&KNOWN[..have]), Request::Incomplete { need: 8 - have });
-        // Even what can become nothing good is complete only with its last byte.
+        // Even a request that cannot become valid is complete only with its last byte.
         assert_eq!(Original::request(&b"../../.."[..have]), Request::Incomplete { need: 8 - have });
     }
     for malformed in [b"../../..".as_slice(), b"abcd2345", b"\0\0\0\0\0\0\0\0", b"ABCD234\n"] {
@@ -77,7 +77,7 @@ fn a_framed_request_is_a_length_and_an_id() {
     }
 }
 
-/// Reads a stream in pieces, each with what is left of earlier ones, and checks what is said of incomplete requests.
+/// Reads a stream in pieces, each after the unread part of earlier ones, and checks the `need` of incomplete requests.
 fn read<D: Dialect>(pieces: &[&[u8]]) -> (Vec<Request>, usize) {
     let (mut pending, mut requests, mut total) = (Vec::new(), Vec::new(), 0);
     for piece in pieces {
@@ -119,7 +119,7 @@ fn torn<'a>(mut stream: &'a [u8], sizes: &[usize]) -> Vec<&'a [u8]> {
 
 proptest! {
     #[test]
-    fn what_a_client_asks_a_server_reads(ids in vec(ids(), 1..10), sizes in vec(1_usize..20, 1..10)) {
+    fn a_server_reads_what_a_client_writes(ids in vec(ids(), 1..10), sizes in vec(1_usize..20, 1..10)) {
         let mut stream = Vec::new();
         for id in &ids {
             client::write_framed_request(&mut stream, id);
@@ -130,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn what_an_original_client_asks_a_server_reads(id in "[A-Z0-9]{8}", sizes in vec(1_usize..9, 1..9)) {
+    fn a_server_reads_original_requests_of_a_client(id in "[A-Z0-9]{8}", sizes in vec(1_usize..9, 1..9)) {
         let id = FileId::original(id.as_bytes()).expect("an original id");
         let mut stream = Vec::new();
         client::write_original_request(&mut stream, &id);

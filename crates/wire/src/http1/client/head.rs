@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use super::DecodeError;
 
-/// More headers than this are refused.
+/// Most headers that are accepted.
 pub(super) const HEADERS_MAX: usize = 100;
 
 const VERSION: &[u8] = b"HTTP/1.";
 
-/// What of a response's head decides how to go on.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// The part of a response's head that decides how to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     pub status: u16,
     pub body: BodyLength,
@@ -23,38 +23,39 @@ impl Head {
     }
 }
 
-/// How long the body is (RFC 9112 §6.3).
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// Length of the body (RFC 9112 §6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLength {
     Exact(u64),
     Chunked,
     UntilEof,
 }
 
-/// Whether another response may follow on this connection (RFC 9112 §9.3).
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// Persistence of the connection (RFC 9112 §9.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persistence {
     KeepAlive,
     Close,
 }
 
-/// The last accepted head of the answers to one question.
+/// The last accepted head of the answers to one request.
 #[derive(Debug, Default)]
 pub struct HeadTemplate {
     bytes: Vec<u8>,
-    /// Where the value of `Date` stands in `bytes`.
+    /// Range of the value of `Date` in `bytes`.
     date: Option<Range<usize>>,
     head: Option<Head>,
 }
 
 impl HeadTemplate {
-    /// A template that has seen nothing yet.
+    /// Makes an empty template.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The head at the beginning of `input` and its length, if it equals the last one but for the value of `Date`.
+    /// Returns the head at the beginning of `input` and its length, if it equals the last one except for the value of
+    /// `Date`.
     #[inline]
     pub(super) fn accept(&mut self, input: &[u8]) -> Option<(Head, usize)> {
         let head = self.head?;
@@ -62,7 +63,7 @@ impl HeadTemplate {
         (candidate == self.bytes || self.accept_new_date(candidate)).then_some((head, candidate.len()))
     }
 
-    /// Happens once a second: the new date is checked and remembered, so that the next comparison is one again.
+    /// Checks a new date and keeps it, so that later heads compare equal again. That happens once a second.
     #[cold]
     fn accept_new_date(&mut self, candidate: &[u8]) -> bool {
         let Some(date) = self.date.clone() else { return false };
@@ -112,7 +113,7 @@ fn parse(bytes: &[u8]) -> Result<(Head, Option<Range<usize>>), DecodeError> {
         return Err(DecodeError::Head);
     }
     let (Some(status), Some(version)) = (response.code, response.version) else { return Err(DecodeError::Head) };
-    // 101 ends HTTP on this connection, and nobody asked for that.
+    // 101 ends HTTP on this connection, and no request has asked for that.
     if !(100..=599).contains(&status) || status == 101 {
         return Err(DecodeError::Head);
     }
@@ -176,7 +177,7 @@ impl Facts {
     }
 }
 
-/// Digits only: no sign, no list, no blanks, no overflow.
+/// Parses digits: no sign, no list, no blanks, no overflow.
 fn parse_length(value: &[u8]) -> Option<u64> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return None;

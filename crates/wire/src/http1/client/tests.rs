@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Everything a stream of bytes meant, with body pieces joined: what must not depend on how the stream was torn.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+/// The meaning of a stream of bytes, with body pieces joined. It must not depend on how the stream was torn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Reading {
     responses: Vec<(Head, Vec<u8>, bool)>,
     error: Option<DecodeError>,
@@ -132,9 +132,9 @@ fn a_head_without_end_is_refused() {
     assert_eq!(read_whole(many.as_bytes()).error, Some(DecodeError::HeadTooLarge));
 }
 
-/// Found by a fuzzer: at once, an unfinished line was judged with the finished ones before it, and torn it was not.
+/// Found by a fuzzer: in one piece, an unfinished line was judged with the finished ones before it; torn, it was not.
 #[test]
-fn a_hopeless_head_is_refused_at_the_same_line_however_it_is_torn() {
+fn an_invalid_head_is_refused_at_the_same_line_if_torn() {
     let long = "y".repeat(HEAD_BYTES_MAX);
     for (stream, error, eof) in [
         ("HTTP/1.1 200 OK\r\nConte\0nt".to_owned(), None, Some(Eof::InHead)),
@@ -151,7 +151,7 @@ fn a_hopeless_head_is_refused_at_the_same_line_however_it_is_torn() {
 }
 
 #[test]
-fn the_template_tolerates_a_new_date_and_nothing_else() {
+fn a_template_matches_heads_with_another_date_only() {
     let head = |date: &str, tail: &str| format!("HTTP/1.1 200 OK\r\nDate: {date}\r\nContent-Length: 1\r\n{tail}\r\n");
     let first = head("Sun, 06 Nov 1994 08:49:37 GMT", "");
     let mut template = HeadTemplate::new();
@@ -192,7 +192,7 @@ fn tear<'a>(stream: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
 
 proptest! {
     #[test]
-    fn a_reading_does_not_depend_on_tearing(stream in stream(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
+    fn decoding_does_not_depend_on_tearing(stream in stream(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
         let whole = read_whole(&stream);
         prop_assert_eq!(&read(&tear(&stream, &cuts), || None), &whole);
         let single: Vec<&[u8]> = stream.chunks(1).collect();
@@ -200,7 +200,7 @@ proptest! {
     }
 
     #[test]
-    fn the_template_changes_nothing(stream in stream(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..4)) {
+    fn a_template_does_not_change_the_result(stream in stream(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..4)) {
         let pieces = tear(&stream, &cuts);
         prop_assert_eq!(read(&pieces, || None), read(&pieces, || Some(HeadTemplate::new())));
     }

@@ -4,7 +4,7 @@ use super::*;
 
 const LIMITS: HeadLimits = HeadLimits { line_bytes_max: 200, head_bytes_max: 1000 };
 
-/// What a parse comes to, with everything borrowed made owned.
+/// Result of a parse, with everything borrowed made owned.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Torn,
@@ -38,7 +38,7 @@ fn whole(head: &str) -> Request<'_> {
     request
 }
 
-/// Pieces that make likely and unlikely heads.
+/// Pieces of likely and unlikely heads.
 fn pieces() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         Just(b"GET / HTTP/1.1\r\n".to_vec()),
@@ -58,23 +58,23 @@ fn pieces() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// The verdict on a head is a function of its bytes and not of how they arrive, and no bytes panic.
+    /// The result depends on the bytes of a head and not on the pieces in which they arrive, and no bytes panic.
     #[test]
-    fn the_verdict_does_not_depend_on_fragmentation(input in pieces(), cuts in proptest::collection::vec(1..60_usize, 0..40)) {
+    fn the_result_does_not_depend_on_fragmentation(input in pieces(), cuts in proptest::collection::vec(1..60_usize, 0..40)) {
         prop_assert_eq!(parse_torn(&input, cuts.into_iter()), parse(&input));
         prop_assert_eq!(parse_torn(&input, std::iter::repeat(1)), parse(&input));
     }
 
-    /// Whatever follows a head is not looked at.
+    /// Bytes behind a head do not change its result.
     #[test]
-    fn what_follows_a_head_does_not_matter(rest in proptest::collection::vec(any::<u8>(), 0..100)) {
+    fn bytes_behind_a_head_do_not_matter(rest in proptest::collection::vec(any::<u8>(), 0..100)) {
         let head = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
         prop_assert_eq!(parse(&[head, &rest[..]].concat()), parse(head));
     }
 }
 
 #[test]
-fn everything_needed_is_read_from_a_head() {
+fn every_part_of_a_head_is_parsed() {
     let request = whole(
         "GET /a%20b?c=%d HTTP/1.1\r\nHOST: [::1]:80\r\nAccept: x\r\nconnection: Foo , Close\r\nIf-None-Match: \"q\"\r\nAccept:  y \r\n\r\n",
     );
@@ -87,7 +87,7 @@ fn everything_needed_is_read_from_a_head() {
 }
 
 #[test]
-fn connections_persist_as_the_version_says_unless_told_otherwise() {
+fn persistence_follows_version_and_connection_field() {
     for (version, field, keep) in [
         ("1.1", "", true),
         ("1.1", "Connection: close\r\n", false),
@@ -201,7 +201,7 @@ fn methods_are_case_sensitive_tokens() {
     }
 }
 
-/// A head that comes byte by byte is not searched again from its start each time.
+/// A head that arrives byte by byte is not searched again from its start each time.
 #[test]
 fn a_torn_head_is_searched_once() {
     let head = format!("GET / HTTP/1.1\r\nHost: h\r\nx: {}", "a".repeat(150));

@@ -1,4 +1,4 @@
-//! What requests mean, observed of memcached 1.6.18 with these very bytes.
+//! The meaning of requests, as memcached 1.6.18 understands these very bytes.
 
 use super::meaning;
 use crate::memcached::Limits;
@@ -124,7 +124,7 @@ fn numbers_are_read_as_c_reads_them() {
 
 /// memcached stores flags 0, a value of one byte, and an item that expires at once.
 #[test]
-fn numbers_that_do_not_fit_are_refused_or_kept() {
+fn numbers_that_do_not_fit_are_refused() {
     check(&[
         ("set a 4294967296 0 1\r\nx\r\n", &format!("{FORMAT} | ERROR")),
         ("set a 0 0 4294967297\r\nx\r\n", &format!("{FORMAT} | ERROR")),
@@ -196,7 +196,7 @@ fn administration() {
 }
 
 #[test]
-fn strangers_are_hung_up_on() {
+fn connections_of_other_protocols_are_closed() {
     check(&[
         ("GET / HTTP/1.1\r\nHost: x\r\n\r\n", "†"),
         ("POST / HTTP/1.1\r\n", "†"),
@@ -321,7 +321,7 @@ fn the_other_meta_commands() {
     ]);
 }
 
-/// memcached reads base64 as if what does not belong to it were not there.
+/// memcached ignores bytes that do not belong to base64.
 #[test]
 fn base64_is_read_strictly() {
     check(&[

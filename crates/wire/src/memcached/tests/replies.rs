@@ -15,9 +15,9 @@ fn meta<'a>(line: &'a [u8]) -> (MetaKey<'a>, MetaFlags<'a>) {
     }
 }
 
-/// Each observed of memcached 1.6.18.
+/// Replies that memcached 1.6.18 was observed to send.
 #[test]
-fn meta_replies_repeat_what_was_asked_for() {
+fn meta_replies_repeat_the_requested_flags() {
     let item = Item { length: 3, flags: 7, cas: 27, ..Item::default() };
     let claimed = Item { is_stale: true, is_claimed: true, ..item };
     let won = Item { is_stale: true, is_won: true, ttl_seconds: Some(30), cas: 29, ..item };
@@ -40,9 +40,9 @@ fn meta_replies_repeat_what_was_asked_for() {
     assert_eq!(out, b"EN O123 kzz\r\nHD s3 O123 kzz c27\r\n");
 }
 
-/// `ms` and `ma` leave out what only `mg` tells.
+/// `ms` and `ma` leave out the flags that only `mg` returns.
 #[test]
-fn each_command_tells_what_it_can() {
+fn each_meta_command_returns_its_flags() {
     let (key, flags) = meta(b"mg zz s f t c l h k\r\n");
     for (about, expected) in [
         (MetaFields::Nothing, "HD kzz\r\n"),
@@ -83,7 +83,7 @@ fn every_kind_of_reply_is_understood() {
 }
 
 #[test]
-fn what_is_no_reply_is_refused() {
+fn bytes_that_are_no_reply_are_refused() {
     for (input, expected) in [
         (b"END\n".as_slice(), DecodeError::Line),
         (b"VALUE a 0\r\n", DecodeError::Line),
@@ -99,7 +99,7 @@ fn what_is_no_reply_is_refused() {
 
 proptest! {
     #[test]
-    fn values_survive_the_wire_in_pieces(
+    fn values_are_decoded_from_pieces(
         values in vec(("[!-~]{1,20}", any::<u32>(), vec(any::<u8>(), 0..50), any::<Option<u64>>()), 0..6),
         size in 1_usize..40,
     ) {

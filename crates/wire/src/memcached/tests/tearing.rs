@@ -1,4 +1,4 @@
-//! Requests in pieces, requests from clients, and requests from nobody's friend.
+//! Requests in pieces, requests of clients, and hostile requests.
 
 use proptest::{collection::vec, prelude::*};
 
@@ -7,7 +7,7 @@ use crate::memcached::{Expiry, Limits, Parsed, Request, RequestParser, StoreMode
 
 const SMALL: Limits = Limits { value_bytes_max: 20, line_bytes_max: 30, keys_line_bytes_max: 60 };
 
-/// Bytes that a parser may stumble over, and whole requests between them.
+/// Bytes that may confuse a parser, and whole requests between them.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         3 => "(set|add|cas|append) [a-c]{1,3} [0-9]{1,2} -?[0-9]{1,2} [0-9]{1,2}( 7)?( noreply)?\r\n".prop_map(String::into_bytes),
@@ -81,7 +81,7 @@ fn what_is_missing_is_said() {
     assert_eq!(parser.parse(b"set a 0 0 100\r\nabcd", &Limits::default()), Ok(Parsed::Incomplete { need: 98 }));
 }
 
-/// A get of a hundred thousand keys in a thousand pieces: what has been searched is not searched again.
+/// A get of a hundred thousand keys in a thousand pieces: bytes that have been searched are not searched again.
 #[test]
 fn a_torn_line_is_searched_once() {
     let input = [b"get".as_slice(), &b" 0123456789".repeat(90_000), b"\r\n"].concat();

@@ -19,7 +19,7 @@ fn written(write: impl Fn(&mut Vec<u8>)) -> String {
 }
 
 #[test]
-fn replies_look_as_the_specification_says() {
+fn replies_follow_the_specification() {
     use Version::{Resp2, Resp3};
     for (write, resp2, resp3) in [
         ((|out, version| reply::null(out, version)) as fn(&mut Vec<u8>, Version), "$-1\r\n", "_\r\n"),
@@ -46,7 +46,7 @@ fn replies_look_as_the_specification_says() {
 }
 
 #[test]
-fn an_error_stays_on_its_line() {
+fn an_error_reply_is_one_line() {
     let mut out = Vec::new();
     reply::error(&mut out, "ERR unknown command 'a\r\n+OK\r\n'");
     reply::error(&mut out, "ERR no\r\n\n");
@@ -93,7 +93,7 @@ fn every_kind_of_reply_is_understood() {
 }
 
 #[test]
-fn what_is_no_reply_is_refused() {
+fn bytes_that_are_no_reply_are_refused() {
     for (input, expected) in [
         (b"OK\r\n".as_slice(), DecodeError::Kind(b'O')),
         (b"+OK\n", DecodeError::Line),
@@ -120,7 +120,7 @@ fn nesting_is_bounded() {
     assert_eq!(decode(&b"*4294967295\r\n".repeat(1000)), Err(DecodeError::Nesting));
 }
 
-/// Writes replies that some seed describes, at most three deep.
+/// Writes replies that a seed describes, at most three deep.
 fn write_reply(seed: &mut impl Iterator<Item = u8>, depth: u8, out: &mut Vec<u8>) {
     let mut next = || seed.next().unwrap_or(0);
     let (kind, size) = (next() % if depth < 3 { 13 } else { 8 }, usize::from(next() % 5));

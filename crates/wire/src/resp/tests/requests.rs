@@ -1,9 +1,9 @@
-//! What requests mean, observed of redis-server 7.0.15 with these very bytes.
+//! The meaning of requests, as redis-server 7.0.15 understands these very bytes.
 
 use crate::resp::{Args, Parsed, RequestLimits, RequestParser};
 
-/// Requests as their arguments, each in brackets; empty requests are left out, as nothing is answered to them. At the end
-/// the error, or `…` when something is left over.
+/// Requests as their arguments, each in brackets. Empty requests are left out, as they get no reply. At the end comes
+/// the error, or `…` if bytes are left over.
 pub(super) fn meaning(mut input: &[u8], limits: &RequestLimits) -> String {
     let mut parser = RequestParser::default();
     let mut said = Vec::new();
@@ -149,7 +149,7 @@ fn lines_are_at_most_64_kib_long() {
         assert_eq!(meaning(&input, &RequestLimits::default()), "…", "{start:?}");
         input.push(filler);
         assert_eq!(meaning(&input, &RequestLimits::default()), error, "{start:?}");
-        // The end of the line comes too late to save it.
+        // The end of the line comes too late.
         input.extend_from_slice(b"\r\n");
         assert_eq!(meaning(&input, &RequestLimits::default()), error, "{start:?}");
     }
@@ -158,7 +158,7 @@ fn lines_are_at_most_64_kib_long() {
 }
 
 #[test]
-fn strangers_may_say_little() {
+fn limits_are_low_before_authentication() {
     const COUNT: &str = "Protocol error: unauthenticated multibulk length";
     const LENGTH: &str = "Protocol error: unauthenticated bulk length";
     let ten = [b"*10\r\n".as_slice(), &b"$1\r\na\r\n".repeat(10)].concat();

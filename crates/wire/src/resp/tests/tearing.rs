@@ -1,4 +1,4 @@
-//! Requests in pieces, requests from clients, and requests from nobody's friend.
+//! Requests in pieces, requests of clients, and hostile requests.
 
 use proptest::{collection::vec, prelude::*};
 
@@ -7,7 +7,7 @@ use crate::resp::{
     Args, FAST_BYTES_MAX, FastRequest, Parsed, ProtocolError, RequestLimits, RequestParser, client, parse_fast,
 };
 
-/// [`meaning`] of input that arrives in pieces, each offered with what is left of earlier ones.
+/// Returns the [`meaning`] of input that arrives in pieces, each offered after the unread part of earlier ones.
 fn torn_meaning(input: &[u8], sizes: &[usize], limits: &RequestLimits) -> String {
     let mut parser = RequestParser::default();
     let (mut start, mut end, mut said) = (0, 0, Vec::new());
@@ -45,7 +45,7 @@ fn torn_meaning(input: &[u8], sizes: &[usize], limits: &RequestLimits) -> String
     said.join(" ")
 }
 
-/// Bytes that a parser may stumble over, and whole requests between them.
+/// Bytes that may confuse a parser, and whole requests between them.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         4 => vec(vec(any::<u8>(), 0..12), 1..12).prop_map(|args| {
@@ -83,7 +83,7 @@ proptest! {
     }
 
     #[test]
-    fn the_short_cut_leads_to_the_same_place(
+    fn the_short_cut_agrees_with_the_parser(
         verb in "[GgSs][Ee][Tt]",
         args in vec(vec(any::<u8>(), 0..200), 1..4),
         cut in any::<prop::sample::Index>(),
@@ -101,7 +101,7 @@ proptest! {
     }
 }
 
-/// Whatever the short cut recognises, the parser reads in the same way.
+/// The parser reads every request that the short cut recognises in the same way.
 fn check_fast(input: &[u8]) -> Result<(), TestCaseError> {
     let mut args = Args::new();
     let outcome = RequestParser::default().parse(input, &RequestLimits::default(), &mut args);
@@ -121,7 +121,7 @@ fn check_fast(input: &[u8]) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn the_short_cut_takes_what_is_canonical() {
+fn the_short_cut_takes_canonical_requests() {
     let (key, value) = ([b'k'; 1000], vec![b'v'; FAST_BYTES_MAX]);
     for key_length in [0, 1, 2, 9, 10, 99, 100, 999, 1000] {
         let key = &key[..key_length];
@@ -142,7 +142,7 @@ fn the_short_cut_takes_what_is_canonical() {
 }
 
 #[test]
-fn the_short_cut_leaves_the_rest_alone() {
+fn the_short_cut_takes_nothing_else() {
     for input in [
         b"*2\r\n$3\r\nGET\r\n$01\r\nk\r\n".as_slice(),
         b"*2\r\n$3\r\nGET\r\n$1\r\nkxx",
@@ -159,7 +159,7 @@ fn the_short_cut_leaves_the_rest_alone() {
     }
 }
 
-/// A megabyte in a thousand pieces: what has been understood is not read again, or this would never end.
+/// A megabyte in a thousand pieces: parts that have been parsed are not read again, or this would never end.
 #[test]
 fn a_torn_request_is_read_once() {
     let args = vec![b"0123456789".as_slice(); 100_000];
@@ -184,9 +184,9 @@ fn what_is_missing_is_said() {
     assert_eq!(outcome, Ok(Parsed::Incomplete { need: 98 }));
 }
 
-/// What is announced costs nothing until it arrives.
+/// An announced argument costs nothing until it arrives.
 #[test]
-fn announcements_are_not_believed() {
+fn announced_lengths_allocate_nothing() {
     let mut args = Args::new();
     for input in [b"*1048576\r\n".as_slice(), b"*1048576\r\n$536870912\r\n", b"*2\r\n$3\r\nSET\r\n$536870912\r\nabc"] {
         let outcome = RequestParser::default().parse(input, &RequestLimits::default(), &mut args);
@@ -203,7 +203,7 @@ fn announcements_are_not_believed() {
 }
 
 #[test]
-fn an_unusual_request_leaves_nothing_behind() {
+fn an_unusual_request_keeps_no_memory() {
     let mut input = Vec::new();
     client::command(&mut input, &[b"a".as_slice(); 5000]);
     let (mut parser, mut args) = (RequestParser::default(), Args::new());

@@ -1,0 +1,12 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod cache;
+mod entry;
+mod limits;
+mod revalidation;
+
+pub use cache::{AlreadyPinned, Lookup, PathCache};
+pub use entry::{Body, PathEntry};
+pub use limits::CacheLimits;
+pub use revalidation::{FileState, LastCheck, Revalidation, unix_ns};

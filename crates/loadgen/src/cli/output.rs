@@ -1,0 +1,154 @@
+//! `--format`, `--progress`, `--out` and `--request-log`: where a run and its result are shown.
+
+use std::{
+    fmt::Display,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, anyhow};
+use clap::{Args, ValueEnum};
+use loadgen::{
+    engine::{Measured, Timeline},
+    error::ErrorClass,
+    output,
+    result::RunResult,
+    stored,
+};
+
+use super::{Failure, Outcome, eprint_line, print, progress::ProgressMode, request_log::RequestLogArgs};
+
+#[derive(Args, Debug)]
+pub(super) struct OutputArgs {
+    /// Format of the printed result
+    #[arg(long, value_enum, default_value = "text")]
+    format: OutputFormat,
+    /// Progress on standard error
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(super) progress: ProgressMode,
+    /// Also write result.json, latency.hlog (HdrHistogram log) and latency.hgrm (percentiles, for HdrHistogram's plotter)
+    /// into this directory, which must not hold another result
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    request_log: RequestLogArgs,
+}
+
+/// Format of a printed result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum OutputFormat {
+    Text,
+    Json,
+    Csv,
+}
+
+impl OutputArgs {
+    /// Returns the size of the request log's sample, if there is to be a log.
+    pub(super) fn request_log_size(&self) -> Option<usize> {
+        self.request_log.size()
+    }
+
+    /// Refuses a directory that holds files of another run, and a request log that cannot be written.
+    pub(super) fn check_files(&self, rates: usize) -> Result<(), Failure> {
+        check_unused(self.out.as_deref())?;
+        self.request_log.check_file(rates)
+    }
+
+    /// Refuses a request log of which so many clients together would keep too much.
+    pub(super) fn check_log_size(&self, clients: usize) -> Result<(), Failure> {
+        self.request_log.check_size(clients)
+    }
+
+    /// Stores the result of one of several rates.
+    pub(super) fn store_step<P>(&self, index: usize, result: &RunResult, measured: &Measured<P>) -> anyhow::Result<()> {
+        let Some(directory) = &self.out else { return Ok(()) };
+        store(&directory.join(format!("step-{}", index + 1)), result, measured.timeline.as_ref())
+    }
+
+    /// Stores and prints the result, and says on standard error how the run ended, with a warning if there is one.
+    pub(super) fn report<P>(
+        &self,
+        result: &RunResult,
+        measured: &Measured<P>,
+        target: &impl Display,
+        warning: Option<&str>,
+    ) -> Result<Outcome, Failure> {
+        if let Some(directory) = &self.out {
+            store(directory, result, measured.timeline.as_ref())?;
+        }
+        self.request_log.write(measured.request_log.as_ref())?;
+        if result.requests == 0 {
+            let nothing = |why: &str| anyhow!("nothing was measured at {target}: {why}");
+            return Err(if measured.was_interrupted {
+                Failure::Interrupted(nothing("interrupted before any reply"))
+            } else {
+                Failure::Other(nothing("no request ended in time"))
+            });
+        }
+        self.print(result)?;
+        if measured.was_interrupted {
+            eprint_line("interrupted: this is what was measured until then");
+        }
+        if measured.was_abandoned {
+            eprint_line("given up early: the server has not answered for long");
+        }
+        if let Some(warning) = warning {
+            eprint_line(warning);
+        }
+        let outcome = report_failures(result);
+        Ok(if measured.was_interrupted { Outcome::Interrupted } else { outcome })
+    }
+
+    /// Prints the result of a server that cannot be connected to, for programs only: people have the line on standard error.
+    pub(super) fn report_unreachable(&self, result: &RunResult) -> anyhow::Result<()> {
+        if self.format == OutputFormat::Text { Ok(()) } else { self.print(result) }
+    }
+
+    fn print(&self, result: &RunResult) -> anyhow::Result<()> {
+        match self.format {
+            OutputFormat::Text => print(output::text(result)),
+            OutputFormat::Json => print(output::json(result).context("cannot write JSON")? + "\n"),
+            OutputFormat::Csv => print(csv(&[result])?),
+        }
+    }
+}
+
+/// Renders results as CSV.
+pub(super) fn csv(results: &[&RunResult]) -> anyhow::Result<Vec<u8>> {
+    let mut table = Vec::new();
+    output::csv(results, &mut table).context("cannot write CSV")?;
+    Ok(table)
+}
+
+/// Writes a result and its histograms into a directory.
+pub(super) fn store(directory: &Path, result: &RunResult, timeline: Option<&Timeline>) -> anyhow::Result<()> {
+    stored::write(directory, result, timeline)
+        .with_context(|| format!("cannot write the result into {}", directory.display()))
+}
+
+/// Refuses a directory that holds files of another run.
+pub(super) fn check_unused(out: Option<&Path>) -> Result<(), Failure> {
+    match out.and_then(stored::find_leftover) {
+        None => Ok(()),
+        Some(found) => Err(Failure::Usage(format!(
+            "--out: {} is there already, of an earlier run; name another directory, or remove that one",
+            found.display()
+        ))),
+    }
+}
+
+/// Counts the failures on standard error, if there are any.
+fn report_failures(result: &RunResult) -> Outcome {
+    if result.errors.is_empty() {
+        return Outcome::Success;
+    }
+    let classes: Vec<_> = result.errors.iter().map(|(class, count)| format!("{class} {count}")).collect();
+    let failed = result.requests - result.ok;
+    eprint_line(&format!("{failed} of {} requests failed: {}", result.requests, classes.join(", ")));
+    if result.errors.contains_key(ErrorClass::NoPort.name()) {
+        eprint_line(
+            "hint: local ports ran out; --source-address 127.0.0.1-127.0.0.8 (addresses of this machine) has as many for each \
+             address, and --linger-zero leaves none behind in TIME_WAIT",
+        );
+    }
+    Outcome::FailedRequests
+}

@@ -1,0 +1,140 @@
+//! Runs over sockets, with what belongs before them: the checks of options, the probe, the self-check.
+
+use std::{
+    io,
+    sync::{Arc, atomic::AtomicBool},
+};
+
+use anyhow::{Context as _, anyhow};
+use loadgen::{
+    ceiling,
+    engine::{self, Endpoint, EndpointError, EngineError, Load, Measured},
+    error::ErrorClass,
+    null::Responder,
+    protocol::ClientProtocol,
+    summary::{self, RunDescription},
+    usage::ServerProbe,
+};
+use rustix::io::Errno;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::{Failure, Outcome, ceiling::Ceiling, load::LoadArgs, progress::Progress, series::Series};
+
+/// A run that nothing stands in the way of.
+pub(super) struct SocketRun<'a> {
+    args: &'a LoadArgs,
+    endpoint: Endpoint,
+    pub(super) load: Load,
+    server: Option<ServerProbe>,
+}
+
+/// Parses the address of a server.
+pub(super) fn parse_endpoint(address: &str) -> Result<Endpoint, Failure> {
+    Endpoint::parse(address).map_err(|error| match error {
+        EndpointError::Malformed(_) => Failure::Usage(error.to_string()),
+        EndpointError::Unresolved { .. } => Failure::from(error),
+    })
+}
+
+/// Registers a flag that the first SIGINT or SIGTERM sets. The second one ends the program at once.
+pub(super) fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
+    let interrupt = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&interrupt))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&interrupt)))
+            .context("cannot handle signals")?;
+    }
+    Ok(interrupt)
+}
+
+impl<'a> SocketRun<'a> {
+    /// Checks the options, and that somebody listens and speaks TLS if that is asked for. If nobody does, programs get a result
+    /// that says so. `describe` says what is to be run.
+    pub(super) fn prepare(
+        args: &'a LoadArgs,
+        endpoint: Endpoint,
+        load: Load,
+        describe: impl FnOnce(&Load) -> RunDescription,
+    ) -> Result<Self, Failure> {
+        args.check()?;
+        let server = args.server()?;
+        args.tcp.check(&endpoint)?;
+        let source = load.sources.first().copied();
+        if let Err(error) = endpoint.probe(load.timeouts.connect, load.tls.as_ref(), source) {
+            let result = summary::unreachable(describe(&load), error_class(&error, &load));
+            args.output.report_unreachable(&result)?;
+            let advice = engine::tls_advice(&error);
+            let error = anyhow::Error::from(error);
+            let error = match advice {
+                Some(advice) => anyhow!("{error}; {advice}"),
+                None => error,
+            };
+            return Err(Failure::Other(error.context(format!("cannot connect to {endpoint}"))));
+        }
+        Ok(Self { args, endpoint, load, server })
+    }
+
+    /// Measures the most that the generator itself can do against a null server, if that is to be known.
+    pub(super) fn ceiling<P: ClientProtocol, R: Responder>(
+        &self,
+        replies: R::Replies,
+        make_client: impl Fn(usize) -> P,
+        interrupt: &AtomicBool,
+    ) -> Result<Ceiling, Failure>
+    where
+        R::Replies: Send,
+    {
+        if !self.args.wants_ceiling(&self.load) {
+            return Ok(Ceiling::NotWanted);
+        }
+        if self.load.tls.is_some() {
+            return Ok(Ceiling::Unknown("no null server speaks TLS"));
+        }
+        let measured = ceiling::measure::<P, R>(&self.load, replies, make_client, interrupt);
+        Ok(Ceiling::Measured(measured.context("the self-check failed (--self-check=off does without)")?))
+    }
+
+    /// Runs the engine once under `load`, which may be another than the run's own, and shows the progress.
+    pub(super) fn measure<P: ClientProtocol>(
+        &self,
+        load: &Load,
+        make_client: impl Fn(usize) -> P,
+        server: Option<&ServerProbe>,
+        interrupt: &AtomicBool,
+    ) -> Result<Measured<P>, EngineError> {
+        let mut progress = Progress::new(self.args.output.progress, load);
+        let measured = engine::run(&self.endpoint, load, make_client, server, interrupt, |live| progress.update(live));
+        progress.finish();
+        measured
+    }
+
+    /// Runs, stores and prints. `inspect` sees what each run measured before it is summarised.
+    pub(super) fn carry_out<P: ClientProtocol>(
+        &self,
+        make_client: impl Fn(usize) -> P,
+        inspect: impl Fn(&mut Measured<P>),
+        describe: impl Fn(&Load) -> RunDescription,
+        ceiling: Ceiling,
+        interrupt: &AtomicBool,
+    ) -> Result<Outcome, Failure> {
+        let measure = |load: &Load| {
+            let mut measured = self.measure(load, &make_client, self.server.as_ref(), interrupt)?;
+            inspect(&mut measured);
+            Ok(measured)
+        };
+        let Self { args, endpoint, load, server } = self;
+        let series = Series { args, load, server: server.as_ref(), interrupt, ceiling };
+        series.carry_out(endpoint, measure, describe)
+    }
+}
+
+/// Classes a failed probe as the engine would have.
+fn error_class(error: &io::Error, load: &Load) -> ErrorClass {
+    match Errno::from_io_error(error) {
+        Some(Errno::AGAIN) => ErrorClass::ConnectTimeout,
+        Some(errno) => ErrorClass::of_connect(errno),
+        None if error.kind() == io::ErrorKind::TimedOut => ErrorClass::ConnectTimeout,
+        None if load.tls.is_some() => ErrorClass::Tls,
+        None => ErrorClass::ConnectFailed,
+    }
+}

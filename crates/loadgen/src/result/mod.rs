@@ -1,0 +1,443 @@
+//! The result of a run: the JSON that `--format json` prints. `docs/loadgen-result.md` explains it.
+//!
+//! Doc comments of fields are the descriptions in `docs/schema/loadgen-result.schema.json`, which is derived from these types.
+
+#[cfg(test)]
+pub(crate) mod samples;
+mod settings;
+
+use std::{collections::BTreeMap, fmt, num::NonZeroU64};
+
+use hdrhistogram::Histogram;
+use schemars::{JsonSchema, Schema, generate::SchemaSettings};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub use self::settings::Settings;
+use crate::{error::ErrorClass, instructions::CountedModes};
+
+/// Version of the JSON. A new optional field does not change it; a changed meaning does.
+pub const SCHEMA: u32 = 1;
+
+/// Result of a run of loadgen.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, Serialize)]
+#[schemars(title = "Result of a run of loadgen", transform = never_negative)]
+pub struct RunResult {
+    /// Version of this format. It changes when the meaning of a field does; fields may be added without.
+    #[schemars(extend("const" = SCHEMA))]
+    pub schema: u32,
+    /// Protocol that was driven.
+    pub kind: ProtocolKind,
+    /// Address or URLs as given, separated by blanks.
+    pub target: String,
+    /// Options in force, defaults included.
+    #[schemars(with = "Settings")]
+    pub config: BTreeMap<String, Value>,
+    /// Seconds of the measured window, warm-up excluded.
+    pub duration_s: f64,
+    /// Seconds of the warm-up, of several rates all together; null where there was none, and in merged results.
+    #[serde(default)]
+    pub warmup_s: Option<f64>,
+    /// True if the load was steady when the warm-up ended, of several rates each time; null without --max-warmup.
+    #[serde(default)]
+    pub warmup_steady: Option<bool>,
+    /// Replies and failures in the window: ok plus the sum of errors.
+    pub requests: u64,
+    /// Requests answered and verified.
+    pub ok: u64,
+    /// Failed requests by class; a class that did not occur is absent.
+    #[schemars(with = "BTreeMap<String, NonZeroU64>", extend("propertyNames" = error_class_names()))]
+    pub errors: BTreeMap<String, u64>,
+    /// Verified replies that found a key (gets and deletions) or a document; null for http and mq. The sum of hits, misses and
+    /// stores is ok.
+    pub hits: Option<u64>,
+    /// Verified replies that rightly found nothing; null for http and mq. Misses of what should be there are errors, unless
+    /// they are allowed.
+    pub misses: Option<u64>,
+    /// Keys stored; null for all but kv.
+    pub stores: Option<u64>,
+    /// Connections opened again because the server had closed one between two requests. No errors.
+    pub reconnects: u64,
+    /// Bytes received inside the window.
+    pub bytes_in: u64,
+    /// Bytes sent inside the window.
+    pub bytes_out: u64,
+    /// Verified requests per second: ok / duration_s.
+    pub throughput_rps: f64,
+    /// Open loop: response time, from the scheduled send. Closed loop: service time, from the actual send. Null if no reply was
+    /// verified.
+    // In memory "none" is all zeros.
+    #[schemars(with = "Option<Latency>")]
+    #[serde(with = "null_for_none")]
+    pub latency_us: Latency,
+    /// Service time of an open loop, from the actual send; null in a closed loop.
+    pub service_us: Option<Latency>,
+    /// Time to the first byte of the answer, from when latency_us counts; mq only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte_us: Option<Latency>,
+    /// Service time of a closed loop as wrk corrects it, with samples made up for the requests that were not sent while an
+    /// answer was slow. An estimate; an open loop measures it.
+    #[serde(default)]
+    pub corrected_us: Option<Latency>,
+    /// Delay of requests that had a free connection, by the generator's own doing; null in a closed loop.
+    #[serde(default)]
+    pub lag_us: Option<Latency>,
+    /// Number of requests that were due and had no connection, or no free client of a queue; null in a closed loop.
+    #[serde(default)]
+    pub backlog: Option<Backlog>,
+    /// CPU seconds of the generator's threads in the window.
+    pub client_cpu_s: f64,
+    /// Part of client_cpu_s outside of the kernel, as the kernel's sampling divides it.
+    #[serde(default)]
+    pub client_user_s: Option<f64>,
+    /// Part of client_cpu_s in the kernel.
+    #[serde(default)]
+    pub client_system_s: Option<f64>,
+    /// Process named by --server-pid, if it lived to the end.
+    pub server: Option<ServerUsage>,
+    /// Signs that the generator, not the server, set the pace.
+    pub saturation: Saturation,
+    /// Verified replies that took 60 s or more. Histograms end there and have them as 60 s.
+    #[serde(default)]
+    pub clipped: u64,
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// Histogram of latency_us in nanoseconds: HdrHistogram V2 with DEFLATE, base64.
+    #[schemars(extend("contentEncoding" = "base64"))]
+    pub histogram: String,
+    /// Histogram of service_us.
+    #[schemars(extend("contentEncoding" = "base64"))]
+    pub service_histogram: Option<String>,
+    /// Histogram of lag_us.
+    #[schemars(extend("contentEncoding" = "base64"))]
+    #[serde(default)]
+    pub lag_histogram: Option<String>,
+    /// Histogram of backlog, in requests.
+    #[schemars(extend("contentEncoding" = "base64"))]
+    #[serde(default)]
+    pub backlog_histogram: Option<String>,
+    /// Histogram of first_byte_us.
+    #[schemars(extend("contentEncoding" = "base64"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_byte_histogram: Option<String>,
+    /// The window in intervals; null without --timeline.
+    #[serde(default)]
+    pub timeline: Option<Timeline>,
+    /// Throughput that the shares of --rate-sweep are shares of; null without it.
+    #[serde(default)]
+    pub capacity: Option<Capacity>,
+    /// A step for each of several rates, otherwise empty. The fields above are then about all steps together.
+    #[serde(default)]
+    pub steps: Vec<Step>,
+}
+
+/// Protocol of a run, which is also the command that drives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline)]
+#[serde(rename_all = "lowercase")]
+pub enum ProtocolKind {
+    Http,
+    Kv,
+    File,
+    Mq,
+}
+
+impl ProtocolKind {
+    /// The name in JSON and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Kv => "kv",
+            Self::File => "file",
+            Self::Mq => "mq",
+        }
+    }
+}
+
+impl fmt::Display for ProtocolKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Place and time of a measurement. Older results lack it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema, Serialize)]
+pub struct Origin {
+    /// Time at which the measured window was opened: UTC, RFC 3339, with milliseconds. Of merged results the first.
+    #[serde(default)]
+    pub started_utc: Option<String>,
+    /// Version of loadgen; null where merged results differ.
+    #[serde(default)]
+    pub version: Option<String>,
+    /// Name of the generator's machine; null where merged results differ.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// True if SIGINT or SIGTERM ended the run before its time.
+    #[serde(default)]
+    pub interrupted: bool,
+}
+
+impl RunResult {
+    /// True if the clock set the pace, so that latency counts from the schedule.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.service_us.is_some() || self.config.get("mode").is_some_and(|mode| mode == "open")
+    }
+}
+
+/// A result and its name in messages.
+#[derive(Clone, Debug)]
+pub struct NamedResult {
+    pub name: String,
+    pub result: RunResult,
+}
+
+/// The measured window and what came after it, cut into intervals. A verdict belongs to the interval in which it was given.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, Serialize)]
+#[schemars(transform = never_negative)]
+pub struct Timeline {
+    /// Seconds of each interval.
+    pub interval_s: f64,
+    /// All intervals, those without a verdict included.
+    pub rows: Vec<TimelineRow>,
+    /// The warm-up in whole intervals that end where the window was to open; in no other figure. Absent without one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warmup: Vec<TimelineRow>,
+}
+
+/// One interval. Its latencies are response times in an open loop and service times in a closed one.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema, Serialize)]
+pub struct TimelineRow {
+    /// Seconds since the window opened; negative in the warm-up.
+    pub start_s: f64,
+    /// Requests verified in this interval.
+    pub ok: u64,
+    /// Requests that failed in this interval.
+    pub errors: u64,
+    /// Median latency in microseconds; 0 if nothing was answered.
+    #[schemars(range(min = 0.0))]
+    pub p50_us: f64,
+    /// 99th percentile in microseconds; 0 if nothing was answered.
+    #[schemars(range(min = 0.0))]
+    pub p99_us: f64,
+    /// Longest latency in microseconds; 0 if nothing was answered.
+    #[schemars(range(min = 0.0))]
+    pub max_us: f64,
+    /// Longest delay of a request by the generator's own doing, in microseconds.
+    #[schemars(range(min = 0.0))]
+    pub lag_us_max: f64,
+}
+
+/// Throughput of a closed loop with as many connections and requests in flight as the steps behind it have.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema, Serialize)]
+#[schemars(transform = never_negative)]
+pub struct Capacity {
+    /// Verified requests per second.
+    pub throughput_rps: f64,
+    /// Seconds of its window.
+    pub duration_s: f64,
+    /// Service time at capacity.
+    pub service_us: Latency,
+}
+
+/// One of several rates.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, Serialize)]
+#[schemars(transform = never_negative)]
+pub struct Step {
+    /// Requests per second that were offered.
+    pub rate: f64,
+    /// Share of the capacity, 1.0 for all of it; null without --rate-sweep.
+    pub share: Option<f64>,
+    /// True if the server kept up. The run ends with the first step for which this is false.
+    pub is_served: bool,
+    /// Reason why it did not keep up, otherwise empty.
+    pub note: String,
+    /// Result of this rate alone.
+    pub result: RunResult,
+}
+
+/// Latency in microseconds, of verified requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema, Serialize)]
+#[schemars(transform = never_negative)]
+pub struct Latency {
+    pub mean: f64,
+    pub stddev: f64,
+    pub min: f64,
+    pub p50: f64,
+    pub p75: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub p999: f64,
+    pub p9999: f64,
+    /// 0 in results of versions that did not have it.
+    #[serde(default)]
+    pub p99999: f64,
+    pub max: f64,
+}
+
+impl Latency {
+    /// Reads the latency off a histogram of nanoseconds: all 0 if that is empty.
+    #[must_use]
+    pub fn from_histogram(histogram: &Histogram<u64>) -> Self {
+        if histogram.is_empty() {
+            return Self::default();
+        }
+        #[expect(clippy::cast_precision_loss, reason = "at most a minute in nanoseconds")]
+        let quantile = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
+        Self {
+            mean: histogram.mean() / 1e3,
+            stddev: histogram.stdev() / 1e3,
+            min: quantile(0.0),
+            p50: quantile(0.5),
+            p75: quantile(0.75),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            p9999: quantile(0.9999),
+            p99999: quantile(0.99999),
+            max: quantile(1.0),
+        }
+    }
+
+    /// Reads the latency off a histogram of nanoseconds, if that holds anything.
+    #[must_use]
+    pub fn if_recorded(histogram: &Histogram<u64>) -> Option<Self> {
+        (!histogram.is_empty()).then(|| Self::from_histogram(histogram))
+    }
+}
+
+/// Requests of one generator thread (for mq: of one client) that waited for a connection, counted whenever one fell due, itself
+/// included.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema, Serialize)]
+pub struct Backlog {
+    pub p50: u64,
+    pub p99: u64,
+    pub max: u64,
+}
+
+impl Backlog {
+    /// Reads the backlog off a histogram of requests, if that holds anything.
+    #[must_use]
+    pub fn if_recorded(histogram: &Histogram<u64>) -> Option<Self> {
+        let quantile = |quantile| histogram.value_at_quantile(quantile);
+        (!histogram.is_empty()).then(|| Self { p50: quantile(0.5), p99: quantile(0.99), max: quantile(1.0) })
+    }
+}
+
+/// Resources that the server's process used in the measured window, all threads.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema, Serialize)]
+#[schemars(transform = never_negative)]
+pub struct ServerUsage {
+    /// The process.
+    pub pid: u32,
+    /// CPU seconds, from the process CPU clock (nanosecond resolution).
+    pub cpu_s: f64,
+    /// CPU seconds outside of the kernel, from /proc/PID/stat (in steps of 10 ms).
+    pub user_s: f64,
+    /// CPU seconds in the kernel, from /proc/PID/stat (in steps of 10 ms).
+    pub system_s: f64,
+    /// Resident memory at the end of the window.
+    pub rss_bytes: u64,
+    /// Voluntary context switches of the threads that lived at the end.
+    pub context_switches_voluntary: u64,
+    /// Involuntary context switches of the threads that lived at the end.
+    pub context_switches_involuntary: u64,
+    /// Instructions executed, where the processor counts them (perf_event_open).
+    #[serde(default)]
+    pub instructions: Option<u64>,
+    /// Modes of the processor in which instructions were counted.
+    #[serde(default)]
+    pub instructions_modes: Option<CountedModes>,
+    /// Reason why instructions were not counted; null under --no-instructions.
+    #[serde(default)]
+    pub instructions_unknown: Option<String>,
+}
+
+/// Signs that the generator, not the server, set the pace.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema, Serialize)]
+#[schemars(transform = never_negative)]
+pub struct Saturation {
+    /// CPU seconds per second and generator thread: 1.0 is a generator that could do no more.
+    pub client_cpu_fraction: f64,
+    /// Warning in words, empty if there is none.
+    pub note: String,
+    /// Requests per second that the generator's threads could do at most, measured before the run against a null server of
+    /// its own (--self-check).
+    #[serde(default)]
+    pub ceiling_rps: Option<f64>,
+    /// throughput_rps / ceiling_rps; above 0.8 there is a note.
+    #[serde(default)]
+    pub ceiling_fraction: Option<f64>,
+    /// Reason why the ceiling could not be measured, if it was to be.
+    #[serde(default)]
+    pub ceiling_unknown: Option<String>,
+}
+
+/// Returns the JSON Schema of a result as this version writes it. Older results lack the fields that came later.
+#[must_use]
+pub fn schema() -> Schema {
+    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<RunResult>()
+}
+
+/// Adds to the schema of an object that none of its numbers is negative.
+fn never_negative(schema: &mut Schema) {
+    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
+    for property in properties.values_mut().filter_map(Value::as_object_mut) {
+        let is_number = match property.get("type") {
+            Some(Value::Array(types)) => types.iter().any(|name| name == "number"),
+            name => name.is_some_and(|name| name == "number"),
+        };
+        if is_number {
+            property.insert("minimum".to_owned(), json!(0));
+        }
+    }
+}
+
+fn error_class_names() -> Value {
+    let names: Vec<_> = ErrorClass::ALL.iter().map(|class| class.name()).collect();
+    json!({ "enum": names })
+}
+
+/// Serialises a latency of which nothing was recorded as null.
+mod null_for_none {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::Latency;
+
+    pub(super) fn serialize<S: Serializer>(latency: &Latency, serializer: S) -> Result<S::Ok, S::Error> {
+        Some(latency).filter(|latency| **latency != Latency::default()).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Latency, D::Error> {
+        Option::deserialize(deserializer).map(Option::unwrap_or_default)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_are_microseconds() {
+        let mut histogram = Histogram::<u64>::new(3).expect("valid");
+        histogram.record_n(2_000, 99).expect("in range");
+        histogram.record(1_000_000).expect("in range");
+        let latency = Latency::from_histogram(&histogram);
+        assert!((latency.p50 - 2.0).abs() < 0.01 && (latency.max - 1_000.0).abs() < 1.0, "{latency:?}");
+    }
+
+    #[test]
+    fn an_empty_histogram_has_no_latency() {
+        let empty = Histogram::<u64>::new(3).expect("valid");
+        assert_eq!((Latency::from_histogram(&empty), Latency::if_recorded(&empty)), (Latency::default(), None));
+        assert_eq!(Backlog::if_recorded(&empty), None);
+    }
+
+    #[test]
+    fn a_kind_has_one_name_everywhere() {
+        for kind in [ProtocolKind::Http, ProtocolKind::Kv, ProtocolKind::File, ProtocolKind::Mq] {
+            assert_eq!(serde_json::to_value(kind).expect("JSON"), kind.name());
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The ways in which a cache gets memory back: expiry and eviction.
+
+use super::{Cache, Moment, OutOfMemory, Size};
+use crate::{EntryView, Store};
+
+/// Entries evicted before the store is asked to compact their memory.
+const EVICT_BEFORE_COMPACT: u64 = 16;
+/// Most entries evicted for one small insertion; no reply waits for more.
+const EVICT_MAX: usize = 4096;
+/// Bytes of a large insertion for which one entry more may be evicted.
+const EVICT_BYTES: usize = 16;
+/// Entries evicted at a time after the limit has been lowered.
+const SHRINK_ENTRIES: usize = 64;
+/// Steps of the search for expired entries when no other entry may be evicted.
+const EXPIRE_STEPS: usize = 16;
+
+impl<S: Store> Cache<S> {
+    /// Removes some expired entries. Has to be called from time to time. True: a whole round is done.
+    pub fn expire_some(&mut self, now: Moment) -> bool {
+        if self.store.expiring() == 0 {
+            self.sweep = 0;
+            return true;
+        }
+        let mut found = Vec::new();
+        self.sweep = self.store.sweep_expiring(self.sweep, &mut found);
+        found.retain(|&location| self.has_expired(location, now));
+        // Locations are invalid after the first removal; handles are not.
+        let handles: Vec<u32> = found.into_iter().map(|location| self.store.handle(location)).collect();
+        for handle in handles {
+            let location = self.store.locate(handle);
+            if let Some(location) = location.filter(|&location| self.has_expired(location, now)) {
+                self.expire(self.store.hash(self.store.view(location).key), location);
+            }
+        }
+        self.sweep == 0
+    }
+
+    #[inline]
+    pub(super) fn has_expired(&self, location: S::Location, now: Moment) -> bool {
+        let expires_at = self.store.expires_at(location);
+        expires_at != 0 && expires_at <= now.unix_ms
+    }
+
+    #[cold]
+    pub(super) fn expire(&mut self, hash: u64, location: S::Location) {
+        self.store.remove(hash, location);
+        self.note_change(hash);
+        self.counts.expired += 1;
+    }
+
+    /// Evicts some entries after the limit has been lowered. Has to be called from time to time. True: there is nothing more
+    /// to do.
+    pub fn shrink_some(&mut self, now: Moment) -> bool {
+        for _ in 0..SHRINK_ENTRIES {
+            if self.bytes() <= self.limit || !self.evict(now) {
+                return true;
+            }
+        }
+        self.compact(Size::default());
+        self.bytes() <= self.limit
+    }
+
+    /// Evicts entries until one of this size fits.
+    #[inline]
+    pub(super) fn make_room(&mut self, hash: u64, key: &[u8], size: Size, now: Moment) -> Result<(), OutOfMemory> {
+        match self.limit == usize::MAX || self.bytes_with(size) <= self.limit {
+            true => Ok(()),
+            false => self.evict_for(hash, key, size, now),
+        }
+    }
+
+    /// Returns the memory held once such an entry has been added.
+    #[inline]
+    pub(super) fn bytes_with(&self, Size { key_len, value_len, attributes }: Size) -> usize {
+        self.bytes() + self.store.growth(key_len, value_len, attributes) + self.policy.growth()
+    }
+
+    #[cold]
+    fn evict_for(&mut self, hash: u64, key: &[u8], size: Size, now: Moment) -> Result<(), OutOfMemory> {
+        let footprint = self.footprint_of(size);
+        if footprint > self.limit {
+            return Err(OutOfMemory);
+        }
+        if self.fits_in_place(hash, key, size) {
+            return Ok(());
+        }
+        let before = self.bytes();
+        // On the way to a lowered limit, it is enough that some entries go and the excess does not grow.
+        let (goal, least) = match before > self.limit {
+            true => (before + self.policy.growth(), SHRINK_ENTRIES),
+            false => (self.limit, 1),
+        };
+        for evicted in 1..=EVICT_MAX + footprint / EVICT_BYTES {
+            let evicted_any = self.evict(now) || self.expire_any(now);
+            // Counted over all insertions: if each evicts one entry only, a page of another size would never become free.
+            let gone = self.counts.evicted + self.counts.expired;
+            if !evicted_any || gone.is_multiple_of(EVICT_BEFORE_COMPACT) {
+                self.compact(size);
+            }
+            let bytes = self.bytes_with(size);
+            let is_enough = evicted >= least || evicted > 1 && !evicted_any;
+            if bytes <= self.limit || bytes <= goal && is_enough {
+                return Ok(());
+            }
+            if !evicted_any {
+                break;
+            }
+        }
+        Err(OutOfMemory)
+    }
+
+    /// True if there is an entry for the key and another value of this size takes no more memory.
+    fn fits_in_place(&self, hash: u64, key: &[u8], size: Size) -> bool {
+        self.store.find(hash, key).is_some_and(|location| {
+            let EntryView { key, value, attributes, .. } = self.store.view(location);
+            let present = Size { key_len: key.len(), value_len: value.len(), attributes };
+            let expires = |size: Size| size.attributes.expires_at != 0;
+            self.footprint_of(present) == self.footprint_of(size) && expires(present) == expires(size)
+        })
+    }
+
+    fn footprint_of(&self, Size { key_len, value_len, attributes }: Size) -> usize {
+        self.store.footprint(key_len, value_len, attributes)
+    }
+
+    /// Evicts the entry that the policy chooses. False: there is none.
+    fn evict(&mut self, now: Moment) -> bool {
+        let Some(victim) = self.policy.choose_victim(&mut self.store, now.clock()) else { return false };
+        let hash = self.store.hash(self.store.view(victim).key);
+        if self.has_expired(victim, now) {
+            self.expire(hash, victim);
+            return true;
+        }
+        self.store.remove(hash, victim);
+        self.policy.on_evict(hash);
+        self.note_change(hash);
+        self.counts.evicted += 1;
+        true
+    }
+
+    /// Removes some expired entries. False: none was found.
+    fn expire_any(&mut self, now: Moment) -> bool {
+        let before = self.counts.expired;
+        (0..EXPIRE_STEPS).any(|_| {
+            self.expire_some(now);
+            self.counts.expired != before
+        })
+    }
+
+    fn compact(&mut self, Size { key_len, value_len, attributes }: Size) {
+        let mut moved = Vec::new();
+        self.store.compact(key_len, value_len, attributes, &mut |handle| moved.push(handle));
+        moved.into_iter().for_each(|handle| self.policy.on_move(&self.store, handle));
+    }
+}

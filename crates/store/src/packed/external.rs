@@ -1,0 +1,60 @@
+//! Strings that are stored outside of the blocks: values that replies share, and long keys.
+
+use bytes::Bytes;
+use slab::Slab;
+
+use super::entry::{NUMBER_BYTES, number};
+
+/// Length from which on the usual allocator maps pages for each allocation.
+const MAPPED_MIN: usize = 128 * 1024;
+const KERNEL_PAGE: usize = 4096;
+
+/// The external strings of a store. A block holds the number of its string.
+#[derive(Debug, Default)]
+pub(super) struct ExternalStrings {
+    strings: Slab<Bytes>,
+    /// Bytes of all strings.
+    held: usize,
+}
+
+impl ExternalStrings {
+    #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        self.held + self.strings.capacity() * size_of::<Bytes>()
+    }
+
+    /// Returns the bytes by which [`ExternalStrings::bytes`] grows with another string, without the table.
+    pub(super) fn footprint(len: usize) -> usize {
+        // The header of the allocator, and the counter that sharing needs.
+        let overhead = 16 + 4 * size_of::<usize>();
+        match len + overhead {
+            len if len >= MAPPED_MIN => len.next_multiple_of(KERNEL_PAGE),
+            len => len.next_multiple_of(16),
+        }
+    }
+
+    /// Returns the bytes by which the table grows with `more` strings.
+    pub(super) fn growth(&self, more: usize) -> usize {
+        match self.strings.len() + more > self.strings.capacity() {
+            true => (self.strings.capacity() + 4) * size_of::<Bytes>(),
+            false => 0,
+        }
+    }
+
+    /// Adds a string and returns its number, as bytes.
+    pub(super) fn add(&mut self, string: &[u8]) -> [u8; NUMBER_BYTES] {
+        self.held += Self::footprint(string.len());
+        let number = u32::try_from(self.strings.insert(Bytes::copy_from_slice(string)));
+        number.expect("there are fewer strings than blocks").to_ne_bytes()
+    }
+
+    pub(super) fn remove(&mut self, stored: &[u8]) {
+        if let Some(string) = self.strings.try_remove(number(stored) as usize) {
+            self.held -= Self::footprint(string.len());
+        }
+    }
+
+    pub(super) fn get(&self, stored: &[u8]) -> Option<&Bytes> {
+        self.strings.get(number(stored) as usize)
+    }
+}

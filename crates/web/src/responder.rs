@@ -1,0 +1,211 @@
+//! Writer of the responses to one batch of requests of one connection.
+
+use std::borrow::Cow;
+
+use proto::{Flow, Now, Outbox};
+use wire::http1::{
+    Body, Connection, Method, Part, PreparedResponse, Refusal, Request, Status, Target, Version,
+    conditional::{self, Precondition},
+};
+
+use crate::{
+    NotFound, Response, Route, Site, WebServer, page,
+    statistics::Tally,
+    upload::{BodyError, Upload, UploadRequest},
+};
+
+/// Interim response that makes a client send the body that it holds back (RFC 9110, section 15.2.1).
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// See the module's description.
+pub(crate) struct Responder<'a, S> {
+    pub(crate) server: &'a WebServer<S>,
+    pub(crate) now: Now,
+    pub(crate) out: &'a mut Outbox,
+    pub(crate) tally: Tally,
+}
+
+/// Step that follows a request's head.
+pub(crate) enum Next<U> {
+    /// The request has been answered.
+    Flow(Flow),
+    /// The body has to arrive first.
+    Upload(Box<Upload<U>>),
+}
+
+impl<S: Site> Responder<'_, S> {
+    /// Answers a request, unless its body has to arrive first. `unread` is the length of the input behind its head.
+    #[inline(always)]
+    pub(crate) fn answer(&mut self, request: &Request<'_>, unread: usize) -> Next<S::Upload> {
+        let part = if request.method == Method::Head { Part::Head } else { Part::Whole };
+        if let Target::Path { .. } = request.target {
+            match self.server.site.route(request, self.now) {
+                Route::File => {}
+                Route::Respond(response) => {
+                    let connection = connection(request);
+                    self.respond(response, part, connection);
+                    return Next::Flow(flow(request, connection, unread));
+                }
+                Route::Upload { upload, bytes_max } => return self.upload(request, upload, bytes_max, unread),
+            }
+        }
+        // No other method wants a body, and its end would have to be found before the next request. So it is left unread
+        // and the connection closed, which also answers `Expect: 100-continue` in time.
+        let connection = connection(request);
+        match (request.method, request.target) {
+            (Method::Get | Method::Head, Target::Path { path, is_encoded, .. }) => {
+                self.file(request, path, is_encoded, part, connection);
+            }
+            (Method::Options, _) => self.page(Status::NoContent, part, connection),
+            (Method::Unknown, _) => self.page(Status::NotImplemented, part, connection),
+            _ => self.page(Status::MethodNotAllowed, part, connection),
+        }
+        Next::Flow(flow(request, connection, unread))
+    }
+
+    #[inline(always)]
+    fn file(&mut self, request: &Request<'_>, path: &[u8], encoded: bool, part: Part, connection: Connection) {
+        let Self { server, now, .. } = *self;
+        let send = |file: &S::File| self.send(file, request, part, connection);
+        match server.site.with_file(path, encoded, now, send) {
+            Ok(((), lookup)) => self.tally.lookup(lookup),
+            Err(not_found) => self.not_found(not_found, request, part, connection),
+        }
+    }
+
+    #[inline(always)]
+    fn send(&mut self, file: &S::File, request: &Request<'_>, part: Part, connection: Connection) {
+        let heads = S::heads(file);
+        if request.is_conditional {
+            match conditional::evaluate(request, heads.validators()) {
+                Precondition::Met => {}
+                Precondition::NotModified => return self.prepared(&heads.not_modified, Part::Head, connection),
+                Precondition::Failed => return self.page(Status::PreconditionFailed, part, connection),
+            }
+        }
+        if part == Part::Head {
+            return self.prepared(&heads.ok, Part::Head, connection);
+        }
+        if request.has_range {
+            return self.ranges(file, request, connection);
+        }
+        self.whole(file, connection);
+    }
+
+    #[inline(always)]
+    pub(crate) fn whole(&mut self, file: &S::File, connection: Connection) {
+        let bytes = self.server.site.push_ok(file, connection, self.now, self.out);
+        self.tally.response(Status::Ok, bytes);
+    }
+
+    #[cold]
+    fn not_found(&mut self, not_found: NotFound, request: &Request<'_>, part: Part, connection: Connection) {
+        match not_found {
+            NotFound::Status(status) => self.page(status, part, connection),
+            NotFound::MovedTo(path) => {
+                let mut location = path.into_bytes();
+                if let Target::Path { query: Some(query), .. } = request.target {
+                    location.push(b'?');
+                    location.extend_from_slice(query);
+                }
+                self.prepared(&page::redirect(&location), part, connection);
+            }
+        }
+    }
+
+    // --- resources of the server's own ----------------------------------------------------
+
+    #[cold]
+    fn upload(&mut self, request: &Request<'_>, state: S::Upload, bytes_max: usize, unread: usize) -> Next<S::Upload> {
+        let part = if request.method == Method::Head { Part::Head } else { Part::Whole };
+        let upload_request =
+            UploadRequest { state, started: self.now.instant, connection: requested_persistence(request), part };
+        let upload = match Upload::new(upload_request, request.body, bytes_max) {
+            Ok(upload) => upload,
+            Err(error) => return Next::Flow(self.reject_body(error, part)),
+        };
+        if upload.is_complete() {
+            return Next::Flow(self.finish_upload(upload, unread));
+        }
+        if request.version == Version::Http11 && expects_continue(request) {
+            self.out.inline().extend_from_slice(CONTINUE);
+            self.tally.interim(CONTINUE.len() as u64);
+        }
+        Next::Upload(Box::new(upload))
+    }
+
+    /// Answers a request whose body is not read to its end.
+    #[cold]
+    pub(crate) fn reject_body(&mut self, error: BodyError, part: Part) -> Flow {
+        self.page(error.status(), part, Connection::Close);
+        Flow::Linger
+    }
+
+    /// Answers a request whose body has arrived. `unread` is the length of the input behind it.
+    #[cold]
+    pub(crate) fn finish_upload(&mut self, upload: Upload<S::Upload>, unread: usize) -> Flow {
+        let response = self.server.site.on_upload(upload.state, upload.body, self.now);
+        self.respond(response, upload.part, upload.connection);
+        flow_of(upload.connection, unread > 0)
+    }
+
+    fn respond(&mut self, response: Response<'_>, part: Part, connection: Connection) {
+        match response {
+            Response::Prepared(Cow::Borrowed(prepared)) => self.prepared(prepared, part, connection),
+            Response::Prepared(Cow::Owned(prepared)) => self.prepared(&prepared, part, connection),
+            Response::Page(status) => self.page(status, part, connection),
+        }
+    }
+
+    // --- pages ----------------------------------------------------------------------------
+
+    #[cold]
+    pub(crate) fn refuse(&mut self, refusal: Refusal) -> Flow {
+        self.page(refusal.status(), Part::Whole, Connection::Close);
+        Flow::Linger
+    }
+
+    pub(crate) fn page(&mut self, status: Status, part: Part, connection: Connection) {
+        self.prepared(self.server.pages.get(status), part, connection);
+    }
+
+    pub(crate) fn prepared(&mut self, prepared: &PreparedResponse, part: Part, connection: Connection) {
+        let bytes = prepared.push(part, connection, self.now.unix, self.out.inline());
+        self.tally.response(prepared.status(), bytes as u64);
+    }
+}
+
+/// Returns the fate of the connection after a request whose body, if it has one, is not read.
+#[inline(always)]
+fn connection(request: &Request<'_>) -> Connection {
+    if request.body == Body::Empty { requested_persistence(request) } else { Connection::Close }
+}
+
+/// Returns what the client has asked for, by its version and its `Connection` field.
+#[inline(always)]
+fn requested_persistence(request: &Request<'_>) -> Connection {
+    match request.version {
+        _ if !request.should_keep_alive => Connection::Close,
+        Version::Http10 => Connection::KeepAlive,
+        Version::Http11 => Connection::Implied,
+    }
+}
+
+#[inline(always)]
+fn flow(request: &Request<'_>, connection: Connection, unread: usize) -> Flow {
+    flow_of(connection, unread > 0 || request.body != Body::Empty)
+}
+
+/// Lingers for a client that may still be sending.
+#[inline(always)]
+fn flow_of(connection: Connection, is_sending: bool) -> Flow {
+    match connection {
+        Connection::Implied | Connection::KeepAlive => Flow::Open,
+        Connection::Close if is_sending => Flow::Linger,
+        Connection::Close => Flow::Close,
+    }
+}
+
+fn expects_continue(request: &Request<'_>) -> bool {
+    request.values("expect").any(|value| value.eq_ignore_ascii_case(b"100-continue"))
+}
